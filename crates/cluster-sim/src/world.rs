@@ -672,7 +672,7 @@ fn start(
                 let Op { db, is_transaction, ref slots, ref commands, .. } = *op;
                 let (slots, commands) = (slots.clone(), commands.clone());
                 let slot = slots[0];
-                let call = Call { slots, db, is_transaction, commands };
+                let call = Call { slots, db, resp3: false, is_transaction, commands };
                 let oseq = member.core.forward(token, call, &mut member.machine).ok()?;
                 let tag = Tag { origin: identity, slot, oseq };
                 member.away.insert(token, (connection, tag));

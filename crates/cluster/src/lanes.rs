@@ -15,8 +15,8 @@ use parking_lot::{Mutex, MutexGuard};
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Origin, SinkSource};
 use petrel_persistence::effects::GroupWriter;
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// The mark of changes that came from another node: they are in its lanes already.
 pub const FROM_PEERS: Origin = Origin(1);
@@ -32,6 +32,9 @@ pub struct Lanes {
     lanes: [Mutex<Lane>; LANES],
     /// Effects that no lane could take.
     unsent: AtomicU64,
+    /// The thread that sends has nothing to send, and is to be woken when there is something.
+    is_idle: AtomicBool,
+    waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 thread_local! {
@@ -50,7 +53,35 @@ pub(crate) fn tagged<T>(tag: Tag, execute: impl FnOnce() -> T) -> T {
 impl Lanes {
     pub(crate) fn new(members: NodeSet, bytes_max: usize) -> Arc<Self> {
         let lane = |_| Mutex::new(Lane::new(members, bytes_max / LANES));
-        Arc::new(Lanes { lanes: std::array::from_fn(lane), unsent: AtomicU64::new(0) })
+        Arc::new(Lanes {
+            lanes: std::array::from_fn(lane),
+            unsent: AtomicU64::new(0),
+            is_idle: AtomicBool::new(false),
+            waker: OnceLock::new(),
+        })
+    }
+
+    /// Lets `wake` be called by a thread that commits something while the one that sends
+    /// [rests](Lanes::rest). Said once.
+    pub fn wake_by(&self, wake: impl Fn() + Send + Sync + 'static) {
+        let _ = self.waker.set(Box::new(wake));
+    }
+
+    /// The thread that sends is going to look for the last time whether there is something, and to
+    /// wait then; or no longer.
+    pub fn rest(&self, rests: bool) {
+        self.is_idle.store(rests, Relaxed);
+    }
+
+    /// Something was committed. Whoever has looked into the lanes before that, under their locks,
+    /// has said before that it rests.
+    fn note_commit(&self) {
+        if self.is_idle.load(Relaxed)
+            && self.is_idle.swap(false, Relaxed)
+            && let Some(wake) = self.waker.get()
+        {
+            wake();
+        }
     }
 
     pub(crate) fn lane(&self, lane: usize) -> MutexGuard<'_, Lane> {
@@ -166,6 +197,7 @@ impl EffectSink for LaneSink {
     fn committed(&mut self, _: u64, _: bool) {
         if self.which != 0 {
             self.lanes.append_group(self.which, self.group.bytes(), &mut self.room);
+            self.lanes.note_commit();
             self.which = 0;
             self.group.clear();
         }

@@ -14,6 +14,8 @@ pub struct Call {
     pub slots: Vec<Slot>,
     /// The selected database.
     pub db: u16,
+    /// Whether the reply is to be written in RESP3.
+    pub resp3: bool,
     /// Whether the commands are a transaction; else there is one.
     pub is_transaction: bool,
     /// The commands, each with its name and arguments.
@@ -32,8 +34,8 @@ impl Call {
         for command in &self.commands {
             commands.push(command.iter().map(Vec::as_slice).collect());
         }
-        let Call { ref slots, db, is_transaction, .. } = *self;
-        Exec { oseq, first, slots: slots.clone(), tenure, db, is_transaction, commands }
+        let Call { ref slots, db, resp3, is_transaction, .. } = *self;
+        Exec { oseq, first, slots: slots.clone(), tenure, db, resp3, is_transaction, commands }
     }
 }
 

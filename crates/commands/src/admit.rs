@@ -7,13 +7,16 @@
 //!  a blocked  │   moment               ├─ Busy     a slow script keeps others out
 //!  client     │                        ├─ Lend     it runs a script: the worker's connections are lent first
 //!  MIGRATE    │                        ├─ Skip     it stands in a file or a primary's stream for others
-//!  a file     │                        └─ Refuse   unknown, arity, login, ACL, memory, state of the server
-//!  a primary ─┘                                                                  (admit/server_state.rs)
+//!  a file     │                        ├─ Forward  other nodes of a cluster execute it (admit/placement.rs)
+//!  a primary ─┘                        ├─ Await    replies of other nodes come before it
+//!                                      └─ Refuse   unknown, arity, login, ACL, memory, state of the server
+//!                                                                                (admit/server_state.rs)
 //! ```
 //!
 //! What will be refused anyway is not held back, so that the client hears of it at once.
 
 pub(crate) mod pause;
+mod placement;
 pub(crate) mod scripts;
 pub(crate) mod server_state;
 mod turn_away;
@@ -44,6 +47,10 @@ pub(crate) enum Verdict {
     Lend,
     /// It came from a file or a primary, which says in other commands what it did.
     Skip,
+    /// Other nodes of the cluster execute it.
+    Forward(Box<placement::Forwarding>),
+    /// It waits until the reply slot of this number is gone.
+    Await(u64),
     /// It is answered with an error.
     Refuse(Fail),
 }
@@ -134,9 +141,14 @@ impl Executor {
         }
         match self.admit_call(command, request.args, session, (moment, nested), host, reply) {
             Err(fail) => Verdict::Refuse(fail),
-            Ok(()) if !joins_queue(command, session) => Verdict::Run,
+            Ok(()) if !joins_queue(command, session) => {
+                self.place(command, request, session, (moment, nested), host)
+            }
             Ok(()) if self.spoils_queue(command) => Verdict::Refuse(self.not_inside(command)),
-            Ok(()) => Verdict::Queue,
+            Ok(()) => match self.admit_queued(command) {
+                Ok(()) => Verdict::Queue,
+                Err(fail) => Verdict::Refuse(fail),
+            },
         }
     }
 

@@ -104,6 +104,12 @@ pub enum Execution {
     NextTurn,
     /// It was not executed and is not to be: what it did stands elsewhere in its file or stream.
     Skipped,
+    /// Other nodes execute it: its reply comes into the last of the session's
+    /// [reply slots](crate::ReplySlots), behind all that was written before.
+    Forwarded,
+    /// It was not executed: it comes behind replies of other nodes
+    /// ([`ReplySlots::may_go_on`](crate::ReplySlots::may_go_on)).
+    Awaits,
 }
 
 impl Executor {

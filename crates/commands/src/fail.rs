@@ -48,6 +48,20 @@ impl Fail {
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
     );
 
+    /// A command whose keys have several homes, and which works on all at once.
+    pub const CROSS_SLOT: Fail =
+        Fail::fixed("CROSSSLOT Keys in request don't hash to the same slot");
+    /// A command whose keys are changing their home.
+    pub const HOME_CHANGING: Fail = Fail::fixed("TRYAGAIN The home of the key is changing");
+    /// A command that would be sent to its home when too many are.
+    pub const TOO_MUCH_FORWARDED: Fail =
+        Fail::fixed("TRYAGAIN Too many writes wait for their homes");
+    /// A command whose home is out of reach.
+    pub const HOME_UNREACHABLE: Fail =
+        Fail::fixed("CLUSTERDOWN The home of the key cannot be reached");
+    /// A command whose hash slot has no home.
+    pub const SLOT_UNSERVED: Fail = Fail::fixed("CLUSTERDOWN Hash slot not served");
+
     /// A command of the cluster, without one.
     pub const NO_CLUSTER: Fail = Fail::fixed("ERR This instance has cluster support disabled");
 

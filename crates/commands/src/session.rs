@@ -4,6 +4,7 @@ use crate::acl::User;
 use crate::hashes::fieldsets::Fieldsets;
 use crate::queue::Queue;
 use crate::registry::Command;
+use crate::reply_slots::ReplySlots;
 use crate::tracking::mode::Tracking;
 use petrel_keyspace::WatchedKey;
 use petrel_resp::Protocol;
@@ -58,6 +59,8 @@ pub struct Extras {
     pub imports: bool,
     /// The user, if it is not the default user: read where `access` says so.
     pub user: Option<Arc<User>>,
+    /// Replies that wait for those of other nodes.
+    pub slots: Option<Box<ReplySlots>>,
     /// What `HIMPORT PREPARE` has prepared.
     pub fieldsets: Option<Box<Fieldsets>>,
 }
@@ -195,6 +198,16 @@ impl Session {
     /// The same, to be changed.
     pub fn tracking_mut(&mut self) -> Option<&mut Tracking> {
         self.extras.as_mut()?.tracking.as_mut()
+    }
+
+    /// Replies that wait for those of other nodes, if there are some.
+    pub fn reply_slots(&self) -> Option<&ReplySlots> {
+        self.extras.as_ref()?.slots.as_deref()
+    }
+
+    /// The same, made if there are none.
+    pub fn reply_slots_mut(&mut self) -> &mut ReplySlots {
+        self.extras_mut().slots.get_or_insert_default()
     }
 
     /// Whether it tracks what it reads, or imports data.

@@ -11,7 +11,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 pub use petrel_table::{
     Arg, ArgFlags, ArgKind, BeginSearch, Categories, Channels, FindKeys, Flags, GateFlags, Group,
-    KeyFlags, KeyRange, KeySpec, Meta,
+    KeyFlags, KeyRange, KeySpec, Meta, Place,
 };
 
 /// A command handler. It reads `ctx.args()` and writes one reply to `ctx.reply`, or returns the
@@ -78,6 +78,8 @@ pub struct CommandSpec {
     pub keys: KeyShape,
     /// What is locked before the handler runs.
     pub locks: Locks,
+    /// Where it runs in a cluster: [`Meta::place`].
+    pub place: Place,
     /// Subcommands. A first argument that names none of them is an error.
     pub subcommands: &'static [CommandSpec],
     /// Everything else.
@@ -110,6 +112,7 @@ impl CommandSpec {
             arity: meta.arity,
             keys: KeyShape::of(meta.keys),
             locks: Locks::Keys,
+            place: meta.place(),
             subcommands,
             meta,
         }

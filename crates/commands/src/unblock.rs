@@ -352,9 +352,12 @@ impl Executor {
         match execution {
             Execution::Answered => Tried::Served(answer),
             Execution::Waits => Tried::WaitsOn,
-            Execution::Held | Execution::Lends | Execution::NextTurn | Execution::Skipped => {
-                Tried::Held
-            }
+            Execution::Held
+            | Execution::Lends
+            | Execution::NextTurn
+            | Execution::Skipped
+            | Execution::Forwarded
+            | Execution::Awaits => Tried::Held,
         }
     }
 

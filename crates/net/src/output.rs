@@ -38,6 +38,12 @@ impl Output {
         }
     }
 
+    /// Takes everything out: the contiguous part, and each spliced value with its offset there.
+    pub fn take(&mut self) -> (Vec<u8>, Vec<(usize, Bytes)>) {
+        self.shared_bytes = 0;
+        (std::mem::take(&mut self.bytes), std::mem::take(&mut self.shared))
+    }
+
     /// The number of bytes that will be sent.
     #[inline]
     pub fn len(&self) -> usize {

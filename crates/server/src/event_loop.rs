@@ -9,5 +9,6 @@ pub mod connection;
 pub mod mailbox;
 pub(crate) mod prefetch_estimate;
 pub(crate) mod read;
+pub(crate) mod remote;
 pub(crate) mod timers;
 pub(crate) mod worker;

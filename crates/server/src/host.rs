@@ -130,8 +130,11 @@ impl ServerHost {
             None => (-1, 0),
         };
         client.queued.store(queued, Relaxed);
-        let bytes = session.transaction().map_or(0, |transaction| {
-            transaction.bytes + transaction.watched.len() * WATCHED_KEY_BYTES
+        let bytes = session.extras.as_ref().map_or(0, |extras| {
+            let transaction = extras.transaction.as_ref().map_or(0, |transaction| {
+                transaction.bytes + transaction.watched.len() * WATCHED_KEY_BYTES
+            });
+            transaction + extras.slots.as_ref().map_or(0, |slots| slots.bytes())
         });
         client.queued_bytes.store(bytes.min(u32::MAX as usize) as u32, Relaxed);
         let before = client.watching.load(Relaxed);
@@ -295,6 +298,10 @@ impl Host for ServerHost {
     }
 
     fn ticket(&mut self) -> Option<Ticket> {
+        if self.client.id == 0 {
+            // Nobody's: it can be answered by nobody.
+            return None;
+        }
         Some(self.client.clone())
     }
 

@@ -1,6 +1,8 @@
 //! Petrel's server: workers, connections, configuration, and the commands that need them.
 
 pub mod client;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 pub mod commands;
 pub mod config;
 pub mod durability;

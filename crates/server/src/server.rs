@@ -95,6 +95,9 @@ pub struct Server {
     pub failure: OnceLock<String>,
     /// What is done once the data is there; see [`Server::when_loaded`].
     pub(crate) when_loaded: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// The cluster that the server is a member of, if it is one.
+    #[cfg(feature = "cluster")]
+    pub cluster: OnceLock<Arc<crate::cluster::Membership>>,
     /// Moves keys to other servers.
     pub migrator: Migrator,
     /// What the kernel was told of this process.
@@ -282,6 +285,8 @@ impl Server {
             closing: Closing::default(),
             failure: OnceLock::new(),
             when_loaded: Mutex::default(),
+            #[cfg(feature = "cluster")]
+            cluster: OnceLock::new(),
             migrator: Migrator::default(),
             oom_score: OomScore::default(),
             tls: Mutex::default(),

@@ -86,6 +86,8 @@ bitset! {
         FRAMES_STREAM = 10 "frames_stream",
         /// Stands in no stream: the commands that it comes to do.
         NOT_IN_STREAMS = 11 "not_in_streams",
+        /// Refused by a member of a cluster.
+        NOT_IN_CLUSTER = 12 "not_in_cluster",
     }
 }
 

@@ -16,6 +16,16 @@ impl Node {
     ///
     /// False if the view does not follow, or this node is no member of it.
     pub fn adopt(&mut self, view: View, host: &mut dyn Host) -> bool {
+        let is_adopted = self.begin_view(view);
+        if is_adopted {
+            self.go_on(host);
+        }
+        is_adopted
+    }
+
+    /// The first half of [`Node::adopt`], which executes nothing: the one during which no other
+    /// thread executes commands either. [`Node::go_on`] is the second.
+    pub fn begin_view(&mut self, view: View) -> bool {
         let is_next = view.epoch == self.view.epoch + 1;
         if !is_next || view.member(self.identity.node) != Some(self.identity) {
             return false;
@@ -40,9 +50,13 @@ impl Node {
         }
         self.is_unblocked = true;
         self.tell_removers();
+        true
+    }
+
+    /// Goes on with what has waited for a view that was begun.
+    pub fn go_on(&mut self, host: &mut dyn Host) {
         self.settle(host);
         self.flush(host);
-        true
     }
 
     fn note_lost_slots(&mut self) {

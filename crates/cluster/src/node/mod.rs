@@ -126,6 +126,19 @@ impl OwnSlots {
         Arc::new(OwnSlots { me: me.0, removers })
     }
 
+    /// Who orders the changes of a slot; nobody while its primary is changing. It stays so until
+    /// the thread has left its batch of commands, for a view is adopted while no other thread
+    /// executes any.
+    pub fn home(&self, slot: Slot) -> Option<Number> {
+        let remover = self.removers[usize::from(slot)].load(Relaxed);
+        (remover != u16::MAX).then_some(Number(remover))
+    }
+
+    /// The node that this is.
+    pub fn me(&self) -> Number {
+        Number(self.me)
+    }
+
     fn set(&self, slot: Slot, remover: Option<Number>) {
         let remover = remover.map_or(u16::MAX, |node| node.0);
         self.removers[usize::from(slot)].store(remover, Relaxed);
@@ -221,6 +234,16 @@ impl Node {
     /// What tells the keyspace which keys expire here.
     pub fn homes(&self) -> Arc<dyn Homes> {
         self.own_slots.clone()
+    }
+
+    /// The homes of all slots, for other threads.
+    pub fn own_slots(&self) -> Arc<OwnSlots> {
+        self.own_slots.clone()
+    }
+
+    /// Bytes of forwarded commands whose clients wait.
+    pub fn forwarded_bytes(&self) -> usize {
+        self.origin.bytes()
     }
 
     /// Whether everything that primaries had numbered who lost slots, or died, was applied.

@@ -25,7 +25,7 @@ const GAP: u8 = 0x10;
 /// Effects: the command that made them was forwarded. Answer: there is no reply. Exec: it is a
 /// transaction. End of a tail: the sender has settled.
 const FIRST: u8 = 0x20;
-/// Effects and answers: positions in other lanes follow.
+/// Effects and answers: positions in other lanes follow. Exec: the reply is to be written in RESP3.
 const LANE_LIST: u8 = 0x40;
 const HEAD_MASK: u8 = KIND | GAP | FIRST | LANE_LIST;
 
@@ -99,6 +99,8 @@ pub struct Exec<'a> {
     pub tenure: u64,
     /// The selected database.
     pub db: u16,
+    /// Whether the reply is to be written in RESP3.
+    pub resp3: bool,
     /// Whether it is a transaction of the commands, or the only one of them.
     pub is_transaction: bool,
     /// The commands, each with its name and arguments.
@@ -231,7 +233,10 @@ fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
     }
 }
 
-fn take_exec<'a>(bytes: &mut Bytes<'a>, is_transaction: bool) -> Result<Exec<'a>, Malformed> {
+fn take_exec<'a>(
+    bytes: &mut Bytes<'a>,
+    (is_transaction, resp3): (bool, bool),
+) -> Result<Exec<'a>, Malformed> {
     let oseq = bytes.number()?;
     let first = oseq.checked_sub(bytes.number()?).filter(|&first| first > 0).ok_or(Malformed)?;
     let count = take_count(bytes)?;
@@ -251,7 +256,7 @@ fn take_exec<'a>(bytes: &mut Bytes<'a>, is_transaction: bool) -> Result<Exec<'a>
     if !is_whole {
         return Err(Malformed);
     }
-    Ok(Exec { oseq, first, slots, tenure, db, is_transaction, commands })
+    Ok(Exec { oseq, first, slots, tenure, db, resp3, is_transaction, commands })
 }
 
 /// Appends a record without its length, and as if it had no gap: what a lane keeps.
@@ -278,7 +283,7 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
         }
         Record::Exec(ref exec) => {
             put_exec(out, exec);
-            kind::EXEC | flag(exec.is_transaction, FIRST)
+            kind::EXEC | flag(exec.is_transaction, FIRST) | flag(exec.resp3, LANE_LIST)
         }
         Record::Answer { slot, oseq, waits, reply } => {
             put(out, slot.into());
@@ -340,7 +345,7 @@ impl<'a> Record<'a> {
                 (Record::Effects { tag, parts, group }, FIRST | LANE_LIST)
             }
             kind::PART => (Record::Part { parts: take_parts(b)? }, 0),
-            kind::EXEC => (Record::Exec(take_exec(b, first)?), FIRST),
+            kind::EXEC => (Record::Exec(take_exec(b, (first, lane_list))?), FIRST | LANE_LIST),
             kind::ANSWER => {
                 let (slot, oseq) = (take_slot(b)?, b.number()?);
                 let waits = parts(b)?;

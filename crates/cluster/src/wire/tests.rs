@@ -58,7 +58,8 @@ proptest! {
 
     #[test]
     fn forwarded_commands(
-        (oseq, before, tenure, db) in (1u64.., 0u64..9, any::<u64>(), any::<u16>()),
+        (oseq, before, tenure, db, resp3) in
+            (1u64.., 0u64..9, any::<u64>(), any::<u16>(), any::<bool>()),
         slots in prop::collection::vec(0u16..16_384, 1..4),
         commands in prop::collection::vec(prop::collection::vec(bytes(), 1..4), 1..4),
         waits in places(),
@@ -73,7 +74,7 @@ proptest! {
         for command in &commands {
             borrowed.push(command.iter().map(Vec::as_slice).collect());
         }
-        let exec = Exec { oseq, first, slots, tenure, db, is_transaction, commands: borrowed };
+        let exec = Exec { oseq, first, slots, tenure, db, resp3, is_transaction, commands: borrowed };
         round_trip(&Record::Exec(exec))?;
         let mut room = Vec::new();
         let waits = Parts::of(&mut room, waits.iter().copied());

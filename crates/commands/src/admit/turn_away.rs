@@ -2,13 +2,14 @@
 //! error.
 
 use super::Verdict;
+use super::placement::Forwarding;
 use crate::execute::{Execution, Executor};
 use crate::fail::Fail;
 use crate::host::Host;
 use crate::registry::Command;
 use crate::request::Request;
-use crate::session::Session;
-use crate::watches::{spoil, watches_keys};
+use crate::session::{Replies, Session};
+use crate::watches::{abandon, spoil, watches_keys};
 use petrel_resp::Reply;
 use petrel_table::GateFlags;
 
@@ -39,9 +40,67 @@ impl Executor {
             }
             (Verdict::Lend, _) => return Execution::Lends,
             (Verdict::Skip, _) => return Execution::Skipped,
+            (Verdict::Forward(forwarding), command) => {
+                return self.forward(*forwarding, command, session, host, reply);
+            }
+            (Verdict::Await(until), _) => {
+                session.reply_slots_mut().wait_for(until);
+                return Execution::Awaits;
+            }
             (Verdict::Run | Verdict::Queue, _) => {}
         }
         Execution::Answered
+    }
+
+    /// Lets other nodes execute a command, whose reply slot is the session's last from now on. A
+    /// transaction is over with that.
+    #[cold]
+    fn forward(
+        &mut self,
+        forwarding: Forwarding,
+        command: Option<Command>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Execution {
+        let cluster = self.shared.cluster.get().cloned();
+        let (Some(cluster), Some(client)) = (cluster, host.ticket()) else {
+            self.refuse_request(command, Fail::HOME_CHANGING, session, reply);
+            return Execution::Answered;
+        };
+        let Forwarding { calls, merge } = forwarding;
+        let mut slots: Vec<_> = calls.iter().flat_map(|call| &call.slots).copied().collect();
+        slots.sort_unstable();
+        let is_dropped = session.replies != Replies::On;
+        let waiting = session.reply_slots_mut();
+        waiting.push(&slots, calls.len(), merge, is_dropped);
+        let seq = waiting.next_seq() - 1;
+        let mut refused = None;
+        let parts = calls.len();
+        for (at, call) in calls.into_iter().enumerate() {
+            if let Err(fail) = cluster.forward(&client, seq, call) {
+                refused = Some((at, fail));
+                break;
+            }
+        }
+        match refused {
+            None => {}
+            Some((0, fail)) => {
+                session.reply_slots_mut().take_back();
+                self.refuse_request(command, fail, session, reply);
+                return Execution::Answered;
+            }
+            // Some parts are on their way: the reply to the whole is the error.
+            Some((at, fail)) => {
+                let error = [b"-", fail.text(), b"\r\n"].concat();
+                let waiting = session.reply_slots_mut();
+                (at..parts).for_each(|_| waiting.answer(seq, &error));
+            }
+        }
+        if command.is_some_and(|command| command.spec.gate.contains(GateFlags::RUNS_QUEUE)) {
+            abandon(&mut self.ks, session);
+        }
+        Execution::Forwarded
     }
 
     /// Answers a command with an error; its transaction, if one is open, cannot be executed any

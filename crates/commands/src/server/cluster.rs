@@ -1,4 +1,5 @@
-//! CLUSTER, ASKING, CLUSTERSCAN: the answers of a server whose cluster mode is off.
+//! CLUSTER, ASKING, CLUSTERSCAN: what the cluster says of itself, and the answers of a server that is
+//! a member of none.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -13,11 +14,12 @@ pub static COMMANDS: &[CommandSpec] = &[
 ];
 
 static SUBCOMMANDS: [CommandSpec; meta::CLUSTER_SUBCOMMANDS.len()] = {
-    let mut specs = [const { CommandSpec::new(&meta::CLUSTER_SUBCOMMANDS[0], disabled) };
+    let mut specs = [const { CommandSpec::new(&meta::CLUSTER_SUBCOMMANDS[0], subcommand) };
         meta::CLUSTER_SUBCOMMANDS.len()];
     let mut i = 0;
     while i < specs.len() {
-        specs[i] = CommandSpec::new(&meta::CLUSTER_SUBCOMMANDS[i], disabled).locking(Locks::Itself);
+        specs[i] =
+            CommandSpec::new(&meta::CLUSTER_SUBCOMMANDS[i], subcommand).locking(Locks::Itself);
         i += 1;
     }
     specs
@@ -25,4 +27,20 @@ static SUBCOMMANDS: [CommandSpec; meta::CLUSTER_SUBCOMMANDS.len()] = {
 
 fn disabled(_: &mut Ctx<'_>) -> Outcome {
     Err(Fail::NO_CLUSTER)
+}
+
+/// `CLUSTER INFO`, `KEYSLOT`, `MYID` and `NODES`; slots are placed by the cluster itself.
+fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
+    let Some(cluster) = ctx.exec.shared.cluster.get().cloned() else { return disabled(ctx) };
+    match ctx.command.spec.meta.name {
+        "info" => ctx.reply.verbatim(b"txt", cluster.info().as_bytes()),
+        "keyslot" => ctx.reply.integer(cluster.slot_of(ctx.arg(2)).into()),
+        "myid" => ctx.reply.bulk(cluster.id().as_bytes()),
+        "nodes" => ctx.reply.verbatim(b"txt", cluster.nodes().as_bytes()),
+        name => {
+            let name = name.to_ascii_uppercase();
+            return Err(Fail::new(format!("ERR CLUSTER {name} is not supported")));
+        }
+    }
+    Ok(())
 }

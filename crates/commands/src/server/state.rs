@@ -18,4 +18,6 @@ pub enum ServerState {
     /// The server follows another, has no link to it, and is not to show data that may be old
     /// (`replica-serve-stale-data no`).
     Stale = 32,
+    /// The server is a member of a cluster: commands are executed where their keys have their home.
+    Clustered = 64,
 }

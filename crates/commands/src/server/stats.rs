@@ -3,6 +3,7 @@
 use crate::acl::Users;
 use crate::admit::pause::Pause;
 use crate::clock::Clock;
+use crate::cluster::Cluster;
 use crate::fail::Fail;
 use crate::host::Host;
 use crate::registry::{Command, Registry};
@@ -88,6 +89,8 @@ pub struct Shared {
     pub pause: Pause,
     /// The server follows another.
     pub is_replica: AtomicBool,
+    /// The cluster that the server is a member of ([`ServerState::Clustered`]).
+    pub cluster: OnceLock<Arc<dyn Cluster>>,
     track_latency: AtomicBool,
     /// Bits of [`Observer`].
     observers: AtomicU8,
@@ -119,6 +122,7 @@ impl Shared {
             libraries: Libraries::default(),
             pause: Pause::default(),
             is_replica: AtomicBool::new(false),
+            cluster: OnceLock::new(),
             track_latency: AtomicBool::new(true),
             dialect: OnceLock::new(),
             poses_as_redis: AtomicBool::new(false),

@@ -8,7 +8,7 @@ use crate::host::ServerHost;
 use arrayvec::ArrayVec;
 use bytes::Bytes;
 use petrel_commands::spec::GateFlags;
-use petrel_commands::{Command, Execution, Executor, Moment, Replies, Request};
+use petrel_commands::{Answer, Command, Execution, Executor, Moment, Replies, ReplySlots, Request};
 use petrel_keyspace::KeyHash;
 use petrel_net::Output;
 use petrel_resp::{Limits, Parsed, Reply, RespWriter, Resume, parse, recycle};
@@ -65,6 +65,8 @@ pub enum Stop {
     Waits,
     /// The next command runs a script, which takes a stand-in for the worker.
     Script,
+    /// The next command comes behind replies of other nodes that are not there yet.
+    Away,
 }
 
 /// What a worker executes commands with.
@@ -143,6 +145,9 @@ impl Engine {
         batch.set_shared_bytes(shared_bytes);
         let progress = batch.run(conn, bytes, resume, owner);
         let executed = batch.executed;
+        if conn.session.extras.is_some() {
+            conn.hold_replies(output);
+        }
         self.habit.note(executed, progress.consumed + output.bytes.len().saturating_sub(replied));
         let nested = std::mem::take(&mut self.exec.script_calls);
         self.host.publish(&conn.session, executed, nested);
@@ -228,7 +233,11 @@ impl Batch<'_> {
                 None => {}
                 Some(Parsed::Inline { consumed: len, args }) => {
                     let stopped = self.execute_inline(conn, &args, len);
-                    if !matches!(stopped, Some(Stop::Paused | Stop::Quota | Stop::Script)) {
+                    let is_left = matches!(
+                        stopped,
+                        Some(Stop::Paused | Stop::Quota | Stop::Script | Stop::Away)
+                    );
+                    if !is_left {
                         consumed += len;
                     }
                     if let Some(stop) = stopped {
@@ -236,6 +245,11 @@ impl Batch<'_> {
                     }
                 }
                 Some(Parsed::Error(error)) => {
+                    if let Some(last) = conn.session.reply_slots().and_then(ReplySlots::last) {
+                        // Its error is the last that is sent.
+                        conn.session.reply_slots_mut().wait_for(last);
+                        break Stop::Away;
+                    }
                     self.writer(conn).error(&error.text());
                     break Stop::Close;
                 }
@@ -288,8 +302,8 @@ impl Batch<'_> {
         self.execute_one(conn, &request, len)
     }
 
-    /// Executes one command, which came as so many bytes; `Paused`, `Quota` and `Script` mean that
-    /// it was not executed.
+    /// Executes one command, which came as so many bytes; `Paused`, `Quota`, `Script` and `Away`
+    /// mean that it was not executed.
     #[inline]
     fn execute_one(&mut self, conn: &mut Conn, request: &Request<'_>, len: usize) -> Option<Stop> {
         if self.quota <= 0 {
@@ -317,6 +331,9 @@ impl Batch<'_> {
             self.exec.execute_at(moment, request, &mut conn.session, self.host, &mut writer);
         let is_cut = writer.is_cut();
         if execution != Execution::Answered {
+            if execution == Execution::Forwarded {
+                return self.hold_replies(conn, len);
+            }
             return stopped_by(execution, conn, replies);
         }
         self.executed += 1;
@@ -345,6 +362,24 @@ impl Batch<'_> {
             return Some(self.refuse_output(conn));
         }
         (conn.session.close || conn.closing).then_some(Stop::Close)
+    }
+
+    /// A command is executed by other nodes: what was written so far goes before its reply.
+    #[cold]
+    fn hold_replies(&mut self, conn: &mut Conn, len: usize) -> Option<Stop> {
+        self.executed += 1;
+        self.last = len;
+        self.quota -= COMMAND_COST;
+        self.splice();
+        let (bytes, shared) = self.output.take();
+        if !bytes.is_empty() || !shared.is_empty() {
+            conn.session.reply_slots_mut().hold(Answer { bytes, shared }, true);
+        }
+        self.set_shared_bytes(0);
+        if conn.session.replies == Replies::Skip {
+            conn.session.replies = Replies::On;
+        }
+        None
     }
 
     /// Up to where `output` may grow: so that with what lies elsewhere, and what the peer has not
@@ -469,12 +504,13 @@ fn speaks_http(request: &Request<'_>) -> bool {
 #[cold]
 fn stopped_by(execution: Execution, conn: &mut Conn, replies: Replies) -> Option<Stop> {
     let stop = match execution {
-        Execution::Answered | Execution::Skipped => return None,
+        Execution::Answered | Execution::Skipped | Execution::Forwarded => return None,
         // Counted with its answer.
         Execution::Waits => return Some(Stop::Waits),
         Execution::Held => Stop::Paused,
         Execution::Lends => Stop::Script,
         Execution::NextTurn => Stop::Quota,
+        Execution::Awaits => Stop::Away,
     };
     conn.session.replies = replies;
     Some(stop)

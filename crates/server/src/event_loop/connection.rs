@@ -1,9 +1,8 @@
 //! One connection: from received bytes to executed commands and written replies.
 
 use crate::client::{CONN_BYTES, Client, Flag};
-use petrel_commands::Executor;
-use petrel_commands::{Session, transactions};
-use petrel_net::Slot;
+use petrel_commands::{Answer, Executor, Session, transactions};
+use petrel_net::{Output, Slot};
 use petrel_resp::Resume;
 use std::sync::Arc;
 
@@ -77,6 +76,35 @@ impl Conn {
             listed: false,
             blocked: false,
         }
+    }
+
+    /// Puts replies behind those that wait for other nodes, if there are such.
+    #[cold]
+    pub fn hold_replies(&mut self, output: &mut Output) {
+        let slots = self.session.extras.as_mut().and_then(|extras| extras.slots.as_mut());
+        if let Some(slots) = slots
+            && !output.is_empty()
+        {
+            let (bytes, shared) = output.take();
+            slots.hold(Answer { bytes, shared }, false);
+        }
+    }
+
+    /// The replies that are due of those that have waited for other nodes. True if a command has
+    /// waited for them, and is to be executed now.
+    #[cold]
+    pub fn take_due(&mut self, output: &mut Output) -> bool {
+        let Some(extras) = self.session.extras.as_mut() else { return false };
+        let Some(slots) = extras.slots.as_mut() else { return false };
+        let mut due = Answer::default();
+        slots.take_due(&mut due);
+        let goes_on = slots.may_go_on();
+        if slots.is_over() {
+            extras.slots = None;
+        }
+        output.bytes = due.bytes;
+        due.shared.into_iter().for_each(|(at, value)| output.splice_at(at, value));
+        goes_on
     }
 
     /// Ends what the connection holds in the keyspace; the executor is in a batch.

@@ -9,6 +9,19 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
 
+/// The reply of another node to a command of a connection.
+#[derive(Debug)]
+pub struct RemoteReply {
+    /// The connection's slot.
+    pub slot: Slot,
+    /// Its number.
+    pub id: u64,
+    /// The number of the reply slot.
+    pub seq: u64,
+    /// The reply, as it is sent.
+    pub reply: Vec<u8>,
+}
+
 /// What one worker tells another.
 #[derive(Debug)]
 pub enum Message {
@@ -35,6 +48,8 @@ pub enum Message {
         /// The reply.
         answer: Answer,
     },
+    /// Replies of other nodes to connections of this worker.
+    Remote(Vec<RemoteReply>),
     /// Close subscribers whose users have lost a channel.
     Review(Arc<Review>),
     /// Accept on other listeners.

@@ -315,6 +315,6 @@ pub(crate) fn hold(conn: &mut Conn, rest: &[u8], progress: Progress) {
         }
         _ if rest.is_empty() => {}
         Stop::Incomplete { needed, resume } => conn.keep(rest, Some((needed, resume))),
-        Stop::Paused | Stop::Quota | Stop::Script => conn.keep(rest, None),
+        Stop::Paused | Stop::Quota | Stop::Script | Stop::Away => conn.keep(rest, None),
     }
 }

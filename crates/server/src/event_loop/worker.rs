@@ -354,7 +354,7 @@ impl<D: Driver> Worker<D> {
         // Who hears of a change from this client has been left word of it, on whichever worker.
         self.engine.host.end_batch();
         if output.is_empty() {
-            self.driver.recycle(output);
+            self.send_due(&mut conn, output);
         } else {
             self.count_sent(&conn, output.len());
             self.driver.send(slot, output);
@@ -363,6 +363,7 @@ impl<D: Driver> Worker<D> {
             Stop::Close => self.driver.close(slot, Close::AfterFlush),
             Stop::Quota | Stop::Script => self.list(&mut conn, false),
             Stop::Paused => self.list(&mut conn, true),
+            Stop::Away => self.await_replies(&mut conn),
             Stop::Waits => self.begin_wait(&conn),
             Stop::Incomplete { needed, .. } => {
                 self.read_on(&mut conn, needed);
@@ -443,6 +444,12 @@ impl<D: Driver> Worker<D> {
             return self.dismiss(conn);
         }
         self.put(conn);
+    }
+
+    /// The connection goes on once replies of other nodes have come ([`Worker::take_remote`]).
+    fn await_replies(&mut self, conn: &mut Conn) {
+        conn.listed = true;
+        self.driver.pause_reading(conn.slot);
     }
 
     fn list(&mut self, conn: &mut Conn, paused: bool) {
@@ -620,6 +627,7 @@ impl<D: Driver> Worker<D> {
             Message::Review(review) => self.review(&review),
             Message::Listen(exchange) => self.listen_otherwise(exchange),
             Message::Demoted => self.end_waits(),
+            Message::Remote(replies) => self.take_remote(replies),
             Message::Unpause | Message::Stop => {}
         }
     }

@@ -124,6 +124,8 @@ impl Running {
             }
         }
         self.server.end_following();
+        #[cfg(feature = "cluster")]
+        self.server.end_cluster();
         self.server.await_saver();
         self.server.end_log();
         if let Err(error) = self.server.save_rest() {

@@ -1,0 +1,329 @@
+//! Where a client's command is executed in a cluster.
+//!
+//! ```text
+//!  place    keys' homes             verdict
+//!  Here     -                       runs here, once all replies of other nodes are there
+//!  Read     any                     runs here: the keys are held here
+//!  Home     all this node           runs here
+//!           one other node          forwarded, and the connection goes on (reply_slots.rs)
+//!           several                 split if each key is worked on by itself, else CROSSSLOT
+//! ```
+//!
+//! Commands of a connection that share a hash slot take effect in their order: one that runs here
+//! waits for those that were forwarded, and those that were forwarded keep their order on the way.
+
+use super::{Moment, Verdict};
+use crate::cluster::{Cluster, HashSlot, Home, RemoteCall};
+use crate::execute::Executor;
+use crate::fail::Fail;
+use crate::host::Host;
+use crate::registry::Command;
+use crate::reply_slots::{Merge, ReplySlots};
+use crate::request::Request;
+use crate::scripting::cache::{NO_SCRIPT, parse_sum};
+use crate::server::state::ServerState;
+use crate::session::Session;
+use crate::spec::{Flags, GateFlags, KeyShape};
+use petrel_resp::Protocol;
+use petrel_table::Place;
+use petrel_table::keys::key_positions;
+
+/// A command that is executed by other nodes.
+#[derive(Debug)]
+pub(crate) struct Forwarding {
+    /// What each is to execute.
+    pub calls: Vec<RemoteCall>,
+    /// How their replies come to one.
+    pub merge: Merge,
+}
+
+/// Commands without keys that come to the same at any node, and so may be part of a transaction
+/// that another node executes.
+const SAME_ANYWHERE: [&str; 3] = ["ping", "echo", "time"];
+
+const SCRIPT_AWAY: Fail =
+    Fail::fixed("ERR Script attempted to write to a key whose home is another node");
+
+const LIMITED_SCRIPT: Fail = Fail::fixed(
+    "ERR Scripts of users with limited permissions are not supported in a cluster at keys whose home is another node",
+);
+
+impl Executor {
+    /// What becomes of a command that is let in, and is not only queued.
+    #[inline]
+    pub(super) fn place(
+        &mut self,
+        command: Command,
+        request: &Request<'_>,
+        session: &Session,
+        (moment, nested): (Moment, bool),
+        host: &mut dyn Host,
+    ) -> Verdict {
+        if !self.shared.is_in_state(ServerState::Clustered) {
+            return Verdict::Run;
+        }
+        let Some(cluster) = self.shared.cluster.get().cloned() else { return Verdict::Run };
+        let placed = match moment.contains(Moment::IN_SCRIPT) {
+            true => self.place_in_script(command, request, &*cluster),
+            false if nested || !moment.contains(Moment::CLIENT) => Ok(Verdict::Run),
+            false if command.spec.gate.contains(GateFlags::RUNS_QUEUE) => {
+                self.place_transaction(session, &*cluster, host)
+            }
+            false => self.place_command(command, request, session, &*cluster),
+        };
+        placed.unwrap_or_else(Verdict::Refuse)
+    }
+
+    /// Refuses what cannot be part of a transaction in a cluster, before it is queued.
+    pub(super) fn admit_queued(&self, command: Command) -> Result<(), Fail> {
+        match self.shared.is_in_state(ServerState::Clustered) {
+            true => admit_in_cluster(command),
+            false => Ok(()),
+        }
+    }
+
+    fn place_command(
+        &mut self,
+        command: Command,
+        request: &Request<'_>,
+        session: &Session,
+        cluster: &dyn Cluster,
+    ) -> Result<Verdict, Fail> {
+        let spec = command.spec;
+        admit_in_cluster(command)?;
+        let waiting = session.reply_slots();
+        let all = waiting.and_then(ReplySlots::last);
+        if spec.place == Place::Here {
+            return Ok(all.map_or(Verdict::Run, Verdict::Await));
+        }
+        let mut slots = Vec::new();
+        add_slots(command, request.args, cluster, &mut slots);
+        let home = match spec.place {
+            Place::Read => Some(Home::Here),
+            _ => home_of(&slots, cluster),
+        };
+        if home == Some(Home::Here) {
+            let is_simple = !slots.is_empty()
+                && !spec.flags.contains(Flags::BLOCKING)
+                && session.tracking().is_none();
+            let until = match is_simple {
+                true => waiting
+                    .and_then(|waiting| waiting.last_of(&slots).or_else(|| waiting.full_until())),
+                false => all,
+            };
+            return Ok(until.map_or(Verdict::Run, Verdict::Await));
+        }
+        let until = waiting.and_then(|waiting| match session.tracking() {
+            Some(_) => all,
+            None if home.is_some() => waiting.last_overlapping(&slots),
+            None => waiting.last_of(&slots),
+        });
+        if let Some(until) = until.or_else(|| waiting.and_then(ReplySlots::full_until)) {
+            return Ok(Verdict::Await(until));
+        }
+        let forwarding = match home {
+            Some(_) => {
+                let args = self.args_to_forward(command, request.args, session)?;
+                Forwarding { calls: vec![call(session, slots, args)], merge: Merge::Only }
+            }
+            None => split(command, request.args, session, cluster).ok_or(Fail::CROSS_SLOT)?,
+        };
+        Ok(Verdict::Forward(Box::new(forwarding)))
+    }
+
+    /// The arguments with which another node executes a command.
+    fn args_to_forward(
+        &mut self,
+        command: Command,
+        args: &[&[u8]],
+        session: &Session,
+    ) -> Result<Vec<Vec<u8>>, Fail> {
+        let spec = command.spec;
+        let says_block = || args.iter().any(|arg| arg.eq_ignore_ascii_case(b"block"));
+        let reads_streams =
+            spec.flags.contains(Flags::MOVABLEKEYS) && spec.meta.name.starts_with("xread");
+        let may_wait = spec.flags.contains(Flags::BLOCKING) && (!reads_streams || says_block());
+        let is_bound = spec.gate.contains(GateFlags::WATCHES) || spec.meta.name == "migrate";
+        if may_wait || is_bound {
+            let name = self.registry().full_name(command.index).to_ascii_uppercase();
+            return Err(Fail::new(format!(
+                "ERR {name} is not supported in a cluster at keys whose home is another node"
+            )));
+        }
+        if spec.flags.contains(Flags::SCRIPT_RUNNER)
+            && self.restricts(session)
+            && !self.user(session).is_some_and(|user| user.may_do_everything())
+        {
+            return Err(LIMITED_SCRIPT);
+        }
+        let mut args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
+        // The other node need not know the script: it travels with the call.
+        let by_text = match spec.meta.name {
+            "evalsha" => "EVAL",
+            "evalsha_ro" => "EVAL_RO",
+            _ => return Ok(args),
+        };
+        let sum = parse_sum(&args[1]).ok_or(NO_SCRIPT)?;
+        let script = self.shared.scripts.find(&sum).ok_or(NO_SCRIPT)?;
+        args[0] = by_text.into();
+        args[1] = script.text.to_vec();
+        Ok(args)
+    }
+
+    /// A transaction is executed by one node: this one if it orders the changes of all keys, or all
+    /// of it only reads.
+    fn place_transaction(
+        &mut self,
+        session: &Session,
+        cluster: &dyn Cluster,
+        host: &mut dyn Host,
+    ) -> Result<Verdict, Fail> {
+        if let Some(last) = session.reply_slots().and_then(ReplySlots::last) {
+            return Ok(Verdict::Await(last));
+        }
+        let open = session.transaction().filter(|transaction| transaction.open);
+        let Some(transaction) = open.filter(|transaction| !transaction.spoiled) else {
+            return Ok(Verdict::Run);
+        };
+        let args = transaction.queued.args();
+        let (mut slots, mut only_reads) = (Vec::new(), transaction.watched.is_empty());
+        slots.extend(transaction.watched.iter().map(|key| cluster.slot_of(key.key())));
+        for request in transaction.queued.requests(&args) {
+            let Some(command) = request.command else { continue };
+            only_reads &= command.spec.place != Place::Home;
+            add_slots(command, request.args, cluster, &mut slots);
+        }
+        sort(&mut slots);
+        let home = home_of(&slots, cluster).ok_or(Fail::CROSS_SLOT);
+        if only_reads || home == Ok(Home::Here) {
+            return Ok(Verdict::Run);
+        }
+        home?;
+        if !transaction.watched.is_empty() {
+            // Watched here, where their home was.
+            return Err(Fail::HOME_CHANGING);
+        }
+        let mut commands = Vec::new();
+        for request in transaction.queued.requests(&args) {
+            let Some(command) = request.command else { continue };
+            self.admit_user(command, request.args, session, host)?;
+            let spec = command.spec;
+            if spec.place == Place::Here && !SAME_ANYWHERE.contains(&spec.meta.name) {
+                let name = self.registry().full_name(command.index).to_ascii_uppercase();
+                return Err(Fail::new(format!(
+                    "ERR {name} is not supported in a transaction whose home is another node"
+                )));
+            }
+            commands.push(match spec.flags.contains(Flags::BLOCKING) {
+                // In a transaction it waits for nothing.
+                true => request.args.iter().map(|arg| arg.to_vec()).collect(),
+                false => self.args_to_forward(command, request.args, session)?,
+            });
+        }
+        let call =
+            RemoteCall { is_transaction: true, commands, ..call(session, slots, Vec::new()) };
+        let forwarding = Forwarding { calls: vec![call], merge: Merge::Only };
+        Ok(Verdict::Forward(Box::new(forwarding)))
+    }
+
+    /// A script writes only to keys whose changes this node orders, declared or not.
+    fn place_in_script(
+        &mut self,
+        command: Command,
+        request: &Request<'_>,
+        cluster: &dyn Cluster,
+    ) -> Result<Verdict, Fail> {
+        admit_in_cluster(command)?;
+        if command.spec.place == Place::Home {
+            let mut slots = Vec::new();
+            add_slots(command, request.args, cluster, &mut slots);
+            if slots.iter().any(|&slot| cluster.home_of(slot) != Home::Here) {
+                return Err(SCRIPT_AWAY);
+            }
+        }
+        Ok(Verdict::Run)
+    }
+}
+
+/// Refuses what there is none of in a cluster: what says so, and writes that name no key.
+fn admit_in_cluster(command: Command) -> Result<(), Fail> {
+    let spec = command.spec;
+    let is_whole = spec.place == Place::Home && spec.meta.keys.is_empty();
+    if !is_whole && !spec.gate.contains(GateFlags::NOT_IN_CLUSTER) {
+        return Ok(());
+    }
+    let name = spec.meta.name.to_ascii_uppercase();
+    Err(Fail::new(format!("ERR {name} is not supported in a cluster")))
+}
+
+/// Adds the hash slots of the keys of a call, each once, ascending. A count of keys that makes no
+/// sense is the handler's to refuse.
+fn add_slots(command: Command, args: &[&[u8]], cluster: &dyn Cluster, slots: &mut Vec<HashSlot>) {
+    match command.spec.keys {
+        KeyShape::None => {}
+        KeyShape::First => slots.push(cluster.slot_of(args[1])),
+        KeyShape::Specs => {
+            let mut keys = Vec::new();
+            if key_positions(command.spec.meta.keys, args, &mut keys).is_ok() {
+                slots.extend(keys.iter().map(|key| cluster.slot_of(args[key.index as usize])));
+                sort(slots);
+            }
+        }
+    }
+}
+
+fn sort(slots: &mut Vec<HashSlot>) {
+    slots.sort_unstable();
+    slots.dedup();
+}
+
+/// The home of all these slots; none if they have several.
+fn home_of(slots: &[HashSlot], cluster: &dyn Cluster) -> Option<Home> {
+    let mut homes = slots.iter().map(|&slot| cluster.home_of(slot));
+    let first = homes.next().unwrap_or(Home::Here);
+    homes.all(|home| home == first).then_some(first)
+}
+
+fn call(session: &Session, slots: Vec<HashSlot>, command: Vec<Vec<u8>>) -> RemoteCall {
+    let resp3 = session.protocol == Protocol::Resp3;
+    RemoteCall { slots, db: session.db, resp3, is_transaction: false, commands: vec![command] }
+}
+
+/// Splits a command that works on each key by itself into one for each home, as its tips say how;
+/// none if it is no such command.
+fn split(
+    command: Command,
+    args: &[&[u8]],
+    session: &Session,
+    cluster: &dyn Cluster,
+) -> Option<Forwarding> {
+    let meta = command.spec.meta;
+    let merge = match meta.tips {
+        ["request_policy:multi_shard", "response_policy:agg_sum"] => Merge::Sum,
+        ["request_policy:multi_shard", "response_policy:all_succeeded"] => Merge::Same,
+        _ => return None,
+    };
+    let mut keys = Vec::new();
+    key_positions(meta.keys, args, &mut keys).ok()?;
+    let step = args.len().checked_sub(1)?.checked_div(keys.len())?;
+    if step * keys.len() + 1 != args.len() {
+        return None;
+    }
+    let mut parts: Vec<(Home, RemoteCall)> = Vec::new();
+    for part in args[1..].chunks(step) {
+        let slot = cluster.slot_of(part[0]);
+        let home = cluster.home_of(slot);
+        let at = parts.iter().position(|(other, _)| *other == home).unwrap_or_else(|| {
+            parts.push((home, call(session, Vec::new(), vec![args[0].to_vec()])));
+            parts.len() - 1
+        });
+        let call = &mut parts[at].1;
+        call.slots.push(slot);
+        call.commands[0].extend(part.iter().map(|arg| arg.to_vec()));
+    }
+    let calls = parts.into_iter().map(|(_, mut call)| {
+        sort(&mut call.slots);
+        call
+    });
+    Some(Forwarding { calls: calls.collect(), merge })
+}

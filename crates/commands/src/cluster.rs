@@ -1,0 +1,60 @@
+//! The cluster as the gate and the handlers know it: which node orders the changes of a key, and
+//! the way to that node. What they ask is answered by the server.
+
+use crate::blocked::Ticket;
+use crate::fail::Fail;
+
+/// Number of a hash slot.
+pub type HashSlot = u16;
+
+/// The node that orders the changes of a hash slot.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Home {
+    /// This one.
+    Here,
+    /// The one of this number.
+    At(u16),
+    /// None at the moment: the primary is changing.
+    Changing,
+}
+
+/// Commands that another node is to execute.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RemoteCall {
+    /// The hash slots of the keys, each once, ascending; at least one.
+    pub slots: Vec<HashSlot>,
+    /// The selected database.
+    pub db: u16,
+    /// Whether the reply is to be written in RESP3.
+    pub resp3: bool,
+    /// Whether the commands are a transaction; else there is one.
+    pub is_transaction: bool,
+    /// The commands, each with its name and arguments.
+    pub commands: Vec<Vec<Vec<u8>>>,
+}
+
+/// The cluster that the server is a member of.
+pub trait Cluster: Send + Sync {
+    /// The hash slot of a key.
+    fn slot_of(&self, key: &[u8]) -> HashSlot;
+
+    /// Who orders the changes of a slot. What it says holds until the thread has left its batch of
+    /// commands.
+    fn home_of(&self, slot: HashSlot) -> Home;
+
+    /// The name of this node: 40 hexadecimal digits.
+    fn id(&self) -> String;
+
+    /// What `CLUSTER INFO` says, in lines that end with CRLF.
+    fn info(&self) -> String;
+
+    /// What `CLUSTER NODES` says: a line for each member.
+    fn nodes(&self) -> String;
+
+    /// Has commands executed by the node that orders the changes of their slots. The reply is put
+    /// into the client's [reply slot](crate::ReplySlots) of number `seq` later.
+    ///
+    /// # Errors
+    /// If too much is on its way already; nothing was sent then.
+    fn forward(&self, client: &Ticket, seq: u64, call: RemoteCall) -> Result<(), Fail>;
+}

@@ -1,0 +1,341 @@
+//! Reply slots: a connection whose commands are executed in part by other nodes goes on with those
+//! behind them, and its replies wait here until it is their turn.
+//!
+//! ```text
+//!  sent       GET a   INCR x   GET b   GET c   SET y   GET d        x and y have their homes elsewhere
+//!  replies    a  ─────┐        b c ────┐       │       d
+//!             slot 1: before a, INCR   slot 2: before b c, SET      behind: d
+//! ```
+//!
+//! Local replies between two remote ones stand before the second, or behind the last. What is due
+//! is everything up to the first reply that is missing.
+
+use crate::blocked::Answer;
+use crate::cluster::HashSlot;
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// Replies of other nodes that a connection waits for at most.
+pub const REMOTE_MAX: usize = 1024;
+
+/// Bytes of replies that are held back, from which on nothing more is executed.
+pub const HELD_BYTES_MAX: usize = 1024 * 1024;
+
+/// How the replies to the parts of a command come to one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Merge {
+    /// There is one part.
+    Only,
+    /// The numbers are added up.
+    Sum,
+    /// All say the same.
+    Same,
+}
+
+/// A command that other nodes execute.
+#[derive(Debug)]
+struct Remote {
+    seq: u64,
+    /// Replies of local commands before it.
+    before: Answer,
+    /// Its hash slots.
+    slots: Box<[HashSlot]>,
+    /// Replies that are missing.
+    missing: usize,
+    merge: Merge,
+    /// What has come of its reply.
+    reply: Vec<u8>,
+    /// Its reply is not sent.
+    is_dropped: bool,
+}
+
+/// The replies of a connection that wait for replies of other nodes.
+#[derive(Debug, Default)]
+pub struct ReplySlots {
+    remote: VecDeque<Remote>,
+    /// Replies of local commands behind all of them.
+    behind: Answer,
+    /// Bytes of replies.
+    bytes: usize,
+    last: u64,
+    /// The next command of the connection waits until the slot of this number is gone.
+    awaited: Option<u64>,
+}
+
+impl ReplySlots {
+    /// Whether no remote reply is waited for.
+    pub fn is_empty(&self) -> bool {
+        self.remote.is_empty()
+    }
+
+    /// Whether nothing is waited for, and nothing held back.
+    pub fn is_over(&self) -> bool {
+        self.remote.is_empty() && self.bytes == 0 && self.awaited.is_none()
+    }
+
+    /// Remote replies that are waited for.
+    pub fn len(&self) -> usize {
+        self.remote.len()
+    }
+
+    /// Bytes of replies that are held back.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The slot that has to be gone before anything more is executed, since there is enough.
+    pub fn full_until(&self) -> Option<u64> {
+        if self.remote.len() < REMOTE_MAX && self.bytes < HELD_BYTES_MAX {
+            return None;
+        }
+        self.remote.get(self.remote.len() / 2).map(|remote| remote.seq)
+    }
+
+    /// The last slot, which has to be gone before a command that is not to overtake anything.
+    pub fn last(&self) -> Option<u64> {
+        self.remote.back().map(|remote| remote.seq)
+    }
+
+    /// The last slot of a command which has one of these hash slots.
+    pub fn last_of(&self, slots: &[HashSlot]) -> Option<u64> {
+        let shares = |remote: &&Remote| remote.slots.iter().any(|slot| slots.contains(slot));
+        self.remote.iter().rev().find(shares).map(|remote| remote.seq)
+    }
+
+    /// The same without those that have exactly these hash slots: what is sent to another node
+    /// keeps its order on the way.
+    pub fn last_overlapping(&self, slots: &[HashSlot]) -> Option<u64> {
+        let overlaps = |remote: &&Remote| {
+            *remote.slots != *slots && remote.slots.iter().any(|slot| slots.contains(slot))
+        };
+        self.remote.iter().rev().find(overlaps).map(|remote| remote.seq)
+    }
+
+    /// The number of the next slot.
+    pub fn next_seq(&self) -> u64 {
+        self.last + 1
+    }
+
+    /// Adds a slot for the reply to a command that other nodes execute in so many parts.
+    pub fn push(&mut self, slots: &[HashSlot], parts: usize, merge: Merge, is_dropped: bool) {
+        self.last += 1;
+        self.remote.push_back(Remote {
+            seq: self.last,
+            before: std::mem::take(&mut self.behind),
+            slots: slots.into(),
+            missing: parts,
+            merge,
+            reply: Vec::new(),
+            is_dropped,
+        });
+    }
+
+    /// Takes the slot back that was added last, for a command that could not be sent; what stands
+    /// before it stays.
+    pub fn take_back(&mut self) {
+        if let Some(remote) = self.remote.pop_back() {
+            self.last -= 1;
+            self.behind = remote.before;
+        }
+    }
+
+    /// Holds back local replies: those before the command whose slot was added last if `before`,
+    /// else those behind it.
+    pub fn hold(&mut self, replies: Answer, before: bool) {
+        let held = match self.remote.back_mut().filter(|_| before) {
+            Some(last) => &mut last.before,
+            None => &mut self.behind,
+        };
+        self.bytes += append(held, replies);
+    }
+
+    /// A reply of another node; one that nobody waits for is dropped.
+    pub fn answer(&mut self, seq: u64, reply: &[u8]) {
+        let Ok(at) = self.remote.binary_search_by_key(&seq, |remote| remote.seq) else { return };
+        let remote = &mut self.remote[at];
+        if remote.missing == 0 {
+            return;
+        }
+        remote.missing -= 1;
+        if remote.is_dropped {
+            return;
+        }
+        self.bytes -= remote.reply.len();
+        merge(remote.merge, &mut remote.reply, reply);
+        self.bytes += remote.reply.len();
+    }
+
+    /// Moves what is due to the end of `due`.
+    pub fn take_due(&mut self, due: &mut Answer) {
+        while let Some(first) = self.remote.front_mut() {
+            self.bytes -= append(due, std::mem::take(&mut first.before));
+            if first.missing > 0 {
+                return;
+            }
+            self.bytes -= first.reply.len();
+            due.bytes.append(&mut first.reply);
+            self.remote.pop_front();
+        }
+        self.bytes -= append(due, std::mem::take(&mut self.behind));
+    }
+
+    /// The connection's next command waits until the slot `until` is gone.
+    pub fn wait_for(&mut self, until: u64) {
+        self.awaited = Some(until);
+    }
+
+    /// Whether a command has waited and is to be executed now; asked once.
+    pub fn may_go_on(&mut self) -> bool {
+        let Some(awaited) = self.awaited else { return false };
+        let is_gone = self.remote.front().is_none_or(|first| first.seq > awaited);
+        if is_gone {
+            self.awaited = None;
+        }
+        is_gone
+    }
+}
+
+/// Appends replies; their bytes.
+fn append(to: &mut Answer, mut replies: Answer) -> usize {
+    let offset = to.bytes.len();
+    let mut bytes = replies.bytes.len();
+    if offset == 0 && to.shared.is_empty() {
+        bytes += replies.shared.iter().map(|(_, value)| value.len()).sum::<usize>();
+        *to = replies;
+        return bytes;
+    }
+    to.bytes.append(&mut replies.bytes);
+    for (at, value) in replies.shared {
+        bytes += Bytes::len(&value);
+        to.shared.push((offset + at, value));
+    }
+    bytes
+}
+
+/// Puts the reply to one part to those before; an error is the reply to the whole.
+fn merge(how: Merge, before: &mut Vec<u8>, reply: &[u8]) {
+    let number = |reply: &[u8]| {
+        let digits = reply.strip_prefix(b":")?.strip_suffix(b"\r\n")?;
+        petrel_keyspace::parse_int(digits)
+    };
+    match (how, number(before), number(reply)) {
+        _ if before.first() == Some(&b'-') => {}
+        (Merge::Sum, Some(sum), Some(more)) => {
+            *before = format!(":{}\r\n", sum.saturating_add(more)).into_bytes();
+        }
+        _ => {
+            before.clear();
+            before.extend_from_slice(reply);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(text: &str) -> Answer {
+        Answer { bytes: text.into(), shared: Vec::new() }
+    }
+
+    fn due(slots: &mut ReplySlots) -> String {
+        let mut due = Answer::default();
+        slots.take_due(&mut due);
+        assert!(due.shared.is_empty());
+        String::from_utf8(due.bytes).unwrap()
+    }
+
+    #[test]
+    fn replies_are_sent_in_the_order_of_their_commands() {
+        let mut slots = ReplySlots::default();
+        slots.push(&[1], 1, Merge::Only, false);
+        slots.hold(local("a"), true);
+        slots.hold(local("b"), false);
+        slots.push(&[2], 1, Merge::Only, false);
+        slots.hold(local("c"), true);
+        slots.hold(local("d"), false);
+        assert_eq!((due(&mut slots), slots.bytes()), ("a".into(), 3));
+        slots.answer(2, b"Y");
+        assert_eq!(due(&mut slots), "");
+        slots.answer(1, b"X");
+        slots.answer(1, b"again");
+        slots.answer(7, b"nobody");
+        assert_eq!(due(&mut slots), "XbcYd");
+        assert!(slots.is_empty() && slots.bytes() == 0);
+    }
+
+    #[test]
+    fn large_values_keep_their_places() {
+        let value = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let mut slots = ReplySlots::default();
+        slots.push(&[1], 1, Merge::Only, false);
+        slots.hold(Answer { bytes: b"12".into(), shared: vec![(1, value("A"))] }, false);
+        slots.hold(Answer { bytes: b"34".into(), shared: vec![(0, value("B"))] }, false);
+        assert_eq!(slots.bytes(), 6);
+        slots.answer(1, b"X");
+        let mut due = Answer { bytes: b"0".into(), shared: Vec::new() };
+        slots.take_due(&mut due);
+        assert_eq!(due.bytes, b"0X1234");
+        assert_eq!(due.shared, [(3, value("A")), (4, value("B"))]);
+        assert_eq!(slots.bytes(), 0);
+    }
+
+    #[test]
+    fn parts_come_to_one_reply() {
+        let mut slots = ReplySlots::default();
+        for (merge, replies, whole) in [
+            (Merge::Sum, [":1\r\n", ":2\r\n"], ":3\r\n"),
+            (Merge::Same, ["+OK\r\n", "+OK\r\n"], "+OK\r\n"),
+            (Merge::Sum, [":1\r\n", "-ERR no\r\n"], "-ERR no\r\n"),
+            (Merge::Same, ["-ERR no\r\n", "+OK\r\n"], "-ERR no\r\n"),
+        ] {
+            slots.push(&[1, 2], 2, merge, false);
+            let seq = slots.last().unwrap();
+            slots.answer(seq, replies[0].as_bytes());
+            assert_eq!(due(&mut slots), "");
+            slots.answer(seq, replies[1].as_bytes());
+            assert_eq!(due(&mut slots), whole);
+        }
+    }
+
+    #[test]
+    fn whoever_waits_goes_on_when_its_slot_is_gone() {
+        let mut slots = ReplySlots::default();
+        for slot in [5, 6, 5] {
+            slots.push(&[slot], 1, Merge::Only, false);
+        }
+        assert_eq!(
+            (slots.last_of(&[5]), slots.last_of(&[6, 7]), slots.last_of(&[7])),
+            (Some(3), Some(2), None)
+        );
+        assert_eq!(
+            (slots.last_overlapping(&[5]), slots.last_overlapping(&[5, 7])),
+            (None, Some(3))
+        );
+        slots.wait_for(2);
+        slots.answer(2, b"+\r\n");
+        due(&mut slots);
+        assert!(!slots.may_go_on());
+        slots.answer(1, b"+\r\n");
+        due(&mut slots);
+        assert!(slots.may_go_on() && !slots.may_go_on());
+    }
+
+    #[test]
+    fn there_is_a_limit() {
+        let mut slots = ReplySlots::default();
+        for _ in 0..REMOTE_MAX {
+            assert_eq!(slots.full_until(), None);
+            slots.push(&[1], 1, Merge::Only, true);
+        }
+        assert_eq!(slots.full_until(), Some(REMOTE_MAX as u64 / 2 + 1));
+        for seq in 1..=REMOTE_MAX as u64 {
+            slots.answer(seq, b"dropped");
+        }
+        assert_eq!(due(&mut slots), "");
+        assert!(slots.is_empty());
+        slots.push(&[1], 1, Merge::Only, false);
+        slots.hold(local(&"x".repeat(HELD_BYTES_MAX)), false);
+        assert_eq!(slots.full_until(), slots.last());
+    }
+}

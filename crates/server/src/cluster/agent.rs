@@ -1,0 +1,355 @@
+//! The agent: the thread that holds the cluster's protocol. In each turn it takes what has come,
+//! then sends what there is to be sent.
+//!
+//! It waits for nobody: a transport that takes nothing more is offered the rest later, and a
+//! command whose home is out of reach waits by itself (`deferred.rs`).
+
+use super::deferred::{Deferred, Forward, Way};
+use super::machine::Machine;
+use super::{Backlogged, Event, Link, MemberInfo, Membership, Transport, count, show_to_gate};
+use crate::client::Client;
+use crate::event_loop::mailbox::{Message, RemoteReply};
+use crate::server::Server;
+use petrel_cluster::{Call, ClusterNode, Received, Reply, Route, SLOTS, Slot, View};
+use petrel_commands::Fail;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+/// What is taken before anything is sent.
+const TASKS_PER_TURN: usize = 256;
+
+/// Bytes that are sent to a member at a time.
+const SEND_BYTES: usize = 256 * 1024;
+
+/// Until it is tried again what cannot be done at the moment.
+const RETRY_PAUSE: Duration = Duration::from_millis(2);
+
+/// Between two looks whether the server is stopping.
+const REST: Duration = Duration::from_millis(100);
+
+/// How long a link may be ahead of the view of this member.
+const EARLY_MAX: Duration = Duration::from_secs(1);
+
+/// What comes to the agent.
+pub(super) enum Task {
+    /// From the members' side of the process.
+    Event(Event),
+    /// A command of a client of this server.
+    Forward { client: Arc<Client>, seq: u64, call: Call },
+    /// There is something in the lanes.
+    Wake,
+}
+
+pub(super) struct Agent {
+    node: ClusterNode,
+    machine: Machine,
+    transport: Box<dyn Transport>,
+    tasks: Receiver<Task>,
+    next: Option<Task>,
+    membership: Arc<Membership>,
+    /// Clients of forwarded commands, and the numbers of their reply slots.
+    waiting: HashMap<u64, (Arc<Client>, u64)>,
+    last_token: u64,
+    deferred: Deferred,
+    linked: BTreeMap<u16, Link>,
+    /// What the transport did not take.
+    backlog: BTreeMap<u16, Vec<u8>>,
+    /// Links that are ahead of the view, and since when.
+    early: BTreeMap<u16, Instant>,
+    /// By worker.
+    replies: Vec<Vec<RemoteReply>>,
+}
+
+impl Agent {
+    pub fn new(
+        server: &Arc<Server>,
+        membership: Arc<Membership>,
+        (node, tasks): (ClusterNode, Receiver<Task>),
+        transport: Box<dyn Transport>,
+    ) -> Self {
+        Agent {
+            node,
+            machine: Machine::new(server, membership.clone()),
+            transport,
+            tasks,
+            next: None,
+            membership,
+            waiting: HashMap::new(),
+            last_token: 0,
+            deferred: Deferred::default(),
+            linked: BTreeMap::new(),
+            backlog: BTreeMap::new(),
+            early: BTreeMap::new(),
+            replies: server.workers.iter().map(|_| Vec::new()).collect(),
+        }
+    }
+
+    /// From one moment on every commit goes into the lanes, and every command to its home.
+    pub fn join(&mut self, server: &Server) {
+        let exec = &mut self.machine.exec;
+        exec.begin();
+        exec.ks.lock_all();
+        server.keyspace.set_homes(self.node.homes());
+        exec.ks.set_sinks("cluster", Some(self.node.sinks()));
+        show_to_gate(server, self.membership.clone());
+        exec.ks.unlock();
+        exec.end();
+    }
+
+    /// Until the server stops.
+    pub fn run(mut self) {
+        while !self.machine.host.server.is_stopping() {
+            if !self.turn() {
+                self.rest();
+            }
+        }
+    }
+
+    /// Takes what has come, and sends; false if there was nothing to do.
+    fn turn(&mut self) -> bool {
+        self.machine.begin_turn();
+        let mut has_worked = false;
+        for _ in 0..TASKS_PER_TURN {
+            let Some(task) = self.next.take().or_else(|| self.tasks.try_recv().ok()) else { break };
+            has_worked = true;
+            match task {
+                Task::Event(event) => self.take_event(event),
+                Task::Forward { client, seq, call } => {
+                    self.take_command(Forward { client, seq, call });
+                }
+                Task::Wake => {}
+            }
+        }
+        if !self.deferred.is_empty() {
+            self.retry_deferred();
+        }
+        self.close_early();
+        for (token, reply) in self.node.take_replies() {
+            if let Some((client, seq)) = self.waiting.remove(&token) {
+                self.reply(&client, seq, reply);
+            }
+        }
+        self.machine.end_turn();
+        let has_sent = self.send();
+        self.deliver_replies();
+        has_worked | has_sent
+    }
+
+    /// Waits for something to do.
+    fn rest(&mut self) {
+        self.node.lanes().rest(true);
+        let has_to_retry =
+            !self.deferred.is_empty() || !self.backlog.is_empty() || !self.early.is_empty();
+        let pause = if has_to_retry { RETRY_PAUSE } else { REST };
+        // What was committed before this look wakes nobody.
+        if !self.send() {
+            self.next = self.tasks.recv_timeout(pause).ok();
+        }
+        self.node.lanes().rest(false);
+    }
+
+    fn take_event(&mut self, event: Event) {
+        match event {
+            Event::View(view, members) => self.adopt(&view, members),
+            Event::LinkUp(link) => {
+                self.forget_link(link);
+                self.node.link(link.peer.node);
+                if self.node.is_linked(link.peer.node) {
+                    self.linked.insert(link.peer.node.0, link);
+                    self.show_links();
+                }
+            }
+            Event::LinkDown(link) => {
+                if self.is_current(link) {
+                    self.node.unlink(link.peer.node);
+                    self.forget_link(link);
+                    self.show_links();
+                }
+            }
+            Event::Frame(link, bytes) => {
+                if self.is_current(link) {
+                    count(&self.membership.figures.received, bytes.len());
+                    self.receive(link, &bytes);
+                }
+            }
+        }
+    }
+
+    fn is_current(&self, link: Link) -> bool {
+        self.linked.get(&link.peer.node.0) == Some(&link)
+    }
+
+    fn forget_link(&mut self, link: Link) {
+        self.linked.remove(&link.peer.node.0);
+        self.backlog.remove(&link.peer.node.0);
+        self.early.remove(&link.peer.node.0);
+    }
+
+    fn show_links(&self) {
+        self.membership.state.lock().linked = self.linked.values().map(|link| link.peer).collect();
+    }
+
+    fn receive(&mut self, link: Link, bytes: &[u8]) {
+        let node = link.peer.node;
+        match self.node.receive(node, bytes, &mut self.machine) {
+            Ok(Received::All) => drop(self.early.remove(&node.0)),
+            Ok(Received::Early) => {
+                self.early.entry(node.0).or_insert_with(Instant::now);
+            }
+            Err(error) => {
+                tracing::warn!("the link to member {} is closed: {error}", node.0);
+                self.close(link);
+            }
+        }
+    }
+
+    fn close(&mut self, link: Link) {
+        self.node.unlink(link.peer.node);
+        self.forget_link(link);
+        self.show_links();
+        self.transport.close(link);
+    }
+
+    /// Closes links that have waited for long for a view: what they send would have to be kept.
+    fn close_early(&mut self) {
+        let is_late = |since: &Instant| since.elapsed() >= EARLY_MAX;
+        let late = self.early.iter().find(|(_, since)| is_late(since)).map(|(node, _)| *node);
+        if let Some(link) = late.and_then(|node| self.linked.get(&node).copied()) {
+            tracing::warn!("the link to member {} is ahead of the view here", link.peer.node.0);
+            self.close(link);
+        }
+    }
+
+    /// Adopts the next view, between the commands of all workers.
+    fn adopt(&mut self, view: &View, members: Arc<[MemberInfo]>) {
+        if view.epoch <= self.node.view().epoch {
+            return;
+        }
+        let (me, own) = (self.membership.identity.node, self.node.own_slots());
+        let is_mine = |slot: Slot| own.home(slot) == Some(me);
+        let before: Vec<Slot> = (0..SLOTS).filter(|&slot| is_mine(slot)).collect();
+        let exec = &mut self.machine.exec;
+        exec.begin();
+        exec.ks.lock_all();
+        let is_adopted = self.node.begin_view(view.clone());
+        exec.ks.unlock();
+        exec.end();
+        if !is_adopted {
+            tracing::error!("view {} cannot follow {} here", view.epoch, self.node.view().epoch);
+            return;
+        }
+        tracing::info!("view {}: {} members", view.epoch, view.members.len());
+        self.node.go_on(&mut self.machine);
+        let is_gone = |link: &Link| view.member(link.peer.node) != Some(link.peer);
+        let gone: Vec<Link> = self.linked.values().copied().filter(is_gone).collect();
+        gone.into_iter().for_each(|link| self.close(link));
+        {
+            let mut state = self.membership.state.lock();
+            (state.view, state.members) = (Arc::new(view.clone()), members);
+        }
+        if before.into_iter().any(|slot| !is_mine(slot)) {
+            // Clients that wait here for keys of such slots would wait at the wrong place.
+            let server = &self.machine.host.server;
+            (0..server.workers.len()).for_each(|worker| server.tell(worker, Message::Demoted));
+        }
+        for link in self.linked.values().copied().collect::<Vec<_>>() {
+            self.receive(link, &[]);
+        }
+    }
+
+    /// Whether a command can be sent to the home of its slots, or executed if that is here.
+    fn way(&self, slots: &[Slot]) -> Way {
+        match self.node.route(slots) {
+            Route::Here | Route::Apart => Way::Open,
+            Route::At(home) if self.node.is_linked(home) => Way::Open,
+            Route::At(_) => Way::Closed(Fail::HOME_UNREACHABLE),
+            Route::Later => Way::Closed(Fail::HOME_CHANGING),
+            Route::Nowhere => Way::Closed(Fail::SLOT_UNSERVED),
+        }
+    }
+
+    fn take_command(&mut self, forward: Forward) {
+        let slots = &forward.call.slots;
+        if !self.deferred.holds(slots) && matches!(self.way(slots), Way::Open) {
+            return self.forward(forward);
+        }
+        if let Err(refused) = self.deferred.add(Instant::now(), forward) {
+            self.refuse(&refused.client, refused.seq, &Fail::TOO_MUCH_FORWARDED);
+        }
+    }
+
+    fn retry_deferred(&mut self) {
+        let mut deferred = std::mem::take(&mut self.deferred);
+        for (forward, fail) in deferred.take(Instant::now(), |slots| self.way(slots)) {
+            match fail {
+                None => self.forward(forward),
+                Some(fail) => self.refuse(&forward.client, forward.seq, &fail),
+            }
+        }
+        self.deferred = deferred;
+    }
+
+    fn forward(&mut self, Forward { client, seq, call }: Forward) {
+        self.last_token += 1;
+        let token = self.last_token;
+        match self.node.forward(token, call, &mut self.machine) {
+            Ok(_) => {
+                count(&self.membership.figures.forwarded, 1);
+                self.waiting.insert(token, (client, seq));
+            }
+            Err(_) => self.refuse(&client, seq, &Fail::TOO_MUCH_FORWARDED),
+        }
+    }
+
+    fn refuse(&mut self, client: &Client, seq: u64, fail: &Fail) {
+        self.leave(client, seq, [b"-", fail.text(), b"\r\n"].concat());
+    }
+
+    fn reply(&mut self, client: &Client, seq: u64, reply: Reply) {
+        let bytes = match reply.error() {
+            Some(error) => format!("-{error}\r\n").into_bytes(),
+            None => match reply {
+                Reply::Bytes(bytes) => bytes,
+                Reply::Unknown | Reply::Apart => Vec::new(),
+            },
+        };
+        self.leave(client, seq, bytes);
+    }
+
+    fn leave(&mut self, client: &Client, seq: u64, reply: Vec<u8>) {
+        if let Some(replies) = self.replies.get_mut(usize::from(client.worker)) {
+            replies.push(RemoteReply { slot: client.slot, id: client.id, seq, reply });
+        }
+    }
+
+    fn deliver_replies(&mut self) {
+        for (worker, replies) in self.replies.iter_mut().enumerate() {
+            if !replies.is_empty() {
+                let replies = Message::Remote(std::mem::take(replies));
+                self.machine.host.server.tell(worker, replies);
+            }
+        }
+    }
+
+    /// Sends members what there is for them; false if there was nothing, or they take nothing.
+    fn send(&mut self) -> bool {
+        let mut has_sent = false;
+        for (&number, &link) in &self.linked {
+            let mut bytes = self.backlog.remove(&number).unwrap_or_default();
+            if bytes.is_empty() && !self.node.send(link.peer.node, SEND_BYTES, &mut bytes) {
+                continue;
+            }
+            let len = bytes.len();
+            match self.transport.send(link, bytes) {
+                Ok(()) => {
+                    has_sent = true;
+                    count(&self.membership.figures.sent, len);
+                }
+                Err(Backlogged(bytes)) => drop(self.backlog.insert(number, bytes)),
+            }
+        }
+        has_sent
+    }
+}

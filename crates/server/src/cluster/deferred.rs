@@ -1,0 +1,98 @@
+//! Commands whose home is out of reach for a moment: its primary is changing, or there is no link.
+//! Nothing of them was sent, so after a while they are answered with an error that clients take as
+//! an invitation to try again.
+
+use crate::client::Client;
+use petrel_cluster::{Call, Slot};
+use petrel_commands::Fail;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a command waits for its home.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Commands that wait at most.
+const DEFERRED_MAX: usize = 64 * 1024;
+
+/// Bytes of arguments that wait at most.
+const BYTES_MAX: usize = 64 << 20;
+
+/// A command of a client.
+pub(super) struct Forward {
+    pub client: Arc<Client>,
+    pub seq: u64,
+    pub call: Call,
+}
+
+/// What becomes of a command now.
+pub(super) enum Way {
+    /// It can be sent.
+    Open,
+    /// It cannot.
+    Closed(Fail),
+}
+
+/// The commands that wait, in the order in which they came.
+#[derive(Default)]
+pub(super) struct Deferred {
+    queue: VecDeque<(Instant, Forward)>,
+    bytes: usize,
+}
+
+impl Deferred {
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether a command of one of these slots waits, which others of the slot must not overtake.
+    pub fn holds(&self, slots: &[Slot]) -> bool {
+        self.queue.iter().any(|(_, forward)| shares(&forward.call, slots))
+    }
+
+    /// Lets a command wait; gives it back if too many do.
+    pub fn add(&mut self, now: Instant, forward: Forward) -> Result<(), Forward> {
+        let bytes = bytes(&forward.call);
+        if self.queue.len() >= DEFERRED_MAX || self.bytes + bytes > BYTES_MAX {
+            return Err(forward);
+        }
+        self.bytes += bytes;
+        self.queue.push_back((now, forward));
+        Ok(())
+    }
+
+    /// Takes those out that can be sent, and those that have waited long enough, with their error.
+    pub fn take(
+        &mut self,
+        now: Instant,
+        mut way: impl FnMut(&[Slot]) -> Way,
+    ) -> Vec<(Forward, Option<Fail>)> {
+        let (mut taken, mut kept, mut held) = (Vec::new(), VecDeque::new(), HashSet::new());
+        for (since, forward) in std::mem::take(&mut self.queue) {
+            let slots = &forward.call.slots;
+            let is_behind = slots.iter().any(|slot| held.contains(slot));
+            let fail = match way(slots) {
+                Way::Open if !is_behind => None,
+                Way::Open => Some(Fail::HOME_CHANGING),
+                Way::Closed(fail) => Some(fail),
+            };
+            if fail.is_some() && now.duration_since(since) < PATIENCE {
+                held.extend(slots.iter().copied());
+                kept.push_back((since, forward));
+                continue;
+            }
+            self.bytes -= bytes(&forward.call);
+            taken.push((forward, fail));
+        }
+        self.queue = kept;
+        taken
+    }
+}
+
+fn shares(call: &Call, slots: &[Slot]) -> bool {
+    call.slots.iter().any(|slot| slots.contains(slot))
+}
+
+fn bytes(call: &Call) -> usize {
+    call.commands.iter().flatten().map(Vec::len).sum()
+}

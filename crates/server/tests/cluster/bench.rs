@@ -1,0 +1,189 @@
+//! A cluster of servers in this process, and its clients.
+
+use crate::network::{Network, Side, identity, infos, view};
+use petrel_resp::{DecodeLimits, Value, decode, encode_command};
+use petrel_server::Running;
+use petrel_server::cluster::start as join;
+use petrel_server::config::{Config, SavePoints, SharedConfig};
+use petrel_server::lifecycle::process::Indifferent;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What nothing here should take longer than, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Members of a cluster.
+pub struct Members {
+    pub network: Arc<Network>,
+    running: Vec<Running>,
+    dir: PathBuf,
+}
+
+impl Members {
+    /// So many members, whose frames take about so long.
+    pub fn start(nodes: u16, delay: Duration) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("petrel-cluster-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let dir = std::env::temp_dir().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        let network = Network::new(nodes, delay);
+        let (mut running, mut inboxes) = (Vec::new(), Vec::new());
+        for node in 0..nodes {
+            let home = dir.join(node.to_string());
+            std::fs::create_dir(&home).unwrap();
+            let config = Config {
+                port: 0,
+                unixsocket: Some(home.join("s")),
+                threads: 2,
+                save: SavePoints::default(),
+                dir: home,
+                ..Config::default()
+            };
+            let config = Arc::new(SharedConfig::new(config, None));
+            let started = petrel_server::start(config, Box::new(Indifferent)).unwrap();
+            let side = Side {
+                me: node,
+                network: network.clone(),
+                random: Mutex::new(u64::from(node) + 1),
+            };
+            let begin = (view(1, nodes), infos(nodes));
+            inboxes.push(join(&started.server, identity(node), begin, Box::new(side)).unwrap());
+            running.push(started);
+        }
+        network.connect(inboxes);
+        Members { network, running, dir }
+    }
+
+    /// A client of a member.
+    pub fn client(&self, node: u16) -> Client {
+        let stream = UnixStream::connect(self.dir.join(format!("{node}/s"))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client { stream, input: Vec::new() }
+    }
+
+    /// Waits until a member answers this.
+    pub fn await_reply(&self, node: u16, command: &str, reply: &Value) {
+        let (mut client, since) = (self.client(node), Instant::now());
+        while client.call(command) != *reply {
+            assert!(since.elapsed() < PATIENCE, "{command} at {node} does not answer {reply:?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The figures of a member.
+    pub fn membership(&self, node: u16) -> &petrel_server::cluster::Membership {
+        self.running[usize::from(node)].server.cluster.get().unwrap()
+    }
+
+    /// Waits until a member has so many links.
+    pub fn await_links(&self, node: u16, links: usize) {
+        let since = Instant::now();
+        while self.membership(node).state().linked.len() != links {
+            assert!(since.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        for running in self.running.drain(..) {
+            running.server.stop();
+            let ended = running.wait();
+            if !std::thread::panicking() {
+                ended.unwrap();
+            }
+        }
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A client's connection.
+pub struct Client {
+    pub stream: UnixStream,
+    input: Vec<u8>,
+}
+
+impl Client {
+    /// Sends commands, each of words, without waiting for replies.
+    pub fn send(&mut self, commands: &[String]) {
+        self.stream.write_all(&encoded(commands)).unwrap();
+    }
+
+    /// The next reply.
+    pub fn reply(&mut self) -> Value {
+        let mut bytes = [0; 64 * 1024];
+        loop {
+            if let Some((value, len)) = decode(&self.input, &DecodeLimits::default()).unwrap() {
+                self.input.drain(..len);
+                return value;
+            }
+            let len = match self.stream.read(&mut bytes) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                read => read.expect("a reply"),
+            };
+            assert!(len > 0, "the connection is closed");
+            self.input.extend_from_slice(&bytes[..len]);
+        }
+    }
+
+    /// Whether a reply comes within a while.
+    pub fn is_silent(&mut self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let read = self.stream.read(&mut [0; 1]);
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        read.is_err()
+    }
+
+    /// Calls a command of words.
+    pub fn call(&mut self, command: &str) -> Value {
+        self.send(&[command.into()]);
+        self.reply()
+    }
+
+    /// Sends commands on a thread of its own, while their replies are read.
+    pub fn pipeline(&mut self, commands: &[String]) -> Vec<Value> {
+        let bytes = encoded(commands);
+        let mut stream = self.stream.try_clone().unwrap();
+        let writer = std::thread::spawn(move || stream.write_all(&bytes).unwrap());
+        let replies = commands.iter().map(|_| self.reply()).collect();
+        writer.join().unwrap();
+        replies
+    }
+}
+
+pub fn encoded(commands: &[String]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for command in commands {
+        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        encode_command(&words, &mut bytes);
+    }
+    bytes
+}
+
+/// A key whose home is this member, of a cluster of so many.
+pub fn key_at(node: u16, nodes: u16, name: &str) -> String {
+    let share = 16_384 / nodes + 1;
+    let of = |tag: &u32| petrel_cluster::slot_of(format!("{{{name}{tag}}}").as_bytes()) / share;
+    let tag = (0..).find(|tag| of(tag) == node).unwrap();
+    format!("{{{name}{tag}}}")
+}
+
+pub fn ok() -> Value {
+    Value::Simple("OK".into())
+}
+
+pub fn bulk(text: &str) -> Value {
+    Value::Bulk(text.to_owned().into())
+}
+
+pub fn error(value: &Value) -> String {
+    match value {
+        Value::Error(text) => String::from_utf8_lossy(text).into_owned(),
+        other => panic!("{other:?} is no error"),
+    }
+}

@@ -1,0 +1,8 @@
+//! Servers of one process as members of a cluster, over a network that delays, and whose links
+//! break.
+
+mod bench;
+mod network;
+mod pipelines;
+mod scripts;
+mod transactions;

@@ -1,0 +1,101 @@
+//! Transactions, as a whole at the home of their keys.
+
+use crate::bench::{Members, bulk, error, key_at, ok};
+use petrel_resp::Value;
+use std::time::Duration;
+
+const DELAY: Duration = Duration::from_micros(500);
+
+fn queued() -> Value {
+    Value::Simple("QUEUED".into())
+}
+
+#[test]
+fn transactions_run_where_their_keys_are() {
+    let members = Members::start(2, DELAY);
+    for home in [0, 1] {
+        let key = key_at(home, 2, "tx");
+        let mut client = members.client(0);
+        let commands = [
+            "MULTI".into(),
+            format!("INCR {key}"),
+            format!("LPUSH {key}list a b"),
+            "PING".into(),
+            format!("LPOP {key}"),
+            format!("GET {key}"),
+            "EXEC".into(),
+            format!("GET {key}"),
+        ];
+        let replies = client.pipeline(&commands);
+        assert_eq!(replies[..6], [ok(), queued(), queued(), queued(), queued(), queued()]);
+        let Value::Array(results) = &replies[6] else { panic!("{:?}", replies[6]) };
+        assert_eq!(
+            results[..3],
+            [Value::Integer(1), Value::Integer(2), Value::Simple("PONG".into())]
+        );
+        assert!(error(&results[3]).starts_with("WRONGTYPE"));
+        assert_eq!((&results[4], &replies[7]), (&bulk("1"), &bulk("1")));
+        // It is over.
+        assert_eq!(error(&client.call("EXEC")), "ERR EXEC without MULTI");
+    }
+}
+
+#[test]
+fn transactions_have_one_home() {
+    let members = Members::start(2, DELAY);
+    let (here, away) = (key_at(0, 2, "tx"), key_at(1, 2, "tx"));
+    let mut client = members.client(0);
+    let writes = [format!("INCR {here}"), format!("INCR {away}")];
+    let commands = ["MULTI".into(), writes[0].clone(), writes[1].clone(), "EXEC".into()];
+    let replies = client.pipeline(&commands);
+    assert_eq!(
+        error(&replies[3]),
+        "EXECABORT Transaction discarded because of: CROSSSLOT Keys in request don't hash to the same slot"
+    );
+    // Reads alone run here.
+    let commands = ["MULTI".into(), format!("GET {here}"), format!("GET {away}"), "EXEC".into()];
+    assert_eq!(client.pipeline(&commands)[3], Value::Array(vec![Value::Null, Value::Null]));
+    // What there is none of spoils a transaction.
+    let commands = ["MULTI".into(), "FLUSHALL".into(), format!("INCR {away}"), "EXEC".into()];
+    let replies = client.pipeline(&commands);
+    assert_eq!(error(&replies[1]), "ERR FLUSHALL is not supported in a cluster");
+    assert!(error(&replies[3]).starts_with("EXECABORT"));
+    let commands = ["MULTI".into(), "SELECT 1".into(), format!("INCR {away}"), "EXEC".into()];
+    let replies = client.pipeline(&commands);
+    assert!(error(&replies[3]).contains("SELECT is not supported in a transaction"));
+    assert_eq!(client.call(&format!("EXISTS {here} {away}")), Value::Integer(0));
+}
+
+#[test]
+fn transactions_watch_keys_whose_home_is_here() {
+    let members = Members::start(2, DELAY);
+    let key = key_at(0, 2, "watched");
+    let (mut client, mut other) = (members.client(0), members.client(1));
+    for (is_changed, reply) in
+        [(false, Value::Array(vec![Value::Integer(1)])), (true, Value::NullArray)]
+    {
+        assert_eq!(client.call(&format!("WATCH {key}")), ok());
+        if is_changed {
+            // By a client of another node, whose write runs here.
+            assert_eq!(other.call(&format!("INCR {key}")), Value::Integer(2));
+        }
+        let commands = ["MULTI".into(), format!("INCR {key}"), "EXEC".into()];
+        assert_eq!(client.pipeline(&commands)[2], reply);
+    }
+}
+
+#[test]
+fn clients_wait_where_the_home_is() {
+    let members = Members::start(2, DELAY);
+    let key = key_at(0, 2, "queue");
+    let (mut waiting, mut other) = (members.client(0), members.client(1));
+    waiting.send(&[format!("BLPOP {key} 0")]);
+    let mut watcher = members.client(0);
+    let is_waiting = |reply: Value| matches!(reply, Value::Bulk(text) if text.windows(17).any(|part| part == b"blocked_clients:1"));
+    while !is_waiting(watcher.call("INFO clients")) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(other.call(&format!("RPUSH {key} a")), Value::Integer(1));
+    assert_eq!(waiting.reply(), Value::Array(vec![bulk(&key), bulk("a")]));
+    members.await_reply(1, &format!("EXISTS {key}"), &Value::Integer(0));
+}
