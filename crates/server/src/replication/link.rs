@@ -7,13 +7,14 @@
 //! ```
 
 use super::apply::Applier;
-use super::handshake::{Introduction, Offer, REFUSES, shake_hands};
+use super::handshake::{Introduction, REFUSES, shake_hands};
 use super::wire::Wire;
 use super::{LinkState, copy};
 use crate::client::{Client, Flag};
 use crate::config::Config;
 use crate::server::{Server, unix_ms};
 use petrel_net::{Endpoint, Slot, local_endpoint, peer_endpoint};
+use petrel_replication::primary::Offer;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
