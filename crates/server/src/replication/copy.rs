@@ -191,6 +191,7 @@ fn replace(
     replication.renew_ids();
     begin(server, &config, if len == UNKNOWN_LEN { 0 } else { len });
     applier.clear(config.replication.replica_lazy_flush);
+    replication.own_expiring.forget();
     let options = LoadOptions {
         threads: server.workers.len(),
         leniency: leniency(&config),

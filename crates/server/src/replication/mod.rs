@@ -15,6 +15,7 @@
 //! saved.rs      where in the history a snapshot stands
 //! apply.rs      the primary's commands: executed through the gate, counted by the byte
 //! synced.rs     how much of that is on the disk
+//! own_expiring.rs  keys that a writable replica's own clients let expire
 //! failover.rs   FAILOVER: the role goes to a replica
 //! out/          those that follow this server: the stream, copies, PSYNC
 //! commands.rs   REPLICAOF, SLAVEOF, ROLE, FAILOVER;  info.rs  INFO replication
@@ -28,6 +29,7 @@ mod failover;
 mod handshake;
 pub(crate) mod info;
 mod link;
+mod own_expiring;
 mod roles;
 pub(crate) mod saved;
 mod synced;
@@ -37,6 +39,7 @@ pub mod out;
 
 pub use failover::Failover;
 pub use out::Outgoing;
+pub use own_expiring::OwnExpiring;
 
 use crate::client::Client;
 use crate::random_id::random_id;
@@ -193,6 +196,8 @@ pub struct Replication {
     pub link: LinkFigures,
     /// The role is being handed over.
     pub failover: Failover,
+    /// Keys that a replica's own clients let expire.
+    pub own_expiring: OwnExpiring,
     wish: Mutex<Wish>,
     /// The wish has changed.
     wished: Condvar,
@@ -230,6 +235,7 @@ impl Default for Replication {
             downstream: RwLock::default(),
             link: LinkFigures::default(),
             failover: Failover::default(),
+            own_expiring: OwnExpiring::default(),
             wish: Mutex::default(),
             wished: Condvar::new(),
             wish_number: AtomicU64::new(0),

@@ -99,6 +99,11 @@ impl Outgoing {
         replicas.iter().filter(|replica| !replica.takes_copy_only).map(|r| r.line(now)).collect()
     }
 
+    /// Whether replicas are being sent a copy.
+    pub(crate) fn is_copying(&self) -> bool {
+        self.syncing.load(SeqCst)
+    }
+
     /// Connections that are replicas.
     pub(crate) fn count(&self) -> usize {
         self.replicas.lock().len()
