@@ -38,14 +38,14 @@ pub(super) fn take_over(
     applier: &mut Applier,
     history: (String, i64),
 ) -> Result<(), String> {
+    let figures = &link.server.replication.link;
+    figures.copy_bytes.iter().for_each(|bytes| bytes.store(0, Relaxed));
+    figures.enter(LinkState::Sync);
     let line = wire.line().map_err(|error| format!("no copy comes: {error}"))?;
     let extent = Extent::read(&line)
         .ok_or_else(|| format!("it announces its copy with '{}'", shown(&line)))?;
-    let figures = &link.server.replication.link;
     let total = if let Extent::Length(len) = extent { len } else { 0 };
     figures.copy_bytes[0].store(total, Relaxed);
-    figures.copy_bytes[1].store(0, Relaxed);
-    figures.enter(LinkState::Sync);
     let config = link.server.config.snapshot();
     if goes_without_file(&link.server, &config) {
         return install_stream(wire, link, applier, extent, history);

@@ -186,6 +186,9 @@ pub struct Replication {
     ids: Mutex<Ids>,
     /// Bytes of the history: those written by a primary, those executed by a replica.
     offset: AtomicI64,
+    /// Commands of the primary may have been executed that the offset does not count yet: its
+    /// thread waits for a stripe amid a batch, outside of the gate.
+    is_amid: AtomicBool,
     /// The database that the primary's stream has selected there.
     stream_db: AtomicU16,
     is_replica: AtomicBool,
@@ -229,6 +232,7 @@ impl Default for Replication {
         Replication {
             ids: Mutex::new(Ids::new()),
             offset: AtomicI64::new(0),
+            is_amid: AtomicBool::new(false),
             stream_db: AtomicU16::new(0),
             is_replica: AtomicBool::new(false),
             backlog: RwLock::default(),
@@ -268,6 +272,12 @@ impl Replication {
             Some(backlog) if !self.is_replica() => backlog.end() as i64,
             _ => self.offset.load(Relaxed),
         }
+    }
+
+    /// Whether the data is ahead of the offset, so that an image of it has no place in the history.
+    /// Everything is held.
+    pub(crate) fn is_amid(&self) -> bool {
+        self.is_amid.load(Relaxed)
     }
 
     /// Notes where the stream is kept from now on, if it is.
