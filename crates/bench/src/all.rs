@@ -38,7 +38,7 @@ const RUNS: [(&str, &str); 30] = [
     ("commands", ""),
     ("workloads", ""),
     ("persistence", ""),
-    ("replication", "--keys 100000"),
+    ("replication", ""),
     ("trace", ""),
     (
         "trace --traces block --requests 60000 --values 30000,1000000 --memory 500mb --label values",

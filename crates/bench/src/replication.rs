@@ -1,27 +1,38 @@
-//! `replication`: SET on a server alone and on one with a replica, and how long a full copy takes.
+//! `replication`: what a replica costs its primary, a full copy, and a primary that is replaced.
 
-use std::thread;
+mod copy;
+mod failover;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::exchange::{ask, ask_bulk, connect};
+use crate::exchange::{ask, connect};
 use crate::experiment::{
-    Better, CPU, Description, Experiment, FIGURE, Figure, Lifetime, RunArgs, SERVER, THROUGHPUT,
-    View, at, grid, texts,
+    Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, RunArgs, SERVER,
+    THROUGHPUT, View, at,
 };
 use crate::load::{
-    self, Endpoint, Extent, KeyOrder, KeySpace, Lengths, Operation, Plan, Stream, ValueSizes,
+    self, Endpoint, Extent, KeyOrder, KeySpace, Lengths, Operation, Plan, ValueSizes,
 };
 use crate::persistence::{WARM_UP_S, parse_seconds};
 use crate::result::{Measurement, Point};
-use crate::server::{Server, Setting, Transport};
+use crate::server::{Peer, Server, Setting, Transport};
+use copy::follow;
+use failover::Sentinel;
 
-/// Measure SET on a server alone and with a replica of the same kind, and a full copy.
+/// Measure SET with and without a replica, a full copy, and how long writes are refused while a
+/// replica takes the primary's place.
 ///
-/// Server and replica are of one program, over TCP. The replica's lag is how long it takes, after
-/// the last SET, until it has acknowledged all. A full copy is one of all keys, to a replica that
-/// has none, until that serves them; copies begin at once (repl-diskless-sync-delay 0).
+/// Server and replica are of one program, over TCP; copies begin at once (repl-diskless-sync-delay
+/// 0). The replica's lag is how long it takes, after the last SET, until it has acknowledged all. A
+/// full copy is one of all keys, to a replica that has none, until that serves them: once for its
+/// time, once beside GETs at a fixed rate, once beside SETs for the memory that it adds, that of
+/// child processes included. Writes are refused from the last that was acknowledged to the next
+/// one, by a client that tries both servers in turn.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct ReplicationArgs {
     /// Requests in flight per connection
@@ -29,9 +40,22 @@ pub struct ReplicationArgs {
           value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pipelines: Vec<u16>,
 
-    /// Number of keys
-    #[arg(long, default_value_t = 1_000_000)]
+    /// What to measure, of alone, replica, copy, failover, sentinel
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "WORK,...",
+        default_value = "alone,replica,copy,failover,sentinel"
+    )]
+    works: Vec<Work>,
+
+    /// Number of keys for SET and for failovers
+    #[arg(long, default_value_t = 1_000_000, default_value_if("quick", "true", "100000"))]
     keys: u64,
+
+    /// Number of keys for full copies
+    #[arg(long, default_value_t = 10_000_000, default_value_if("quick", "true", "300000"))]
+    copy_keys: u64,
 
     /// Sizes of values in bytes
     #[arg(long, default_value = "100", value_name = "SIZES")]
@@ -42,10 +66,18 @@ pub struct ReplicationArgs {
           value_parser = clap::value_parser!(u16).range(1..=10_000))]
     connections: u16,
 
+    /// GETs per second beside a full copy
+    #[arg(long, default_value_t = 2_000.0, value_name = "N")]
+    rate: f64,
+
     /// Threads of the servers
     #[arg(long, default_value_t = 2, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     server_threads: u16,
+
+    /// The program of Redis Sentinel; without it there is no such row
+    #[arg(long, default_value = "redis-sentinel", value_name = "PATH")]
+    sentinel: PathBuf,
 
     /// Seconds per measurement, after a third of a second
     #[arg(long, default_value_t = 3.0, default_value_if("quick", "true", "0.7"),
@@ -53,20 +85,61 @@ pub struct ReplicationArgs {
     seconds: f64,
 }
 
-/// How long a copy or a replica that lags behind may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// What is measured at a point.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Work {
+    /// SET on a server without a replica.
+    Alone,
+    /// SET on a server that has one.
+    Replica,
+    /// Full copies.
+    Copy,
+    /// `FAILOVER`.
+    Failover,
+    /// SIGKILL, and a sentinel.
+    Sentinel,
+}
 
-/// Between two looks at a replica.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+impl Work {
+    const ALL: [(Work, &str); 5] = [
+        (Work::Alone, "alone"),
+        (Work::Replica, "replica"),
+        (Work::Copy, "copy"),
+        (Work::Failover, "failover"),
+        (Work::Sentinel, "sentinel"),
+    ];
+}
+
+impl FromStr for Work {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Work::ALL.into_iter().find(|(_, name)| *name == text);
+        found.map(|(work, _)| work).ok_or_else(|| format!("there is no work '{text}'"))
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = Work::ALL.into_iter().find(|(work, _)| work == self);
+        f.write_str(found.map_or("", |(_, name)| name))
+    }
+}
+
+/// How long a copy or a replica that lags behind may take.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What it is.
 pub const DESCRIPTION: &Description = &Description {
     name: "replication",
     title: "Replication",
     about: "SET of random keys over requests in flight per connection (P), on a server alone and on one with a replica of the \
-            same program beside it; the replica's lag after the last of them; a full copy of all keys to a replica that has \
-            none. Load, server and replica share the processors.",
-    axes: &[("replicas", "{} replicas"), ("pipeline", "P{}")],
+            same program beside it, and the replica's lag after the last of them; a full copy of all keys to a replica that has \
+            none, and what it does to GETs beside it and to the primary's memory under SETs (children included); how long no \
+            write is acknowledged while the replica takes the primary's place, by FAILOVER, and by Redis Sentinel after SIGKILL \
+            (down-after-milliseconds 1000). Load, server and replica share the processors.",
+    axes: &[("work", "{}"), ("pipeline", "P{}")],
     figures: &[
         THROUGHPUT,
         CPU,
@@ -75,50 +148,77 @@ pub const DESCRIPTION: &Description = &Description {
         Figure::new("p999", "p99.9 latency", "ms", 3, Better::Less),
         Figure::new("lag", "Replica's lag at the end", "ms", 1, Better::Less),
         Figure::new("copy", "Full copy until the replica serves", "s", 2, Better::Less),
-        Figure::new("copy_memory", "Primary's memory added by a copy", "%", 1, Better::Less),
+        Figure::new("get_before", "p99.9 of GET before a copy", "ms", 3, Better::Less),
+        Figure::new("get_beside", "p99.9 of GET beside a copy", "ms", 3, Better::Less),
+        Figure::new("copy_memory", "Memory added by a copy under SETs", "%", 1, Better::Less),
+        Figure::new("refused", "Writes refused for", "ms", 0, Better::Less),
     ],
     views: &[
-        View::new("", &["throughput", "cpu"], &[FIGURE], &["replicas", "pipeline"], &[SERVER])
-            .in_summary(),
+        View::new("", &["throughput"], &[], &["work", "pipeline"], &[SERVER]).in_summary(),
         View::new(
-            "Lag and copies",
-            &["lag", "copy", "copy_memory"],
-            &[FIGURE],
-            &["replicas", "pipeline"],
+            "CPU, and over that without a replica",
+            &["cpu"],
+            &[],
+            &["work", "pipeline"],
             &[SERVER],
-        ),
+        )
+        .cells(Cells::Against("work", "alone"))
+        .in_summary(),
+        View::new("Lag", &["lag"], &[], &["work", "pipeline"], &[SERVER]),
         View::new(
-            "Latency",
-            &["p50", "p99", "p999"],
-            &[FIGURE],
-            &["replicas", "pipeline"],
+            "Full copies",
+            &["copy", "get_before", "get_beside", "copy_memory"],
+            &[],
+            &[FIGURE, "work"],
             &[SERVER],
-        ),
+        )
+        .in_summary(),
+        View::new("Failover", &["refused"], &[], &["work"], &[SERVER]).in_summary(),
+        View::new("Latency", &["p50", "p99", "p999"], &[FIGURE], &["work", "pipeline"], &[SERVER]),
     ],
 };
 
-/// What the copy cost, and the replica that it went to.
-pub struct Pair {
-    replica: Option<Server>,
-    copy_s: Option<f64>,
-    memory_percent: Option<f64>,
+/// What stands beside the server for a work.
+pub enum Beside {
+    /// Nothing.
+    Nothing,
+    /// A replica.
+    Replica(Server),
+    /// A replica, and what watches both.
+    Watched { replica: Server, _sentinel: Sentinel },
 }
 
 impl Experiment for ReplicationArgs {
     const DESCRIPTION: &'static Description = DESCRIPTION;
-    const GROUP: &'static [&'static str] = &["replicas"];
-    type Session = (Server, Pair);
+    const GROUP: &'static [&'static str] = &["work"];
+    type Session = (Server, Beside);
 
     fn check(&self) -> Result<(), String> {
-        KeySpace::new(self.keys, 16).map(|_| ())
+        KeySpace::new(self.keys, 16).and_then(|_| KeySpace::new(self.copy_keys, 16)).map(|_| ())
     }
 
     fn points(&self) -> Vec<Point> {
-        grid([("replicas", texts(&[0, 1])), ("pipeline", texts(&self.pipelines))])
+        let point = |work: Work, pipeline: u16| {
+            let axes = [("work", work.to_string()), ("pipeline", pipeline.to_string())];
+            axes.into_iter().map(|(axis, value)| (axis.to_owned(), value)).collect()
+        };
+        let points = self.works.iter().flat_map(|&work| {
+            match work {
+                Work::Alone | Work::Replica => self.pipelines.clone(),
+                _ => vec![1],
+            }
+            .into_iter()
+            .map(move |pipeline| point(work, pipeline))
+        });
+        points.collect()
     }
 
     fn lifetime(&self) -> Lifetime {
         Lifetime::Round
+    }
+
+    fn leaves_out(&self, _: &Peer, point: &Point) -> bool {
+        at::<Work>(point, "work") == Work::Sentinel && !Sentinel::is_there(&self.sentinel)
     }
 
     fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
@@ -128,23 +228,45 @@ impl Experiment for ReplicationArgs {
         Setting { transport: Transport::Tcp, value_max: self.values.max, ..setting }
     }
 
-    fn prepare(&self, server: Server, point: &Point) -> Result<(Server, Pair), String> {
-        let fill = Plan { operation: SET, extent: Extent::Walk, ..self.plan(&server) };
+    fn prepare(&self, server: Server, point: &Point) -> Result<(Server, Beside), String> {
+        let work = at(point, "work");
+        let fill = Plan { operation: SET, extent: Extent::Walk, ..self.plan(&server, work) };
         load::run(&fill).map_err(|error| format!("while filled: {error}"))?;
-        if point["replicas"] == "0" {
-            return Ok((server, Pair { replica: None, copy_s: None, memory_percent: None }));
+        let failed = |error: std::io::Error| format!("it takes no setting: {error}");
+        let mut stream = connect(server.endpoint()).map_err(failed)?;
+        ask(&mut stream, &[b"CONFIG", b"SET", b"repl-diskless-sync-delay", b"0"])
+            .map_err(failed)?;
+        if matches!(work, Work::Alone | Work::Copy) {
+            return Ok((server, Beside::Nothing));
         }
-        let replica = server.fresh()?;
-        let pair = copy(&server, replica, self.keys)?;
-        Ok((server, pair))
+        let replica = follow(&server, self.keys, || Ok(()))?.0;
+        let beside = match work {
+            Work::Sentinel => {
+                let sentinel = Sentinel::start(&self.sentinel, &server)?;
+                Beside::Watched { replica, _sentinel: sentinel }
+            }
+            _ => Beside::Replica(replica),
+        };
+        Ok((server, beside))
     }
 
     fn measure(
         &self,
-        (server, pair): &mut (Server, Pair),
+        (server, beside): &mut (Server, Beside),
         point: &Point,
         round: usize,
     ) -> Result<Measurement, String> {
+        let work = at(point, "work");
+        match (work, &*beside) {
+            (Work::Copy, _) => return self.measure_copies(server),
+            (Work::Failover, Beside::Replica(replica)) => {
+                return failover::by_command(server, replica);
+            }
+            (Work::Sentinel, Beside::Watched { replica, .. }) => {
+                return failover::by_sentinel(server, replica);
+            }
+            _ => {}
+        }
         let plan = Plan {
             operation: SET,
             order: KeyOrder::Random,
@@ -153,60 +275,32 @@ impl Experiment for ReplicationArgs {
             pipeline: at(point, "pipeline"),
             extent: Extent::window(WARM_UP_S, self.seconds),
             seed: round as u64 + 1,
-            ..self.plan(server)
+            ..self.plan(server, work)
         };
         let outcome = load::run(&plan).map_err(|error| error.to_string())?;
         let measured = Measurement::of_load(&outcome, false);
-        if pair.replica.is_none() {
-            return Ok(measured);
+        match beside {
+            Beside::Nothing => Ok(measured),
+            _ => Ok(measured.with("lag", 1000.0 * lag(server)?.as_secs_f64())),
         }
-        let lag_ms = 1000.0 * lag(server)?.as_secs_f64();
-        let measured = measured.with("lag", lag_ms).with_some("copy", pair.copy_s);
-        Ok(measured.with_some("copy_memory", pair.memory_percent))
     }
 }
 
 const SET: Operation = Operation::Set { ttl_s: None };
 
 impl ReplicationArgs {
-    fn plan(&self, server: &Server) -> Plan {
-        Plan { values: self.values, ..Plan::new(server, KeySpace { count: self.keys, size: 16 }) }
+    fn plan(&self, server: &Server, work: Work) -> Plan {
+        let count = if work == Work::Copy { self.copy_keys } else { self.keys };
+        Plan { values: self.values, ..Plan::new(server, KeySpace { count, size: 16 }) }
     }
 }
 
-/// Lets a server follow another, until it has all keys and serves.
-fn copy(server: &Server, replica: Server, keys: u64) -> Result<Pair, String> {
-    let failed = |error: std::io::Error| format!("no replica follows: {error}");
-    let mut primary = connect(server.endpoint()).map_err(failed)?;
-    let mut follower = connect(replica.endpoint()).map_err(failed)?;
-    ask(&mut primary, &[b"CONFIG", b"SET", b"repl-diskless-sync-delay", b"0"]).map_err(failed)?;
-    let Endpoint::Tcp(address) = server.endpoint() else {
-        return Err("a replica finds its primary over TCP".to_owned());
-    };
-    let (host, port) = (address.ip().to_string(), address.port().to_string());
-    let before = server.rss()?;
-    let (mut most, begin) = (before, Instant::now());
-    ask(&mut follower, &[b"REPLICAOF", host.as_bytes(), port.as_bytes()]).map_err(failed)?;
-    while !serves(&mut follower, keys).map_err(failed)? {
-        if begin.elapsed() > PATIENCE {
-            return Err("the replica has no copy after two minutes".to_owned());
-        }
-        most = most.max(server.rss()?);
-        thread::sleep(LOOK_EVERY);
+/// Host and port of a server, for one that is to follow it.
+fn address(server: &Server) -> Result<(String, String), String> {
+    match server.endpoint() {
+        Endpoint::Tcp(address) => Ok((address.ip().to_string(), address.port().to_string())),
+        _ => Err("a replica finds its primary over TCP".to_owned()),
     }
-    let copy_s = begin.elapsed().as_secs_f64();
-    let added = (most - before) as f64 / before as f64;
-    Ok(Pair { replica: Some(replica), copy_s: Some(copy_s), memory_percent: Some(100.0 * added) })
-}
-
-/// Whether a replica has a link, and all keys.
-fn serves(follower: &mut Stream, keys: u64) -> std::io::Result<bool> {
-    let info = ask_bulk(follower, &[b"INFO", b"replication"])?;
-    if !info.lines().any(|line| line.trim() == "master_link_status:up") {
-        return Ok(false);
-    }
-    let size = ask(follower, &[b"DBSIZE"])?;
-    Ok(size == format!(":{keys}").as_bytes())
 }
 
 /// How long it takes until the replica has acknowledged all that was written.

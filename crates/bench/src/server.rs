@@ -7,7 +7,5 @@ mod sweep;
 
 pub use cluster::{ClusterArgs, NAME as CLUSTER, run as run_cluster};
 pub use peer::{Chosen, Peer, PeerArgs};
-pub use process::{Server, Setting, Transport};
-#[cfg(test)]
-pub use sweep::TempDir;
-pub use sweep::{is_stopped, sweep_on_stop};
+pub use process::{Server, Setting, Transport, free_port};
+pub use sweep::{TempDir, is_stopped, sweep_on_stop};

@@ -130,11 +130,32 @@ pub fn thread_cpu_ns() -> u64 {
 /// Resident memory of a process in bytes, counted page by page: the kernel's running totals may be
 /// off by some hundred kilobytes.
 pub fn resident_bytes(pid: u32) -> Result<u64, String> {
+    rollup(pid, &["Rss:"])
+}
+
+/// The part of it that no other process shares.
+pub fn private_bytes(pid: u32) -> Result<u64, String> {
+    rollup(pid, &["Private_Clean:", "Private_Dirty:"])
+}
+
+/// The sum of these lines of what the kernel says of a process's pages.
+fn rollup(pid: u32, names: &[&str]) -> Result<u64, String> {
     let path = format!("/proc/{pid}/smaps_rollup");
     let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map(|kib| kib * 1024).ok_or_else(|| format!("{path} has no line Rss"))
+    let bytes = |name: &&str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(*name));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.map(|kib| kib * 1024).ok_or_else(|| format!("{path} has no line {name}"))
+    };
+    names.iter().map(bytes).sum()
+}
+
+/// Processes that a process has started and that are there, whichever thread did.
+pub fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let numbers = |text: String| text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    texts.flat_map(|text| -> Vec<u32> { numbers(text) }).collect()
 }
 
 /// Raises the soft limit on open files to the hard one and returns it.

@@ -33,6 +33,10 @@ const HOLDS_AT_ONCE: usize = 16;
 /// Time after which a walking thread gives the processor away.
 const RUN_MAX: Duration = Duration::from_micros(100);
 
+/// The most that this grows to where others keep the processor for as long each time: else little
+/// would be left of a busy machine for an image.
+const BUSY_RUN_MAX: Duration = Duration::from_millis(1);
+
 /// Bytes from which on the other threads' keys are handed on to be written.
 const SHARE_LEN: usize = 64 * 1024;
 
@@ -98,6 +102,7 @@ impl Image {
             run: shares.run(),
             keys: 0,
             ran_since: Instant::now(),
+            run_max: RUN_MAX,
         };
         std::thread::scope(|scope| {
             for _ in 1..self.threads {
@@ -137,6 +142,8 @@ struct Walker<'w, 'f, W> {
     keys: u64,
     /// When it last gave the processor away.
     ran_since: Instant,
+    /// How long it may run until it does so again.
+    run_max: Duration,
 }
 
 /// Hears how many keys were written, and may end it.
@@ -189,9 +196,11 @@ impl<W: Write> Walker<'_, '_, W> {
         handle.exit();
         // Where there are fewer cores than threads, whoever serves goes first; it would have to
         // wait for a whole time slice. Each time may cost others' time slices, so not each stripe.
-        if self.ran_since.elapsed() >= RUN_MAX {
+        if self.ran_since.elapsed() >= self.run_max {
+            let left = Instant::now();
             std::thread::yield_now();
             self.ran_since = Instant::now();
+            self.run_max = (self.ran_since - left).clamp(RUN_MAX, BUSY_RUN_MAX);
         }
         next
     }

@@ -53,9 +53,9 @@ pub struct Progress {
     pub total: AtomicU64,
     /// Bytes of which the keys are there, or about to be.
     pub loaded: AtomicU64,
-    /// Keys that are there.
+    /// Keys that are there and had not expired.
     pub keys: AtomicU64,
-    /// Keys of the file that had expired.
+    /// Keys of the file that had expired, whether they were kept or not.
     pub expired: AtomicU64,
     /// Bytes of memory that the server that saved the file used, as the file says.
     pub saver_bytes: AtomicU64,
@@ -243,6 +243,9 @@ impl<R: Read> Loading<'_, R> {
 struct Target<'l> {
     handle: Handle,
     keeps_expired: bool,
+    /// When the load began, in Unix milliseconds: what has expired by then counts as expired even
+    /// if it is kept.
+    began_ms: i64,
     merges: bool,
     progress: &'l Progress,
     /// Keys that were added and left out since [`Target::publish`].
@@ -258,6 +261,8 @@ struct Target<'l> {
 impl<'l> Target<'l> {
     fn new(keyspace: &Arc<Keyspace>, options: LoadOptions, progress: &'l Progress) -> Self {
         let mut handle = keyspace.attach();
+        handle.refresh_clock();
+        let began_ms = handle.now_ms();
         if options.keeps_expired {
             handle.ignore_expiry();
         }
@@ -266,6 +271,7 @@ impl<'l> Target<'l> {
             ahead: (0..AHEAD).map(|_| nothing()).collect(),
             handle,
             keeps_expired: options.keeps_expired,
+            began_ms,
             merges: options.merges,
             progress,
             keys: 0,
@@ -432,7 +438,7 @@ impl<'l> Target<'l> {
             self.expired += 1;
             return Ok(());
         }
-        self.keys += 1;
+        self.count_kept(head);
         Ok(())
     }
 
@@ -457,7 +463,14 @@ impl<'l> Target<'l> {
         if existed {
             return Err(FileError::Duplicate { key: head.key.clone(), db });
         }
-        self.keys += 1;
+        self.count_kept(head);
         Ok(())
+    }
+
+    fn count_kept(&mut self, head: &Head) {
+        match head.expiry.is_some_and(|at| at <= self.began_ms) {
+            true => self.expired += 1,
+            false => self.keys += 1,
+        }
     }
 }

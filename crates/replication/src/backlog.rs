@@ -136,6 +136,12 @@ impl Backlog {
         drop(dropped);
     }
 
+    /// Frees what was kept for readers that are gone; what is appended next would do so as well.
+    pub fn release(&self) {
+        let dropped = self.kept.lock().trim(self.end());
+        drop(dropped);
+    }
+
     /// Appends the commands of a commit. Before them stands the database of the first, unless the
     /// command before was for that one. Returns the end.
     ///
@@ -403,6 +409,8 @@ mod tests {
         }
         assert_eq!((backlog.start(), slow.behind()), (0, 10_000_000));
         drop(slow);
+        backlog.release();
+        assert!(backlog.end() - backlog.start() < (1 << 20) + 2 * CHUNK_LEN as u64);
         backlog.append_verbatim(&[7; 100_000]);
         let kept = backlog.end() - backlog.start();
         assert!((1 << 20..(1 << 20) + 2 * CHUNK_LEN as u64).contains(&kept), "{kept}");

@@ -1,11 +1,12 @@
 //! The replication stream of Petrel, as Redis's replicas read it: the changes of the keyspace
 //! written as commands, and the bytes of the stream that are kept so that a replica whose link
-//! broke can go on where it was. No sockets.
+//! broke can go on where it was; and what a primary sends before its own. No sockets.
 
 pub mod backlog;
 mod commands;
 pub mod encode;
 mod json;
+pub mod primary;
 mod streams;
 mod vectors;
 

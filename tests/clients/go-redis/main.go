@@ -1,6 +1,7 @@
 // Command go-redis runs the same cases against a started server in RESP2 and in RESP3.
 //
-// Address: PETREL_SOCKET if set, else 127.0.0.1:PETREL_PORT. Prints one line for each case, `ok NAME` or `FAIL NAME: why`.
+// Address: PETREL_SOCKET if set, else 127.0.0.1:PETREL_PORT. Prints one line for each case, `ok NAME` or `FAIL NAME: why`. With
+// PETREL_SENTINEL there is one case, of a primary that is killed.
 package main
 
 import (
@@ -23,6 +24,14 @@ var ctx = context.Background()
 const password = "s3cret phrase"
 
 func main() {
+	if os.Getenv("PETREL_SENTINEL") != "" {
+		if err := followsPrimary(); err != nil {
+			fmt.Printf("FAIL follows a primary that is killed: %s\n", err)
+		} else {
+			fmt.Println("ok follows a primary that is killed")
+		}
+		return
+	}
 	cases := []struct {
 		name string
 		run  func(protocol int) error

@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
                 let place = [section.place.clone(), row.clone(), column.clone()].concat();
                 cells.extend(self.cells(view, &place, with_spread));
             }
-            if cells[labels..].iter().any(|cell| cell != "–") {
+            if cells[labels..].iter().any(|cell| !cell.starts_with('–')) {
                 table.row(cells);
             }
         }

@@ -193,6 +193,15 @@ impl Server {
         sys::resident_bytes(self.pid())
     }
 
+    /// Resident memory in bytes, and what children of the process have for themselves: pages that
+    /// either has written since they parted.
+    pub fn memory_with_children(&self) -> Result<u64, String> {
+        let children = sys::children(self.pid()).into_iter();
+        // One that has ended meanwhile has nothing.
+        let own: u64 = children.map(|child| sys::private_bytes(child).unwrap_or(0)).sum();
+        Ok(self.rss()? + own)
+    }
+
     /// Resident memory once it has not moved for eight readings (two seconds), waited for at most
     /// `limit`; and how long it took to come to rest.
     pub fn rss_at_rest(&self, limit: Duration) -> Result<(u64, Duration), String> {
@@ -210,6 +219,11 @@ impl Server {
             }
         }
         Ok((self.rss()?, moved))
+    }
+
+    /// Ends the process as a machine does that fails.
+    pub fn kill(&self) {
+        sys::signal(self.pid(), Signal::KILL);
     }
 
     /// Stops the process where it is, so that it uses no CPU until [`Server::resume`].

@@ -76,6 +76,8 @@ fn a_copy_and_the_stream_are_followed(backend: &str) {
     eventually("the offset is that of the stream", || server.info("master_repl_offset") == end);
     let role = client.text(&["ROLE"]);
     assert_eq!(role, format!("[slave 127.0.0.1 {} connected {end}]", primary.port));
+    let shown = client.text(&["CLIENT", "LIST", "TYPE", "master"]);
+    assert!(shown.contains(" user=(superuser) "), "{shown}");
     let info = client.text(&["INFO", "replication"]);
     for field in ["role:slave", "master_link_status:up", &format!("master_replid:{ID}")] {
         assert!(info.contains(field), "{info}");
@@ -84,6 +86,28 @@ fn a_copy_and_the_stream_are_followed(backend: &str) {
         client.text(&["CONFIG", "GET", "replicaof"]),
         format!("[replicaof 127.0.0.1 {}]", primary.port)
     );
+}
+
+#[test]
+fn what_clients_of_a_writable_replica_let_expire_it_removes_itself() {
+    let primary = Primary::new();
+    let (server, mut link) = synced(&primary, 0, &["--replica-read-only", "no"]);
+    let mut client = server.connect();
+    let end = link.commands(&["SELECT 0", "SET gone 5 PXAT 1000"]);
+    link.commands(&["REPLCONF GETACK *"]);
+    link.await_ack(end);
+    assert_eq!(client.text(&["SET", "own", "1"]), "OK");
+    assert_eq!(client.text(&["PEXPIRE", "own", "40"]), "1");
+    assert_eq!(client.text(&["SET", "soon", "1", "PX", "40"]), "OK");
+    assert_eq!(client.text(&["SET", "later", "1", "EX", "1000"]), "OK");
+    assert_eq!(client.text(&["SET", "stays", "1", "PX", "40"]), "OK");
+    client.call(&["PERSIST", "stays"]);
+    // The key of the copy, that of the primary, and those that have not expired.
+    await_value(&mut client, &["DBSIZE"], "4");
+    eventually("one key is tracked", || server.info("slave_expires_tracked_keys") == 1);
+    assert_eq!(client.text(&["EXISTS", "kept", "later", "stays"]), "3");
+    assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    assert_eq!(server.info("slave_expires_tracked_keys"), 0);
 }
 
 #[test]

@@ -185,6 +185,7 @@ impl Applier {
         }
         let input = std::mem::take(&mut self.input);
         self.exec.begin();
+        replication.is_amid.store(true, Relaxed);
         let executed = self.execute_some(&input, link);
         let asked = match &executed {
             Ok(Executed { whole, db, asked_at }) => {
@@ -197,6 +198,7 @@ impl Applier {
             }
             Err(_) => None,
         };
+        replication.is_amid.store(false, Relaxed);
         self.exec.end();
         let epoch = self.exec.ks.take_need();
         self.synced.executed(epoch, replication.offset());

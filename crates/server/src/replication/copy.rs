@@ -7,6 +7,7 @@
 
 use super::apply::Applier;
 use super::copy_stream::CopyStream;
+use super::handshake::shown;
 use super::link::Link;
 use super::saved::SavedHistory;
 use super::wire::Wire;
@@ -14,9 +15,9 @@ use super::{Ids, LinkState};
 use crate::config::Config;
 use crate::observation::counted::Counted;
 use crate::server::{Server, unix_ms};
-use memchr::memmem;
 use petrel_persistence::rdb::{FileError, FileReader, Leniency, Nowhere, Section};
 use petrel_persistence::{LoadOptions, Loaded, UNKNOWN_LEN, load};
+use petrel_replication::primary::Extent;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -24,29 +25,6 @@ use std::time::{Duration, Instant};
 
 /// Between two signs of life to the primary while the copy is loaded.
 pub(super) const SIGN_EVERY: Duration = Duration::from_secs(1);
-
-/// Bytes of the mark behind a copy whose length is not known before.
-pub(super) const MARK_LEN: usize = 40;
-
-/// How the primary says where the copy ends.
-#[derive(Debug, Eq, PartialEq)]
-pub(super) enum Extent {
-    /// After so many bytes.
-    Length(u64),
-    /// Before these bytes.
-    Mark([u8; MARK_LEN]),
-}
-
-/// Reads the line before a copy.
-fn extent(line: &[u8]) -> Result<Extent, String> {
-    let said = || format!("it announces its copy with '{}'", super::handshake::shown(line));
-    let text = line.strip_prefix(b"$").ok_or_else(said)?;
-    if let Some(mark) = text.strip_prefix(b"EOF:") {
-        return mark.try_into().map(Extent::Mark).map_err(|_| said());
-    }
-    let len = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    len.map(Extent::Length).ok_or_else(said)
-}
 
 /// Receives a copy and puts it in the place of the data; the history is that of the primary from
 /// then on.
@@ -60,13 +38,14 @@ pub(super) fn take_over(
     applier: &mut Applier,
     history: (String, i64),
 ) -> Result<(), String> {
-    let line = wire.line().map_err(|error| format!("no copy comes: {error}"))?;
-    let extent = extent(&line)?;
     let figures = &link.server.replication.link;
+    figures.copy_bytes.iter().for_each(|bytes| bytes.store(0, Relaxed));
+    figures.enter(LinkState::Sync);
+    let line = wire.line().map_err(|error| format!("no copy comes: {error}"))?;
+    let extent = Extent::read(&line)
+        .ok_or_else(|| format!("it announces its copy with '{}'", shown(&line)))?;
     let total = if let Extent::Length(len) = extent { len } else { 0 };
     figures.copy_bytes[0].store(total, Relaxed);
-    figures.copy_bytes[1].store(0, Relaxed);
-    figures.enter(LinkState::Sync);
     let config = link.server.config.snapshot();
     if goes_without_file(&link.server, &config) {
         return install_stream(wire, link, applier, extent, history);
@@ -93,11 +72,11 @@ fn receive(wire: &mut Wire, link: &Link, extent: &Extent) -> Result<(File, u64),
     let mut file = unnamed_file().map_err(|error| format!("no file for the copy: {error}"))?;
     let mut len = 0;
     loop {
-        let (taken, is_whole) = take(wire.received(), extent, len);
+        let (taken, is_whole) = extent.take(wire.received(), len);
         file.write_all(&wire.received()[..taken])
             .map_err(|error| format!("the copy cannot be written: {error}"))?;
         len += taken as u64;
-        let behind = if is_whole && matches!(extent, Extent::Mark(_)) { MARK_LEN } else { 0 };
+        let behind = if is_whole { extent.mark_len() } else { 0 };
         wire.received().drain(..taken + behind);
         figures.copy_bytes[1].store(len, Relaxed);
         if is_whole {
@@ -114,23 +93,6 @@ fn receive(wire: &mut Wire, link: &Link, extent: &Extent) -> Result<(File, u64),
     }
     file.rewind().map_err(|error| format!("the copy cannot be read: {error}"))?;
     Ok((file, len))
-}
-
-/// How many of the received bytes belong to the copy, of which `len` bytes came before, and whether
-/// it is whole with them.
-pub(super) fn take(received: &[u8], extent: &Extent, len: u64) -> (usize, bool) {
-    match extent {
-        Extent::Length(total) => {
-            let left = usize::try_from(total - len).unwrap_or(usize::MAX);
-            let taken = left.min(received.len());
-            (taken, taken == left)
-        }
-        Extent::Mark(mark) => match memmem::find(received, mark) {
-            Some(at) => (at, true),
-            // The mark may have begun.
-            None => (received.len().saturating_sub(MARK_LEN - 1), false),
-        },
-    }
 }
 
 /// A file without a name, in the working directory.
@@ -229,6 +191,7 @@ fn replace(
     replication.renew_ids();
     begin(server, &config, if len == UNKNOWN_LEN { 0 } else { len });
     applier.clear(config.replication.replica_lazy_flush);
+    replication.own_expiring.forget();
     let options = LoadOptions {
         threads: server.workers.len(),
         leniency: leniency(&config),
@@ -288,44 +251,5 @@ fn report(server: &Server, loaded: &Loaded, start: Instant) {
     if loaded.modules > 0 {
         let modules = Counted(loaded.modules as u64, "module");
         tracing::warn!("data of {modules} beside the keys was skipped");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copy_ends_by_length_or_mark() {
-        let mark: [u8; MARK_LEN] = *b"0123456789abcdef0123456789abcdef01234567";
-        assert_eq!(extent(b"$17"), Ok(Extent::Length(17)));
-        let line = [&b"$EOF:"[..], &mark].concat();
-        assert_eq!(extent(&line), Ok(Extent::Mark(mark)));
-        for wrong in [&b"17"[..], b"$", b"$-1", b"$EOF:short", b"-ERR no", b"$x", b""] {
-            assert!(extent(wrong).is_err(), "{wrong:?}");
-        }
-        assert_eq!(take(b"abc", &Extent::Length(5), 0), (3, false));
-        assert_eq!(take(b"abc", &Extent::Length(5), 3), (2, true));
-        assert_eq!(take(b"", &Extent::Length(0), 0), (0, true));
-    }
-
-    #[test]
-    fn a_mark_is_found_however_it_is_cut() {
-        let mark: [u8; MARK_LEN] = *b"0123456789abcdef0123456789abcdef01234567";
-        let whole = [&b"the data 0123"[..], &mark, b"*1\r\n"].concat();
-        for cut in 0..=whole.len() {
-            let (mut data, mut received, mut is_whole) = (Vec::new(), Vec::new(), false);
-            for part in [&whole[..cut], &whole[cut..]] {
-                if is_whole {
-                    break;
-                }
-                received.extend_from_slice(part);
-                let (taken, ends) = take(&received, &Extent::Mark(mark), 0);
-                data.extend(received.drain(..taken));
-                is_whole = ends;
-            }
-            assert!(is_whole, "{cut}");
-            assert_eq!(data, b"the data 0123");
-        }
     }
 }

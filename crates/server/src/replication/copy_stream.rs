@@ -1,9 +1,10 @@
 //! The bytes of a copy as they come from the primary, for what loads them without a file.
 
-use super::copy::{Extent, MARK_LEN, SIGN_EVERY, take};
+use super::copy::SIGN_EVERY;
 use super::link::Link;
 use super::wire::Wire;
 use crate::server::unix_ms;
+use petrel_replication::primary::Extent;
 use std::io::{self, Read};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -51,7 +52,7 @@ impl Read for CopyStream<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let figures = &self.link.server.replication.link;
         while !self.has_ended && !to.is_empty() {
-            let (ready, is_whole) = take(self.wire.received(), &self.extent, self.len);
+            let (ready, is_whole) = self.extent.take(self.wire.received(), self.len);
             let count = ready.min(to.len());
             if count > 0 {
                 to[..count].copy_from_slice(&self.wire.received()[..count]);
@@ -61,8 +62,7 @@ impl Read for CopyStream<'_> {
                 return Ok(count);
             }
             if is_whole {
-                let behind = if matches!(self.extent, Extent::Mark(_)) { MARK_LEN } else { 0 };
-                self.wire.received().drain(..behind);
+                self.wire.received().drain(..self.extent.mark_len());
                 self.has_ended = true;
                 break;
             }

@@ -3,20 +3,12 @@
 use super::wire::Wire;
 use crate::config::Config;
 use petrel_commands::VALKEY_VERSION;
+use petrel_replication::primary::{NoOffer, Offer};
 use petrel_resp::encode_command;
 use std::io;
 
 /// What the error of a refused `PSYNC` begins with.
 pub(super) const REFUSES: &str = "it refuses PSYNC";
-
-/// What the primary is going to send.
-#[derive(Debug, Eq, PartialEq)]
-pub(super) enum Offer {
-    /// A copy of the data, and then the stream from behind this offset of this history on.
-    Copy { id: String, offset: i64 },
-    /// What this server has not got of the stream, under the same id or another.
-    Continue { id: Option<String> },
-}
 
 /// What a replica says of itself, and asks for.
 pub(super) struct Introduction<'c> {
@@ -77,28 +69,12 @@ pub(super) fn shake_hands(
 
 /// What the answer to `PSYNC` says.
 fn offer(reply: &[u8]) -> Result<Offer, String> {
-    let text = String::from_utf8_lossy(reply);
-    let mut words = text.split_ascii_whitespace();
-    let is_id = |id: &&str| id.len() == 40 && id.bytes().all(|byte| byte.is_ascii_graphic());
-    match words.next() {
-        Some("+FULLRESYNC") => {
-            let id = words.next().filter(is_id);
-            let offset = words.next().and_then(|offset| offset.parse().ok());
-            match (id, offset.filter(|&offset: &i64| offset >= 0)) {
-                (Some(id), Some(offset)) => Ok(Offer::Copy { id: id.into(), offset }),
-                _ => Err(format!("it answers PSYNC with '{}'", shown(reply))),
-            }
-        }
-        Some("+CONTINUE") => match words.next() {
-            None => Ok(Offer::Continue { id: None }),
-            Some(id) if is_id(&id) => Ok(Offer::Continue { id: Some(id.into()) }),
-            Some(_) => Err(format!("it answers PSYNC with '{}'", shown(reply))),
-        },
-        Some("-NOMASTERLINK" | "-LOADING") => {
-            Err(format!("it cannot serve replicas at this moment: {}", shown(reply)))
-        }
-        _ => Err(format!("{REFUSES}: {}", shown(reply))),
-    }
+    let shown = shown(reply);
+    Offer::read(reply).map_err(|why| match why {
+        NoOffer::NotNow => format!("it cannot serve replicas at this moment: {shown}"),
+        NoOffer::Refused => format!("{REFUSES}: {shown}"),
+        NoOffer::Malformed => format!("it answers PSYNC with '{shown}'"),
+    })
 }
 
 /// Says something of this server; a primary that does not understand it may go on without.
@@ -131,32 +107,4 @@ pub(super) fn shown(reply: &[u8]) -> String {
     const SHOWN_MAX: usize = 200;
     let head = &reply[..reply.len().min(SHOWN_MAX)];
     String::from_utf8_lossy(head).escape_default().to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_to_psync_are_understood_or_refused() {
-        let id = "0123456789abcdef0123456789abcdef01234567";
-        let copy = format!("+FULLRESYNC {id} 17");
-        assert_eq!(offer(copy.as_bytes()), Ok(Offer::Copy { id: id.into(), offset: 17 }));
-        assert_eq!(offer(b"+CONTINUE"), Ok(Offer::Continue { id: None }));
-        let renamed = format!("+CONTINUE {id}");
-        assert_eq!(offer(renamed.as_bytes()), Ok(Offer::Continue { id: Some(id.into()) }));
-        for nonsense in [
-            &b"+FULLRESYNC"[..],
-            b"+FULLRESYNC short 1",
-            b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 -1",
-            b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 x",
-            b"+CONTINUE short",
-            b"+OK",
-            b"-ERR unknown command 'PSYNC'",
-            b"-LOADING x",
-            b"",
-        ] {
-            assert!(offer(nonsense).is_err(), "{nonsense:?}");
-        }
-    }
 }

@@ -7,13 +7,14 @@
 //! ```
 
 use super::apply::Applier;
-use super::handshake::{Introduction, Offer, REFUSES, shake_hands};
+use super::handshake::{Introduction, REFUSES, shake_hands};
 use super::wire::Wire;
-use super::{LinkState, copy};
+use super::{LinkState, copy, own_expiring};
 use crate::client::{Client, Flag};
 use crate::config::Config;
 use crate::server::{Server, unix_ms};
 use petrel_net::{Endpoint, Slot, local_endpoint, peer_endpoint};
+use petrel_replication::primary::Offer;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -53,6 +54,7 @@ impl Server {
 
 /// Follows whomever the server is to follow, until it stops.
 fn follow_wishes(server: &Arc<Server>) {
+    own_expiring::follows();
     let mut applier = Applier::new(server);
     let mut troubles = Troubles::default();
     let (mut pause, mut failed_number) = (Duration::ZERO, 0);

@@ -15,6 +15,7 @@
 //! saved.rs      where in the history a snapshot stands
 //! apply.rs      the primary's commands: executed through the gate, counted by the byte
 //! synced.rs     how much of that is on the disk
+//! own_expiring.rs  keys that a writable replica's own clients let expire
 //! failover.rs   FAILOVER: the role goes to a replica
 //! out/          those that follow this server: the stream, copies, PSYNC
 //! commands.rs   REPLICAOF, SLAVEOF, ROLE, FAILOVER;  info.rs  INFO replication
@@ -28,6 +29,7 @@ mod failover;
 mod handshake;
 pub(crate) mod info;
 mod link;
+mod own_expiring;
 mod roles;
 pub(crate) mod saved;
 mod synced;
@@ -37,6 +39,7 @@ pub mod out;
 
 pub use failover::Failover;
 pub use out::Outgoing;
+pub use own_expiring::OwnExpiring;
 
 use crate::client::Client;
 use crate::random_id::random_id;
@@ -183,6 +186,9 @@ pub struct Replication {
     ids: Mutex<Ids>,
     /// Bytes of the history: those written by a primary, those executed by a replica.
     offset: AtomicI64,
+    /// Commands of the primary may have been executed that the offset does not count yet: its
+    /// thread waits for a stripe amid a batch, outside of the gate.
+    is_amid: AtomicBool,
     /// The database that the primary's stream has selected there.
     stream_db: AtomicU16,
     is_replica: AtomicBool,
@@ -193,6 +199,8 @@ pub struct Replication {
     pub link: LinkFigures,
     /// The role is being handed over.
     pub failover: Failover,
+    /// Keys that a replica's own clients let expire.
+    pub own_expiring: OwnExpiring,
     wish: Mutex<Wish>,
     /// The wish has changed.
     wished: Condvar,
@@ -224,12 +232,14 @@ impl Default for Replication {
         Replication {
             ids: Mutex::new(Ids::new()),
             offset: AtomicI64::new(0),
+            is_amid: AtomicBool::new(false),
             stream_db: AtomicU16::new(0),
             is_replica: AtomicBool::new(false),
             backlog: RwLock::default(),
             downstream: RwLock::default(),
             link: LinkFigures::default(),
             failover: Failover::default(),
+            own_expiring: OwnExpiring::default(),
             wish: Mutex::default(),
             wished: Condvar::new(),
             wish_number: AtomicU64::new(0),
@@ -262,6 +272,12 @@ impl Replication {
             Some(backlog) if !self.is_replica() => backlog.end() as i64,
             _ => self.offset.load(Relaxed),
         }
+    }
+
+    /// Whether the data is ahead of the offset, so that an image of it has no place in the history.
+    /// Everything is held.
+    pub(crate) fn is_amid(&self) -> bool {
+        self.is_amid.load(Relaxed)
     }
 
     /// Notes where the stream is kept from now on, if it is.

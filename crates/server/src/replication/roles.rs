@@ -98,6 +98,7 @@ impl Server {
         replication.offset.store(end, Relaxed);
         let was_replica = replication.is_replica.swap(primary.is_some(), Relaxed);
         self.commands.is_replica.store(primary.is_some(), Relaxed);
+        replication.own_expiring.forget();
         replication.link.enter(LinkState::Connect);
         replication.link.heard_at.store(0, Relaxed);
         match &primary {

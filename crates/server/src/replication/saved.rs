@@ -70,9 +70,12 @@ impl SavedHistory {
 
 impl Server {
     /// Where in the history the data is. Everything is held. None if it is in no history that
-    /// another server knows.
+    /// another server knows, or amid what its primary has sent.
     pub(crate) fn history_to_save(&self) -> Option<SavedHistory> {
         let (replication, stream) = (&self.replication, self.outgoing.stream()?);
+        if replication.is_amid() {
+            return None;
+        }
         let id = replication.ids().id;
         Some(match replication.is_replica() {
             true => SavedHistory {

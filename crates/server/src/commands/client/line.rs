@@ -32,6 +32,9 @@ pub const KNOWN_FLAGS: &[u8] = b"bcdeirtuxABEIMNOPRSTU";
 /// Every letter of a capability.
 pub const KNOWN_CAPABILITIES: &[u8] = b"r";
 
+/// What stands in the place of a user where no list of permissions is asked.
+const NO_USER: &str = "(superuser)";
+
 /// Appends the line of `client`. Connections own no buffer unless input or output waits, so the
 /// sizes of fixed buffers, which Redis has, are zero.
 pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut Vec<u8>) {
@@ -81,7 +84,7 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
     put(format_args!(
         " events={} cmd={command} user={} redir={} resp={} lib-name={} lib-ver={}",
         events(client, u64::from(output)),
-        UserName(labels.user.as_deref()),
+        UserName(labels.user.as_deref(), client.has(Flag::Primary)),
         server.trackers.redirection(client),
         if client.has(Flag::Resp3) { 3 } else { 2 },
         Ascii(&labels.lib_name),
@@ -152,11 +155,15 @@ fn events(client: &Client, output: u64) -> &'static str {
 }
 
 /// Name of a user, the default user's if there is no other.
-struct UserName<'a>(Option<&'a User>);
+struct UserName<'a>(Option<&'a User>, bool);
 
 impl std::fmt::Display for UserName<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = self.0.map_or(DEFAULT_USER, User::name);
+        let UserName(user, is_primary) = self;
+        if *is_primary {
+            return f.write_str(NO_USER);
+        }
+        let name = user.map_or(DEFAULT_USER, User::name);
         f.write_str(&String::from_utf8_lossy(name))
     }
 }

@@ -104,7 +104,9 @@ pub fn persistence(report: &mut Report<'_>) {
     report.field("current_save_keys_processed", is_saving * written);
     report.field("current_save_keys_total", is_saving * snapshot.keys_total.load(Relaxed));
     report.field("rdb_changes_since_last_save", server.unsaved_changes());
-    report.field("rdb_bgsave_in_progress", is_saving);
+    // A copy for replicas counts as well.
+    let is_copying = server.outgoing.is_copying();
+    report.field("rdb_bgsave_in_progress", u8::from(is_saving != 0 || is_copying));
     report.field("rdb_last_save_time", snapshot.saved_at.load(Relaxed));
     let status = if snapshot.has_failed() { "err" } else { "ok" };
     report.field("rdb_last_bgsave_status", status);

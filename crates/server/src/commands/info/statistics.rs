@@ -57,12 +57,9 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("pubsub_channels", server.channels.len(ChannelKind::Channel));
     report.field("pubsub_patterns", server.channels.len(ChannelKind::Pattern));
     report.field("pubsubshard_channels", server.channels.len(ChannelKind::Shard));
-    report.zeros(&[
-        "latest_fork_usec",
-        "total_forks",
-        "slave_expires_tracked_keys",
-        "unexpected_error_replies",
-    ]);
+    report.zeros(&["latest_fork_usec", "total_forks"]);
+    report.field("slave_expires_tracked_keys", server.replication.own_expiring.count());
+    report.field("unexpected_error_replies", 0);
     report.field("tracking_total_keys", data.tracked_keys);
     report.field("tracking_total_items", data.tracked_items);
     report.field("tracking_total_prefixes", server.trackers.prefixes());

@@ -137,6 +137,12 @@ impl Server {
         let (wants_keys, _) = replicas.first().map_or((true, true), |first| first.wants);
         ks.enter();
         ks.lock_all();
+        if self.replication.is_amid() {
+            // The thread ends, since nothing is sent to it: tried again in a moment.
+            ks.unlock();
+            ks.exit();
+            return Ok(());
+        }
         let written = self.written(config, &replicas);
         let image = wants_keys.then(|| Image::begin(ks, written.options));
         if let Some(None) = image {
@@ -229,6 +235,8 @@ impl Server {
     ) -> Result<(), FileError> {
         let mark = random_id();
         sink.write_all(format!("$EOF:{mark}\r\n").as_bytes())?;
+        // The replica sees that it has begun, however long the first keys take.
+        sink.flush()?;
         self.write_copy(copy, &mut *sink, written)?;
         sink.write_all(mark.as_bytes())?;
         // What finds the end by a mark may not get anything behind it before it has said so; that

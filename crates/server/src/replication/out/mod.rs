@@ -99,6 +99,11 @@ impl Outgoing {
         replicas.iter().filter(|replica| !replica.takes_copy_only).map(|r| r.line(now)).collect()
     }
 
+    /// Whether replicas are being sent a copy.
+    pub(crate) fn is_copying(&self) -> bool {
+        self.syncing.load(SeqCst)
+    }
+
     /// Connections that are replicas.
     pub(crate) fn count(&self) -> usize {
         self.replicas.lock().len()
@@ -150,9 +155,13 @@ impl Outgoing {
         let Some(at) = replicas.iter().position(|replica| replica.client.id == client.id) else {
             return;
         };
+        // Before it is gone for those who count: what waited for it alone is freed by then.
+        replicas[at].leave();
+        if let Some(backlog) = self.backlog() {
+            backlog.release();
+        }
         let replica = replicas.remove(at);
         drop(replicas);
-        replica.leave();
         self.last_seen.store(unix_ms(), Relaxed);
         self.version.fetch_add(1, SeqCst);
         match replica.stage() {

@@ -91,6 +91,9 @@ impl EffectSink for Recorder {
     #[inline]
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
         if !self.passes_on() {
+            if !self.server.commands.is_loading() {
+                self.server.replication.own_expiring.note(head.db, effect);
+            }
             return;
         }
         if matches!(effect, Effect::Functions { .. })

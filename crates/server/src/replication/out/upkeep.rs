@@ -33,6 +33,7 @@ impl Server {
             && !self.replication.is_replica()
             && (outgoing.good(lag_max) as i64) < least;
         self.commands.set_state(ServerState::NotReplicated, is_short);
+        self.expire_own(ks);
         let Some(now) = self.tend_connections(config) else { return };
         self.sync_if_due(ks, config);
         let Some(stream) = outgoing.stream() else { return };

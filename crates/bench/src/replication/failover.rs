@@ -1,0 +1,173 @@
+//! How long no write is acknowledged while a replica takes its primary's place.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use petrel_resp::encode_command;
+
+use super::{PATIENCE, address};
+use crate::exchange::{ask, connect, read_line};
+use crate::load::{Endpoint, Stream};
+use crate::result::Measurement;
+use crate::server::{Server, TempDir, free_port};
+use crate::sys;
+
+/// How long writes go well before anything happens, and afterwards.
+const STEADY: Duration = Duration::from_millis(500);
+
+/// Between two writes, and two tries.
+const WRITE_EVERY: Duration = Duration::from_millis(1);
+
+/// How long a reply is waited for before the other server is tried.
+const REPLY_MAX: Duration = Duration::from_secs(10);
+
+/// How long a sentinel may take to know both servers.
+const DISCOVERY_MAX: Duration = Duration::from_secs(60);
+
+/// `FAILOVER`.
+pub(super) fn by_command(server: &Server, replica: &Server) -> Result<Measurement, String> {
+    refused(server, replica, || {
+        let failed = |error: io::Error| format!("FAILOVER: {error}");
+        let mut admin = connect(server.endpoint()).map_err(failed)?;
+        ask(&mut admin, &[b"FAILOVER"]).map(drop).map_err(failed)
+    })
+}
+
+/// SIGKILL, where a sentinel watches.
+pub(super) fn by_sentinel(server: &Server, replica: &Server) -> Result<Measurement, String> {
+    refused(server, replica, || {
+        server.kill();
+        Ok(())
+    })
+}
+
+/// The longest time between two acknowledged writes, of a client that tries both servers in turn.
+fn refused(
+    server: &Server,
+    replica: &Server,
+    begin: impl FnOnce() -> Result<(), String>,
+) -> Result<Measurement, String> {
+    let endpoints = [server.endpoint(), replica.endpoint()];
+    let (mut at, mut stream) = (0, None);
+    let (start, mut begin) = (Instant::now(), Some(begin));
+    let (mut last, mut longest) = (start, Duration::ZERO);
+    let mut moved: Option<Instant> = None;
+    while moved.is_none_or(|moved| moved.elapsed() < STEADY) {
+        if start.elapsed() > PATIENCE {
+            return Err("no server takes the primary's place".to_owned());
+        }
+        if start.elapsed() >= STEADY
+            && let Some(begin) = begin.take()
+        {
+            longest = Duration::ZERO;
+            begin()?;
+        }
+        if write(&mut stream, endpoints[at]).is_ok() {
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
+            if at == 1 {
+                moved.get_or_insert(last);
+            }
+        } else {
+            (stream, at) = (None, 1 - at);
+        }
+        thread::sleep(WRITE_EVERY);
+    }
+    Ok(Measurement::default().with("refused", 1000.0 * longest.as_secs_f64()))
+}
+
+fn write(stream: &mut Option<Stream>, endpoint: &Endpoint) -> io::Result<()> {
+    if stream.is_none() {
+        let new = endpoint.connect(None)?;
+        new.set_read_timeout(REPLY_MAX)?;
+        *stream = Some(new);
+    }
+    let Some(stream) = stream else { return Err(io::ErrorKind::NotConnected.into()) };
+    ask(stream, &[b"SET", b"replication-write", b"1"]).map(drop)
+}
+
+/// A sentinel that watches a primary; killed when dropped.
+#[derive(Debug)]
+pub struct Sentinel {
+    child: Child,
+    _directory: TempDir,
+}
+
+impl Sentinel {
+    /// Whether there is such a program.
+    pub(super) fn is_there(program: &Path) -> bool {
+        let mut command = Command::new(program);
+        command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+
+    /// Starts one, and waits until it knows the replica.
+    pub(super) fn start(program: &Path, server: &Server) -> Result<Sentinel, String> {
+        let failed = |error: io::Error| format!("no sentinel: {error}");
+        let (host, port) = address(server)?;
+        let directory = TempDir::new().map_err(failed)?;
+        let own = free_port().map_err(failed)?;
+        let text = format!(
+            "port {own}\nsentinel monitor it {host} {port} 1\nsentinel down-after-milliseconds it 1000\n\
+             sentinel failover-timeout it 10000\n"
+        );
+        let file = directory.path().join("sentinel.conf");
+        fs::write(&file, text).map_err(failed)?;
+        let log = File::create(directory.path().join("log")).map_err(failed)?;
+        let mut command = Command::new(program);
+        // What `redis-sentinel` does by its name.
+        command.arg(&file).arg("--sentinel").current_dir(directory.path());
+        command.stdin(Stdio::null()).stdout(log).stderr(Stdio::null());
+        let child = sys::die_with_parent(&mut command).spawn().map_err(failed)?;
+        let sentinel = Sentinel { child, _directory: directory };
+        let endpoint = Endpoint::Tcp(std::net::SocketAddrV4::new([127, 0, 0, 1].into(), own));
+        let begin = Instant::now();
+        loop {
+            if knows_replica(&endpoint).unwrap_or(false) {
+                return Ok(sentinel);
+            }
+            if begin.elapsed() > DISCOVERY_MAX {
+                return Err("the sentinel does not find the replica".to_owned());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a sentinel has heard a replica say that it follows: only then would it promote it.
+fn knows_replica(endpoint: &Endpoint) -> io::Result<bool> {
+    let mut stream = connect(endpoint)?;
+    let mut request = Vec::new();
+    encode_command(&[b"SENTINEL", b"REPLICAS", b"it"], &mut request);
+    stream.write_all(&request)?;
+    let mut strings = Vec::new();
+    read_strings(&mut stream, &mut strings)?;
+    Ok(strings.windows(2).any(|pair| pair == ["master-link-status", "ok"]))
+}
+
+/// Reads a reply of arrays and bulk strings: the strings in order.
+fn read_strings(stream: &mut Stream, into: &mut Vec<String>) -> io::Result<()> {
+    let line = String::from_utf8_lossy(&read_line(stream)?).into_owned();
+    let len = line.get(1..).and_then(|len| len.parse::<usize>().ok()).unwrap_or(0);
+    match line.as_bytes().first() {
+        Some(b'*') => (0..len).try_for_each(|_| read_strings(stream, into)),
+        Some(b'$') => {
+            let mut bulk = vec![0; len + 2];
+            stream.read_exact(&mut bulk)?;
+            into.push(String::from_utf8_lossy(&bulk[..len]).into_owned());
+            Ok(())
+        }
+        _ => Err(io::Error::other(line)),
+    }
+}
