@@ -150,7 +150,11 @@ impl<'a> Session<'a> {
             self.send_gossip(&mut swim);
         }
         if let Some(consensus) = self.consensus.take() {
-            consensus.stop().await;
+            let stopped = tokio::time::timeout(self.around.bus.timing.handshake, consensus.stop());
+            if stopped.await.is_err() {
+                let line = "cluster: consensus does not stop".into();
+                self.around.bus.log(Level::Warning, line);
+            }
         }
     }
 
@@ -181,8 +185,11 @@ impl<'a> Session<'a> {
                     None
                 }
             };
-            if let Some(end) = end {
-                return end;
+            match end {
+                // Who wants to leave does not come back.
+                Some(End::Again { .. }) if self.leaving.is_some() => return End::Stopped,
+                Some(end) => return end,
+                None => {}
             }
         }
     }
@@ -404,11 +411,9 @@ impl<'a> Session<'a> {
             let epoch = self.told.map_or(admission.epoch, |told| told + 1);
             let step = {
                 let state = self.around.bus.agreed.state.lock();
-                if state.epoch < epoch {
-                    return self.is_gone();
-                }
-                state.step(epoch)
+                (state.epoch >= epoch).then(|| state.step(epoch))
             };
+            let Some(step) = step else { return self.is_gone() };
             let again = |why: &str| Some(End::Again { why: why.into(), after: Duration::ZERO });
             let Some(step) = step else {
                 return again("this node has fallen too far behind");

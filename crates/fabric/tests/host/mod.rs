@@ -110,7 +110,7 @@ impl Setup {
             role: Role::Data,
             zone: String::new(),
             copies: Copies::All,
-            node_timeout: Duration::from_millis(1500),
+            node_timeout: Duration::from_secs(3),
             directory: directory.0.clone(),
             waits_for_data: false,
         };
@@ -315,9 +315,16 @@ pub fn is_settled(hosts: &[&Host], count: usize) {
         if views.iter().all(is_whole) && views.windows(2).all(|pair| pair[0] == pair[1]) {
             return;
         }
-        if start.elapsed() > Duration::from_secs(120) {
+        if start.elapsed() > Duration::from_secs(60) {
             for host in hosts {
-                eprintln!("{:#?}", host.notes.0.lock());
+                eprintln!("{:#?}", host.fabric().info());
+                for seen in host.notes.0.lock().iter() {
+                    match seen {
+                        Seen::Admitted(own, view) => eprintln!("{own:?} from {} on", view.epoch),
+                        Seen::View(view) => eprintln!("view {}", view.epoch),
+                        other => eprintln!("{other:?}"),
+                    }
+                }
             }
             panic!("no common view of {count} members");
         }
