@@ -253,6 +253,22 @@ def commands(connection):
         yield words
 
 
+def answer(subject, connection):
+    """Answers the orders of one connection."""
+    for words in commands(connection):
+        if words == [b"PING"]:
+            connection.sendall(b"+PONG\r\n")
+            continue
+        try:
+            order = json.loads(words[1])
+            answer = json.dumps(getattr(subject, order["do"])(order)).encode()
+            reply = b"$%d\r\n%s\r\n" % (len(answer), answer)
+        except Exception as error:
+            text = f"-ERR {type(error).__name__}: {error}".replace("\r", " ").replace("\n", " ")
+            reply = text.encode() + b"\r\n"
+        connection.sendall(reply)
+
+
 def serve(library, path):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
@@ -261,17 +277,10 @@ def serve(library, path):
     while True:
         connection, _ = listener.accept()
         with connection:
-            for words in commands(connection):
-                if words == [b"PING"]:
-                    connection.sendall(b"+PONG\r\n")
-                    continue
-                try:
-                    order = json.loads(words[1])
-                    answer = json.dumps(getattr(subject, order["do"])(order)).encode()
-                    connection.sendall(b"$%d\r\n%s\r\n" % (len(answer), answer))
-                except Exception as error:
-                    text = f"-ERR {type(error).__name__}: {error}".replace("\r", " ").replace("\n", " ")
-                    connection.sendall(text.encode() + b"\r\n")
+            try:
+                answer(subject, connection)
+            except ConnectionError:
+                pass  # it was closed before all of an answer was read
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ pub struct VectorsArgs {
         value_delimiter = ',',
         value_name = "FORM,...",
         default_value = "floats,int8,coded",
-        default_value_if("quick", "true", "int8,coded")
+        default_value_if("quick", "true", "floats,coded")
     )]
     forms: Vec<engine::Form>,
 
