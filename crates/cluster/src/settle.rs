@@ -105,10 +105,13 @@ impl Fallen {
         }
     }
 
-    /// Asks anew, for somebody who was asked has died as well.
+    /// Asks anew, for somebody who was asked has died as well. What that one has told some members,
+    /// and others not, is forgotten: all decide by what the living have.
     pub fn ask_again(&mut self, epoch: u64) {
         self.epoch = epoch;
         self.told = [NodeSet::default(); LANES];
+        self.known.iter_mut().for_each(BTreeMap::clear);
+        (self.upto, self.decided) = ([0; LANES], [None; LANES]);
     }
 
     pub fn note(&mut self, lane: usize, (seq, record): (u64, &[u8])) {
