@@ -1,5 +1,5 @@
-//! `vectors`: what a query for the nearest vectors costs at a recall, on servers with vector sets and
-//! in libraries.
+//! `vectors`: what a query for the nearest vectors costs at a recall, on servers with vector sets
+//! and in libraries.
 
 mod data;
 mod engine;

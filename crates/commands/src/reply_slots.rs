@@ -2,7 +2,7 @@
 //! behind them, and its replies wait here until it is their turn.
 //!
 //! ```text
-//!  sent       GET a   INCR x   GET b   GET c   SET y   GET d        x and y have their homes elsewhere
+//!  sent       GET a   INCR x   GET b   GET c   SET y   GET d     x and y have other nodes as homes
 //!  replies    a  ─────┐        b c ────┐       │       d
 //!             slot 1: before a, INCR   slot 2: before b c, SET      behind: d
 //! ```

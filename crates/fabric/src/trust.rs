@@ -2,8 +2,8 @@
 //! the passphrase.
 //!
 //! ```text
-//! passphrase, cluster name --Argon2id--> secret --HKDF--> Ed25519 key of the authority, the same at all nodes
-//! node.key                 made once per directory; its certificate is minted at each start, and daily
+//! passphrase, cluster name --Argon2id--> secret --HKDF--> Ed25519 key of the authority, as others'
+//! node.key    made once per directory; its certificate is minted at each start, and daily
 //! ```
 //!
 //! Both sides of each connection show a certificate and check the other's, of the current

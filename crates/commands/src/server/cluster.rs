@@ -1,5 +1,5 @@
-//! CLUSTER, ASKING, CLUSTERSCAN: what the cluster says of itself, and the answers of a server that is
-//! a member of none.
+//! CLUSTER, ASKING, CLUSTERSCAN: what the cluster says of itself, and the answers of a server that
+//! is a member of none.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};

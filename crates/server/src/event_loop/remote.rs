@@ -1,5 +1,5 @@
-//! Replies of other nodes: they fill the reply slots of their connections, and let those go on whose
-//! next commands have waited for them.
+//! Replies of other nodes: they fill the reply slots of their connections, and let those go on
+//! whose next commands have waited for them.
 
 use crate::client::Flag;
 use crate::event_loop::batch::{Progress, Stop};

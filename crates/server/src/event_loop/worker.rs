@@ -233,11 +233,7 @@ impl<D: Driver> Worker<D> {
             // Before the messages, of which a client's end is one: its replies are not sent any
             // more then.
             self.relieve();
-            let heard = std::mem::take(&mut self.own.heard);
-            let come = self.messages();
-            if !heard.is_empty() || !come.is_empty() {
-                heard.into_iter().chain(come).for_each(|message| self.obey(message));
-            }
+            self.obey_messages();
             self.traffic().count_turn(self.engine.exec.nanos_of_commands(began), commands);
             if self.engine.exec.ks.now_ms() >= self.upkeep_at {
                 self.traffic().now_does(Doing::Upkeep);
@@ -250,6 +246,14 @@ impl<D: Driver> Worker<D> {
         }
         self.shut_down();
         Ok(())
+    }
+
+    fn obey_messages(&mut self) {
+        let heard = std::mem::take(&mut self.own.heard);
+        let come = self.messages();
+        if !heard.is_empty() || !come.is_empty() {
+            heard.into_iter().chain(come).for_each(|message| self.obey(message));
+        }
     }
 
     /// Closes clients if all together have come to hold too much.

@@ -2,7 +2,8 @@
 //! that changes may have to be sent to another connection.
 //!
 //! ```text
-//!  the writer's worker   encoded once, one behind the other ── at the end of a batch into the queue of each other worker
+//!  the writer's worker   encoded once, one behind the other ── at the end of a batch into the
+//!                        queue of each other worker
 //!                        that has readers, which is woken at most every WAKE_PAUSE
 //!  the readers' worker   beside the output of each ── sent: with what the connection is sent anyhow, before it
 //!                                                           at once, if none was for a while
@@ -10,9 +11,9 @@
 //! ```
 //!
 //! So sending them takes a bounded share of a worker's time, whatever the number of connections
-//! that track; a connection that is sent nothing else gets them a few milliseconds later at most. What a
-//! connection is sent is never put before an invalidation that was there earlier: not the reply of
-//! a command, not a message.
+//! that track; a connection that is sent nothing else gets them a few milliseconds later at most.
+//! What a connection is sent is never put before an invalidation that was there earlier: not the
+//! reply of a command, not a message.
 //!
 //! Messages to many subscribers are put in the same place, so that the order is kept, and are sent
 //! as fast as the turns go by (`outbox.rs`).

@@ -1,8 +1,8 @@
 //! The lock of a set: any number of readers, one writer that looks around beside them and then
 //! stands alone.
 //!
-//! The feature `shuttle` replaces it by the scheduler's own, so that the model runs the very code of
-//! this module's siblings. There a reader that lets others in always lets go.
+//! The feature `shuttle` replaces it by the scheduler's own, so that the model runs the very code
+//! of this module's siblings. There a reader that lets others in always lets go.
 
 #[cfg(not(feature = "shuttle"))]
 pub(super) use parking_lot::{
