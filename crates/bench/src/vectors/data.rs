@@ -365,7 +365,8 @@ mod tests {
                 all.sort_by(|a, b| of(*b).total_cmp(&of(*a)));
                 let mut expected: Vec<u32> = all[..NEAREST].iter().map(|n| *n as u32).collect();
                 let mut got = data.nearest[&share][query].clone();
-                (expected.sort_unstable(), got.sort_unstable());
+                expected.sort_unstable();
+                got.sort_unstable();
                 assert_eq!(got, expected);
             }
         }

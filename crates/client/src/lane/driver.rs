@@ -106,12 +106,14 @@ impl Driver {
                 Ok(mut io) => {
                     failures = 0;
                     self.begin(&io);
-                    let connected = self.lane.telemetry.connected(began);
-                    ready.take().map(|ready| ready.send(Ok(())));
-                    let Some(reason) = self.serve(&mut io).await else {
+                    let served = {
+                        let _counted = self.lane.telemetry.connected(began);
+                        ready.take().map(|ready| ready.send(Ok(())));
+                        self.serve(&mut io).await
+                    };
+                    let Some(reason) = served else {
                         return self.close(None);
                     };
-                    drop(connected);
                     self.lose(reason);
                     if !self.reconnect {
                         return self.close(None);

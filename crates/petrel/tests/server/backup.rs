@@ -44,8 +44,7 @@ impl Store {
     /// A server that starts from it.
     fn restored(&self, from: &str) -> Server {
         let from = format!("{}{from}", self.url);
-        let server = Server::start("epoll", &["--restore-from", &from, DEBUG[0], DEBUG[1]]);
-        server
+        Server::start("epoll", &["--restore-from", &from, DEBUG[0], DEBUG[1]])
     }
 
     /// What a server says that cannot start from it.

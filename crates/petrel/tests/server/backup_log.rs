@@ -14,8 +14,7 @@ impl Store {
     /// A server that keeps a log and starts from a backup.
     fn restored_log(&self, from: &str) -> Server {
         let from = format!("{}{from}", self.url);
-        let server = Server::start("epoll", &[LOG[0], LOG[1], "--restore-from", &from]);
-        server
+        Server::start("epoll", &[LOG[0], LOG[1], "--restore-from", &from])
     }
 }
 

@@ -68,8 +68,7 @@ fn restarted(mut server: Server) -> Server {
     server.signal(libc::SIGKILL);
     server.exit_code();
     let _ = std::fs::remove_file(server.socket());
-    let server = Server::start_in(server.into_scratch(), "epoll", &["--appendonly", "yes"]);
-    server
+    Server::start_in(server.into_scratch(), "epoll", &["--appendonly", "yes"])
 }
 
 fn status(server: &Server, field: &str) -> String {
