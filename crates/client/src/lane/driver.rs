@@ -15,6 +15,7 @@ use super::{Connection, Flushed, Lane, handshake};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 use crate::request::Command;
+use crate::telemetry::Connected;
 use crate::transport::{Connector, Moved, Reader, Writer};
 
 /// Bytes read at once; a longer reply grows the buffer for as long as it is read.
@@ -106,12 +107,9 @@ impl Driver {
                 Ok(mut io) => {
                     failures = 0;
                     self.begin(&io);
-                    let served = {
-                        let _counted = self.lane.telemetry.connected(began);
-                        ready.take().map(|ready| ready.send(Ok(())));
-                        self.serve(&mut io).await
-                    };
-                    let Some(reason) = served else {
+                    let counted = self.lane.telemetry.connected(began);
+                    ready.take().map(|ready| ready.send(Ok(())));
+                    let Some(reason) = self.serve(&mut io, counted).await else {
                         return self.close(None);
                     };
                     self.lose(reason);
@@ -261,7 +259,7 @@ impl Driver {
     }
 
     /// Serves callers until the connection ends, for a reason, or until all handles are gone.
-    async fn serve(&mut self, io: &mut Io) -> Option<String> {
+    async fn serve(&mut self, io: &mut Io, _counted: Connected) -> Option<String> {
         // The output of callers that came before the connection goes out first.
         let mut gathered = true;
         poll_fn(|cx| {
