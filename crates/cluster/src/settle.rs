@@ -105,8 +105,8 @@ impl Fallen {
         }
     }
 
-    /// Asks anew, for somebody who was asked has died as well. What that one has told some members,
-    /// and others not, is forgotten: all decide by what the living have.
+    /// Asks all members anew, since one of them has died as well. The tails that it has sent to
+    /// some members only are forgotten: all decide by the tails of living members.
     pub fn ask_again(&mut self, epoch: u64) {
         self.epoch = epoch;
         self.told = [NodeSet::default(); LANES];

@@ -149,7 +149,7 @@ impl ReplySlots {
         self.bytes += append(held, replies);
     }
 
-    /// A reply of another node; one that nobody waits for is dropped.
+    /// A reply of another node; one without a slot is dropped.
     pub fn answer(&mut self, seq: u64, reply: &[u8]) {
         let Ok(at) = self.remote.binary_search_by_key(&seq, |remote| remote.seq) else { return };
         let remote = &mut self.remote[at];

@@ -56,7 +56,7 @@ pub(crate) struct Bus {
     /// The membership that this node has now, or comes to have.
     pub own: Mutex<Option<Admission>>,
     pub agreed: Arc<Agreed>,
-    /// The members of the last view that the host has been told of.
+    /// The members of the view that was reported to the host last.
     pub told: Mutex<Arc<[MemberInfo]>>,
     /// The epoch of that view; 0 if there is none.
     pub epoch: AtomicU64,
@@ -208,7 +208,7 @@ impl Bus {
         self.origin.lock().uuid
     }
 
-    /// The members of the last view that the host has been told of.
+    /// The members of the view that was reported to the host last.
     pub fn told_member(&self, identity: Identity) -> Option<MemberInfo> {
         let told = self.told.lock().clone();
         told.iter().find(|member| member.identity() == identity).cloned()
@@ -277,7 +277,7 @@ impl Bus {
         if peer.uuid == self.uuid() { Err(ConnectError::Oneself) } else { Ok((stream, peer)) }
     }
 
-    /// Lets somebody in who has connected to this node.
+    /// Admits a node that has connected to this one.
     pub async fn accept(&self, stream: TcpStream) -> Result<(Kind, Secure, Peer), ConnectError> {
         let accept = self.accept_patiently(stream);
         let accepted = tokio::time::timeout(self.timing.handshake, accept).await;

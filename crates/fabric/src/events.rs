@@ -1,4 +1,4 @@
-//! What the host is told.
+//! Events for the host: admission, views, links, frames.
 
 use crate::state::MemberInfo;
 use petrel_cluster::{Identity, View};

@@ -106,7 +106,7 @@ impl Leader {
             }
             (known.info.identity(), known.info.bus.clone())
         };
-        // This node's own former life is over, as nobody knows better.
+        // This node's own former life is over, as it knows best.
         if applicant.uuid == self.bus.uuid() {
             return None;
         }
@@ -179,7 +179,7 @@ impl Leader {
         }
     }
 
-    /// Has all members, and nobody else, take part, with the right number of voters.
+    /// Has all members, and no other node, take part, with the right number of voters.
     async fn arrange_consensus(&self, alive: &BTreeSet<Identity>) -> Result<(), String> {
         let members: Vec<(VoterId, String, bool)> = {
             let state = self.bus.agreed.state.lock();

@@ -2,7 +2,7 @@
 //!
 //! A member is down when its lease has run out and failure detection says so, or when it has not
 //! renewed its lease for twice as long, whatever that says. A new leader counts from its election,
-//! so a lease that the one before had granted is over before anybody is taken for dead.
+//! so a lease that the one before had granted is over before any member is taken for dead.
 
 use crate::state::VoterId;
 use petrel_cluster::Identity;
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(numbers(leases.down(start + LEASE, &members, only_two)), NOBODY);
         let later = start + LEASE + Duration::from_millis(1);
         assert_eq!(numbers(leases.down(later, &members, only_two)), [3]);
-        // Failure detection keeps nobody who renews nothing for ever.
+        // A member that renews no lease is removed in the end, even if failure detection finds it.
         let later = start + 2 * LEASE + Duration::from_millis(1);
         assert_eq!(numbers(leases.down(later, &members, |_, _| true)), [2, 3]);
         assert_eq!(numbers(leases.down(later, &members, |_, _| false)), [1, 2, 3]);

@@ -12,7 +12,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `settings`, `events` | what the host hands in, and is told |
+//! | `settings`, `events` | what the host hands in, and the events that it gets |
 //! | `trust` | passphrase, keys, certificates |
 //! | `wire` | what nodes say to each other |
 //! | `bus` | how two nodes come to know each other |
@@ -32,8 +32,8 @@
 //! * A member is removed when its lease has run out and failure detection has lost it, or when the
 //!   lease has not been renewed for twice as long. A primary may number changes only while
 //!   [`Fabric::has_lease`].
-//! * Links exist between members of the view last told, one at a time for each pair. Frames of a
-//!   link arrive whole and in order, up to some frame; nothing of one link gets into the next.
+//! * Links exist between members of the last reported view, one for each pair. Frames of a link
+//!   arrive whole and in order, up to some frame; nothing of one link gets into the next.
 //! * `Settings::waits_for_data`: a node that joins holds no slots before [`Fabric::hold_slots`];
 //!   with `hold_slots(false)` it gives them up before it leaves.
 //!
@@ -42,10 +42,10 @@
 //! | what | what happens |
 //! |---|---|
 //! | passphrase or name differ, a stranger connects | turned away, a line on both sides, asked again |
-//! | another cluster's data, a uuid with another key, a copied directory, a full cluster | refused with a reason, asked again every 10 s |
+//! | data of another cluster, a uuid with another key, a full cluster | refused, asked again in 10 s |
 //! | no common protocol version | the same |
-//! | a name does not resolve, nobody answers, nobody leads | a line, asked again |
-//! | the disk under `raft.redb` fails | the node is expelled and tries again; others take its slots over |
+//! | a name does not resolve, no member answers, there is no leader | a line, asked again |
+//! | the disk under `raft.redb` fails | the node is expelled and joins again; its slots move |
 //! | garbage on the port | at most 64 strangers at once, 4 KiB and 2 to 10 s each |
 //!
 //! Up to five members vote, an odd number. Of two nodes one votes: when it dies, the other cannot
@@ -258,7 +258,7 @@ impl Fabric {
         let thread = std::thread::Builder::new().name("petrel-fabric".into()).spawn(move || {
             let around = Surroundings { bus: bus_, control, links: links_, store, lease: lease_ };
             runtime.block_on(run(around, listener, commanded));
-            // Names that are being resolved hold nobody up.
+            // Names are resolved beside the loop, which goes on.
             runtime.shutdown_background();
         });
         let thread = Some(thread.map_err(StartError::Thread)?);

@@ -57,7 +57,7 @@ struct Entry {
     filled: Notify,
     is_paused: AtomicBool,
     resumed: Notify,
-    /// The host has been told that it is down.
+    /// `link_down` was reported to the host.
     is_down: AtomicBool,
     ended: Notify,
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// How often a question to the leader is sent on to somebody else.
+/// How often a question to the leader is sent on to another member.
 const REDIRECTS_MAX: usize = 3;
 
 /// Why a life has ended.
@@ -61,7 +61,7 @@ pub(crate) struct Session<'a> {
     leader: Option<Arc<Leader>>,
     swim: Option<Swim>,
     admission: Option<Admission>,
-    /// The last view that the host was told of in this life.
+    /// The view that was reported to the host last in this life.
     told: Option<u64>,
     outcomes: mpsc::UnboundedSender<Outcome>,
     is_asking: bool,

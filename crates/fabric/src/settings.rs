@@ -35,7 +35,7 @@ pub enum Copies {
     Of(u16),
 }
 
-/// Everything that a node of a cluster is told at its start.
+/// The settings of a node of a cluster.
 #[derive(Clone)]
 pub struct Settings {
     /// The name of the cluster, the same at all nodes.

@@ -86,7 +86,7 @@ pub(crate) enum Answer {
     Full,
 }
 
-/// What a new member is told.
+/// The answer to a node that joins.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Admission {
     pub cluster: u128,
@@ -213,7 +213,7 @@ impl State {
             client: applicant.client,
             role: applicant.role,
             zone: applicant.zone,
-            // Where nobody has data there are none to be waited for.
+            // Where no member has data there is none to wait for.
             holds_slots: is_data && !(applicant.waits_for_data && has_holders),
         };
         let (key, boot, admitted) = (applicant.key, applicant.boot, self.epoch + 1);

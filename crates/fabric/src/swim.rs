@@ -73,7 +73,7 @@ pub(crate) struct Swim {
 }
 
 impl Swim {
-    /// A detector that knows of nobody.
+    /// A detector that knows no members yet.
     pub fn new(id: VoterId, incarnation: u32, seed: u64, timing: &Timing) -> Self {
         let peer = Peer { id, incarnation, renewals: 0 };
         Swim {
@@ -141,7 +141,7 @@ impl Swim {
             let due = Due { at: Instant::now() + after, number: self.timers_set, timer };
             self.timers.push(Reverse(due));
         }
-        // Who is alive is asked for, never told.
+        // The living members are read from foca, its notifications are not used.
         while self.runtime.to_notify().is_some() {}
     }
 }

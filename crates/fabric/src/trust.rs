@@ -1,5 +1,5 @@
-//! Who is let in: whoever shows a certificate of the cluster's authority, whose key follows from
-//! the passphrase.
+//! Authentication: a node is admitted with a certificate of the cluster's authority, whose key
+//! follows from the passphrase.
 //!
 //! ```text
 //! passphrase, cluster name --Argon2id--> secret --HKDF--> Ed25519 key of the authority, as others'

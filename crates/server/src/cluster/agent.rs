@@ -1,7 +1,7 @@
 //! The agent: the thread that holds the cluster's protocol. In each turn it takes what has come,
 //! then sends what there is to be sent.
 //!
-//! It waits for nobody: a transport that takes nothing more is offered the rest later, and a
+//! It never waits: a transport that takes nothing more is offered the rest later, and a
 //! command whose home is out of reach waits by itself (`deferred.rs`).
 
 use super::deferred::{Deferred, Forward, Way};
@@ -143,7 +143,7 @@ impl Agent {
         let has_to_retry =
             !self.deferred.is_empty() || !self.backlog.is_empty() || !self.early.is_empty();
         let pause = if has_to_retry { RETRY_PAUSE } else { REST };
-        // What was committed before this look wakes nobody.
+        // Commits before this look do not wake the agent.
         if !self.send() {
             self.next = self.tasks.recv_timeout(pause).ok();
         }

@@ -30,7 +30,7 @@ pub(super) struct Machine {
     user: Arc<User>,
     /// Values of a reply that lie elsewhere.
     shared: Vec<(usize, Bytes)>,
-    /// The epoch that is to be durable before anybody hears of what was executed; 0 if none is.
+    /// The epoch that is to be durable before answers and effects are sent; 0 if none is.
     need: u64,
 }
 

@@ -5,9 +5,9 @@
 //!  the writer's worker   encoded once, one behind the other ── at the end of a batch into the
 //!                        queue of each other worker
 //!                        that has readers, which is woken at most every WAKE_PAUSE
-//!  the readers' worker   beside the output of each ── sent: with what the connection is sent anyhow, before it
-//!                                                           at once, if none was for a while
-//!                                                           else as soon as the last sends are paid for
+//!  the readers' worker   beside the output of each ── sent before its other output,
+//!                                                     at once if none was sent for a while,
+//!                                                     else as soon as the last sends are paid for
 //! ```
 //!
 //! So sending them takes a bounded share of a worker's time, whatever the number of connections
