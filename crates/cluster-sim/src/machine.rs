@@ -11,6 +11,8 @@ use petrel_commands::{
 use petrel_keyspace::{
     Cleared, Effect, EffectHead, EffectSink, Handle, Homes, Keyspace, Options, SinkSource,
 };
+use petrel_persistence::log::Malformed;
+use petrel_persistence::log::number::{Bytes, put, put_bytes};
 use petrel_resp::{DecodeLimits, RespWriter, Value, decode};
 use std::any::Any;
 use std::cell::RefCell;
@@ -107,6 +109,8 @@ pub struct Machine {
     witness: Rc<RefCell<Witness>>,
     /// Tells which slots this node changes.
     own: Option<Arc<dyn Homes>>,
+    /// What has come of a copy of another's data.
+    copied: Vec<u8>,
 }
 
 impl Machine {
@@ -119,7 +123,15 @@ impl Machine {
         let mut exec = Executor::new(ks, Shared::new(Registry::new(FAMILIES)));
         exec.seed(seed);
         let commits = Arc::default();
-        Machine { identity, exec, now_ms: START_MS, commits, witness, own: None }
+        Machine {
+            identity,
+            exec,
+            now_ms: START_MS,
+            commits,
+            witness,
+            own: None,
+            copied: Vec::new(),
+        }
     }
 
     /// Joins the keyspace to a cluster.
@@ -135,6 +147,52 @@ impl Machine {
         self.exec.ks.set_sinks("overheard", Some(Arc::new(Overheard(self.commits.clone()))));
         self.exec.ks.unlock();
         self.exec.end();
+    }
+
+    /// All that there is, and where it stands in the order of each slot.
+    pub fn copy(&mut self) -> (Vec<u8>, BTreeMap<u16, u64>) {
+        let mut out = Vec::new();
+        for (db, key) in self.keys() {
+            let now_ms = std::mem::replace(&mut self.now_ms, 0);
+            let dumped = parse(&self.run(db, false, &[vec![b"DUMP", &key]]));
+            let expiry = parse(&self.run(db, false, &[vec![b"PEXPIRETIME", &key]]));
+            self.now_ms = now_ms;
+            let expiry = if let Value::Integer(at) = expiry { at.max(0) } else { 0 };
+            put(&mut out, db.into());
+            put_bytes(&mut out, &key);
+            put(&mut out, expiry as u64);
+            put_bytes(&mut out, dumped.as_bytes().unwrap_or_default());
+        }
+        let positions = self.commits.lock().map(|commits| commits.positions.clone());
+        (out, positions.unwrap_or_default())
+    }
+
+    /// Loads the copy that has come, and that stands there.
+    pub fn load_copy(&mut self, positions: BTreeMap<u16, u64>) {
+        let copied = std::mem::take(&mut self.copied);
+        let mut bytes = Bytes(&copied);
+        let now_ms = std::mem::replace(&mut self.now_ms, 0);
+        while !bytes.0.is_empty() {
+            let mut next = || -> Result<_, Malformed> {
+                Ok((bytes.number()?, bytes.bytes()?, bytes.number()?, bytes.bytes()?))
+            };
+            let Ok((db, key, expiry, dumped)) = next() else {
+                self.witness.borrow_mut().violation("a copy is not what was sent".into());
+                break;
+            };
+            let expiry = expiry.to_string();
+            let restore: Vec<&[u8]> =
+                vec![b"RESTORE", key, expiry.as_bytes(), dumped, b"ABSTTL", b"REPLACE"];
+            let reply = self.run(db as u16, false, &[restore]);
+            if reply != b"+OK\r\n" {
+                let text = format!("a key of a copy is refused: {}", reply.escape_ascii());
+                self.witness.borrow_mut().violation(text);
+            }
+        }
+        self.now_ms = now_ms;
+        if let Ok(mut commits) = self.commits.lock() {
+            *commits = Commits { positions, own: BTreeMap::new() };
+        }
     }
 
     /// Executes a command of a client of this node; its reply as bytes.
@@ -276,6 +334,10 @@ impl ClusterHost for Machine {
         let changed = self.commits.lock().is_ok_and(|commits| !commits.own.is_empty());
         self.report();
         self.witness.borrow_mut().executed(self.identity, tag, &exec.slots, changed);
+    }
+
+    fn copy(&mut self, part: &[u8], _: bool) {
+        self.copied.extend_from_slice(part);
     }
 
     fn differs(&mut self, from: Identity, error: GroupError) {

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let mut sum = Outcome::default();
     loop {
         let seed = first.wrapping_add(runs);
-        let outcome = run(Plan { seed, ops, wrong });
+        let outcome = run(Plan { seed, ops, wrong, joins: true });
         runs += 1;
         if !outcome.violations.is_empty() {
             failed += 1;

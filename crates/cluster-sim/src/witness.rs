@@ -264,7 +264,13 @@ impl Witness {
                 None => !content.is_there(),
             };
             if !is_right {
-                self.violation(format!("{by:?} goes on with another {} at {at}", shown(&key.1)));
+                let right = next.checked_sub(1).map(|last| &versions[last]);
+                let right = right.map(|version| (version.at, &version.content, version.expiry));
+                let text = format!(
+                    "{by:?} goes on with another {} at {at}: {content:?} {expiry:?} instead of {right:?}",
+                    shown(&key.1)
+                );
+                self.violation(text);
             }
         }
         self.cut(slot, at);

@@ -1,6 +1,8 @@
 //! A run: nodes, links between them, clients, and an adversary who delays, breaks, stalls, pauses,
 //! kills, and moves slots; then peace, and the comparison of everything with everything.
 
+mod join;
+
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State, content_of};
 use crate::link::Pipe;
 use crate::machine::{Machine, START_MS, parse};
@@ -48,6 +50,8 @@ pub struct Plan {
     pub ops: u64,
     /// What is done wrong.
     pub wrong: Option<Wrong>,
+    /// Nodes join.
+    pub joins: bool,
 }
 
 /// What a run has come to.
@@ -67,6 +71,12 @@ pub struct Outcome {
     pub views: u64,
     /// Nodes that died.
     pub deaths: u64,
+    /// Nodes that wanted to join, those that have loaded their copies, and those that had to give up.
+    pub joins: u64,
+    /// See `joins`.
+    pub loaded: u64,
+    /// See `joins`.
+    pub failed_joins: u64,
     /// Links that broke.
     pub resets: u64,
     /// Commands of which nobody could tell whether they were executed.
@@ -80,10 +90,24 @@ struct Member {
     machine: Machine,
     connections: Vec<Connection>,
     is_alive: bool,
+    has_data: bool,
     paused_until: u64,
     skew_ms: i64,
     /// Commands in flight: the connection, the place among its own, and the name.
     away: BTreeMap<u64, (usize, Tag)>,
+}
+
+impl Member {
+    fn new(
+        core: ClusterNode,
+        machine: Machine,
+        connections: Vec<Connection>,
+        skew_ms: i64,
+    ) -> Self {
+        let (is_alive, has_data, paused_until) = (true, true, 0);
+        let away = BTreeMap::new();
+        Member { core, machine, connections, is_alive, has_data, paused_until, skew_ms, away }
+    }
 }
 
 /// One direction of a link.
@@ -109,6 +133,9 @@ struct World {
     /// Deaths of which no view knows yet: when it will.
     dying: Vec<(Identity, u64)>,
     tokens: u64,
+    /// Copies for nodes that join.
+    copies: BTreeMap<Identity, join::Sent>,
+    limits: Limits,
     plan: Plan,
     outcome: Outcome,
     /// What the adversary does, once in so many steps.
@@ -121,6 +148,7 @@ struct Rates {
     pause: u64,
     moves: u64,
     death: u64,
+    join: u64,
 }
 
 /// Runs a plan to its end, or to the first violations.
@@ -162,15 +190,7 @@ impl World {
             let connections = (0..2 + random.index(2)).map(|_| Connection::default()).collect();
             let skew_ms = random.below(60) as i64 - 30;
             witness.borrow_mut().adopts(identity, view.clone());
-            members.push(Member {
-                core,
-                machine,
-                connections,
-                is_alive: true,
-                paused_until: 0,
-                skew_ms,
-                away: BTreeMap::new(),
-            });
+            members.push(Member::new(core, machine, connections, skew_ms));
         }
         let rate = |random: &mut Random, most: u64| most / (1 + random.below(8));
         let rates = Rates {
@@ -179,6 +199,7 @@ impl World {
             pause: rate(&mut random, 8000),
             moves: rate(&mut random, 20_000),
             death: rate(&mut random, 40_000),
+            join: if plan.joins { rate(&mut random, 20_000) } else { u64::MAX },
         };
         let mut world = World {
             random,
@@ -191,6 +212,8 @@ impl World {
             workload: Workload::new(),
             dying: Vec::new(),
             tokens: 0,
+            copies: BTreeMap::new(),
+            limits,
             plan,
             outcome: Outcome::default(),
             rates,
@@ -225,6 +248,10 @@ impl World {
     fn step(&mut self, with_clients: bool) -> u64 {
         if self.random.one_in(4) {
             self.now += self.random.below(3);
+        }
+        if self.plan.joins && self.random.one_in(10) {
+            self.connect_members();
+            self.copy_some();
         }
         let mut ops = 0;
         match self.random.below(100) {
@@ -265,6 +292,9 @@ impl World {
         let Some(node) = self.any_awake() else { return 0 };
         self.tell_time(node);
         let member = &mut self.members[usize::from(node)];
+        if !member.has_data {
+            return 0;
+        }
         let at = self.random.index(member.connections.len());
         if member.connections[at].pending.len() >= PIPELINE_MAX {
             return 0;
@@ -420,7 +450,10 @@ impl World {
         if self.random.one_in(self.rates.moves) {
             self.move_slots();
         }
-        if self.random.one_in(self.rates.death) && self.alive().len() > 2 {
+        if self.plan.joins && self.random.one_in(self.rates.join) {
+            self.join();
+        }
+        if self.random.one_in(self.rates.death) && self.with_data().len() > 2 {
             let node = *self.random.pick(&self.alive());
             if self.random.one_in(2) {
                 self.send_half_of_a_commit(node);
@@ -465,12 +498,19 @@ impl World {
 
     fn move_slots(&mut self) {
         let members = self.latest().members.clone();
+        let holders = self.holders(&members);
         let mut primaries = self.primaries();
         for _ in 0..1 + self.random.index(3) {
             let group = self.random.index(primaries.len());
-            primaries[group] = self.random.pick(&members).node;
+            primaries[group] = *self.random.pick(&holders);
         }
         self.propose(members, &primaries);
+    }
+
+    /// Members that may hold slots.
+    fn holders(&self, members: &[Identity]) -> Vec<Node> {
+        let nodes = members.iter().map(|member| member.node);
+        nodes.filter(|node| self.members[usize::from(node.0)].has_data).collect()
     }
 
     fn propose(&mut self, members: Vec<Identity>, primaries: &[Node]) {
@@ -546,9 +586,9 @@ impl World {
         let groups: Vec<u16> = begins.filter(may_own).collect();
         let of_group = |slot: &u16| groups.contains(&(slot / (SLOTS / GROUPS) * (SLOTS / GROUPS)));
         self.witness.borrow_mut().dies(identity, used_slots().filter(of_group));
-        let mut primaries = self.primaries();
+        let (holders, mut primaries) = (self.holders(&members), self.primaries());
         for primary in primaries.iter_mut().filter(|primary| **primary == identity.node) {
-            *primary = self.random.pick(&members).node;
+            *primary = *self.random.pick(&holders);
         }
         self.propose(members, &primaries);
     }
@@ -600,6 +640,7 @@ impl World {
             && self.members.iter().filter(|member| member.is_alive).all(|member| {
                 member.core.view().epoch == epoch
                     && member.core.is_settled()
+                    && member.has_data
                     && member.core.lanes().bytes() == 0
                     && member.connections.iter().all(|connection| connection.pending.is_empty())
             })
@@ -752,6 +793,9 @@ impl Outcome {
         self.forwarded += other.forwarded;
         self.views += other.views;
         self.deaths += other.deaths;
+        self.joins += other.joins;
+        self.loaded += other.loaded;
+        self.failed_joins += other.failed_joins;
         self.resets += other.resets;
         self.unknown += other.unknown;
     }
@@ -759,14 +803,17 @@ impl Outcome {
     /// The figures in words.
     pub fn figures(&self) -> String {
         format!(
-            "{} replies, {} reads explained, {} commits, {} commands forwarded, {} views, {} deaths, {} links broken, {} \
-             unknown",
+            "{} replies, {} reads explained, {} commits, {} commands forwarded, {} views, {} deaths, {} joins ({} \
+             loaded, {} given up), {} links broken, {} unknown",
             self.replies,
             self.reads,
             self.commits,
             self.forwarded,
             self.views,
             self.deaths,
+            self.joins,
+            self.loaded,
+            self.failed_joins,
             self.resets,
             self.unknown
         )

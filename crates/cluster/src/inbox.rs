@@ -8,6 +8,7 @@
 //! The queue waits for other lanes, or for slots whose primary has changed. The tail is what the
 //! survivors of the node tell each other.
 
+use crate::wire::positions::LanePosition;
 use crate::wire::{Batch, Record, take_with_gap};
 use petrel_persistence::log::Malformed;
 use std::collections::VecDeque;
@@ -26,6 +27,12 @@ pub(crate) struct Inbox {
     told: u64,
     /// The epoch of the last end that was applied.
     pub end_epoch: u64,
+    /// Bytes of the queue.
+    queued_bytes: usize,
+}
+
+fn bytes_of(placed: &Placed) -> usize {
+    placed.1.len() + size_of::<Placed>()
 }
 
 /// Whether a record belongs to the order of changes, and not to two nodes alone.
@@ -44,9 +51,28 @@ impl Inbox {
         self.queue.front().map_or(self.received, |(seq, _)| seq - 1)
     }
 
-    /// What is to be told of it, and whether that is news.
-    pub fn news(&self) -> (u64, bool) {
-        (self.applied(), self.applied() > self.told)
+    /// What is to be told of it, and whether that is news. What `waits` for this node's data counts
+    /// as applied: it is kept here until it is.
+    pub fn news(&self, waits: bool) -> (u64, bool) {
+        let applied = if waits { self.received } else { self.applied() };
+        (applied, applied > self.told)
+    }
+
+    /// The lane begins behind the position up to which this node's data hold it.
+    pub fn begin_at(&mut self, position: LanePosition) {
+        let LanePosition { applied: received, end_epoch, stable, tail } = position;
+        *self = Inbox { received, stable, end_epoch, tail: tail.into(), ..Inbox::default() };
+    }
+
+    /// How far this node is in the lane.
+    pub fn position(&self) -> LanePosition {
+        let (applied, tail) = (self.applied(), self.tail.iter().cloned().collect());
+        LanePosition { applied, end_epoch: self.end_epoch, stable: self.stable, tail }
+    }
+
+    /// Bytes of the records that wait.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes
     }
 
     /// The node was told.
@@ -77,6 +103,7 @@ impl Inbox {
         for (at, record) in &taken {
             each(*at, &Record::read(record)?);
         }
+        self.queued_bytes += taken.iter().map(bytes_of).sum::<usize>();
         self.queue.extend(taken);
         self.received = batch.upto;
         self.stable = self.stable.max(batch.stable);
@@ -94,6 +121,7 @@ impl Inbox {
     /// The record that is next was applied.
     pub fn pop(&mut self) -> Option<Placed> {
         let placed = self.queue.pop_front()?;
+        self.queued_bytes -= bytes_of(&placed);
         let is_ordered = Record::read(&placed.1).is_ok_and(|record| is_ordered(&record));
         if is_ordered && placed.0 > self.stable {
             self.tail.push_back(placed.clone());
@@ -117,6 +145,7 @@ impl Inbox {
 
     /// The node is gone: from now on this is what remains to be applied, up to `cut`.
     pub fn replace_queue(&mut self, queue: VecDeque<Placed>, cut: u64) {
+        self.queued_bytes = queue.iter().map(bytes_of).sum();
         (self.queue, self.received) = (queue, cut);
     }
 }

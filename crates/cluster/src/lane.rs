@@ -13,9 +13,11 @@
 //! goes on where the other side says. A member for whose sake more bytes would stay than the limit
 //! allows is cut off: nobody waits for it, and it has to begin anew.
 
+use crate::inbox::is_ordered;
 use crate::slot_map::Node;
 use crate::view::{NODES_MAX, NodeSet};
-use crate::wire::{Batch, put_with_gap};
+use crate::wire::positions::LanePosition;
+use crate::wire::{Batch, Record, put_with_gap};
 use std::collections::VecDeque;
 
 /// Entries that are looked at for one batch at most.
@@ -35,6 +37,8 @@ struct Peer {
     applied: u64,
     /// It has said where to go on since its link began.
     is_ready: bool,
+    /// It has said so once: it cannot have more than what was sent since then.
+    has_begun: bool,
 }
 
 /// One lane of this node.
@@ -74,7 +78,7 @@ impl Lane {
         self.bytes
     }
 
-    /// Members that have to begin anew.
+    /// Members that have to begin anew: [`crate::wire::Frame::CutOff`] says so.
     pub fn cut_off(&self) -> NodeSet {
         self.cut_off
     }
@@ -109,6 +113,17 @@ impl Lane {
         applied.min().unwrap_or(self.seq)
     }
 
+    /// How far this node itself is: at the end.
+    pub fn position(&self, epoch: u64) -> LanePosition {
+        let (begin, stable) = (self.seq - self.entries.len() as u64, self.stable());
+        let kept = (begin + 1..).zip(&self.entries).filter(|(seq, _)| *seq > stable);
+        let is_ordered =
+            |entry: &Entry| Record::read(&entry.record).is_ok_and(|record| is_ordered(&record));
+        let ordered = kept.filter(|(_, entry)| is_ordered(entry));
+        let tail = ordered.map(|(seq, entry)| (seq, entry.record.clone())).collect();
+        LanePosition { applied: self.seq, end_epoch: epoch, stable, tail }
+    }
+
     /// Forgets what all have applied.
     fn trim(&mut self) {
         let stable = self.stable();
@@ -136,7 +151,7 @@ impl Lane {
             let was_there = self.members.contains(node) || self.cut_off.contains(node);
             if members.contains(node) && !was_there {
                 let seq = self.seq;
-                *self.peer(node) = Peer { sent: seq, applied: seq, is_ready: false };
+                *self.peer(node) = Peer { sent: seq, applied: seq, ..Peer::default() };
             }
         }
         self.cut_off.0 &= members.0;
@@ -149,16 +164,19 @@ impl Lane {
         self.peer(node).is_ready = false;
     }
 
-    /// The member has received everything up to this position. False if that cannot be.
+    /// The member has received everything up to this position, at first by way of another that has
+    /// sent it a copy of its data. False if that cannot be.
     pub fn resume(&mut self, node: Node, received: u64) -> bool {
         if !self.members.contains(node) {
             return true;
         }
+        let seq = self.seq;
         let peer = self.peer(node);
-        if received < peer.applied || received > peer.sent {
+        let most = if peer.has_begun { peer.sent } else { seq };
+        if received < peer.applied || received > most {
             return false;
         }
-        *peer = Peer { sent: received, is_ready: true, ..*peer };
+        *peer = Peer { sent: received, is_ready: true, has_begun: true, ..*peer };
         true
     }
 
@@ -214,7 +232,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Record, put_record, take_with_gap};
+    use crate::wire::{put_record, take_with_gap};
 
     fn end(epoch: u64) -> Vec<u8> {
         let mut out = Vec::new();

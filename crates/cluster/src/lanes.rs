@@ -37,6 +37,9 @@ pub struct Lanes {
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
+/// Too much would have to be kept for a member.
+pub(crate) struct CutOff;
+
 thread_local! {
     /// The forwarded command that this thread executes.
     static TAG: Cell<Option<Tag>> = const { Cell::new(None) };
@@ -136,6 +139,7 @@ impl Lanes {
         }
     }
 
+    /// What there is to be sent to a member; an error if it was cut off.
     pub(crate) fn batch<'r>(
         &self,
         lane: usize,
@@ -143,8 +147,12 @@ impl Lanes {
         news: (u64, bool),
         budget: usize,
         room: &'r mut Vec<u8>,
-    ) -> Option<Batch<'r>> {
-        self.lane(lane).batch(to, news, budget, room)
+    ) -> Result<Option<Batch<'r>>, CutOff> {
+        let mut lane = self.lane(lane);
+        match lane.cut_off().contains(to) {
+            true => Err(CutOff),
+            false => Ok(lane.batch(to, news, budget, room)),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ const ALL: u16 = u16::MAX;
 
 /// Slots that a primary has lost in a view.
 pub(crate) struct Leaving {
-    pub from: Node,
+    pub from: Identity,
     pub epoch: u64,
     /// A bit for each slot.
     slots: Box<[u64]>,
@@ -30,7 +30,7 @@ pub(crate) struct Leaving {
 }
 
 impl Leaving {
-    pub fn new(from: Node, epoch: u64) -> Self {
+    pub fn new(from: Identity, epoch: u64) -> Self {
         let slots = vec![0; usize::from(SLOTS).div_ceil(64)].into();
         Leaving { from, epoch, slots, ended: 0 }
     }
@@ -80,6 +80,10 @@ pub(crate) enum Stage {
 pub(crate) struct Fallen {
     pub identity: Identity,
     pub stage: Stage,
+    /// The view that has taken it out. Members that came later are not asked.
+    pub since: u64,
+    /// This node had no data when the view was adopted: it knows nothing of the lanes.
+    pub is_blank: bool,
     /// The view in which members were asked last.
     pub epoch: u64,
     /// Members that have settled.
@@ -96,6 +100,8 @@ impl Fallen {
         Fallen {
             identity,
             stage: Stage::Collecting,
+            since: epoch,
+            is_blank: false,
             epoch,
             settled_by: NodeSet::default(),
             known: vec![BTreeMap::new(); LANES],

@@ -93,6 +93,31 @@ impl Primaries {
         self.slots[usize::from(slot)].1
     }
 
+    /// Neighbouring slots that got their primaries in the same epoch: how many, and the epoch.
+    pub fn tenures(&self) -> Vec<(u64, u64)> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for &(_, tenure) in &self.slots {
+            match runs.last_mut() {
+                Some(run) if run.1 == tenure => run.0 += 1,
+                _ => runs.push((1, tenure)),
+            }
+        }
+        runs
+    }
+
+    /// Takes the epochs of appointments over from a member whose view has this epoch; those of
+    /// later ones are known here.
+    pub fn set_tenures(&mut self, epoch: u64, runs: &[(u64, u64)]) {
+        let mut slots = self.slots.iter_mut();
+        for &(count, known) in runs {
+            for (_, tenure) in slots.by_ref().take(count as usize) {
+                if *tenure <= epoch {
+                    *tenure = known;
+                }
+            }
+        }
+    }
+
     /// Takes the next view over; `lost` is told of each slot that a primary has lost.
     pub fn adopt(&mut self, view: &View, mut lost: impl FnMut(Slot, Node)) {
         for slot in 0..SLOTS {

@@ -31,7 +31,8 @@ impl Node {
             return false;
         }
         let before = std::mem::replace(&mut self.view, view);
-        self.note_lost_slots();
+        self.note_members(&before.members);
+        self.note_lost_slots(&before);
         let epoch = self.view.epoch;
         let others = others(&self.view, self.identity);
         for lane in 0..LANES {
@@ -41,9 +42,19 @@ impl Node {
         let members = &self.view.members;
         let dead: Vec<Identity> =
             before.members.into_iter().filter(|member| !members.contains(member)).collect();
+        let has_no_positions = self.has_no_positions();
         for &identity in &dead {
             self.unlink(identity.node);
-            self.fallen.push(Fallen::new(identity, epoch));
+            let mut fallen = Fallen::new(identity, epoch);
+            if has_no_positions {
+                // There is nothing here that others lack, and the copy will hold all of it.
+                fallen.settled_by = fallen.settled_by.with(self.identity.node);
+                fallen.stage = Stage::Settled;
+                fallen.is_blank = true;
+                self.inboxes.remove(&identity);
+                self.lanes.push(0, None, &Record::Settled { of: identity });
+            }
+            self.fallen.push(fallen);
         }
         if !dead.is_empty() {
             self.tell_tails();
@@ -59,12 +70,12 @@ impl Node {
         self.flush(host);
     }
 
-    fn note_lost_slots(&mut self) {
+    fn note_lost_slots(&mut self, before: &View) {
         let (me, epoch) = (self.identity.node, self.view.epoch);
         let mut leaving: BTreeMap<Number, Leaving> = BTreeMap::new();
         self.primaries.adopt(&self.view, |slot, from| {
-            if from != me {
-                leaving.entry(from).or_insert_with(|| Leaving::new(from, epoch)).add(slot);
+            if let Some(primary) = before.member(from).filter(|_| from != me) {
+                leaving.entry(from).or_insert_with(|| Leaving::new(primary, epoch)).add(slot);
             }
         });
         self.leaving.extend(leaving.into_values());
@@ -90,6 +101,13 @@ impl Node {
             fallen.ask_again(epoch);
             let of = fallen.identity;
             let is_settled = fallen.stage != Stage::Collecting;
+            if fallen.is_blank {
+                for lane in 0..LANES {
+                    let end = Record::TailEnd { of, epoch, upto: 0, is_settled: false };
+                    self.lanes.push(lane, None, &end);
+                }
+                continue;
+            }
             let inboxes = self.inboxes.get(&of).map(Vec::as_slice).unwrap_or_default();
             for (lane, inbox) in inboxes.iter().enumerate() {
                 for (seq, record) in inbox.unstable() {
@@ -110,7 +128,7 @@ impl Node {
             inbox.end_epoch = epoch;
         }
         let ended = self.leaving.iter_mut();
-        let ended = ended.filter(|leaving| leaving.from == from.node && leaving.epoch <= epoch);
+        let ended = ended.filter(|leaving| leaving.from == from && leaving.epoch <= epoch);
         let mut has_ended = false;
         for leaving in ended {
             leaving.end(lane);
@@ -138,9 +156,9 @@ impl Node {
     }
 
     fn settle_fallen(&mut self, host: &mut dyn Host) {
-        let members = self.members();
         let me = self.identity.node;
         for at in 0..self.fallen.len() {
+            let members = self.members_since(self.fallen[at].since);
             let fallen = &mut self.fallen[at];
             let of = fallen.identity;
             let Some(inboxes) = self.inboxes.get_mut(&of) else { continue };
@@ -158,20 +176,24 @@ impl Node {
                 fallen.settled_by = fallen.settled_by.with(me);
                 self.lanes.push(0, None, &Record::Settled { of });
                 let leaving = self.leaving.iter_mut();
-                leaving.filter(|leaving| leaving.from == of.node).for_each(Leaving::end_all);
+                leaving.filter(|leaving| leaving.from == of).for_each(Leaving::end_all);
                 self.tell_removers();
                 self.drop_answers(of);
                 self.is_unblocked = true;
             }
         }
-        let Node { fallen, inboxes, .. } = self;
-        fallen.retain(|fallen| {
-            let is_over = fallen.settled_by.includes(members) && fallen.stage == Stage::Settled;
-            if is_over {
-                inboxes.remove(&fallen.identity);
-            }
-            !is_over
-        });
+        let is_over = |fallen: &Fallen| {
+            let members = self.members_since(fallen.since);
+            fallen.settled_by.includes(members) && fallen.stage == Stage::Settled
+        };
+        let over: Vec<Identity> = self
+            .fallen
+            .iter()
+            .filter(|fallen| is_over(fallen))
+            .map(|fallen| fallen.identity)
+            .collect();
+        self.fallen.retain(|fallen| !over.contains(&fallen.identity));
+        self.inboxes.retain(|identity, _| !over.contains(identity));
     }
 
     /// Answers of a node that has died whose effects died with it: the commands were not executed.
@@ -196,7 +218,7 @@ impl Node {
                 }
                 let has_lost = queue.send_again(|flight| {
                     let sent = flight.sent;
-                    sent.is_some_and(|(to, at)| to == leaving.from && at < leaving.epoch)
+                    sent.is_some_and(|(to, at)| to == leaving.from.node && at < leaving.epoch)
                         && flight.call.slots.iter().any(|&slot| leaving.contains(slot))
                 });
                 if has_lost {

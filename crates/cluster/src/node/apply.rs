@@ -32,6 +32,9 @@ impl Node {
 
     /// Applies the next record of a lane; false if there is none, or it waits.
     fn step(&mut self, from: Identity, lane: usize, host: &mut dyn Host) -> bool {
+        if self.copies.fetch.is_some() {
+            return false;
+        }
         let Some(inboxes) = self.inboxes.get(&from) else { return false };
         let Some((seq, bytes)) = inboxes[lane].front() else { return false };
         // It was read when it arrived.
@@ -115,7 +118,7 @@ impl Node {
             let Some(slot) = key.map(slot_of) else { return };
             let epoch = inboxes[lane_of(slot)].end_epoch;
             is_held |= self.leaving.iter().any(|leaving| {
-                leaving.from != from.node && leaving.epoch <= epoch && leaving.holds(slot)
+                leaving.from != from && leaving.epoch <= epoch && leaving.holds(slot)
             });
         });
         visited.is_ok() && is_held

@@ -1,7 +1,9 @@
 //! Links to other nodes: what arrives on them, and what is to be sent.
 
+use super::copy::put_resumes;
 use super::{Host, Node};
 use crate::inbox::Inbox;
+use crate::lanes::CutOff;
 use crate::slot_map::Node as Number;
 use crate::wire::{Batch, Frame, FrameReader, Hello, LANES, Record, put_frame};
 use std::fmt;
@@ -12,9 +14,11 @@ pub(super) struct Link {
     /// The other side has said who it is.
     is_greeted: bool,
     /// What is to be sent before anything else.
-    first: Vec<u8>,
+    pub(super) first: Vec<u8>,
     /// The lane that is looked at first.
     turn: usize,
+    /// The other side was sent that it is cut off.
+    is_cut_off: bool,
 }
 
 /// Why a link is to be closed.
@@ -59,23 +63,26 @@ impl Node {
         let mut first = Vec::new();
         let hello = Frame::Hello(Hello { identity: self.identity });
         put_frame(&mut first, 0, self.view.epoch, &hello);
+        let has_positions = !self.has_no_positions();
         let inboxes = self.inboxes.get_mut(&peer).map(Vec::as_mut_slice).unwrap_or_default();
-        for (lane, inbox) in inboxes.iter_mut().enumerate() {
-            // What it was told last may have been lost on the way.
-            inbox.tell(0);
-            let resume = Frame::Resume { received: inbox.received() };
-            put_frame(&mut first, lane as u8, self.view.epoch, &resume);
+        // What it was told last may have been lost on the way.
+        inboxes.iter_mut().for_each(|inbox| inbox.tell(0));
+        if has_positions {
+            put_resumes(&mut first, self.view.epoch, inboxes);
         }
+        self.end_copies(node);
         for lane in 0..LANES {
             self.lanes.lane(lane).interrupt(node);
         }
         let reader = FrameReader::new(self.limits.frame);
-        self.links.insert(node, Link { reader, is_greeted: false, first, turn: 0 });
+        let link = Link { reader, is_greeted: false, first, turn: 0, is_cut_off: false };
+        self.links.insert(node, link);
     }
 
     /// The link to a node has ended. What it has sent stands; it goes on with the next link.
     pub fn unlink(&mut self, node: Number) {
         self.links.remove(&node);
+        self.end_copies(node);
         for lane in 0..LANES {
             self.lanes.lane(lane).interrupt(node);
         }
@@ -99,6 +106,7 @@ impl Node {
         let mut link = self.links.remove(&from).ok_or(LinkError::NoLink)?;
         link.reader.push(bytes);
         let received = self.take_frames(from, &mut link, host);
+        self.limit_waiting();
         self.settle(host);
         self.flush(host);
         if received.is_ok() {
@@ -123,7 +131,13 @@ impl Node {
             if ahead > 0 {
                 return Ok(Received::Early);
             }
-            self.take_frame(from, lane.into(), frame, &mut link.is_greeted)?;
+            match frame {
+                Frame::Fetch | Frame::Positions(_) | Frame::Copy { .. } if link.is_greeted => {
+                    let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
+                    self.take_copy_frame(peer, &frame, (&mut link.first, host))?;
+                }
+                _ => self.take_frame(from, lane.into(), frame, &mut link.is_greeted)?,
+            }
             link.reader.consume(len);
             if let Some(peer) = self.view.member(from) {
                 self.advance(peer, host);
@@ -150,6 +164,11 @@ impl Node {
                 can_be.then_some(()).ok_or(LinkError::Malformed)
             }
             Frame::Batch(batch) => self.take_batch(from, lane, &batch),
+            Frame::CutOff => {
+                self.copies.is_cut_off = true;
+                Ok(())
+            }
+            Frame::Fetch | Frame::Positions(_) | Frame::Copy { .. } => Err(LinkError::Malformed),
         }
     }
 
@@ -198,17 +217,24 @@ impl Node {
         let Some(link) = self.links.get_mut(&to) else { return false };
         out.append(&mut link.first);
         let Some(inboxes) = self.inboxes.get_mut(&peer) else { return out.len() > before };
-        let mut room = Vec::new();
+        let (mut room, waits) = (Vec::new(), self.copies.fetch.is_some());
         for step in 0..LANES {
             if out.len() - before >= budget {
                 break;
             }
             let lane = (link.turn + step) % LANES;
-            let news = inboxes[lane].news();
-            let batch = self.lanes.batch(lane, to, news, self.limits.batch, &mut room);
-            if let Some(batch) = batch {
-                inboxes[lane].tell(news.0);
-                put_frame(out, lane as u8, self.view.epoch, &Frame::Batch(batch));
+            let news = inboxes[lane].news(waits);
+            match self.lanes.batch(lane, to, news, self.limits.batch, &mut room) {
+                Ok(Some(batch)) => {
+                    inboxes[lane].tell(news.0);
+                    put_frame(out, lane as u8, self.view.epoch, &Frame::Batch(batch));
+                }
+                Ok(None) => {}
+                Err(CutOff) if link.is_cut_off => {}
+                Err(CutOff) => {
+                    link.is_cut_off = true;
+                    put_frame(out, 0, self.view.epoch, &Frame::CutOff);
+                }
             }
         }
         link.turn = (link.turn + 1) % LANES;

@@ -15,13 +15,16 @@
 //! | `link` | frames of other nodes, and for them |
 //! | `apply` | the records of other nodes' lanes, in order |
 //! | `serve` | commands that others have forwarded: executed at most once |
-//! | `adopt` | views: primaries that change, members that die |
+//! | `adopt` | views: primaries that change, members that come or die |
+//! | `copy` | a member that has no data yet, and the one that sends it a copy |
 
 mod adopt;
 mod apply;
+mod copy;
 mod link;
 mod serve;
 
+pub use copy::Fetch;
 pub use link::{LinkError, Received};
 
 use crate::inbox::Inbox;
@@ -32,6 +35,7 @@ use crate::slot::Slot;
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet, Primaries, View};
 use crate::wire::{Exec, LANES, Record, Tag};
+use copy::Copies;
 use link::Link;
 use petrel_keyspace::{Handle, Homes, KeyHash, SinkSource};
 pub use petrel_persistence::effects::GroupError;
@@ -49,6 +53,9 @@ pub trait Host {
 
     /// A change of another node could not be made here: the node's data differ from then on.
     fn differs(&mut self, from: Identity, error: GroupError);
+
+    /// A part of the copy that this node has asked for; the last one ends it.
+    fn copy(&mut self, part: &[u8], is_last: bool);
 }
 
 /// Where a command is executed.
@@ -105,11 +112,14 @@ pub struct Limits {
     pub frame: usize,
     /// Bytes of records in a batch, unless one alone has more.
     pub batch: usize,
+    /// Bytes of records that wait for this node's data.
+    pub waiting: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { backlog: 64 << 20, forwarded: 64 << 20, frame: 1 << 30, batch: 60 << 10 }
+        let (backlog, forwarded, waiting) = (64 << 20, 64 << 20, 1 << 30);
+        Limits { backlog, forwarded, frame: 1 << 30, batch: 60 << 10, waiting }
     }
 }
 
@@ -177,6 +187,7 @@ pub struct Node {
     is_unblocked: bool,
     replies: Vec<(u64, Reply)>,
     hashes: Vec<KeyHash>,
+    copies: Copies,
 }
 
 impl Node {
@@ -206,6 +217,7 @@ impl Node {
             is_unblocked: false,
             replies: Vec::new(),
             hashes: Vec::new(),
+            copies: Copies::default(),
         };
         node.tell_removers();
         node
@@ -275,8 +287,9 @@ impl Node {
     /// Whether all that earlier primaries of the slots have numbered was applied.
     fn may_number(&self, slots: &[Slot]) -> bool {
         let is_held = |&slot: &Slot| self.leaving.iter().any(|leaving| leaving.holds(slot));
+        let has_data = self.copies.fetch.is_none();
         crate::mutation::is_broken(crate::mutation::Mutation::NumberEarly)
-            || !slots.iter().any(is_held)
+            || has_data && !slots.iter().any(is_held)
     }
 
     /// Sends a command to the home of its keys, once there is one. The client that `token` stands
@@ -353,8 +366,13 @@ impl Node {
         }
     }
 
-    fn members(&self) -> NodeSet {
-        self.view.members.iter().map(|member| member.node).collect()
+    /// The members that were there before a view.
+    fn members_since(&self, epoch: u64) -> NodeSet {
+        let members = self.view.members.iter();
+        members
+            .filter(|member| self.copies.joined(**member) < epoch)
+            .map(|member| member.node)
+            .collect()
     }
 }
 

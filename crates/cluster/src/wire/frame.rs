@@ -13,6 +13,11 @@ mod kind {
     pub const HELLO: u8 = 1;
     pub const RESUME: u8 = 2;
     pub const BATCH: u8 = 3;
+    pub const FETCH: u8 = 4;
+    pub const POSITIONS: u8 = 5;
+    pub const COPY: u8 = 6;
+    pub const COPY_END: u8 = 7;
+    pub const CUT_OFF: u8 = 8;
 }
 
 /// The first frame of a link.
@@ -49,6 +54,19 @@ pub enum Frame<'a> {
     },
     /// Records of a lane.
     Batch(Batch<'a>),
+    /// The sender has no data, and asks for a copy of the receiver's.
+    Fetch,
+    /// Where the copy that follows stands, as [`super::Positions`] reads it.
+    Positions(&'a [u8]),
+    /// A part of the copy.
+    Copy {
+        /// Its bytes.
+        part: &'a [u8],
+        /// Whether it is the last one.
+        is_last: bool,
+    },
+    /// The receiver was too slow: it gets nothing more, and has to begin another life.
+    CutOff,
 }
 
 /// Appends a frame of a lane; `epoch` is that of the sender's view.
@@ -73,6 +91,16 @@ pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
             put(out, from - stable);
             out.extend_from_slice(records);
             kind::BATCH
+        }
+        Frame::Fetch => kind::FETCH,
+        Frame::CutOff => kind::CUT_OFF,
+        Frame::Positions(positions) => {
+            out.extend_from_slice(positions);
+            kind::POSITIONS
+        }
+        Frame::Copy { part, is_last } => {
+            out.extend_from_slice(part);
+            if is_last { kind::COPY_END } else { kind::COPY }
         }
     };
     let len = (out.len() - start - 4) as u32;
@@ -150,6 +178,13 @@ fn take_body(kind: u8, body: &[u8]) -> Result<Frame<'_>, Malformed> {
             let stable = from.checked_sub(bytes.number()?).ok_or(Malformed)?;
             let records = std::mem::take(&mut bytes.0);
             Frame::Batch(Batch { from, upto, applied, stable, records })
+        }
+        kind::FETCH => Frame::Fetch,
+        kind::CUT_OFF => Frame::CutOff,
+        kind::POSITIONS => Frame::Positions(std::mem::take(&mut bytes.0)),
+        kind::COPY | kind::COPY_END => {
+            let part = std::mem::take(&mut bytes.0);
+            Frame::Copy { part, is_last: kind == kind::COPY_END }
         }
         _ => return Err(Malformed),
     };

@@ -18,6 +18,7 @@
 //! as the distance to `from`.
 
 mod frame;
+pub(crate) mod positions;
 mod record;
 #[cfg(test)]
 mod tests;

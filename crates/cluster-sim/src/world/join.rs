@@ -1,0 +1,154 @@
+//! Nodes that join, those that were there before with another life too: they are sent a copy of
+//! another's data, and serve clients once they have loaded it.
+
+use super::{Member, World};
+use crate::machine::Machine;
+use crate::witness::Positions;
+use petrel_cluster::{ClusterNode, Fetch, Identity, Node};
+
+/// Nodes that there are at most, dead ones too.
+const NODES_MAX: usize = 12;
+
+/// A copy that is being sent.
+pub(super) struct Sent {
+    from: u16,
+    bytes: Vec<u8>,
+    /// Bytes of it that were sent.
+    at: usize,
+    /// Where it stands in the order of each slot.
+    positions: Positions,
+}
+
+impl World {
+    /// The members that have their data and are alive.
+    pub(super) fn with_data(&self) -> Vec<u16> {
+        let alive = self.alive().into_iter();
+        alive.filter(|&node| self.members[usize::from(node)].has_data).collect()
+    }
+
+    /// A node joins: a new one, or another life of one that has died.
+    pub(super) fn join(&mut self) {
+        let is_free = |node: &usize| {
+            let is_member = self.latest().member(Node(*node as u16)).is_some();
+            let is_dying =
+                self.dying.iter().any(|(identity, _)| usize::from(identity.node.0) == *node);
+            !is_member && !is_dying
+        };
+        let free: Vec<usize> = (0..self.members.len()).filter(is_free).collect();
+        let is_new = self.members.len() < NODES_MAX && (free.is_empty() || self.random.one_in(2));
+        let (node, incarnation) = match (is_new, free.is_empty()) {
+            (true, _) => (self.members.len(), 1),
+            (false, true) => return,
+            (false, false) => {
+                let node = *self.random.pick(&free);
+                (node, self.members[node].core.identity().incarnation + 1)
+            }
+        };
+        let identity = Identity { node: Node(node as u16), incarnation };
+        let mut members = self.latest().members.clone();
+        members.push(identity);
+        members.sort();
+        let primaries = self.primaries();
+        self.propose(members, &primaries);
+        self.outcome.joins += 1;
+        let view = self.latest().clone();
+        self.witness.borrow_mut().adopts(identity, view.clone());
+        let machine = Machine::new(identity, self.random.bits(), self.witness.clone());
+        let mut limits = self.limits;
+        if self.random.one_in(8) {
+            limits.waiting = 20 << 10;
+        }
+        let core = ClusterNode::joining(identity, view, limits);
+        let connections = (0..2).map(|_| Default::default()).collect();
+        let skew_ms = self.random.below(60) as i64 - 30;
+        let member = Member { has_data: false, ..Member::new(core, machine, connections, skew_ms) };
+        match self.members.get_mut(node) {
+            Some(former) => *former = member,
+            None => self.members.push(member),
+        }
+        let node = node as u16;
+        self.links.retain(|&(from, to), _| from != node && to != node);
+        self.broken.retain(|&(a, b), _| a != node && b != node);
+    }
+
+    /// Members that both know of each other are connected, unless their link has just broken.
+    pub(super) fn connect_members(&mut self) {
+        let alive = self.alive();
+        for &a in &alive {
+            for &b in alive.iter().filter(|&&b| b > a) {
+                let (one, other) = (&self.members[usize::from(a)], &self.members[usize::from(b)]);
+                let knows = |one: &Member, other: &Member| {
+                    let identity = other.core.identity();
+                    one.core.view().member(identity.node) == Some(identity)
+                };
+                let is_linked = self.links.contains_key(&(a, b));
+                if !is_linked
+                    && !self.broken.contains_key(&(a, b))
+                    && knows(one, other)
+                    && knows(other, one)
+                {
+                    self.connect(a, b);
+                }
+            }
+        }
+    }
+
+    /// A node goes on with the copy that it gets, and with those that it sends.
+    pub(super) fn copy_some(&mut self) {
+        let Some(node) = self.any_awake() else { return };
+        self.tell_time(node);
+        let member = &mut self.members[usize::from(node)];
+        if member.core.has_to_rejoin() && !member.has_data {
+            self.outcome.failed_joins += 1;
+            return self.kill(node);
+        }
+        match member.core.fetch() {
+            Some(Fetch::Unasked) => {
+                let sources = self.with_data();
+                let source = *self.random.pick(&sources);
+                self.members[usize::from(node)].core.fetch_from(Node(source));
+            }
+            Some(Fetch::Loads) if self.random.one_in(4) => self.load(node),
+            _ => {}
+        }
+        self.begin_copies(node);
+        self.send_copies(node);
+    }
+
+    fn load(&mut self, node: u16) {
+        let member = &mut self.members[usize::from(node)];
+        let Some(sent) = self.copies.remove(&member.core.identity()) else { return };
+        member.machine.load_copy(sent.positions);
+        member.machine.join(member.core.sinks(), member.core.homes(), false);
+        member.core.loaded(&mut member.machine);
+        member.machine.report();
+        member.has_data = true;
+        self.outcome.loaded += 1;
+    }
+
+    fn begin_copies(&mut self, node: u16) {
+        let member = &mut self.members[usize::from(node)];
+        for to in member.core.copies_wanted().to_vec() {
+            if member.core.begin_copy(to) {
+                let (bytes, positions) = member.machine.copy();
+                self.copies.insert(to, Sent { from: node, bytes, at: 0, positions });
+            }
+        }
+    }
+
+    fn send_copies(&mut self, node: u16) {
+        let member = &mut self.members[usize::from(node)];
+        for (&to, sent) in self.copies.iter_mut().filter(|(_, sent)| sent.from == node) {
+            let is_sent = sent.at > sent.bytes.len();
+            if is_sent || member.core.unsent_bytes(to.node) > 2000 {
+                continue;
+            }
+            let left = sent.bytes.len() - sent.at;
+            let len = left.min(1 + self.random.index(8000));
+            let is_last = len == left;
+            member.core.send_copy(to, &sent.bytes[sent.at..sent.at + len], is_last);
+            // One beyond the end: nothing is left to be sent.
+            sent.at += len + usize::from(is_last);
+        }
+    }
+}

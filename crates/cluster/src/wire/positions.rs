@@ -1,0 +1,173 @@
+//! Where a copy of a member's data stands: what it holds of each member's lanes.
+//!
+//! ```text
+//! epoch | members: count, each: node, incarnation, 16 x (applied, epoch of the last end, stable, tail)
+//!       | a tail: count, each: position, record
+//!       | tenures: count, each: slots, epoch
+//!       | executed: count, each: node, incarnation, slot, the last forwarded command      numbers of varying length
+//! ```
+
+use super::{LANES, Record};
+use crate::inbox::Placed;
+use crate::slot::{SLOTS, Slot};
+use crate::slot_map::Node;
+use crate::view::{Identity, NODES_MAX};
+use petrel_persistence::log::Malformed;
+use petrel_persistence::log::number::{Bytes, put, put_bytes};
+
+/// How far a member is in a lane.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct LanePosition {
+    /// The position up to which it has applied everything.
+    pub applied: u64,
+    /// The epoch of the last end that it has applied.
+    pub end_epoch: u64,
+    /// What it knows all members to have applied.
+    pub stable: u64,
+    /// What others may lack of the order of changes, up to `applied`.
+    pub tail: Vec<Placed>,
+}
+
+/// How far it is in each.
+pub(crate) type LanePositions = [LanePosition; LANES];
+
+/// Where a copy stands.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Positions {
+    /// The epoch of the view that the source had adopted.
+    pub epoch: u64,
+    /// All members of that view but the receiver.
+    pub members: Vec<(Identity, LanePositions)>,
+    /// Neighbouring slots that got their primaries in the same epoch: how many, and the epoch.
+    pub tenures: Vec<(u64, u64)>,
+    /// The last command of a member and slot that is known to have been executed.
+    pub executed: Vec<(Identity, Slot, u64)>,
+}
+
+impl Positions {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put(&mut out, self.epoch);
+        put(&mut out, self.members.len() as u64);
+        for (identity, lanes) in &self.members {
+            put_identity(&mut out, *identity);
+            for lane in lanes {
+                put(&mut out, lane.applied);
+                put(&mut out, lane.end_epoch);
+                put(&mut out, lane.stable);
+                put(&mut out, lane.tail.len() as u64);
+                for (seq, record) in &lane.tail {
+                    put(&mut out, *seq);
+                    put_bytes(&mut out, record);
+                }
+            }
+        }
+        put(&mut out, self.tenures.len() as u64);
+        for (count, epoch) in &self.tenures {
+            put(&mut out, *count);
+            put(&mut out, *epoch);
+        }
+        put(&mut out, self.executed.len() as u64);
+        for (identity, slot, oseq) in &self.executed {
+            put_identity(&mut out, *identity);
+            put(&mut out, (*slot).into());
+            put(&mut out, *oseq);
+        }
+        out
+    }
+
+    /// Reads what [`Positions::encode`] has written.
+    ///
+    /// # Errors
+    /// If the bytes are something else.
+    pub fn read(bytes: &[u8]) -> Result<Positions, Malformed> {
+        let mut bytes = Bytes(bytes);
+        let epoch = bytes.number()?;
+        let members = take_list(&mut bytes, NODES_MAX.into(), |bytes| {
+            let identity = take_identity(bytes)?;
+            let mut lanes = LanePositions::default();
+            for lane in &mut lanes {
+                let (applied, end_epoch) = (bytes.number()?, bytes.number()?);
+                let stable = bytes.number()?;
+                let mut last = stable;
+                let tail = take_list(bytes, u64::MAX, |bytes| {
+                    let (seq, record) = (bytes.number()?, bytes.bytes()?);
+                    Record::read(record)?;
+                    let is_behind = seq > std::mem::replace(&mut last, seq) && seq <= applied;
+                    is_behind.then(|| (seq, Box::from(record))).ok_or(Malformed)
+                })?;
+                *lane = LanePosition { applied, end_epoch, stable, tail };
+            }
+            Ok((identity, lanes))
+        })?;
+        let slots = u64::from(SLOTS);
+        let tenures = take_list(&mut bytes, slots, |bytes| Ok((bytes.number()?, bytes.number()?)))?;
+        let executed = take_list(&mut bytes, slots * u64::from(NODES_MAX), |bytes| {
+            let identity = take_identity(bytes)?;
+            let slot = bytes.number()?;
+            let slot = Slot::try_from(slot).ok().filter(|slot| *slot < SLOTS).ok_or(Malformed)?;
+            Ok((identity, slot, bytes.number()?))
+        })?;
+        let all = tenures.iter().try_fold(0u64, |sum, (count, _)| sum.checked_add(*count));
+        let is_whole = bytes.0.is_empty() && all == Some(slots);
+        is_whole.then_some(Positions { epoch, members, tenures, executed }).ok_or(Malformed)
+    }
+}
+
+fn put_identity(out: &mut Vec<u8>, identity: Identity) {
+    put(out, identity.node.0.into());
+    put(out, identity.incarnation.into());
+}
+
+fn take_identity(bytes: &mut Bytes<'_>) -> Result<Identity, Malformed> {
+    let node = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+    let incarnation = u32::try_from(bytes.number()?).map_err(|_| Malformed)?;
+    Ok(Identity { node: Node(node), incarnation })
+}
+
+fn take_list<T>(
+    bytes: &mut Bytes<'_>,
+    most: u64,
+    mut take: impl FnMut(&mut Bytes<'_>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    let count = bytes.number()?;
+    // Each is some bytes long.
+    if count > most || count > bytes.0.len() as u64 {
+        return Err(Malformed);
+    }
+    (0..count).map(|_| take(bytes)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::put_record;
+
+    #[test]
+    fn positions_are_read_as_they_were_written_and_nothing_else_is() {
+        let identity = Identity { node: Node(3), incarnation: 7 };
+        let mut record = Vec::new();
+        put_record(&mut record, &Record::End { epoch: 3 });
+        let lanes = std::array::from_fn(|lane| LanePosition {
+            applied: lane as u64 * 1000,
+            end_epoch: lane as u64,
+            stable: lane as u64 * 900,
+            tail: (1..lane as u64).map(|at| (lane as u64 * 900 + at, record[..].into())).collect(),
+        });
+        let positions = Positions {
+            epoch: 12,
+            members: vec![(identity, lanes)],
+            tenures: vec![(16_000, 1), (384, 12)],
+            executed: vec![(identity, 5, 9), (identity, SLOTS - 1, u64::MAX)],
+        };
+        let bytes = positions.encode();
+        assert_eq!(Positions::read(&bytes), Ok(positions));
+        for len in 0..bytes.len() {
+            assert!(Positions::read(&bytes[..len]).is_err(), "{len} of {} bytes", bytes.len());
+        }
+        assert!(Positions::read(&[&bytes[..], &[0]].concat()).is_err());
+        let few = Positions { tenures: vec![(1, 1)], ..Positions::default() };
+        assert!(Positions::read(&few.encode()).is_err());
+    }
+}
