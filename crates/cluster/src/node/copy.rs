@@ -213,8 +213,8 @@ impl Node {
                 }
                 Ok(())
             }
-            // What was on its way when a copy was given up.
-            Frame::Positions(_) | Frame::Copy { .. } if self.has_no_positions() => Ok(()),
+            // What was on its way when a copy was given up, perhaps for that of another member.
+            Frame::Positions(_) | Frame::Copy { .. } => Ok(()),
             _ => Err(LinkError::Malformed),
         }
     }
