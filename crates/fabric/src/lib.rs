@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! host --Settings--> Fabric --admitted, view, view, ... link_up, frame, ... expelled--> Events
-//!      --send(link, frame), leave, hold_slots, resume-->
+//!      --send(link, frame), close, resume, hold_slots, rejoin, leave-->
 //! ```
 //!
 //! One thread: a current-thread tokio runtime with everything on it. One port, the *bus*, for all
@@ -35,7 +35,7 @@
 //! * Links exist between members of the last reported view, one for each pair. Frames of a link
 //!   arrive whole and in order, up to some frame; nothing of one link gets into the next.
 //! * `Settings::waits_for_data`: a node that joins holds no slots before [`Fabric::hold_slots`];
-//!   with `hold_slots(false)` it gives them up before it leaves.
+//!   with [`Hold::GiveUp`] it gives them up before it leaves. What has become of it, views say.
 //!
 //! # What goes wrong
 //!
@@ -73,7 +73,7 @@ mod wire;
 pub use bus::Traffic;
 pub use events::{Events, Flow, Level, Link};
 pub use links::{QUEUE_MAX, SendError};
-pub use settings::{Copies, Role, Settings, Start};
+pub use settings::{Copies, Hold, Role, Settings, Start};
 pub use state::MemberInfo;
 pub use trust::TrustError;
 pub use wire::FRAME_MAX;
@@ -138,7 +138,8 @@ impl std::error::Error for StartError {}
 pub(crate) enum HostCommand {
     Stop,
     Leave,
-    Hold(bool),
+    Hold(Identity, Hold),
+    Rejoin(Identity),
 }
 
 /// A member, as it looks from here.
@@ -283,9 +284,22 @@ impl Fabric {
         self.links.resume(link);
     }
 
-    /// Has this node, a data node, take slots, or give up those that it holds.
-    pub fn hold_slots(&self, holds: bool) {
-        drop(self.commands.send(HostCommand::Hold(holds)));
+    /// Ends a link whose frames are nonsense: [`Events::link_down`] follows, and another link to
+    /// the member begins by itself.
+    pub fn close(&self, link: Link) {
+        self.links.break_off(link);
+    }
+
+    /// Has this node, a data node, take slots, or give up those that it holds; not in another life
+    /// than `own`. The views show what has become of it: [`MemberInfo::holds_slots`].
+    pub fn hold_slots(&self, own: Identity, hold: Hold) {
+        drop(self.commands.send(HostCommand::Hold(own, hold)));
+    }
+
+    /// Ends the life `own` at once, as when the host's data cannot be brought up to date:
+    /// [`Events::expelled`] follows, then the node asks to be let in with another incarnation.
+    pub fn rejoin(&self, own: Identity) {
+        drop(self.commands.send(HostCommand::Rejoin(own)));
     }
 
     /// Leaves the cluster: others take over what this node holds, and its vote. The thread ends
@@ -440,7 +454,7 @@ async fn pause(
         tokio::select! {
             () = &mut end => return true,
             command = commands.recv() => match command {
-                Some(HostCommand::Hold(_)) => {}
+                Some(HostCommand::Hold(..) | HostCommand::Rejoin(_)) => {}
                 None | Some(HostCommand::Stop | HostCommand::Leave) => return false,
             },
             // Who asks meanwhile asks again.
