@@ -151,6 +151,8 @@ pub struct MemberStatus {
     pub is_self: bool,
     /// Whether there is a link to it.
     pub is_linked: bool,
+    /// Bytes that wait to be sent over that.
+    pub queued: usize,
     /// Bytes of frames to it and from it, since this node's start.
     pub traffic: Traffic,
 }
@@ -158,6 +160,8 @@ pub struct MemberStatus {
 /// How things are, from here.
 #[derive(Clone, Debug)]
 pub struct Info {
+    /// What this node has called itself since its directory was made.
+    pub uuid: u128,
     /// This node, while it is a member.
     pub own: Option<Identity>,
     /// Where others find its bus.
@@ -192,10 +196,12 @@ impl Lease {
         Lease { start: Instant::now(), length, until: AtomicU64::new(0) }
     }
 
-    /// Renewed by a question that was asked then.
-    pub fn extend(&self, asked: Instant) {
+    /// Renewed by a question that was asked then: until when it holds.
+    pub fn extend(&self, asked: Instant) -> Instant {
         let until = asked.duration_since(self.start) + self.length;
-        self.until.fetch_max(until.as_millis() as u64, Ordering::Release);
+        let until = until.as_millis() as u64;
+        let before = self.until.fetch_max(until, Ordering::Release);
+        self.start + Duration::from_millis(until.max(before))
     }
 
     pub fn end(&self) {
@@ -328,10 +334,12 @@ impl Fabric {
         let status = |member: &MemberInfo| MemberStatus {
             is_self: Some(member.identity()) == own,
             is_linked: self.links.is_up(member.identity()),
+            queued: self.links.queued(member.identity()),
             traffic: traffic.get(&member.uuid).copied().unwrap_or_default(),
             info: member.clone(),
         };
         Info {
+            uuid: self.bus.uuid(),
             own,
             announced: self.bus.announced.lock().clone(),
             cluster: self.bus.origin.lock().cluster,
@@ -378,7 +386,7 @@ fn origin(store: &Store, name: &str) -> Result<Origin, StartError> {
 }
 
 /// An address at which others reach a socket that may listen at all addresses.
-fn reachable(bound: SocketAddr) -> SocketAddr {
+pub fn reachable(bound: SocketAddr) -> SocketAddr {
     if !bound.ip().is_unspecified() {
         return bound;
     }

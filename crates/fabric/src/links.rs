@@ -118,6 +118,11 @@ impl Links {
         self.up.lock().contains_key(&member)
     }
 
+    /// Bytes that wait for a member.
+    pub fn queued(&self, member: Identity) -> usize {
+        self.up.lock().get(&member).map_or(0, |entry| entry.queue.lock().bytes)
+    }
+
     fn entry(&self, link: Link) -> Option<Arc<Entry>> {
         self.up.lock().get(&link.peer).filter(|entry| entry.link == link).cloned()
     }

@@ -138,6 +138,7 @@ impl<'a> Session<'a> {
 
     async fn finish(&mut self) {
         self.around.lease.end();
+        self.around.bus.events.lock().lease(None);
         self.around.links.close_all();
         *self.around.bus.own.lock() = None;
         *self.around.bus.told.lock() = Arc::from([]);
@@ -387,7 +388,10 @@ impl<'a> Session<'a> {
                 let why = "the others have taken this node for dead".into();
                 return Some(End::Again { why, after: Duration::ZERO });
             }
-            Outcome::Renewed(asked) => self.around.lease.extend(asked),
+            Outcome::Renewed(asked) => {
+                let until = self.around.lease.extend(asked);
+                self.around.bus.events.lock().lease(Some(until));
+            }
             Outcome::NotYet | Outcome::Asked | Outcome::NotAMember => {}
         }
         self.is_asking = false;

@@ -62,8 +62,14 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
         server.figures.startup_bytes.store(bytes.allocated, Relaxed);
     }
     // Before anybody is served, for what is asked meanwhile must be refused.
+    #[cfg(feature = "cluster")]
+    let enlisted = crate::cluster::enlist(&server, &snapshot)?;
     server.begin_with_data(&snapshot)?;
     server.begin_following()?;
+    #[cfg(feature = "cluster")]
+    if let Some(enlisted) = enlisted {
+        enlisted.join(&server)?;
+    }
     let threads = match snapshot.io_backend {
         IoBackend::Epoll => spawn::<Epoll>(&server, &listeners, &options)?,
         IoBackend::IoUring => spawn::<Uring>(&server, &listeners, &options)?,
