@@ -30,13 +30,13 @@ Cluster {
     zone: Text = "cluster-zone", AnyText, "", AtStart,
         "What may fail as a whole, such as a rack: copies of a key are in different ones where that is possible";
     bus_port: u16 = "cluster-port", Number { min: 0, max: 65535 }, "0", AtStart,
-        "TCP port for other members; 0 is port + 10000, and any that is free where port is 0";
+        "TCP port for other members; 0 is that for clients + 10000, or any that is free if there is none";
     announce_ip: Text = "cluster-announce-ip", AnyText, "", Kept,
         "Address or name at which other members and clients find this server; empty finds it out";
     announce_port: u16 = "cluster-announce-port", Number { min: 0, max: 65535 }, "0", Kept,
-        "Port at which clients find it, where that is not the one it listens on";
+        "Port at which clients find it; 0 is the one it listens on";
     announce_bus_port: u16 = "cluster-announce-bus-port", Number { min: 0, max: 65535 }, "0", Kept,
-        "Port at which other members find it, where that is not cluster-port";
+        "Port at which other members find it; 0 is that of the bus";
     node_timeout: u32 = "cluster-node-timeout", Number { min: 500, max: 3_600_000 }, "3000", AtStart,
         "Milliseconds for which a member may be silent before others take its hash slots over; the same at all members";
 }
