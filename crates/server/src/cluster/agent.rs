@@ -36,6 +36,9 @@ const REST: Duration = Duration::from_millis(100);
 /// How long a link may be ahead of the view of this member.
 const EARLY_MAX: Duration = Duration::from_secs(1);
 
+/// Between two lines of the log about links to one member.
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
+
 /// What comes to the agent.
 pub(super) enum Task {
     /// From the members' side of the process.
@@ -65,6 +68,8 @@ pub(super) struct Agent {
     backlog: BTreeMap<u16, Vec<u8>>,
     /// Links that are ahead of the view, and since when.
     early: BTreeMap<u16, Instant>,
+    /// When a line of the log has last said that a link was closed.
+    complained: BTreeMap<u16, Instant>,
     /// By worker.
     replies: Vec<Vec<RemoteReply>>,
 }
@@ -95,6 +100,7 @@ impl Agent {
             linked: BTreeMap::new(),
             backlog: BTreeMap::new(),
             early: BTreeMap::new(),
+            complained: BTreeMap::new(),
         }
     }
 
@@ -240,7 +246,7 @@ impl Agent {
                 self.early.entry(node.0).or_insert_with(Instant::now);
             }
             Err(error) => {
-                tracing::warn!("the link to member {} is closed: {error}", node.0);
+                self.complain(link, &error.to_string());
                 self.close(link);
             }
         }
@@ -258,8 +264,18 @@ impl Agent {
         let is_late = |since: &Instant| since.elapsed() >= EARLY_MAX;
         let late = self.early.iter().find(|(_, since)| is_late(since)).map(|(node, _)| *node);
         if let Some(link) = late.and_then(|node| self.linked.get(&node).copied()) {
-            tracing::warn!("the link to member {} is ahead of the view here", link.peer.node.0);
+            self.complain(link, "it is ahead of the view here");
             self.close(link);
+        }
+    }
+
+    /// Says why a link is closed, unless that was said of the member a moment ago: links come back.
+    fn complain(&mut self, link: Link, why: &str) {
+        let (number, now) = (link.peer.node.0, Instant::now());
+        let last = self.complained.get(&number);
+        if last.is_none_or(|last| now.duration_since(*last) >= COMPLAINT_PAUSE) {
+            tracing::warn!("cluster: the link to member {number} is closed: {why}");
+            self.complained.insert(number, now);
         }
     }
 
@@ -281,7 +297,6 @@ impl Agent {
             tracing::error!("view {} cannot follow {} here", view.epoch, self.node.view().epoch);
             return;
         }
-        tracing::info!("view {}: {} members", view.epoch, view.members.len());
         self.node.go_on(&mut self.machine);
         let is_gone = |link: &Link| view.member(link.peer.node) != Some(link.peer);
         let gone: Vec<Link> = self.linked.values().copied().filter(is_gone).collect();
