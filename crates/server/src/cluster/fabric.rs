@@ -5,7 +5,6 @@ use super::{Backlogged, Event, Link, MemberInfo, Membership, Transport};
 use crate::config::Config;
 use crate::server::Server;
 use petrel_cluster::{Identity, View};
-use petrel_commands::clock::{Clock, Tick};
 use petrel_fabric::{Events, Fabric, Flow, Hold, Level, Role, SendError, Settings, Start};
 use std::io;
 use std::sync::Arc;
@@ -120,8 +119,7 @@ impl Events for FromFabric {
     }
 
     fn lease(&mut self, until: Option<Instant>) {
-        let until = until.map_or(Tick::LONG_AGO, |until| Clock::get().tick_at(until));
-        self.0.hold_lease_until(until);
+        self.0.hold_lease(until);
     }
 
     fn link_up(&mut self, link: petrel_fabric::Link) {

@@ -55,6 +55,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Orderin
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// What waits for the agent at most: forwarded commands, and events that may be waited for.
 const TASKS_MAX: usize = 16 * 1024;
@@ -233,8 +234,15 @@ impl Membership {
         &self.figures
     }
 
-    fn hold_lease_until(&self, until: Tick) {
+    /// Says until when this member may number changes: no other is appointed in its place before.
+    /// None: not at all.
+    pub fn hold_lease(&self, until: Option<Instant>) {
+        let until = until.map_or(Tick::LONG_AGO, |until| Clock::get().tick_at(until));
         self.lease_until.store(until.number(), Release);
+    }
+
+    fn has_lease(&self) -> bool {
+        Clock::get().now() < self.lease_until()
     }
 
     /// Makes the server one of a cluster, whose commands that need data are refused until it is a
@@ -272,7 +280,7 @@ impl Membership {
 impl Homes for Membership {
     fn is_home(&self, key: &[u8]) -> bool {
         let is_home = self.own.read().as_ref().is_some_and(|own| own.is_home(key));
-        is_home && Clock::get().now() < self.lease_until()
+        is_home && self.has_lease()
     }
 }
 
@@ -316,7 +324,7 @@ impl Cluster for Membership {
     }
 
     fn info(&self) -> String {
-        shown::info(&self.state(), &self.figures)
+        shown::info(&self.state(), self.has_lease(), &self.figures)
     }
 
     fn nodes(&self) -> String {
@@ -335,8 +343,8 @@ impl Cluster for Membership {
 }
 
 /// Makes a server a member of a cluster whose members are told by the caller, from a view on that
-/// all have begun with, with the same data, or that has brought this one. No client is served
-/// before.
+/// all have begun with, with the same data, or that has brought this one. It holds its lease until
+/// [`Membership::hold_lease`] says else. No client is served before.
 ///
 /// # Errors
 /// If it is a member already, or the system allows no thread.
@@ -349,7 +357,7 @@ pub fn start(
     let (membership, tasks) = Membership::new(false, None);
     let own = members.iter().find(|member| member.identity == identity);
     own.into_iter().for_each(|own| drop(membership.name.set(own.id.clone())));
-    membership.hold_lease_until(Tick::NEVER);
+    membership.lease_until.store(Tick::NEVER.number(), Release);
     membership.enter(server)?;
     let inbox = Inbox(membership.tasks.clone());
     inbox.leave(Event::Admitted(identity, view, members));

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The lines of `CLUSTER INFO`. A slot is in order if its primary is this member, or linked; a
-/// member that does not serve has none in order.
-pub(super) fn info(state: &State, figures: &Figures) -> String {
+/// The lines of `CLUSTER INFO`. A slot is in order if its primary is linked, or this member while
+/// it holds its lease; a member that does not serve has none in order.
+pub(super) fn info(state: &State, has_lease: bool, figures: &Figures) -> String {
     let primaries = state.view.slots.primaries();
     let slots = |is_counted: &dyn Fn(u16) -> bool| {
         let counted = primaries.iter().filter(|(_, _, node)| is_counted(node.0));
@@ -16,7 +16,7 @@ pub(super) fn info(state: &State, figures: &Figures) -> String {
     };
     let reached: BTreeSet<u16> = state.linked.iter().map(|(peer, _)| peer.node.0).collect();
     let assigned = slots(&|_| true);
-    let me = state.me.map(|me| me.node.0);
+    let me = state.me.filter(|_| has_lease).map(|me| me.node.0);
     let in_order = slots(&|node| state.is_serving && (Some(node) == me || reached.contains(&node)));
     let is_whole = in_order == usize::from(SLOTS);
     let size = primaries.iter().map(|(_, _, node)| node.0).collect::<BTreeSet<u16>>().len();
