@@ -295,7 +295,7 @@ impl Agent {
         exec.end();
         if !is_adopted {
             tracing::error!("view {} cannot follow {} here", view.epoch, self.node.view().epoch);
-            return;
+            return self.transport.rejoin(self.identity());
         }
         self.node.go_on(&mut self.machine);
         let is_gone = |link: &Link| view.member(link.peer.node) != Some(link.peer);

@@ -3,10 +3,12 @@
 use super::settings::{DIRECTORY, settings};
 use super::{Backlogged, Event, Link, MemberInfo, Membership, Transport};
 use crate::config::Config;
+use crate::lifecycle::start::once_free;
 use crate::server::Server;
 use petrel_cluster::{Identity, View};
 use petrel_fabric::{Events, Fabric, Flow, Hold, Level, Role, SendError, Settings, Start};
 use std::io;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
@@ -53,6 +55,13 @@ impl Enlisted {
             let founds = matches!(settings.start, Start::Create);
             membership.note_data(founds).map_err(failed)?;
         }
+        let bind = settings.bind;
+        once_free(&*server.process, || {
+            let listens = TcpListener::bind(bind).map(drop);
+            listens.map_err(|error| {
+                io::Error::new(error.kind(), format!("cluster: the bus at {bind}: {error}"))
+            })
+        })?;
         let fabric = Fabric::start(settings, Box::new(FromFabric(membership.clone())));
         let fabric = Arc::new(fabric.map_err(io::Error::other)?);
         let info = fabric.info();

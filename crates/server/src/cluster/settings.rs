@@ -142,7 +142,8 @@ fn passphrase(
 
 /// Where the bus listens: at the first address for clients.
 fn bind(config: &Config) -> Result<SocketAddr, String> {
-    let port = match (config.cluster.bus_port, config.port) {
+    let for_clients = if config.port == 0 { config.tls.tls_port } else { config.port };
+    let port = match (config.cluster.bus_port, for_clients) {
         (0, 0) => 0,
         (0, port) => port.checked_add(BUS_OFFSET).ok_or_else(|| {
             format!("port {port} + {BUS_OFFSET} is no port for other members: set cluster-port")

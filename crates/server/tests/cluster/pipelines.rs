@@ -357,6 +357,7 @@ fn the_cluster_says_what_it_is() {
         assert!(matches!(fields[3], (_, Value::Integer(1_700_000_000_000..))), "{fields:?}");
     }
     assert_eq!(links.len(), 2);
+    client.call("HELLO 2");
     assert_eq!(error(&client.call("CLUSTER SLOTS")), "ERR CLUSTER SLOTS is not supported");
     members.network.cut(0, 1);
     members.await_links(0, 0);
