@@ -209,7 +209,7 @@ impl<'a> Session<'a> {
                 }
             }
             Some(HostCommand::Rejoin(own)) if self.is_own(own) => {
-                let why = "the host begins anew".into();
+                let why = "another life of this member begins, with what others have".into();
                 return Some(End::Again { why, after: Duration::ZERO });
             }
             Some(HostCommand::Rejoin(_)) => {}

@@ -92,6 +92,28 @@ fn a_stranger_is_turned_away() {
 }
 
 #[test]
+fn who_has_the_data_takes_the_slots_back_though_others_wait() {
+    let port = crate::harness::free_port();
+    let flags = format!("{FOUND} --appendonly yes --cluster-port {port}");
+    let mut founder = start(scratch("secret"), &flags);
+    let mut client = await_service(&founder);
+    assert_eq!(call(&mut client, "SET a 1"), "OK");
+    let other = start(scratch("secret"), &join(&founder));
+    eventually("two members", || call(&mut client, "CLUSTER NODES").lines().count() == 2);
+    founder.signal(libc::SIGKILL);
+    founder.exit_code();
+    let founder = start(founder.into_scratch(), &flags);
+    let mut client = await_service(&founder);
+    assert_eq!(call(&mut client, "INCR a"), "2");
+    let mut client = other.connect();
+    let own = format!("@{port} ");
+    eventually("the other hears of it", || {
+        let nodes = call(&mut client, "CLUSTER NODES");
+        nodes.lines().count() == 2 && nodes.lines().any(|line| line.contains(&own))
+    });
+}
+
+#[test]
 fn a_passphrase_is_not_shown() {
     let server = start(Scratch::new(), &FOUND.replace("-file passphrase", " hushhush"));
     let mut client = await_service(&server);

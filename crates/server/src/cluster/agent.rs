@@ -78,7 +78,11 @@ impl Agent {
     /// The agent of a member that serves nobody yet.
     pub fn new(hands: Hands, membership: Arc<Membership>, admission: Admission) -> Self {
         let Admission { identity, view, members } = admission;
-        let node = ClusterNode::new(identity, View::clone(&view), Limits::default());
+        let begin = match membership.may_begin_with_own_data(identity, &members) {
+            true => ClusterNode::new,
+            false => ClusterNode::joining,
+        };
+        let node = begin(identity, View::clone(&view), Limits::default());
         let wake = membership.tasks.clone();
         // If it is full the agent is awake.
         node.lanes().wake_by(move || drop(wake.try_send(Task::Wake)));
@@ -313,7 +317,7 @@ impl Agent {
         for link in self.linked.values().copied().collect::<Vec<_>>() {
             self.receive(link, &[]);
         }
-        self.admitted();
+        self.stand_in_view();
     }
 
     /// Whether a command can be sent to the home of its slots, or executed if that is here.

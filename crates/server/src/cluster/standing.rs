@@ -2,17 +2,21 @@
 //! hash slots; else it fetches them from a member that has them.
 //!
 //! ```text
-//!  admitted, next view    it holds hash slots       -> serves
-//!                         another member holds them -> fetches
-//!                         nobody does               -> asks for them, if its data are the cluster's
-//!  expelled               serves nobody
+//!  admitted      it holds hash slots       -> serves
+//!                another member holds them -> fetches
+//!                nobody does               -> waits, and asks for them if its data are the cluster's
+//!  next view     waits: it holds them      -> serves
+//!                waits: another does       -> another life, which begins with that member
+//!                fetches: the source is gone -> another life
+//!  expelled      serves nobody
 //! ```
 //!
 //! A member that was given the hash slots which nobody held, and one that has fetched the data and
-//! says so, sees that in a view.
+//! says so, sees that in a view. Who takes slots that nobody held begins its lanes with its own
+//! admission: those who were members before it and wait do not fit them, and begin anew.
 
 use super::agent::Agent;
-use super::{Hold, Membership, State};
+use super::{Hold, MemberInfo, Membership, State};
 use crate::event_loop::mailbox::Message;
 use petrel_cluster::Identity;
 use petrel_commands::ServerState;
@@ -28,29 +32,51 @@ const MARK: &str = "has-data";
 pub(super) enum Standing {
     /// Its data are not known to be the cluster's; no member is known that has them.
     Waiting,
-    /// It fetches them.
-    Fetching,
+    /// It fetches them, from this member.
+    Fetching(Identity),
     /// Clients are served.
     Serving,
 }
 
 impl Agent {
-    /// Decides whose data the member serves with: at its admission and at each view, until it
-    /// serves, or fetches them.
+    /// Decides whose data the member serves with, at its admission.
     pub(super) fn admitted(&mut self) {
-        if self.standing != Standing::Waiting {
-            return;
+        let (is_holder, other) = self.holders();
+        match other {
+            _ if is_holder => self.serve(),
+            Some(other) => self.fetch(other),
+            None => self.ask_for_slots(),
         }
+    }
+
+    /// The same at each later view.
+    pub(super) fn stand_in_view(&mut self) {
+        let (is_holder, other) = self.holders();
+        let is_over = match self.standing {
+            Standing::Serving => false,
+            Standing::Waiting if is_holder => return self.serve(),
+            Standing::Waiting => other.is_some(),
+            Standing::Fetching(from) => self.node.view().member(from.node) != Some(from),
+        };
+        if is_over {
+            self.transport.rejoin(self.identity());
+        } else if self.standing == Standing::Waiting {
+            self.ask_for_slots();
+        }
+    }
+
+    /// Whether this member holds hash slots, and another that does.
+    fn holders(&self) -> (bool, Option<Identity>) {
         let (own, members) = (self.identity(), self.membership.state.lock().members.clone());
-        let mut holders = members.iter().filter(|member| member.holds_slots);
-        let is_holder = members.iter().any(|member| member.identity == own && member.holds_slots);
-        if is_holder {
-            return self.serve();
-        }
-        match holders.next() {
-            Some(holder) => self.fetch(holder.identity),
-            None if self.membership.has_data() => self.transport.hold(own, Hold::TakeUnheld),
-            None => {}
+        let holders = members.iter().filter(|member| member.holds_slots);
+        let mut holders = holders.map(|member| member.identity);
+        (holders.clone().any(|holder| holder == own), holders.find(|holder| *holder != own))
+    }
+
+    /// Asks for the hash slots that nobody holds, if the data here are the cluster's.
+    fn ask_for_slots(&self) {
+        if self.node.fetch().is_none() {
+            self.transport.hold(self.identity(), Hold::TakeUnheld);
         }
     }
 
@@ -77,7 +103,7 @@ impl Agent {
 
     /// Replaces the member's data by those of a member that holds hash slots.
     fn fetch(&mut self, from: Identity) {
-        self.standing = Standing::Fetching;
+        self.standing = Standing::Fetching(from);
         tracing::error!(
             "cluster: the data would have to be fetched from member {}, which this version cannot do",
             from.node.0
@@ -103,6 +129,16 @@ impl Agent {
 }
 
 impl Membership {
+    /// Whether a life of the member begins with the data that are here, which it may come to serve
+    /// with; else it is one that has none.
+    pub(super) fn may_begin_with_own_data(&self, own: Identity, members: &[MemberInfo]) -> bool {
+        let mut holders = members.iter().filter(|member| member.holds_slots).peekable();
+        match holders.peek() {
+            Some(_) => holders.any(|holder| holder.identity == own),
+            None => self.has_data(),
+        }
+    }
+
     /// Whether the data here are the cluster's, as they were once: this server has served with
     /// them.
     pub(super) fn has_data(&self) -> bool {
