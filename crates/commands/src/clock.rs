@@ -4,8 +4,25 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A point in time, in units of [`Clock`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Tick(u64);
+
+impl Tick {
+    /// Later than any.
+    pub const NEVER: Tick = Tick(u64::MAX);
+    /// Earlier than any.
+    pub const LONG_AGO: Tick = Tick(0);
+
+    /// As a number that grows with time, for an atomic.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The tick of a number.
+    pub fn of(number: u64) -> Self {
+        Tick(number)
+    }
+}
 
 /// Turns ticks into durations.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +61,18 @@ impl Clock {
     pub fn before(self, tick: Tick, nanos: u64) -> Tick {
         let ticks = (u128::from(nanos) << 32) / u128::from(self.scale.max(1));
         Tick(tick.0.saturating_sub(u64::try_from(ticks).unwrap_or(u64::MAX)))
+    }
+
+    /// The tick of a moment that is not far from now; [`Tick::LONG_AGO`] if it has passed.
+    pub fn tick_at(self, moment: Instant) -> Tick {
+        let now = self.now();
+        let nanos = moment.saturating_duration_since(Instant::now()).as_nanos();
+        let ticks = (nanos << 32) / u128::from(self.scale.max(1));
+        match u64::try_from(ticks) {
+            Ok(0) => Tick::LONG_AGO,
+            Ok(ticks) => Tick(now.0.saturating_add(ticks)),
+            Err(_) => Tick::NEVER,
+        }
     }
 
     fn calibrate() -> Self {

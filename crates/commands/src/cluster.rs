@@ -2,6 +2,7 @@
 //! the way to that node. What they ask is answered by the server.
 
 use crate::blocked::Ticket;
+use crate::clock::Tick;
 use crate::fail::Fail;
 
 /// Number of a hash slot.
@@ -33,6 +34,17 @@ pub struct RemoteCall {
     pub commands: Vec<Vec<Vec<u8>>>,
 }
 
+/// A link to another member, as `CLUSTER LINKS` shows it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ClusterLink {
+    /// The other's name: 40 hexadecimal digits.
+    pub node: String,
+    /// Since when, in Unix milliseconds.
+    pub since_ms: i64,
+    /// Bytes that wait to be sent.
+    pub queued: usize,
+}
+
 /// The cluster that the server is a member of.
 pub trait Cluster: Send + Sync {
     /// The hash slot of a key.
@@ -42,6 +54,14 @@ pub trait Cluster: Send + Sync {
     /// commands.
     fn home_of(&self, slot: HashSlot) -> Home;
 
+    /// Until when this node may number changes of the slots whose home it is: nobody takes it for
+    /// dead before.
+    fn lease_until(&self) -> Tick;
+
+    /// The error of a command that needs data where there are none to be served
+    /// ([`ServerState::Apart`](crate::ServerState::Apart)); none if they are still to come.
+    fn lacks_data(&self) -> Option<Fail>;
+
     /// The name of this node: 40 hexadecimal digits.
     fn id(&self) -> String;
 
@@ -50,6 +70,9 @@ pub trait Cluster: Send + Sync {
 
     /// What `CLUSTER NODES` says: a line for each member.
     fn nodes(&self) -> String;
+
+    /// The links to other members.
+    fn links(&self) -> Vec<ClusterLink>;
 
     /// Has commands executed by the node that orders the changes of their slots. The reply is put
     /// into the client's [reply slot](crate::ReplySlots) of number `seq` later.

@@ -15,6 +15,7 @@ use crate::acl::Seen;
 use crate::admit::{Moment, Verdict};
 use crate::blocked::Unblocking;
 use crate::clock::{Clock, Tick};
+use crate::cluster::Cluster;
 use crate::ctx::Ctx;
 use crate::fail::Outcome;
 use crate::host::Host;
@@ -181,6 +182,13 @@ impl Executor {
     #[inline]
     pub fn end(&mut self) {
         self.ks.exit();
+    }
+
+    /// Whether this node may number changes, as of the end of the last command or the beginning of
+    /// the batch.
+    #[inline]
+    pub fn has_lease(&self, cluster: &dyn Cluster) -> bool {
+        self.tick < cluster.lease_until()
     }
 
     /// Nanoseconds from a [tick](Executor::tick) to the latest: the end of the last command.

@@ -3,6 +3,7 @@
 use crate::state::MemberInfo;
 use petrel_cluster::{Identity, View};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// How much a line of the log matters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,6 +47,9 @@ pub trait Events: Send {
     /// behind, or its disk has failed. All links are down. It comes back by itself, with another
     /// incarnation and [`Events::admitted`], unless it has left.
     fn expelled(&mut self);
+
+    /// This node holds its lease until then, as [`crate::Fabric::has_lease`] says; none: no more.
+    fn lease(&mut self, _until: Option<Instant>) {}
 
     /// There is a link to a member of the last view.
     fn link_up(&mut self, link: Link);

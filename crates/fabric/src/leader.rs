@@ -49,6 +49,9 @@ impl Leader {
             Request::Hold { number, incarnation, holds } => {
                 self.propose(Command::Hold { number, incarnation, holds }).await
             }
+            Request::HoldUnheld { number, incarnation, epoch } => {
+                self.propose(Command::HoldUnheld { number, incarnation, epoch }).await
+            }
             Request::Leave { number, incarnation } => {
                 self.propose(Command::Remove { number, incarnation }).await
             }

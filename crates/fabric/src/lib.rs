@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! host --Settings--> Fabric --admitted, view, view, ... link_up, frame, ... expelled--> Events
-//!      --send(link, frame), leave, hold_slots, resume-->
+//!      --send(link, frame), close, resume, hold_slots, rejoin, leave-->
 //! ```
 //!
 //! One thread: a current-thread tokio runtime with everything on it. One port, the *bus*, for all
@@ -35,7 +35,7 @@
 //! * Links exist between members of the last reported view, one for each pair. Frames of a link
 //!   arrive whole and in order, up to some frame; nothing of one link gets into the next.
 //! * `Settings::waits_for_data`: a node that joins holds no slots before [`Fabric::hold_slots`];
-//!   with `hold_slots(false)` it gives them up before it leaves.
+//!   with [`Hold::GiveUp`] it gives them up before it leaves. What has become of it, views say.
 //!
 //! # What goes wrong
 //!
@@ -73,7 +73,7 @@ mod wire;
 pub use bus::Traffic;
 pub use events::{Events, Flow, Level, Link};
 pub use links::{QUEUE_MAX, SendError};
-pub use settings::{Copies, Role, Settings, Start};
+pub use settings::{Copies, Hold, Role, Settings, Start};
 pub use state::MemberInfo;
 pub use trust::TrustError;
 pub use wire::FRAME_MAX;
@@ -138,7 +138,8 @@ impl std::error::Error for StartError {}
 pub(crate) enum HostCommand {
     Stop,
     Leave,
-    Hold(bool),
+    Hold(Identity, Hold),
+    Rejoin(Identity),
 }
 
 /// A member, as it looks from here.
@@ -150,6 +151,8 @@ pub struct MemberStatus {
     pub is_self: bool,
     /// Whether there is a link to it.
     pub is_linked: bool,
+    /// Bytes that wait to be sent over that.
+    pub queued: usize,
     /// Bytes of frames to it and from it, since this node's start.
     pub traffic: Traffic,
 }
@@ -157,6 +160,8 @@ pub struct MemberStatus {
 /// How things are, from here.
 #[derive(Clone, Debug)]
 pub struct Info {
+    /// What this node has called itself since its directory was made.
+    pub uuid: u128,
     /// This node, while it is a member.
     pub own: Option<Identity>,
     /// Where others find its bus.
@@ -191,10 +196,12 @@ impl Lease {
         Lease { start: Instant::now(), length, until: AtomicU64::new(0) }
     }
 
-    /// Renewed by a question that was asked then.
-    pub fn extend(&self, asked: Instant) {
+    /// Renewed by a question that was asked then: until when it holds.
+    pub fn extend(&self, asked: Instant) -> Instant {
         let until = asked.duration_since(self.start) + self.length;
-        self.until.fetch_max(until.as_millis() as u64, Ordering::Release);
+        let until = until.as_millis() as u64;
+        let before = self.until.fetch_max(until, Ordering::Release);
+        self.start + Duration::from_millis(until.max(before))
     }
 
     pub fn end(&self) {
@@ -283,9 +290,22 @@ impl Fabric {
         self.links.resume(link);
     }
 
-    /// Has this node, a data node, take slots, or give up those that it holds.
-    pub fn hold_slots(&self, holds: bool) {
-        drop(self.commands.send(HostCommand::Hold(holds)));
+    /// Ends a link whose frames are nonsense: [`Events::link_down`] follows, and another link to
+    /// the member begins by itself.
+    pub fn close(&self, link: Link) {
+        self.links.break_off(link);
+    }
+
+    /// Has this node, a data node, take slots, or give up those that it holds; not in another life
+    /// than `own`. The views show what has become of it: [`MemberInfo::holds_slots`].
+    pub fn hold_slots(&self, own: Identity, hold: Hold) {
+        drop(self.commands.send(HostCommand::Hold(own, hold)));
+    }
+
+    /// Ends the life `own` at once, as when the host's data cannot be brought up to date:
+    /// [`Events::expelled`] follows, then the node asks to be let in with another incarnation.
+    pub fn rejoin(&self, own: Identity) {
+        drop(self.commands.send(HostCommand::Rejoin(own)));
     }
 
     /// Leaves the cluster: others take over what this node holds, and its vote. The thread ends
@@ -314,10 +334,12 @@ impl Fabric {
         let status = |member: &MemberInfo| MemberStatus {
             is_self: Some(member.identity()) == own,
             is_linked: self.links.is_up(member.identity()),
+            queued: self.links.queued(member.identity()),
             traffic: traffic.get(&member.uuid).copied().unwrap_or_default(),
             info: member.clone(),
         };
         Info {
+            uuid: self.bus.uuid(),
             own,
             announced: self.bus.announced.lock().clone(),
             cluster: self.bus.origin.lock().cluster,
@@ -364,7 +386,7 @@ fn origin(store: &Store, name: &str) -> Result<Origin, StartError> {
 }
 
 /// An address at which others reach a socket that may listen at all addresses.
-fn reachable(bound: SocketAddr) -> SocketAddr {
+pub fn reachable(bound: SocketAddr) -> SocketAddr {
     if !bound.ip().is_unspecified() {
         return bound;
     }
@@ -440,7 +462,7 @@ async fn pause(
         tokio::select! {
             () = &mut end => return true,
             command = commands.recv() => match command {
-                Some(HostCommand::Hold(_)) => {}
+                Some(HostCommand::Hold(..) | HostCommand::Rejoin(_)) => {}
                 None | Some(HostCommand::Stop | HostCommand::Leave) => return false,
             },
             // Who asks meanwhile asks again.

@@ -22,12 +22,13 @@ use tokio::task::AbortHandle;
 pub const QUEUE_MAX: usize = 8 << 20;
 
 /// Why a frame was not taken.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SendError {
     /// The link is down.
     Down,
-    /// [`QUEUE_MAX`] bytes wait already. [`crate::Fabric::has_room`] says when to try again.
-    Backlogged,
+    /// [`QUEUE_MAX`] bytes wait already: the frame is given back. [`crate::Fabric::has_room`] says
+    /// when to try again.
+    Backlogged(Vec<u8>),
     /// The frame has more than [`FRAME_MAX`] bytes.
     TooLong,
 }
@@ -36,7 +37,7 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             SendError::Down => "the link is down",
-            SendError::Backlogged => "too much waits for the node already",
+            SendError::Backlogged(_) => "too much waits for the node already",
             SendError::TooLong => "the frame is too long",
         })
     }
@@ -84,7 +85,7 @@ impl Links {
         }
         let mut queue = entry.queue.lock();
         if queue.bytes > 0 && queue.bytes + frame.len() > QUEUE_MAX {
-            return Err(SendError::Backlogged);
+            return Err(SendError::Backlogged(frame));
         }
         queue.bytes += frame.len();
         queue.frames.push_back(frame);
@@ -106,8 +107,20 @@ impl Links {
         }
     }
 
+    /// Ends a link; its connection's task reports so, and the dialer makes another.
+    pub fn break_off(&self, link: Link) {
+        if let Some(entry) = self.entry(link) {
+            entry.ended.notify_one();
+        }
+    }
+
     pub fn is_up(&self, member: Identity) -> bool {
         self.up.lock().contains_key(&member)
+    }
+
+    /// Bytes that wait for a member.
+    pub fn queued(&self, member: Identity) -> usize {
+        self.up.lock().get(&member).map_or(0, |entry| entry.queue.lock().bytes)
     }
 
     fn entry(&self, link: Link) -> Option<Arc<Entry>> {

@@ -6,7 +6,7 @@ use crate::events::Level;
 use crate::leader::Leader;
 use crate::links::Links;
 use crate::raft::{Consensus, Store};
-use crate::settings::{Role, Start};
+use crate::settings::{Hold, Role, Start};
 use crate::state::{Admission, Applicant, Command, MemberInfo, Step, VoterId};
 use crate::swim::Swim;
 use crate::wire::{Refusal, Reply, Request};
@@ -70,7 +70,7 @@ pub(crate) struct Session<'a> {
     /// The host wants to leave, until when at most.
     leaving: Option<Instant>,
     /// What the host has said of slots and the leader does not know yet.
-    hold: Option<bool>,
+    hold: Option<Hold>,
 }
 
 impl<'a> Session<'a> {
@@ -138,6 +138,7 @@ impl<'a> Session<'a> {
 
     async fn finish(&mut self) {
         self.around.lease.end();
+        self.around.bus.events.lock().lease(None);
         self.around.links.close_all();
         *self.around.bus.own.lock() = None;
         *self.around.bus.told.lock() = Arc::from([]);
@@ -202,9 +203,37 @@ impl<'a> Session<'a> {
                 let patience = self.around.bus.timing.lease * 5;
                 self.leaving.get_or_insert(Instant::now() + patience);
             }
-            Some(HostCommand::Hold(holds)) => self.hold = Some(holds),
+            Some(HostCommand::Hold(own, hold)) => {
+                if self.is_own(own) {
+                    self.hold = Some(hold).filter(|hold| !self.is_settled(*hold));
+                }
+            }
+            Some(HostCommand::Rejoin(own)) if self.is_own(own) => {
+                let why = "another life of this member begins, with what others have".into();
+                return Some(End::Again { why, after: Duration::ZERO });
+            }
+            Some(HostCommand::Rejoin(_)) => {}
         }
         self.look()
+    }
+
+    fn is_own(&self, own: Identity) -> bool {
+        self.admission.is_some_and(|admission| admission.identity() == own)
+    }
+
+    /// Whether the host knows, by the views that it was told, that nothing is to be done any more
+    /// for what it has said of slots.
+    fn is_settled(&self, hold: Hold) -> bool {
+        let Some(admission) = self.admission else { return false };
+        let told = self.around.bus.told.lock().clone();
+        let holds = |member: &MemberInfo| member.holds_slots;
+        let own = told.iter().find(|member| member.identity() == admission.identity());
+        match hold {
+            _ if self.around.bus.settings.role != Role::Data => true,
+            Hold::Take => own.is_some_and(holds),
+            Hold::GiveUp => !own.is_some_and(holds),
+            Hold::TakeUnheld => told.iter().any(holds),
+        }
     }
 
     /// What is to be done again and again.
@@ -359,7 +388,10 @@ impl<'a> Session<'a> {
                 let why = "the others have taken this node for dead".into();
                 return Some(End::Again { why, after: Duration::ZERO });
             }
-            Outcome::Renewed(asked) => self.around.lease.extend(asked),
+            Outcome::Renewed(asked) => {
+                let until = self.around.lease.extend(asked);
+                self.around.bus.events.lock().lease(Some(until));
+            }
             Outcome::NotYet | Outcome::Asked | Outcome::NotAMember => {}
         }
         self.is_asking = false;
@@ -452,6 +484,8 @@ impl<'a> Session<'a> {
         *bus.told.lock() = members.clone();
         bus.epoch.store(self.told.unwrap_or(0), Ordering::Release);
         self.around.links.set_members(own, &members);
+        // At each view, so that one in which another holds slots ends the wish for unheld ones.
+        self.hold = self.hold.filter(|hold| !self.is_settled(*hold));
     }
 
     fn log_view(&self, view: &petrel_cluster::View, members: &[MemberInfo]) {
@@ -512,22 +546,18 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// Says what the host has said of slots, until all know.
+    /// Says what the host has said of slots, until a view shows it.
     fn say_what_it_holds(&mut self, admission: Admission) {
-        let Some(holds) = self.hold else { return };
-        let is_data = self.around.bus.settings.role == Role::Data;
-        let state = self.around.bus.agreed.state.lock();
-        let member = state.member(admission.identity());
-        let is_known = member.is_some_and(|member| member.info.holds_slots == holds);
-        drop(state);
-        if is_known || !is_data {
-            self.hold = None;
-            return;
-        }
+        let (Some(hold), Some(epoch)) = (self.hold, self.told) else { return };
         let Admission { number, incarnation, .. } = admission;
+        let request = match hold {
+            Hold::Take => Request::Hold { number, incarnation, holds: true },
+            Hold::GiveUp => Request::Hold { number, incarnation, holds: false },
+            Hold::TakeUnheld => Request::HoldUnheld { number, incarnation, epoch },
+        };
         let asker = self.asker();
         tokio::spawn(async move {
-            asker.ask(Request::Hold { number, incarnation, holds }).await;
+            asker.ask(request).await;
         });
     }
 

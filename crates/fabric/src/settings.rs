@@ -35,6 +35,20 @@ pub enum Copies {
     Of(u16),
 }
 
+/// What a host says of the slots of its node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Hold {
+    /// It takes its share: its data are those of the cluster.
+    Take,
+    /// It takes them if no member holds any when consensus gets to it, as when all were down and
+    /// each has come back with data of its own. A view in which another member holds slots ends
+    /// the wish, whether that member stays or not: once the host has seen such a view, it is
+    /// certain to hold none by this.
+    TakeUnheld,
+    /// It gives up what it holds.
+    GiveUp,
+}
+
 /// The settings of a node of a cluster.
 #[derive(Clone)]
 pub struct Settings {
@@ -64,7 +78,7 @@ pub struct Settings {
     /// Where `node.key` and `raft.redb` are.
     pub directory: PathBuf,
     /// The node is given no slots before the host has called [`crate::Fabric::hold_slots`], as
-    /// when it fetches data first.
+    /// when it fetches data first. Who founds a cluster waits for none.
     pub waits_for_data: bool,
 }
 

@@ -4,6 +4,7 @@
 //! Found     the first member: all slots
 //! Join      a node, by its uuid: a number, an incarnation; a life before ends in a view of its own
 //! Hold      it takes slots, or gives them up
+//! Unheld    it takes slots if nobody holds any, and it has seen every view
 //! Remove    it has left, or it is down: its slots fall to the others
 //! ```
 //!
@@ -69,10 +70,27 @@ pub(crate) struct Applicant {
 /// A change that consensus puts in order.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum Command {
-    Found { cluster: u128, copies: Copies, founder: Applicant },
+    Found {
+        cluster: u128,
+        copies: Copies,
+        founder: Applicant,
+    },
     Join(Applicant),
-    Hold { number: u16, incarnation: u32, holds: bool },
-    Remove { number: u16, incarnation: u32 },
+    Hold {
+        number: u16,
+        incarnation: u32,
+        holds: bool,
+    },
+    Remove {
+        number: u16,
+        incarnation: u32,
+    },
+    /// `epoch` is that of the last view that the member has seen.
+    HoldUnheld {
+        number: u16,
+        incarnation: u32,
+        epoch: u64,
+    },
 }
 
 /// What became of a command.
@@ -155,13 +173,10 @@ impl State {
         match command {
             Command::Found { cluster, copies, founder } => self.found(cluster, copies, founder),
             Command::Join(applicant) => self.join(applicant),
-            Command::Hold { number, incarnation, holds } => {
-                if let Some(node) = self.member_mut(number, incarnation)
-                    && node.info.role == Role::Data
-                    && node.info.holds_slots != holds
-                {
-                    node.info.holds_slots = holds;
-                    self.next_view();
+            Command::Hold { number, incarnation, holds } => self.hold(number, incarnation, holds),
+            Command::HoldUnheld { number, incarnation, epoch } => {
+                if self.epoch == epoch && !self.members().any(|node| node.info.holds_slots) {
+                    self.hold(number, incarnation, true);
                 }
                 Answer::Done
             }
@@ -173,6 +188,17 @@ impl State {
                 Answer::Done
             }
         }
+    }
+
+    fn hold(&mut self, number: u16, incarnation: u32, holds: bool) -> Answer {
+        if let Some(node) = self.member_mut(number, incarnation)
+            && node.info.role == Role::Data
+            && node.info.holds_slots != holds
+        {
+            node.info.holds_slots = holds;
+            self.next_view();
+        }
+        Answer::Done
     }
 
     fn found(&mut self, cluster: u128, copies: Copies, founder: Applicant) -> Answer {
@@ -204,7 +230,6 @@ impl State {
             self.last_id
         });
         let is_data = applicant.role == Role::Data;
-        let has_holders = self.members().any(|node| node.info.holds_slots);
         let info = MemberInfo {
             number,
             incarnation,
@@ -213,8 +238,7 @@ impl State {
             client: applicant.client,
             role: applicant.role,
             zone: applicant.zone,
-            // Where no member has data there is none to wait for.
-            holds_slots: is_data && !(applicant.waits_for_data && has_holders),
+            holds_slots: is_data && !applicant.waits_for_data,
         };
         let (key, boot, admitted) = (applicant.key, applicant.boot, self.epoch + 1);
         let node = Registered { id, key, boot, admitted, is_member: true, info };

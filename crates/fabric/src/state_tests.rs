@@ -87,6 +87,30 @@ fn a_node_that_waits_for_its_data_holds_nothing_before_it_has_them() {
 }
 
 #[test]
+fn slots_that_nobody_holds_are_taken_by_one_who_has_seen_every_view() {
+    let mut state = founded();
+    let waits = |uuid, boot| Applicant { boot, waits_for_data: true, ..applicant(uuid) };
+    let second = join(&mut state, waits(2, 1));
+    let take = |number, incarnation, epoch| Command::HoldUnheld { number, incarnation, epoch };
+    let epoch = state.epoch;
+    // Somebody holds them.
+    state.apply(take(second.number, 1, epoch));
+    assert_eq!(state.epoch, epoch);
+    // The founder comes back, and takes only what is given to it.
+    let first = join(&mut state, waits(1, 2));
+    assert_eq!(slots_of(&latest(&state), first.number), 0);
+    let epoch = state.epoch;
+    // What was asked before that is no longer heard.
+    state.apply(take(second.number, 1, epoch - 1));
+    assert_eq!(state.epoch, epoch);
+    state.apply(take(first.number, first.incarnation, epoch));
+    assert_eq!(slots_of(&latest(&state), first.number), usize::from(SLOTS));
+    state.apply(take(second.number, 1, epoch));
+    state.apply(take(second.number, 1, state.epoch));
+    assert_eq!(slots_of(&latest(&state), second.number), 0);
+}
+
+#[test]
 fn slots_of_a_member_that_is_removed_fall_to_the_others() {
     let mut state = founded();
     for uuid in 2..=4 {

@@ -105,6 +105,11 @@ pub(crate) enum Request {
         number: u16,
         incarnation: u32,
     },
+    HoldUnheld {
+        number: u16,
+        incarnation: u32,
+        epoch: u64,
+    },
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

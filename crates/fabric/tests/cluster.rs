@@ -3,9 +3,9 @@
 
 mod host;
 
-use host::{Host, Setup, check_views, is_settled, wait_for};
+use host::{Host, Seen, Setup, check_views, is_settled, wait_for};
 use petrel_cluster::{Node, SLOTS};
-use petrel_fabric::{Copies, Role};
+use petrel_fabric::{Copies, Hold, Role};
 use std::io::Write;
 use std::net::TcpStream;
 
@@ -110,13 +110,72 @@ fn slots_are_held_when_the_host_says_so() {
     is_settled(&[&first, &second, &cache], 3);
     let number = usize::from(second.identity().node.0);
     assert_eq!(primaries(&first)[number], 0);
-    second.fabric().hold_slots(true);
-    cache.fabric().hold_slots(true);
+    second.fabric().hold_slots(second.identity(), Hold::Take);
+    cache.fabric().hold_slots(cache.identity(), Hold::Take);
     wait_for("slots", || primaries(&first)[number] == usize::from(SLOTS) / 2);
-    second.fabric().hold_slots(false);
+    second.fabric().hold_slots(second.identity(), Hold::GiveUp);
     wait_for("no slots", || primaries(&first)[number] == 0);
     assert_eq!(primaries(&first)[0], usize::from(SLOTS));
     check_views(&[&first, &second, &cache]);
+}
+
+#[test]
+fn of_a_whole_cluster_that_comes_back_one_member_takes_the_slots() {
+    let first = Setup::create().waits_for_data().start();
+    first.wait_until_member();
+    assert_eq!(primaries(&first)[0], usize::from(SLOTS));
+    let second = Setup::join(&[&first]).waits_for_data().start();
+    second.wait_until_member();
+    second.fabric().hold_slots(second.identity(), Hold::Take);
+    wait_for("slots", || primaries(&first)[1] == usize::from(SLOTS) / 2);
+    let setups = [first.die_in_place(), second.die_in_place()];
+    let hosts = setups.map(Setup::start);
+    is_settled(&[&hosts[0], &hosts[1]], 2);
+    let holders = || (primaries(&hosts[0]).iter().filter(|slots| **slots > 0)).count();
+    wait_for("no holder", || holders() == 0);
+    for host in &hosts {
+        // A wish of another life counts for nothing.
+        let former = petrel_cluster::Identity { incarnation: 1, ..host.identity() };
+        host.fabric().hold_slots(former, Hold::Take);
+        host.fabric().hold_slots(host.identity(), Hold::TakeUnheld);
+    }
+    wait_for("a holder", || holders() == 1);
+    let holder = usize::from(primaries(&hosts[0])[0] == 0);
+    let other = &hosts[1 - holder];
+    other.fabric().hold_slots(other.identity(), Hold::TakeUnheld);
+    // The one that fetches its data from the holder has its share then.
+    other.fabric().hold_slots(other.identity(), Hold::Take);
+    wait_for("two holders", || holders() == 2);
+    check_views(&[&hosts[0], &hosts[1]]);
+}
+
+#[test]
+fn a_host_ends_a_link_and_its_own_life() {
+    let hosts = host::cluster(2);
+    let link = || {
+        hosts[0].notes.0.lock().iter().rev().find_map(|seen| match seen {
+            Seen::Up(link) => Some(Some(*link)),
+            Seen::Down(_) | Seen::Expelled => Some(None),
+            _ => None,
+        })?
+    };
+    wait_for("a link", || link().is_some());
+    let before = link().expect("it is up");
+    hosts[0].fabric().close(before);
+    wait_for("another link", || link().is_some_and(|link| link != before));
+    let steady = hosts[0].identity();
+    hosts[0].fabric().close(before);
+    let own = hosts[1].identity();
+    // Of another life nothing is ended.
+    hosts[1].fabric().rejoin(petrel_cluster::Identity { incarnation: 99, ..own });
+    hosts[1].fabric().rejoin(own);
+    wait_for("another life", || {
+        hosts[1].fabric().info().own.is_some_and(|now| now.incarnation > own.incarnation)
+    });
+    is_settled(&[&hosts[0], &hosts[1]], 2);
+    assert_eq!(hosts[0].identity(), steady);
+    wait_for("a link to it", || link().is_some_and(|link| link.peer == hosts[1].identity()));
+    check_views(&[&hosts[0], &hosts[1]]);
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn send_some(host: &Host, link: Link) -> u64 {
         frame.resize(16 + (sent as usize * 37) % 5000, sent as u8);
         match host.fabric().send(link, frame) {
             Ok(()) => sent += 1,
-            Err(petrel_fabric::SendError::Backlogged) => std::thread::yield_now(),
+            Err(petrel_fabric::SendError::Backlogged(_)) => std::thread::yield_now(),
             Err(_) => break,
         }
     }

@@ -318,7 +318,7 @@ fn describe(census: &Census) -> String {
     if census.by_database.len() > 1 {
         let _ = write!(text, "; in {} databases", census.by_database.len());
     }
-    if census.databases() > Config::default().databases.into() {
+    if census.databases() > u64::from(Config::default().databases) {
         let _ = write!(text, ", for `databases {}` or more", census.databases());
     }
     let functions = census.functions.len();

@@ -11,7 +11,8 @@ use std::sync::{Arc, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Level};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{Registry, reload};
@@ -92,7 +93,23 @@ struct Lines {
     syslog: Option<syslog::Syslog>,
 }
 
+/// Whether an event is for operators: those of libraries are if they warn; what consensus has to
+/// say, the cluster says in its own words.
+fn is_meant(metadata: &Metadata<'_>) -> bool {
+    let is_own = metadata.target().starts_with("petrel");
+    let is_warning = *metadata.level() <= Level::WARN;
+    is_own || is_warning && !metadata.target().starts_with("openraft")
+}
+
 impl<S: tracing::Subscriber> Layer<S> for Lines {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if is_meant(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        is_meant(metadata)
+    }
+
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut message = Message::default();
         event.record(&mut message);

@@ -103,6 +103,9 @@ impl Executor {
             _ => home_of(&slots, cluster),
         };
         if home == Some(Home::Here) {
+            if spec.place == Place::Home {
+                self.admit_lease(cluster)?;
+            }
             let is_simple = !slots.is_empty()
                 && !spec.flags.contains(Flags::BLOCKING)
                 && session.tracking().is_none();
@@ -129,6 +132,11 @@ impl Executor {
             None => split(command, request.args, session, cluster).ok_or(Fail::CROSS_SLOT)?,
         };
         Ok(Verdict::Forward(Box::new(forwarding)))
+    }
+
+    /// Refuses what would change something here after others may have taken this node for dead.
+    fn admit_lease(&self, cluster: &dyn Cluster) -> Result<(), Fail> {
+        if self.has_lease(cluster) { Ok(()) } else { Err(Fail::SLOT_UNSERVED) }
     }
 
     /// The arguments with which another node executes a command.
@@ -196,6 +204,9 @@ impl Executor {
         sort(&mut slots);
         let home = home_of(&slots, cluster).ok_or(Fail::CROSS_SLOT);
         if only_reads || home == Ok(Home::Here) {
+            if !only_reads {
+                self.admit_lease(cluster)?;
+            }
             return Ok(Verdict::Run);
         }
         home?;
@@ -240,6 +251,7 @@ impl Executor {
             if slots.iter().any(|&slot| cluster.home_of(slot) != Home::Here) {
                 return Err(SCRIPT_AWAY);
             }
+            self.admit_lease(cluster)?;
         }
         Ok(Verdict::Run)
     }

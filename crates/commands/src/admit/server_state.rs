@@ -1,5 +1,5 @@
 //! States of the server in which it refuses commands for a while: loading, `MISCONF`, read-only
-//! replica.
+//! replica, no member of its cluster.
 
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
@@ -33,6 +33,11 @@ impl Executor {
         }
         if self.shared.is_loading() && !flags.contains(Flags::LOADING) {
             return Err(Fail::loading(self.shared.dialect()));
+        }
+        if self.shared.is_in_state(ServerState::Apart) && !flags.contains(Flags::LOADING) {
+            let cluster = self.shared.cluster.get();
+            let fail = cluster.and_then(|cluster| cluster.lacks_data());
+            return Err(fail.unwrap_or_else(|| Fail::loading(self.shared.dialect())));
         }
         let Some(fail) = self.shared.write_refusal() else { return Ok(()) };
         if !self.counts_as_write(command, session, &fail) {

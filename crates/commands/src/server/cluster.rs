@@ -1,9 +1,11 @@
 //! CLUSTER, ASKING, CLUSTERSCAN: what the cluster says of itself, and the answers of a server that
 //! is a member of none.
 
+use crate::cluster::ClusterLink;
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::{CommandSpec, Locks};
+use petrel_resp::Reply;
 use petrel_table::commands as meta;
 
 /// The commands of this family.
@@ -29,12 +31,13 @@ fn disabled(_: &mut Ctx<'_>) -> Outcome {
     Err(Fail::NO_CLUSTER)
 }
 
-/// `CLUSTER INFO`, `KEYSLOT`, `MYID` and `NODES`; slots are placed by the cluster itself.
+/// `CLUSTER INFO`, `KEYSLOT`, `LINKS`, `MYID` and `NODES`; slots are placed by the cluster itself.
 fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
     let Some(cluster) = ctx.exec.shared.cluster.get().cloned() else { return disabled(ctx) };
     match ctx.command.spec.meta.name {
         "info" => ctx.reply.verbatim(b"txt", cluster.info().as_bytes()),
         "keyslot" => ctx.reply.integer(cluster.slot_of(ctx.arg(2)).into()),
+        "links" => links(&cluster.links(), ctx.reply),
         "myid" => ctx.reply.bulk(cluster.id().as_bytes()),
         "nodes" => ctx.reply.verbatim(b"txt", cluster.nodes().as_bytes()),
         name => {
@@ -43,4 +46,30 @@ fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Links carry both directions: each is shown as the two of Redis.
+fn links(links: &[ClusterLink], reply: &mut dyn Reply) {
+    reply.array(2 * links.len());
+    for (link, direction) in links.iter().flat_map(|link| [(link, "to"), (link, "from")]) {
+        let is_sending = direction == "to" && link.queued > 0;
+        let queued = if direction == "to" { link.queued as i64 } else { 0 };
+        reply.map(6);
+        for (name, value) in [
+            ("direction", direction),
+            ("node", &*link.node),
+            ("events", if is_sending { "rw" } else { "r" }),
+        ] {
+            reply.bulk(name.as_bytes());
+            reply.bulk(value.as_bytes());
+        }
+        for (name, value) in [
+            ("create-time", link.since_ms),
+            ("send-buffer-allocated", queued),
+            ("send-buffer-used", queued),
+        ] {
+            reply.bulk(name.as_bytes());
+            reply.integer(value);
+        }
+    }
 }

@@ -20,4 +20,7 @@ pub enum ServerState {
     Stale = 32,
     /// The server is a member of a cluster: commands are executed where their keys have their home.
     Clustered = 64,
+    /// The server is to be a member of a cluster, and is none at the moment, or has not got the
+    /// cluster's data yet: what needs them is refused.
+    Apart = 128,
 }

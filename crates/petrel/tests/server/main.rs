@@ -12,6 +12,8 @@ mod blocking;
 mod bucket;
 mod check;
 mod clients;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod compatibility;
 mod configuration;
 mod data;

@@ -1,16 +1,20 @@
-//! The agent: the thread that holds the cluster's protocol. In each turn it takes what has come,
-//! then sends what there is to be sent.
+//! The agent: the thread that holds the cluster's protocol, in one life of the member. In each turn
+//! it takes what has come, then sends what there is to be sent.
 //!
 //! It never waits: a transport that takes nothing more is offered the rest later, and a
 //! command whose home is out of reach waits by itself (`deferred.rs`).
 
 use super::deferred::{Deferred, Forward, Way};
+use super::lives::{Admission, Hands};
 use super::machine::Machine;
-use super::{Backlogged, Event, Link, MemberInfo, Membership, Transport, count, show_to_gate};
+use super::standing::Standing;
+use super::{Backlogged, Event, Link, MemberInfo, Membership, State, Transport, count};
 use crate::client::Client;
 use crate::event_loop::mailbox::{Message, RemoteReply};
-use crate::server::Server;
-use petrel_cluster::{Call, ClusterNode, Received, Reply, Route, SLOTS, Slot, View};
+use crate::server::unix_ms;
+use petrel_cluster::{
+    Call, ClusterNode, Identity, Limits, Received, Reply, Route, SLOTS, Slot, View,
+};
 use petrel_commands::Fail;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -32,6 +36,9 @@ const REST: Duration = Duration::from_millis(100);
 /// How long a link may be ahead of the view of this member.
 const EARLY_MAX: Duration = Duration::from_secs(1);
 
+/// Between two lines of the log about links to one member.
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
+
 /// What comes to the agent.
 pub(super) enum Task {
     /// From the members' side of the process.
@@ -43,12 +50,15 @@ pub(super) enum Task {
 }
 
 pub(super) struct Agent {
-    node: ClusterNode,
-    machine: Machine,
-    transport: Box<dyn Transport>,
+    pub(super) node: ClusterNode,
+    pub(super) machine: Machine,
+    pub(super) transport: Box<dyn Transport>,
     tasks: Receiver<Task>,
     next: Option<Task>,
-    membership: Arc<Membership>,
+    pub(super) membership: Arc<Membership>,
+    pub(super) standing: Standing,
+    /// The server is a member no longer.
+    is_expelled: bool,
     /// Clients of forwarded commands, and the numbers of their reply slots.
     waiting: HashMap<u64, (Arc<Client>, u64)>,
     last_token: u64,
@@ -58,53 +68,73 @@ pub(super) struct Agent {
     backlog: BTreeMap<u16, Vec<u8>>,
     /// Links that are ahead of the view, and since when.
     early: BTreeMap<u16, Instant>,
+    /// When a line of the log has last said that a link was closed.
+    complained: BTreeMap<u16, Instant>,
     /// By worker.
     replies: Vec<Vec<RemoteReply>>,
 }
 
 impl Agent {
-    pub fn new(
-        server: &Arc<Server>,
-        membership: Arc<Membership>,
-        (node, tasks): (ClusterNode, Receiver<Task>),
-        transport: Box<dyn Transport>,
-    ) -> Self {
+    /// The agent of a member that serves nobody yet.
+    pub fn new(hands: Hands, membership: Arc<Membership>, admission: Admission) -> Self {
+        let Admission { identity, view, members } = admission;
+        let begin = match membership.may_begin_with_own_data(identity, &members) {
+            true => ClusterNode::new,
+            false => ClusterNode::joining,
+        };
+        let node = begin(identity, View::clone(&view), Limits::default());
+        let wake = membership.tasks.clone();
+        // If it is full the agent is awake.
+        node.lanes().wake_by(move || drop(wake.try_send(Task::Wake)));
+        *membership.state.lock() = State { me: Some(identity), view, members, ..State::default() };
+        let Hands { machine, transport, tasks } = hands;
         Agent {
             node,
-            machine: Machine::new(server, membership.clone()),
+            replies: machine.host.server.workers.iter().map(|_| Vec::new()).collect(),
+            machine,
             transport,
             tasks,
             next: None,
             membership,
+            standing: Standing::Waiting,
+            is_expelled: false,
             waiting: HashMap::new(),
             last_token: 0,
             deferred: Deferred::default(),
             linked: BTreeMap::new(),
             backlog: BTreeMap::new(),
             early: BTreeMap::new(),
-            replies: server.workers.iter().map(|_| Vec::new()).collect(),
+            complained: BTreeMap::new(),
         }
     }
 
-    /// From one moment on every commit goes into the lanes, and every command to its home.
-    pub fn join(&mut self, server: &Server) {
-        let exec = &mut self.machine.exec;
-        exec.begin();
-        exec.ks.lock_all();
-        server.keyspace.set_homes(self.node.homes());
-        exec.ks.set_sinks("cluster", Some(self.node.sinks()));
-        show_to_gate(server, self.membership.clone());
-        exec.ks.unlock();
-        exec.end();
-    }
-
-    /// Until the server stops.
-    pub fn run(mut self) {
-        while !self.machine.host.server.is_stopping() {
+    /// Until the server stops, or is a member no longer.
+    pub fn run(&mut self) {
+        self.admitted();
+        while !self.machine.host.server.is_stopping() && !self.is_expelled {
             if !self.turn() {
                 self.rest();
             }
         }
+    }
+
+    /// Who this member is.
+    pub(super) fn identity(&self) -> Identity {
+        self.node.identity()
+    }
+
+    /// What remains of this life for the next one. Whoever waits for another member's reply hears
+    /// that it will not come; nothing of what has waited here was executed.
+    pub fn end(mut self) -> Hands {
+        for (_, (client, seq)) in std::mem::take(&mut self.waiting) {
+            self.reply(&client, seq, Reply::Unknown);
+        }
+        for forward in std::mem::take(&mut self.deferred).into_all() {
+            self.refuse(&forward.client, forward.seq, &Fail::HOME_CHANGING);
+        }
+        self.deliver_replies();
+        let Agent { machine, transport, tasks, .. } = self;
+        Hands { machine, transport, tasks }
     }
 
     /// Takes what has come, and sends; false if there was nothing to do.
@@ -121,6 +151,14 @@ impl Agent {
                 }
                 Task::Wake => {}
             }
+        }
+        for _ in 0..TASKS_PER_TURN {
+            let Some(event) = self.membership.events.take() else { break };
+            has_worked = true;
+            self.take_event(event);
+        }
+        for link in self.membership.events.resumable() {
+            self.transport.resume(link);
         }
         if !self.deferred.is_empty() {
             self.retry_deferred();
@@ -152,6 +190,10 @@ impl Agent {
 
     fn take_event(&mut self, event: Event) {
         match event {
+            Event::Admitted(identity, ..) => {
+                tracing::error!("member {} is admitted before it has gone", identity.node.0);
+            }
+            Event::Expelled => self.is_expelled = true,
             Event::View(view, members) => self.adopt(&view, members),
             Event::LinkUp(link) => {
                 self.forget_link(link);
@@ -188,7 +230,16 @@ impl Agent {
     }
 
     fn show_links(&self) {
-        self.membership.state.lock().linked = self.linked.values().map(|link| link.peer).collect();
+        let linked = &mut self.membership.state.lock().linked;
+        let before = std::mem::take(linked);
+        *linked = self
+            .linked
+            .values()
+            .map(|link| {
+                let known = before.iter().find(|(peer, _)| *peer == link.peer);
+                known.copied().unwrap_or_else(|| (link.peer, unix_ms()))
+            })
+            .collect();
     }
 
     fn receive(&mut self, link: Link, bytes: &[u8]) {
@@ -199,7 +250,7 @@ impl Agent {
                 self.early.entry(node.0).or_insert_with(Instant::now);
             }
             Err(error) => {
-                tracing::warn!("the link to member {} is closed: {error}", node.0);
+                self.complain(link, &error.to_string());
                 self.close(link);
             }
         }
@@ -217,8 +268,18 @@ impl Agent {
         let is_late = |since: &Instant| since.elapsed() >= EARLY_MAX;
         let late = self.early.iter().find(|(_, since)| is_late(since)).map(|(node, _)| *node);
         if let Some(link) = late.and_then(|node| self.linked.get(&node).copied()) {
-            tracing::warn!("the link to member {} is ahead of the view here", link.peer.node.0);
+            self.complain(link, "it is ahead of the view here");
             self.close(link);
+        }
+    }
+
+    /// Says why a link is closed, unless that was said of the member a moment ago: links come back.
+    fn complain(&mut self, link: Link, why: &str) {
+        let (number, now) = (link.peer.node.0, Instant::now());
+        let last = self.complained.get(&number);
+        if last.is_none_or(|last| now.duration_since(*last) >= COMPLAINT_PAUSE) {
+            tracing::warn!("cluster: the link to member {number} is closed: {why}");
+            self.complained.insert(number, now);
         }
     }
 
@@ -227,7 +288,7 @@ impl Agent {
         if view.epoch <= self.node.view().epoch {
             return;
         }
-        let (me, own) = (self.membership.identity.node, self.node.own_slots());
+        let (me, own) = (self.identity().node, self.node.own_slots());
         let is_mine = |slot: Slot| own.home(slot) == Some(me);
         let before: Vec<Slot> = (0..SLOTS).filter(|&slot| is_mine(slot)).collect();
         let exec = &mut self.machine.exec;
@@ -238,9 +299,8 @@ impl Agent {
         exec.end();
         if !is_adopted {
             tracing::error!("view {} cannot follow {} here", view.epoch, self.node.view().epoch);
-            return;
+            return self.transport.rejoin(self.identity());
         }
-        tracing::info!("view {}: {} members", view.epoch, view.members.len());
         self.node.go_on(&mut self.machine);
         let is_gone = |link: &Link| view.member(link.peer.node) != Some(link.peer);
         let gone: Vec<Link> = self.linked.values().copied().filter(is_gone).collect();
@@ -257,6 +317,7 @@ impl Agent {
         for link in self.linked.values().copied().collect::<Vec<_>>() {
             self.receive(link, &[]);
         }
+        self.stand_in_view();
     }
 
     /// Whether a command can be sent to the home of its slots, or executed if that is here.

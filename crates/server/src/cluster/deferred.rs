@@ -87,6 +87,11 @@ impl Deferred {
         self.queue = kept;
         taken
     }
+
+    /// All that wait.
+    pub fn into_all(self) -> impl Iterator<Item = Forward> {
+        self.queue.into_iter().map(|(_, forward)| forward)
+    }
 }
 
 fn shares(call: &Call, slots: &[Slot]) -> bool {

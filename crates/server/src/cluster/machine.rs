@@ -10,7 +10,7 @@ use petrel_cluster::node::GroupError;
 use petrel_cluster::wire::{Exec, Tag};
 use petrel_cluster::{Host, Identity};
 use petrel_commands::acl::{User, Users};
-use petrel_commands::{Execution, Executor, Session, transactions};
+use petrel_commands::{Execution, Executor, Fail, Session, transactions};
 use petrel_keyspace::Handle;
 use petrel_net::{Endpoint, Slot};
 use petrel_resp::{Protocol, RespWriter};
@@ -130,6 +130,10 @@ impl Host for Machine {
         session.db = exec.db;
         session.protocol = if exec.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
         self.exec.begin();
+        if !self.exec.has_lease(&*self.membership) {
+            reply.extend_from_slice(&[b"-", Fail::SLOT_UNSERVED.text(), b"\r\n"].concat());
+            return self.exec.end();
+        }
         if exec.is_transaction {
             self.call(&[b"MULTI"], &mut session, reply);
         }
@@ -146,6 +150,11 @@ impl Host for Machine {
         if self.exec.ks.is_strict() {
             self.need = self.need.max(self.exec.ks.take_need());
         }
+    }
+
+    fn copy(&mut self, part: &[u8], _is_last: bool) {
+        // None is asked for (`standing.rs`), so none is loaded.
+        tracing::error!("cluster: {} bytes of a copy came that nobody has asked for", part.len());
     }
 
     fn differs(&mut self, from: Identity, error: GroupError) {

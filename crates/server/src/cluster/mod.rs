@@ -10,29 +10,54 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `agent` | the thread: what comes in, what is sent |
+//! | `settings` | what the configuration says, and what is wrong with it |
+//! | `fabric` | the members' side of the process (`petrel_fabric`): its events, its links |
+//! | `events` | the queue of those events |
+//! | `lives` | the thread between two lives of the member |
+//! | `agent` | the thread while it is a member: what comes in, what is sent |
+//! | `standing` | whose data a member serves with |
 //! | `deferred` | commands whose home is out of reach for a moment |
 //! | `machine` | the executor of what other members forward |
+//! | `leave` | a stop of the server: others take its hash slots over first |
 //! | `shown` | what `CLUSTER INFO` and `CLUSTER NODES` say |
 
 mod agent;
 mod deferred;
+mod events;
+mod fabric;
+mod leave;
+mod lives;
 mod machine;
+mod settings;
 mod shown;
+mod standing;
+
+pub(crate) use fabric::enlist;
 
 use crate::client::Client;
 use crate::server::Server;
-use agent::{Agent, Task};
-use parking_lot::Mutex;
-use petrel_cluster::{ClusterNode, Identity, Limits, Node, OwnSlots, View, slot_of};
-use petrel_commands::{Cluster, Fail, HashSlot, Home, RemoteCall, ServerState, Ticket};
+use agent::Task;
+use events::EventQueue;
+use lives::Hands;
+use machine::Machine;
+use parking_lot::{Mutex, RwLock};
+use petrel_cluster::{Identity, OwnSlots, SlotMap, View, slot_of};
+use petrel_commands::clock::{Clock, Tick};
+use petrel_commands::{
+    Cluster, ClusterLink, Fail, HashSlot, Home, RemoteCall, ServerState, Ticket,
+};
+use petrel_fabric::Fabric;
+pub use petrel_fabric::Hold;
+use petrel_keyspace::Homes;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{self, SyncSender};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
-/// What waits for the agent at most: forwarded commands, frames, views.
+/// What waits for the agent at most: forwarded commands, and events that may be waited for.
 const TASKS_MAX: usize = 16 * 1024;
 
 /// What the transport could not take, since much is on its way already; it is offered again.
@@ -60,6 +85,15 @@ pub trait Transport: Send {
 
     /// Closes the link to a member that has sent what does not belong there: another begins.
     fn close(&self, _link: Link) {}
+
+    /// Reads a link on whose frames had to wait.
+    fn resume(&self, _link: Link) {}
+
+    /// Says what the member holds, in this life of it; views show what has become of that.
+    fn hold(&self, _own: Identity, _hold: Hold) {}
+
+    /// Ends this life of the member, whose data cannot be brought up to date: another begins.
+    fn rejoin(&self, _own: Identity) {}
 }
 
 /// A member as users see it.
@@ -75,13 +109,19 @@ pub struct MemberInfo {
     pub port: u16,
     /// Its port for members.
     pub bus_port: u16,
+    /// Whether it has the cluster's data, and so its share of the hash slots.
+    pub holds_slots: bool,
 }
 
 /// What the members' side of the process tells the agent.
 #[derive(Debug)]
 pub enum Event {
+    /// The server is a member from this view on, whatever it was before.
+    Admitted(Identity, Arc<View>, Arc<[MemberInfo]>),
     /// The view that follows the last, and its members.
     View(Arc<View>, Arc<[MemberInfo]>),
+    /// The server is a member no longer; [`Event::Admitted`] may follow.
+    Expelled,
     /// There is a link to a member, in place of any before.
     LinkUp(Link),
     /// The link has ended.
@@ -103,26 +143,50 @@ impl Inbox {
 
 /// What the rest of the server knows of its cluster.
 pub struct Membership {
-    /// Who this is.
-    pub identity: Identity,
-    own: Arc<OwnSlots>,
     tasks: SyncSender<Task>,
+    events: EventQueue,
+    /// The homes of hash slots, while the server is a member and serves.
+    own: RwLock<Option<Arc<OwnSlots>>>,
+    /// The number of the [`Tick`] until which this member may number changes.
+    lease_until: AtomicU64,
     state: Mutex<State>,
     figures: Figures,
+    /// The member's name, once it is known.
+    name: OnceLock<String>,
+    is_witness: bool,
+    /// Where the cluster's files are.
+    directory: Option<PathBuf>,
+    fabric: Mutex<Option<Arc<Fabric>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What changes with views and links.
 #[derive(Clone)]
 pub struct State {
-    /// The number of this member.
-    pub me: Node,
+    /// Who this member is; none while it is none.
+    pub me: Option<Identity>,
     /// The view that is in force here.
     pub view: Arc<View>,
     /// Its members.
     pub members: Arc<[MemberInfo]>,
-    /// Members that there are links to.
-    pub linked: Vec<Identity>,
+    /// Members that there are links to, and since when, in Unix milliseconds.
+    pub linked: Vec<(Identity, i64)>,
+    /// Whether clients are served: the data are those of the cluster.
+    pub is_serving: bool,
+}
+
+impl Default for State {
+    /// That of a server that is no member.
+    fn default() -> Self {
+        let slots = SlotMap::collect(|_| &[]);
+        State {
+            me: None,
+            view: Arc::new(View { epoch: 0, members: Vec::new(), slots }),
+            members: Arc::from([]),
+            linked: Vec::new(),
+            is_serving: false,
+        }
+    }
 }
 
 /// Counted by the agent.
@@ -141,6 +205,25 @@ pub struct Figures {
 }
 
 impl Membership {
+    /// That of a server which is no member yet.
+    fn new(is_witness: bool, directory: Option<PathBuf>) -> (Arc<Self>, Receiver<Task>) {
+        let (tasks, taken) = mpsc::sync_channel(TASKS_MAX);
+        let membership = Membership {
+            events: EventQueue::new(tasks.clone()),
+            tasks,
+            own: RwLock::default(),
+            lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
+            state: Mutex::default(),
+            figures: Figures::default(),
+            name: OnceLock::new(),
+            is_witness,
+            directory,
+            fabric: Mutex::default(),
+            thread: Mutex::default(),
+        };
+        (Arc::new(membership), taken)
+    }
+
     /// The view, its members, and those that are linked.
     pub fn state(&self) -> State {
         self.state.lock().clone()
@@ -150,6 +233,55 @@ impl Membership {
     pub fn figures(&self) -> &Figures {
         &self.figures
     }
+
+    /// Says until when this member may number changes: no other is appointed in its place before.
+    /// None: not at all.
+    pub fn hold_lease(&self, until: Option<Instant>) {
+        let until = until.map_or(Tick::LONG_AGO, |until| Clock::get().tick_at(until));
+        self.lease_until.store(until.number(), Release);
+    }
+
+    fn has_lease(&self) -> bool {
+        Clock::get().now() < self.lease_until()
+    }
+
+    /// Makes the server one of a cluster, whose commands that need data are refused until it is a
+    /// member and has the cluster's. No client is served before.
+    fn enter(self: &Arc<Self>, server: &Server) -> io::Result<()> {
+        let is_first = server.cluster.set(self.clone()).is_ok()
+            && server.commands.cluster.set(self.clone()).is_ok()
+            && server.keyspace.set_homes(self.clone());
+        if !is_first {
+            return Err(io::Error::other("the server is one of a cluster already"));
+        }
+        server.commands.set_state(ServerState::Apart, true);
+        server.commands.set_state(ServerState::Clustered, true);
+        Ok(())
+    }
+
+    /// Starts the thread.
+    fn live(
+        self: &Arc<Self>,
+        server: &Arc<Server>,
+        tasks: Receiver<Task>,
+        transport: Box<dyn Transport>,
+    ) -> io::Result<()> {
+        let (server, membership) = (server.clone(), self.clone());
+        let thread =
+            std::thread::Builder::new().name("petrel-cluster".into()).spawn(move || {
+                let machine = Machine::new(&server, membership.clone());
+                lives::live(Hands { machine, transport, tasks }, &membership);
+            })?;
+        *self.thread.lock() = Some(thread);
+        Ok(())
+    }
+}
+
+impl Homes for Membership {
+    fn is_home(&self, key: &[u8]) -> bool {
+        let is_home = self.own.read().as_ref().is_some_and(|own| own.is_home(key));
+        is_home && self.has_lease()
+    }
 }
 
 impl Cluster for Membership {
@@ -158,25 +290,45 @@ impl Cluster for Membership {
     }
 
     fn home_of(&self, slot: HashSlot) -> Home {
-        match self.own.home(slot) {
+        let own = self.own.read();
+        let Some(own) = &*own else { return Home::Changing };
+        match own.home(slot) {
             None => Home::Changing,
-            Some(home) if home == self.own.me() => Home::Here,
+            Some(home) if home == own.me() => Home::Here,
             Some(home) => Home::At(home.0),
         }
     }
 
+    fn lease_until(&self) -> Tick {
+        Tick::of(self.lease_until.load(Acquire))
+    }
+
+    fn lacks_data(&self) -> Option<Fail> {
+        self.is_witness.then_some(Fail::SLOT_UNSERVED)
+    }
+
     fn id(&self) -> String {
-        let state = self.state.lock();
-        let own = state.members.iter().find(|member| member.identity == self.identity);
-        own.map(|member| member.id.clone()).unwrap_or_default()
+        self.name.get().cloned().unwrap_or_default()
+    }
+
+    fn links(&self) -> Vec<ClusterLink> {
+        let (state, fabric) = (self.state(), self.fabric.lock().clone());
+        let statuses = fabric.map(|fabric| fabric.info().members).unwrap_or_default();
+        let link = |&(peer, since_ms): &(Identity, i64)| {
+            let member = state.members.iter().find(|member| member.identity == peer)?;
+            let status = statuses.iter().find(|status| status.info.identity() == peer);
+            let queued = status.map_or(0, |status| status.queued);
+            Some(ClusterLink { node: member.id.clone(), since_ms, queued })
+        };
+        state.linked.iter().filter_map(link).collect()
     }
 
     fn info(&self) -> String {
-        shown::info(&self.state(), &self.figures)
+        shown::info(&self.state(), self.has_lease(), &self.figures)
     }
 
     fn nodes(&self) -> String {
-        shown::nodes(&self.state(), self.identity)
+        shown::nodes(&self.state())
     }
 
     fn forward(&self, client: &Ticket, seq: u64, call: RemoteCall) -> Result<(), Fail> {
@@ -190,8 +342,9 @@ impl Cluster for Membership {
     }
 }
 
-/// Makes a server a member of a cluster, from a view on that all members have begun with, or that
-/// has brought this member. No client is served before.
+/// Makes a server a member of a cluster whose members are told by the caller, from a view on that
+/// all have begun with, with the same data, or that has brought this one. It holds its lease until
+/// [`Membership::hold_lease`] says else. No client is served before.
 ///
 /// # Errors
 /// If it is a member already, or the system allows no thread.
@@ -201,40 +354,25 @@ pub fn start(
     (view, members): (Arc<View>, Arc<[MemberInfo]>),
     transport: Box<dyn Transport>,
 ) -> io::Result<Inbox> {
-    let (sender, tasks) = mpsc::sync_channel(TASKS_MAX);
-    let node = ClusterNode::new(identity, View::clone(&view), Limits::default());
-    let wake = sender.clone();
-    // If it is full the agent is awake.
-    node.lanes().wake_by(move || drop(wake.try_send(Task::Wake)));
-    let membership = Arc::new(Membership {
-        identity,
-        own: node.own_slots(),
-        tasks: sender.clone(),
-        state: Mutex::new(State { me: identity.node, view, members, linked: Vec::new() }),
-        figures: Figures::default(),
-        thread: Mutex::default(),
-    });
-    if server.cluster.set(membership.clone()).is_err() {
-        return Err(io::Error::other("the server is a member of a cluster already"));
+    let (membership, tasks) = Membership::new(false, None);
+    let own = members.iter().find(|member| member.identity == identity);
+    own.into_iter().for_each(|own| drop(membership.name.set(own.id.clone())));
+    membership.lease_until.store(Tick::NEVER.number(), Release);
+    membership.enter(server)?;
+    let inbox = Inbox(membership.tasks.clone());
+    inbox.leave(Event::Admitted(identity, view, members));
+    membership.live(server, tasks, transport)?;
+    while server.commands.is_in_state(ServerState::Apart) {
+        if membership.thread.lock().as_ref().is_none_or(JoinHandle::is_finished) {
+            return Err(io::Error::other("the thread of the cluster has ended"));
+        }
+        std::thread::sleep(lives::PAUSE);
     }
-    let (server, own) = (server.clone(), membership.clone());
-    let (joined, has_joined) = mpsc::sync_channel(1);
-    let thread = std::thread::Builder::new().name("petrel-cluster".into()).spawn(move || {
-        let mut agent = Agent::new(&server, own, (node, tasks), transport);
-        agent.join(&server);
-        drop(server);
-        let _ = joined.send(());
-        agent.run();
-    })?;
-    *membership.thread.lock() = Some(thread);
-    match has_joined.recv() {
-        Ok(()) => Ok(Inbox(sender)),
-        Err(_) => Err(io::Error::other("the thread of the cluster has ended")),
-    }
+    Ok(inbox)
 }
 
 impl Server {
-    /// Waits for the end of the agent, once the server is stopping.
+    /// Waits for the end of the agent, once the server is stopping, and of the links.
     pub(crate) fn end_cluster(&self) {
         let Some(membership) = self.cluster.get() else { return };
         let _ = membership.tasks.try_send(Task::Wake);
@@ -243,13 +381,9 @@ impl Server {
         {
             tracing::error!("the thread of the cluster has ended by a panic");
         }
+        let fabric = membership.fabric.lock().take();
+        drop(fabric);
     }
-}
-
-/// Lets the gate know of the cluster; everything is held.
-fn show_to_gate(server: &Server, membership: Arc<Membership>) {
-    let _ = server.commands.cluster.set(membership);
-    server.commands.set_state(ServerState::Clustered, true);
 }
 
 fn count(figure: &AtomicU64, more: usize) {

@@ -1,21 +1,23 @@
 //! What `CLUSTER INFO` and `CLUSTER NODES` say, in the words of Redis Cluster where it has them.
 
 use super::{Figures, MemberInfo, State};
-use petrel_cluster::{Identity, SLOTS};
+use petrel_cluster::SLOTS;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The lines of `CLUSTER INFO`. A slot is in order if its primary is this member, or linked.
-pub(super) fn info(state: &State, figures: &Figures) -> String {
+/// The lines of `CLUSTER INFO`. A slot is in order if its primary is linked, or this member while
+/// it holds its lease; a member that does not serve has none in order.
+pub(super) fn info(state: &State, has_lease: bool, figures: &Figures) -> String {
     let primaries = state.view.slots.primaries();
     let slots = |is_counted: &dyn Fn(u16) -> bool| {
         let counted = primaries.iter().filter(|(_, _, node)| is_counted(node.0));
         counted.map(|(first, last, _)| usize::from(last - first) + 1).sum::<usize>()
     };
-    let reached: BTreeSet<u16> = state.linked.iter().map(|peer| peer.node.0).collect();
+    let reached: BTreeSet<u16> = state.linked.iter().map(|(peer, _)| peer.node.0).collect();
     let assigned = slots(&|_| true);
-    let in_order = slots(&|node| node == state.me.0 || reached.contains(&node));
+    let me = state.me.filter(|_| has_lease).map(|me| me.node.0);
+    let in_order = slots(&|node| state.is_serving && (Some(node) == me || reached.contains(&node)));
     let is_whole = in_order == usize::from(SLOTS);
     let size = primaries.iter().map(|(_, _, node)| node.0).collect::<BTreeSet<u16>>().len();
     let lines: [(&str, String); 12] = [
@@ -39,15 +41,15 @@ pub(super) fn info(state: &State, figures: &Figures) -> String {
 }
 
 /// The lines of `CLUSTER NODES`.
-pub(super) fn nodes(state: &State, me: Identity) -> String {
-    state.members.iter().map(|member| line(member, state, me)).collect()
+pub(super) fn nodes(state: &State) -> String {
+    state.members.iter().map(|member| line(member, state)).collect()
 }
 
-fn line(member: &MemberInfo, state: &State, me: Identity) -> String {
-    let MemberInfo { identity, id, host, port, bus_port } = member;
-    let is_me = *identity == me;
+fn line(member: &MemberInfo, state: &State) -> String {
+    let MemberInfo { identity, id, host, port, bus_port, .. } = member;
+    let is_me = Some(*identity) == state.me;
     let flags = if is_me { "myself,master" } else { "master" };
-    let is_linked = is_me || state.linked.contains(identity);
+    let is_linked = is_me || state.linked.iter().any(|(peer, _)| peer == identity);
     let link = if is_linked { "connected" } else { "disconnected" };
     let epoch = state.view.epoch;
     let mut line = format!("{id} {host}:{port}@{bus_port} {flags} - 0 0 {epoch} {link}");

@@ -69,7 +69,7 @@ static SECTIONS: &[Section] = &[
     usual("errorstats", "Errorstats", statistics::errors),
     extra("latencystats", "Latencystats", statistics::latencies),
     extra("tls", "TLS", tls::tls),
-    usual("cluster", "Cluster", |report| report.field("cluster_enabled", 0)),
+    usual("cluster", "Cluster", data::cluster),
     usual("keyspace", "Keyspace", data::keyspace),
     named("keysizes", "Keysizes", key_sizes::key_sizes),
     named("debug", "Debug", statistics::debug),

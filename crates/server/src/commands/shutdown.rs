@@ -40,7 +40,7 @@ fn shutdown(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
     let config = server.config.snapshot();
     let saves = options.save || !options.nosave && !config.save.is_empty();
-    if !options.now && server.has_to_await_replicas(&config) {
+    if !options.now && server.has_to_await_others(&config) {
         begin_closing(&server, Manner { saves, forces: options.force, waits: true })?;
         return wait(ctx);
     }

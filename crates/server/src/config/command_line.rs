@@ -9,6 +9,7 @@ use super::error::{ConfigError, Location, Problem, Source};
 use super::line;
 use super::load::Loader;
 use super::store::{ConfigFile, SharedConfig};
+use super::table::Param;
 use crate::commands::registry;
 
 /// What the command line asks for.
@@ -67,7 +68,8 @@ impl Invocation {
     /// Reads the arguments behind the program's name.
     ///
     /// An option takes all arguments up to the next that begins with `--`; its first value may
-    /// begin so itself (a password, say), except behind `--save`, which may stand alone.
+    /// begin so itself (a password, say), except behind `--save` and `--cluster-create`, which may
+    /// stand alone.
     pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self, ConfigError> {
         let mut args: Vec<_> = args.into_iter().map(OsStringExt::into_vec).collect();
         match args.first().map(Vec::as_slice) {
@@ -164,11 +166,11 @@ impl CommandLine {
 
 /// Whether the last option has what it needs, so that `--` begins another.
 fn is_complete(options: &[Vec<Vec<u8>>]) -> bool {
-    options.last().is_none_or(|option| option.len() > 1 || is_save(&option[0]))
+    options.last().is_none_or(|option| option.len() > 1 || may_stand_alone(&option[0]))
 }
 
-fn is_save(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(b"save")
+fn may_stand_alone(name: &[u8]) -> bool {
+    Param::find(name).is_some_and(|param| param.bare().is_some())
 }
 
 /// `name`, `name=value`, or a whole directive in one argument.

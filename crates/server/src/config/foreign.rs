@@ -11,7 +11,7 @@ use super::table::{Group, Mutability::*, Param};
 use super::types::{Fixed, Text, Word};
 use super::value::{Rule::*, Value};
 
-const NO_CLUSTER: &str = "this version of Petrel has no cluster mode";
+const NO_CLUSTER: &str = "this version of Petrel does not behave as Redis Cluster: any member of its cluster serves any key";
 const NO_PINNING: &str = "this version of Petrel does not pin its threads to processors";
 const NO_HISTOGRAMS: &str = "this version of Petrel keeps no histograms of the sizes of keys";
 const NO_MARK: &str = "this version of Petrel does not mark its sockets";
@@ -33,15 +33,12 @@ Absent {
         "Send a replica its copy over a connection of its own";
     bind_source_addr: Text = "bind-source-addr", AnyText, "", Runtime, "Address that outgoing connections come from";
 }
-Cluster {
+RedisCluster {
     cluster_enabled: Fixed = "cluster-enabled", Only(&["no"], NO_CLUSTER), "no", AtStart, "Be a node of a cluster";
     cluster_config_file: Text = "cluster-config-file", AnyText, "nodes.conf", AtStart, "File that a node keeps its view in";
     cluster_config_save_behavior: Word = "cluster-config-save-behavior", OneOf(&["sync", "best-effort"]), "sync", Runtime,
         "Whether a node must be able to write it";
     cluster_databases: i64 = "cluster-databases", Number { min: 1, max: I32_MAX }, "1", Kept, "Databases of a cluster";
-    cluster_port: u16 = "cluster-port", Number { min: 0, max: 65535 }, "0", AtStart, "Port of the cluster bus";
-    cluster_node_timeout: i64 = "cluster-node-timeout", Number { min: 0, max: i64::MAX }, "15000", Runtime,
-        "Milliseconds of silence after which a node counts as failing";
     cluster_blacklist_ttl: i64 = "cluster-blacklist-ttl", Number { min: 0, max: i64::MAX }, "60", Runtime,
         "Seconds that a forgotten node is kept out";
     cluster_manual_failover_timeout: i64 = "cluster-manual-failover-timeout", Number { min: 1, max: I32_MAX }, "5000", Runtime,
@@ -60,13 +57,8 @@ Cluster {
         "Answer reads while the cluster is down";
     cluster_allow_pubsubshard_when_down: bool = "cluster-allow-pubsubshard-when-down", YesNo, "yes", Runtime,
         "Pass on messages while the cluster is down";
-    cluster_announce_ip: Text = "cluster-announce-ip", AnyText, "", Runtime, "Address that a node says it has";
-    cluster_announce_port: u16 = "cluster-announce-port", Number { min: 0, max: 65535 }, "0", Runtime,
-        "Port that a node says it has";
     cluster_announce_tls_port: u16 = "cluster-announce-tls-port", Number { min: 0, max: 65535 }, "0", Runtime,
         "TLS port that a node says it has";
-    cluster_announce_bus_port: u16 = "cluster-announce-bus-port", Number { min: 0, max: 65535 }, "0", Runtime,
-        "Port of the bus that a node says it has";
     cluster_announce_client_ipv4: Text = "cluster-announce-client-ipv4", AnyText, "", Runtime,
         "IPv4 address that clients are told";
     cluster_announce_client_ipv6: Text = "cluster-announce-client-ipv6", AnyText, "", Runtime,

@@ -93,10 +93,9 @@ impl<'a> Loader<'a> {
             let hint = names::hint(&name);
             return Err(fail(Problem::Unknown { name, hint }));
         };
-        // `save` alone, as Redis takes it: no save points.
-        let nothing = [Vec::new()];
-        let is_bare = param.rule == Rule::Points && values.is_empty();
-        let values = if is_bare { &nothing[..] } else { values };
+        let bare = param.bare().filter(|_| values.is_empty());
+        let bare = bare.map(|value| vec![value.as_bytes().to_vec()]);
+        let values = bare.as_deref().unwrap_or(values);
         let shown = || String::from_utf8_lossy(&values.join(&b' ')).into_owned();
         self.set(param, values).map_err(|reason| {
             let value = shown();

@@ -4,6 +4,7 @@
 //! params.rs   the table: a row per parameter ──▶ Config (fields), PARAMS (names, rules, help)
 //! tls.rs      the rows of TLS
 //! replication.rs  the rows of replication
+//! cluster.rs  the rows of the cluster
 //! foreign.rs  the rows of Redis's parameters that decide nothing here
 //! command_line.rs ─▶ load.rs ─▶ Config ─▶ store.rs (CONFIG GET, SET) ─▶ rewrite.rs (REWRITE)
 //! document.rs     --help, docs/configuration.md, petrel.conf
@@ -12,6 +13,8 @@
 //! Names, syntax and errors are those of Redis, so that its command lines, files and clients work.
 //! Sources apply in the order file, standard input, options of the command line; the last wins.
 
+#[cfg_attr(not(feature = "cluster"), path = "cluster_absent.rs")]
+mod cluster;
 mod command_line;
 mod dialect;
 mod document;
@@ -37,6 +40,9 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub use cluster::ClusterConfig;
+#[cfg(feature = "cluster")]
+pub use cluster::Passphrase;
 pub use command_line::{CheckLine, CommandLine, Cut, Invocation};
 pub use dialect::{note_program, version};
 pub use document::{default_file, help, markdown};

@@ -7,6 +7,7 @@
 
 use std::path::PathBuf;
 
+use super::cluster::{CLUSTER, ClusterConfig};
 use super::foreign::{FOREIGN, Foreign};
 use super::logging::*;
 use super::notifications::Notifications;
@@ -78,10 +79,10 @@ pub(super) use parameters;
 
 /// Every parameter, in the order of the documentation.
 pub static PARAMS: &[Param] = &joined::<
-    { OWN.len() + TLS.len() + REPLICATION.len() + FOREIGN.len() },
->([OWN, TLS, REPLICATION, FOREIGN]);
+    { OWN.len() + TLS.len() + REPLICATION.len() + CLUSTER.len() + FOREIGN.len() },
+>([OWN, TLS, REPLICATION, CLUSTER, FOREIGN]);
 
-const fn joined<const ALL: usize>(tables: [&[Param]; 4]) -> [Param; ALL] {
+const fn joined<const ALL: usize>(tables: [&[Param]; 5]) -> [Param; ALL] {
     let mut all = [OWN[0]; ALL];
     let (mut table, mut row, mut i) = (0, 0, 0);
     while i < ALL {
@@ -98,7 +99,7 @@ const fn joined<const ALL: usize>(tables: [&[Param]; 4]) -> [Param; ALL] {
 parameters! {
 /// Every parameter with its present value.
 Config, OWN, |config| config, with tls: Tls, with replication: ReplicationConfig,
-    with foreign: Foreign;
+    with cluster: ClusterConfig, with foreign: Foreign;
 
 Network {
     bind: BindAddresses = "bind", List("addresses"), "* -::*", Runtime,

@@ -78,8 +78,10 @@ pub enum Group {
     Replication,
     /// What collections look like, and where they change.
     Types,
-    /// Of a feature that is not there.
+    /// The cluster that the server is a member of.
     Cluster,
+    /// Of Redis Cluster, which is not there.
+    RedisCluster,
     /// Of the other features that are not there.
     Absent,
     /// Of what Petrel does in another way.
@@ -88,7 +90,7 @@ pub enum Group {
 
 impl Group {
     /// Every group, in the order of the documentation.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Network,
         Self::Tls,
         Self::Security,
@@ -103,6 +105,7 @@ impl Group {
         Self::Backup,
         Self::Replication,
         Self::Cluster,
+        Self::RedisCluster,
         Self::Absent,
         Self::Otherwise,
     ];
@@ -122,7 +125,8 @@ impl Group {
             Self::Backup => "Backups in object stores",
             Self::Types => "Types of values",
             Self::Replication => "Replication",
-            Self::Cluster => "Not in this version: cluster",
+            Self::Cluster => "Cluster",
+            Self::RedisCluster => "Not in this version: Redis Cluster",
             Self::Tls => "TLS",
             Self::Absent => "Not in this version: other features",
             Self::Otherwise => "Done in another way",
@@ -132,7 +136,7 @@ impl Group {
     /// Whether its parameters decide nothing and are there for files and tools of Redis.
     pub fn is_foreign(self) -> bool {
         use Group::*;
-        matches!(self, Cluster | Absent | Otherwise)
+        matches!(self, RedisCluster | Absent | Otherwise)
     }
 
     /// The parameters of the section.
@@ -172,6 +176,16 @@ impl Param {
     /// Whether its value must not be shown in messages or logs.
     pub fn is_sensitive(&self) -> bool {
         matches!(self.rule, Rule::Password)
+    }
+
+    /// The value that its name alone gives it: no save points, as Redis takes it, and the founding
+    /// of a cluster.
+    pub(super) fn bare(&self) -> Option<&'static str> {
+        match self.name {
+            "save" => Some(""),
+            "cluster-create" => Some("yes"),
+            _ => None,
+        }
     }
 
     /// Whether it can only have the values that ask for nothing.

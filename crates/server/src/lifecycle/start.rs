@@ -62,8 +62,14 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
         server.figures.startup_bytes.store(bytes.allocated, Relaxed);
     }
     // Before anybody is served, for what is asked meanwhile must be refused.
+    #[cfg(feature = "cluster")]
+    let enlisted = crate::cluster::enlist(&server, &snapshot)?;
     server.begin_with_data(&snapshot)?;
     server.begin_following()?;
+    #[cfg(feature = "cluster")]
+    if let Some(enlisted) = enlisted {
+        enlisted.join(&server)?;
+    }
     let threads = match snapshot.io_backend {
         IoBackend::Epoll => spawn::<Epoll>(&server, &listeners, &options)?,
         IoBackend::IoUring => spawn::<Uring>(&server, &listeners, &options)?,
@@ -86,7 +92,10 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
 /// Listens on an address, and waits some seconds for one that is taken: the sockets of a process
 /// that was killed may outlive it by some milliseconds, and who restarts a server does so before it
 /// has quite ended.
-fn once_free<T>(process: &dyn Process, listen: impl Fn() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn once_free<T>(
+    process: &dyn Process,
+    listen: impl Fn() -> io::Result<T>,
+) -> io::Result<T> {
     let start = Instant::now();
     let mut pause = ADDRESS_PAUSE_MIN;
     loop {

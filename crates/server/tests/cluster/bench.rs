@@ -74,6 +74,21 @@ impl Members {
         }
     }
 
+    /// Waits until a member answers a text that holds this.
+    pub fn await_text(&self, node: u16, command: &str, part: &str) {
+        let (mut client, since) = (self.client(node), Instant::now());
+        loop {
+            let (Value::Bulk(text) | Value::Verbatim { text, .. }) = client.call(command) else {
+                panic!("{command} answers no text");
+            };
+            if String::from_utf8_lossy(&text).contains(part) {
+                return;
+            }
+            assert!(since.elapsed() < PATIENCE, "{command} at {node} does not say {part}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// The figures of a member.
     pub fn membership(&self, node: u16) -> &petrel_server::cluster::Membership {
         self.running[usize::from(node)].server.cluster.get().unwrap()

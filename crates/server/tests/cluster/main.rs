@@ -2,6 +2,7 @@
 //! break.
 
 mod bench;
+mod lives;
 mod network;
 mod pipelines;
 mod scripts;

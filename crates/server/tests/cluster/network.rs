@@ -29,6 +29,7 @@ pub fn infos(nodes: u16) -> Arc<[MemberInfo]> {
         host: "127.0.0.1".into(),
         port: 0,
         bus_port: 0,
+        holds_slots: true,
     };
     (0..nodes).map(info).collect()
 }

@@ -345,6 +345,19 @@ fn the_cluster_says_what_it_is() {
     assert_eq!((lines[0], lines.len()), (own.as_str(), 2));
     assert!(lines[1].ends_with(" master - 0 0 1 connected 8193-16383"), "{nodes}");
     assert_eq!(client.call("CLUSTER KEYSLOT foo"), Value::Integer(12_182));
+    client.call("HELLO 3");
+    let Value::Array(links) = client.call("CLUSTER LINKS") else { panic!("it is an array") };
+    let peer = format!("{:040x}", 1);
+    for (link, direction) in links.iter().zip(["to", "from"]) {
+        let Value::Map(fields) = link else { panic!("{link:?}") };
+        assert_eq!(
+            fields[..2],
+            [(bulk("direction"), bulk(direction)), (bulk("node"), bulk(&peer))]
+        );
+        assert!(matches!(fields[3], (_, Value::Integer(1_700_000_000_000..))), "{fields:?}");
+    }
+    assert_eq!(links.len(), 2);
+    client.call("HELLO 2");
     assert_eq!(error(&client.call("CLUSTER SLOTS")), "ERR CLUSTER SLOTS is not supported");
     members.network.cut(0, 1);
     members.await_links(0, 0);

@@ -245,3 +245,12 @@ fn mean_ttl(report: &mut Report<'_>, db: u16) -> i64 {
     }
     sum.checked_div(count).unwrap_or(0)
 }
+
+/// `cluster_enabled` says whether the server behaves as Redis Cluster, and so tells clients where
+/// to go: it does not, member of a cluster or not.
+pub(super) fn cluster(report: &mut Report<'_>) {
+    report.field("cluster_enabled", 0);
+    if let Some(cluster) = report.server.commands.cluster.get() {
+        report.text.push_str(&cluster.info());
+    }
+}

@@ -14,7 +14,7 @@ pub(crate) struct Manner {
     pub saves: bool,
     /// It stops though the data cannot be saved.
     pub forces: bool,
-    /// Replicas that lag behind are waited for.
+    /// Replicas that lag behind are waited for, and members that take hash slots over.
     pub waits: bool,
 }
 
@@ -41,20 +41,42 @@ impl Server {
         let mut ks = self.keyspace.attach();
         if waits {
             self.await_replicas(&mut ks, &config);
+            #[cfg(feature = "cluster")]
+            self.hand_slots_over(&config);
         }
         if !self.closing.requested.swap(false, Relaxed) {
-            return self.unpause(PauseReason::Shutdown);
+            return self.go_on();
         }
         ks.enter();
         let prepared = self.prepare_stop(&mut ks, &config, saves, forces);
         ks.exit();
         match prepared {
             Ok(()) => {
+                #[cfg(feature = "cluster")]
+                if waits {
+                    self.leave_cluster(&config);
+                }
                 self.stop();
                 self.process.leave();
             }
-            Err(NotStopping) => self.unpause(PauseReason::Shutdown),
+            Err(NotStopping) => self.go_on(),
         }
+    }
+
+    /// A stop that was prepared for does not come.
+    fn go_on(&self) {
+        #[cfg(feature = "cluster")]
+        self.take_slots_back();
+        self.unpause(PauseReason::Shutdown);
+    }
+
+    /// Whether a stop waits for others, unless it is to be at once.
+    pub(crate) fn has_to_await_others(&self, config: &Config) -> bool {
+        #[cfg(feature = "cluster")]
+        if self.has_to_leave_cluster() {
+            return true;
+        }
+        self.has_to_await_replicas(config)
     }
 
     /// Does what comes before a stop. The thread is in a batch and holds nothing.

@@ -11,7 +11,7 @@ const SECTIONS: [&str; 8] =
     ["server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"];
 
 /// Figures that only grow are distinguished from those that also fall by their names.
-const COUNTERS: [&str; 18] = [
+const COUNTERS: [&str; 21] = [
     "total_",
     "expired_",
     "evicted_",
@@ -30,6 +30,9 @@ const COUNTERS: [&str; 18] = [
     "active_defrag_hits",
     "active_defrag_misses",
     "backup_total_",
+    "cluster_commands_",
+    "cluster_bytes_",
+    "cluster_differences",
 ];
 
 /// Names that begin as a counter's and are none.

@@ -1,0 +1,158 @@
+//! A server as a member of a cluster, by the command line.
+
+use crate::harness::{Client, Scratch, Server, eventually, run_to_end};
+
+const FOUND: &str = "--cluster-create --cluster-passphrase-file passphrase --bind 127.0.0.1";
+
+fn scratch(passphrase: &str) -> Scratch {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("passphrase"), passphrase).unwrap();
+    scratch
+}
+
+fn start(scratch: Scratch, args: &str) -> Server {
+    Server::start_in(scratch, "epoll", &args.split(' ').collect::<Vec<_>>())
+}
+
+/// The flags of a server that joins the cluster of another.
+fn join(member: &Server) -> String {
+    let output = member.output();
+    let bus = output.lines().find_map(|line| line.split_once("the bus is at ")).unwrap().1;
+    FOUND.replace("--cluster-create", &format!("--cluster-join {bus}"))
+}
+
+fn call(client: &mut Client, command: &str) -> String {
+    client.text(&command.split(' ').collect::<Vec<_>>())
+}
+
+/// Waits until a server serves its cluster's data.
+fn await_service(server: &Server) -> Client {
+    let mut client = server.connect();
+    eventually("the server serves", || {
+        call(&mut client, "CLUSTER INFO").starts_with("cluster_state:ok\r\n")
+    });
+    client
+}
+
+fn await_line(server: &Server, part: &str) {
+    eventually(part, || server.output().contains(part));
+}
+
+#[test]
+fn a_founder_serves_alone_and_comes_back_with_its_data() {
+    let flags = format!("{FOUND} --appendonly yes");
+    let server = start(scratch("secret\n"), &flags);
+    let mut client = await_service(&server);
+    assert_eq!(call(&mut client, "SET a 1"), "OK");
+    assert_eq!(call(&mut client, "INCR a"), "2");
+    let id = call(&mut client, "CLUSTER MYID");
+    assert_eq!(id.len(), 40);
+    let nodes = call(&mut client, "CLUSTER NODES");
+    assert!(nodes.starts_with(&id) && nodes.ends_with("connected 0-16383\n"), "{nodes}");
+    assert_eq!(call(&mut client, "CLUSTER LINKS"), "[]");
+    let info = call(&mut client, "INFO cluster");
+    assert!(info.contains("cluster_enabled:0\r\ncluster_state:ok\r\n"), "{info}");
+    // Keys expire by themselves: this is their home.
+    assert_eq!(call(&mut client, "SET b 1 PX 1"), "OK");
+    eventually("a key expires", || call(&mut client, "DBSIZE") == "1");
+
+    server.signal(libc::SIGKILL);
+    let mut server = server;
+    server.exit_code();
+    let mut server = start(server.into_scratch(), &flags);
+    let mut client = await_service(&server);
+    assert_eq!(call(&mut client, "INCR a"), "3");
+    assert_eq!(call(&mut client, "CLUSTER MYID"), id);
+
+    server.signal(libc::SIGTERM);
+    assert_eq!(server.exit_code(), Some(0));
+    // The directory returns to its cluster, whatever it is told to join.
+    let flags = flags.replace("--cluster-create", "--cluster-join 127.0.0.1:1");
+    let server = start(server.into_scratch(), &flags);
+    let mut client = await_service(&server);
+    assert_eq!(call(&mut client, "INCR a"), "4");
+    assert_eq!(call(&mut client, "CLUSTER MYID"), id);
+}
+
+#[test]
+fn a_stranger_is_turned_away() {
+    let founder = start(scratch("secret"), FOUND);
+    await_service(&founder);
+    let stranger = start(scratch("guess"), &join(&founder));
+    await_line(&founder, "was turned away: the passphrase or the name of the cluster is another");
+    await_line(&stranger, "the passphrase or the name of the cluster is another there");
+    let mut client = stranger.connect();
+    assert!(call(&mut client, "CLUSTER INFO").starts_with("cluster_state:fail\r\n"));
+    assert_eq!(call(&mut client, "CLUSTER MYID").len(), 40);
+    assert!(call(&mut client, "GET a").starts_with("LOADING "));
+    for server in [&founder, &stranger] {
+        let output = server.output();
+        assert!(!output.contains("secret") && !output.contains("guess"), "{output}");
+    }
+}
+
+#[test]
+fn who_has_the_data_takes_the_slots_back_though_others_wait() {
+    let port = crate::harness::free_port();
+    let flags = format!("{FOUND} --appendonly yes --cluster-port {port}");
+    let mut founder = start(scratch("secret"), &flags);
+    let mut client = await_service(&founder);
+    assert_eq!(call(&mut client, "SET a 1"), "OK");
+    let other = start(scratch("secret"), &join(&founder));
+    eventually("two members", || call(&mut client, "CLUSTER NODES").lines().count() == 2);
+    founder.signal(libc::SIGKILL);
+    founder.exit_code();
+    let founder = start(founder.into_scratch(), &flags);
+    let mut client = await_service(&founder);
+    assert_eq!(call(&mut client, "INCR a"), "2");
+    let mut client = other.connect();
+    let own = format!("@{port} ");
+    eventually("the other hears of it", || {
+        let nodes = call(&mut client, "CLUSTER NODES");
+        nodes.lines().count() == 2 && nodes.lines().any(|line| line.contains(&own))
+    });
+}
+
+#[test]
+fn a_passphrase_is_not_shown() {
+    let server = start(Scratch::new(), &FOUND.replace("-file passphrase", " hushhush"));
+    let mut client = await_service(&server);
+    for command in ["CONFIG GET cluster-*", "INFO everything", "CLUSTER INFO", "CLUSTER NODES"] {
+        let reply = call(&mut client, command);
+        assert!(reply.len() > 40 && !reply.contains("hushhush"), "{command}: {reply}");
+    }
+    assert!(!server.output().contains("hushhush"));
+}
+
+#[test]
+fn a_witness_serves_no_data() {
+    let founder = start(scratch("secret"), FOUND);
+    await_service(&founder);
+    let witness = start(scratch("secret"), &format!("{} --cluster-role witness", join(&founder)));
+    let mut client = witness.connect();
+    eventually("two members", || call(&mut client, "CLUSTER NODES").lines().count() == 2);
+    for command in ["GET a", "SET a 1"] {
+        assert_eq!(call(&mut client, command), "CLUSTERDOWN Hash slot not served");
+    }
+    let mut client = founder.connect();
+    assert_eq!(call(&mut client, "SET a 1"), "OK");
+    // It leaves when it is stopped, and is missed by nobody.
+    witness.signal(libc::SIGTERM);
+    eventually("one member", || call(&mut client, "CLUSTER NODES").lines().count() == 1);
+}
+
+#[test]
+fn flags_that_contradict_each_other_say_what_to_change() {
+    for (args, part) in [
+        ("--cluster-create", "set cluster-passphrase-file"),
+        ("--cluster-create --cluster-join a --cluster-passphrase x", "contradict each other"),
+        ("--cluster-create --cluster-passphrase x --replicaof a 1", "follows no primary"),
+        ("--cluster-join a --cluster-passphrase-file none", "none: No such file or directory"),
+    ] {
+        let args: Vec<&str> =
+            ["--port", "0", "--unixsocket", "s"].into_iter().chain(args.split(' ')).collect();
+        let output = run_to_end(&Scratch::new(), &args);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(part), "{args:?}: {error}");
+    }
+}

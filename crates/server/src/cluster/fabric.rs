@@ -1,0 +1,193 @@
+//! The members' side of the process: its events are left for the agent, which sends over its links.
+
+use super::settings::{DIRECTORY, settings};
+use super::{Backlogged, Event, Link, MemberInfo, Membership, Transport};
+use crate::config::Config;
+use crate::lifecycle::start::once_free;
+use crate::server::Server;
+use petrel_cluster::{Identity, View};
+use petrel_fabric::{Events, Fabric, Flow, Hold, Level, Role, SendError, Settings, Start};
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
+
+/// Bytes of a frame of the bus: what a member sends at a time is cut into such pieces, and put
+/// together again by who reads it.
+const PIECE: usize = 1 << 20;
+
+/// A server that is one of a cluster and is not let in yet.
+pub(crate) struct Enlisted {
+    membership: Arc<Membership>,
+    tasks: Receiver<super::Task>,
+    settings: Settings,
+}
+
+/// Makes a server one of the cluster that its configuration names, if it does; before anybody is
+/// served and before data are loaded.
+///
+/// # Errors
+/// If the configuration says what cannot be: what to change.
+pub(crate) fn enlist(server: &Server, config: &Config) -> io::Result<Option<Enlisted>> {
+    let Some(settings) = settings(config).map_err(io::Error::other)? else { return Ok(None) };
+    let directory = config.dir.join(DIRECTORY);
+    let is_witness = settings.role == Role::Witness;
+    let (membership, tasks) = Membership::new(is_witness, Some(directory));
+    membership.enter(server)?;
+    Ok(Some(Enlisted { membership, tasks, settings }))
+}
+
+impl Enlisted {
+    /// Has the server ask to be let in. It is a member once its data are loaded too.
+    ///
+    /// # Errors
+    /// If the directory, the bus's port or the keys cannot be used, or the system allows no thread.
+    pub fn join(self, server: &Arc<Server>) -> io::Result<()> {
+        let Enlisted { membership, tasks, settings } = self;
+        let directory = settings.directory.clone();
+        let failed = |error: io::Error| {
+            io::Error::new(error.kind(), format!("cluster: {}: {error}", directory.display()))
+        };
+        std::fs::create_dir_all(&directory).map_err(failed)?;
+        if !directory.join("raft.redb").exists() {
+            // What a founder has loaded are the cluster's data; who joins has none of them.
+            let founds = matches!(settings.start, Start::Create);
+            membership.note_data(founds).map_err(failed)?;
+        }
+        let bind = settings.bind;
+        once_free(&*server.process, || {
+            let listens = TcpListener::bind(bind).map(drop);
+            listens.map_err(|error| {
+                io::Error::new(error.kind(), format!("cluster: the bus at {bind}: {error}"))
+            })
+        })?;
+        let fabric = Fabric::start(settings, Box::new(FromFabric(membership.clone())));
+        let fabric = Arc::new(fabric.map_err(io::Error::other)?);
+        let info = fabric.info();
+        let _ = membership.name.set(name(info.uuid));
+        tracing::info!("cluster: the bus is at {}", info.announced);
+        *membership.fabric.lock() = Some(fabric.clone());
+        membership.live(server, tasks, Box::new(ToFabric(fabric)))
+    }
+}
+
+/// A member's name: its uuid, with as many digits as Redis's names have.
+fn name(uuid: u128) -> String {
+    format!("{uuid:040x}")
+}
+
+fn shown(member: &petrel_fabric::MemberInfo) -> MemberInfo {
+    let parts = |address: &str| {
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, "0"));
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        (host.to_owned(), port.parse().unwrap_or(0))
+    };
+    let (host, port) = parts(&member.client);
+    MemberInfo {
+        identity: member.identity(),
+        id: name(member.uuid),
+        host,
+        port,
+        bus_port: parts(&member.bus).1,
+        holds_slots: member.holds_slots,
+    }
+}
+
+/// The agent's ears.
+struct FromFabric(Arc<Membership>);
+
+fn shown_all(members: &[petrel_fabric::MemberInfo]) -> Arc<[MemberInfo]> {
+    members.iter().map(shown).collect()
+}
+
+fn known(link: petrel_fabric::Link) -> Link {
+    Link { peer: link.peer, number: link.number }
+}
+
+fn meant(link: Link) -> petrel_fabric::Link {
+    petrel_fabric::Link { peer: link.peer, number: link.number }
+}
+
+impl Events for FromFabric {
+    fn admitted(
+        &mut self,
+        own: Identity,
+        view: Arc<View>,
+        members: Arc<[petrel_fabric::MemberInfo]>,
+    ) {
+        self.0.events.leave(Event::Admitted(own, view, shown_all(&members)));
+    }
+
+    fn view(&mut self, view: Arc<View>, members: Arc<[petrel_fabric::MemberInfo]>) {
+        self.0.events.leave(Event::View(view, shown_all(&members)));
+    }
+
+    fn expelled(&mut self) {
+        self.0.events.leave(Event::Expelled);
+    }
+
+    fn lease(&mut self, until: Option<Instant>) {
+        self.0.hold_lease(until);
+    }
+
+    fn link_up(&mut self, link: petrel_fabric::Link) {
+        self.0.events.leave(Event::LinkUp(known(link)));
+    }
+
+    fn link_down(&mut self, link: petrel_fabric::Link) {
+        self.0.events.leave(Event::LinkDown(known(link)));
+    }
+
+    fn frame(&mut self, link: petrel_fabric::Link, bytes: Vec<u8>) -> Flow {
+        self.0.events.leave_frame(known(link), bytes)
+    }
+
+    fn log(&mut self, level: Level, line: String) {
+        match level {
+            Level::Notice => tracing::info!("{line}"),
+            Level::Warning => tracing::warn!("{line}"),
+        }
+    }
+}
+
+/// The agent's hands.
+struct ToFabric(Arc<Fabric>);
+
+impl Transport for ToFabric {
+    fn send(&self, link: Link, frame: Vec<u8>) -> Result<(), Backlogged> {
+        let link = meant(link);
+        if frame.len() <= PIECE {
+            return match self.0.send(link, frame) {
+                Err(SendError::Backlogged(frame)) => Err(Backlogged(frame)),
+                // What is lost with a link is sent again over the next one.
+                Ok(()) | Err(SendError::Down | SendError::TooLong) => Ok(()),
+            };
+        }
+        for (number, piece) in frame.chunks(PIECE).enumerate() {
+            match self.0.send(link, piece.to_vec()) {
+                Err(SendError::Backlogged(_)) => {
+                    return Err(Backlogged(frame[number * PIECE..].to_vec()));
+                }
+                Ok(()) | Err(SendError::Down | SendError::TooLong) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&self, link: Link) {
+        self.0.close(meant(link));
+    }
+
+    fn resume(&self, link: Link) {
+        self.0.resume(meant(link));
+    }
+
+    fn hold(&self, own: Identity, hold: Hold) {
+        self.0.hold_slots(own, hold);
+    }
+
+    fn rejoin(&self, own: Identity) {
+        self.0.rejoin(own);
+    }
+}

@@ -1,0 +1,78 @@
+//! The thread of the cluster between two lives of the member: it waits until the server is let in,
+//! and until its own data are loaded. Nothing is executed meanwhile.
+
+use super::agent::{Agent, Task};
+use super::machine::Machine;
+use super::{Event, MemberInfo, Membership, Transport};
+use crate::event_loop::mailbox::{Message, RemoteReply};
+use crate::server::Server;
+use petrel_cluster::{Identity, View};
+use petrel_commands::Fail;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// Between two looks whether data are loaded, or the server is stopping.
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
+
+/// What goes from one life to the next.
+pub(super) struct Hands {
+    pub machine: Machine,
+    pub transport: Box<dyn Transport>,
+    pub tasks: Receiver<Task>,
+}
+
+/// The beginning of a life.
+pub(super) struct Admission {
+    pub identity: Identity,
+    pub view: Arc<View>,
+    pub members: Arc<[MemberInfo]>,
+}
+
+/// Until the server stops.
+pub(super) fn live(mut hands: Hands, membership: &Arc<Membership>) {
+    while let Some(admission) = await_admission(&hands, membership) {
+        let server = hands.machine.host.server.clone();
+        let mut agent = Agent::new(hands, membership.clone(), admission);
+        agent.run();
+        if server.is_stopping() {
+            return;
+        }
+        agent.expelled();
+        hands = agent.end();
+    }
+}
+
+/// The next life; none if the server stops.
+fn await_admission(hands: &Hands, membership: &Membership) -> Option<Admission> {
+    let server = &hands.machine.host.server;
+    while !server.is_stopping() {
+        if !server.commands.is_loading() {
+            while let Some(event) = membership.events.take() {
+                if let Event::Admitted(identity, view, members) = event {
+                    return Some(Admission { identity, view, members });
+                }
+            }
+            // They have ended with the life before.
+            drop(membership.events.resumable());
+        }
+        match hands.tasks.recv_timeout(PAUSE) {
+            Ok(Task::Event(Event::Admitted(identity, view, members))) => {
+                return Some(Admission { identity, view, members });
+            }
+            Ok(Task::Forward { client, seq, .. }) => {
+                let reply = [b"-", Fail::HOME_CHANGING.text(), b"\r\n"].concat();
+                let reply = RemoteReply { slot: client.slot, id: client.id, seq, reply };
+                deliver(server, client.worker, reply);
+            }
+            Ok(Task::Event(_) | Task::Wake) | Err(_) => {}
+        }
+    }
+    None
+}
+
+fn deliver(server: &Server, worker: u16, reply: RemoteReply) {
+    if usize::from(worker) < server.workers.len() {
+        server.tell(usize::from(worker), Message::Remote(vec![reply]));
+    }
+}

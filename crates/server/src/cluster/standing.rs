@@ -1,0 +1,168 @@
+//! Whose data a member serves with: its own, if it has founded the cluster or has been given its
+//! hash slots; else it fetches them from a member that has them.
+//!
+//! ```text
+//!  admitted      it holds hash slots       -> serves
+//!                another member holds them -> fetches
+//!                nobody does               -> waits, and asks for them if its data are the cluster's
+//!  next view     waits: it holds them      -> serves
+//!                waits: another does       -> another life, which begins with that member
+//!                fetches: the source is gone -> another life
+//!  expelled      serves nobody
+//! ```
+//!
+//! A member that was given the hash slots which nobody held, and one that has fetched the data and
+//! says so, sees that in a view. Who takes slots that nobody held begins its lanes with its own
+//! admission: those who were members before it and wait do not fit them, and begin anew.
+
+use super::agent::Agent;
+use super::{Hold, MemberInfo, Membership, State};
+use crate::event_loop::mailbox::Message;
+use petrel_cluster::Identity;
+use petrel_commands::ServerState;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+
+/// The file which says that the data beside it are those of the cluster, as they were once.
+const MARK: &str = "has-data";
+
+/// What a member is doing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Standing {
+    /// Its data are not known to be the cluster's; no member is known that has them.
+    Waiting,
+    /// It fetches them, from this member.
+    Fetching(Identity),
+    /// Clients are served.
+    Serving,
+}
+
+impl Agent {
+    /// Decides whose data the member serves with, at its admission.
+    pub(super) fn admitted(&mut self) {
+        let (is_holder, other) = self.holders();
+        match other {
+            _ if is_holder => self.serve(),
+            Some(other) => self.fetch(other),
+            None => self.ask_for_slots(),
+        }
+    }
+
+    /// The same at each later view.
+    pub(super) fn stand_in_view(&mut self) {
+        let (is_holder, other) = self.holders();
+        let is_over = match self.standing {
+            Standing::Serving => false,
+            Standing::Waiting if is_holder => return self.serve(),
+            Standing::Waiting => other.is_some(),
+            Standing::Fetching(from) => self.node.view().member(from.node) != Some(from),
+        };
+        if is_over {
+            self.transport.rejoin(self.identity());
+        } else if self.standing == Standing::Waiting {
+            self.ask_for_slots();
+        }
+    }
+
+    /// Whether this member holds hash slots, and another that does.
+    fn holders(&self) -> (bool, Option<Identity>) {
+        let (own, members) = (self.identity(), self.membership.state.lock().members.clone());
+        let holders = members.iter().filter(|member| member.holds_slots);
+        let mut holders = holders.map(|member| member.identity);
+        (holders.clone().any(|holder| holder == own), holders.find(|holder| *holder != own))
+    }
+
+    /// Asks for the hash slots that nobody holds, if the data here are the cluster's.
+    fn ask_for_slots(&self) {
+        if self.node.fetch().is_none() {
+            self.transport.hold(self.identity(), Hold::TakeUnheld);
+        }
+    }
+
+    /// From one moment on every commit goes into the lanes, every command to its home, and clients
+    /// are served.
+    pub(super) fn serve(&mut self) {
+        if let Err(error) = self.membership.note_data(true) {
+            tracing::warn!("cluster: it cannot be noted that the data are the cluster's: {error}");
+        }
+        let server = self.machine.host.server.clone();
+        let exec = &mut self.machine.exec;
+        exec.begin();
+        exec.ks.lock_all();
+        exec.ks.set_sinks("cluster", Some(self.node.sinks()));
+        *self.membership.own.write() = Some(self.node.own_slots());
+        server.commands.set_state(ServerState::Apart, false);
+        exec.ks.unlock();
+        exec.end();
+        self.standing = Standing::Serving;
+        self.membership.state.lock().is_serving = true;
+        let Identity { node, incarnation } = self.identity();
+        tracing::info!("cluster: member {}.{incarnation} serves", node.0);
+    }
+
+    /// Replaces the member's data by those of a member that holds hash slots.
+    fn fetch(&mut self, from: Identity) {
+        self.standing = Standing::Fetching(from);
+        tracing::error!(
+            "cluster: the data would have to be fetched from member {}, which this version cannot do",
+            from.node.0
+        );
+    }
+
+    /// The server is a member no longer: from one moment on no client is served, and what others
+    /// order is not heard of. Clients that wait for keys hear of it.
+    pub(super) fn expelled(&mut self) {
+        let server = self.machine.host.server.clone();
+        let exec = &mut self.machine.exec;
+        exec.begin();
+        exec.ks.lock_all();
+        server.commands.set_state(ServerState::Apart, true);
+        *self.membership.own.write() = None;
+        exec.ks.set_sinks("cluster", None);
+        exec.ks.unlock();
+        exec.end();
+        *self.membership.state.lock() = State::default();
+        (0..server.workers.len()).for_each(|worker| server.tell(worker, Message::Demoted));
+        tracing::warn!("cluster: this server is a member no longer, and serves nobody");
+    }
+}
+
+impl Membership {
+    /// Whether a life of the member begins with the data that are here, which it may come to serve
+    /// with; else it is one that has none.
+    pub(super) fn may_begin_with_own_data(&self, own: Identity, members: &[MemberInfo]) -> bool {
+        let mut holders = members.iter().filter(|member| member.holds_slots).peekable();
+        match holders.peek() {
+            Some(_) => holders.any(|holder| holder.identity == own),
+            None => self.has_data(),
+        }
+    }
+
+    /// Whether the data here are the cluster's, as they were once: this server has served with
+    /// them.
+    pub(super) fn has_data(&self) -> bool {
+        self.mark().is_some_and(|mark| mark.exists())
+    }
+
+    /// Notes whether they are, so that another process knows. Before they are replaced, they are
+    /// not.
+    ///
+    /// # Errors
+    /// If the directory cannot be written.
+    pub(super) fn note_data(&self, has: bool) -> io::Result<()> {
+        let Some(mark) = self.mark().filter(|mark| mark.exists() != has) else { return Ok(()) };
+        match has {
+            true => File::create(&mark)?.sync_all()?,
+            false => fs::remove_file(&mark)?,
+        }
+        match &self.directory {
+            Some(directory) => File::open(directory)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+
+    fn mark(&self) -> Option<PathBuf> {
+        self.directory.as_ref().map(|directory| directory.join(MARK))
+    }
+}

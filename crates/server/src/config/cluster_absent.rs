@@ -1,0 +1,23 @@
+//! Parameters of Redis Cluster that decide something only where the server can be a member of a
+//! cluster: without the feature, they are taken and shown.
+
+use super::params::{Config, parameters};
+use super::table::{Group, Mutability::*, Param};
+use super::types::Text;
+use super::value::{Rule::*, Value};
+
+parameters! {
+/// Parameters of the cluster, which decide nothing.
+ClusterConfig, CLUSTER, |config| config.cluster;
+
+RedisCluster {
+    port: u16 = "cluster-port", Number { min: 0, max: 65535 }, "0", AtStart, "Port of the cluster bus";
+    node_timeout: i64 = "cluster-node-timeout", Number { min: 0, max: i64::MAX }, "15000", Runtime,
+        "Milliseconds of silence after which a node counts as failing";
+    announce_ip: Text = "cluster-announce-ip", AnyText, "", Runtime, "Address that a node says it has";
+    announce_port: u16 = "cluster-announce-port", Number { min: 0, max: 65535 }, "0", Runtime,
+        "Port that a node says it has";
+    announce_bus_port: u16 = "cluster-announce-bus-port", Number { min: 0, max: 65535 }, "0", Runtime,
+        "Port of the bus that a node says it has";
+}
+}
