@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use petrel_resp::Value;
 
+use super::entry::Question;
 use super::store::Store;
 use crate::request::Command;
 
@@ -66,7 +67,7 @@ impl Shared {
     /// The reply to a command if it is cached.
     pub(super) fn cached(&self, command: &Command) -> Option<Value> {
         let key = command.arguments().nth(command.info.cached_key?)?;
-        self.store.get(key, command.buffer.body())
+        self.store.get(key, Question::of(command))
     }
 
     /// The key of a command whose reply may be cached.
