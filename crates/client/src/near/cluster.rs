@@ -28,7 +28,7 @@ use crate::request::{Command, Request, Target};
 /// Reads from a cluster through a cache in the process. It is cheap to clone, and clones share
 /// everything. Made by [`Cluster::near_cache`].
 ///
-/// It works as a [`NearCache`](super::NearCache) does: each primary tells of changes of the keys
+/// It works as a [`NearCache`](super::NearCache) does: each primary invalidates the keys
 /// that it serves. A lost connection to a node empties what came from that node; a slot that has
 /// moved, what was cached of its keys.
 #[derive(Clone)]
@@ -163,7 +163,7 @@ impl Inner {
             Ok(Some(outcome)) => filling.answered(Ok(outcome), began),
             Err(error) => filling.finish(Err(error), None),
             // The slot is elsewhere, or the node is gone: the cluster's client finds out where, and
-            // what it brings is not kept, since no one would tell of changes.
+            // what it brings is not kept, since no invalidation would come for it.
             Ok(None) => {
                 let reply = self.cluster.reply(command).await;
                 filling.finish(reply, None);

@@ -38,7 +38,7 @@ impl Filling {
         &self.key
     }
 
-    /// Before anything is sent: the connection by which the server will tell of changes.
+    /// Before anything is sent: the connection by which the server will send invalidations.
     pub(super) fn adopt(&self, owner: u64) {
         self.shared.store.adopt(&self.key, &self.fill, owner);
     }
