@@ -5,10 +5,11 @@ use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use bytes::Bytes;
 use petrel_resp::Value;
 
 use super::clock;
+use crate::error::Result;
+use crate::reply::FromReply;
 use crate::request::{Command, CommandInfo};
 
 /// Bytes of a key, and of a reply, that lie in the entry; both sizes fill their enumerations.
@@ -139,18 +140,16 @@ impl Cached {
         Self { command, expires, content, owner }
     }
 
-    /// The reply, unless it has expired. A short string is copied, since the count of those who
-    /// share it would be written by every reader.
+    /// The reply as a type, unless it has expired. A short string is copied, since a count of its
+    /// references would be written by every reader.
     #[inline]
-    pub(super) fn value(&self) -> Option<Value> {
+    pub(super) fn read<R: FromReply>(&self) -> Option<Result<R>> {
         if self.has_expired() {
             return None;
         }
         Some(match &self.content {
-            Content::Inline { len, bytes } => {
-                Value::Bulk(Bytes::copy_from_slice(&bytes[..usize::from(*len)]))
-            }
-            Content::Value(value) => value.clone(),
+            Content::Inline { len, bytes } => R::from_string(&bytes[..usize::from(*len)]),
+            Content::Value(value) => R::from_reply(value.clone()),
         })
     }
 

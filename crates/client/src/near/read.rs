@@ -80,10 +80,10 @@ impl<K: ToArg, R: FromReply> Future for NearRead<'_, K, R> {
         let this = &mut *self;
         if let Stage::Start(key) = &this.stage {
             let store = &this.source.shared().store;
-            let cached = key.as_bytes().and_then(|key| store.get(key, Question::of_key(this.info)));
-            if let Some(value) = cached {
+            let cached =
+                key.as_bytes().and_then(|key| store.read(key, Question::of_key(this.info)));
+            if let Some(result) = cached {
                 this.stage = Stage::Over;
-                let result = R::from_reply(value);
                 return Poll::Ready(result.map_err(|error| error.of_command(this.info.name)));
             }
             this.stage = Stage::Asking(Box::new(this.call(key)));

@@ -26,6 +26,7 @@ use tokio::sync::Notify;
 use super::entry::{Cached, Entry, Key, OwnedQuestion, Question};
 use super::hits::Hits;
 use crate::error::Result;
+use crate::reply::FromReply;
 
 /// Shards; a power of two.
 const SHARDS: usize = 64;
@@ -132,27 +133,30 @@ impl Store {
     }
 
     /// The reply if it is there and has not expired.
-    #[inline]
     pub(crate) fn get(&self, key: &[u8], command: Question<'_>) -> Option<Value> {
-        let value = self.look_up(key, command)?;
-        self.hits.count();
-        Some(value)
+        // No error is kept.
+        self.read(key, command)?.ok()
     }
 
+    /// The reply as a type, if it is there and has not expired.
     #[inline]
-    fn look_up(&self, key: &[u8], command: Question<'_>) -> Option<Value> {
+    pub(crate) fn read<R: FromReply>(
+        &self,
+        key: &[u8],
+        command: Question<'_>,
+    ) -> Option<Result<R>> {
         let ready = self.ready.pin();
         let entry = ready.get(key)?;
-        let value = entry.find(command)?.value()?;
+        let reply = entry.find(command)?.read()?;
         entry.mark_used();
-        Some(value)
+        self.hits.count();
+        Some(reply)
     }
 
     /// The reply, or a place in the fill that brings it.
     pub(crate) fn get_or_fill(&self, key: &[u8], command: Question<'_>) -> Found {
         let mut shard = self.shard(key);
-        if let Some(value) = self.look_up(key, command) {
-            self.hits.count();
+        if let Some(value) = self.get(key, command) {
             return Found::Hit(value);
         }
         if let Some(fills) = shard.fills.get(key)
