@@ -19,6 +19,7 @@ from petrel.exceptions import (
     LockError,
     LockNotOwnedError,
     NoScriptError,
+    NotSupportedError,
     PetrelError,
     PubSubError,
     WatchError,
@@ -163,7 +164,7 @@ class RedisCluster(ClusterConnecting, Client):
 
     def lock(self, *_, **__):
         """Locks are of single servers."""
-        raise PetrelError("locks are of single servers, not of a cluster")
+        raise NotSupportedError("locks are of single servers, not of a cluster")
 
 
 class Primary(Scanning, Commands):

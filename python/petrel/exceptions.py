@@ -31,6 +31,10 @@ class NeedsConnectionError(PetrelError):
     """The command changes its connection: see ``Client.connection``."""
 
 
+class NotSupportedError(PetrelError, NotImplementedError):
+    """A client of this kind does not have it, such as locks of a cluster."""
+
+
 class WatchError(PetrelError):
     """A watched key changed; the transaction was not executed."""
 

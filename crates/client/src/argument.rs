@@ -18,11 +18,20 @@ impl ArgWriter<'_> {
 pub trait ToArg {
     /// Writes the argument by exactly one call of [`ArgWriter::write`].
     fn write_arg(&self, to: &mut ArgWriter<'_>);
+
+    /// The argument's bytes, if the value has them as they are written.
+    fn as_bytes(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 impl<T: ToArg + ?Sized> ToArg for &T {
     fn write_arg(&self, to: &mut ArgWriter<'_>) {
         (**self).write_arg(to);
+    }
+
+    fn as_bytes(&self) -> Option<&[u8]> {
+        (**self).as_bytes()
     }
 }
 
@@ -32,6 +41,11 @@ macro_rules! bytes_arguments {
             fn write_arg(&self, to: &mut ArgWriter<'_>) {
                 to.write(AsRef::<[u8]>::as_ref(self));
             }
+
+            #[inline]
+            fn as_bytes(&self) -> Option<&[u8]> {
+                Some(AsRef::<[u8]>::as_ref(self))
+            }
         }
     )* };
 }
@@ -40,6 +54,10 @@ bytes_arguments!(str, String, [u8], Vec<u8>, Bytes, Box<[u8]>);
 impl<const N: usize> ToArg for [u8; N] {
     fn write_arg(&self, to: &mut ArgWriter<'_>) {
         to.write(self);
+    }
+
+    fn as_bytes(&self) -> Option<&[u8]> {
+        Some(self)
     }
 }
 

@@ -22,7 +22,7 @@ const STORE: &str = "if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end 
 /// Values that are read through a near cache, and computed where they are missing.
 ///
 /// However many tasks and programs miss a key at the same time, one of them computes the value; the
-/// others wait until it has been stored, of which the invalidation of the filler's lock tells them,
+/// others wait until it has been stored, which the invalidation of the filler's lock announces,
 /// without asking again and again. If it fails or dies, the next one computes.
 ///
 /// ```no_run
@@ -93,7 +93,7 @@ impl CacheAside {
                     Ok(value)
                 }
                 Err(error) => {
-                    // Whoever waits computes in turn; if this cannot be said, after the lease.
+                    // The next caller computes; if the release fails, after the lease.
                     let _ = lock.release().await;
                     Err(error)
                 }

@@ -56,6 +56,11 @@ impl CommandBuffer {
         out.extend_from_slice(self.body());
     }
 
+    /// How many arguments there are, the command's name included.
+    pub(crate) fn count(&self) -> usize {
+        self.arguments
+    }
+
     /// The arguments, the command's name included.
     pub(crate) fn arguments(&self) -> Arguments<'_> {
         Arguments(self.body())

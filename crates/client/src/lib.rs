@@ -72,7 +72,9 @@ pub use limiter::{Permission, RateLimiter};
 pub use lock::{Lock, LockOptions};
 #[cfg(feature = "mock")]
 pub use mock::{Expectation, MockServer};
-pub use near::{ClusterNearCache, NearCache, NearCacheOptions, NearCacheStatistics, NearCall};
+pub use near::{
+    ClusterNearCache, NearCache, NearCacheOptions, NearCacheStatistics, NearCall, NearRead,
+};
 pub use options::{Address, Backoff, Options, Secret};
 pub use petrel_resp::Value;
 pub use pipeline::{Pipeline, Queued, Replies};

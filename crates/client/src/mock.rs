@@ -51,7 +51,7 @@ pub struct MockServer {
 #[derive(Debug, Default)]
 struct Shared {
     script: Mutex<Script>,
-    /// Told when steps are added.
+    /// Notified when steps are added.
     extended: tokio::sync::Notify,
 }
 

@@ -14,6 +14,12 @@ pub trait FromReply: Sized {
     /// Turns a reply into the type. An error reply becomes an error.
     fn from_reply(reply: Value) -> Result<Self>;
 
+    /// Turns a string that lies elsewhere into the type, as [`FromReply::from_reply`] does with a
+    /// copy of it.
+    fn from_string(text: &[u8]) -> Result<Self> {
+        Self::from_reply(Value::Bulk(Bytes::copy_from_slice(text)))
+    }
+
     /// Turns the items of an array into a list; pairs may stand flat beside one another, as RESP2
     /// has maps.
     fn from_items(items: Vec<Value>) -> Result<Vec<Self>> {
@@ -60,6 +66,11 @@ impl FromReply for () {
 }
 
 impl FromReply for Bytes {
+    #[inline]
+    fn from_string(text: &[u8]) -> Result<Self> {
+        Ok(Bytes::copy_from_slice(text))
+    }
+
     fn from_reply(reply: Value) -> Result<Self> {
         match reply {
             Value::Bulk(text) | Value::Simple(text) | Value::BigNumber(text) => Ok(text),
@@ -72,6 +83,10 @@ impl FromReply for Bytes {
 }
 
 impl FromReply for Vec<u8> {
+    fn from_string(text: &[u8]) -> Result<Self> {
+        Ok(text.to_vec())
+    }
+
     fn from_reply(reply: Value) -> Result<Self> {
         Bytes::from_reply(reply).map(Vec::from)
     }
@@ -155,6 +170,11 @@ impl FromReply for f64 {
 }
 
 impl<T: FromReply> FromReply for Option<T> {
+    #[inline]
+    fn from_string(text: &[u8]) -> Result<Self> {
+        T::from_string(text).map(Some)
+    }
+
     fn from_reply(reply: Value) -> Result<Self> {
         match reply {
             Value::Null | Value::NullArray => Ok(None),

@@ -76,7 +76,7 @@ impl std::fmt::Debug for Sentinel {
 }
 
 impl Sentinel {
-    /// Asks the sentinels where the primary is, and listens from now on for what they tell.
+    /// Asks the sentinels where the primary is, and listens from now on to their messages.
     ///
     /// # Errors
     /// If none answers, or none knows the service.
@@ -277,7 +277,7 @@ impl Service {
         }
     }
 
-    /// What a sentinel has told of a new primary: `name old-host old-port host port`.
+    /// The message of a sentinel that names a new primary: `name old-host old-port host port`.
     fn hear(&self, message: &Message) {
         let text = String::from_utf8_lossy(&message.payload);
         let words: Vec<&str> = text.split(' ').collect();
@@ -290,7 +290,7 @@ impl Service {
     }
 }
 
-/// Listens to one sentinel after the other, for as long as somebody uses the service.
+/// Listens to one sentinel after the other, for as long as there is a client of the service.
 async fn watch_over(service: Weak<Service>) {
     let mut failures = 0;
     loop {
@@ -312,7 +312,7 @@ async fn watch_over(service: Weak<Service>) {
     }
 }
 
-/// Hears what a sentinel tells until the connection to it is lost.
+/// Takes the messages of a sentinel until the connection to it is lost.
 async fn listen(service: &Weak<Service>, options: &Options) -> Result<()> {
     let connector = Connector::of(options).map_err(connect_error)?;
     let client = Client::open(options.clone(), connector, false, None).await?;
@@ -323,7 +323,7 @@ async fn listen(service: &Weak<Service>, options: &Options) -> Result<()> {
         if let Ok(others) = call.into_future().await.and_then(Facts::list) {
             service.learn(&others);
         }
-        // What was told before it was listened to.
+        // A message from before the subscription.
         let call = client.command("SENTINEL GET-MASTER-ADDR-BY-NAME");
         let place = call.arg(&service.options.service).reply::<Option<(String, u16)>>().await?;
         if let Some((host, port)) = place {

@@ -35,7 +35,7 @@ struct Inner {
 pub(crate) enum Login {
     Default,
     User(Arc<User>),
-    Nobody,
+    Unauthenticated,
 }
 
 impl std::fmt::Debug for Embedded {
@@ -88,7 +88,7 @@ impl Embedded {
     /// What a connection of this client would begin as.
     fn session(&self) -> Session {
         let Inner { db, login, .. } = &*self.inner;
-        let mut session = Session::new(!matches!(login, Login::Nobody));
+        let mut session = Session::new(!matches!(login, Login::Unauthenticated));
         session.db = *db;
         session.protocol = Protocol::Resp3;
         if let Login::User(user) = login {

@@ -96,7 +96,7 @@ impl Engine {
     pub fn client(&self) -> Embedded {
         let login = match self.core.shared.users.are_open() {
             true => Login::Default,
-            false => Login::Nobody,
+            false => Login::Unauthenticated,
         };
         Embedded::new(self.core.clone(), login)
     }

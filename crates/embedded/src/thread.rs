@@ -121,7 +121,7 @@ impl Thread {
                 break execution;
             }
         };
-        debug_assert_eq!(execution, Execution::Answered, "nobody can wait: there is no ticket");
+        debug_assert_eq!(execution, Execution::Answered, "no command waits without a ticket");
         self.tend();
         reply.into_value()
     }

@@ -45,7 +45,7 @@ struct Shared {
     options: Options,
     telemetry: Telemetry,
     state: Mutex<State>,
-    /// Told when a connection was made or could not be made, and when bytes in flight become
+    /// Notified when a connection was made or could not be made, and when bytes in flight become
     /// fewer.
     changed: Condvar,
 }

@@ -92,7 +92,7 @@ struct Inner {
     map: RwLock<Arc<SlotMap>>,
     /// How often the map was read.
     version: AtomicU64,
-    /// Told when other nodes serve slots than before.
+    /// Notified when other nodes serve slots than before.
     map_changed: watch::Sender<()>,
     /// When it was read last, or an attempt begun because it is old.
     map_time: Mutex<Instant>,
@@ -196,7 +196,7 @@ impl Cluster {
         self.inner.map.read().clone()
     }
 
-    /// Tells when other nodes serve slots than before.
+    /// Notifies when other nodes serve slots than before.
     pub(crate) fn map_changes(&self) -> watch::Receiver<()> {
         self.inner.map_changed.subscribe()
     }

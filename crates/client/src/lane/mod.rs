@@ -41,7 +41,7 @@ const DIRECT_WRITE_FLIGHTS: usize = 2;
 /// One connection and its requests.
 pub(crate) struct Lane {
     state: Mutex<State>,
-    /// Told when bytes in flight fall below the limit.
+    /// Notified when bytes in flight fall below the limit.
     space: Notify,
     bytes_max: usize,
     timeout: Option<Duration>,

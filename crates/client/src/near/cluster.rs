@@ -5,16 +5,19 @@ use std::collections::HashMap;
 use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use petrel_resp::Value;
 
+use super::clock;
 use super::fill::Filling;
+use super::read::{self, NearRead};
 use super::shared::{NearCacheOptions, NearCacheStatistics, SOLE_OWNER, Shared};
-use super::store::NOBODY;
+use super::store::NO_OWNER;
 use super::tracking::Tracking;
 use super::{NearCall, Source, State};
+use crate::argument::ToArg;
 use crate::cluster::{Cluster, MAP_AGE_MAX, Place, Redirection, may_try_again, slot_of};
 use crate::dedicated::OwnedLane;
 use crate::error::{Error, ErrorKind, Result};
@@ -25,7 +28,7 @@ use crate::request::{Command, Request, Target};
 /// Reads from a cluster through a cache in the process. It is cheap to clone, and clones share
 /// everything. Made by [`Cluster::near_cache`].
 ///
-/// It works as a [`NearCache`](super::NearCache) does: each primary tells of changes of the keys
+/// It works as a [`NearCache`](super::NearCache) does: each primary invalidates the keys
 /// that it serves. A lost connection to a node empties what came from that node; a slot that has
 /// moved, what was cached of its keys.
 #[derive(Clone)]
@@ -81,6 +84,11 @@ impl Cluster {
 }
 
 impl ClusterNearCache {
+    /// `GET`, as [`NearCache::get`](super::NearCache::get).
+    pub fn get<K: ToArg>(&self, key: K) -> NearRead<'_, K, Option<Bytes>> {
+        NearRead::new(Source::Cluster(self), read::get(), key)
+    }
+
     /// What it has done so far.
     pub fn statistics(&self) -> NearCacheStatistics {
         self.inner.shared.statistics()
@@ -145,17 +153,17 @@ impl Inner {
         self.shared.store.retain(|key, owner| {
             let shard = map.shard(slot_of(key));
             let serving = shard.and_then(|shard| owners.get(&shard.primary));
-            owner == NOBODY || serving == Some(&owner)
+            owner == NO_OWNER || serving == Some(&owner)
         });
     }
 
     async fn fill(&self, command: Command, filling: Filling) {
-        let began = Instant::now();
+        let began = clock::now();
         match self.ask(&command, &filling).await {
             Ok(Some(outcome)) => filling.answered(Ok(outcome), began),
             Err(error) => filling.finish(Err(error), None),
             // The slot is elsewhere, or the node is gone: the cluster's client finds out where, and
-            // what it brings is not kept, since no one would tell of changes.
+            // what it brings is not kept, since no invalidation would come for it.
             Ok(None) => {
                 let reply = self.cluster.reply(command).await;
                 filling.finish(reply, None);

@@ -1,10 +1,11 @@
 //! A fill: what asks a server for a reply that is to be kept, and what is made of the answer.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use petrel_resp::Value;
 
+use super::clock;
 use super::shared::Shared;
 use super::store::Fill;
 use crate::argument::{ArgWriter, ToArg};
@@ -37,13 +38,13 @@ impl Filling {
         &self.key
     }
 
-    /// Before anything is sent: the connection by which the server will tell of changes.
+    /// Before anything is sent: the connection by which the server will send invalidations.
     pub(super) fn adopt(&self, owner: u64) {
         self.shared.store.adopt(&self.key, &self.fill, owner);
     }
 
     /// What is sent: the command, and a question for the time that the key has left. By key, the
-    /// server is told first to remember that it was read.
+    /// server is asked first to remember that it was read.
     pub(super) fn buffers(&self, command: CommandBuffer) -> Vec<CommandBuffer> {
         let mut buffers = Vec::with_capacity(3);
         buffers.extend(self.is_by_key().then(|| Command::raw("CLIENT CACHING YES").buffer));
@@ -57,8 +58,8 @@ impl Filling {
         self.shared.options.prefixes.is_empty()
     }
 
-    /// Ends with the replies to what was sent, which was begun then.
-    pub(super) fn answered(self, outcome: Result<Outcome>, began: Instant) {
+    /// Ends with the replies to what was sent, at `began` of the [`clock`].
+    pub(super) fn answered(self, outcome: Result<Outcome>, began: u64) {
         let replies = match outcome {
             Ok(Outcome::Many(replies)) => replies,
             Ok(_) => return self.finish(Err(Error::new(ErrorKind::Closed)), None),
@@ -83,12 +84,12 @@ impl Filling {
             (left, max) => left.or(max),
         };
         // From the moment before it was asked for, so that it never lives longer than the key.
-        let expires = left.and_then(|left| began.checked_add(left));
+        let expires = left.map_or(clock::NEVER, |left| clock::expiry(began, left));
         self.finish(Ok(value), Some(expires));
     }
 
     /// Ends with a result; `keep` says until when it is kept, if it is.
-    pub(super) fn finish(mut self, result: Result<Value>, keep: Option<Option<Instant>>) {
+    pub(super) fn finish(mut self, result: Result<Value>, keep: Option<u64>) {
         self.is_finished = true;
         self.operation.end(result.as_ref().err());
         self.shared.store.finish(&self.key, &self.fill, result, keep);

@@ -1,7 +1,11 @@
 //! [`NearCache`]: replies kept in the process, which the server invalidates.
 
+mod clock;
 mod cluster;
+mod entry;
 mod fill;
+mod hits;
+mod read;
 mod shared;
 mod store;
 mod tracking;
@@ -10,10 +14,11 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
+use bytes::Bytes;
 use petrel_resp::Value;
 
+use crate::argument::ToArg;
 use crate::client::{Call, Client};
 use crate::cluster::ClusterCall;
 use crate::dedicated::OwnedLane;
@@ -22,7 +27,9 @@ use crate::lane::Exchange;
 use crate::reply::FromReply;
 use crate::request::{Command, CommandInfo, Request, Target};
 pub use cluster::ClusterNearCache;
+use entry::Question;
 use fill::Filling;
+pub use read::NearRead;
 pub use shared::{NearCacheOptions, NearCacheStatistics};
 use shared::{SOLE_OWNER, Shared};
 use store::{Fill, Found};
@@ -70,6 +77,12 @@ impl Client {
 }
 
 impl NearCache {
+    /// `GET`. It hides the method of [`Commands`](crate::Commands), which does the same, since a
+    /// hit by it builds no command: a short value that is cached costs one copy.
+    pub fn get<K: ToArg>(&self, key: K) -> NearRead<'_, K, Option<Bytes>> {
+        NearRead::new(Source::Server(&self.inner), read::get(), key)
+    }
+
     /// What it has done so far.
     pub fn statistics(&self) -> NearCacheStatistics {
         self.inner.shared.statistics()
@@ -104,7 +117,7 @@ impl NearCache {
 impl Inner {
     /// Asks the server; whatever becomes of the readers, the fill ends.
     async fn fill(self: Arc<Self>, command: Command, filling: Filling) {
-        let began = Instant::now();
+        let began = clock::now();
         filling.adopt(SOLE_OWNER);
         let limit = command.timeout.or(self.lane.0.timeout());
         let buffers = filling.buffers(command.buffer);
@@ -189,7 +202,7 @@ impl<'a, R: FromReply> NearCall<'a, R> {
             return self.source.pass(command);
         };
         let info = command.info;
-        let waiting: Waiting = match shared.store.get_or_fill(key, command.buffer.body()) {
+        let waiting: Waiting = match shared.store.get_or_fill(key, Question::of(&command)) {
             Found::Hit(value) => Box::pin(std::future::ready(Ok(value))),
             Found::Joined(fill) => Box::pin(async move { fill.wait().await }),
             Found::Fills(fill) => {

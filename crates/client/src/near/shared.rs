@@ -1,4 +1,4 @@
-//! What a near cache is asked to be, what it tells of itself, and what its tasks share.
+//! The options and statistics of a near cache, and what its connections' tasks share.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use petrel_resp::Value;
 
+use super::entry::Question;
 use super::store::Store;
 use crate::request::Command;
 
@@ -19,7 +20,7 @@ pub struct NearCacheOptions {
     pub bytes_max: usize,
     /// Keeps replies no longer than this, also those of keys that do not expire.
     pub ttl_max: Option<Duration>,
-    /// With prefixes, the server tells of every change of a key that begins with one of them
+    /// With prefixes, the server invalidates every changed key that begins with one of them
     /// (`BCAST`), and remembers nothing of single keys; other keys are not cached. Without, it
     /// remembers the keys that were read (`OPTIN`).
     pub prefixes: Vec<Vec<u8>>,
@@ -66,7 +67,7 @@ impl Shared {
     /// The reply to a command if it is cached.
     pub(super) fn cached(&self, command: &Command) -> Option<Value> {
         let key = command.arguments().nth(command.info.cached_key?)?;
-        self.store.get(key, command.buffer.body())
+        self.store.get(key, Question::of(command))
     }
 
     /// The key of a command whose reply may be cached.

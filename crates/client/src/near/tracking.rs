@@ -1,4 +1,4 @@
-//! A connection that is told of changed keys, as the store of a near cache sees it.
+//! The connection of invalidations, as the store of a near cache sees it.
 
 use std::sync::Arc;
 

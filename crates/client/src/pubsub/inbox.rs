@@ -27,7 +27,7 @@ pub(super) type Channels = BTreeSet<Channel>;
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pub(super) state: Mutex<State>,
-    /// Told when a subscription is confirmed or refused.
+    /// Notified when a subscription is confirmed or refused.
     pub(super) changed: Notify,
 }
 

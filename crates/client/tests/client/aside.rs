@@ -96,7 +96,7 @@ async fn a_filler_that_died_is_waited_out(kind: Kind) {
     let Some(server) = Server::start(kind, &[]) else { return };
     let pages = program(&server, NearCacheOptions::default()).await;
     let client = pages.near_cache().client();
-    client.set("page:filling", "whoever").px(400).await.unwrap();
+    client.set("page:filling", "another program").px(400).await.unwrap();
     let begin = Instant::now();
     let value = pages.get("page", async || petrel_client::Result::Ok("v")).await.unwrap();
     assert_eq!(value, "v");
