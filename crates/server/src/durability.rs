@@ -4,5 +4,6 @@ pub mod aof_import;
 pub mod backup;
 pub mod log;
 pub(crate) mod progress;
+pub(crate) mod replace;
 pub(crate) mod save_points;
 pub mod snapshot;

@@ -107,11 +107,16 @@ impl Node {
         &self.copies.wanted
     }
 
-    /// Tells a member where the copy that follows stands; everything is held, and the copy is of
-    /// this moment. False if that has to wait, or the member is no longer there.
-    pub fn begin_copy(&mut self, to: Identity) -> bool {
+    /// Whether a copy for a member can begin.
+    pub fn may_begin_copy(&self, to: Identity) -> bool {
         let is_linked = self.view.member(to.node) == Some(to) && self.links.contains_key(&to.node);
-        if !is_linked || self.copies.sent.contains(&to) || !self.has_all_that_is_kept_for(to) {
+        is_linked && !self.copies.sent.contains(&to) && self.has_all_that_is_kept_for(to)
+    }
+
+    /// Tells a member where the copy that follows stands; everything is held, and the copy is of
+    /// this moment. False if it cannot begin.
+    pub fn begin_copy(&mut self, to: Identity) -> bool {
+        if !self.may_begin_copy(to) {
             return false;
         }
         let positions = self.positions(to).encode();

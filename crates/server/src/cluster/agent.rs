@@ -4,6 +4,7 @@
 //! It never waits: a transport that takes nothing more is offered the rest later, and a
 //! command whose home is out of reach waits by itself (`deferred.rs`).
 
+use super::copy::Copies;
 use super::deferred::{Deferred, Forward, Way};
 use super::lives::{Admission, Hands};
 use super::machine::Machine;
@@ -63,9 +64,12 @@ pub(super) struct Agent {
     waiting: HashMap<u64, (Arc<Client>, u64)>,
     last_token: u64,
     deferred: Deferred,
-    linked: BTreeMap<u16, Link>,
+    pub(super) linked: BTreeMap<u16, Link>,
+    pub(super) copies: Copies,
     /// What the transport did not take.
-    backlog: BTreeMap<u16, Vec<u8>>,
+    pub(super) backlog: BTreeMap<u16, Vec<u8>>,
+    /// Something is to be looked at soon.
+    copies_go_on: bool,
     /// Links that are ahead of the view, and since when.
     early: BTreeMap<u16, Instant>,
     /// When a line of the log has last said that a link was closed.
@@ -102,7 +106,9 @@ impl Agent {
             last_token: 0,
             deferred: Deferred::default(),
             linked: BTreeMap::new(),
+            copies: Copies::default(),
             backlog: BTreeMap::new(),
+            copies_go_on: false,
             early: BTreeMap::new(),
             complained: BTreeMap::new(),
         }
@@ -164,6 +170,7 @@ impl Agent {
             self.retry_deferred();
         }
         self.close_early();
+        self.copies_go_on = self.go_on_with_copies();
         for (token, reply) in self.node.take_replies() {
             if let Some((client, seq)) = self.waiting.remove(&token) {
                 self.reply(&client, seq, reply);
@@ -178,8 +185,10 @@ impl Agent {
     /// Waits for something to do.
     fn rest(&mut self) {
         self.node.lanes().rest(true);
-        let has_to_retry =
-            !self.deferred.is_empty() || !self.backlog.is_empty() || !self.early.is_empty();
+        let has_to_retry = !self.deferred.is_empty()
+            || !self.backlog.is_empty()
+            || !self.early.is_empty()
+            || self.copies_go_on;
         let pause = if has_to_retry { RETRY_PAUSE } else { REST };
         // Commits before this look do not wake the agent.
         if !self.send() {
@@ -256,7 +265,7 @@ impl Agent {
         }
     }
 
-    fn close(&mut self, link: Link) {
+    pub(super) fn close(&mut self, link: Link) {
         self.node.unlink(link.peer.node);
         self.forget_link(link);
         self.show_links();

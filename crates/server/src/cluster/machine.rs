@@ -1,6 +1,7 @@
 //! Executes what other members forward, through the gate that clients' commands go through. The
 //! user's permissions were asked where the client is.
 
+use super::copy::Incoming;
 use super::{Membership, count};
 use crate::client::Client;
 use crate::host::ServerHost;
@@ -32,6 +33,8 @@ pub(super) struct Machine {
     shared: Vec<(usize, Bytes)>,
     /// The epoch that is to be durable before answers and effects are sent; 0 if none is.
     need: u64,
+    /// What has come of a copy of another member's data.
+    pub incoming: Incoming,
 }
 
 impl Machine {
@@ -43,7 +46,15 @@ impl Machine {
         let host = ServerHost::new(server.clone(), Arc::new(nobody));
         let mut exec = Executor::new(server.keyspace.attach(), shared);
         exec.ks.set_events(host.config.notify_keyspace_events.wanted());
-        Machine { exec, host, membership, user, shared: Vec::new(), need: 0 }
+        Machine {
+            exec,
+            host,
+            membership,
+            user,
+            shared: Vec::new(),
+            need: 0,
+            incoming: Incoming::default(),
+        }
     }
 
     /// A turn of the agent begins.
@@ -152,9 +163,8 @@ impl Host for Machine {
         }
     }
 
-    fn copy(&mut self, part: &[u8], _is_last: bool) {
-        // None is asked for (`standing.rs`), so none is loaded.
-        tracing::error!("cluster: {} bytes of a copy came that nobody has asked for", part.len());
+    fn copy(&mut self, part: &[u8], _: bool) {
+        self.incoming.take(part);
     }
 
     fn differs(&mut self, from: Identity, error: GroupError) {

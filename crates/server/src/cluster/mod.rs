@@ -22,6 +22,7 @@
 //! | `shown` | what `CLUSTER INFO` and `CLUSTER NODES` say |
 
 mod agent;
+mod copy;
 mod deferred;
 mod events;
 mod fabric;

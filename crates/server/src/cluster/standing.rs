@@ -7,7 +7,8 @@
 //!                nobody does               -> waits, and asks for them if its data are the cluster's
 //!  next view     waits: it holds them      -> serves
 //!                waits: another does       -> another life, which begins with that member
-//!                fetches: the source is gone -> another life
+//!                fetches: nobody holds them -> another life
+//!  copy loaded   fetches                   -> serves, and asks for its share of the hash slots
 //!  expelled      serves nobody
 //! ```
 //!
@@ -32,8 +33,8 @@ const MARK: &str = "has-data";
 pub(super) enum Standing {
     /// Its data are not known to be the cluster's; no member is known that has them.
     Waiting,
-    /// It fetches them, from this member.
-    Fetching(Identity),
+    /// It fetches them from a member that has them (`copy.rs`).
+    Fetching,
     /// Clients are served.
     Serving,
 }
@@ -44,7 +45,7 @@ impl Agent {
         let (is_holder, other) = self.holders();
         match other {
             _ if is_holder => self.serve(),
-            Some(other) => self.fetch(other),
+            Some(_) => self.standing = Standing::Fetching,
             None => self.ask_for_slots(),
         }
     }
@@ -56,7 +57,7 @@ impl Agent {
             Standing::Serving => false,
             Standing::Waiting if is_holder => return self.serve(),
             Standing::Waiting => other.is_some(),
-            Standing::Fetching(from) => self.node.view().member(from.node) != Some(from),
+            Standing::Fetching => other.is_none(),
         };
         if is_over {
             self.transport.rejoin(self.identity());
@@ -99,15 +100,6 @@ impl Agent {
         self.membership.state.lock().is_serving = true;
         let Identity { node, incarnation } = self.identity();
         tracing::info!("cluster: member {}.{incarnation} serves", node.0);
-    }
-
-    /// Replaces the member's data by those of a member that holds hash slots.
-    fn fetch(&mut self, from: Identity) {
-        self.standing = Standing::Fetching(from);
-        tracing::error!(
-            "cluster: the data would have to be fetched from member {}, which this version cannot do",
-            from.node.0
-        );
     }
 
     /// The server is a member no longer: from one moment on no client is served, and what others

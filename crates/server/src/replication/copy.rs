@@ -13,13 +13,12 @@ use super::saved::SavedHistory;
 use super::wire::Wire;
 use super::{Ids, LinkState};
 use crate::config::Config;
-use crate::observation::counted::Counted;
+use crate::durability::replace::{check, leniency, unnamed_file};
 use crate::server::{Server, unix_ms};
-use petrel_persistence::rdb::{FileError, FileReader, Leniency, Nowhere, Section};
 use petrel_persistence::{LoadOptions, Loaded, UNKNOWN_LEN, load};
 use petrel_replication::primary::Extent;
 use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io::{Seek, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -69,7 +68,8 @@ fn goes_without_file(server: &Server, config: &Config) -> bool {
 /// Receives a copy; the file that it is in, and its length.
 fn receive(wire: &mut Wire, link: &Link, extent: &Extent) -> Result<(File, u64), String> {
     let figures = &link.server.replication.link;
-    let mut file = unnamed_file().map_err(|error| format!("no file for the copy: {error}"))?;
+    let mut file =
+        unnamed_file("sync").map_err(|error| format!("no file for the copy: {error}"))?;
     let mut len = 0;
     loop {
         let (taken, is_whole) = extent.take(wire.received(), len);
@@ -93,14 +93,6 @@ fn receive(wire: &mut Wire, link: &Link, extent: &Extent) -> Result<(File, u64),
     }
     file.rewind().map_err(|error| format!("the copy cannot be read: {error}"))?;
     Ok((file, len))
-}
-
-/// A file without a name, in the working directory.
-fn unnamed_file() -> io::Result<File> {
-    let path = format!("temp-sync-{}.rdb", std::process::id());
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
-    std::fs::remove_file(path)?;
-    Ok(file)
 }
 
 /// Puts a copy in the place of the data. The primary is given signs of life meanwhile.
@@ -157,22 +149,6 @@ fn install_stream(
     replace(link, applier, len, history, load)
 }
 
-fn leniency(config: &Config) -> Leniency {
-    Leniency { any_version: config.accepts_any_rdb_version(), any_sum: !config.rdbchecksum }
-}
-
-/// Reads a copy to its end without keeping anything: whether it is whole, and of known types.
-fn check(file: &File, len: u64, leniency: Leniency) -> Result<(), FileError> {
-    let mut reader = FileReader::new(file, len, leniency)?;
-    loop {
-        match reader.next_section()? {
-            Section::LongKey(head) => reader.read_value(head.type_byte, &mut Nowhere)?,
-            Section::End => return Ok(()),
-            _ => {}
-        }
-    }
-}
-
 /// Lets `load_copy` load a copy in the place of the data.
 fn replace(
     link: &Link,
@@ -182,40 +158,25 @@ fn replace(
     load_copy: impl FnOnce(LoadOptions) -> Result<Loaded, String>,
 ) -> Result<(), String> {
     let server = &link.server;
-    let config = server.config.snapshot();
     let replication = &server.replication;
     let start = Instant::now();
     let _applying = replication.applying.lock();
     link.check_wish()?;
     // Nothing that was there before can be gone on with.
     replication.renew_ids();
-    begin(server, &config, if len == UNKNOWN_LEN { 0 } else { len });
-    applier.clear(config.replication.replica_lazy_flush);
-    replication.own_expiring.forget();
-    let options = LoadOptions {
-        threads: server.workers.len(),
-        leniency: leniency(&config),
-        // When it goes is the primary's to say.
-        keeps_expired: true,
-        merges: false,
+    let mut clear = |in_background| {
+        applier.clear(in_background);
+        replication.own_expiring.forget();
     };
-    let loaded = load_copy(options).and_then(|loaded| {
-        let taken = server.commands.replace_libraries(&loaded.functions);
-        taken.map_err(|fail| {
-            let why = String::from_utf8_lossy(fail.text()).into_owned();
-            format!("its functions cannot be loaded: {why}")
-        })?;
-        Ok(loaded)
+    let loaded = server.replace_data(len, &mut clear, |options| {
+        let loaded = load_copy(options)?;
+        link.check_wish().map(|()| loaded)
     });
-    // Later than all that the threads have committed which loaded.
-    server.log_libraries();
-    let loaded = loaded.and_then(|loaded| link.check_wish().map(|()| loaded));
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(why) => {
-            applier.clear(true);
             server.finish_loading();
-            return Err(format!("the copy cannot be loaded: {why}; there is no data now"));
+            return Err(why);
         }
     };
     applier.begin_history(SavedHistory::of(&loaded.aux).map_or(0, |saved| saved.db()));
@@ -223,33 +184,6 @@ fn replace(
     replication.offset.store(offset, Relaxed);
     server.finish_loading();
     replication.tell_downstream(|downstream| downstream.replaced());
-    report(server, &loaded, start);
+    server.report_copy("the primary's", &loaded, start);
     Ok(())
-}
-
-/// Commands that need the data are refused from now on.
-fn begin(server: &Server, config: &Config, len: u64) {
-    let progress = &server.snapshot.progress;
-    for figure in [&progress.loaded, &progress.keys, &progress.expired] {
-        figure.store(0, Relaxed);
-    }
-    progress.total.store(len, Relaxed);
-    if !server.is_stopping() {
-        progress.stop.store(false, Relaxed);
-    }
-    server.begin_loading(config);
-}
-
-fn report(server: &Server, loaded: &Loaded, start: Instant) {
-    let keys = Counted(server.snapshot.progress.keys.load(Relaxed), "key");
-    let seconds = start.elapsed().as_secs_f64();
-    tracing::info!(
-        "loaded the primary's copy: {keys}, {} bytes, {seconds:.2} s, RDB version {}",
-        loaded.end,
-        loaded.version
-    );
-    if loaded.modules > 0 {
-        let modules = Counted(loaded.modules as u64, "module");
-        tracing::warn!("data of {modules} beside the keys was skipped");
-    }
 }

@@ -1,0 +1,384 @@
+//! Copies of a member's data for those that join: sent while clients are served, received into a
+//! file and loaded in the place of what there was.
+//!
+//! ```text
+//!  source   with everything held: positions of the lanes, an image begins
+//!           a thread of its own writes the image as RDB ─ parts ─▶ the agent ─▶ the link
+//!  joiner   the link ─▶ the agent ─▶ a nameless file; whole: a thread of its own looks through it and loads it
+//! ```
+
+use super::agent::{Agent, Task};
+use super::machine::Machine;
+use super::standing::Standing;
+use super::{Hold, Membership};
+use crate::durability::replace::{check, leniency, unnamed_file};
+use crate::server::Server;
+use petrel_cluster::{Fetch, Identity};
+use petrel_keyspace::{Cleared, Handle};
+use petrel_persistence::rdb::{FileError, FileOptions, FileWriter, Form};
+use petrel_persistence::{Image, Loaded, load};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// Bytes of a copy that are sent together.
+const PART_LEN: usize = 256 * 1024;
+
+/// Parts that wait for the agent.
+const PARTS_MAX: usize = 8;
+
+/// Bytes that wait to be sent to a member while it gets a copy.
+const UNSENT_MAX: usize = 1 << 20;
+
+/// After a copy could not be loaded, until another is asked for.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+
+/// What has come of a copy.
+#[derive(Default)]
+pub(super) struct Incoming {
+    file: Option<File>,
+    len: u64,
+    failed: Option<io::Error>,
+}
+
+impl Incoming {
+    /// Takes a part. What goes wrong is said once the copy is whole.
+    pub fn take(&mut self, part: &[u8]) {
+        let taken = (|| {
+            let file = match &mut self.file {
+                Some(file) => file,
+                none => none.insert(unnamed_file("join")?),
+            };
+            file.write_all(part)
+        })();
+        self.len += part.len() as u64;
+        if let Err(error) = taken {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn finish(self) -> io::Result<(File, u64)> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let mut file = self.file.ok_or_else(|| io::Error::other("it is empty"))?;
+        file.rewind()?;
+        Ok((file, self.len))
+    }
+}
+
+/// A thread that loads a copy; the receiver hears how that has ended.
+type Loading = Receiver<Result<(), String>>;
+
+/// Copies that this member gets and sends.
+#[derive(Default)]
+pub(super) struct Copies {
+    loading: Option<Loading>,
+    /// When a copy could not be loaded.
+    failed: Option<Instant>,
+    sent: Option<Sent>,
+    has_to_rejoin: bool,
+}
+
+/// A copy that is being sent.
+struct Sent {
+    to: Identity,
+    parts: Receiver<Part>,
+    start: Instant,
+    bytes: u64,
+}
+
+enum Part {
+    Bytes(Vec<u8>),
+    End,
+}
+
+/// Passes what is written on to the agent.
+struct ToAgent {
+    parts: SyncSender<Part>,
+    part: Vec<u8>,
+    membership: Arc<Membership>,
+}
+
+impl ToAgent {
+    fn pass_on(&self, part: Part) -> io::Result<()> {
+        let is_over = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the member is gone");
+        self.parts.send(part).map_err(is_over)?;
+        let _ = self.membership.tasks.try_send(Task::Wake);
+        Ok(())
+    }
+}
+
+impl Write for ToAgent {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.part.extend_from_slice(bytes);
+        if self.part.len() >= PART_LEN {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let next = Vec::with_capacity(PART_LEN);
+        let part = std::mem::replace(&mut self.part, next);
+        self.pass_on(Part::Bytes(part))
+    }
+}
+
+impl Agent {
+    /// Goes on with the copy that this member gets, and with the one that it sends. True if there
+    /// is something to go on with soon.
+    pub(super) fn go_on_with_copies(&mut self) -> bool {
+        if self.standing == Standing::Fetching {
+            self.go_on_fetching();
+        } else if self.node.has_to_rejoin() {
+            self.rejoin("this member was too slow for the others");
+        }
+        self.begin_to_send();
+        self.send_parts();
+        self.standing == Standing::Fetching || self.copies.sent.is_some()
+    }
+
+    fn rejoin(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.copies.has_to_rejoin, true) {
+            tracing::warn!("cluster: {why}: it begins anew");
+            self.transport.rejoin(self.identity());
+        }
+    }
+
+    fn go_on_fetching(&mut self) {
+        if let Some(loading) = &self.copies.loading {
+            match loading.try_recv() {
+                Ok(Ok(())) => self.serve_what_was_loaded(),
+                Ok(Err(why)) => {
+                    tracing::error!("cluster: {why}");
+                    (self.copies.loading, self.copies.failed) = (None, Some(Instant::now()));
+                }
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => {
+                    (self.copies.loading, self.copies.failed) = (None, Some(Instant::now()));
+                }
+            }
+            return;
+        }
+        if let Some(failed) = self.copies.failed {
+            if failed.elapsed() >= FAILURE_PAUSE {
+                self.rejoin("the data could not be loaded");
+            }
+            return;
+        }
+        match self.node.fetch() {
+            Some(Fetch::Unasked) => self.ask_for_a_copy(),
+            Some(Fetch::Loads) => self.load(),
+            Some(Fetch::Failed) => self.rejoin("the copy of the data did not come whole"),
+            Some(Fetch::Asked(_) | Fetch::Comes(_)) | None => {}
+        }
+    }
+
+    /// Asks one of the members that have the data, by turns.
+    fn ask_for_a_copy(&mut self) {
+        let members = self.membership.state.lock().members.clone();
+        let own = self.identity();
+        let sources = members.iter().filter(|member| {
+            member.holds_slots
+                && member.identity != own
+                && self.node.is_linked(member.identity.node)
+        });
+        let sources: Vec<Identity> = sources.map(|member| member.identity).collect();
+        if sources.is_empty() {
+            return;
+        }
+        // Lives differ in this, so one after another asks different members.
+        let at = (own.incarnation as usize + usize::from(own.node.0)) % sources.len();
+        let source = sources[at].node;
+        if self.node.fetch_from(source) {
+            tracing::info!("cluster: asking member {} for a copy of the data", source.0);
+        }
+    }
+
+    fn load(&mut self) {
+        let incoming = std::mem::take(&mut self.machine.incoming);
+        let (server, membership) = (self.machine.host.server.clone(), self.membership.clone());
+        let (done, loading) = mpsc::sync_channel(1);
+        let work = move || {
+            let loaded = replace_data(&server, &membership, incoming);
+            server.finish_loading();
+            let _ = done.send(loaded);
+            let _ = membership.tasks.try_send(Task::Wake);
+        };
+        let config = self.machine.host.server.config.snapshot();
+        // Before the thread begins: no other life of the member may find that nothing is loaded.
+        self.machine.host.server.begin_loading(&config);
+        match std::thread::Builder::new().name("petrel-join".into()).spawn(work) {
+            Ok(_) => self.copies.loading = Some(loading),
+            Err(error) => {
+                tracing::error!("cluster: no thread can be started to load the data: {error}");
+                self.machine.host.server.finish_loading();
+                self.copies.failed = Some(Instant::now());
+            }
+        }
+    }
+
+    fn serve_what_was_loaded(&mut self) {
+        self.copies.loading = None;
+        self.node.loaded(&mut self.machine);
+        self.serve();
+        self.transport.hold(self.identity(), Hold::Take);
+    }
+
+    /// Begins to send a copy to a member that has asked for one, if none is being sent.
+    fn begin_to_send(&mut self) {
+        let wanted = self.node.copies_wanted().first().copied();
+        let Some(to) = wanted.filter(|_| self.copies.sent.is_none()) else { return };
+        if self.standing != Standing::Serving || !self.node.may_begin_copy(to) {
+            return;
+        }
+        let server = self.machine.host.server.clone();
+        let (parts, received) = mpsc::sync_channel(PARTS_MAX);
+        let (send, begun) = mpsc::sync_channel::<Image>(1);
+        let out = ToAgent { parts, part: Vec::new(), membership: self.membership.clone() };
+        let options = copy_options(&server);
+        let work = move || {
+            if let Ok(image) = begun.recv()
+                && let Err(error) = write_copy(&server, image, out, options)
+            {
+                tracing::warn!("cluster: a copy of the data was given up: {error}");
+            }
+        };
+        // Before the image begins, for one that has has to be gone through.
+        if let Err(error) = std::thread::Builder::new().name("petrel-copy".into()).spawn(work) {
+            return tracing::error!("cluster: no thread can be started for a copy: {error}");
+        }
+        let exec = &mut self.machine.exec;
+        exec.begin();
+        exec.ks.lock_all();
+        // The thread ends if nothing is sent to it: tried again once another image is written.
+        let image = Image::begin(&mut exec.ks, options);
+        if image.is_some() {
+            self.node.begin_copy(to);
+        }
+        exec.ks.unlock();
+        exec.end();
+        let Some(mut image) = image else { return };
+        // The rest of the cores are for those who are served meanwhile.
+        image.threads = (self.machine.host.server.workers.len() / 2).max(1);
+        tracing::info!("cluster: sending a copy of the data to member {}", to.node.0);
+        let _ = send.send(image);
+        self.copies.sent = Some(Sent { to, parts: received, start: Instant::now(), bytes: 0 });
+    }
+
+    fn send_parts(&mut self) {
+        while let Some(sent) = &mut self.copies.sent {
+            let to = sent.to;
+            let waiting = self.backlog.get(&to.node.0).map_or(0, Vec::len);
+            if waiting + self.node.unsent_bytes(to.node) > UNSENT_MAX {
+                return;
+            }
+            let goes_on = match sent.parts.try_recv() {
+                Ok(Part::Bytes(part)) => {
+                    sent.bytes += part.len() as u64;
+                    self.node.send_copy(to, &part, false)
+                }
+                Ok(Part::End) => {
+                    let (bytes, seconds) = (sent.bytes, sent.start.elapsed().as_secs_f64());
+                    if self.node.send_copy(to, &[], true) {
+                        tracing::info!(
+                            "cluster: member {} was sent a copy of {bytes} bytes in {seconds:.2} s",
+                            to.node.0
+                        );
+                    }
+                    false
+                }
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    // The member begins anew when the link ends amid the copy.
+                    if let Some(link) = self.linked.get(&to.node.0).copied() {
+                        self.close(link);
+                    }
+                    false
+                }
+            };
+            if !goes_on {
+                // The thread that writes it hears of that by its next part.
+                self.copies.sent = None;
+            }
+        }
+    }
+}
+
+/// How copies for members are written: they read what this server writes.
+fn copy_options(server: &Server) -> FileOptions {
+    let options = server.copy_options(&server.config.snapshot());
+    FileOptions { version_max: FileOptions::ANY_VERSION, ..options }
+}
+
+/// Writes an RDB file. The image is gone through even if that fails.
+fn write_copy(
+    server: &Server,
+    image: Image,
+    out: ToAgent,
+    options: FileOptions,
+) -> Result<(), FileError> {
+    // The first line says what may come.
+    let newest = Form::hash(Some(0), options.dialect).version();
+    let mut file = FileWriter::unseekable(out, options, newest)?;
+    server.describe_file(&mut file, &server.commands.library_texts());
+    let written = image.write(&mut server.keyspace.attach(), &mut file, |_| {
+        if server.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if written.is_none() {
+        return Err(io::Error::other("the server stops").into());
+    }
+    let mut out = file.finish_unseekable()?;
+    out.flush()?;
+    Ok(out.pass_on(Part::End)?)
+}
+
+/// Loads a copy in the place of the data.
+fn replace_data(
+    server: &Arc<Server>,
+    membership: &Arc<Membership>,
+    incoming: Incoming,
+) -> Result<(), String> {
+    let (mut file, len) =
+        incoming.finish().map_err(|error| format!("the copy cannot be kept: {error}"))?;
+    let unsound =
+        |error: &dyn std::fmt::Display| format!("the copy of {len} bytes is not sound: {error}");
+    let config = server.config.snapshot();
+    check(&file, len, leniency(&config)).map_err(|error| unsound(&error))?;
+    file.rewind().map_err(|error| unsound(&error))?;
+    let noted = membership.note_data(false);
+    noted.map_err(|error| format!("it cannot be noted that the data are replaced: {error}"))?;
+    let start = Instant::now();
+    let mut machine = Machine::new(server, membership.clone());
+    let mut clear = |in_background| clear(server, &mut machine, in_background);
+    let loaded: Loaded = server.replace_data(len, &mut clear, |options| {
+        let loaded = load(file, len, &server.keyspace, options, &server.snapshot.progress);
+        loaded.map_err(|error| error.to_string())
+    })?;
+    server.report_copy("another member's", &loaded, start);
+    Ok(())
+}
+
+/// Removes every key.
+fn clear(server: &Server, machine: &mut Machine, in_background: bool) {
+    let exec = &mut machine.exec;
+    exec.begin();
+    let cleared = clear_all(&mut exec.ks);
+    exec.end();
+    machine.end_turn();
+    match in_background {
+        true => server.reap(cleared),
+        false => drop(cleared),
+    }
+}
+
+fn clear_all(ks: &mut Handle) -> Cleared {
+    ks.lock_all();
+    let cleared = ks.clear(None);
+    ks.unlock();
+    cleared
+}

@@ -1,0 +1,105 @@
+//! A copy of another server's data in the place of what there is here.
+
+use crate::config::Config;
+use crate::observation::counted::Counted;
+use crate::server::Server;
+use petrel_persistence::rdb::{FileError, FileReader, Leniency, Nowhere, Section};
+use petrel_persistence::{LoadOptions, Loaded, UNKNOWN_LEN};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+/// A file without a name, in the working directory.
+///
+/// # Errors
+/// If none can be made.
+pub(crate) fn unnamed_file(purpose: &str) -> io::Result<File> {
+    let path = format!("temp-{purpose}-{}.rdb", std::process::id());
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+    std::fs::remove_file(path)?;
+    Ok(file)
+}
+
+/// What a copy may differ in from what this server writes.
+pub(crate) fn leniency(config: &Config) -> Leniency {
+    Leniency { any_version: config.accepts_any_rdb_version(), any_sum: !config.rdbchecksum }
+}
+
+/// Reads a copy to its end without keeping anything: whether it is whole, and of known types.
+///
+/// # Errors
+/// If it is not.
+pub(crate) fn check(file: &File, len: u64, leniency: Leniency) -> Result<(), FileError> {
+    let mut reader = FileReader::new(file, len, leniency)?;
+    loop {
+        match reader.next_section()? {
+            Section::LongKey(head) => reader.read_value(head.type_byte, &mut Nowhere)?,
+            Section::End => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+impl Server {
+    /// Has `clear` remove what there is, in the background or not, and `load` load a copy in its
+    /// place, while commands that need the data are refused. They still are afterwards:
+    /// [`Server::finish_loading`] follows.
+    ///
+    /// # Errors
+    /// One line that says why there is no data now.
+    pub(crate) fn replace_data(
+        &self,
+        len: u64,
+        clear: &mut dyn FnMut(bool),
+        load: impl FnOnce(LoadOptions) -> Result<Loaded, String>,
+    ) -> Result<Loaded, String> {
+        let config = self.config.snapshot();
+        let progress = &self.snapshot.progress;
+        for figure in [&progress.loaded, &progress.keys, &progress.expired] {
+            figure.store(0, Relaxed);
+        }
+        progress.total.store(if len == UNKNOWN_LEN { 0 } else { len }, Relaxed);
+        if !self.is_stopping() {
+            progress.stop.store(false, Relaxed);
+        }
+        self.begin_loading(&config);
+        clear(config.replication.replica_lazy_flush);
+        let options = LoadOptions {
+            threads: self.workers.len(),
+            leniency: leniency(&config),
+            // When it goes is the other server's to say.
+            keeps_expired: true,
+            merges: false,
+        };
+        let loaded = load(options).and_then(|loaded| {
+            let taken = self.commands.replace_libraries(&loaded.functions);
+            taken.map_err(|fail| {
+                let why = String::from_utf8_lossy(fail.text()).into_owned();
+                format!("its functions cannot be loaded: {why}")
+            })?;
+            Ok(loaded)
+        });
+        // Later than all that the threads have committed which loaded.
+        self.log_libraries();
+        loaded.map_err(|why| {
+            clear(true);
+            format!("the copy cannot be loaded: {why}; there is no data now")
+        })
+    }
+
+    /// Writes a line about a copy of `whose` data to the log.
+    pub(crate) fn report_copy(&self, whose: &str, loaded: &Loaded, start: Instant) {
+        let keys = Counted(self.snapshot.progress.keys.load(Relaxed), "key");
+        let seconds = start.elapsed().as_secs_f64();
+        tracing::info!(
+            "loaded {whose} copy: {keys}, {} bytes, {seconds:.2} s, RDB version {}",
+            loaded.end,
+            loaded.version
+        );
+        if loaded.modules > 0 {
+            let modules = Counted(loaded.modules as u64, "module");
+            tracing::warn!("data of {modules} beside the keys was skipped");
+        }
+    }
+}
