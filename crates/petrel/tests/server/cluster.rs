@@ -1,6 +1,7 @@
 //! A server as a member of a cluster, by the command line.
 
 use crate::harness::{Client, Scratch, Server, eventually, run_to_end};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const FOUND: &str = "--cluster-create --cluster-passphrase-file passphrase --bind 127.0.0.1";
 
@@ -155,4 +156,112 @@ fn flags_that_contradict_each_other_say_what_to_change() {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && error.contains(part), "{args:?}: {error}");
     }
+}
+
+/// The value that is counted up at each of the servers by turns, while `during` runs; all values.
+fn count_meanwhile<T>(servers: &[&Server], during: impl FnOnce() -> T) -> (Vec<String>, T) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let counters: Vec<_> = servers
+            .iter()
+            .map(|server| {
+                let (mut client, is_over) = (server.connect(), &is_over);
+                scope.spawn(move || {
+                    let mut values = Vec::new();
+                    while !is_over.load(Relaxed) {
+                        let value = call(&mut client, "INCR counter");
+                        // Refused while its home is changing, or unknown.
+                        if value.parse::<u64>().is_ok() {
+                            values.push(value);
+                        }
+                    }
+                    values
+                })
+            })
+            .collect();
+        let result = during();
+        is_over.store(true, Relaxed);
+        (counters.into_iter().flat_map(|counter| counter.join().unwrap()).collect(), result)
+    })
+}
+
+/// All keys of a server, with what they hold.
+fn content(client: &mut Client) -> String {
+    let mut keys: Vec<String> = (0..500).map(|at| format!("key{at}")).collect();
+    keys.extend(["counter".into(), "list".into(), "hash".into()]);
+    let count = call(client, "DBSIZE");
+    let dumped = keys.iter().map(|key| call(client, &format!("DUMP {key}")));
+    dumped.fold(count, |content, value| content + "\n" + &value)
+}
+
+fn await_same_content(servers: &[&Server]) {
+    eventually("all members hold the same", || {
+        let mut contents = servers.iter().map(|server| content(&mut server.connect()));
+        let first = contents.next().unwrap();
+        contents.all(|content| content == first)
+    });
+}
+
+#[test]
+fn members_come_and_go_under_load_and_hold_the_same() {
+    let founder = start(scratch("secret"), FOUND);
+    let mut client = await_service(&founder);
+    for at in 0..500 {
+        assert_eq!(call(&mut client, &format!("SET key{at} {at}")), "OK");
+    }
+    call(&mut client, "RPUSH list a b c");
+    call(&mut client, "HSET hash a 1 b 2");
+    let flags = join(&founder);
+    let (mut values, (second, third)) = count_meanwhile(&[&founder], || {
+        let joined = [(); 2].map(|()| start(scratch("secret"), &flags));
+        joined.iter().for_each(|server| drop(await_service(server)));
+        let [second, third] = joined;
+        (second, third)
+    });
+    // Each has its share of the hash slots, and any executes commands of any key.
+    eventually("three primaries", || {
+        call(&mut client, "CLUSTER INFO").contains("cluster_size:3\r\n")
+    });
+    let mut others = [second.connect(), third.connect()];
+    for (at, other) in (0..500).zip([0, 1].into_iter().cycle()) {
+        let other = &mut others[other];
+        assert_eq!(call(other, &format!("GET key{at}")), at.to_string());
+        assert_eq!(
+            call(other, &format!("APPEND key{at} x")),
+            (at.to_string().len() + 1).to_string()
+        );
+        assert_eq!(call(other, &format!("GET key{at}")), format!("{at}x"));
+    }
+    assert_eq!(call(&mut others[0], "LPOP list"), "a");
+    assert_eq!(call(&mut others[1], "HINCRBY hash a 5"), "6");
+    await_same_content(&[&founder, &second, &third]);
+
+    // One dies; those that remain go on, and it comes back with another life.
+    let mut third = third;
+    let (more, third) = count_meanwhile(&[&founder, &second], || {
+        third.signal(libc::SIGKILL);
+        third.exit_code();
+        eventually("two primaries", || {
+            call(&mut client, "CLUSTER INFO").contains("cluster_size:2\r\n")
+        });
+        let third = start(third.into_scratch(), &flags);
+        await_service(&third);
+        third
+    });
+    values.extend(more);
+    // One leaves in order: its hash slots are taken over first.
+    let mut second = second;
+    let (more, ()) = count_meanwhile(&[&founder, &third], || {
+        second.signal(libc::SIGTERM);
+        assert_eq!(second.exit_code(), Some(0));
+    });
+    values.extend(more);
+    await_same_content(&[&founder, &third]);
+    let count = values.len();
+    values.sort_unstable();
+    values.dedup();
+    assert_eq!(values.len(), count, "a value was given twice");
+    assert!(count > 100, "{count} values");
+    let last: usize = call(&mut client, "GET counter").parse().unwrap();
+    assert!(last >= count, "{last} of {count}");
 }
