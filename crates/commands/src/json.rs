@@ -7,6 +7,7 @@
 
 mod get;
 mod merge;
+mod path_cache;
 mod read;
 mod set;
 mod update;
@@ -20,6 +21,7 @@ use petrel_json::{
 };
 use petrel_keyspace::{Handle, JsonChange, JsonError, Key, View};
 use petrel_table::commands as meta;
+use std::rc::Rc;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -95,10 +97,10 @@ fn document<'v>(view: Option<View<'v>>) -> Result<Option<Value<'v>>, Fail> {
 }
 
 /// Argument `i` as a path; the root, as a legacy path, if there is none.
-fn path_at(ctx: &Ctx<'_>, i: usize) -> Result<Path, Fail> {
+fn path_at(ctx: &Ctx<'_>, i: usize) -> Result<Rc<Path>, Fail> {
     let text = ctx.args().get(i).copied().unwrap_or(b".");
     let text = str::from_utf8(text).map_err(|_| NOT_UTF8)?;
-    Path::parse(text).map_err(|error| Fail::new(error.to_string()))
+    path_cache::parse(text).map_err(|error| Fail::new(error.to_string()))
 }
 
 /// Argument `i` as a JSON value.

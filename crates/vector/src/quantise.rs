@@ -8,7 +8,7 @@
 //! | 8 bits | signed bytes; the range, the greatest magnitude, is kept apart | round(x * (127 / range)) |
 //! | binary | 64-bit words, little endian, the first component the lowest bit | 1 if x > 0 |
 //!
-//! | RaBitQ | two planes of bits ([`crate::rabitq`]) | 4 bits, and 2 more to rank again |
+//! | RaBitQ | two planes of bits ([`crate::rabitq`]) | 4 bits, and 3 more to rank again |
 //!
 //! The first three are the codes of Redis's vector sets, bit for bit: `VEMB RAW` shows them.
 //!
@@ -34,7 +34,7 @@ pub enum Quantisation {
     Q8,
     /// A bit.
     Binary,
-    /// Six bits after a rotation, of which a search reads four; not known to Redis.
+    /// Seven bits after a rotation, of which a search reads four; not known to Redis.
     RaBitQ,
 }
 
@@ -121,6 +121,18 @@ pub struct Query {
     pub(crate) encoded: Encoded,
     /// Sum of the signed bytes.
     pub(crate) sum: i32,
+    /// Of RaBitQ: what the signed bytes leave of each component, in 256ths, for the last ranking;
+    /// empty where they leave nothing.
+    pub(crate) rest: Box<[u8]>,
+    /// Sum of the bytes of `rest`.
+    pub(crate) rest_sum: i32,
+}
+
+impl Query {
+    /// A code that is compared with codes as it is.
+    fn of_code(encoded: Encoded) -> Self {
+        Query { encoded, sum: 0, rest: Box::default(), rest_sum: 0 }
+    }
 }
 
 /// A vector as a set keeps it.
@@ -211,14 +223,14 @@ impl Shape {
             return Some(rabitq::query(vector, self.seed));
         }
         let encoded = self.encode(vector)?;
-        Some(Query { encoded, sum: 0 })
+        Some(Query::of_code(encoded))
     }
 
     /// A query for what is near to the vector of a code.
     pub fn query_of(&self, encoded: EncodedRef<'_>) -> Query {
         match self.quantisation {
             Quantisation::RaBitQ => rabitq::query_of(encoded, self.dim as usize),
-            _ => Query { encoded: encoded.to_owned(), sum: 0 },
+            _ => Query::of_code(encoded.to_owned()),
         }
     }
 

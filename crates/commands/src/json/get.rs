@@ -4,7 +4,7 @@ use super::read::{is_missing, write_number};
 use super::{all, document, first, path_at};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use petrel_json::{Format, Kind, Path, Value, print};
+use petrel_json::{Format, Kind, Value, print};
 use petrel_resp::{Protocol, Reply};
 
 /// How values are answered.
@@ -135,7 +135,7 @@ pub(super) fn get(ctx: &mut Ctx<'_>) -> Outcome {
 fn get_several(ctx: &mut Ctx<'_>, (format, form): (Format<'_>, Form), from: usize) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     let until = ctx.args().len().max(from + 1);
-    let paths = (from..until).map(|i| path_at(ctx, i)).collect::<Result<Vec<Path>, _>>()?;
+    let paths = (from..until).map(|i| path_at(ctx, i)).collect::<Result<Vec<_>, _>>()?;
     let Some(root) = document(ctx.exec.ks.read(db, key))? else {
         ctx.reply.null();
         return Ok(());
@@ -150,7 +150,7 @@ fn get_several(ctx: &mut Ctx<'_>, (format, form): (Format<'_>, Form), from: usiz
         return Ok(());
     }
     let mut text = Vec::new();
-    if paths.iter().all(Path::is_legacy) {
+    if paths.iter().all(|path| path.is_legacy()) {
         let mut firsts: Vec<(&[u8], Value<'_>)> = Vec::with_capacity(paths.len());
         for path in &paths {
             let value = first(path, root)?.ok_or_else(|| is_missing(path))?;

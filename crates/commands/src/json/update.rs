@@ -182,19 +182,19 @@ pub(super) fn arr_append(ctx: &mut Ctx<'_>) -> Outcome {
         3 => (path_at(ctx, usize::MAX)?, 2),
         _ => (path_at(ctx, 2)?, 3),
     };
-    insert(ctx, path, None, from)
+    insert(ctx, &path, None, from)
 }
 
 /// `JSON.ARRINSERT key path index value [value ...]`
 pub(super) fn arr_insert(ctx: &mut Ctx<'_>) -> Outcome {
     let (path, index) = (path_at(ctx, 2)?, ctx.integer(3)?);
-    insert(ctx, path, Some(index), 4)
+    insert(ctx, &path, Some(index), 4)
 }
 
 /// Inserts the values from argument `from` on at an index, or appends them.
-fn insert(ctx: &mut Ctx<'_>, path: Path, index: Option<i64>, from: usize) -> Outcome {
+fn insert(ctx: &mut Ctx<'_>, path: &Path, index: Option<i64>, from: usize) -> Outcome {
     let (count, values, depth) = values_at(ctx, from)?;
-    let said = update(ctx, &path, &|value, outer| {
+    let said = update(ctx, path, &|value, outer| {
         if value.kind() != Kind::Array {
             return Ok(None);
         }
@@ -213,7 +213,7 @@ fn insert(ctx: &mut Ctx<'_>, path: Path, index: Option<i64>, from: usize) -> Out
         let action = Action::Insert { index, count, values: values.clone() };
         Ok(Some((Some(action), len + count)))
     })?;
-    answer(ctx, &path, said, "not an array", &write_len)
+    answer(ctx, path, said, "not an array", &write_len)
 }
 
 /// `JSON.ARRPOP key [path [index]]`

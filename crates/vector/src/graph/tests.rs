@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::quantise::{Encoded, Quantisation};
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 const DIM: usize = 48;
 
@@ -227,38 +227,98 @@ fn texts(draw: &mut Draw, dim: usize) -> impl FnMut(&mut Draw) -> Vec<f32> + use
     }
 }
 
-#[test]
-fn our_form_finds_the_nearest_vectors_in_few_bytes() {
-    const DIM: usize = 384;
-    let quantisation = Quantisation::RaBitQ;
-    let shape = Shape { dim: DIM as u32, quantisation, links: 16, input_dim: None, seed: 1 };
-    let mut draw = Draw(77);
-    let mut text = texts(&mut draw, DIM);
-    let mut graph = Graph::new(shape, 7);
-    let unit = |vector: Vec<f32>| -> Vec<f32> {
-        let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-        vector.into_iter().map(|x| x / norm).collect()
-    };
-    let vectors: Vec<Vec<f32>> = (0..2048).map(|_| unit(text(&mut draw))).collect();
-    for vector in &vectors {
-        add(&mut graph, &shape.encode(vector).unwrap(), 60);
-    }
-    check(&graph);
-    let bytes = graph.footprint() as f64 / graph.len() as f64;
-    assert!(bytes <= 0.3 * 4.0 * DIM as f64, "{bytes}");
-    let (mut found, queries) = (0, 40);
-    for _ in 0..queries {
-        let vector = text(&mut draw);
+const WIDE: usize = 384;
+
+fn coded() -> Shape {
+    Shape { dim: WIDE as u32, seed: 1, ..shape(Quantisation::RaBitQ, 16) }
+}
+
+/// The share of the nearest ten by the vectors themselves that a walk over their codes finds.
+fn recall_of_floats(
+    graph: &Graph,
+    vectors: &BTreeMap<u32, Vec<f32>>,
+    queries: &[Vec<f32>],
+    ef: usize,
+) -> f64 {
+    let mut found = 0;
+    for vector in queries {
         let dot = |other: &[f32]| -> f32 { vector.iter().zip(other).map(|(x, y)| x * y).sum() };
-        let mut exact: Vec<u32> = (0..vectors.len() as u32).collect();
-        exact.sort_by(|a, b| dot(&vectors[*b as usize]).total_cmp(&dot(&vectors[*a as usize])));
-        let query = shape.query(&vector).unwrap();
-        let mut walk = Walk::begin(&graph, &query, 100, usize::MAX);
-        while walk.step(&graph, &query, 100, &mut |_| true) {}
+        let mut exact: Vec<(f32, u32)> =
+            vectors.iter().map(|(&node, other)| (dot(other), node)).collect();
+        exact.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let query = graph.shape().query(vector).unwrap();
+        let mut walk = Walk::begin(graph, &query, ef, usize::MAX);
+        while walk.step(graph, &query, 100, &mut |_| true) {}
         let best = graph.rank(&query, walk.finish(), 10);
         assert_eq!(best.len(), 10);
-        found += best.iter().filter(|near| exact[..10].contains(&near.node)).count();
+        let is_exact = |near: &&Near| exact[..10].iter().any(|&(_, node)| node == near.node);
+        found += best.iter().filter(is_exact).count();
     }
-    let recall = found as f64 / f64::from(queries * 10);
-    assert!(recall >= 0.95, "{recall}");
+    found as f64 / (queries.len() * 10) as f64
+}
+
+fn unit(vector: Vec<f32>) -> Vec<f32> {
+    let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    vector.into_iter().map(|x| x / norm).collect()
+}
+
+/// A graph of the codes of so many vectors, and the vectors.
+fn coded_graph(
+    count: usize,
+    mut vector: impl FnMut() -> Vec<f32>,
+) -> (Graph, BTreeMap<u32, Vec<f32>>) {
+    let mut graph = Graph::new(coded(), 7);
+    let mut vectors = BTreeMap::new();
+    for _ in 0..count {
+        let vector = unit(vector());
+        vectors.insert(add(&mut graph, &coded().encode(&vector).unwrap(), 60), vector);
+    }
+    (graph, vectors)
+}
+
+#[test]
+fn our_form_finds_the_nearest_vectors_in_few_bytes() {
+    let mut draw = Draw(77);
+    let mut text = texts(&mut draw, WIDE);
+    let (graph, vectors) = coded_graph(2048, || text(&mut draw));
+    check(&graph);
+    let bytes = graph.footprint() as f64 / graph.len() as f64;
+    assert!(bytes <= 0.3 * 4.0 * WIDE as f64, "{bytes}");
+    let queries: Vec<Vec<f32>> = (0..40).map(|_| text(&mut draw)).collect();
+    let recall = recall_of_floats(&graph, &vectors, &queries, 100);
+    assert!(recall >= 0.97, "{recall}");
+}
+
+/// Within a cluster all neighbours are about as far away: the hardest to rank by codes.
+#[test]
+fn our_form_ranks_within_clusters_through_changes() {
+    let mut draw = Draw(78);
+    let centres: Vec<Vec<f32>> =
+        (0..50).map(|_| (0..WIDE).map(|_| draw.normal()).collect()).collect();
+    let (mut graph, mut vectors) = coded_graph(10_000, || draw.vector(&centres));
+    let queries: Vec<Vec<f32>> = (0..60).map(|_| unit(draw.vector(&centres))).collect();
+    let recalls = |graph: &Graph, vectors: &BTreeMap<u32, Vec<f32>>| {
+        check(graph);
+        let recall = |ef| recall_of_floats(graph, vectors, &queries, ef);
+        let (low, high) = (recall(10), recall(300));
+        assert!(high > low && high >= 0.965, "{low} {high}");
+    };
+    recalls(&graph, &vectors);
+    // Updates: of each, one goes and another one comes.
+    let mut nodes: Vec<u32> = vectors.keys().copied().collect();
+    for _ in 0..1000 {
+        let at = draw.next() as usize % nodes.len();
+        graph.remove(nodes[at]);
+        vectors.remove(&nodes[at]);
+        let vector = unit(draw.vector(&centres));
+        nodes[at] = add(&mut graph, &coded().encode(&vector).unwrap(), 60);
+        vectors.insert(nodes[at], vector);
+    }
+    recalls(&graph, &vectors);
+    for _ in 0..5000 {
+        let node = nodes.swap_remove(draw.next() as usize % nodes.len());
+        graph.remove(node);
+        vectors.remove(&node);
+    }
+    recalls(&graph, &vectors);
 }

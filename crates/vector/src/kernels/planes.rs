@@ -9,38 +9,50 @@ pub fn coarse_bytes(dim: usize) -> usize {
     dim / BLOCK * (BLOCK / 2) + (dim % BLOCK).div_ceil(2)
 }
 
-/// Bytes of the plane of the two lowest bits.
+/// Bytes of the plane of the two bits after those.
 #[inline]
 pub fn fine_bytes(dim: usize) -> usize {
     dim / BLOCK * (BLOCK / 4) + (dim % BLOCK).div_ceil(4)
 }
 
-/// Appends both planes of steps of six bits.
+/// Bytes of the plane of the lowest bit.
+#[inline]
+pub fn last_bytes(dim: usize) -> usize {
+    dim.div_ceil(8)
+}
+
+/// Appends the three planes of steps of seven bits.
 pub fn pack(steps: &[u8], out: &mut Vec<u8>) {
     for block in steps.chunks(BLOCK) {
         let half = block.len().div_ceil(2);
-        let coarse = |at: usize| block.get(at).map_or(0, |step| step >> 2);
+        let coarse = |at: usize| block.get(at).map_or(0, |step| step >> 3);
         out.extend((0..half).map(|i| coarse(i) | coarse(half + i) << 4));
     }
     for block in steps.chunks(BLOCK) {
         let quarter = block.len().div_ceil(4);
-        let fine = |at: usize| block.get(at).map_or(0, |step| step & 3);
+        let fine = |at: usize| block.get(at).map_or(0, |step| step >> 1 & 3);
         let byte = |i| (0..4).fold(0, |byte, part| byte | fine(part * quarter + i) << (2 * part));
         out.extend((0..quarter).map(byte));
     }
+    for block in steps.chunks(BLOCK) {
+        let eighth = block.len().div_ceil(8);
+        let last = |at: usize| block.get(at).map_or(0, |step| step & 1);
+        let byte = |i| (0..8).fold(0, |byte, part| byte | last(part * eighth + i) << part);
+        out.extend((0..eighth).map(byte));
+    }
 }
 
-/// The steps of both planes.
-pub fn unpack(coarse: &[u8], fine: &[u8], dim: usize) -> Vec<u8> {
+/// The steps of the three planes.
+pub fn unpack(coarse: &[u8], fine: &[u8], last: &[u8], dim: usize) -> Vec<u8> {
     let mut steps = Vec::with_capacity(dim);
-    let blocks = coarse.chunks(BLOCK / 2).zip(fine.chunks(BLOCK / 4));
-    for (coarse, fine) in blocks {
+    let blocks = coarse.chunks(BLOCK / 2).zip(fine.chunks(BLOCK / 4)).zip(last.chunks(BLOCK / 8));
+    for ((coarse, fine), last) in blocks {
         let len = (dim - steps.len()).min(BLOCK);
-        let (half, quarter) = (len.div_ceil(2), len.div_ceil(4));
+        let (half, quarter, eighth) = (len.div_ceil(2), len.div_ceil(4), len.div_ceil(8));
         steps.extend((0..len).map(|i| {
             let high = coarse[i % half] >> (4 * (i / half)) & 15;
             let low = fine[i % quarter] >> (2 * (i / quarter)) & 3;
-            high << 2 | low
+            high << 3 | low << 1 | last[i % eighth] >> (i / eighth) & 1
         }));
     }
     steps
@@ -66,6 +78,17 @@ pub fn dot_fine(query: &[u8], plane: &[u8]) -> i32 {
         return unsafe { avx2::dot_fine(query, plane) };
     }
     scalar::dot_fine(query, plane)
+}
+
+/// Sum of a query's signed bytes where the last plane has a 1.
+#[inline]
+pub fn dot_last(query: &[u8], plane: &[u8]) -> i32 {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { avx2::dot_last(query, plane) };
+    }
+    scalar::dot_last(query, plane)
 }
 
 /// Sum of the products `(2 a - 15) (2 b - 15)` of the steps of two coarse planes.
@@ -100,6 +123,19 @@ mod scalar {
             for (part, query) in query.chunks(query.len().div_ceil(4)).enumerate() {
                 let product = |(q, byte): (&u8, &u8)| {
                     i32::from(q.cast_signed()) * i32::from(byte >> (2 * part) & 3)
+                };
+                sum += query.iter().zip(plane).map(product).sum::<i32>();
+            }
+        }
+        sum
+    }
+
+    pub fn dot_last(query: &[u8], plane: &[u8]) -> i32 {
+        let mut sum = 0;
+        for (query, plane) in query.chunks(BLOCK).zip(plane.chunks(BLOCK / 8)) {
+            for (part, query) in query.chunks(query.len().div_ceil(8)).enumerate() {
+                let product = |(q, byte): (&u8, &u8)| {
+                    i32::from(q.cast_signed()) * i32::from(byte >> part & 1)
                 };
                 sum += query.iter().zip(plane).map(product).sum::<i32>();
             }
@@ -190,6 +226,35 @@ mod avx2 {
     }
 
     #[target_feature(enable = "avx2")]
+    pub unsafe fn dot_last(query: &[u8], plane: &[u8]) -> i32 {
+        let blocks = (query.len() / BLOCK).min(plane.len() / (BLOCK / 8));
+        let (one, ones) = (_mm256_set1_epi8(1), _mm256_set1_epi16(1));
+        // Each 8 bytes look at another bit of the same 8 bytes of the plane.
+        let bit = |bit: u8| i64::from_ne_bytes([1 << bit; 8]);
+        let first = _mm256_setr_epi64x(bit(0), bit(1), bit(2), bit(3));
+        let second = _mm256_setr_epi64x(bit(4), bit(5), bit(6), bit(7));
+        let mut sums = _mm256_setzero_si256();
+        for block in 0..blocks {
+            // SAFETY: both slices hold this block whole; the loads need no alignment.
+            let (steps, low, high) = unsafe {
+                let q = query.as_ptr().add(block * BLOCK);
+                let steps = plane.as_ptr().add(block * (BLOCK / 8)).cast::<i64>().read_unaligned();
+                (steps, _mm256_loadu_si256(q.cast()), _mm256_loadu_si256(q.add(32).cast()))
+            };
+            let steps = _mm256_set1_epi64x(steps);
+            let mask = _mm256_cmpeq_epi8(_mm256_and_si256(steps, first), first);
+            let low = _mm256_maddubs_epi16(one, _mm256_and_si256(mask, low));
+            let mask = _mm256_cmpeq_epi8(_mm256_and_si256(steps, second), second);
+            let high = _mm256_maddubs_epi16(one, _mm256_and_si256(mask, high));
+            let sum = _mm256_madd_epi16(_mm256_add_epi16(low, high), ones);
+            sums = _mm256_add_epi32(sums, sum);
+        }
+        let rest = (&query[blocks * BLOCK..], &plane[blocks * (BLOCK / 8)..]);
+        let tail = if rest.0.is_empty() { 0 } else { scalar::dot_last(rest.0, rest.1) };
+        sum_of(sums) + tail
+    }
+
+    #[target_feature(enable = "avx2")]
     pub unsafe fn dot_pair(a: &[u8], b: &[u8], dim: usize) -> i32 {
         let blocks = (dim / BLOCK).min(a.len() / 32).min(b.len() / 32);
         let (halves, fifteen) = (_mm256_set1_epi8(15), _mm256_set1_epi8(15));
@@ -232,30 +297,34 @@ mod tests {
     proptest! {
         #[test]
         fn planes_hold_the_steps_and_kernels_sum_them(
-            parts in prop::collection::vec((0u8..64, 0u8..64, any::<i8>()), 1..300),
+            parts in prop::collection::vec((0u8..128, 0u8..128, any::<i8>()), 1..300),
         ) {
             let dim = parts.len();
             let planes = |steps: &[u8]| {
                 let mut out = Vec::new();
                 pack(steps, &mut out);
-                let fine = out.split_off(coarse_bytes(dim));
-                assert_eq!(fine.len(), fine_bytes(dim));
-                assert_eq!(unpack(&out, &fine, dim), steps);
-                (out, fine)
+                let mut fine = out.split_off(coarse_bytes(dim));
+                let last = fine.split_off(fine_bytes(dim));
+                assert_eq!(last.len(), last_bytes(dim));
+                assert_eq!(unpack(&out, &fine, &last, dim), steps);
+                (out, fine, last)
             };
             let steps: Vec<u8> = parts.iter().map(|part| part.0).collect();
             let others: Vec<u8> = parts.iter().map(|part| part.1).collect();
             let query: Vec<u8> = parts.iter().map(|part| part.2.cast_unsigned()).collect();
-            let ((coarse, fine), (coarse_b, _)) = (planes(&steps), planes(&others));
+            let ((coarse, fine, last), (coarse_b, ..)) = (planes(&steps), planes(&others));
             let sum = |of: &dyn Fn(usize) -> i32| -> i32 { (0..dim).map(of).sum() };
             let q = |i: usize| i32::from(parts[i].2);
-            let top = |steps: &[u8], i: usize| i32::from(steps[i] >> 2);
+            let top = |steps: &[u8], i: usize| i32::from(steps[i] >> 3);
             let expected = sum(&|i| q(i) * top(&steps, i));
             prop_assert_eq!(dot_coarse(&query, &coarse), expected);
             prop_assert_eq!(scalar::dot_coarse(&query, &coarse), expected);
-            let expected = sum(&|i| q(i) * i32::from(steps[i] & 3));
+            let expected = sum(&|i| q(i) * i32::from(steps[i] >> 1 & 3));
             prop_assert_eq!(dot_fine(&query, &fine), expected);
             prop_assert_eq!(scalar::dot_fine(&query, &fine), expected);
+            let expected = sum(&|i| q(i) * i32::from(steps[i] & 1));
+            prop_assert_eq!(dot_last(&query, &last), expected);
+            prop_assert_eq!(scalar::dot_last(&query, &last), expected);
             let expected = sum(&|i| (2 * top(&steps, i) - 15) * (2 * top(&others, i) - 15));
             prop_assert_eq!(dot_pair(&coarse, &coarse_b, dim), expected);
             prop_assert_eq!(scalar::dot_pair(&coarse, &coarse_b, dim), expected);
