@@ -69,7 +69,7 @@ pub(crate) struct Session<'a> {
     announced: Instant,
     /// The host wants to leave, until when at most.
     leaving: Option<Instant>,
-    /// What the host has said of slots and the leader does not know yet.
+    /// What the host has said of slots last.
     hold: Option<Hold>,
 }
 
@@ -205,7 +205,8 @@ impl<'a> Session<'a> {
             }
             Some(HostCommand::Hold(own, hold)) => {
                 if self.is_own(own) {
-                    self.hold = Some(hold).filter(|hold| !self.is_settled(*hold));
+                    self.hold = Some(hold);
+                    self.forget_old_wish();
                 }
             }
             Some(HostCommand::Rejoin(own)) if self.is_own(own) => {
@@ -221,8 +222,7 @@ impl<'a> Session<'a> {
         self.admission.is_some_and(|admission| admission.identity() == own)
     }
 
-    /// Whether the host knows, by the views that it was told, that nothing is to be done any more
-    /// for what it has said of slots.
+    /// Whether the last view that the host was told shows what it has said of slots.
     fn is_settled(&self, hold: Hold) -> bool {
         let Some(admission) = self.admission else { return false };
         let told = self.around.bus.told.lock().clone();
@@ -233,6 +233,14 @@ impl<'a> Session<'a> {
             Hold::Take => own.is_some_and(holds),
             Hold::GiveUp => !own.is_some_and(holds),
             Hold::TakeUnheld => told.iter().any(holds),
+        }
+    }
+
+    /// At each view: one in which somebody holds slots ends the wish for unheld ones. Other wishes
+    /// stand, for a view may yet come which shows what was asked for before them.
+    fn forget_old_wish(&mut self) {
+        if self.hold == Some(Hold::TakeUnheld) && self.is_settled(Hold::TakeUnheld) {
+            self.hold = None;
         }
     }
 
@@ -484,8 +492,7 @@ impl<'a> Session<'a> {
         *bus.told.lock() = members.clone();
         bus.epoch.store(self.told.unwrap_or(0), Ordering::Release);
         self.around.links.set_members(own, &members);
-        // At each view, so that one in which another holds slots ends the wish for unheld ones.
-        self.hold = self.hold.filter(|hold| !self.is_settled(*hold));
+        self.forget_old_wish();
     }
 
     fn log_view(&self, view: &petrel_cluster::View, members: &[MemberInfo]) {
@@ -546,9 +553,12 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// Says what the host has said of slots, until a view shows it.
+    /// Says what the host has said of slots, as long as no view shows it.
     fn say_what_it_holds(&mut self, admission: Admission) {
         let (Some(hold), Some(epoch)) = (self.hold, self.told) else { return };
+        if self.is_settled(hold) {
+            return;
+        }
         let Admission { number, incarnation, .. } = admission;
         let request = match hold {
             Hold::Take => Request::Hold { number, incarnation, holds: true },
