@@ -1,7 +1,7 @@
 //! The cluster's protocol on a network that misbehaves.
 //!
 //! ```text
-//! 3 to 7 nodes in one thread, each with a real keyspace, the real commands and the real protocol
+//! 3 to 12 nodes in one thread, each with a real keyspace, the real commands and the real protocol
 //!
 //! clients -> node - pipe -> node      a pipe delays, cuts bytes anywhere, stalls, breaks
 //!            :                        an adversary pauses nodes, kills them, moves slots, and tells nobody at once
@@ -12,7 +12,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `world` | a run: nodes, links, the adversary, and rest |
+//! | `world` | a run: nodes, links, the adversary, nodes that join, and rest |
+//! | `outcome` | what a run has come to, in figures |
 //! | `machine` | what a node executes with |
 //! | `connection`, `workload` | clients |
 //! | `witness`, `content` | what has really happened, and whether a read can be explained by it |
@@ -22,10 +23,12 @@ mod connection;
 mod content;
 mod link;
 mod machine;
+mod outcome;
 mod random;
 mod witness;
 mod workload;
 mod world;
 
+pub use outcome::Outcome;
 pub use random::Random;
-pub use world::{Outcome, Plan, WRONGS, Wrong, run};
+pub use world::{Plan, WRONGS, Wrong, run};

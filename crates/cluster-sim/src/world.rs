@@ -6,6 +6,7 @@ mod join;
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State, content_of};
 use crate::link::Pipe;
 use crate::machine::{Machine, START_MS, parse};
+use crate::outcome::Outcome;
 use crate::random::Random;
 use crate::witness::{Held, Witness};
 use crate::workload::{GROUPS, Op, Workload, used_slots};
@@ -52,37 +53,6 @@ pub struct Plan {
     pub wrong: Option<Wrong>,
     /// Nodes join.
     pub joins: bool,
-}
-
-/// What a run has come to.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// What was found.
-    pub violations: Vec<String>,
-    /// Replies to clients.
-    pub replies: u64,
-    /// Reads that were explained.
-    pub reads: u64,
-    /// Commits of homes.
-    pub commits: u64,
-    /// Commands that were executed for other nodes.
-    pub forwarded: u64,
-    /// Views beyond the first.
-    pub views: u64,
-    /// Nodes that died.
-    pub deaths: u64,
-    /// Nodes that wanted to join, those that have loaded their copies, and those that had to give up.
-    pub joins: u64,
-    /// See `joins`.
-    pub loaded: u64,
-    /// See `joins`.
-    pub failed_joins: u64,
-    /// Links that broke.
-    pub resets: u64,
-    /// Commands of which nobody could tell whether they were executed.
-    pub unknown: u64,
-    /// A number that two runs with one seed have in common.
-    pub digest: u64,
 }
 
 struct Member {
@@ -453,15 +423,31 @@ impl World {
         if self.plan.joins && self.random.one_in(self.rates.join) {
             self.join();
         }
-        if self.random.one_in(self.rates.death) && self.with_data().len() > 2 {
+        if self.random.one_in(self.rates.death)
+            && self.with_data().len() > 2
+            && self.may_lose_another()
+        {
             let node = *self.random.pick(&self.alive());
             if self.random.one_in(2) {
                 self.send_half_of_a_commit(node);
             }
             self.kill(node);
         }
-        self.cut_laggards_off();
+        if self.may_lose_another() {
+            self.cut_laggards_off();
+        }
         self.repair(false);
+    }
+
+    /// Whether a member may die. Where others join, deaths are frequent: with two at a time, what
+    /// only those two hold is lost, though the second may have numbered more behind it that is not
+    /// (docs/decisions/0014-cluster-home-order.md).
+    fn may_lose_another(&self) -> bool {
+        let epoch = self.latest().epoch;
+        let is_settled = |member: &Member| {
+            !member.is_alive || member.core.view().epoch == epoch && member.core.is_settled()
+        };
+        !self.plan.joins || self.dying.is_empty() && self.members.iter().all(is_settled)
     }
 
     /// Links that broke come back.
@@ -782,40 +768,4 @@ fn digest(before: u64, held: &[Held]) -> u64 {
     texts.fold(before ^ 0xcbf2_9ce4_8422_2325, |hash, text| {
         text.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
     })
-}
-
-impl Outcome {
-    /// Adds the figures of another run.
-    pub fn add(&mut self, other: &Outcome) {
-        self.replies += other.replies;
-        self.reads += other.reads;
-        self.commits += other.commits;
-        self.forwarded += other.forwarded;
-        self.views += other.views;
-        self.deaths += other.deaths;
-        self.joins += other.joins;
-        self.loaded += other.loaded;
-        self.failed_joins += other.failed_joins;
-        self.resets += other.resets;
-        self.unknown += other.unknown;
-    }
-
-    /// The figures in words.
-    pub fn figures(&self) -> String {
-        format!(
-            "{} replies, {} reads explained, {} commits, {} commands forwarded, {} views, {} deaths, {} joins ({} \
-             loaded, {} given up), {} links broken, {} unknown",
-            self.replies,
-            self.reads,
-            self.commits,
-            self.forwarded,
-            self.views,
-            self.deaths,
-            self.joins,
-            self.loaded,
-            self.failed_joins,
-            self.resets,
-            self.unknown
-        )
-    }
 }

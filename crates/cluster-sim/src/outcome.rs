@@ -1,0 +1,68 @@
+//! What a run has come to, in figures.
+
+/// What a run has come to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What was found.
+    pub violations: Vec<String>,
+    /// Replies to clients.
+    pub replies: u64,
+    /// Reads that were explained.
+    pub reads: u64,
+    /// Commits of homes.
+    pub commits: u64,
+    /// Commands that were executed for other nodes.
+    pub forwarded: u64,
+    /// Views beyond the first.
+    pub views: u64,
+    /// Nodes that died.
+    pub deaths: u64,
+    /// Nodes that wanted to join, those that have loaded their copies, and those that had to give up.
+    pub joins: u64,
+    /// See `joins`.
+    pub loaded: u64,
+    /// See `joins`.
+    pub failed_joins: u64,
+    /// Links that broke.
+    pub resets: u64,
+    /// Commands of which nobody could tell whether they were executed.
+    pub unknown: u64,
+    /// A number that two runs with one seed have in common.
+    pub digest: u64,
+}
+
+impl Outcome {
+    /// Adds the figures of another run.
+    pub fn add(&mut self, other: &Outcome) {
+        self.replies += other.replies;
+        self.reads += other.reads;
+        self.commits += other.commits;
+        self.forwarded += other.forwarded;
+        self.views += other.views;
+        self.deaths += other.deaths;
+        self.joins += other.joins;
+        self.loaded += other.loaded;
+        self.failed_joins += other.failed_joins;
+        self.resets += other.resets;
+        self.unknown += other.unknown;
+    }
+
+    /// The figures in words.
+    pub fn figures(&self) -> String {
+        format!(
+            "{} replies, {} reads explained, {} commits, {} commands forwarded, {} views, {} deaths, {} joins ({} \
+             loaded, {} given up), {} links broken, {} unknown",
+            self.replies,
+            self.reads,
+            self.commits,
+            self.forwarded,
+            self.views,
+            self.deaths,
+            self.joins,
+            self.loaded,
+            self.failed_joins,
+            self.resets,
+            self.unknown
+        )
+    }
+}
