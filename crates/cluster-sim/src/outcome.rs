@@ -17,7 +17,7 @@ pub struct Outcome {
     pub views: u64,
     /// Nodes that died.
     pub deaths: u64,
-    /// Nodes that wanted to join, those that have loaded their copies, and those that had to give up.
+    /// Nodes that wanted to join, those that have loaded their copies, and those that gave up.
     pub joins: u64,
     /// See `joins`.
     pub loaded: u64,

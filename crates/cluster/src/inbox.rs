@@ -8,13 +8,10 @@
 //! The queue waits for other lanes, or for slots whose primary has changed. The tail is what the
 //! survivors of the node tell each other.
 
-use crate::wire::positions::LanePosition;
+use crate::wire::positions::{LanePosition, Placed};
 use crate::wire::{Batch, Record, take_with_gap};
 use petrel_persistence::log::Malformed;
 use std::collections::VecDeque;
-
-/// A record and its position.
-pub(crate) type Placed = (u64, Box<[u8]>);
 
 /// One lane of another node.
 #[derive(Default)]

@@ -7,12 +7,13 @@
 //!                        and all apply the same: what anybody has, up to the first commit of which a part is missing
 //! ```
 
-use crate::inbox::{Inbox, Placed};
+use crate::inbox::Inbox;
 use crate::lanes::lane_of;
 use crate::mutation::{Mutation, is_broken};
 use crate::slot::{SLOTS, Slot};
 use crate::slot_map::Node;
 use crate::view::{Identity, NodeSet};
+use crate::wire::positions::Placed;
 use crate::wire::{LANES, Record};
 use std::collections::BTreeMap;
 

@@ -93,7 +93,7 @@ impl Node {
         true
     }
 
-    fn pop(&mut self, from: Identity, lane: usize) -> Option<crate::inbox::Placed> {
+    fn pop(&mut self, from: Identity, lane: usize) -> Option<crate::wire::positions::Placed> {
         self.inboxes.get_mut(&from)?.get_mut(lane)?.pop()
     }
 

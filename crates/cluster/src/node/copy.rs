@@ -1,12 +1,12 @@
 //! A member that has no data yet, and the one whose data it gets a copy of.
 //!
 //! ```text
-//! joiner                              source
-//!   FETCH ---------------------------->  once it has applied, of every lane, the view that brought the joiner,
-//!                                        and has settled what earlier primaries had numbered:
-//!   <------------------------ POSITIONS  with everything held: how far it is in all lanes; an image begins
+//! joiner                         source
+//!   FETCH --------------------->  once it has applied, of every lane, the view that brought the
+//!                                 joiner, and has settled what earlier primaries had numbered:
+//!   <----------------- POSITIONS  with everything held: its place in all lanes; an image begins
 //!   RESUME to all members
-//!   <---------------- COPY ... COPY end  the image
+//!   <--------- COPY ... COPY end  the image
 //!   loads it, and applies what has waited meanwhile
 //! ```
 //!

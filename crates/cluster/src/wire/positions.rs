@@ -1,19 +1,23 @@
 //! Where a copy of a member's data stands: what it holds of each member's lanes.
 //!
 //! ```text
-//! epoch | members: count, each: node, incarnation, 16 x (applied, epoch of the last end, stable, tail)
+//! epoch | members: count, each: node, incarnation, 16 x (applied, last end's epoch, stable, tail)
 //!       | a tail: count, each: position, record
 //!       | tenures: count, each: slots, epoch
-//!       | executed: count, each: node, incarnation, slot, the last forwarded command      numbers of varying length
+//!       | executed: count, each: node, incarnation, slot, the last forwarded command
 //! ```
+//!
+//! Numbers are of varying length.
 
 use super::{LANES, Record};
-use crate::inbox::Placed;
 use crate::slot::{SLOTS, Slot};
 use crate::slot_map::Node;
 use crate::view::{Identity, NODES_MAX};
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
+
+/// A record and its position.
+pub(crate) type Placed = (u64, Box<[u8]>);
 
 /// How far a member is in a lane.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

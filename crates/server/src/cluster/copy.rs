@@ -4,7 +4,7 @@
 //! ```text
 //!  source   with everything held: positions of the lanes, an image begins
 //!           a thread of its own writes the image as RDB ─ parts ─▶ the agent ─▶ the link
-//!  joiner   the link ─▶ the agent ─▶ a nameless file; whole: a thread of its own looks through it and loads it
+//!  joiner   the link ─▶ the agent ─▶ a nameless file; whole: a thread of its own loads it
 //! ```
 
 use super::agent::{Agent, Task};
@@ -32,6 +32,9 @@ const PARTS_MAX: usize = 8;
 
 /// Bytes that wait to be sent to a member while it gets a copy.
 const UNSENT_MAX: usize = 1 << 20;
+
+/// While another image is being taken, until a copy is tried again.
+const IMAGE_PAUSE: Duration = Duration::from_millis(100);
 
 /// After a copy could not be loaded, until another is asked for.
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
@@ -80,6 +83,8 @@ pub(super) struct Copies {
     /// When a copy could not be loaded.
     failed: Option<Instant>,
     sent: Option<Sent>,
+    /// When a copy could not begin, since another image is being taken.
+    tried: Option<Instant>,
     has_to_rejoin: bool,
 }
 
@@ -132,10 +137,10 @@ impl Agent {
     /// Goes on with the copy that this member gets, and with the one that it sends. True if there
     /// is something to go on with soon.
     pub(super) fn go_on_with_copies(&mut self) -> bool {
-        if self.standing == Standing::Fetching {
+        if self.copies.loading.is_none() && self.node.has_to_rejoin() {
+            self.rejoin("this member's data cannot follow those of the others any more");
+        } else if self.standing == Standing::Fetching {
             self.go_on_fetching();
-        } else if self.node.has_to_rejoin() {
-            self.rejoin("this member was too slow for the others");
         }
         self.begin_to_send();
         self.send_parts();
@@ -173,8 +178,7 @@ impl Agent {
         match self.node.fetch() {
             Some(Fetch::Unasked) => self.ask_for_a_copy(),
             Some(Fetch::Loads) => self.load(),
-            Some(Fetch::Failed) => self.rejoin("the copy of the data did not come whole"),
-            Some(Fetch::Asked(_) | Fetch::Comes(_)) | None => {}
+            Some(Fetch::Asked(_) | Fetch::Comes(_) | Fetch::Failed) | None => {}
         }
     }
 
@@ -224,6 +228,10 @@ impl Agent {
 
     fn serve_what_was_loaded(&mut self) {
         self.copies.loading = None;
+        if self.node.has_to_rejoin() {
+            // Looked at in the next turn.
+            return;
+        }
         self.node.loaded(&mut self.machine);
         self.serve();
         self.transport.hold(self.identity(), Hold::Take);
@@ -233,7 +241,8 @@ impl Agent {
     fn begin_to_send(&mut self) {
         let wanted = self.node.copies_wanted().first().copied();
         let Some(to) = wanted.filter(|_| self.copies.sent.is_none()) else { return };
-        if self.standing != Standing::Serving || !self.node.may_begin_copy(to) {
+        let tried = self.copies.tried.is_some_and(|tried| tried.elapsed() < IMAGE_PAUSE);
+        if tried || self.standing != Standing::Serving || !self.node.may_begin_copy(to) {
             return;
         }
         let server = self.machine.host.server.clone();
@@ -262,7 +271,10 @@ impl Agent {
         }
         exec.ks.unlock();
         exec.end();
-        let Some(mut image) = image else { return };
+        let Some(mut image) = image else {
+            self.copies.tried = Some(Instant::now());
+            return;
+        };
         // The rest of the cores are for those who are served meanwhile.
         image.threads = (self.machine.host.server.workers.len() / 2).max(1);
         tracing::info!("cluster: sending a copy of the data to member {}", to.node.0);
