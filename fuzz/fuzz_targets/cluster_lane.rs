@@ -3,7 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use petrel_cluster::wire::{Frame, FrameReader, Record, put_record, take_with_gap};
+use petrel_cluster::wire::{
+    Frame, FrameReader, Record, positions_again, put_record, take_with_gap,
+};
 
 fuzz_target!(|input: &[u8]| {
     let mut reader = FrameReader::new(1 << 16);
@@ -18,6 +20,11 @@ fuzz_target!(|input: &[u8]| {
                     assert_eq!(Record::read(&again), Ok(read));
                 }
             }
+        }
+        if let Frame::Positions(bytes) = frame
+            && let Some(again) = positions_again(bytes)
+        {
+            assert_eq!(positions_again(&again), Some(again));
         }
         reader.consume(len);
     }

@@ -11,7 +11,9 @@ fuzz_target!(|input: &[u8]| {
     let mut parts = input.splitn(2, |byte| *byte == b'\n');
     let (Some(path), Some(text)) = (parts.next(), parts.next()) else { return };
     let Ok(path) = std::str::from_utf8(path) else { return };
-    let (Ok(path), Ok(document)) = (Path::parse(path), parse(text, Parse::default())) else { return };
+    let (Ok(path), Ok(document)) = (Path::parse(path), parse(text, Parse::default())) else {
+        return;
+    };
     let mut found = Vec::new();
     let done = path.find(document.root(), &mut |value, steps| {
         if found.len() < 16 {

@@ -24,7 +24,12 @@ fn loaded(bytes: &[u8]) -> Option<(Arc<Keyspace>, u64)> {
 fuzz_target!(|input: &[u8]| {
     let file = [b"REDIS0011", input].concat();
     let Some((keyspace, keys)) = loaded(&file) else { return };
-    let options = FileOptions { compress: true, sum: true, dialect: Dialect::Redis, version_max: FileOptions::ANY_VERSION };
+    let options = FileOptions {
+        compress: true,
+        sum: true,
+        dialect: Dialect::Redis,
+        version_max: FileOptions::ANY_VERSION,
+    };
     let mut writer = FileWriter::new(Cursor::new(Vec::new()), options).expect("memory takes all");
     let mut handle = keyspace.attach();
     handle.enter();

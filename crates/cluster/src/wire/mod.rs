@@ -31,3 +31,10 @@ pub const LANES: usize = 16;
 
 /// Version of what is sent.
 pub const VERSION: u64 = 1;
+
+/// Reads where a copy stands, and writes it again; none if the bytes are something else. For the
+/// fuzz target.
+#[doc(hidden)]
+pub fn positions_again(bytes: &[u8]) -> Option<Vec<u8>> {
+    positions::Positions::read(bytes).ok().map(|positions| positions.encode())
+}
