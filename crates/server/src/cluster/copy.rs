@@ -199,6 +199,8 @@ impl Agent {
         let at = (own.incarnation as usize + usize::from(own.node.0)) % sources.len();
         let source = sources[at].node;
         if self.node.fetch_from(source) {
+            // Of a copy before, in this life or another, only a part may have come.
+            self.machine.incoming = Incoming::default();
             tracing::info!("cluster: asking member {} for a copy of the data", source.0);
         }
     }
