@@ -336,6 +336,11 @@ impl ClusterHost for Machine {
         self.witness.borrow_mut().executed(self.identity, tag, &exec.slots, changed);
     }
 
+    fn publish(&mut self, _: bool, channel: &[u8], _: &[u8]) {
+        let text = format!("a message of {} that was never sent", channel.escape_ascii());
+        self.witness.borrow_mut().violation(text);
+    }
+
     fn copy(&mut self, part: &[u8], _: bool) {
         self.copied.extend_from_slice(part);
     }

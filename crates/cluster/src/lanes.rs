@@ -12,7 +12,7 @@ use crate::slot_map::Node;
 use crate::view::NodeSet;
 use crate::wire::{Batch, LANES, Parts, Record, Tag, put_record};
 use parking_lot::{Mutex, MutexGuard};
-use petrel_keyspace::{Effect, EffectHead, EffectSink, Origin, SinkSource};
+use petrel_keyspace::{Effect, EffectHead, EffectSink, Origin, Published, SinkSource};
 use petrel_persistence::effects::GroupWriter;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -165,6 +165,7 @@ impl SinkSource for LaneSource {
             lanes: self.0.clone(),
             group: GroupWriter::default(),
             which: 0,
+            messages: Vec::new(),
             room: Vec::new(),
         })
     }
@@ -176,6 +177,8 @@ struct LaneSink {
     group: GroupWriter,
     /// Lanes of the keys of the group.
     which: u16,
+    /// Messages that go out behind it, with their lanes.
+    messages: Vec<(usize, Vec<u8>)>,
     room: Vec<u8>,
 }
 
@@ -202,12 +205,26 @@ impl EffectSink for LaneSink {
         self.group.add(head.db, effect);
     }
 
+    fn message(&mut self, message: &Published<'_>) -> bool {
+        let &Published { is_sharded, channel, payload, .. } = message;
+        let mut record = Vec::new();
+        put_record(&mut record, &Record::Message { is_sharded, channel, payload });
+        self.messages.push((lane_of(slot_of(channel)), record));
+        true
+    }
+
     fn committed(&mut self, _: u64, _: bool) {
+        if self.which == 0 && self.messages.is_empty() {
+            return;
+        }
         if self.which != 0 {
             self.lanes.append_group(self.which, self.group.bytes(), &mut self.room);
-            self.lanes.note_commit();
             self.which = 0;
             self.group.clear();
         }
+        for (lane, message) in self.messages.drain(..) {
+            self.lanes.lane(lane).push(None, &message);
+        }
+        self.lanes.note_commit();
     }
 }

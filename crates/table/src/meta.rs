@@ -88,6 +88,9 @@ bitset! {
         NOT_IN_STREAMS = 11 "not_in_streams",
         /// Refused by a member of a cluster.
         NOT_IN_CLUSTER = 12 "not_in_cluster",
+        /// Comes to the same at any member of a cluster, though it has no keys: part of a
+        /// transaction that another member executes.
+        RUNS_ANYWHERE = 13 "runs_anywhere",
     }
 }
 

@@ -84,6 +84,12 @@ impl Node {
                 self.pop(from, lane);
                 self.note_end(from, lane, epoch);
             }
+            Record::Message { .. } => {
+                let Some((_, bytes)) = self.pop(from, lane) else { return false };
+                if let Ok(Record::Message { is_sharded, channel, payload }) = Record::read(&bytes) {
+                    host.publish(is_sharded, channel, payload);
+                }
+            }
             // They were noted when they arrived.
             Record::Tail { .. } | Record::TailEnd { .. } | Record::Settled { .. } => {
                 self.pop(from, lane);

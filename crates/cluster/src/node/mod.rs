@@ -54,6 +54,9 @@ pub trait Host {
     /// A change of another node could not be made here: the node's data differ from then on.
     fn differs(&mut self, from: Identity, error: GroupError);
 
+    /// A client of another node has published a message.
+    fn publish(&mut self, is_sharded: bool, channel: &[u8], payload: &[u8]);
+
     /// A part of the copy that this node has asked for; the last one ends it.
     fn copy(&mut self, part: &[u8], is_last: bool);
 }

@@ -17,13 +17,14 @@ mod kind {
     pub const TAIL: u8 = 6;
     pub const TAIL_END: u8 = 7;
     pub const SETTLED: u8 = 8;
+    pub const MESSAGE: u8 = 9;
 }
 
 const KIND: u8 = 0x0f;
 /// The distance to the position before follows; else it is 1.
 const GAP: u8 = 0x10;
 /// Effects: the command that made them was forwarded. Answer: there is no reply. Exec: it is a
-/// transaction. End of a tail: the sender has settled.
+/// transaction. End of a tail: the sender has settled. Message: of a shard's channel.
 const FIRST: u8 = 0x20;
 /// Effects and answers: positions in other lanes follow. Exec: the reply is to be written in RESP3.
 const LANE_LIST: u8 = 0x40;
@@ -168,6 +169,15 @@ pub enum Record<'a> {
     Settled {
         /// The dead node.
         of: Identity,
+    },
+    /// A message for the subscribers of a channel. It is delivered once at most.
+    Message {
+        /// The channel is one of a shard.
+        is_sharded: bool,
+        /// The channel.
+        channel: &'a [u8],
+        /// What is said.
+        payload: &'a [u8],
     },
 }
 
@@ -314,6 +324,11 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             put_identity(out, of);
             kind::SETTLED
         }
+        Record::Message { is_sharded, channel, payload } => {
+            put_bytes(out, channel);
+            out.extend_from_slice(payload);
+            kind::MESSAGE | flag(is_sharded, FIRST)
+        }
     };
 }
 
@@ -371,6 +386,10 @@ impl<'a> Record<'a> {
                 (Record::TailEnd { of, epoch, upto, is_settled: first }, FIRST)
             }
             kind::SETTLED => (Record::Settled { of: take_identity(b)? }, 0),
+            kind::MESSAGE => {
+                let (channel, payload) = (b.bytes()?, std::mem::take(&mut b.0));
+                (Record::Message { is_sharded: first, channel, payload }, FIRST)
+            }
             _ => return Err(Malformed),
         };
         let has_more = !bytes.0.is_empty() || head & (FIRST | LANE_LIST) & !allowed != 0;

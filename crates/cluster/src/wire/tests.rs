@@ -94,6 +94,11 @@ proptest! {
     }
 
     #[test]
+    fn messages(is_sharded in any::<bool>(), channel in bytes(), payload in bytes()) {
+        round_trip(&Record::Message { is_sharded, channel: &channel, payload: &payload })?;
+    }
+
+    #[test]
     fn frames_in_pieces(
         sent in prop::collection::vec((any::<u32>(), 0u64..1000, any::<u32>(), bytes()), 1..5),
         piece in 1usize..30,

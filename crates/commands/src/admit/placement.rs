@@ -37,10 +37,6 @@ pub(crate) struct Forwarding {
     pub merge: Merge,
 }
 
-/// Commands without keys that come to the same at any node, and so may be part of a transaction
-/// that another node executes.
-const SAME_ANYWHERE: [&str; 3] = ["ping", "echo", "time"];
-
 const SCRIPT_AWAY: Fail =
     Fail::fixed("ERR Script attempted to write to a key whose home is another node");
 
@@ -219,7 +215,7 @@ impl Executor {
             let Some(command) = request.command else { continue };
             self.admit_user(command, request.args, session, host)?;
             let spec = command.spec;
-            if spec.place == Place::Here && !SAME_ANYWHERE.contains(&spec.meta.name) {
+            if spec.place == Place::Here && !spec.gate.contains(GateFlags::RUNS_ANYWHERE) {
                 let name = self.registry().full_name(command.index).to_ascii_uppercase();
                 return Err(Fail::new(format!(
                     "ERR {name} is not supported in a transaction whose home is another node"

@@ -4,6 +4,7 @@
 use super::copy::Incoming;
 use super::{Membership, count};
 use crate::client::Client;
+use crate::fanout::pubsub::ChannelKind;
 use crate::host::ServerHost;
 use crate::server::Server;
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use petrel_commands::{Execution, Executor, Fail, Session, transactions};
 use petrel_keyspace::Handle;
 use petrel_net::{Endpoint, Slot};
 use petrel_resp::{Protocol, RespWriter};
-use petrel_table::Place;
+use petrel_table::{GateFlags, Place};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,13 +86,21 @@ impl Machine {
         }
     }
 
+    /// Executes what another member has forwarded, unless it is not to be executed for others.
+    fn call_forwarded(&mut self, args: &[&[u8]], session: &mut Session, out: &mut Vec<u8>) {
+        let spec = self.exec.prepare(args, None).command.map(|command| command.spec);
+        let is_forwarded = spec.is_none_or(|spec| {
+            spec.place != Place::Here || spec.gate.contains(GateFlags::RUNS_ANYWHERE)
+        });
+        match is_forwarded {
+            true => self.call(args, session, out),
+            false => out.extend_from_slice(b"-ERR the command has no home\r\n"),
+        }
+    }
+
     fn call(&mut self, args: &[&[u8]], session: &mut Session, out: &mut Vec<u8>) {
         let request = self.exec.prepare(args, None);
-        let place = request.command.map(|command| command.spec.place);
         let mut reply = RespWriter::new(out, &mut self.shared, session.protocol);
-        if place == Some(Place::Here) && !is_forwarded(args[0]) {
-            return petrel_resp::Reply::error(&mut reply, b"ERR the command has no home");
-        }
         match self.exec.execute(&request, session, &mut self.host, &mut reply) {
             Execution::Answered => {}
             // Nobody's client cannot wait, nor be held back.
@@ -99,13 +108,6 @@ impl Machine {
         }
         splice(out, &mut self.shared);
     }
-}
-
-/// Whether a command without keys is executed for another member: those that make a transaction,
-/// and those that come to the same anywhere.
-fn is_forwarded(name: &[u8]) -> bool {
-    let names = ["multi", "exec", "ping", "echo", "time"];
-    names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }
 
 /// Puts values that lie elsewhere into their places.
@@ -150,7 +152,7 @@ impl Host for Machine {
         }
         for command in &exec.commands {
             reply.clear();
-            self.call(command, &mut session, reply);
+            self.call_forwarded(command, &mut session, reply);
         }
         if exec.is_transaction {
             reply.clear();
@@ -161,6 +163,11 @@ impl Host for Machine {
         if self.exec.ks.is_strict() {
             self.need = self.need.max(self.exec.ks.take_need());
         }
+    }
+
+    fn publish(&mut self, is_sharded: bool, channel: &[u8], payload: &[u8]) {
+        let kind = if is_sharded { ChannelKind::Shard } else { ChannelKind::Channel };
+        self.host.publish_message(kind, channel, payload);
     }
 
     fn copy(&mut self, part: &[u8], _: bool) {

@@ -5,5 +5,6 @@ mod bench;
 mod lives;
 mod network;
 mod pipelines;
+mod pubsub;
 mod scripts;
 mod transactions;
