@@ -10,18 +10,24 @@
 //! ```
 //!
 //! An entry stays until all members have applied everything up to it, so that a link that breaks
-//! goes on where the other side says. A member for whose sake more bytes would stay than the limit
-//! allows is cut off: nobody waits for it, and it has to begin anew.
+//! goes on where the other side says. If more bytes stay in all lanes than the limit allows, and in
+//! this one more than its share, the member for whose sake they do is cut off: nobody waits for it,
+//! and it has to begin anew. Large records do not count for that until there are several.
 
 use crate::inbox::is_ordered;
 use crate::slot_map::Node;
 use crate::view::{NODES_MAX, NodeSet};
 use crate::wire::positions::LanePosition;
-use crate::wire::{Batch, Record, put_with_gap};
+use crate::wire::{Batch, LANES, Record, put_with_gap};
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Entries that are looked at for one batch at most.
 const ENTRIES_PER_BATCH: u64 = 4096;
+
+/// Records as large as the largest that may stay beyond the limit.
+const LARGE_RECORDS: usize = 2;
 
 struct Entry {
     to: NodeSet,
@@ -47,7 +53,12 @@ pub(crate) struct Lane {
     seq: u64,
     entries: VecDeque<Entry>,
     bytes: usize,
+    /// Bytes of all lanes.
+    all_bytes: Arc<AtomicUsize>,
+    /// The most that may stay in all lanes.
     bytes_max: usize,
+    /// Bytes of the largest record since the lane was empty.
+    largest: usize,
     /// All members but this one, without those that were cut off.
     members: NodeSet,
     /// Members that were cut off.
@@ -56,12 +67,14 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub fn new(members: NodeSet, bytes_max: usize) -> Self {
+    pub fn new(members: NodeSet, all_bytes: Arc<AtomicUsize>, bytes_max: usize) -> Self {
         Lane {
             seq: 0,
             entries: VecDeque::new(),
             bytes: 0,
+            all_bytes,
             bytes_max,
+            largest: 0,
             members,
             cut_off: NodeSet::default(),
             peers: vec![Peer::default(); NODES_MAX.into()],
@@ -87,15 +100,24 @@ impl Lane {
     pub fn push(&mut self, to: Option<NodeSet>, record: &[u8]) -> u64 {
         self.seq += 1;
         let to = NodeSet(to.map_or(u64::MAX, |to| to.0) & self.members.0);
-        self.bytes += record.len() + size_of::<Entry>();
+        let bytes = record.len() + size_of::<Entry>();
+        self.bytes += bytes;
+        self.all_bytes.fetch_add(bytes, Relaxed);
+        self.largest = self.largest.max(bytes);
         self.entries.push_back(Entry { to, record: record.into() });
-        if self.bytes > self.bytes_max || self.members.0 == 0 {
+        if self.has_too_much() || self.members.0 == 0 {
             self.trim();
-            while self.bytes > self.bytes_max && self.members.0 != 0 {
+            while self.has_too_much() && self.members.0 != 0 {
                 self.cut_last_off();
             }
         }
         self.seq
+    }
+
+    fn has_too_much(&self) -> bool {
+        let large = LARGE_RECORDS * self.largest;
+        self.bytes > self.bytes_max / LANES + large
+            && self.all_bytes.load(Relaxed) > self.bytes_max + large
     }
 
     fn peer(&mut self, node: Node) -> &mut Peer {
@@ -130,7 +152,12 @@ impl Lane {
         while self.seq - (self.entries.len() as u64) < stable
             && let Some(entry) = self.entries.pop_front()
         {
-            self.bytes -= entry.record.len() + size_of::<Entry>();
+            let bytes = entry.record.len() + size_of::<Entry>();
+            self.bytes -= bytes;
+            self.all_bytes.fetch_sub(bytes, Relaxed);
+        }
+        if self.entries.is_empty() {
+            self.largest = 0;
         }
     }
 
@@ -255,7 +282,7 @@ mod tests {
     const B: Node = Node(2);
 
     fn lane() -> Lane {
-        let mut lane = Lane::new([A, B].into_iter().collect(), 4096);
+        let mut lane = Lane::new([A, B].into_iter().collect(), Arc::default(), 4096);
         assert!(lane.resume(A, 0) && lane.resume(B, 0));
         lane
     }
@@ -295,13 +322,28 @@ mod tests {
     }
 
     #[test]
+    fn large_records_cut_nobody_off_until_there_are_several() {
+        let mut lane = lane();
+        let large = vec![0; 100_000];
+        lane.push(None, &end(1));
+        lane.push(None, &large);
+        lane.push(None, &end(2));
+        lane.push(None, &large);
+        assert_eq!(lane.cut_off(), NodeSet::default());
+        lane.push(None, &large);
+        lane.push(None, &large);
+        assert_eq!((lane.cut_off(), lane.bytes()), ([A, B].into_iter().collect(), 0));
+        assert_eq!(lane.all_bytes.load(Relaxed), 0);
+    }
+
+    #[test]
     fn nobody_waits_for_one_that_lags() {
         let (mut lane, mut room) = (lane(), Vec::new());
         for epoch in 0..1000 {
             let seq = lane.push(None, &end(epoch));
             lane.batch(A, (0, false), 1000, &mut room).unwrap();
             assert!(lane.acknowledge(A, seq));
-            assert!(lane.bytes() <= 4096);
+            assert!(lane.bytes() <= 4096 + 3 * 64);
         }
         assert_eq!(lane.cut_off(), NodeSet::of(B));
         assert!(lane.batch(B, (0, false), 1000, &mut room).is_none());

@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Origin, Published, SinkSource};
 use petrel_persistence::effects::GroupWriter;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// The mark of changes that came from another node: they are in its lanes already.
@@ -55,7 +55,8 @@ pub(crate) fn tagged<T>(tag: Tag, execute: impl FnOnce() -> T) -> T {
 
 impl Lanes {
     pub(crate) fn new(members: NodeSet, bytes_max: usize) -> Arc<Self> {
-        let lane = |_| Mutex::new(Lane::new(members, bytes_max / LANES));
+        let bytes = Arc::new(AtomicUsize::new(0));
+        let lane = |_| Mutex::new(Lane::new(members, bytes.clone(), bytes_max));
         Arc::new(Lanes {
             lanes: std::array::from_fn(lane),
             unsent: AtomicU64::new(0),

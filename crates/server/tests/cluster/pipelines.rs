@@ -241,6 +241,20 @@ fn a_half_command_waits_for_its_rest() {
 }
 
 #[test]
+fn large_values_and_messages_reach_the_others() {
+    let members = Members::start(2, DELAY);
+    let (here, large) = (key_at(0, 2, "large"), "x".repeat(9 << 20));
+    let (mut client, mut other) = (members.client(0), members.client(1));
+    for at in 0..3 {
+        assert_eq!(client.call(&format!("SET {here} {at}{large}")), ok());
+        assert_eq!(client.call(&format!("PUBLISH c {large}")), Value::Integer(0));
+        members.await_reply(1, &format!("GET {here}"), &bulk(&format!("{at}{large}")));
+        // The home has it again, and answers.
+        assert_eq!(other.call(&format!("APPEND {here} y")), Value::Integer((9 << 20) + 2));
+    }
+}
+
+#[test]
 fn what_is_not_there_says_so() {
     let members = Members::start(2, DELAY);
     let (away, here) = (key_at(1, 2, "a"), key_at(0, 2, "h"));
