@@ -25,7 +25,7 @@ pub struct Outcome {
     pub failed_joins: u64,
     /// Links that broke.
     pub resets: u64,
-    /// Commands of which nobody could tell whether they were executed.
+    /// Commands that were answered `UNKNOWN`.
     pub unknown: u64,
     /// A number that two runs with one seed have in common.
     pub digest: u64,

@@ -48,7 +48,7 @@ impl Inbox {
         self.queue.front().map_or(self.received, |(seq, _)| seq - 1)
     }
 
-    /// What is to be told of it, and whether that is news. What `waits` for this node's data counts
+    /// What the next acknowledgement says, and whether that is news. What `waits` for data counts
     /// as applied: it is kept here until it is.
     pub fn news(&self, waits: bool) -> (u64, bool) {
         let applied = if waits { self.received } else { self.applied() };

@@ -11,8 +11,8 @@
 //!
 //! An entry stays until all members have applied everything up to it, so that a link that breaks
 //! goes on where the other side says. If more bytes stay in all lanes than the limit allows, and in
-//! this one more than its share, the member for whose sake they do is cut off: nobody waits for it,
-//! and it has to begin anew. Large records do not count for that until there are several.
+//! this one more than its share, the member that has applied least is cut off: nothing more is kept
+//! for it, and it has to begin anew. Large records do not count for that until there are several.
 
 use crate::inbox::is_ordered;
 use crate::slot_map::Node;

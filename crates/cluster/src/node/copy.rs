@@ -12,7 +12,7 @@
 //!
 //! All members keep what they number for a joiner from the view on that has brought it, so what the
 //! copy lacks is still there. What has arrived here while the copy is on its way, or loaded, counts
-//! as applied for the others: it is kept, and told of if the member that has sent it dies.
+//! as applied for the others: it is kept, and passed on if the member that has sent it dies.
 
 use super::{Host, LinkError, Node};
 use crate::inbox::Inbox;
@@ -159,7 +159,7 @@ impl Node {
                 || self.copies.joined(*member) >= from
                 || inboxes.iter().all(|inbox| inbox.end_epoch >= from)
         };
-        // Of a member that has died nobody has anything that others lack.
+        // No member has anything of one that has died that others lack.
         let is_settled = self.leaving.is_empty() && self.fallen.is_empty();
         self.copies.fetch.is_none() && is_settled && self.view.members.iter().all(is_kept)
     }

@@ -65,7 +65,7 @@ impl Node {
         put_frame(&mut first, 0, self.view.epoch, &hello);
         let has_positions = !self.has_no_positions();
         let inboxes = self.inboxes.get_mut(&peer).map(Vec::as_mut_slice).unwrap_or_default();
-        // What it was told last may have been lost on the way.
+        // The last acknowledgement may have been lost on the way.
         inboxes.iter_mut().for_each(|inbox| inbox.tell(0));
         if has_positions {
             put_resumes(&mut first, self.view.epoch, inboxes);

@@ -37,7 +37,7 @@ pub(super) fn parse(text: &str) -> Result<Rc<Path>, PathError> {
 }
 
 fn place(text: &str) -> usize {
-    // FNV-1a. Whoever makes texts collide only has them parsed.
+    // FNV-1a. Texts that collide are parsed each time.
     let hash = text
         .bytes()
         .fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

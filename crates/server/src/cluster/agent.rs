@@ -79,7 +79,7 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// The agent of a member that serves nobody yet.
+    /// The agent of a member that serves no client yet.
     pub fn new(hands: Hands, membership: Arc<Membership>, admission: Admission) -> Self {
         let Admission { identity, view, members } = admission;
         let begin = match membership.may_begin_with_own_data(identity, &members) {
@@ -129,8 +129,8 @@ impl Agent {
         self.node.identity()
     }
 
-    /// What remains of this life for the next one. Whoever waits for another member's reply hears
-    /// that it will not come; nothing of what has waited here was executed.
+    /// What remains of this life for the next one. A client that waits for another member's reply
+    /// hears that it will not come; nothing of what has waited here was executed.
     pub fn end(mut self) -> Hands {
         for (_, (client, seq)) in std::mem::take(&mut self.waiting) {
             self.reply(&client, seq, Reply::Unknown);

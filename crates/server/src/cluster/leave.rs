@@ -49,7 +49,7 @@ impl Server {
         }
     }
 
-    /// Leaves the cluster; the data are saved, and nobody is served any more.
+    /// Leaves the cluster; the data are saved, and no client is served any more.
     pub(crate) fn leave_cluster(&self, config: &Config) {
         let Some((_, fabric)) = self.fabric() else { return };
         if !self.has_to_leave_cluster() {

@@ -4,16 +4,16 @@
 //! ```text
 //!  admitted      it holds hash slots       -> serves
 //!                another member holds them -> fetches
-//!                nobody does               -> waits, and asks for them if its data are the cluster's
+//!                no member does            -> waits, and asks for them if its data are the cluster's
 //!  next view     waits: it holds them      -> serves
 //!                waits: another does       -> another life, which begins with that member
-//!                fetches: nobody holds them -> another life
+//!                fetches: no holder is left -> another life
 //!  copy loaded   fetches                   -> serves, and asks for its share of the hash slots
-//!  expelled      serves nobody
+//!  expelled      serves no client
 //! ```
 //!
-//! A member that was given the hash slots which nobody held, and one that has fetched the data and
-//! says so, sees that in a view. Who takes slots that nobody held begins its lanes with its own
+//! A member that was given unheld hash slots, and one that has fetched the data and
+//! says so, sees that in a view. A member that takes unheld slots begins its lanes with its own
 //! admission: those who were members before it and wait do not fit them, and begin anew.
 
 use super::agent::Agent;
@@ -74,7 +74,7 @@ impl Agent {
         (holders.clone().any(|holder| holder == own), holders.find(|holder| *holder != own))
     }
 
-    /// Asks for the hash slots that nobody holds, if the data here are the cluster's.
+    /// Asks for the hash slots that no member holds, if the data here are the cluster's.
     fn ask_for_slots(&self) {
         if self.node.fetch().is_none() {
             self.transport.hold(self.identity(), Hold::TakeUnheld);
@@ -116,7 +116,7 @@ impl Agent {
         exec.end();
         *self.membership.state.lock() = State::default();
         (0..server.workers.len()).for_each(|worker| server.tell(worker, Message::Demoted));
-        tracing::warn!("cluster: this server is a member no longer, and serves nobody");
+        tracing::warn!("cluster: this server is a member no longer, and serves no client");
     }
 }
 
