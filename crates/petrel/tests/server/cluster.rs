@@ -204,14 +204,16 @@ fn await_same_content(servers: &[&Server]) {
 
 #[test]
 fn members_come_and_go_under_load_and_hold_the_same() {
-    let founder = start(scratch("secret"), FOUND);
+    // A busy machine may not run a member for a while.
+    const TIMEOUT: &str = "--cluster-node-timeout 8000";
+    let founder = start(scratch("secret"), &format!("{FOUND} {TIMEOUT}"));
     let mut client = await_service(&founder);
     for at in 0..500 {
         assert_eq!(call(&mut client, &format!("SET key{at} {at}")), "OK");
     }
     call(&mut client, "RPUSH list a b c");
     call(&mut client, "HSET hash a 1 b 2");
-    let flags = join(&founder);
+    let flags = format!("{} {TIMEOUT}", join(&founder));
     let (mut values, (second, third)) = count_meanwhile(&[&founder], || {
         let joined = [(); 2].map(|()| start(scratch("secret"), &flags));
         joined.iter().for_each(|server| drop(await_service(server)));
