@@ -148,7 +148,8 @@ impl Agent {
         self.machine.begin_turn();
         let mut has_worked = false;
         for _ in 0..TASKS_PER_TURN {
-            let Some(task) = self.next.take().or_else(|| self.tasks.try_recv().ok()) else { break };
+            let next = self.next.take().or_else(|| self.tasks.try_recv().ok());
+            let Some(task) = next else { break };
             has_worked = true;
             match task {
                 Task::Event(event) => self.take_event(event),
@@ -157,11 +158,18 @@ impl Agent {
                 }
                 Task::Wake => {}
             }
+            if self.is_expelled {
+                // What follows is the next life's, its admission too.
+                return true;
+            }
         }
         for _ in 0..TASKS_PER_TURN {
             let Some(event) = self.membership.events.take() else { break };
             has_worked = true;
             self.take_event(event);
+            if self.is_expelled {
+                return true;
+            }
         }
         for link in self.membership.events.resumable() {
             self.transport.resume(link);

@@ -75,6 +75,14 @@ fn a_member_that_was_taken_for_dead_serves_nobody_until_it_is_let_in_again() {
         members.await_text(0, "CLUSTER INFO", "cluster_state:ok");
     }
     assert_eq!(client.call("GET key"), bulk("3"));
+    // The end and the next beginning come at once.
+    for life in 5..20 {
+        let (own, view, infos) = again(u64::from(life) * 2, life);
+        members.network.tell(0, Event::Expelled);
+        members.network.tell(0, Event::Admitted(own, view, infos));
+        members.await_text(0, "CLUSTER INFO", &format!("cluster_current_epoch:{}\r\n", life * 2));
+        members.await_text(0, "CLUSTER INFO", "cluster_state:ok");
+    }
 }
 
 #[test]
