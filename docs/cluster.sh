@@ -2,7 +2,7 @@
 # Starts three members of a cluster on this machine, ports 7001 to 7003, until Ctrl-C.
 # Their data are in ./petrel-cluster. PETREL names the program (default: petrel).
 set -eu
-petrel=$(command -v "${PETREL:-petrel}")
+petrel=$(realpath "$(command -v "${PETREL:-petrel}")")
 mkdir -p petrel-cluster && cd petrel-cluster
 [ -s passphrase ] || { umask 077; head -c 24 /dev/urandom | base64 > passphrase; }
 trap 'trap - EXIT; kill 0; wait' INT TERM EXIT

@@ -54,8 +54,8 @@ pub trait Cluster: Send + Sync {
     /// commands.
     fn home_of(&self, slot: HashSlot) -> Home;
 
-    /// Until when this node may number changes of the slots whose home it is: nobody takes it for
-    /// dead before.
+    /// Until when this node may number changes of the slots whose home it is: no member takes it
+    /// for dead before.
     fn lease_until(&self) -> Tick;
 
     /// The error of a command that needs data where there are none to be served

@@ -222,7 +222,7 @@ impl<'a> Session<'a> {
         self.admission.is_some_and(|admission| admission.identity() == own)
     }
 
-    /// Whether the last view that the host was told shows what it has said of slots.
+    /// Whether the last view that was reported to the host shows what it has said of slots.
     fn is_settled(&self, hold: Hold) -> bool {
         let Some(admission) = self.admission else { return false };
         let told = self.around.bus.told.lock().clone();
@@ -236,7 +236,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// At each view: one in which somebody holds slots ends the wish for unheld ones. Other wishes
+    /// At each view: one in which a member holds slots ends the wish for unheld ones. Other wishes
     /// stand, for a view may yet come which shows what was asked for before them.
     fn forget_old_wish(&mut self) {
         if self.hold == Some(Hold::TakeUnheld) && self.is_settled(Hold::TakeUnheld) {

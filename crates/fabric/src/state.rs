@@ -4,7 +4,7 @@
 //! Found     the first member: all slots
 //! Join      a node, by its uuid: a number, an incarnation; a life before ends in a view of its own
 //! Hold      it takes slots, or gives them up
-//! Unheld    it takes slots if nobody holds any, and it has seen every view
+//! Unheld    it takes slots if no member holds any, and it has seen every view
 //! Remove    it has left, or it is down: its slots fall to the others
 //! ```
 //!

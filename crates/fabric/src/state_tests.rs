@@ -93,7 +93,7 @@ fn slots_that_nobody_holds_are_taken_by_one_who_has_seen_every_view() {
     let second = join(&mut state, waits(2, 1));
     let take = |number, incarnation, epoch| Command::HoldUnheld { number, incarnation, epoch };
     let epoch = state.epoch;
-    // Somebody holds them.
+    // A member holds them.
     state.apply(take(second.number, 1, epoch));
     assert_eq!(state.epoch, epoch);
     // The founder comes back, and takes only what is given to it.

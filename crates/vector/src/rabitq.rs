@@ -282,7 +282,7 @@ mod tests {
                 }
             }
             let (off, off_fine) = ((off / pairs as f32).sqrt(), (off_fine / pairs as f32).sqrt());
-            // Three bits more leave at most a quarter of the error, whatever the query's rounding adds.
+            // Three bits more leave at most a quarter of the error, beside the query's rounding.
             assert!(off_fine < off * 0.25, "{dim}: {off_fine} of {off}");
             assert!(off < 0.15 / (dim as f32).sqrt(), "{dim}: {off}");
             assert!((sum / pairs as f32).abs() < 0.1 * off, "{dim}: {sum} {off}");

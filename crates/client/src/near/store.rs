@@ -1,7 +1,7 @@
 //! [`Store`]: replies by key and command, bounded in bytes.
 //!
 //! ```text
-//! a hit   one hash of the key ─ slot of the map ─ entry: key, command and a short value in one block
+//! a hit   one hash of the key ─ slot of the map ─ entry: key, command, a short value in one block
 //! others  the mutex of the key's shard ─ fills under way, order of eviction, bytes ─ then the map
 //! ```
 //!

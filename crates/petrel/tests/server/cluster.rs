@@ -67,7 +67,7 @@ fn a_founder_serves_alone_and_comes_back_with_its_data() {
 
     server.signal(libc::SIGTERM);
     assert_eq!(server.exit_code(), Some(0));
-    // The directory returns to its cluster, whatever it is told to join.
+    // The directory returns to its cluster, whichever member it is to join.
     let flags = flags.replace("--cluster-create", "--cluster-join 127.0.0.1:1");
     let server = start(server.into_scratch(), &flags);
     let mut client = await_service(&server);
@@ -137,7 +137,7 @@ fn a_witness_serves_no_data() {
     }
     let mut client = founder.connect();
     assert_eq!(call(&mut client, "SET a 1"), "OK");
-    // It leaves when it is stopped, and is missed by nobody.
+    // It leaves when it is stopped; the founder goes on.
     witness.signal(libc::SIGTERM);
     eventually("one member", || call(&mut client, "CLUSTER NODES").lines().count() == 1);
 }

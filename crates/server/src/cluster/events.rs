@@ -1,6 +1,5 @@
-//! What the members' side of the process tells the agent. Whoever leaves something here must not
-//! wait, and nothing may be lost: views and links are few, and frames make their link pause once
-//! too much waits.
+//! Events for the agent. The thread of the fabric leaves them here and must not wait, and nothing
+//! may be lost: views and links are few, and frames make their link pause once too much waits.
 
 use super::agent::Task;
 use super::{Event, Link};

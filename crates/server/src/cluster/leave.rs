@@ -1,5 +1,5 @@
 //! A stop of the server: other members take its hash slots over first, then it leaves, so that
-//! nobody has to miss it.
+//! no write is refused meanwhile.
 
 use super::{Hold, Membership};
 use crate::config::Config;

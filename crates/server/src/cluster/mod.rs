@@ -343,7 +343,7 @@ impl Cluster for Membership {
     }
 }
 
-/// Makes a server a member of a cluster whose members are told by the caller, from a view on that
+/// Makes a server a member of a cluster whose members the caller names, from a view on that
 /// all have begun with, with the same data, or that has brought this one. It holds its lease until
 /// [`Membership::hold_lease`] says else. No client is served before.
 ///

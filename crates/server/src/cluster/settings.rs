@@ -86,7 +86,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
     }))
 }
 
-/// Refuses a passphrase of no cluster: somebody believes that there is one.
+/// Refuses a passphrase where neither `cluster-create` nor `cluster-join` stands.
 fn unused(config: &Config) -> Result<(), String> {
     let cluster = &config.cluster;
     let is_set = cluster.passphrase.is_set() || cluster.passphrase_file.is_some();
