@@ -23,7 +23,7 @@ pub struct AllArgs {
 }
 
 /// The runs: words of the command line, and those that are added for a quick one.
-const RUNS: [(&str, &str); 30] = [
+const RUNS: [(&str, &str); 31] = [
     ("consistency", ""),
     ("matrix", ""),
     ("matrix --preset many-clients --label many-clients", "--values 256 --pipelines 1,16,64"),
@@ -45,9 +45,11 @@ const RUNS: [(&str, &str); 30] = [
         "--requests 4000",
     ),
     (
-        "trace --servers petrel,redis,redis-cluster --memory none --requests 200000 --label cluster",
-        "--requests 20000",
+        "trace --servers petrel,petrel-cluster,redis,redis-cluster --memory none --nodes 1,2,4,6 \
+         --requests 200000 --label cluster",
+        "--requests 20000 --nodes 1,3",
     ),
+    ("cluster", ""),
     ("hitrate", ""),
     ("memory", ""),
     (

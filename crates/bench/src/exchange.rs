@@ -202,9 +202,10 @@ pub fn read_same(stream: &mut Stream, reply: &[u8], times: usize) -> io::Result<
     })
 }
 
-/// Processor time that a server has taken so far, nanoseconds.
+/// Processor time that a server has taken so far, all nodes of a cluster together, nanoseconds.
 pub fn cpu_ns(server: &Server) -> Result<u64, String> {
-    sys::process_cpu_ns(server.pid()).map_err(|error| error.to_string())
+    let times = server.processes().iter().map(|pid| sys::process_cpu_ns(*pid));
+    times.sum::<std::io::Result<u64>>().map_err(|error| error.to_string())
 }
 
 /// Waits until a server has nothing left to do, such as freeing what was there before.

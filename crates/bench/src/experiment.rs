@@ -262,6 +262,11 @@ pub trait Experiment: Serialize {
         peer.speaks_resp() && !peer.is_floor() && !peer.is_cluster()
     }
 
+    /// Whether it measures clusters without being asked for them by name.
+    fn measures_clusters(&self) -> bool {
+        false
+    }
+
     /// Libraries that it measures beside servers, each in a process that answers its orders.
     fn libraries(&self) -> Chosen {
         Chosen::default()

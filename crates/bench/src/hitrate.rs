@@ -144,7 +144,7 @@ impl Experiment for HitrateArgs {
         _: usize,
     ) -> Result<Measurement, String> {
         let manner = Manner { connections: 1, pace: None, size: None };
-        let done = replay(server.endpoint(), trace, manner)?;
+        let done = replay(server.entrances(), trace, manner)?;
         if done.errors.wrong > 0 {
             return Err(format!("{} values were not those stored", done.errors.wrong));
         }

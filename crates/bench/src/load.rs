@@ -137,8 +137,8 @@ pub struct Plan {
     pub extent: Extent,
     /// Requests per second over all connections; `None` is the closed loop.
     pub rate: Option<f64>,
-    /// The process whose CPU time is measured with the load.
-    pub server_pid: Option<u32>,
+    /// The processes whose CPU time is measured with the load.
+    pub server_processes: Vec<u32>,
     /// Decides the random numbers.
     pub seed: u64,
 }
@@ -161,7 +161,7 @@ impl Plan {
             pipeline: 32,
             extent: Extent::Walk,
             rate: None,
-            server_pid: Some(server.pid()),
+            server_processes: server.processes().to_vec(),
             seed: 1,
         }
     }
@@ -250,8 +250,13 @@ pub fn run_over(plan: &Plan, streams: Vec<Stream>) -> Result<(Outcome, Vec<Strea
     Ok(tally::sum(plan, parts, cpu_whole))
 }
 
-fn server_cpu(plan: &Plan) -> Result<Option<u64>, LoadError> {
-    Ok(plan.server_pid.map(sys::process_cpu_ns).transpose()?)
+/// CPU time that the processes of the server have taken so far, nanoseconds.
+fn server_cpu(plan: &Plan) -> io::Result<Option<u64>> {
+    let processes = plan.server_processes.iter();
+    match plan.server_processes.is_empty() {
+        true => Ok(None),
+        false => processes.map(|pid| sys::process_cpu_ns(*pid)).sum::<io::Result<u64>>().map(Some),
+    }
 }
 
 #[cfg(test)]

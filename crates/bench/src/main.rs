@@ -9,6 +9,7 @@ mod allocations;
 mod cache;
 mod churn;
 mod client;
+mod cluster;
 mod collections;
 mod command;
 mod commands;
@@ -77,6 +78,7 @@ enum Task {
     Handlers(Box<Configured<handlers::HandlersArgs>>),
     Effects(Box<Configured<effects::EffectsArgs>>),
     Client(Box<Configured<client::ClientArgs>>),
+    Cluster(Box<Configured<cluster::ClusterArgs>>),
     Consistency(Box<Configured<consistency::ConsistencyArgs>>),
     All(Box<all::AllArgs>),
     Floor(floor::FloorArgs),
@@ -84,9 +86,9 @@ enum Task {
     /// Hold connections for `connections`, following orders on standard input
     #[command(name = connections::HOLDER, hide = true)]
     HoldConnections,
-    /// Start a Redis Cluster on 127.0.0.1, as the server `redis-cluster`
+    /// Start a cluster on 127.0.0.1, as the servers `petrel-cluster` and `redis-cluster`
     #[command(name = server::CLUSTER, hide = true)]
-    RedisCluster(server::ClusterArgs),
+    StartCluster(server::ClusterArgs),
     /// Measure within this process, following orders that come over a Unix socket
     #[command(name = in_process::NAME, hide = true)]
     InProcess {
@@ -116,7 +118,7 @@ fn run(task: &Task) -> Result<(), String> {
     if !matches!(
         task,
         Task::HoldConnections
-            | Task::RedisCluster(_)
+            | Task::StartCluster(_)
             | Task::InProcess { .. }
             | Task::DriveClient { .. }
             | Task::Floor(_)
@@ -152,12 +154,13 @@ fn run_task(task: &Task) -> Result<(), String> {
         Task::Handlers(args) => experiment::run(&args.run, &args.experiment),
         Task::Effects(args) => experiment::run(&args.run, &args.experiment),
         Task::Client(args) => experiment::run(&args.run, &args.experiment),
+        Task::Cluster(args) => experiment::run(&args.run, &args.experiment),
         Task::Consistency(args) => experiment::run(&args.run, &args.experiment),
         Task::All(args) => all::run(args),
         Task::Floor(args) => floor::run(args),
         Task::Report(args) => report::run(args),
         Task::HoldConnections => connections::hold(),
-        Task::RedisCluster(args) => server::run_cluster(args),
+        Task::StartCluster(args) => server::run_cluster(args),
         Task::InProcess { socket } => in_process::serve(socket),
         Task::DriveClient { order } => client::drive(order),
     }

@@ -5,7 +5,7 @@ mod peer;
 mod process;
 mod sweep;
 
-pub use cluster::{ClusterArgs, NAME as CLUSTER, run as run_cluster};
+pub use cluster::{ClusterArgs, NAME as CLUSTER, relay, run as run_cluster};
 pub use peer::{Chosen, Peer, PeerArgs};
 pub use process::{Server, Setting, Transport, free_port};
 pub use sweep::{TempDir, is_stopped, sweep_on_stop};

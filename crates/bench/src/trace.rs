@@ -79,7 +79,13 @@ pub struct TraceArgs {
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
 
-    /// Threads of the servers
+    /// Nodes of clusters, measured apart; connections are shared among those of petrel-cluster.
+    /// What is no cluster is measured as one node
+    #[arg(long, value_delimiter = ',', default_value = "1", value_name = "N,...",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    nodes: Vec<u16>,
+
+    /// Threads of the servers, of each node
     #[arg(long, default_value_t = 2, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     server_threads: u16,
@@ -93,7 +99,7 @@ const fn count(name: &'static str, title: &'static str, better: Better) -> Figur
     Figure::new(name, title, "", 0, better)
 }
 
-const PLACE: &[&str] = &["trace", "values", "memory", "policy"];
+const PLACE: &[&str] = &["trace", "values", "memory", "policy", "nodes"];
 
 /// What it is.
 pub const DESCRIPTION: &Description = &Description {
@@ -104,7 +110,13 @@ pub const DESCRIPTION: &Description = &Description {
             the sockets in both directions, RESP included; over a Unix socket nothing of it crosses an interface. \
             Values are compared byte by byte with what was stored. `cluster17` and `block` are drawn from published \
             statistics, they are not the traces themselves.",
-    axes: &[("trace", "{}"), ("values", "{} values"), ("memory", "memory {}"), ("policy", "{}")],
+    axes: &[
+        ("trace", "{}"),
+        ("values", "{} values"),
+        ("memory", "memory {}"),
+        ("policy", "{}"),
+        ("nodes", "nodes: {}"),
+    ],
     figures: &[
         THROUGHPUT,
         Figure::new("hits", "Hit rate", "%", 2, Better::More),
@@ -130,13 +142,19 @@ pub const DESCRIPTION: &Description = &Description {
             "By trace",
             &["hits", "throughput", "get_mean", "set_mean", "network", "errors"],
             &["trace", "values"],
-            &["memory", "policy", SERVER],
+            &["memory", "policy", "nodes", SERVER],
             &[FIGURE],
         )
         .in_summary(),
         View::new("Throughput", &["throughput"], &["values"], PLACE, &[SERVER]).plot(Plot::Bars),
-        View::new("Hit rate", &["hits"], &["trace", "values", "policy"], &["memory"], &[SERVER])
-            .plot(Plot::Bars),
+        View::new(
+            "Hit rate",
+            &["hits"],
+            &["trace", "values", "policy", "nodes"],
+            &["memory"],
+            &[SERVER],
+        )
+        .plot(Plot::Bars),
         View::new(
             "Percentiles",
             &["get_p50", "get_p99", "get_p999", "set_p99", "set_p999"],
@@ -148,7 +166,7 @@ pub const DESCRIPTION: &Description = &Description {
             "Cost and errors by kind",
             &["cpu", "rss", "evicted", "errors", "timeouts", "resets", "requests", "working_set"],
             &[],
-            &["trace", "values", "memory", "policy", SERVER],
+            &["trace", "values", "memory", "policy", "nodes", SERVER],
             &[FIGURE],
         ),
     ],
@@ -283,9 +301,12 @@ impl Experiment for TraceArgs {
         peer.speaks_resp() && !peer.is_floor()
     }
 
-    /// What limits memory asks one node.
+    /// What limits memory asks one node, and only clusters have several.
     fn leaves_out(&self, peer: &Peer, point: &Point) -> bool {
-        peer.is_cluster() && point["memory"] != "none"
+        match peer.is_cluster() {
+            true => point["memory"] != "none",
+            false => at::<u16>(point, "nodes") != 1,
+        }
     }
 
     /// Every trace can be read: that is better known before the first server is started.
@@ -300,6 +321,7 @@ impl Experiment for TraceArgs {
             ("values", self.values.clone()),
             ("memory", texts(&self.memory)),
             ("policy", self.policies.clone()),
+            ("nodes", texts(&self.nodes)),
         ]);
         // Without a limit nothing is evicted.
         points.retain(|point| point["memory"] != "none" || point["policy"] == self.policies[0]);
@@ -317,7 +339,7 @@ impl Experiment for TraceArgs {
         let connections = usize::from(self.connections) + 64;
         let setting = run.setting(usize::from(self.server_threads), connections.max(1024));
         let value_max = point["values"].parse().unwrap_or(ValueSizes::LIMIT);
-        Setting { value_max, ..setting }
+        Setting { value_max, nodes: at(point, "nodes"), ..setting }
     }
 
     fn prepare(&self, server: Server, point: &Point) -> Result<Self::Session, String> {
@@ -352,19 +374,19 @@ impl Experiment for TraceArgs {
             size: point["values"].parse().ok(),
         };
         let before = cpu_ns(server)?;
-        let done = replay::replay(server.endpoint(), trace, manner)?;
+        let done = replay::replay(server.entrances(), trace, manner)?;
         let cpu = (cpu_ns(server)? - before) as f64 / 1e3 / done.operations().max(1) as f64;
         let mut stream = connect(server.endpoint()).map_err(|error| error.to_string())?;
-        let mut measured = figures(&done);
-        // Of a cluster they would be those of the process that holds the nodes, or of one node.
-        if !server.peer().is_cluster() {
-            measured = measured
-                .with("cpu", cpu)
-                .with_some("evicted", info(&mut stream, "stats", "evicted_keys").ok().flatten())
-                .with_some("rss", server.rss().ok().map(|rss| rss as f64 / 1e6));
-        }
+        // Of a cluster it would be that of one node.
+        let evicted = match server.peer().is_cluster() {
+            true => None,
+            false => info(&mut stream, "stats", "evicted_keys").ok().flatten(),
+        };
         let statistics = Statistics::of(trace);
-        Ok(measured
+        Ok(figures(&done)
+            .with("cpu", cpu)
+            .with_some("evicted", evicted)
+            .with_some("rss", server.rss().ok().map(|rss| rss as f64 / 1e6))
             .with("requests", statistics.requests as f64)
             .with("working_set", statistics.working_set as f64 / 1e6))
     }

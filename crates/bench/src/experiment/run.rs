@@ -96,7 +96,7 @@ impl<'a, E: Experiment> Run<'a, E> {
         let is_in_process = in_process.is_some();
         let mut chosen = match in_process {
             Some(peers) => Chosen { peers, absent: Vec::new() },
-            None => args.peers.resolve()?,
+            None => args.peers.resolve(experiment.measures_clusters())?,
         };
         let libraries = experiment.libraries();
         chosen.peers.extend(libraries.peers);
@@ -130,7 +130,7 @@ impl<'a, E: Experiment> Run<'a, E> {
         let base = peers.iter().find(|peer| peer.name == results.base);
         let base = base.ok_or_else(|| format!("--base {}: no such server here", results.base))?;
         // What is measured in process is of the commit of the servers that it is shown beside.
-        let servers = if is_in_process { args.peers.resolve().ok() } else { None };
+        let servers = if is_in_process { args.peers.resolve(false).ok() } else { None };
         let servers = servers.iter().flat_map(|chosen| &chosen.peers);
         let same = servers.into_iter().find(|peer| peer.name == results.base).unwrap_or(base);
         results.commit = report::commit(&same.program());

@@ -120,7 +120,7 @@ pub(super) fn plan(path: &Path, operation: Operation, extent: Extent) -> Plan {
         pipeline: 10,
         extent,
         rate: None,
-        server_pid: None,
+        server_processes: Vec::new(),
         seed: 1,
     }
 }

@@ -212,7 +212,7 @@ impl<'a> Worker<'a> {
         watch: bool,
         abort: &AtomicBool,
     ) -> Result<(u64, Option<u64>), LoadError> {
-        let pid = self.plan.server_pid.filter(|_| watch);
+        let watched = watch.then_some(self.plan);
         let mut at_start: Option<CpuTimes> = None;
         let mut at_end: Option<CpuTimes> = None;
         let mut progress = Instant::now();
@@ -224,11 +224,11 @@ impl<'a> Worker<'a> {
         loop {
             let now = Instant::now();
             if at_start.is_none() && now >= self.start {
-                at_start = Some(CpuTimes::take(pid)?);
+                at_start = Some(CpuTimes::take(watched)?);
             }
             if self.sending && self.end.is_some_and(|end| now >= end) {
                 self.sending = false;
-                at_end = Some(CpuTimes::take(pid)?);
+                at_end = Some(CpuTimes::take(watched)?);
             }
             if self.in_flight == 0 && (!self.sending || self.unfinished == 0) {
                 break;
@@ -250,7 +250,7 @@ impl<'a> Worker<'a> {
         }
         let at_end = match at_end {
             Some(times) => times,
-            None => CpuTimes::take(pid)?,
+            None => CpuTimes::take(watched)?,
         };
         Ok(at_end.since(at_start))
     }
@@ -477,8 +477,9 @@ struct CpuTimes {
 }
 
 impl CpuTimes {
-    fn take(pid: Option<u32>) -> io::Result<CpuTimes> {
-        let server_ns = pid.map(sys::process_cpu_ns).transpose()?;
+    /// Those of this thread, and of the server of a plan.
+    fn take(watched: Option<&Plan>) -> io::Result<CpuTimes> {
+        let server_ns = watched.map(super::server_cpu).transpose()?.flatten();
         Ok(CpuTimes { thread_ns: sys::thread_cpu_ns(), server_ns })
     }
 

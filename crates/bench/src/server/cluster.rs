@@ -1,9 +1,13 @@
-//! A Redis Cluster on this machine as one peer: a process of this program that starts the nodes,
-//! gives each its share of the hash slots, lets them meet, and ends them with itself.
+//! A cluster on this machine as one peer: a process of this program that starts the nodes, makes a
+//! cluster of them, and ends them with itself. Those of a Redis Cluster are given their shares of the
+//! hash slots and meet; Petrels join the first one, if asked through [`relay`]s.
+
+pub mod relay;
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -17,20 +21,28 @@ use crate::load::{Endpoint, Stream};
 use crate::sys;
 
 /// The subcommand of such a process.
-pub const NAME: &str = "redis-cluster";
+pub const NAME: &str = "start-cluster";
 
-/// Every node knows that all hash slots are held once there is this file in the directory.
-pub const READY: &str = "ready";
+/// Every node knows that all hash slots are held once there is this file in the directory: a line
+/// for each node, its port and the path of its Unix socket.
+const READY: &str = "ready";
+
+/// The Unix socket in the directory that says how many bytes the relays have carried.
+const WIRE: &str = "wire";
 
 /// How long a node may take until it answers, and until it knows the others.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// Start a Redis Cluster on 127.0.0.1, without replicas. It ends with this process.
+/// Start a cluster on 127.0.0.1, without replicas. It ends with this process.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ClusterArgs {
-    /// redis-server, or another program that is called like it
+    /// redis-server or petrel, or another program that is called like it
     #[arg(long, value_name = "PATH")]
     program: PathBuf,
+
+    /// The program is called like petrel
+    #[arg(long)]
+    petrel: bool,
 
     /// Nodes
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -40,6 +52,10 @@ pub struct ClusterArgs {
     #[arg(long)]
     port: u16,
 
+    /// Path of the Unix socket of the first node; those of the others lie in their directories
+    #[arg(long, value_name = "PATH")]
+    sock: PathBuf,
+
     /// Threads of each node
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
@@ -47,6 +63,11 @@ pub struct ClusterArgs {
     /// Connections that each node accepts
     #[arg(long, default_value_t = 1024, value_name = "N")]
     connections: usize,
+
+    /// What nodes say to each other goes through relays, which hold it up for half so many
+    /// microseconds in each direction (petrel only)
+    #[arg(long, value_name = "US", requires = "petrel")]
+    relay: Option<u64>,
 
     /// Directory for the nodes' files
     #[arg(long, value_name = "DIR")]
@@ -57,27 +78,37 @@ pub struct ClusterArgs {
 pub fn run(args: &ClusterArgs) -> Result<(), String> {
     let failed = |error: io::Error| format!("cluster: {error}");
     let mut nodes = Vec::new();
+    let carried = args.relay.map(|_| relay::Carried::default());
+    if let Some(carried) = &carried {
+        carried.tell(&args.dir.join(WIRE)).map_err(failed)?;
+    }
     for number in 0..args.nodes {
         let port = if number == 0 { args.port } else { free_port().map_err(failed)? };
         let dir = args.dir.join(format!("node{number}"));
-        nodes.push(Node::start(args, port, &dir).map_err(failed)?);
+        let socket = if number == 0 { args.sock.clone() } else { dir.join("s") };
+        let bus = free_port().map_err(failed)?;
+        let relay = match (&carried, args.relay) {
+            (Some(carried), Some(round_trip)) => {
+                let delay = Duration::from_micros(round_trip) / 2;
+                Some(relay::start(bus, delay, carried.clone()).map_err(failed)?)
+            }
+            _ => None,
+        };
+        let node = Start { args, dir: &dir, socket, port, bus, relay, first: nodes.first() };
+        nodes.push(node.start().map_err(failed)?);
+        if args.petrel {
+            // One joins after the other: each has its data when the next one asks for them.
+            nodes.iter().try_for_each(|node| node.await_all(nodes.len())).map_err(failed)?;
+        }
     }
-    for (number, node) in nodes.iter().enumerate() {
-        let share = |number: usize| number * usize::from(SLOTS) / nodes.len();
-        let [from, to] = [share(number), share(number + 1) - 1].map(|slot| slot.to_string());
-        let epoch = (number + 1).to_string();
-        let [port, bus] = [nodes[0].port, nodes[0].bus].map(|port| port.to_string());
-        let commands: [&[&[u8]]; 3] = [
-            &[b"CLUSTER", b"ADDSLOTSRANGE", from.as_bytes(), to.as_bytes()],
-            &[b"CLUSTER", b"SET-CONFIG-EPOCH", epoch.as_bytes()],
-            &[b"CLUSTER", b"MEET", b"127.0.0.1", port.as_bytes(), bus.as_bytes()],
-        ];
-        // The first has nobody to meet.
-        let said = node.configure(&commands[..if number == 0 { 2 } else { 3 }]);
-        said.map_err(|error| format!("node {number} of the cluster: {error}"))?;
+    if !args.petrel {
+        meet(&nodes)?;
+        nodes.iter().try_for_each(|node| node.await_all(nodes.len())).map_err(failed)?;
     }
-    nodes.iter().try_for_each(Node::await_others).map_err(failed)?;
-    fs::write(args.dir.join(READY), "").map_err(failed)?;
+    let line = |node: &Node| format!("{} {}\n", node.port, node.socket.display());
+    let written = args.dir.join(READY).with_extension("new");
+    fs::write(&written, nodes.iter().map(line).collect::<String>()).map_err(failed)?;
+    fs::rename(&written, args.dir.join(READY)).map_err(failed)?;
     loop {
         for (number, node) in nodes.iter_mut().enumerate() {
             if let Some(status) = node.child.try_wait().map_err(failed)? {
@@ -88,34 +119,104 @@ pub fn run(args: &ClusterArgs) -> Result<(), String> {
     }
 }
 
-/// A node; killed when dropped, and by the kernel when this process is gone.
-struct Node {
-    child: Child,
-    port: u16,
-    /// Port of the cluster bus.
-    bus: u16,
+/// Ports and paths of the Unix sockets of the nodes of a cluster that was started in a directory,
+/// once it is ready.
+pub fn nodes(dir: &Path) -> Option<Vec<(u16, PathBuf)>> {
+    let text = fs::read_to_string(dir.join(READY)).ok()?;
+    let node = |line: &str| {
+        let (port, socket) = line.split_once(' ')?;
+        Some((port.parse().ok()?, PathBuf::from(socket)))
+    };
+    text.lines().map(node).collect()
 }
 
-impl Node {
-    fn start(args: &ClusterArgs, port: u16, dir: &Path) -> io::Result<Node> {
-        fs::create_dir_all(dir)?;
-        let bus = free_port()?;
+/// Bytes that the relays of such a cluster have carried so far, those of TLS included.
+pub fn carried(dir: &Path) -> io::Result<u64> {
+    let mut text = String::new();
+    UnixStream::connect(dir.join(WIRE))?.read_to_string(&mut text)?;
+    text.trim().parse().map_err(|_| io::Error::other(format!("no number: {text:?}")))
+}
+
+/// Gives each node of a Redis Cluster its share of the hash slots, and lets them meet.
+fn meet(nodes: &[Node]) -> Result<(), String> {
+    for (number, node) in nodes.iter().enumerate() {
+        let share = |number: usize| number * usize::from(SLOTS) / nodes.len();
+        let [from, to] = [share(number), share(number + 1) - 1].map(|slot| slot.to_string());
+        let epoch = (number + 1).to_string();
+        let [port, bus] = [nodes[0].port, nodes[0].bus].map(|port| port.to_string());
+        let commands: [&[&[u8]]; 3] = [
+            &[b"CLUSTER", b"ADDSLOTSRANGE", from.as_bytes(), to.as_bytes()],
+            &[b"CLUSTER", b"SET-CONFIG-EPOCH", epoch.as_bytes()],
+            &[b"CLUSTER", b"MEET", b"127.0.0.1", port.as_bytes(), bus.as_bytes()],
+        ];
+        // The first has no node to meet.
+        let said = node.configure(&commands[..if number == 0 { 2 } else { 3 }]);
+        said.map_err(|error| format!("node {number} of the cluster: {error}"))?;
+    }
+    Ok(())
+}
+
+/// How a node is started.
+struct Start<'a> {
+    args: &'a ClusterArgs,
+    dir: &'a Path,
+    socket: PathBuf,
+    port: u16,
+    bus: u16,
+    /// The port at which others reach its bus, where that is not the bus's own.
+    relay: Option<u16>,
+    /// The node that it joins.
+    first: Option<&'a Node>,
+}
+
+impl Start<'_> {
+    fn start(self) -> io::Result<Node> {
+        fs::create_dir_all(self.dir)?;
+        let Start { args, dir, socket, port, bus, relay, .. } = self;
         let mut command = Command::new(&args.program);
-        command.args(["--cluster-enabled", "yes", "--save", "", "--appendonly", "no"]);
+        command.args(["--save", "", "--appendonly", "no"]);
         let options = [
             ("--port", port.to_string()),
             ("--cluster-port", bus.to_string()),
-            ("--io-threads", args.threads.to_string()),
+            ("--unixsocket", socket.display().to_string()),
+            (if args.petrel { "--threads" } else { "--io-threads" }, args.threads.to_string()),
             ("--maxclients", args.connections.to_string()),
         ];
         for (name, value) in options {
             command.arg(name).arg(value);
         }
+        if args.petrel {
+            command.args(["--bind", "127.0.0.1", "--cluster-passphrase", "petrel-bench"]);
+            match self.first {
+                Some(first) => {
+                    command.arg("--cluster-join").arg(format!("127.0.0.1:{}", first.reached_at))
+                }
+                None => command.arg("--cluster-create"),
+            };
+            if let Some(relay) = relay {
+                command.args(["--cluster-announce-bus-port", &relay.to_string()]);
+            }
+        } else {
+            command.args(["--cluster-enabled", "yes"]);
+        }
         command.arg("--dir").arg(dir).stdin(Stdio::null());
         let child = sys::die_with_parent(&mut command).spawn()?;
-        Ok(Node { child, port, bus })
+        Ok(Node { child, port, socket, bus, reached_at: relay.unwrap_or(bus) })
     }
+}
 
+/// A node; killed when dropped, and by the kernel when this process is gone.
+struct Node {
+    child: Child,
+    port: u16,
+    socket: PathBuf,
+    /// Port of the cluster bus.
+    bus: u16,
+    /// The port at which others reach that.
+    reached_at: u16,
+}
+
+impl Node {
     /// A connection, once the node answers.
     fn connect(&self) -> io::Result<Stream> {
         let endpoint = Endpoint::Tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port));
@@ -128,16 +229,26 @@ impl Node {
         }
     }
 
-    /// Waits until the node knows that all hash slots are held.
-    fn await_others(&self) -> io::Result<()> {
+    /// Waits until the node knows that all hash slots are held, by so many nodes.
+    fn await_all(&self, nodes: usize) -> io::Result<()> {
         let (mut stream, begin) = (self.connect()?, Instant::now());
-        while !ask_bulk(&mut stream, &[b"CLUSTER", b"INFO"])?.contains("cluster_state:ok") {
+        let size = format!("cluster_size:{nodes}");
+        let is_ready = |info: &str| {
+            let has = |line: &str| info.lines().any(|own| own.trim_end() == line);
+            has("cluster_state:ok") && has(&size)
+        };
+        loop {
+            // One that has no data yet answers with an error.
+            let said = ask_bulk(&mut stream, &[b"CLUSTER", b"INFO"]);
+            if said.as_ref().is_ok_and(|info| is_ready(info)) {
+                return Ok(());
+            }
             if begin.elapsed() > START_MAX {
-                return Err(io::Error::other("its nodes do not find each other"));
+                let why = said.err().map_or_else(String::new, |error| format!(": {error}"));
+                return Err(io::Error::other(format!("its nodes do not find each other{why}")));
             }
             thread::sleep(Duration::from_millis(20));
         }
-        Ok(())
     }
 
     fn configure(&self, commands: &[&[&[u8]]]) -> io::Result<()> {

@@ -22,6 +22,7 @@ enum Program {
     Crucible,
     Swytch,
     RedisCluster,
+    PetrelCluster,
     FloorUring,
     FloorEpoll,
     FloorMemory,
@@ -44,7 +45,7 @@ const TLS_PORT: &str = "--port 0 --tls-port {port} --tls-cert-file {dir}/server.
 const DIRECT_DESCRIPTORS_MAX: usize = 19_000;
 
 /// The ready-made entries: name, program, kind. Floors are this program itself.
-const READY_MADE: [(&str, &str, Program); 13] = [
+const READY_MADE: [(&str, &str, Program); 14] = [
     ("petrel", "petrel", Program::Petrel),
     ("redis", "redis-server", Program::Redis),
     ("valkey", "valkey-server", Program::Valkey),
@@ -55,6 +56,7 @@ const READY_MADE: [(&str, &str, Program); 13] = [
     ("crucible", "crucible", Program::Crucible),
     ("swytch", "swytch", Program::Swytch),
     ("redis-cluster", "redis-server", Program::RedisCluster),
+    ("petrel-cluster", "petrel", Program::PetrelCluster),
     ("floor-uring", "", Program::FloorUring),
     ("floor-epoll", "", Program::FloorEpoll),
     ("floor-memory", "", Program::FloorMemory),
@@ -86,9 +88,9 @@ pub struct PeerArgs {
     paths: Vec<Peer>,
 
     /// Take only these, in this order. Ready-made: petrel, redis, valkey, pogocache, memcached,
-    /// dragonfly, moon, crucible, swytch (where found beside this program or on PATH), and only
-    /// when named redis-cluster (three nodes, by experiments that follow MOVED), floor-uring,
-    /// floor-epoll, floor-memory.
+    /// dragonfly, moon, crucible, swytch (where found beside this program or on PATH), by `cluster`
+    /// petrel-cluster, and only when named redis-cluster (by `trace`), floor-uring, floor-epoll,
+    /// floor-memory.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     servers: Vec<String>,
 }
@@ -108,8 +110,9 @@ impl PeerArgs {
         self.paths.iter().find(|peer| peer.name == name).map(|peer| peer.program.as_path())
     }
 
-    /// The servers chosen. An error names what was asked for and cannot be found.
-    pub fn resolve(&self) -> Result<Chosen, String> {
+    /// The servers chosen; unless they are named, clusters only if asked for. An error names what
+    /// was asked for and cannot be found.
+    pub fn resolve(&self, with_clusters: bool) -> Result<Chosen, String> {
         let given: Vec<&Peer> = self.paths.iter().chain(&self.custom).collect();
         let mut known: Vec<Peer> = Vec::new();
         for (name, program, kind) in READY_MADE {
@@ -128,7 +131,7 @@ impl PeerArgs {
         let absent = absent.filter(|name| !known.iter().any(|peer| peer.name == *name));
         let absent = absent.map(str::to_owned).collect();
         if self.servers.is_empty() {
-            known.retain(|peer| !peer.is_floor() && !peer.is_cluster());
+            known.retain(|peer| !peer.is_floor() && (with_clusters || !peer.is_cluster()));
             return if known.is_empty() {
                 Err("no server found: give one with --peer or --peer-path".to_owned())
             } else {
@@ -248,8 +251,13 @@ impl Peer {
         self.kind == Program::Petrel
     }
 
-    /// Whether it is a Redis Cluster, whose keys are asked for where `MOVED` says that they are.
+    /// Whether it is several servers that make one.
     pub fn is_cluster(&self) -> bool {
+        matches!(self.kind, Program::RedisCluster | Program::PetrelCluster)
+    }
+
+    /// Whether keys are asked for where `MOVED` says that they are.
+    pub fn names_its_nodes(&self) -> bool {
         self.kind == Program::RedisCluster
     }
 
@@ -273,7 +281,7 @@ impl Peer {
         let line = self.line(setting);
         let (first, rest) = line.split_once(' ').unwrap_or((&line, ""));
         let program = match self.kind {
-            Program::Custom(_) => Path::new(first),
+            Program::Custom(_) | Program::RedisCluster | Program::PetrelCluster => Path::new(first),
             _ => &self.program,
         };
         let program = program.file_name().map_or("".into(), |name| name.to_string_lossy());
@@ -288,7 +296,7 @@ impl Peer {
         if !self.listens_on(setting.transport) {
             return Err(format!("{} does not listen on a {}", self.name, setting.transport));
         }
-        if self.is_cluster() && setting.transport != Transport::Tcp {
+        if self.names_its_nodes() && setting.transport != Transport::Tcp {
             return Err(format!("{} is started over TCP only", self.name));
         }
         let line = self.line(setting);
@@ -301,7 +309,7 @@ impl Peer {
         let first = words.remove(0);
         let program = match self.kind {
             Program::Custom(_) => PathBuf::from(first),
-            Program::RedisCluster => {
+            Program::RedisCluster | Program::PetrelCluster => {
                 let program = self.program.display().to_string();
                 words.extend(["--program".to_owned(), program]);
                 env::current_exe().map_err(|error| error.to_string())?
@@ -356,11 +364,8 @@ impl Peer {
             Program::Swytch => "swytch redis --bind 127.0.0.1 --port {port} --unixsocket {sock} \
                  --threads {threads} --maxmemory 50% --no-telemetry"
                 .to_owned(),
-            Program::RedisCluster => format!(
-                "petrel-bench {} --nodes 3 --port {{port}} --threads {{threads}} --connections {{connections}} \
-                 --dir {{dir}}",
-                super::cluster::NAME
-            ),
+            Program::RedisCluster => cluster(setting),
+            Program::PetrelCluster => format!("{} --petrel{}", cluster(setting), relay(setting)),
             Program::FloorMemory => format!("{} --memory 600", floor("uring", setting)),
             Program::FloorUring => floor("uring", setting),
             Program::FloorEpoll => floor("epoll", setting),
@@ -433,6 +438,20 @@ fn memcached(setting: &Setting) -> String {
     format!("memcached {listen} -t {{threads}} -c {{connections}} -m 65536{items} -u root")
 }
 
+/// A cluster: this program starts the nodes.
+fn cluster(setting: &Setting) -> String {
+    format!(
+        "petrel-bench {} --nodes {} --port {{port}} --sock {{sock}} --threads {{threads}} \
+         --connections {{connections}} --dir {{dir}}",
+        super::cluster::NAME,
+        setting.nodes
+    )
+}
+
+fn relay(setting: &Setting) -> String {
+    setting.relay.map_or_else(String::new, |delay| format!(" --relay {}", delay.as_micros()))
+}
+
 /// Many connections need file tables of the rings' own.
 fn floor(backend: &str, setting: &Setting) -> String {
     let slots = match backend {
@@ -477,6 +496,8 @@ mod tests {
             connections: 100,
             value_max: 1024,
             reply_size: 512,
+            nodes: 3,
+            relay: None,
             socket: PathBuf::from("/tmp/with space/s"),
             port: 7000,
             directory: PathBuf::from("/tmp/d"),

@@ -11,7 +11,7 @@ use std::{fmt, thread};
 use rustix::process::Signal;
 use serde::Serialize;
 
-use super::cluster::READY;
+use super::cluster;
 use super::peer::Peer;
 use super::sweep::{self, TempDir};
 use crate::load::{Endpoint, Protocol};
@@ -67,6 +67,11 @@ pub struct Setting {
     pub value_max: u32,
     /// Size of the value that a bare loop answers to GET, bytes.
     pub reply_size: u32,
+    /// Nodes of a cluster.
+    pub nodes: u16,
+    /// Whether what the nodes of a cluster of Petrels say to each other passes relays, and how long
+    /// those hold it up, there and back.
+    pub relay: Option<Duration>,
     /// Filled in at start: path of the Unix socket.
     pub socket: PathBuf,
     /// Filled in at start: a free TCP port.
@@ -84,6 +89,8 @@ impl Setting {
             connections,
             value_max: 0,
             reply_size: 0,
+            nodes: 1,
+            relay: None,
             socket: PathBuf::new(),
             port: 0,
             directory: PathBuf::new(),
@@ -98,7 +105,11 @@ pub struct Server {
     setting: Setting,
     child: Child,
     endpoint: Endpoint,
-    _directory: TempDir,
+    /// The processes that execute its commands: its own, or those of a cluster's nodes.
+    processes: Vec<u32>,
+    /// Where it listens, or the nodes do.
+    entrances: Vec<Endpoint>,
+    directory: TempDir,
 }
 
 impl Server {
@@ -109,8 +120,8 @@ impl Server {
         let directory = TempDir::new().map_err(|error| failed(error.to_string()))?;
         let own = setting.clone();
         let mut setting = setting.clone();
-        if peer.is_cluster() {
-            // Its nodes are named to clients by their ports.
+        if peer.names_its_nodes() {
+            // By their ports.
             setting.transport = Transport::Tcp;
         }
         setting.socket = directory.path().join("s");
@@ -137,8 +148,11 @@ impl Server {
             }
         };
         let peer = peer.clone();
-        let mut server = Server { peer, setting: own, child, endpoint, _directory: directory };
+        let (processes, entrances) = (vec![child.id()], vec![endpoint.clone()]);
+        let mut server =
+            Server { peer, setting: own, child, endpoint, processes, entrances, directory };
         server.wait_until_ready(&log)?;
+        server.find_nodes()?;
         Ok(server)
     }
 
@@ -146,7 +160,8 @@ impl Server {
         let begin = Instant::now();
         loop {
             let is_there = ping(&self.endpoint, self.peer.protocol()).is_ok();
-            if is_there && (!self.peer.is_cluster() || log.with_file_name(READY).exists()) {
+            let is_cluster = self.peer.is_cluster();
+            if is_there && (!is_cluster || cluster::nodes(self.directory.path()).is_some()) {
                 return Ok(());
             }
             let status = self.child.try_wait().ok().flatten();
@@ -160,6 +175,27 @@ impl Server {
             }
             thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Notes the nodes of a cluster: their processes, and where they listen.
+    fn find_nodes(&mut self) -> Result<(), String> {
+        if !self.peer.is_cluster() {
+            return Ok(());
+        }
+        self.processes = sys::children(self.pid());
+        if self.processes.len() != usize::from(self.setting.nodes) {
+            return Err(format!("{} did not start: a node is gone", self.peer.name));
+        }
+        // The nodes of a Redis Cluster send clients on.
+        if !self.peer.names_its_nodes() {
+            let endpoint = |(port, socket): (u16, PathBuf)| match self.endpoint {
+                Endpoint::Unix(_) => Endpoint::Unix(socket),
+                _ => Endpoint::Tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)),
+            };
+            let nodes = cluster::nodes(self.directory.path()).unwrap_or_default();
+            self.entrances = nodes.into_iter().map(endpoint).collect();
+        }
+        Ok(())
     }
 
     /// The server's entry.
@@ -182,15 +218,30 @@ impl Server {
         &self.endpoint
     }
 
-    /// Its process.
+    /// Its process; of a cluster, the one that holds the nodes.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Resident memory in bytes, counted page by page (the kernel's running totals may be off by
-    /// some hundred kilobytes).
+    /// The processes that execute its commands: its own, or those of a cluster's nodes.
+    pub fn processes(&self) -> &[u32] {
+        &self.processes
+    }
+
+    /// Where clients may go: one place, or any node of a cluster that serves all keys at each.
+    pub fn entrances(&self) -> &[Endpoint] {
+        &self.entrances
+    }
+
+    /// Bytes that passed the relays of a cluster that was started with some.
+    pub fn carried_between_nodes(&self) -> Result<u64, String> {
+        cluster::carried(self.directory.path()).map_err(|error| format!("its relays: {error}"))
+    }
+
+    /// Resident memory in bytes, of all nodes of a cluster, counted page by page (the kernel's
+    /// running totals may be off by some hundred kilobytes).
     pub fn rss(&self) -> Result<u64, String> {
-        sys::resident_bytes(self.pid())
+        self.processes.iter().map(|pid| sys::resident_bytes(*pid)).sum()
     }
 
     /// Resident memory in bytes, and what children of the process have for themselves: pages that
@@ -226,9 +277,12 @@ impl Server {
         sys::signal(self.pid(), Signal::KILL);
     }
 
-    /// Stops the process where it is, so that it uses no CPU until [`Server::resume`].
+    /// Stops the process where it is, so that it uses no CPU until [`Server::resume`]. The nodes of
+    /// a cluster go on: they would take each other for dead.
     pub fn pause(&self) {
-        sys::signal(self.pid(), Signal::STOP);
+        if !self.peer.is_cluster() {
+            sys::signal(self.pid(), Signal::STOP);
+        }
     }
 
     /// Lets a paused process go on.

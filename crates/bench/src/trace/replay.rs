@@ -106,8 +106,13 @@ pub struct Manner {
     pub size: Option<u32>,
 }
 
-/// Replays a whole trace. An error is a server that is gone.
-pub fn replay(endpoint: &Endpoint, trace: &[Request], manner: Manner) -> Result<Replayed, String> {
+/// Replays a whole trace, the connections shared among the places where clients may go. An error is
+/// a server that is gone.
+pub fn replay(
+    entrances: &[Endpoint],
+    trace: &[Request],
+    manner: Manner,
+) -> Result<Replayed, String> {
     let largest = trace.iter().map(|request| request.size).max().unwrap_or(0);
     let block = ValueBlock::new(manner.size.unwrap_or(largest));
     let connections = manner.connections.max(1);
@@ -117,6 +122,7 @@ pub fn replay(endpoint: &Endpoint, trace: &[Request], manner: Manner) -> Result<
             let block = &block;
             let own =
                 move |request: &&Request| mix(request.object) % connections as u64 == number as u64;
+            let endpoint = &entrances[number % entrances.len()];
             scope.spawn(move || {
                 let mut replayer = Replayer::new(endpoint, block, manner, begin)?;
                 trace.iter().filter(own).try_for_each(|request| replayer.request(request))?;
@@ -407,7 +413,7 @@ mod tests {
                 thread::spawn(move || serve(socket.unwrap(), reply));
             }
         });
-        replay(&Endpoint::Tcp(address), trace, manner)
+        replay(&[Endpoint::Tcp(address)], trace, manner)
     }
 
     const ONE: Manner = Manner { connections: 1, pace: None, size: None };
