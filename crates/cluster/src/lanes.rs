@@ -30,6 +30,8 @@ pub fn lane_of(slot: Slot) -> usize {
 /// All lanes of a node, shared by its threads.
 pub struct Lanes {
     lanes: [Mutex<Lane>; LANES],
+    /// There are other members, to whom commits are sent.
+    has_others: AtomicBool,
     /// Effects that no lane could take.
     unsent: AtomicU64,
     /// The thread that sends has nothing to send, and is to be woken when there is something.
@@ -59,6 +61,7 @@ impl Lanes {
         let lane = |_| Mutex::new(Lane::new(members, bytes.clone(), bytes_max));
         Arc::new(Lanes {
             lanes: std::array::from_fn(lane),
+            has_others: AtomicBool::new(members != NodeSet::default()),
             unsent: AtomicU64::new(0),
             is_idle: AtomicBool::new(false),
             waker: OnceLock::new(),
@@ -90,6 +93,14 @@ impl Lanes {
 
     pub(crate) fn lane(&self, lane: usize) -> MutexGuard<'_, Lane> {
         self.lanes[lane].lock()
+    }
+
+    /// These are the other members from now on. No thread executes a command meanwhile.
+    pub(crate) fn set_members(&self, members: NodeSet) {
+        self.has_others.store(members != NodeSet::default(), Relaxed);
+        for lane in &self.lanes {
+            lane.lock().set_members(members);
+        }
     }
 
     /// Bytes that are kept until all members have applied them.
@@ -191,7 +202,7 @@ impl LaneSink {
 
 impl EffectSink for LaneSink {
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
-        if head.origin == FROM_PEERS {
+        if head.origin == FROM_PEERS || !self.lanes.has_others.load(Relaxed) {
             return;
         }
         let Some(key) = effect.key() else {

@@ -35,8 +35,8 @@ impl Node {
         self.note_lost_slots(&before);
         let epoch = self.view.epoch;
         let others = others(&self.view, self.identity);
+        self.lanes.set_members(others);
         for lane in 0..LANES {
-            self.lanes.lane(lane).set_members(others);
             self.lanes.push(lane, None, &Record::End { epoch });
         }
         let members = &self.view.members;

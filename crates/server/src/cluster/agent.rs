@@ -201,6 +201,8 @@ impl Agent {
         // Commits before this look do not wake the agent.
         if !self.send() {
             self.next = self.tasks.recv_timeout(pause).ok();
+            // What other threads have ready goes out with it.
+            std::thread::yield_now();
         }
         self.node.lanes().rest(false);
     }
