@@ -162,6 +162,8 @@ mod tests {
     #[test]
     fn every_run_can_be_read_quick_or_not() {
         for (words, quick) in RUNS {
+            let name = words.split(' ').next().unwrap();
+            assert!(crate::experiment::ALL.iter().any(|known| known.name == name), "{name}");
             for (quick, last) in [("", "1"), (quick, "--quick")] {
                 let words = all_words(words, quick);
                 let given = ["petrel-bench", "all", "--only", "matrix", "--servers=a", "--tls"];

@@ -357,5 +357,6 @@ pub const ALL: &[&Description] = &[
     crate::handlers::DESCRIPTION,
     crate::effects::DESCRIPTION,
     crate::client::DESCRIPTION,
+    crate::cluster::DESCRIPTION,
     crate::consistency::DESCRIPTION,
 ];
