@@ -122,7 +122,13 @@ pub struct ClientArgs {
     keys: Vec<usize>,
 
     /// The same for hits of near caches, and for an engine in the process
-    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "10000,1000000")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,...",
+        default_value = "10000,1000000",
+        default_value_if("quick", "true", "10000")
+    )]
     near_keys: Vec<usize>,
 
     /// How long each measurement takes
