@@ -190,6 +190,14 @@ impl Shape {
         }
     }
 
+    /// Bytes of a code, from its first on, that a walk reads.
+    pub(crate) fn walked_bytes(&self) -> usize {
+        match self.quantisation {
+            Quantisation::RaBitQ => rabitq::walked_bytes(self.dim as usize),
+            _ => self.code_bytes(),
+        }
+    }
+
     /// Whether a query is of this shape.
     pub(crate) fn takes(&self, query: &Query) -> bool {
         let len = query.encoded.code.len();

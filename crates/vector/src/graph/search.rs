@@ -16,6 +16,7 @@ pub struct Near {
 }
 
 impl Ord for Near {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         // Of equally distant nodes the later one comes first.
         self.distance.total_cmp(&other.distance).then(other.node.cmp(&self.node))
@@ -23,6 +24,7 @@ impl Ord for Near {
 }
 
 impl PartialOrd for Near {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -39,8 +41,8 @@ impl Eq for Near {}
 /// Which nodes a walk has met: a stamp for each, so that nothing is cleared between two walks.
 #[derive(Default)]
 struct Visited {
-    stamps: Vec<u32>,
-    stamp: u32,
+    stamps: Vec<u8>,
+    stamp: u8,
 }
 
 impl Visited {
@@ -86,6 +88,8 @@ pub struct Walk {
     ef: usize,
     /// How many links may be followed.
     budget: usize,
+    /// Neighbours of the node whose links are followed that were not met before.
+    fresh: Vec<u32>,
     /// What the graph's [`Graph::changes`] were, and the generations of the nodes in the heaps.
     changes: u64,
     generations: Vec<(u32, u32)>,
@@ -129,6 +133,7 @@ impl Walk {
             best: BinaryHeap::new(),
             ef: ef.max(1),
             budget,
+            fresh: Vec::new(),
             changes: graph.changes(),
             generations: Vec::new(),
         }
@@ -164,8 +169,9 @@ impl Walk {
                 self.keep(near);
             }
             for node in graph.links(near.node, level).iter() {
-                self.meet(graph, query, node);
+                self.find(graph, node);
             }
+            self.meet_found(graph, query);
         }
         true
     }
@@ -197,7 +203,7 @@ impl Walk {
                     continue;
                 }
                 met += 1;
-                self.meet(graph, query, node);
+                self.find(graph, node);
             }
             for other in others {
                 if met >= most {
@@ -210,23 +216,39 @@ impl Walk {
                 for node in graph.links(other, 0).iter() {
                     if passes(node) {
                         met += 1;
-                        self.meet(graph, query, node);
+                        self.find(graph, node);
                     }
                 }
             }
+            self.meet_found(graph, query);
         }
         true
     }
 
-    /// Notes a node to be followed, if it is new and near enough.
+    /// Notes a neighbour, if it is new, and asks for its vector: all of a node's neighbours are on
+    /// their way from memory before the first one is looked at.
     #[inline]
-    fn meet(&mut self, graph: &Graph, query: &Query, node: u32) {
+    fn find(&mut self, graph: &Graph, node: u32) {
         if self.visited.insert(node) {
+            graph.prefetch_vector(node);
+            self.fresh.push(node);
+        }
+    }
+
+    /// Looks at the neighbours that were found; those that are near enough are to be followed.
+    fn meet_found(&mut self, graph: &Graph, query: &Query) {
+        if let Some(Reverse(next)) = self.ahead.peek() {
+            graph.prefetch_links(next.node);
+        }
+        let mut fresh = std::mem::take(&mut self.fresh);
+        for node in fresh.drain(..) {
             let distance = graph.distance_to(query, node);
             if !self.is_too_far(distance) {
+                graph.prefetch_links(node);
                 self.ahead.push(Reverse(Near { distance, node }));
             }
         }
+        self.fresh = fresh;
     }
 
     #[inline]
@@ -282,6 +304,7 @@ impl Graph {
         let mut at = from;
         loop {
             let links = self.links(at.node, level).iter();
+            links.clone().for_each(|node| self.prefetch_vector(node));
             let next = links.map(|node| Near { distance: self.distance_to(query, node), node });
             match next.min() {
                 Some(next) if next.distance < at.distance => at = next,
@@ -312,6 +335,9 @@ impl Graph {
     /// be among them by the bound of its error is not looked at again.
     pub fn rank(&self, query: &Query, found: Vec<Near>, count: usize) -> Vec<Near> {
         let mut best = BinaryHeap::with_capacity(count.min(found.len()) + 1);
+        for near in &found {
+            self.prefetch_rest(near.node);
+        }
         for near in found {
             let Some(error) = self.shape.error_bound(self.vector(near.node)) else {
                 best.push(near);
