@@ -85,6 +85,10 @@ pub struct Walk {
     ahead: BinaryHeap<Reverse<Near>>,
     /// The nearest nodes that pass, farthest first.
     best: BinaryHeap<Near>,
+    /// The nearest that were met, followed or not, farthest first: beyond them nothing needs to be
+    /// followed, if all nodes count.
+    met: BinaryHeap<Near>,
+    all_count: bool,
     ef: usize,
     /// How many links may be followed.
     budget: usize,
@@ -108,18 +112,27 @@ impl Drop for Walk {
 }
 
 impl Walk {
-    /// Begins a search for the `ef` nearest nodes, which looks at the links of at most `budget`
-    /// nodes.
-    pub fn begin(graph: &Graph, query: &Query, ef: usize, budget: usize) -> Self {
+    /// Begins a search for the `ef` nearest nodes.
+    pub fn begin(graph: &Graph, query: &Query, ef: usize) -> Self {
+        Walk::new(graph, ef, usize::MAX).enter(graph, query)
+    }
+
+    /// The same of nodes that pass, which looks at the links of at most `budget` nodes.
+    pub fn begin_passing(graph: &Graph, query: &Query, ef: usize, budget: usize) -> Self {
         let mut walk = Walk::new(graph, ef, budget);
+        walk.all_count = false;
+        walk.enter(graph, query)
+    }
+
+    fn enter(mut self, graph: &Graph, query: &Query) -> Self {
         if let Some(mut at) = graph.nearest_entry(query) {
             for level in (1..=graph.top_level()).rev() {
                 at = graph.descend(query, at, level);
             }
-            walk.visited.insert(at.node);
-            walk.ahead.push(Reverse(at));
+            self.visited.insert(at.node);
+            self.follow(at);
         }
-        walk
+        self
     }
 
     fn new(graph: &Graph, ef: usize, budget: usize) -> Self {
@@ -131,6 +144,8 @@ impl Walk {
             visited,
             ahead: BinaryHeap::new(),
             best: BinaryHeap::new(),
+            met: BinaryHeap::new(),
+            all_count: true,
             ef: ef.max(1),
             budget,
             fresh: Vec::new(),
@@ -139,8 +154,9 @@ impl Walk {
         }
     }
 
-    /// Follows the links of up to `nodes` nodes of a level; false at the end. `passes` says which
-    /// nodes count; the others are passed through.
+    /// Follows the links of up to `nodes` nodes of the lowest level; false at the end. `passes` says
+    /// which nodes count, all of them unless the walk was begun by [`Walk::begin_passing`]; the
+    /// others are passed through.
     pub fn step(
         &mut self,
         graph: &Graph,
@@ -242,13 +258,31 @@ impl Walk {
         }
         let mut fresh = std::mem::take(&mut self.fresh);
         for node in fresh.drain(..) {
-            let distance = graph.distance_to(query, node);
-            if !self.is_too_far(distance) {
-                graph.prefetch_links(node);
-                self.ahead.push(Reverse(Near { distance, node }));
+            let near = Near { distance: graph.distance_to(query, node), node };
+            if !self.is_too_far(near.distance) {
+                if self.ahead.peek().is_none_or(|next| near < next.0) {
+                    graph.prefetch_links(node);
+                }
+                self.follow(near);
             }
         }
         self.fresh = fresh;
+    }
+
+    /// Notes a node whose links are to be followed, unless enough nearer ones were met.
+    #[inline]
+    fn follow(&mut self, near: Near) {
+        if self.all_count {
+            if self.met.len() < self.ef {
+                self.met.push(near);
+            } else if let Some(mut last) = self.met.peek_mut() {
+                if near.distance > last.distance {
+                    return;
+                }
+                *last = near;
+            }
+        }
+        self.ahead.push(Reverse(near));
     }
 
     #[inline]
@@ -285,6 +319,7 @@ impl Walk {
         };
         self.ahead.retain(|near| is_same(near.0.node));
         self.best.retain(|near| is_same(near.node));
+        self.met.retain(|near| is_same(near.node));
     }
 
     /// What was found, nearest first.
@@ -324,7 +359,7 @@ impl Graph {
         let mut walk = Walk::new(self, ef, usize::MAX);
         for &near in from {
             if walk.visited.insert(near.node) {
-                walk.ahead.push(Reverse(near));
+                walk.follow(near);
             }
         }
         walk.step_on(self, query, level, usize::MAX, &mut |_| true);
