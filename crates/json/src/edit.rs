@@ -5,17 +5,18 @@ use crate::parse::DEPTH_MAX;
 use crate::path::Step;
 use crate::tape::{BYTES_MAX, Header, Writer, is_container, is_object, span, string};
 use crate::value::Value;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// A change of a tape: some headers are overwritten where they are, then one range is replaced,
 /// which lies behind them.
 #[derive(Clone, Debug)]
-pub struct Edit {
+pub struct Edit<'a> {
     headers: Vec<(usize, Header)>,
     /// What is replaced.
     pub range: Range<usize>,
     /// By what.
-    pub insert: Vec<u8>,
+    pub insert: Cow<'a, [u8]>,
 }
 
 /// A place of a tape.
@@ -28,21 +29,21 @@ struct Place {
     counted: isize,
 }
 
-impl Edit {
+impl<'a> Edit<'a> {
     /// What the change does to this tape.
     ///
     /// # Errors
     /// If there is no such place or the document would become too large.
-    pub fn of(tape: &[u8], change: &Change<'_>) -> Result<Self, Misfit> {
+    pub fn of(tape: &[u8], change: &Change<'a>) -> Result<Self, Misfit> {
         let (place, insert) = match change.op {
             Op::Set(value) => replace(tape, change.place, value)?,
             Op::Insert { count, values } => {
                 check_depth(change.place.len(), values)?;
                 let mut place = find_gap(tape, change.place)?;
                 place.counted = count as isize;
-                (place, values.to_vec())
+                (place, Cow::Borrowed(values))
             }
-            Op::Remove { count } => (find_removed(tape, change.place, count)?, Vec::new()),
+            Op::Remove { count } => (find_removed(tape, change.place, count)?, Cow::default()),
         };
         place.edit(tape, insert)
     }
@@ -83,10 +84,14 @@ fn check_depth(outer: usize, mut values: &[u8]) -> Result<(), Misfit> {
 }
 
 /// Replaces the value at a place, or adds a member.
-fn replace(tape: &[u8], steps: &[Step<'_>], value: &[u8]) -> Result<(Place, Vec<u8>), Misfit> {
+fn replace<'a>(
+    tape: &[u8],
+    steps: &[Step<'_>],
+    value: &'a [u8],
+) -> Result<(Place, Cow<'a, [u8]>), Misfit> {
     check_depth(steps.len(), value)?;
     if let Some(place) = find(tape, steps) {
-        return Ok((place, value.to_vec()));
+        return Ok((place, Cow::Borrowed(value)));
     }
     let Some((Step::Name(name), outer)) = steps.split_last() else { return Err(Misfit::NoPlace) };
     let mut place = find(tape, outer).ok_or(Misfit::NoPlace)?;
@@ -99,7 +104,7 @@ fn replace(tape: &[u8], steps: &[Step<'_>], value: &[u8]) -> Result<(Place, Vec<
     let mut writer = Writer::default();
     writer.string(name);
     writer.out.extend_from_slice(value);
-    Ok((place, writer.into_bytes()))
+    Ok((place, writer.into_bytes().into()))
 }
 
 /// Finds the value at a place.
@@ -193,7 +198,7 @@ fn find_removed(tape: &[u8], steps: &[Step<'_>], count: usize) -> Result<Place, 
 
 impl Place {
     /// Replaces the bytes at this place.
-    fn edit(self, tape: &[u8], insert: Vec<u8>) -> Result<Edit, Misfit> {
+    fn edit<'a>(self, tape: &[u8], insert: Cow<'a, [u8]>) -> Result<Edit<'a>, Misfit> {
         let mut grown = insert.len() as isize - self.range.len() as isize;
         if tape.len().saturating_add_signed(grown) > BYTES_MAX {
             return Err(Misfit::TooLong);
@@ -232,6 +237,6 @@ impl Place {
         }
         anew.extend_from_slice(&tape[copied..self.range.start]);
         anew.extend_from_slice(&insert);
-        Ok(Edit { headers, range: from..self.range.end, insert: anew })
+        Ok(Edit { headers, range: from..self.range.end, insert: anew.into() })
     }
 }

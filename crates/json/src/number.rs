@@ -66,6 +66,11 @@ impl Number {
         }
     }
 
+    /// Appends its text.
+    pub fn print(self, out: &mut Vec<u8>) {
+        crate::print::print_number(self, out);
+    }
+
     /// Two signed integers make an integer, all others a double.
     ///
     /// # Errors

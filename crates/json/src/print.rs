@@ -153,7 +153,7 @@ impl Format<'_> {
 }
 
 /// Doubles always have a fraction or an exponent, integers never.
-fn print_number(number: Number, out: &mut Vec<u8>) {
+pub(crate) fn print_number(number: Number, out: &mut Vec<u8>) {
     match number {
         Number::Integer(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
         Number::Unsigned(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),

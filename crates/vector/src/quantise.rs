@@ -107,7 +107,7 @@ pub struct Shape {
 /// What a code does not say of its vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Factors {
-    /// Length of the vector, which its code is divided by.
+    /// Length of the vector, which its code is divided by; 1 if it is zero.
     pub norm: f32,
     /// Of an 8-bit code the greatest magnitude of the normalised vector; of a RaBitQ code 1 over
     /// the product of the vector and the code's steps; else 0.
@@ -187,6 +187,14 @@ impl Shape {
             Quantisation::Q8 => dim,
             Quantisation::Binary => dim.div_ceil(64) * 8,
             Quantisation::RaBitQ => rabitq::code_bytes(dim),
+        }
+    }
+
+    /// Bytes of a code, from its first on, that a walk reads.
+    pub(crate) fn walked_bytes(&self) -> usize {
+        match self.quantisation {
+            Quantisation::RaBitQ => rabitq::walked_bytes(self.dim as usize),
+            _ => self.code_bytes(),
         }
     }
 
@@ -292,12 +300,14 @@ fn sign(row: u32, column: u32) -> f32 {
     if (row & column).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 }
 }
 
-/// Divides a vector by its length, which it returns; a zero vector stays what it is.
+/// Divides a vector by its length, which it returns. A zero vector stays what it is, as does one so
+/// short that the squares of its components are 0: divided by 1, as in Redis.
 fn normalise(vector: &mut [f32]) -> f32 {
     let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-    if norm != 0.0 {
-        vector.iter_mut().for_each(|x| *x /= norm);
+    if norm == 0.0 {
+        return 1.0;
     }
+    vector.iter_mut().for_each(|x| *x /= norm);
     norm
 }
 
@@ -339,6 +349,11 @@ mod tests {
         assert_eq!(*halves.code, [127, 63i8.wrapping_neg().cast_unsigned()]);
         let encoded = shape(Quantisation::None, 3).encode(&vector).unwrap();
         assert_eq!(*encoded.code, *b"w\xd6\x88>w\xd6\x08?\xb2\x41\x4d?");
+        let zero = shape(Quantisation::Q8, 2).encode(&[0.0, 0.0]).unwrap();
+        assert_eq!((&*zero.code, zero.factors), (&[0, 0][..], Factors { norm: 1.0, range: 0.0 }));
+        let shape_8 = shape(Quantisation::Q8, 2);
+        let short = shape_8.decode(shape_8.encode(&[1e-30, 0.0]).unwrap().as_ref());
+        assert!((short[0] / 1e-30 - 1.0).abs() < 1e-5 && short[1] == 0.0, "{short:?}");
         let encoded = shape(Quantisation::Binary, 3).encode(&[1.0, -2.0, 3.0]).unwrap();
         assert_eq!(*encoded.code, [5, 0, 0, 0, 0, 0, 0, 0]);
     }

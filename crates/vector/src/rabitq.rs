@@ -53,6 +53,11 @@ pub fn code_bytes(dim: usize) -> usize {
     HEAD_BYTES + planes::coarse_bytes(dim) + planes::fine_bytes(dim) + planes::last_bytes(dim)
 }
 
+/// Bytes of a code, from its first on, that [`distance`] reads.
+pub fn walked_bytes(dim: usize) -> usize {
+    HEAD_BYTES + planes::coarse_bytes(dim)
+}
+
 /// A code, split.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
@@ -143,10 +148,12 @@ pub fn query(mut vector: Vec<f32>, seed: u32) -> Query {
     let is_number = largest > 0.0 && largest.is_finite();
     let scale = if is_number { 127.0 / largest } else { 0.0 };
     let range = if is_number { 1.0 / scale } else { 0.0 };
-    // Casts saturate, and make 0 of NaN.
-    let whole = |x: &f32| (x * scale).round();
-    let byte = |x: &f32| (whole(x) as i8).cast_unsigned();
-    let rest = |x: &f32| (((x * scale - whole(x)) * 256.0).round() as i8).cast_unsigned();
+    // Casts cut off what follows the point, saturate, and make 0 of NaN.
+    let nearest = |x: f32| (x + 0.5f32.copysign(x)) as i32;
+    let whole = |x: f32| nearest(x * scale);
+    let byte = |&x: &f32| (whole(x) as i8).cast_unsigned();
+    let left = |x: f32| nearest((x * scale - whole(x) as f32) * 256.0);
+    let rest = |&x: &f32| (left(x).clamp(-128, 127) as i8).cast_unsigned();
     let code = vector.iter().map(byte).collect();
     let rest = vector.iter().map(rest).collect();
     with_sums(Encoded { code, factors: Factors { norm: 1.0, range } }, rest)

@@ -6,6 +6,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use petrel_json::{Format, Kind, Value, print};
 use petrel_resp::{Protocol, Reply};
+use std::cell::Cell;
 
 /// How values are answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -55,10 +56,30 @@ impl Form {
     }
 }
 
+/// Bytes of a text whose memory a thread keeps, at most.
+const TEXT_KEPT_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// The memory of the last text.
+    static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Calls with an empty buffer for a text, whose memory is used again.
+pub(super) fn with_text<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let mut text = TEXT.take();
+    let result = write(&mut text);
+    if text.capacity() <= TEXT_KEPT_MAX {
+        text.clear();
+        TEXT.set(text);
+    }
+    result
+}
+
 fn write_text(value: Value<'_>, reply: &mut dyn Reply) {
-    let mut text = Vec::new();
-    print(value, &Format::default(), &mut text);
-    reply.bulk(&text);
+    with_text(|text| {
+        print(value, &Format::default(), text);
+        reply.bulk(text);
+    });
 }
 
 /// Writes a text, unless it is too long.
@@ -121,13 +142,16 @@ pub(super) fn get(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.reply.null();
         return Ok(());
     };
-    let mut text = Vec::new();
-    if path.is_legacy() {
-        print(first(&path, root)?.ok_or_else(|| is_missing(&path))?, &format, &mut text);
-    } else {
-        format.print_values(&all(&path, root)?, &mut text);
-    }
-    write(ctx.reply, &format, &text)
+    with_text(|text| {
+        if path.is_legacy() {
+            print(first(&path, root)?.ok_or_else(|| is_missing(&path))?, &format, text);
+        } else if path.is_static() {
+            format.print_values(path.find_static(root).as_slice(), text);
+        } else {
+            format.print_values(&all(&path, root)?, text);
+        }
+        write(ctx.reply, &format, text)
+    })
 }
 
 /// Values of several paths: an object that has those of each under its path. One JSONPath among

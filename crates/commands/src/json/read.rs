@@ -194,9 +194,15 @@ fn write_resp(value: Value<'_>, reply: &mut dyn Reply) {
 /// A number as RESP has it.
 pub(super) fn write_number(value: Value<'_>, reply: &mut dyn Reply) {
     match value.number() {
-        Some(Number::Integer(n)) => reply.integer(n),
-        Some(number) => reply.double(number.as_f64()),
+        Some(number) => write_of_number(number, reply),
         None => reply.null(),
+    }
+}
+
+pub(super) fn write_of_number(number: Number, reply: &mut dyn Reply) {
+    match number {
+        Number::Integer(n) => reply.integer(n),
+        number => reply.double(number.as_f64()),
     }
 }
 

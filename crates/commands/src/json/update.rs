@@ -1,7 +1,7 @@
 //! What changes values where they are: numbers, strings, booleans, arrays.
 
-use super::get::Form;
-use super::read::{index_at, write_number};
+use super::get::{Form, with_text};
+use super::read::{index_at, write_of_number};
 use super::{
     NO_KEY, Plan, carry_out_one, document, each, fits, no_such, path_at, push, value_at, values_at,
     wrong_kind,
@@ -10,8 +10,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use petrel_json::tape::Writer;
 use petrel_json::{
-    Action, Arithmetic, ArithmeticError, Batch, Document, Format, Kind, Misfit, Parse, Path, Value,
-    print,
+    Action, Arithmetic, ArithmeticError, Batch, Document, Kind, Misfit, Number, Parse, Path, Value,
 };
 use petrel_resp::{Protocol, Reply};
 
@@ -110,34 +109,33 @@ fn calculate(ctx: &mut Ctx<'_>, how: Arithmetic) -> Outcome {
         })?;
         let mut writer = Writer::default();
         result.write(&mut writer);
-        let result = writer.finish();
-        Ok(Some((Some(Action::Set(result.tape().to_vec())), result)))
+        Ok(Some((Some(Action::Set(writer.into_bytes())), result)))
     })?;
     if ctx.reply.protocol() == Protocol::Resp3 {
-        let write = |result: &Document, reply: &mut dyn Reply| write_number(result.root(), reply);
-        answer_all(ctx.reply, said, &write);
+        answer_all(ctx.reply, said, &|result: &Number, reply| write_of_number(*result, reply));
         return Ok(());
     }
-    let mut text = Vec::new();
-    if path.is_legacy() {
-        let last = said.iter().flatten().next_back();
-        let last = last.ok_or_else(|| no_such(&path, "does not contains a number"))?;
-        print(last.root(), &Format::default(), &mut text);
-    } else {
-        text.push(b'[');
-        for (index, said) in said.iter().enumerate() {
-            if index > 0 {
-                text.push(b',');
+    with_text(|text| {
+        if path.is_legacy() {
+            let last = said.iter().flatten().next_back();
+            let last = last.ok_or_else(|| no_such(&path, "does not contains a number"))?;
+            last.print(text);
+        } else {
+            text.push(b'[');
+            for (index, said) in said.iter().enumerate() {
+                if index > 0 {
+                    text.push(b',');
+                }
+                match said {
+                    Some(said) => said.print(text),
+                    None => text.extend_from_slice(b"null"),
+                }
             }
-            match said {
-                Some(said) => print(said.root(), &Format::default(), &mut text),
-                None => text.extend_from_slice(b"null"),
-            }
+            text.push(b']');
         }
-        text.push(b']');
-    }
-    ctx.reply.bulk(&text);
-    Ok(())
+        ctx.reply.bulk(text);
+        Ok(())
+    })
 }
 
 /// `JSON.STRAPPEND key [path] value`

@@ -11,6 +11,7 @@
 use super::link_limit;
 use super::links::{Links, NARROW_END, write};
 use crate::quantise::{EncodedRef, Factors, Shape};
+use petrel_heap::prefetch;
 
 /// Nodes of a chunk.
 pub const CHUNK_LEN: usize = 1024;
@@ -21,6 +22,12 @@ const FREE: u32 = 0xff;
 /// Bits of a head that are the level; the generation is in the others.
 const LEVEL_BITS: u32 = 8;
 
+/// Bytes of a code that are asked for at most: the processor sees that more is read on.
+const PREFETCHED_MAX: usize = 512;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// Bytes of a count of links.
 const COUNT_BYTES: usize = 2;
 
@@ -28,6 +35,9 @@ const COUNT_BYTES: usize = 2;
 #[derive(Clone, Debug)]
 pub struct Chunk {
     code_bytes: usize,
+    /// Bytes of a code that a walk reads, and those of them that are asked for before it does.
+    walked: usize,
+    prefetched: usize,
     /// Most links of a node on level 0, and on each other.
     limits: [usize; 2],
     /// Bytes of a link.
@@ -46,6 +56,8 @@ impl Chunk {
     pub fn new(shape: &Shape) -> Self {
         Chunk {
             code_bytes: shape.code_bytes(),
+            walked: shape.walked_bytes(),
+            prefetched: shape.walked_bytes().min(PREFETCHED_MAX),
             limits: [link_limit(shape, 0), link_limit(shape, 1)],
             width: 3,
             codes: Vec::new(),
@@ -92,6 +104,31 @@ impl Chunk {
     pub fn vector(&self, at: usize) -> EncodedRef<'_> {
         let from = at * self.code_bytes;
         EncodedRef { code: &self.codes[from..from + self.code_bytes], factors: self.factors[at] }
+    }
+
+    /// Asks for what a walk reads of a node's vector.
+    #[inline]
+    pub fn prefetch_vector(&self, at: usize) {
+        let from = self.codes.as_ptr().addr() + at * self.code_bytes;
+        prefetch_lines(from, from + self.prefetched);
+    }
+
+    /// Asks for what a walk does not read of a node's vector.
+    #[inline]
+    pub fn prefetch_rest(&self, at: usize) {
+        let from = self.codes.as_ptr().addr() + at * self.code_bytes;
+        if self.walked < self.code_bytes {
+            prefetch_lines(from + self.walked, from + self.code_bytes);
+            prefetch(self.factors.as_ptr().addr() + at * size_of::<Factors>());
+        }
+    }
+
+    /// Asks for a node's links on level 0.
+    #[inline]
+    pub fn prefetch_links(&self, at: usize) {
+        let from = self.links.as_ptr().addr() + at * self.stride(0);
+        prefetch(from);
+        prefetch(from + LINE);
     }
 
     /// Bytes of a node's links on a level.
@@ -239,6 +276,14 @@ impl Chunk {
         let generation = self.generation(at).wrapping_add(1);
         self.heads[at] = generation << LEVEL_BITS | FREE;
     }
+}
+
+/// Asks for the cache lines of the addresses from `from` to `end`.
+#[inline]
+fn prefetch_lines(from: usize, end: usize) {
+    // The first line begins where an address is a multiple of a line: a step of a line from
+    // elsewhere could miss the last one.
+    (from & !(LINE - 1)..end).step_by(LINE).for_each(prefetch);
 }
 
 #[cfg(test)]

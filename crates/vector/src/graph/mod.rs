@@ -144,6 +144,27 @@ impl Graph {
         self.chunks[chunk].links(at, level)
     }
 
+    /// Asks for what a walk reads of a node's vector.
+    #[inline]
+    fn prefetch_vector(&self, node: u32) {
+        let (chunk, at) = place(node);
+        self.chunks[chunk].prefetch_vector(at);
+    }
+
+    /// Asks for what a walk does not read of a node's vector.
+    #[inline]
+    fn prefetch_rest(&self, node: u32) {
+        let (chunk, at) = place(node);
+        self.chunks[chunk].prefetch_rest(at);
+    }
+
+    /// Asks for the links of a node on level 0.
+    #[inline]
+    fn prefetch_links(&self, node: u32) {
+        let (chunk, at) = place(node);
+        self.chunks[chunk].prefetch_links(at);
+    }
+
     /// Distance of two nodes; one that is not a number counts as the greatest.
     #[inline]
     pub(crate) fn distance(&self, a: u32, b: u32) -> f32 {

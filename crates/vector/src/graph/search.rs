@@ -16,6 +16,7 @@ pub struct Near {
 }
 
 impl Ord for Near {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         // Of equally distant nodes the later one comes first.
         self.distance.total_cmp(&other.distance).then(other.node.cmp(&self.node))
@@ -23,6 +24,7 @@ impl Ord for Near {
 }
 
 impl PartialOrd for Near {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -39,8 +41,8 @@ impl Eq for Near {}
 /// Which nodes a walk has met: a stamp for each, so that nothing is cleared between two walks.
 #[derive(Default)]
 struct Visited {
-    stamps: Vec<u32>,
-    stamp: u32,
+    stamps: Vec<u8>,
+    stamp: u8,
 }
 
 impl Visited {
@@ -83,9 +85,15 @@ pub struct Walk {
     ahead: BinaryHeap<Reverse<Near>>,
     /// The nearest nodes that pass, farthest first.
     best: BinaryHeap<Near>,
+    /// The nearest that were met, followed or not, farthest first: beyond them nothing needs to be
+    /// followed, if all nodes count.
+    met: BinaryHeap<Near>,
+    all_count: bool,
     ef: usize,
     /// How many links may be followed.
     budget: usize,
+    /// Neighbours of the node whose links are followed that were not met before.
+    fresh: Vec<u32>,
     /// What the graph's [`Graph::changes`] were, and the generations of the nodes in the heaps.
     changes: u64,
     generations: Vec<(u32, u32)>,
@@ -104,18 +112,27 @@ impl Drop for Walk {
 }
 
 impl Walk {
-    /// Begins a search for the `ef` nearest nodes, which looks at the links of at most `budget`
-    /// nodes.
-    pub fn begin(graph: &Graph, query: &Query, ef: usize, budget: usize) -> Self {
+    /// Begins a search for the `ef` nearest nodes.
+    pub fn begin(graph: &Graph, query: &Query, ef: usize) -> Self {
+        Walk::new(graph, ef, usize::MAX).enter(graph, query)
+    }
+
+    /// The same of nodes that pass, which looks at the links of at most `budget` nodes.
+    pub fn begin_passing(graph: &Graph, query: &Query, ef: usize, budget: usize) -> Self {
         let mut walk = Walk::new(graph, ef, budget);
+        walk.all_count = false;
+        walk.enter(graph, query)
+    }
+
+    fn enter(mut self, graph: &Graph, query: &Query) -> Self {
         if let Some(mut at) = graph.nearest_entry(query) {
             for level in (1..=graph.top_level()).rev() {
                 at = graph.descend(query, at, level);
             }
-            walk.visited.insert(at.node);
-            walk.ahead.push(Reverse(at));
+            self.visited.insert(at.node);
+            self.follow(at);
         }
-        walk
+        self
     }
 
     fn new(graph: &Graph, ef: usize, budget: usize) -> Self {
@@ -127,15 +144,19 @@ impl Walk {
             visited,
             ahead: BinaryHeap::new(),
             best: BinaryHeap::new(),
+            met: BinaryHeap::new(),
+            all_count: true,
             ef: ef.max(1),
             budget,
+            fresh: Vec::new(),
             changes: graph.changes(),
             generations: Vec::new(),
         }
     }
 
-    /// Follows the links of up to `nodes` nodes of a level; false at the end. `passes` says which
-    /// nodes count; the others are passed through.
+    /// Follows the links of up to `nodes` nodes of the lowest level; false at the end. `passes` says
+    /// which nodes count, all of them unless the walk was begun by [`Walk::begin_passing`]; the
+    /// others are passed through.
     pub fn step(
         &mut self,
         graph: &Graph,
@@ -164,8 +185,9 @@ impl Walk {
                 self.keep(near);
             }
             for node in graph.links(near.node, level).iter() {
-                self.meet(graph, query, node);
+                self.find(graph, node);
             }
+            self.meet_found(graph, query);
         }
         true
     }
@@ -197,7 +219,7 @@ impl Walk {
                     continue;
                 }
                 met += 1;
-                self.meet(graph, query, node);
+                self.find(graph, node);
             }
             for other in others {
                 if met >= most {
@@ -210,23 +232,57 @@ impl Walk {
                 for node in graph.links(other, 0).iter() {
                     if passes(node) {
                         met += 1;
-                        self.meet(graph, query, node);
+                        self.find(graph, node);
                     }
                 }
             }
+            self.meet_found(graph, query);
         }
         true
     }
 
-    /// Notes a node to be followed, if it is new and near enough.
+    /// Notes a neighbour, if it is new, and asks for its vector: all of a node's neighbours are on
+    /// their way from memory before the first one is looked at.
     #[inline]
-    fn meet(&mut self, graph: &Graph, query: &Query, node: u32) {
+    fn find(&mut self, graph: &Graph, node: u32) {
         if self.visited.insert(node) {
-            let distance = graph.distance_to(query, node);
-            if !self.is_too_far(distance) {
-                self.ahead.push(Reverse(Near { distance, node }));
+            graph.prefetch_vector(node);
+            self.fresh.push(node);
+        }
+    }
+
+    /// Looks at the neighbours that were found; those that are near enough are to be followed.
+    fn meet_found(&mut self, graph: &Graph, query: &Query) {
+        if let Some(Reverse(next)) = self.ahead.peek() {
+            graph.prefetch_links(next.node);
+        }
+        let mut fresh = std::mem::take(&mut self.fresh);
+        for node in fresh.drain(..) {
+            let near = Near { distance: graph.distance_to(query, node), node };
+            if !self.is_too_far(near.distance) {
+                if self.ahead.peek().is_none_or(|next| near < next.0) {
+                    graph.prefetch_links(node);
+                }
+                self.follow(near);
             }
         }
+        self.fresh = fresh;
+    }
+
+    /// Notes a node whose links are to be followed, unless enough nearer ones were met.
+    #[inline]
+    fn follow(&mut self, near: Near) {
+        if self.all_count {
+            if self.met.len() < self.ef {
+                self.met.push(near);
+            } else if let Some(mut last) = self.met.peek_mut() {
+                if near.distance > last.distance {
+                    return;
+                }
+                *last = near;
+            }
+        }
+        self.ahead.push(Reverse(near));
     }
 
     #[inline]
@@ -263,6 +319,7 @@ impl Walk {
         };
         self.ahead.retain(|near| is_same(near.0.node));
         self.best.retain(|near| is_same(near.node));
+        self.met.retain(|near| is_same(near.node));
     }
 
     /// What was found, nearest first.
@@ -282,6 +339,7 @@ impl Graph {
         let mut at = from;
         loop {
             let links = self.links(at.node, level).iter();
+            links.clone().for_each(|node| self.prefetch_vector(node));
             let next = links.map(|node| Near { distance: self.distance_to(query, node), node });
             match next.min() {
                 Some(next) if next.distance < at.distance => at = next,
@@ -301,7 +359,7 @@ impl Graph {
         let mut walk = Walk::new(self, ef, usize::MAX);
         for &near in from {
             if walk.visited.insert(near.node) {
-                walk.ahead.push(Reverse(near));
+                walk.follow(near);
             }
         }
         walk.step_on(self, query, level, usize::MAX, &mut |_| true);
@@ -312,6 +370,9 @@ impl Graph {
     /// be among them by the bound of its error is not looked at again.
     pub fn rank(&self, query: &Query, found: Vec<Near>, count: usize) -> Vec<Near> {
         let mut best = BinaryHeap::with_capacity(count.min(found.len()) + 1);
+        for near in &found {
+            self.prefetch_rest(near.node);
+        }
         for near in found {
             let Some(error) = self.shape.error_bound(self.vector(near.node)) else {
                 best.push(near);

@@ -51,7 +51,7 @@ fn recall(graph: &Graph, queries: &[Encoded], ef: usize) -> f64 {
         let query = &graph.shape().query_of(query.as_ref());
         let mut exact = BinaryHeap::new();
         graph.scan(query, 0..graph.end(), 10, &mut exact, &mut |_| true);
-        let mut walk = Walk::begin(graph, query, ef, usize::MAX);
+        let mut walk = Walk::begin(graph, query, ef);
         while walk.step(graph, query, 7, &mut |_| true) {}
         let best = graph.rank(query, walk.finish(), 10);
         // By distance, since codes may be equal.
@@ -174,7 +174,7 @@ fn a_walk_survives_changes_between_its_steps() {
     let mut nodes: Vec<u32> = (0..500).map(|_| add(&mut graph, &encode(&mut draw), 50)).collect();
     for _ in 0..100 {
         let query = shape.query_of(encode(&mut draw).as_ref());
-        let mut walk = Walk::begin(&graph, &query, 20, usize::MAX);
+        let mut walk = Walk::begin(&graph, &query, 20);
         while walk.step(&graph, &query, 3, &mut |_| true) {
             walk.pause(&graph);
             for _ in 0..5 {
@@ -202,12 +202,12 @@ fn filtered_walks_find_what_passes() {
         add(&mut graph, &encode(&mut draw), 100);
     }
     let query = shape.query_of(encode(&mut draw).as_ref());
-    let mut walk = Walk::begin(&graph, &query, 10, usize::MAX);
+    let mut walk = Walk::begin_passing(&graph, &query, 10, usize::MAX);
     while walk.step(&graph, &query, 1000, &mut |node| node % 10 == 0) {}
     let best = walk.finish();
     assert_eq!(best.len(), 10);
     assert!(best.iter().all(|near| near.node % 10 == 0));
-    let mut walk = Walk::begin(&graph, &query, 10, 5);
+    let mut walk = Walk::begin_passing(&graph, &query, 10, 5);
     while walk.step(&graph, &query, 1000, &mut |_| true) {}
     assert_eq!(walk.finish().len(), 5);
 }
@@ -247,7 +247,7 @@ fn recall_of_floats(
             vectors.iter().map(|(&node, other)| (dot(other), node)).collect();
         exact.sort_by(|a, b| b.0.total_cmp(&a.0));
         let query = graph.shape().query(vector).unwrap();
-        let mut walk = Walk::begin(graph, &query, ef, usize::MAX);
+        let mut walk = Walk::begin(graph, &query, ef);
         while walk.step(graph, &query, 100, &mut |_| true) {}
         let best = graph.rank(&query, walk.finish(), 10);
         assert_eq!(best.len(), 10);

@@ -142,7 +142,7 @@ impl VectorSet {
         over_others: bool,
     ) -> Vec<Near> {
         let ef = search.ef.max(search.count).min(inner.graph.len());
-        let mut walk = Walk::begin(&inner.graph, query, ef, search.filter_ef);
+        let mut walk = Walk::begin_passing(&inner.graph, query, ef, search.filter_ef);
         loop {
             let graph = &inner.graph;
             let mut passes = |node| known.passes(inner, node);

@@ -73,7 +73,7 @@ impl VectorSet {
         search: &Search,
     ) -> Vec<Near> {
         let ef = search.ef.max(search.count).min(inner.graph.len());
-        let mut walk = Walk::begin(&inner.graph, query, ef, usize::MAX);
+        let mut walk = Walk::begin(&inner.graph, query, ef);
         loop {
             if !walk.step(&inner.graph, query, NODES_PER_HOLD, &mut |_| true) {
                 return inner.graph.rank(query, walk.finish(), search.count);
