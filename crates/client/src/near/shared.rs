@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use petrel_resp::Value;
-
 use super::entry::Question;
 use super::store::Store;
+use crate::error::Result;
+use crate::reply::FromReply;
 use crate::request::Command;
 
 /// The owner of the replies of a near cache that has one connection.
@@ -64,10 +64,10 @@ impl Shared {
         Arc::new(Self { store: Store::new(options.bytes_max), options })
     }
 
-    /// The reply to a command if it is cached.
-    pub(super) fn cached(&self, command: &Command) -> Option<Value> {
+    /// The reply to a command as a type, if it is cached.
+    pub(super) fn read<R: FromReply>(&self, command: &Command) -> Option<Result<R>> {
         let key = command.arguments().nth(command.info.cached_key?)?;
-        self.store.get(key, Question::of(command))
+        self.store.read(key, Question::of(command))
     }
 
     /// The key of a command whose reply may be cached.
