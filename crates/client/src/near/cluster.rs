@@ -68,6 +68,7 @@ impl Cluster {
         for shard in &self.map().shards {
             inner.connection(&shard.primary).await?;
         }
+        inner.shared.observed_by(self.telemetry());
         tokio::spawn(follow(Arc::downgrade(&inner), self.map_changes()));
         Ok(ClusterNearCache { inner })
     }

@@ -68,6 +68,7 @@ impl Client {
         let shared = Shared::new(options);
         let tracking = Arc::new(Tracking { shared: shared.clone(), owner: SOLE_OWNER });
         let lane = OwnedLane(self.open_lane(true, Some(tracking)).await?);
+        shared.observed_by(lane.0.telemetry());
         let inner = Inner { client: self.clone(), lane, shared };
         Ok(NearCache { inner: Arc::new(inner) })
     }

@@ -9,6 +9,7 @@ use super::store::Store;
 use crate::error::Result;
 use crate::reply::FromReply;
 use crate::request::Command;
+use crate::telemetry::{NearFigures, Telemetry};
 
 /// The owner of the replies of a near cache that has one connection.
 pub(super) const SOLE_OWNER: u64 = 1;
@@ -77,6 +78,22 @@ impl Shared {
         let prefixes = &self.options.prefixes;
         (prefixes.is_empty() || prefixes.iter().any(|prefix| key.starts_with(prefix)))
             .then_some(key)
+    }
+
+    /// What metrics tell of the cache, for as long as there is one.
+    pub(super) fn observed_by(self: &Arc<Self>, telemetry: &Telemetry) {
+        let cache = Arc::downgrade(self);
+        telemetry.observe_near(move || {
+            let now = cache.upgrade()?.statistics();
+            Some(NearFigures {
+                hits: now.hits,
+                misses: now.misses + now.joined,
+                evictions: now.evictions,
+                invalidations: now.invalidations,
+                keys: now.keys,
+                bytes: now.bytes,
+            })
+        });
     }
 
     pub(super) fn statistics(&self) -> NearCacheStatistics {

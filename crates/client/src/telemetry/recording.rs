@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
 use opentelemetry::global::{BoxedSpan, BoxedTracer};
@@ -10,6 +11,7 @@ use opentelemetry::metrics::{Histogram, UpDownCounter};
 use opentelemetry::trace::{Span, SpanKind, Status, Tracer};
 use opentelemetry::{InstrumentationScope, KeyValue, StringValue, global};
 
+use super::NearFigures;
 use crate::error::{Error, ErrorKind};
 use crate::options::{Address, Options};
 use crate::request::Command;
@@ -48,11 +50,8 @@ pub(crate) struct Operation {
 impl Telemetry {
     /// For a server.
     pub(crate) fn of(options: &Options) -> Self {
-        let scope = InstrumentationScope::builder("petrel-client")
-            .with_version(env!("CARGO_PKG_VERSION"))
-            .build();
         let (tracer, meter) =
-            (global::tracer_with_scope(scope.clone()), global::meter_with_scope(scope));
+            (global::tracer_with_scope(scope()), global::meter_with_scope(scope()));
         let seconds = |name, description| {
             let histogram = meter.f64_histogram(name).with_unit("s").with_description(description);
             histogram.with_boundaries(SECONDS.to_vec()).build()
@@ -116,6 +115,72 @@ impl Telemetry {
             .with_attributes(attributes);
         let span = inner.tracer.build(span);
         Operation { telemetry: self.clone(), name, span, began: Instant::now(), has_ended: false }
+    }
+
+    /// Lets metrics tell of a near cache, when they are collected, until `figures` has none. They
+    /// are those that Redis's documentation names for client-side caching, and bytes.
+    pub(crate) fn observe_near(
+        &self,
+        figures: impl Fn() -> Option<NearFigures> + Send + Sync + 'static,
+    ) {
+        static CACHES: AtomicI64 = AtomicI64::new(0);
+        let id = CACHES.fetch_add(1, Relaxed);
+        // Caches of one server must differ: of equal attributes only one observation is kept.
+        let mut attributes = self.0.server.clone();
+        attributes.push(KeyValue::new("petrel.near_cache.id", id));
+        let with = move |more: Option<(&'static str, &'static str)>| {
+            let more = more.map(|(key, value)| KeyValue::new(key, value));
+            attributes.iter().cloned().chain(more).collect::<Vec<KeyValue>>()
+        };
+        let result = |result| with(Some(("redis.client.csc.result", result)));
+        let reason = |reason| with(Some(("redis.client.csc.reason", reason)));
+        let (hit, miss, full, invalidation, plain) =
+            (result("hit"), result("miss"), reason("full"), reason("invalidation"), with(None));
+        let (meter, figures) = (global::meter_with_scope(scope()), Arc::new(figures));
+        let now = figures.clone();
+        let requests = meter.u64_observable_counter("redis.client.csc.requests");
+        requests
+            .with_unit("{request}")
+            .with_description("Reads through a near cache, by whether it had the reply.")
+            .with_callback(move |observer| {
+                if let Some(now) = now() {
+                    observer.observe(now.hits, &hit);
+                    observer.observe(now.misses, &miss);
+                }
+            })
+            .build();
+        let now = figures.clone();
+        let evictions = meter.u64_observable_counter("redis.client.csc.evictions");
+        evictions
+            .with_unit("{eviction}")
+            .with_description("Keys that a near cache has dropped, to make room or invalidated.")
+            .with_callback(move |observer| {
+                if let Some(now) = now() {
+                    observer.observe(now.evictions, &full);
+                    observer.observe(now.invalidations, &invalidation);
+                }
+            })
+            .build();
+        let (now, attributes) = (figures.clone(), plain.clone());
+        let items = meter.u64_observable_gauge("redis.client.csc.items");
+        items
+            .with_unit("{item}")
+            .with_description("Keys that a near cache has.")
+            .with_callback(move |observer| {
+                if let Some(now) = now() {
+                    observer.observe(now.keys as u64, &attributes);
+                }
+            })
+            .build();
+        let size = meter.u64_observable_gauge("petrel.near_cache.size");
+        size.with_unit("By")
+            .with_description("Bytes of a near cache.")
+            .with_callback(move |observer| {
+                if let Some(now) = figures() {
+                    observer.observe(now.bytes as u64, &plain);
+                }
+            })
+            .build();
     }
 
     /// A connection was made, which began then; it counts until what is returned is dropped.
@@ -206,6 +271,10 @@ impl std::fmt::Debug for Operation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Operation").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder("petrel-client").with_version(env!("CARGO_PKG_VERSION")).build()
 }
 
 /// The command's name; of a command that the table does not have its first word, which is the only
