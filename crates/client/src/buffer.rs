@@ -129,6 +129,7 @@ impl CommandBuffer {
         bytes[before..].rotate_right(added);
     }
 
+    #[inline]
     fn append(&mut self, encoded: &[u8]) {
         let len = self.body().len();
         if let Store::Inline { len: inline_len, bytes } = &mut self.store
