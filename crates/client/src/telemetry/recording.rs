@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
 use opentelemetry::global::{BoxedSpan, BoxedTracer};
-use opentelemetry::metrics::{Histogram, UpDownCounter};
+use opentelemetry::metrics::{
+    AsyncInstrument, AsyncInstrumentBuilder, Histogram, ObservableCounter, ObservableGauge,
+    UpDownCounter,
+};
 use opentelemetry::trace::{Span, SpanKind, Status, Tracer};
 use opentelemetry::{InstrumentationScope, KeyValue, StringValue, global};
 
@@ -128,59 +131,37 @@ impl Telemetry {
         // Caches of one server must differ: of equal attributes only one observation is kept.
         let mut attributes = self.0.server.clone();
         attributes.push(KeyValue::new("petrel.near_cache.id", id));
-        let with = move |more: Option<(&'static str, &'static str)>| {
-            let more = more.map(|(key, value)| KeyValue::new(key, value));
-            attributes.iter().cloned().chain(more).collect::<Vec<KeyValue>>()
+        let with = |key: &'static str, values: [&'static str; 2]| {
+            values.map(|value| {
+                let more = KeyValue::new(key, value);
+                attributes.iter().cloned().chain([more]).collect::<Vec<KeyValue>>()
+            })
         };
-        let result = |result| with(Some(("redis.client.csc.result", result)));
-        let reason = |reason| with(Some(("redis.client.csc.reason", reason)));
-        let (hit, miss, full, invalidation, plain) =
-            (result("hit"), result("miss"), reason("full"), reason("invalidation"), with(None));
-        let (meter, figures) = (global::meter_with_scope(scope()), Arc::new(figures));
+        let meter = global::meter_with_scope(scope());
+        let figures = Arc::new(figures);
         let now = figures.clone();
-        let requests = meter.u64_observable_counter("redis.client.csc.requests");
-        requests
-            .with_unit("{request}")
-            .with_description("Reads through a near cache, by whether it had the reply.")
-            .with_callback(move |observer| {
-                if let Some(now) = now() {
-                    observer.observe(now.hits, &hit);
-                    observer.observe(now.misses, &miss);
-                }
-            })
-            .build();
+        near_counter(
+            meter.u64_observable_counter("redis.client.csc.requests").with_unit("{request}"),
+            with("redis.client.csc.result", ["hit", "miss"]),
+            move || now().map(|now| [now.hits, now.misses]),
+        );
         let now = figures.clone();
-        let evictions = meter.u64_observable_counter("redis.client.csc.evictions");
-        evictions
-            .with_unit("{eviction}")
-            .with_description("Keys that a near cache has dropped, to make room or invalidated.")
-            .with_callback(move |observer| {
-                if let Some(now) = now() {
-                    observer.observe(now.evictions, &full);
-                    observer.observe(now.invalidations, &invalidation);
-                }
-            })
-            .build();
-        let (now, attributes) = (figures.clone(), plain.clone());
-        let items = meter.u64_observable_gauge("redis.client.csc.items");
-        items
-            .with_unit("{item}")
-            .with_description("Keys that a near cache has.")
-            .with_callback(move |observer| {
-                if let Some(now) = now() {
-                    observer.observe(now.keys as u64, &attributes);
-                }
-            })
-            .build();
-        let size = meter.u64_observable_gauge("petrel.near_cache.size");
-        size.with_unit("By")
-            .with_description("Bytes of a near cache.")
-            .with_callback(move |observer| {
-                if let Some(now) = figures() {
-                    observer.observe(now.bytes as u64, &plain);
-                }
-            })
-            .build();
+        near_counter(
+            meter.u64_observable_counter("redis.client.csc.evictions").with_unit("{eviction}"),
+            with("redis.client.csc.reason", ["full", "invalidation"]),
+            move || now().map(|now| [now.evictions, now.invalidations]),
+        );
+        let now = figures.clone();
+        near_gauge(
+            meter.u64_observable_gauge("redis.client.csc.items").with_unit("{item}"),
+            attributes.clone(),
+            move || now().map(|now| now.keys as u64),
+        );
+        near_gauge(
+            meter.u64_observable_gauge("petrel.near_cache.size").with_unit("By"),
+            attributes,
+            move || figures().map(|now| now.bytes as u64),
+        );
     }
 
     /// A connection was made, which began then; it counts until what is returned is dropped.
@@ -271,6 +252,34 @@ impl std::fmt::Debug for Operation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Operation").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// Reads of a near cache by result, or keys that it has dropped by reason.
+fn near_counter(
+    counter: AsyncInstrumentBuilder<'_, ObservableCounter<u64>, u64>,
+    attributes: [Vec<KeyValue>; 2],
+    now: impl Fn() -> Option<[u64; 2]> + Send + Sync + 'static,
+) {
+    let observe = move |observer: &dyn AsyncInstrument<u64>| {
+        for (value, attributes) in now().into_iter().flatten().zip(&attributes) {
+            observer.observe(value, attributes);
+        }
+    };
+    counter.with_callback(observe).build();
+}
+
+/// What a near cache has now.
+fn near_gauge(
+    gauge: AsyncInstrumentBuilder<'_, ObservableGauge<u64>, u64>,
+    attributes: Vec<KeyValue>,
+    now: impl Fn() -> Option<u64> + Send + Sync + 'static,
+) {
+    let observe = move |observer: &dyn AsyncInstrument<u64>| {
+        if let Some(value) = now() {
+            observer.observe(value, &attributes);
+        }
+    };
+    gauge.with_callback(observe).build();
 }
 
 fn scope() -> InstrumentationScope {
