@@ -14,9 +14,12 @@ fn main() {
     }
     let replies = fs::read_to_string("replies/types").expect("the types of replies");
     let entries = entries();
-    let typed = typed::module(&entries, &typed::Replies::parse(&replies));
+    let replies = typed::Replies::parse(&replies);
+    let typed = typed::module(&entries, &replies);
+    let key_reads = typed::key_reads(&entries, &replies);
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     fs::write(out.join("typed.rs"), typed).expect("the output directory can be written");
+    fs::write(out.join("key_reads.rs"), key_reads).expect("the output directory can be written");
     fs::write(out.join("table.rs"), table(&entries)).expect("the output directory can be written");
 }
 

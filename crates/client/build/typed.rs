@@ -65,6 +65,36 @@ pub fn module(entries: &[Entry], replies: &Replies) -> String {
     maker.finish()
 }
 
+/// A macro that gives a handle of a near cache a method for each read of one key that has no other
+/// argument: a hit by it builds no command.
+pub fn key_reads(entries: &[Entry], replies: &Replies) -> String {
+    let mut methods = String::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let [key] = entry.meta.arguments else { continue };
+        let is_key_alone =
+            key.kind == ArgKind::Key && key.flags == ArgFlags::NONE && key.token.is_empty();
+        if !is_key_alone || !is_made(entry) || crate::cached_key(entry) != Some(1) {
+            continue;
+        }
+        let (method, name, summary) = (snake(&entry.name), &entry.name, entry.meta.summary);
+        let reply = replies.of(&method);
+        writeln!(
+            methods,
+            "/// `{name} key`\n///\n/// {summary} It hides the method of \
+             [`Commands`](crate::Commands), which does\n/// the same: a hit by this one builds no \
+             command.\n#[inline]\n\
+             pub fn {method}<K: crate::ToArg>(&self, key: K) -> crate::NearRead<'_, K, {reply}> {{\n\
+             crate::NearRead::new(self.source(), &crate::table::TABLE[{index}], key)\n}}"
+        )
+        .expect("a string takes everything");
+    }
+    format!(
+        "macro_rules! key_reads {{\n($handle:ident) => {{ const _: () = {{\n\
+         use std::collections::{{HashMap, HashSet}};\nuse bytes::Bytes;\n\
+         impl $handle {{\n{methods}}}\n}}; }};\n}}\n"
+    )
+}
+
 fn is_made(entry: &Entry) -> bool {
     let is_bare = entry.meta.arguments.is_empty() && entry.meta.arity < -1;
     !LEFT_OUT.contains(&entry.name.as_str()) && !is_bare && !entry.is_container

@@ -9,6 +9,7 @@ pub struct ArgWriter<'a>(pub(crate) &'a mut crate::buffer::CommandBuffer);
 
 impl ArgWriter<'_> {
     /// Appends one argument.
+    #[inline]
     pub fn write(&mut self, bytes: &[u8]) {
         self.0.push_argument(bytes);
     }
@@ -20,16 +21,19 @@ pub trait ToArg {
     fn write_arg(&self, to: &mut ArgWriter<'_>);
 
     /// The argument's bytes, if the value has them as they are written.
+    #[inline]
     fn as_bytes(&self) -> Option<&[u8]> {
         None
     }
 }
 
 impl<T: ToArg + ?Sized> ToArg for &T {
+    #[inline]
     fn write_arg(&self, to: &mut ArgWriter<'_>) {
         (**self).write_arg(to);
     }
 
+    #[inline]
     fn as_bytes(&self) -> Option<&[u8]> {
         (**self).as_bytes()
     }
@@ -38,6 +42,7 @@ impl<T: ToArg + ?Sized> ToArg for &T {
 macro_rules! bytes_arguments {
     ($($kind:ty),*) => { $(
         impl ToArg for $kind {
+            #[inline]
             fn write_arg(&self, to: &mut ArgWriter<'_>) {
                 to.write(AsRef::<[u8]>::as_ref(self));
             }
@@ -56,6 +61,7 @@ impl<const N: usize> ToArg for [u8; N] {
         to.write(self);
     }
 
+    #[inline]
     fn as_bytes(&self) -> Option<&[u8]> {
         Some(self)
     }

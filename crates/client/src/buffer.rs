@@ -35,6 +35,7 @@ enum Store {
 
 impl CommandBuffer {
     /// A command that begins with words that are encoded already.
+    #[inline]
     pub(crate) fn new(encoded: &[u8], words: usize) -> Self {
         let store = Store::Inline { len: 0, bytes: [0; INLINE_LEN] };
         let mut buffer = Self { store, arguments: words, gaps: [0; GAPS_MAX] };
@@ -43,6 +44,7 @@ impl CommandBuffer {
     }
 
     /// The encoded arguments.
+    #[inline]
     pub(crate) fn body(&self) -> &[u8] {
         match &self.store {
             Store::Inline { len, bytes } => &bytes[..usize::from(*len)],
@@ -57,11 +59,13 @@ impl CommandBuffer {
     }
 
     /// How many arguments there are, the command's name included.
+    #[inline]
     pub(crate) fn count(&self) -> usize {
         self.arguments
     }
 
     /// The arguments, the command's name included.
+    #[inline]
     pub(crate) fn arguments(&self) -> Arguments<'_> {
         Arguments(self.body())
     }
@@ -125,6 +129,7 @@ impl CommandBuffer {
         bytes[before..].rotate_right(added);
     }
 
+    #[inline]
     fn append(&mut self, encoded: &[u8]) {
         let len = self.body().len();
         if let Store::Inline { len: inline_len, bytes } = &mut self.store
@@ -188,11 +193,17 @@ pub struct Arguments<'a>(&'a [u8]);
 impl<'a> Iterator for Arguments<'a> {
     type Item = &'a [u8];
 
+    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        let header_end = self.0.iter().position(|&byte| byte == b'\r')?;
-        let digits = self.0.get(1..header_end)?;
-        let len = digits.iter().fold(0, |len, digit| len * 10 + usize::from(digit - b'0'));
-        let rest = self.0.get(header_end + 2..)?;
+        let (mut at, mut len) = (1, 0);
+        loop {
+            match *self.0.get(at)? {
+                b'\r' => break,
+                digit => len = len * 10 + usize::from(digit.wrapping_sub(b'0')),
+            }
+            at += 1;
+        }
+        let rest = self.0.get(at + 2..)?;
         let argument = rest.get(..len)?;
         self.0 = rest.get(len + 2..)?;
         Some(argument)

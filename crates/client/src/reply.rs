@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
+use std::str::FromStr;
 
 use bytes::Bytes;
 use petrel_resp::Value;
@@ -83,6 +84,7 @@ impl FromReply for Bytes {
 }
 
 impl FromReply for Vec<u8> {
+    #[inline]
     fn from_string(text: &[u8]) -> Result<Self> {
         Ok(text.to_vec())
     }
@@ -93,16 +95,26 @@ impl FromReply for Vec<u8> {
 }
 
 impl FromReply for String {
+    #[inline]
+    fn from_string(text: &[u8]) -> Result<Self> {
+        match std::str::from_utf8(text) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => not_utf8(Bytes::copy_from_slice(text)),
+        }
+    }
+
     fn from_reply(reply: Value) -> Result<Self> {
         let bytes = Bytes::from_reply(reply)?;
         match String::from_utf8(bytes.into()) {
             Ok(text) => Ok(text),
-            Err(error) => {
-                let bytes = Value::Bulk(error.into_bytes().into());
-                Err(Error::unexpected("UTF-8 text", &bytes))
-            }
+            Err(error) => not_utf8(error.into_bytes().into()),
         }
     }
+}
+
+#[cold]
+fn not_utf8<T>(text: Bytes) -> Result<T> {
+    Err(Error::unexpected("UTF-8 text", &Value::Bulk(text)))
 }
 
 /// `1` and `0`, `OK` and null, or what RESP3 has for it.
@@ -121,14 +133,37 @@ impl FromReply for bool {
 fn integer(reply: &Value) -> Option<i64> {
     match reply {
         Value::Integer(number) => Some(*number),
-        Value::Bulk(text) | Value::Simple(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        Value::Bulk(text) | Value::Simple(text) => parsed(text),
         _ => None,
     }
+}
+
+/// A number in decimal.
+#[inline]
+fn parsed<T: FromStr>(text: &[u8]) -> Option<T> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The error for a string that is not of the type.
+#[cold]
+fn mismatched_string<T>(expected: &'static str, text: &[u8]) -> Result<T> {
+    mismatch(expected, &Value::Bulk(Bytes::copy_from_slice(text)))
 }
 
 macro_rules! integers {
     ($($kind:ty),*) => { $(
         impl FromReply for $kind {
+            #[inline]
+            fn from_string(text: &[u8]) -> Result<Self> {
+                match parsed::<i64>(text).and_then(|number| number.try_into().ok()) {
+                    Some(number) => Ok(number),
+                    None => mismatched_string(
+                        concat!("an integer of the type ", stringify!($kind)),
+                        text,
+                    ),
+                }
+            }
+
             fn from_reply(reply: Value) -> Result<Self> {
                 match integer(&reply).and_then(|number| number.try_into().ok()) {
                     Some(number) => Ok(number),
@@ -141,28 +176,33 @@ macro_rules! integers {
 integers!(i8, i16, i32, i64, isize, u8, u16, u32, usize);
 
 impl FromReply for u64 {
+    #[inline]
+    fn from_string(text: &[u8]) -> Result<Self> {
+        parsed(text).map_or_else(|| mismatched_string("an integer of the type u64", text), Ok)
+    }
+
     fn from_reply(reply: Value) -> Result<Self> {
         let number = match &reply {
             Value::Integer(number) => u64::try_from(*number).ok(),
             // Cursors go beyond what RESP has for integers.
-            other => other
-                .as_bytes()
-                .and_then(|text| std::str::from_utf8(text).ok())
-                .and_then(|text| text.parse().ok()),
+            other => other.as_bytes().and_then(parsed),
         };
         number.map_or_else(|| mismatch("an integer of the type u64", &reply), Ok)
     }
 }
 
 impl FromReply for f64 {
+    #[inline]
+    fn from_string(text: &[u8]) -> Result<Self> {
+        parsed(text).map_or_else(|| mismatched_string("a number", text), Ok)
+    }
+
     fn from_reply(reply: Value) -> Result<Self> {
         let number = match &reply {
             Value::Double(number) => Some(*number),
             // Exact up to 2^53 and nearest beyond, as the server has scores.
             Value::Integer(number) => Some(*number as f64),
-            Value::Bulk(text) | Value::Simple(text) => {
-                std::str::from_utf8(text).ok().and_then(|text| text.parse().ok())
-            }
+            Value::Bulk(text) | Value::Simple(text) => parsed(text),
             _ => None,
         };
         number.map_or_else(|| mismatch("a number", &reply), Ok)
@@ -327,6 +367,35 @@ mod tests {
         assert!(i64::from_reply(bulk("1.5")).is_err());
         assert!(i64::from_reply(Value::Null).is_err());
         assert_eq!(Option::<i64>::from_reply(Value::Null).unwrap(), None);
+    }
+
+    #[test]
+    fn a_string_becomes_what_its_copy_becomes() {
+        fn check<T: FromReply + PartialEq + std::fmt::Debug>(text: &[u8]) {
+            let copy = T::from_reply(Value::Bulk(Bytes::copy_from_slice(text)));
+            let text = T::from_string(text);
+            match (text, copy) {
+                (Ok(text), Ok(copy)) => assert_eq!(text, copy),
+                (text, copy) => {
+                    assert_eq!(text.unwrap_err().to_string(), copy.unwrap_err().to_string())
+                }
+            }
+        }
+        let max = u64::MAX.to_string();
+        for text in [&b""[..], b"7", b"-7", b"256", b"1.5", b"x", b"\xff", max.as_bytes(), b"OK"] {
+            check::<String>(text);
+            check::<Vec<u8>>(text);
+            check::<Bytes>(text);
+            check::<Option<String>>(text);
+            check::<u8>(text);
+            check::<i64>(text);
+            check::<u64>(text);
+            check::<usize>(text);
+            check::<f64>(text);
+            check::<bool>(text);
+            check::<Value>(text);
+            check::<Vec<i64>>(text);
+        }
     }
 
     #[test]

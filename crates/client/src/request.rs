@@ -76,6 +76,7 @@ pub struct Command {
 
 impl Command {
     /// A command that begins with its name.
+    #[inline]
     pub(crate) fn new(info: &'static CommandInfo) -> Self {
         let buffer = CommandBuffer::new(info.encoded, info.words);
         Self { buffer, info, may_retry: info.is_readonly, timeout: None }
@@ -126,10 +127,15 @@ impl Command {
     }
 
     /// Looks up what is known of a command whose name was given as text.
+    #[inline]
     pub(crate) fn resolve(&mut self) {
-        if self.info.words > 0 {
-            return;
+        if self.info.words == 0 {
+            self.look_up();
         }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self) {
         if let Some(info) = crate::table::find(self.arguments()) {
             self.info = info;
             self.may_retry |= info.is_readonly;
@@ -137,20 +143,26 @@ impl Command {
     }
 
     /// Whether it waits on the server, with these arguments.
+    #[inline]
     pub(crate) fn waits(&self) -> bool {
+        self.info.is_blocking && self.waits_as_given()
+    }
+
+    #[inline(never)]
+    fn waits_as_given(&self) -> bool {
         // Of XREAD and XREADGROUP only the option BLOCK waits.
-        self.info.is_blocking
-            && match self.info.name {
-                "XREAD" | "XREADGROUP" => {
-                    let before_keys =
-                        self.arguments().take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
-                    before_keys.skip(1).any(|word| word.eq_ignore_ascii_case(b"BLOCK"))
-                }
-                _ => true,
+        match self.info.name {
+            "XREAD" | "XREADGROUP" => {
+                let before_keys =
+                    self.arguments().take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
+                before_keys.skip(1).any(|word| word.eq_ignore_ascii_case(b"BLOCK"))
             }
+            _ => true,
+        }
     }
 
     /// Refuses a command that waits, or that changes how its connection behaves.
+    #[inline]
     pub(crate) fn check_shared(&self) -> Result<()> {
         match self.waits() || self.info.is_of_session {
             true => Err(Error::new(ErrorKind::NeedsDedicated)),
@@ -187,6 +199,7 @@ impl Command {
     }
 
     /// The arguments, the name included.
+    #[inline]
     pub fn arguments(&self) -> Arguments<'_> {
         self.buffer.arguments()
     }
@@ -208,13 +221,12 @@ pub trait LocalTarget: Target {
 
 impl<T: LocalTarget, C, R: FromReply> Request<T, C, R> {
     /// Executes the command on this thread.
-    pub fn run(self) -> Result<R> {
-        let mut command = self.command;
+    #[inline]
+    pub fn run(mut self) -> Result<R> {
+        // Where it lies: a command is too long to be moved for nothing.
+        let Self { target, ref mut command, .. } = self;
         command.resolve();
-        let result = command.check_shared().and_then(|()| {
-            let reply = self.target.execute(&command);
-            R::from_reply(reply)
-        });
+        let result = command.check_shared().and_then(|()| R::from_reply(target.execute(command)));
         result.map_err(|error| error.of_command(&command.name()))
     }
 }
@@ -239,6 +251,7 @@ pub struct Request<T, C, R> {
 }
 
 impl<T, C, R> Request<T, C, R> {
+    #[inline]
     pub(crate) fn new(target: T, command: Command) -> Self {
         Self { target, command, shape: PhantomData }
     }

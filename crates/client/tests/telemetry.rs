@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use opentelemetry::trace::{SpanKind, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue, Value as Attribute, global};
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, Metric, MetricData};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use petrel_client::{
@@ -133,13 +133,19 @@ async fn spans_and_metrics_follow_the_conventions() {
     }
     tracing.force_flush().unwrap();
     assert_eq!(exporter.get_finished_spans().unwrap().len(), 1);
-    drop((near, client));
+    assert_eq!(near.get("near").reply::<String>().await.unwrap(), "v");
+    server.push(vec![text("invalidate"), Value::Array(vec![text("near")])]);
+    while near.statistics().keys > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 
     metering.force_flush().unwrap();
+    drop((near, client));
     let mut names = Vec::new();
     for metric in metrics.get_finished_metrics().unwrap().last().unwrap().scope_metrics() {
         for metric in metric.metrics() {
             names.push(metric.name().to_owned());
+            near_metric(metric);
             let AggregatedMetrics::F64(MetricData::Histogram(histogram)) = metric.data() else {
                 continue;
             };
@@ -163,7 +169,43 @@ async fn spans_and_metrics_follow_the_conventions() {
         [
             "db.client.connection.count",
             "db.client.connection.create_time",
-            "db.client.operation.duration"
+            "db.client.operation.duration",
+            "petrel.near_cache.size",
+            "redis.client.csc.evictions",
+            "redis.client.csc.items",
+            "redis.client.csc.requests",
         ]
     );
+}
+
+/// Checks what the metrics say of the near cache: a miss, five hits, an invalidation, no key left.
+fn near_metric(metric: &Metric) {
+    let point = |attributes: Vec<KeyValue>, value: u64| {
+        assert_eq!(attribute(&attributes, "db.system.name").as_deref(), Some("redis"));
+        assert_eq!(attribute(&attributes, "petrel.near_cache.id").as_deref(), Some("0"));
+        let result = attribute(&attributes, "redis.client.csc.result");
+        let reason = attribute(&attributes, "redis.client.csc.reason");
+        (result.or(reason).unwrap_or_default(), value)
+    };
+    let AggregatedMetrics::U64(data) = metric.data() else { return };
+    let mut points: Vec<(String, u64)> = match data {
+        MetricData::Sum(sum) => sum
+            .data_points()
+            .map(|one| point(one.attributes().cloned().collect(), one.value()))
+            .collect(),
+        MetricData::Gauge(gauge) => gauge
+            .data_points()
+            .map(|one| point(one.attributes().cloned().collect(), one.value()))
+            .collect(),
+        other => panic!("{other:?}"),
+    };
+    points.sort();
+    let expected: &[(&str, u64)] = match metric.name() {
+        "redis.client.csc.requests" => &[("hit", 5), ("miss", 1)],
+        "redis.client.csc.evictions" => &[("full", 0), ("invalidation", 1)],
+        _ => &[("", 0)],
+    };
+    let expected: Vec<(String, u64)> =
+        expected.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    assert_eq!(points, expected, "{}", metric.name());
 }

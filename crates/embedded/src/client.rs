@@ -79,8 +79,9 @@ impl Embedded {
         let mut session = self.session();
         let core = &self.inner.core;
         thread::with(core, |thread| {
-            let replies = pipeline.run_with(|command| thread.execute(command, &mut session));
-            thread.abandon(&mut session);
+            let runner = thread.runner();
+            let replies = pipeline.run_with(|command| runner.execute(command, &mut session));
+            runner.abandon(&mut session);
             replies
         })
     }

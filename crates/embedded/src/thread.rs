@@ -17,7 +17,7 @@ use crate::reply::ValueReply;
 use crate::upkeep::Freeing;
 
 /// Arguments of a command for which no allocation is made.
-const ARGUMENTS_INLINE: usize = 16;
+const ARGUMENTS_INLINE: usize = 8;
 
 /// `proto-max-bulk-len` and `client-query-buffer-limit` of the server.
 const STRING_LEN_MAX: usize = 512 << 20;
@@ -53,14 +53,19 @@ pub(crate) fn with<T>(core: &Arc<Core>, work: impl FnOnce(&mut Thread) -> T) -> 
     }
 }
 
-/// An executor of this thread.
+/// What this thread has of an engine.
 pub(crate) struct Thread {
     engine: u64,
     core: Weak<Core>,
-    exec: Executor,
-    host: EmbeddedHost,
+    runner: Runner,
     /// Of the client that this thread has served last, by its number.
     session: Option<(u64, Session)>,
+}
+
+/// An executor of this thread.
+pub(crate) struct Runner {
+    exec: Executor,
+    host: EmbeddedHost,
     /// When it last did its own upkeep, Unix milliseconds.
     tended_at: i64,
 }
@@ -69,26 +74,34 @@ impl Thread {
     fn new(core: &Arc<Core>) -> Self {
         let exec = Executor::new(core.keyspace.attach(), core.shared.clone());
         let host = EmbeddedHost { freeing: core.upkeep.freeing() };
-        let (engine, core) = (core.id, Arc::downgrade(core));
-        Self { engine, core, exec, host, session: None, tended_at: 0 }
+        let runner = Runner { exec, host, tended_at: 0 };
+        Self { engine: core.id, core: Arc::downgrade(core), runner, session: None }
     }
 
     /// Executes a command of a client, whose session `make` makes if it was not served last.
+    #[inline]
     pub(crate) fn execute_as(
         &mut self,
         command: &ClientCommand,
         client: u64,
         make: impl FnOnce() -> Session,
     ) -> Value {
-        let mut session = match self.session.take() {
-            Some((of, session)) if of == client => session,
-            _ => make(),
+        let Self { runner, session, .. } = self;
+        // The session stays where it is: it is too long to be moved for each command.
+        let kept = match session {
+            Some((of, kept)) if *of == client => kept,
+            other => &mut other.insert((client, make())).1,
         };
-        let value = self.execute(command, &mut session);
-        self.session = Some((client, session));
-        value
+        runner.execute(command, kept)
     }
 
+    /// The executor, for sessions that are not kept.
+    pub(crate) fn runner(&mut self) -> &mut Runner {
+        &mut self.runner
+    }
+}
+
+impl Runner {
     pub(crate) fn execute(&mut self, command: &ClientCommand, session: &mut Session) -> Value {
         let mut room: [&[u8]; ARGUMENTS_INLINE] = [&[]; ARGUMENTS_INLINE];
         let mut count = 0;

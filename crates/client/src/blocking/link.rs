@@ -21,13 +21,6 @@ use crate::transport::{Role, Tls};
 /// Bytes read at once.
 const READ_LEN: usize = 64 * 1024;
 
-/// What a read has brought.
-pub(super) enum Received {
-    /// Nothing within the tick of the socket.
-    Nothing,
-    Replies(Vec<Value>),
-}
-
 /// A connection that is introduced already.
 pub(super) struct Link {
     stream: Stream,
@@ -149,8 +142,9 @@ impl Link {
         }
     }
 
-    /// Reads once, and decodes what there is.
-    pub(super) fn read(&self) -> io::Result<Received> {
+    /// Reads once, and appends the replies that are complete: none if nothing came within the tick
+    /// of the socket.
+    pub(super) fn read(&self, replies: &mut Vec<Value>) -> io::Result<()> {
         let mut reading = self.reading.lock();
         let Reading { decoder, room, begin, end } = &mut *reading;
         if *begin == *end {
@@ -164,16 +158,15 @@ impl Link {
         match self.stream.read(&mut room[*end..]) {
             Ok(0) => return Err(io::Error::other("closed by the server")),
             Ok(count) => *end += count,
-            Err(error) if is_tick(&error) => return Ok(Received::Nothing),
+            Err(error) if is_tick(&error) => return Ok(()),
             Err(error) => return Err(error),
         }
-        let mut replies = Vec::new();
         loop {
             let (consumed, value) =
                 decoder.decode(&room[*begin..*end]).map_err(io::Error::other)?;
             *begin += consumed;
             match value {
-                None => return Ok(Received::Replies(replies)),
+                None => return Ok(()),
                 Some(Value::Push(_)) => {}
                 Some(Value::Attribute { value, .. }) => replies.push(*value),
                 Some(value) => replies.push(value),

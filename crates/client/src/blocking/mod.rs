@@ -12,6 +12,7 @@ mod link;
 #[cfg(feature = "tls")]
 mod tls;
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -29,7 +30,7 @@ use crate::pipeline::{Pipeline, Replies};
 use crate::reply::FromReply;
 use crate::request::{Command, Request, Target};
 use crate::telemetry::Telemetry;
-use link::{Link, Received};
+use link::Link;
 
 /// A client of one server for plain threads. It is cheap to clone, and all clones share one
 /// connection: commands of concurrent threads go out together.
@@ -58,6 +59,8 @@ struct State {
     is_reading: bool,
     failures: u32,
     last_error: Option<String>,
+    /// Empty, with the room of the batch that was sent last.
+    spare: Vec<u8>,
 }
 
 impl State {
@@ -107,6 +110,7 @@ impl Client {
             is_reading: false,
             failures: 0,
             last_error: None,
+            spare: Vec::new(),
         };
         let changed = Condvar::new();
         let state = Mutex::new(state);
@@ -137,6 +141,9 @@ impl Client {
     }
 }
 
+/// Commands in flight up to which each is written by itself, at once.
+const IN_FLIGHT_WRITTEN_AT_ONCE: usize = 2;
+
 /// Wakes a thread that waits for its reply.
 struct Parked(Thread);
 
@@ -146,7 +153,16 @@ impl Wake for Parked {
     }
 }
 
+/// What a read brings, and who is to be woken for it.
+#[derive(Default)]
+struct Lists {
+    replies: Vec<Value>,
+    wakers: Vec<Waker>,
+}
+
 thread_local! {
+    /// Empty, with the room that reads of this thread have needed.
+    static LISTS: Cell<Lists> = const { Cell::new(Lists { replies: Vec::new(), wakers: Vec::new() }) };
     static WAKER: Waker = Waker::from(Arc::new(Parked(std::thread::current())));
 }
 
@@ -298,27 +314,38 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Sends what has been submitted, by any thread, unless another thread is doing so.
+    /// Sends what has been submitted, by any thread, unless another thread is doing so. Where
+    /// others are in flight it lets the threads run first whose replies have just come: what they
+    /// submit goes out in the same write.
     fn flush(&self, link: &Arc<Link>) {
-        let mut bytes = Vec::new();
         let mut state = self.state.lock();
-        loop {
-            if !state.is_of(link) || state.is_writing || !state.queue.has_output() {
-                return;
-            }
+        if !state.is_of(link) || state.is_writing || !state.queue.has_output() {
+            return;
+        }
+        state.is_writing = true;
+        if state.queue.in_flight() > IN_FLIGHT_WRITTEN_AT_ONCE {
+            drop(state);
+            std::thread::yield_now();
+            state = self.state.lock();
+        }
+        let mut bytes = std::mem::take(&mut state.spare);
+        while state.is_of(link) && state.queue.has_output() {
             bytes.clear();
             state.queue.take_output(&mut bytes);
             // All of it may have arrived if the connection is lost in the middle.
             state.queue.note_sent(bytes.len());
-            state.is_writing = true;
             drop(state);
             let result = link.write(&bytes, || self.read_if_none_does(link));
             state = self.state.lock();
-            // Of another connection a thread of its own may be writing.
-            state.is_writing &= !state.is_of(link);
             if let Err(error) = result {
                 return self.lose(link, state, &error.to_string());
             }
+        }
+        // Of another connection a thread of its own may be writing.
+        if state.is_of(link) {
+            state.is_writing = false;
+            bytes.clear();
+            state.spare = bytes;
         }
     }
 
@@ -330,46 +357,53 @@ impl Shared {
         }
         state.is_reading = true;
         drop(state);
-        let received = link.read();
-        self.deliver(link, received, true);
+        let mut lists = Lists::default();
+        let received = link.read(&mut lists.replies);
+        self.deliver(link, received, &mut lists, |_| true);
     }
 
     /// Reads for all, as the one thread that reads, until this thread's reply is there, its
-    /// deadline passes, or the connection is lost; then lets another thread read.
+    /// deadline passes, or the connection is lost; then another thread reads.
     fn read(&self, link: &Arc<Link>, ticket: &Ticket, deadline: Deadline) {
+        let mut lists = LISTS.take();
+        let is_over = |queue: &Queue| queue.is_done(ticket) || deadline.left(None).is_err();
         loop {
-            let received = link.read();
-            let is_lost = !self.deliver(link, received, false);
-            let mut state = self.state.lock();
-            if is_lost || state.queue.is_done(ticket) || deadline.left(None).is_err() {
-                state.is_reading &= !state.is_of(link);
-                let next = state.queue.waiting();
-                drop(state);
-                next.into_iter().for_each(Waker::wake);
-                return;
+            let received = link.read(&mut lists.replies);
+            if self.deliver(link, received, &mut lists, is_over) {
+                break;
             }
         }
+        LISTS.set(lists);
     }
 
-    /// Hands replies out; false if the connection is lost. `hands_over`: this thread reads no more.
-    fn deliver(&self, link: &Arc<Link>, received: io::Result<Received>, hands_over: bool) -> bool {
-        let mut wakers = Vec::new();
+    /// Hands replies out. Returns true if this thread reads no more: `is_over` says so, or the
+    /// connection is lost. A thread that waits for its reply is woken then, to read for all.
+    fn deliver(
+        &self,
+        link: &Arc<Link>,
+        received: io::Result<()>,
+        lists: &mut Lists,
+        is_over: impl FnOnce(&Queue) -> bool,
+    ) -> bool {
+        let Lists { replies, wakers } = lists;
         let mut state = self.state.lock();
+        let failure = match received {
+            Ok(()) => match state.queue.complete(replies, wakers) {
+                true => None,
+                false => Some("a reply to no request".to_owned()),
+            },
+            Err(error) => {
+                replies.clear();
+                Some(error.to_string())
+            }
+        };
+        let hands_over = is_over(&state.queue);
         if hands_over {
             state.is_reading &= !state.is_of(link);
-        }
-        let failure = match received {
-            Ok(Received::Nothing) => None,
-            Ok(Received::Replies(mut replies)) => {
-                match state.queue.complete(&mut replies, &mut wakers) {
-                    true => None,
-                    false => Some("a reply to no request".to_owned()),
-                }
+            // The first to be woken, so that replies are read while the others go on.
+            if let Some(next) = state.queue.waiting() {
+                wakers.insert(0, next);
             }
-            Err(error) => Some(error.to_string()),
-        };
-        if hands_over {
-            wakers.extend(state.queue.waiting());
         }
         let is_lost = failure.is_some();
         match failure {
@@ -377,8 +411,8 @@ impl Shared {
             None => drop(state),
         }
         self.changed.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
-        !is_lost
+        wakers.drain(..).for_each(Waker::wake);
+        hands_over || is_lost
     }
 
     /// Gives up a connection; its requests fail.

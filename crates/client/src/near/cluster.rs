@@ -2,28 +2,23 @@
 //! primary.
 
 use std::collections::HashMap;
-use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use petrel_resp::Value;
 
+use super::Source;
 use super::clock;
 use super::fill::Filling;
-use super::read::{self, NearRead};
-use super::shared::{NearCacheOptions, NearCacheStatistics, SOLE_OWNER, Shared};
+use super::shared::{NearCacheOptions, SOLE_OWNER, Shared};
 use super::store::NO_OWNER;
 use super::tracking::Tracking;
-use super::{NearCall, Source, State};
-use crate::argument::ToArg;
 use crate::cluster::{Cluster, MAP_AGE_MAX, Place, Redirection, may_try_again, slot_of};
 use crate::dedicated::OwnedLane;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::{Exchange, Outcome};
-use crate::reply::FromReply;
-use crate::request::{Command, Request, Target};
+use crate::request::Command;
 
 /// Reads from a cluster through a cache in the process. It is cheap to clone, and clones share
 /// everything. Made by [`Cluster::near_cache`].
@@ -57,12 +52,7 @@ struct Connection {
     lane: OwnedLane,
 }
 
-impl std::fmt::Debug for ClusterNearCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let statistics = self.statistics();
-        f.debug_struct("ClusterNearCache").field("statistics", &statistics).finish_non_exhaustive()
-    }
-}
+near_handle!(ClusterNearCache);
 
 impl Cluster {
     /// A cache in the process, over a connection of its own to each primary. The nodes must speak
@@ -78,35 +68,16 @@ impl Cluster {
         for shard in &self.map().shards {
             inner.connection(&shard.primary).await?;
         }
+        inner.shared.observed_by(self.telemetry());
         tokio::spawn(follow(Arc::downgrade(&inner), self.map_changes()));
         Ok(ClusterNearCache { inner })
     }
 }
 
 impl ClusterNearCache {
-    /// `GET`, as [`NearCache::get`](super::NearCache::get).
-    pub fn get<K: ToArg>(&self, key: K) -> NearRead<'_, K, Option<Bytes>> {
-        NearRead::new(Source::Cluster(self), read::get(), key)
-    }
-
-    /// What it has done so far.
-    pub fn statistics(&self) -> NearCacheStatistics {
-        self.inner.shared.statistics()
-    }
-
-    /// The reply to a command if it is cached, without asking the cluster. Counts as a hit.
-    pub fn cached(&self, command: &Command) -> Option<Value> {
-        self.inner.shared.cached(command)
-    }
-
-    /// Forgets what is cached of a key, as an invalidation does.
-    pub fn forget(&self, key: impl AsRef<[u8]>) {
-        self.inner.shared.store.invalidate(key.as_ref());
-    }
-
-    /// Forgets everything.
-    pub fn clear(&self) {
-        self.inner.shared.store.clear();
+    #[inline]
+    fn source(&self) -> Source<'_> {
+        Source::Cluster(self)
     }
 
     /// The cluster that it caches.
@@ -114,6 +85,7 @@ impl ClusterNearCache {
         &self.inner.cluster
     }
 
+    #[inline]
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
     }
@@ -224,16 +196,5 @@ impl Inner {
         if let Some(node) = node {
             node.connection.lock().take_if(|connection| connection.owner == owner);
         }
-    }
-}
-
-impl Target for &ClusterNearCache {}
-
-impl<'a, C, R: FromReply> IntoFuture for Request<&'a ClusterNearCache, C, R> {
-    type Output = Result<R>;
-    type IntoFuture = NearCall<'a, R>;
-
-    fn into_future(self) -> NearCall<'a, R> {
-        NearCall { source: Source::Cluster(self.target), state: State::Start(self.command) }
     }
 }

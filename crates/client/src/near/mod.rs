@@ -1,5 +1,8 @@
 //! [`NearCache`]: replies kept in the process, which the server invalidates.
 
+#[macro_use]
+mod handle;
+
 mod clock;
 mod cluster;
 mod entry;
@@ -10,22 +13,20 @@ mod shared;
 mod store;
 mod tracking;
 
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use petrel_resp::Value;
 
-use crate::argument::ToArg;
 use crate::client::{Call, Client};
 use crate::cluster::ClusterCall;
 use crate::dedicated::OwnedLane;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Exchange;
 use crate::reply::FromReply;
-use crate::request::{Command, CommandInfo, Request, Target};
+use crate::request::{Command, CommandInfo};
 pub use cluster::ClusterNearCache;
 use entry::Question;
 use fill::Filling;
@@ -58,11 +59,7 @@ struct Inner {
     shared: Arc<Shared>,
 }
 
-impl std::fmt::Debug for NearCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NearCache").field("statistics", &self.statistics()).finish_non_exhaustive()
-    }
-}
+near_handle!(NearCache);
 
 impl Client {
     /// A cache in the process, over a connection of its own. The server must speak RESP3 and know
@@ -71,36 +68,16 @@ impl Client {
         let shared = Shared::new(options);
         let tracking = Arc::new(Tracking { shared: shared.clone(), owner: SOLE_OWNER });
         let lane = OwnedLane(self.open_lane(true, Some(tracking)).await?);
+        shared.observed_by(lane.0.telemetry());
         let inner = Inner { client: self.clone(), lane, shared };
         Ok(NearCache { inner: Arc::new(inner) })
     }
 }
 
 impl NearCache {
-    /// `GET`. It hides the method of [`Commands`](crate::Commands), which does the same, since a
-    /// hit by it builds no command: a short value that is cached costs one copy.
-    pub fn get<K: ToArg>(&self, key: K) -> NearRead<'_, K, Option<Bytes>> {
-        NearRead::new(Source::Server(&self.inner), read::get(), key)
-    }
-
-    /// What it has done so far.
-    pub fn statistics(&self) -> NearCacheStatistics {
-        self.inner.shared.statistics()
-    }
-
-    /// The reply to a command if it is cached, without asking the server. Counts as a hit.
-    pub fn cached(&self, command: &Command) -> Option<Value> {
-        self.inner.shared.cached(command)
-    }
-
-    /// Forgets what is cached of a key, as an invalidation does.
-    pub fn forget(&self, key: impl AsRef<[u8]>) {
-        self.inner.shared.store.invalidate(key.as_ref());
-    }
-
-    /// Forgets everything.
-    pub fn clear(&self) {
-        self.inner.shared.store.clear();
+    #[inline]
+    fn source(&self) -> Source<'_> {
+        Source::Server(&self.inner)
     }
 
     /// The next invalidation of any key, or the loss of the connection for invalidations.
@@ -126,17 +103,6 @@ impl Inner {
     }
 }
 
-impl Target for &NearCache {}
-
-impl<'a, C, R: FromReply> IntoFuture for Request<&'a NearCache, C, R> {
-    type Output = Result<R>;
-    type IntoFuture = NearCall<'a, R>;
-
-    fn into_future(self) -> NearCall<'a, R> {
-        NearCall { source: Source::Server(&self.target.inner), state: State::Start(self.command) }
-    }
-}
-
 /// A command to a near cache under way.
 #[must_use = "futures do nothing unless polled"]
 pub struct NearCall<'a, R> {
@@ -152,6 +118,7 @@ enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    #[inline]
     fn shared(self) -> &'a Arc<Shared> {
         match self {
             Self::Server(inner) => &inner.shared,
@@ -193,6 +160,12 @@ enum State<'a, R> {
     Over,
 }
 
+impl<'a, R> NearCall<'a, R> {
+    fn new(source: Source<'a>, command: Command) -> Self {
+        Self { source, state: State::Start(command) }
+    }
+}
+
 impl<'a, R: FromReply> NearCall<'a, R> {
     /// Looks into the cache.
     fn start(&mut self, mut command: Command) -> State<'a, R> {
@@ -223,12 +196,10 @@ impl<R: FromReply> Future for NearCall<'_, R> {
         loop {
             match &mut this.state {
                 State::Start(command) => {
-                    if let Some(value) = this.source.shared().cached(command) {
+                    if let Some(result) = this.source.shared().read(command) {
                         let name = command.info.name;
                         this.state = State::Over;
-                        return Poll::Ready(
-                            R::from_reply(value).map_err(|error| error.of_command(name)),
-                        );
+                        return Poll::Ready(result.map_err(|error| error.of_command(name)));
                     }
                     let State::Start(command) = std::mem::replace(&mut this.state, State::Over)
                     else {

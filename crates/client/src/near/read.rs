@@ -3,23 +3,15 @@
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::LazyLock;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::entry::Question;
-use super::{NearCall, Source, State};
+use super::{NearCall, Source};
 use crate::argument::ToArg;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reply::FromReply;
 use crate::request::{Command, CommandInfo};
-
-/// `GET` of the table.
-pub(super) fn get() -> &'static CommandInfo {
-    static GET: LazyLock<&CommandInfo> =
-        LazyLock::new(|| CommandInfo::find("GET").expect("the table has GET"));
-    *GET
-}
 
 /// A read of one key through a near cache; does nothing until it is awaited.
 #[must_use = "futures do nothing unless polled"]
@@ -39,11 +31,13 @@ enum Stage<'a, K, R> {
 }
 
 impl<'a, K: ToArg, R> NearRead<'a, K, R> {
+    #[inline]
     pub(super) fn new(source: Source<'a>, info: &'static CommandInfo, key: K) -> Self {
         Self { source, info, timeout: None, stage: Stage::Start(key), reply: PhantomData }
     }
 
     /// Turns the reply into another type.
+    #[inline]
     pub fn reply<N: FromReply>(self) -> NearRead<'a, K, N> {
         let Self { source, info, timeout, stage, .. } = self;
         let stage = match stage {
@@ -61,11 +55,12 @@ impl<'a, K: ToArg, R> NearRead<'a, K, R> {
     }
 
     /// The same as a command.
+    #[cold]
     fn call(&self, key: &K) -> NearCall<'a, R> {
         let mut command = Command::new(self.info);
         command.push(key);
         command.timeout = self.timeout;
-        NearCall { source: self.source, state: State::Start(command) }
+        NearCall::new(self.source, command)
     }
 }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use petrel_resp::Value;
-
 use super::entry::Question;
 use super::store::Store;
+use crate::error::Result;
+use crate::reply::FromReply;
 use crate::request::Command;
+use crate::telemetry::{NearFigures, Telemetry};
 
 /// The owner of the replies of a near cache that has one connection.
 pub(super) const SOLE_OWNER: u64 = 1;
@@ -64,10 +65,10 @@ impl Shared {
         Arc::new(Self { store: Store::new(options.bytes_max), options })
     }
 
-    /// The reply to a command if it is cached.
-    pub(super) fn cached(&self, command: &Command) -> Option<Value> {
+    /// The reply to a command as a type, if it is cached.
+    pub(super) fn read<R: FromReply>(&self, command: &Command) -> Option<Result<R>> {
         let key = command.arguments().nth(command.info.cached_key?)?;
-        self.store.get(key, Question::of(command))
+        self.store.read(key, Question::of(command))
     }
 
     /// The key of a command whose reply may be cached.
@@ -77,6 +78,22 @@ impl Shared {
         let prefixes = &self.options.prefixes;
         (prefixes.is_empty() || prefixes.iter().any(|prefix| key.starts_with(prefix)))
             .then_some(key)
+    }
+
+    /// What metrics tell of the cache, for as long as there is one.
+    pub(super) fn observed_by(self: &Arc<Self>, telemetry: &Telemetry) {
+        let cache = Arc::downgrade(self);
+        telemetry.observe_near(move || {
+            let now = cache.upgrade()?.statistics();
+            Some(NearFigures {
+                hits: now.hits,
+                misses: now.misses + now.joined,
+                evictions: now.evictions,
+                invalidations: now.invalidations,
+                keys: now.keys,
+                bytes: now.bytes,
+            })
+        });
     }
 
     pub(super) fn statistics(&self) -> NearCacheStatistics {

@@ -3,13 +3,18 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
 use opentelemetry::global::{BoxedSpan, BoxedTracer};
-use opentelemetry::metrics::{Histogram, UpDownCounter};
+use opentelemetry::metrics::{
+    AsyncInstrument, AsyncInstrumentBuilder, Histogram, ObservableCounter, ObservableGauge,
+    UpDownCounter,
+};
 use opentelemetry::trace::{Span, SpanKind, Status, Tracer};
 use opentelemetry::{InstrumentationScope, KeyValue, StringValue, global};
 
+use super::NearFigures;
 use crate::error::{Error, ErrorKind};
 use crate::options::{Address, Options};
 use crate::request::Command;
@@ -48,11 +53,8 @@ pub(crate) struct Operation {
 impl Telemetry {
     /// For a server.
     pub(crate) fn of(options: &Options) -> Self {
-        let scope = InstrumentationScope::builder("petrel-client")
-            .with_version(env!("CARGO_PKG_VERSION"))
-            .build();
         let (tracer, meter) =
-            (global::tracer_with_scope(scope.clone()), global::meter_with_scope(scope));
+            (global::tracer_with_scope(scope()), global::meter_with_scope(scope()));
         let seconds = |name, description| {
             let histogram = meter.f64_histogram(name).with_unit("s").with_description(description);
             histogram.with_boundaries(SECONDS.to_vec()).build()
@@ -116,6 +118,50 @@ impl Telemetry {
             .with_attributes(attributes);
         let span = inner.tracer.build(span);
         Operation { telemetry: self.clone(), name, span, began: Instant::now(), has_ended: false }
+    }
+
+    /// Lets metrics tell of a near cache, when they are collected, until `figures` has none. They
+    /// are those that Redis's documentation names for client-side caching, and bytes.
+    pub(crate) fn observe_near(
+        &self,
+        figures: impl Fn() -> Option<NearFigures> + Send + Sync + 'static,
+    ) {
+        static CACHES: AtomicI64 = AtomicI64::new(0);
+        let id = CACHES.fetch_add(1, Relaxed);
+        // Caches of one server must differ: of equal attributes only one observation is kept.
+        let mut attributes = self.0.server.clone();
+        attributes.push(KeyValue::new("petrel.near_cache.id", id));
+        let with = |key: &'static str, values: [&'static str; 2]| {
+            values.map(|value| {
+                let more = KeyValue::new(key, value);
+                attributes.iter().cloned().chain([more]).collect::<Vec<KeyValue>>()
+            })
+        };
+        let meter = global::meter_with_scope(scope());
+        let figures = Arc::new(figures);
+        let now = figures.clone();
+        near_counter(
+            meter.u64_observable_counter("redis.client.csc.requests").with_unit("{request}"),
+            with("redis.client.csc.result", ["hit", "miss"]),
+            move || now().map(|now| [now.hits, now.misses]),
+        );
+        let now = figures.clone();
+        near_counter(
+            meter.u64_observable_counter("redis.client.csc.evictions").with_unit("{eviction}"),
+            with("redis.client.csc.reason", ["full", "invalidation"]),
+            move || now().map(|now| [now.evictions, now.invalidations]),
+        );
+        let now = figures.clone();
+        near_gauge(
+            meter.u64_observable_gauge("redis.client.csc.items").with_unit("{item}"),
+            attributes.clone(),
+            move || now().map(|now| now.keys as u64),
+        );
+        near_gauge(
+            meter.u64_observable_gauge("petrel.near_cache.size").with_unit("By"),
+            attributes,
+            move || figures().map(|now| now.bytes as u64),
+        );
     }
 
     /// A connection was made, which began then; it counts until what is returned is dropped.
@@ -206,6 +252,38 @@ impl std::fmt::Debug for Operation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Operation").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// Reads of a near cache by result, or keys that it has dropped by reason.
+fn near_counter(
+    counter: AsyncInstrumentBuilder<'_, ObservableCounter<u64>, u64>,
+    attributes: [Vec<KeyValue>; 2],
+    now: impl Fn() -> Option<[u64; 2]> + Send + Sync + 'static,
+) {
+    let observe = move |observer: &dyn AsyncInstrument<u64>| {
+        for (value, attributes) in now().into_iter().flatten().zip(&attributes) {
+            observer.observe(value, attributes);
+        }
+    };
+    counter.with_callback(observe).build();
+}
+
+/// What a near cache has now.
+fn near_gauge(
+    gauge: AsyncInstrumentBuilder<'_, ObservableGauge<u64>, u64>,
+    attributes: Vec<KeyValue>,
+    now: impl Fn() -> Option<u64> + Send + Sync + 'static,
+) {
+    let observe = move |observer: &dyn AsyncInstrument<u64>| {
+        if let Some(value) = now() {
+            observer.observe(value, &attributes);
+        }
+    };
+    gauge.with_callback(observe).build();
+}
+
+fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder("petrel-client").with_version(env!("CARGO_PKG_VERSION")).build()
 }
 
 /// The command's name; of a command that the table does not have its first word, which is the only

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::NearFigures;
 use crate::error::Error;
 use crate::options::Options;
 use crate::request::Command;
@@ -24,6 +25,9 @@ impl Telemetry {
 
     pub(crate) fn begin(&self, _: &Command) -> Operation {
         Operation
+    }
+
+    pub(crate) fn observe_near(&self, _: impl Fn() -> Option<NearFigures> + Send + Sync + 'static) {
     }
 
     pub(crate) fn begin_batch(&self, _: &[Command], _: bool) -> Operation {

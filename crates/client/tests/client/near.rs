@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use petrel_client::{Client, Commands, ErrorKind, NearCacheOptions};
+use petrel_client::{Client, Commands, ErrorKind, NearCache, NearCacheOptions};
 
 use crate::servers::{Kind, Server, with_each_server};
 
@@ -29,6 +29,27 @@ async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
     panic!("it does not come to hold");
 }
 
+/// Reads of a key with no other argument, by their own methods and as commands: one reply each.
+async fn key_reads(near: &NearCache) {
+    let before = near.statistics();
+    for _ in 0..10 {
+        assert_eq!(near.strlen("k").await.unwrap(), 1);
+        assert_eq!(Commands::strlen(near, "k").await.unwrap(), 1);
+        assert_eq!(near.type_(b"h").await.unwrap(), "hash");
+        assert_eq!(near.hlen("h".to_owned()).await.unwrap(), 1);
+        assert_eq!(near.hgetall("h").await.unwrap()[&b"a"[..]], "1");
+        assert_eq!(near.get("k").reply::<String>().await.unwrap(), "1");
+        assert_eq!(near.zcard("none").await.unwrap(), 0);
+        let error = near.get("k").reply::<Vec<i64>>().await.unwrap_err();
+        assert_eq!(error.command(), "GET");
+        let error = near.llen("h").await.unwrap_err();
+        assert_eq!((error.command(), error.code()), ("LLEN", Some("WRONGTYPE")));
+    }
+    let after = near.statistics();
+    assert!(after.misses <= before.misses + 5 + 10, "{after:?}, before {before:?}");
+    assert!(after.hits >= before.hits + 70 - 5, "{after:?}, before {before:?}");
+}
+
 async fn reads_and_invalidations(kind: Kind) {
     let Some(server) = Server::start(kind, &[]) else { return };
     let client = Client::connect(&server.url()).await.unwrap();
@@ -47,8 +68,10 @@ async fn reads_and_invalidations(kind: Kind) {
     }
     let after = near.statistics();
     assert!(after.hits >= before.hits + 297 && after.misses <= before.misses + 3, "{after:?}");
+    key_reads(&near).await;
     client.hset("h", [("a", "2")]).await.unwrap();
     eventually(async || near.hget("h", "a").reply::<i64>().await.unwrap() == 2).await;
+    eventually(async || near.hgetall("h").await.unwrap()[&b"a"[..]] == "2").await;
     client.flushall().await.unwrap();
     eventually(async || near.get("k").await.unwrap().is_none()).await;
     // Writes, and reads that are not cached, go through.

@@ -35,6 +35,8 @@ fn all(kind: Kind) {
     }
     let client = Client::connect(&format!("{}?timeout_ms=10000", server.url())).unwrap();
     echoes(&client, 8, 2000, &AtomicBool::new(false), true);
+    // More than there are cores: batches are written and read by one thread for the others.
+    echoes(&client, 64, 300, &AtomicBool::new(false), true);
     kills(&client, &mut server);
     server.stop();
     let client_of_none = Client::connect(&format!("{}?timeout_ms=100", server.url()));
