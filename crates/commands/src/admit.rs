@@ -16,7 +16,7 @@
 //! What will be refused anyway is not held back, so that the client hears of it at once.
 
 pub(crate) mod pause;
-mod placement;
+pub(crate) mod placement;
 pub(crate) mod scripts;
 pub(crate) mod server_state;
 mod turn_away;

@@ -4,6 +4,7 @@
 use crate::blocked::Ticket;
 use crate::clock::Tick;
 use crate::fail::Fail;
+use crate::unblock::WaitEnd;
 
 /// Number of a hash slot.
 pub type HashSlot = u16;
@@ -30,6 +31,10 @@ pub struct RemoteCall {
     pub resp3: bool,
     /// Whether the commands are a transaction; else there is one.
     pub is_transaction: bool,
+    /// Milliseconds that it may still wait for its keys, if it has waited before.
+    pub wait_ms: Option<u64>,
+    /// The number of its client, if the other node is to remember that.
+    pub client: Option<u64>,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<Vec<u8>>>,
 }
@@ -80,4 +85,8 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     /// If too much is on its way already; nothing was sent then.
     fn forward(&self, client: &Ticket, seq: u64, call: RemoteCall) -> Result<(), Fail>;
+
+    /// Asks for the end of the wait of a client's command at another node: its answer comes as that
+    /// of every other. None: the client has gone. False if it does not wait.
+    fn end_wait(&self, client: u64, end: Option<WaitEnd>) -> bool;
 }

@@ -25,8 +25,8 @@ use crate::server::state::ServerState;
 use crate::session::Session;
 use crate::spec::{Flags, GateFlags, KeyShape};
 use petrel_resp::Protocol;
-use petrel_table::Place;
 use petrel_table::keys::key_positions;
+use petrel_table::{Place, bits};
 
 /// A command that is executed by other nodes.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(crate) struct Forwarding {
     pub calls: Vec<RemoteCall>,
     /// How their replies come to one.
     pub merge: Merge,
+    /// Whether it may wait for its keys there: the connection executes nothing meanwhile.
+    pub may_wait: bool,
 }
 
 const SCRIPT_AWAY: Fail =
@@ -123,7 +125,9 @@ impl Executor {
         let forwarding = match home {
             Some(_) => {
                 let args = self.args_to_forward(command, request.args, session)?;
-                Forwarding { calls: vec![call(session, slots, args)], merge: Merge::Only }
+                let may_wait = may_wait(command, request.args);
+                let calls = vec![call(session, slots, args)];
+                Forwarding { calls, merge: Merge::Only, may_wait }
             }
             None => split(command, request.args, session, cluster).ok_or(Fail::CROSS_SLOT)?,
         };
@@ -143,12 +147,7 @@ impl Executor {
         session: &Session,
     ) -> Result<Vec<Vec<u8>>, Fail> {
         let spec = command.spec;
-        let says_block = || args.iter().any(|arg| arg.eq_ignore_ascii_case(b"block"));
-        let reads_streams =
-            spec.flags.contains(Flags::MOVABLEKEYS) && spec.meta.name.starts_with("xread");
-        let may_wait = spec.flags.contains(Flags::BLOCKING) && (!reads_streams || says_block());
-        let is_bound = spec.gate.contains(GateFlags::WATCHES) || spec.meta.name == "migrate";
-        if may_wait || is_bound {
+        if spec.gate.intersects(bits!(GateFlags: WATCHES, NOT_FORWARDED)) {
             let name = self.registry().full_name(command.index).to_ascii_uppercase();
             return Err(Fail::new(format!(
                 "ERR {name} is not supported in a cluster at keys whose home is another node"
@@ -162,11 +161,10 @@ impl Executor {
         }
         let mut args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
         // The other node need not know the script: it travels with the call.
-        let by_text = match spec.meta.name {
-            "evalsha" => "EVAL",
-            "evalsha_ro" => "EVAL_RO",
-            _ => return Ok(args),
-        };
+        if !spec.gate.contains(GateFlags::SCRIPT_BY_SUM) {
+            return Ok(args);
+        }
+        let by_text = if spec.flags.contains(Flags::READONLY) { "EVAL_RO" } else { "EVAL" };
         let sum = parse_sum(&args[1]).ok_or(NO_SCRIPT)?;
         let script = self.shared.scripts.find(&sum).ok_or(NO_SCRIPT)?;
         args[0] = by_text.into();
@@ -221,15 +219,12 @@ impl Executor {
                     "ERR {name} is not supported in a transaction whose home is another node"
                 )));
             }
-            commands.push(match spec.flags.contains(Flags::BLOCKING) {
-                // In a transaction it waits for nothing.
-                true => request.args.iter().map(|arg| arg.to_vec()).collect(),
-                false => self.args_to_forward(command, request.args, session)?,
-            });
+            commands.push(self.args_to_forward(command, request.args, session)?);
         }
         let call =
             RemoteCall { is_transaction: true, commands, ..call(session, slots, Vec::new()) };
-        let forwarding = Forwarding { calls: vec![call], merge: Merge::Only };
+        // In a transaction nothing waits.
+        let forwarding = Forwarding { calls: vec![call], merge: Merge::Only, may_wait: false };
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
 
@@ -266,8 +261,14 @@ fn admit_in_cluster(command: Command) -> Result<(), Fail> {
 
 /// Adds the hash slots of the keys of a call, each once, ascending. A count of keys that makes no
 /// sense is the handler's to refuse.
-fn add_slots(command: Command, args: &[&[u8]], cluster: &dyn Cluster, slots: &mut Vec<HashSlot>) {
+pub(crate) fn add_slots(
+    command: Command,
+    args: &[&[u8]],
+    cluster: &dyn Cluster,
+    slots: &mut Vec<HashSlot>,
+) {
     match command.spec.keys {
+        _ if command.spec.place == Place::Here => {}
         KeyShape::None => {}
         KeyShape::First => slots.push(cluster.slot_of(args[1])),
         KeyShape::Specs => {
@@ -278,6 +279,14 @@ fn add_slots(command: Command, args: &[&[u8]], cluster: &dyn Cluster, slots: &mu
             }
         }
     }
+}
+
+/// Whether a command may wait for its keys.
+fn may_wait(command: Command, args: &[&[u8]]) -> bool {
+    let spec = command.spec;
+    let says_so = || args.iter().any(|arg| arg.eq_ignore_ascii_case(b"block"));
+    spec.flags.contains(Flags::BLOCKING)
+        && (!spec.gate.contains(GateFlags::WAITS_IF_TOLD) || says_so())
 }
 
 fn sort(slots: &mut Vec<HashSlot>) {
@@ -294,7 +303,7 @@ fn home_of(slots: &[HashSlot], cluster: &dyn Cluster) -> Option<Home> {
 
 fn call(session: &Session, slots: Vec<HashSlot>, command: Vec<Vec<u8>>) -> RemoteCall {
     let resp3 = session.protocol == Protocol::Resp3;
-    RemoteCall { slots, db: session.db, resp3, is_transaction: false, commands: vec![command] }
+    RemoteCall { slots, db: session.db, resp3, commands: vec![command], ..RemoteCall::default() }
 }
 
 /// Splits a command that works on each key by itself into one for each home, as its tips say how;
@@ -333,5 +342,5 @@ fn split(
         sort(&mut call.slots);
         call
     });
-    Some(Forwarding { calls: calls.collect(), merge })
+    Some(Forwarding { calls: calls.collect(), merge, may_wait: false })
 }

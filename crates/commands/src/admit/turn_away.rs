@@ -68,13 +68,16 @@ impl Executor {
             self.refuse_request(command, Fail::HOME_CHANGING, session, reply);
             return Execution::Answered;
         };
-        let Forwarding { calls, merge } = forwarding;
+        let Forwarding { calls, merge, may_wait } = forwarding;
         let mut slots: Vec<_> = calls.iter().flat_map(|call| &call.slots).copied().collect();
         slots.sort_unstable();
         let is_dropped = session.replies != Replies::On;
         let waiting = session.reply_slots_mut();
         waiting.push(&slots, calls.len(), merge, is_dropped);
         let seq = waiting.next_seq() - 1;
+        if may_wait {
+            waiting.hold_up();
+        }
         let mut refused = None;
         let parts = calls.len();
         for (at, call) in calls.into_iter().enumerate() {

@@ -2,15 +2,16 @@
 //! user's permissions were asked where the client is.
 
 use super::copy::Incoming;
+use super::waiters::RemoteClient;
 use super::{Membership, count};
 use crate::client::Client;
 use crate::fanout::pubsub::ChannelKind;
-use crate::host::ServerHost;
-use crate::server::Server;
+use crate::host::{Absent, ServerHost};
+use crate::server::{Server, unix_ms};
 use bytes::Bytes;
 use petrel_cluster::node::GroupError;
-use petrel_cluster::wire::{Exec, Tag};
-use petrel_cluster::{Host, Identity};
+use petrel_cluster::wire::{Exec, Tag, WaitEnd};
+use petrel_cluster::{Executed, Host, Identity, Node};
 use petrel_commands::acl::{User, Users};
 use petrel_commands::{Execution, Executor, Fail, Session, transactions};
 use petrel_keyspace::Handle;
@@ -27,7 +28,11 @@ const DURABLE_PAUSE: Duration = Duration::from_micros(100);
 pub(super) struct Machine {
     pub exec: Executor,
     pub host: ServerHost,
-    membership: Arc<Membership>,
+    pub membership: Arc<Membership>,
+    /// The member, in its life.
+    pub own: Identity,
+    /// In whose name commands of other members' clients are executed.
+    nobody: Arc<Client>,
     /// Who may do everything.
     user: Arc<User>,
     /// Values of a reply that lie elsewhere.
@@ -44,13 +49,16 @@ impl Machine {
         let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
         let shared = server.commands.clone();
         let user = Users::nobody_above(&shared.registry);
-        let host = ServerHost::new(server.clone(), Arc::new(nobody));
+        let nobody = Arc::new(nobody);
+        let host = ServerHost::new(server.clone(), nobody.clone());
         let mut exec = Executor::new(server.keyspace.attach(), shared);
         exec.ks.set_events(host.config.notify_keyspace_events.wanted());
         Machine {
             exec,
             host,
             membership,
+            own: Identity { node: Node(u16::MAX), incarnation: 0 },
+            nobody,
             user,
             shared: Vec::new(),
             need: 0,
@@ -87,31 +95,51 @@ impl Machine {
     }
 
     /// Executes what another member has forwarded, unless it is not to be executed for others.
-    fn call_forwarded(&mut self, args: &[&[u8]], session: &mut Session, out: &mut Vec<u8>) {
+    fn call_forwarded(
+        &mut self,
+        args: &[&[u8]],
+        session: &mut Session,
+        out: &mut Vec<u8>,
+    ) -> Execution {
         let spec = self.exec.prepare(args, None).command.map(|command| command.spec);
         let is_forwarded = spec.is_none_or(|spec| {
             spec.place != Place::Here || spec.gate.contains(GateFlags::RUNS_ANYWHERE)
         });
-        match is_forwarded {
-            true => self.call(args, session, out),
-            false => out.extend_from_slice(b"-ERR the command has no home\r\n"),
+        if is_forwarded {
+            return self.call(args, session, out);
         }
+        out.extend_from_slice(b"-ERR the command has no home\r\n");
+        Execution::Answered
     }
 
-    fn call(&mut self, args: &[&[u8]], session: &mut Session, out: &mut Vec<u8>) {
+    fn call(&mut self, args: &[&[u8]], session: &mut Session, out: &mut Vec<u8>) -> Execution {
         let request = self.exec.prepare(args, None);
         let mut reply = RespWriter::new(out, &mut self.shared, session.protocol);
-        match self.exec.execute(&request, session, &mut self.host, &mut reply) {
-            Execution::Answered => {}
-            // Nobody's client cannot wait, nor be held back.
-            _ => petrel_resp::Reply::error(&mut reply, b"ERR the command cannot wait at its home"),
+        let execution = self.exec.execute(&request, session, &mut self.host, &mut reply);
+        if !matches!(execution, Execution::Answered | Execution::Waits) {
+            // Who is no client of this server cannot be held back.
+            petrel_resp::Reply::error(&mut reply, b"ERR the command cannot wait at its home");
         }
         splice(out, &mut self.shared);
+        execution
+    }
+
+    /// Who may wait for the reply to a command, which is not part of a transaction.
+    fn absent(&self, tag: Tag, exec: &Exec<'_>) -> Arc<Absent> {
+        let client = RemoteClient {
+            tag,
+            slots: exec.slots[..].into(),
+            wait_ms: exec.wait_ms,
+            nobody: self.nobody.clone(),
+            membership: self.membership.clone(),
+            own: self.own,
+        };
+        Arc::new(Absent(Box::new(client)))
     }
 }
 
 /// Puts values that lie elsewhere into their places.
-fn splice(out: &mut Vec<u8>, shared: &mut Vec<(usize, Bytes)>) {
+pub(super) fn splice(out: &mut Vec<u8>, shared: &mut Vec<(usize, Bytes)>) {
     if shared.is_empty() {
         return;
     }
@@ -132,11 +160,11 @@ impl Host for Machine {
         &mut self.exec.ks
     }
 
-    fn execute(&mut self, _: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) {
+    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed {
         count(&self.membership.figures.served, 1);
         if usize::from(exec.db) >= usize::from(self.exec.ks.keyspace().databases()) {
             reply.extend_from_slice(b"-ERR DB index is out of range\r\n");
-            return;
+            return Executed::Replied;
         }
         let mut session = Session::new(true);
         session.become_user(Some(self.user.clone()));
@@ -145,15 +173,19 @@ impl Host for Machine {
         self.exec.begin();
         if !self.exec.has_lease(&*self.membership) {
             reply.extend_from_slice(&[b"-", Fail::SLOT_UNSERVED.text(), b"\r\n"].concat());
-            return self.exec.end();
+            self.exec.end();
+            return Executed::Replied;
         }
-        if exec.is_transaction {
-            self.call(&[b"MULTI"], &mut session, reply);
+        match exec.is_transaction {
+            true => drop(self.call(&[b"MULTI"], &mut session, reply)),
+            false => self.host.absent = Some(self.absent(tag, exec)),
         }
+        let mut execution = Execution::Answered;
         for command in &exec.commands {
             reply.clear();
-            self.call_forwarded(command, &mut session, reply);
+            execution = self.call_forwarded(command, &mut session, reply);
         }
+        self.host.absent = None;
         if exec.is_transaction {
             reply.clear();
             self.call(&[b"EXEC"], &mut session, reply);
@@ -163,6 +195,14 @@ impl Host for Machine {
         if self.exec.ks.is_strict() {
             self.need = self.need.max(self.exec.ks.take_need());
         }
+        match execution {
+            Execution::Waits => Executed::Waits(self.membership.waiters.left_ms(tag, unix_ms())),
+            _ => Executed::Replied,
+        }
+    }
+
+    fn end_wait(&mut self, tag: Tag, end: WaitEnd) -> Option<Vec<u8>> {
+        self.end_wait_here(tag, end)
     }
 
     fn publish(&mut self, is_sharded: bool, channel: &[u8], payload: &[u8]) {

@@ -18,10 +18,13 @@
 //! | `standing` | whose data a member serves with |
 //! | `deferred` | commands whose home is out of reach for a moment |
 //! | `machine` | the executor of what other members forward |
+//! | `waiters` | commands of other members' clients that wait here for keys |
+//! | `away` | commands of clients here that wait at other members |
 //! | `leave` | a stop of the server: others take its hash slots over first |
 //! | `shown` | what `CLUSTER INFO` and `CLUSTER NODES` say |
 
 mod agent;
+mod away;
 mod copy;
 mod deferred;
 mod events;
@@ -32,6 +35,7 @@ mod machine;
 mod settings;
 mod shown;
 mod standing;
+mod waiters;
 
 pub(crate) use fabric::enlist;
 
@@ -42,6 +46,7 @@ use events::EventQueue;
 use lives::Hands;
 use machine::Machine;
 use parking_lot::{Mutex, RwLock};
+use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{Identity, OwnSlots, SlotMap, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
@@ -50,6 +55,7 @@ use petrel_commands::{
 use petrel_fabric::Fabric;
 pub use petrel_fabric::Hold;
 use petrel_keyspace::Homes;
+use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -57,6 +63,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use waiters::Waiters;
 
 /// What waits for the agent at most: forwarded commands, and events that may be waited for.
 const TASKS_MAX: usize = 16 * 1024;
@@ -152,6 +159,14 @@ pub struct Membership {
     lease_until: AtomicU64,
     state: Mutex<State>,
     figures: Figures,
+    /// Commands of other members' clients that wait here.
+    waiters: Waiters,
+    /// Those that have ended here, of clients of this member.
+    ended: Mutex<Vec<(Tag, Vec<u8>)>>,
+    /// Clients whose commands wait at other members.
+    away: Mutex<HashSet<u64>>,
+    /// Clients whose commands are not to wait any more at other members, and why.
+    ends: Mutex<Vec<(u64, WaitEnd)>>,
     /// The member's name, once it is known.
     name: OnceLock<String>,
     is_witness: bool,
@@ -203,6 +218,8 @@ pub struct Figures {
     pub received: AtomicU64,
     /// Changes of other members that could not be made here.
     pub differences: AtomicU64,
+    /// What was taken for clients here that had waited, and had left by the time that it came.
+    pub undelivered: AtomicU64,
 }
 
 impl Membership {
@@ -216,6 +233,10 @@ impl Membership {
             lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
             state: Mutex::default(),
             figures: Figures::default(),
+            waiters: Waiters::default(),
+            ended: Mutex::default(),
+            away: Mutex::default(),
+            ends: Mutex::default(),
             name: OnceLock::new(),
             is_witness,
             directory,
@@ -255,6 +276,7 @@ impl Membership {
         if !is_first {
             return Err(io::Error::other("the server is one of a cluster already"));
         }
+        self.waiters.belong_to(server.commands.clone());
         server.commands.set_state(ServerState::Apart, true);
         server.commands.set_state(ServerState::Clustered, true);
         Ok(())
@@ -336,10 +358,34 @@ impl Cluster for Membership {
         let Ok(client) = client.clone().downcast::<Client>() else {
             return Err(Fail::HOME_CHANGING);
         };
-        let RemoteCall { slots, db, resp3, is_transaction, commands } = call;
-        let call = petrel_cluster::Call { slots, db, resp3, is_transaction, commands };
+        let RemoteCall { slots, db, resp3, is_transaction, wait_ms, client: watcher, commands } =
+            call;
+        let call = petrel_cluster::Call {
+            slots,
+            db,
+            resp3,
+            is_transaction,
+            wait_ms,
+            client: watcher,
+            commands,
+        };
         let task = Task::Forward { client, seq, call };
         self.tasks.try_send(task).map_err(|_| Fail::TOO_MUCH_FORWARDED)
+    }
+
+    fn end_wait(&self, client: u64, end: Option<petrel_commands::WaitEnd>) -> bool {
+        let end = match end {
+            None => WaitEnd::Gone,
+            Some(petrel_commands::WaitEnd::Timeout) => WaitEnd::Timeout,
+            Some(_) => WaitEnd::Error,
+        };
+        if end != WaitEnd::Gone && !self.away.lock().contains(&client) {
+            return false;
+        }
+        self.ends.lock().push((client, end));
+        // If it is full the agent is awake.
+        let _ = self.tasks.try_send(Task::Wake);
+        true
     }
 }
 

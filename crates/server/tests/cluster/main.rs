@@ -2,6 +2,7 @@
 //! break.
 
 mod bench;
+mod blocking;
 mod lives;
 mod network;
 mod pipelines;

@@ -265,7 +265,7 @@ fn what_is_not_there_says_so() {
         assert_eq!(error(&client.call(command)), expected);
     }
     let elsewhere = "is not supported in a cluster at keys whose home is another node";
-    for command in [format!("BLPOP {away} 0"), format!("WATCH {away}")] {
+    for command in [format!("WATCH {away}")] {
         let name = command.split(' ').next().unwrap();
         assert_eq!(error(&client.call(&command)), format!("ERR {name} {elsewhere}"));
     }
