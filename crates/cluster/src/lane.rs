@@ -135,6 +135,12 @@ impl Lane {
         applied.min().unwrap_or(self.seq)
     }
 
+    /// The members that have applied everything up to a position.
+    pub fn members_at(&self, position: u64) -> NodeSet {
+        let is_there = |node: &Node| self.peers[usize::from(node.0)].applied >= position;
+        self.member_nodes().filter(is_there).collect()
+    }
+
     /// How far this node itself is: at the end.
     pub fn position(&self, epoch: u64) -> LanePosition {
         let (begin, stable) = (self.seq - self.entries.len() as u64, self.stable());

@@ -127,6 +127,20 @@ impl Lanes {
         self.lanes.iter().map(|lane| lane.lock().bytes()).sum()
     }
 
+    /// The last positions of all lanes.
+    pub fn positions(&self) -> [u64; LANES] {
+        std::array::from_fn(|lane| self.lane(lane).seq())
+    }
+
+    /// How many members, besides this one, have applied everything up to these positions.
+    pub fn members_at(&self, positions: &[u64; LANES]) -> usize {
+        let mut members = NodeSet(u64::MAX);
+        for (lane, &position) in positions.iter().enumerate() {
+            members.0 &= self.lane(lane).members_at(position).0;
+        }
+        members.0.count_ones() as usize
+    }
+
     /// Members that were cut off, since they would not keep up.
     pub fn cut_off(&self) -> NodeSet {
         NodeSet(self.lanes.iter().fold(0, |all, lane| all | lane.lock().cut_off().0))

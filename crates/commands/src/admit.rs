@@ -51,6 +51,8 @@ pub(crate) enum Verdict {
     Forward(Box<placement::Forwarding>),
     /// It waits until the reply slot of this number is gone.
     Await(u64),
+    /// It executes a transaction, of which nothing becomes: what it watches may have changed.
+    Abandon,
     /// It is answered with an error.
     Refuse(Fail),
 }

@@ -86,6 +86,12 @@ pub trait Cluster: Send + Sync {
     /// If too much is on its way already; nothing was sent then.
     fn forward(&self, client: &Ticket, seq: u64, call: RemoteCall) -> Result<(), Fail>;
 
+    /// A hash slot of each node that orders the changes of some; none while a primary is changing.
+    fn slots_of_homes(&self) -> Option<Vec<HashSlot>>;
+
+    /// A client watches keys at the home of a slot no longer ([`RemoteCall::client`]).
+    fn unwatch(&self, slot: HashSlot, client: u64);
+
     /// Asks for the end of the wait of a client's command at another node: its answer comes as that
     /// of every other. None: the client has gone. False if it does not wait.
     fn end_wait(&self, client: u64, end: Option<WaitEnd>) -> bool;

@@ -30,6 +30,8 @@ pub enum Merge {
     Sum,
     /// All say the same.
     Same,
+    /// The least of the numbers.
+    Min,
 }
 
 /// A command that other nodes execute.
@@ -240,6 +242,7 @@ fn merge(how: Merge, before: &mut Vec<u8>, reply: &[u8]) {
         (Merge::Sum, Some(sum), Some(more)) => {
             *before = format!(":{}\r\n", sum.saturating_add(more)).into_bytes();
         }
+        (Merge::Min, Some(least), Some(more)) if least <= more => {}
         _ => {
             before.clear();
             before.extend_from_slice(reply);

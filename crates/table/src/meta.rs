@@ -97,6 +97,8 @@ bitset! {
         NOT_FORWARDED = 15 "not_forwarded",
         /// Runs the script of the sum that its first argument is.
         SCRIPT_BY_SUM = 16 "script_by_sum",
+        /// Names no key: each home of hash slots executes it for its share.
+        AT_ALL_HOMES = 17 "at_all_homes",
     }
 }
 

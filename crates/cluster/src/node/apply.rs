@@ -97,6 +97,10 @@ impl Node {
                 self.pop(from, lane);
                 self.end_wait(Tag { origin: from, slot, oseq }, end, host);
             }
+            Record::Unwatch { client } => {
+                self.pop(from, lane);
+                host.unwatch(from, client);
+            }
             Record::End { epoch } => {
                 self.pop(from, lane);
                 self.note_end(from, lane, epoch);

@@ -60,6 +60,9 @@ pub trait Host {
     /// has been executed already: then its answer is on its way.
     fn end_wait(&mut self, tag: Tag, end: WaitEnd) -> Option<Vec<u8>>;
 
+    /// A client of a node, this one perhaps, watches keys here no longer ([`Exec::client`]).
+    fn unwatch(&mut self, origin: Identity, client: u64);
+
     /// A change of another node could not be made here: the node's data differ from then on.
     fn differs(&mut self, from: Identity, error: GroupError);
 

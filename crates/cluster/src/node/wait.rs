@@ -61,6 +61,20 @@ impl Node {
         true
     }
 
+    /// A client here watches keys at the home of a slot no longer, whose transaction was forwarded
+    /// before.
+    pub fn unwatch(&mut self, slot: Slot, client: u64, host: &mut dyn Host) {
+        match self.primaries.of_slot(slot) {
+            Some(home) if home == self.identity.node => host.unwatch(self.identity, client),
+            Some(home) => {
+                let unwatch = Record::Unwatch { client };
+                self.lanes.push(lane_of(slot), Some(NodeSet::of(home)), &unwatch);
+            }
+            // Whoever becomes their home knows nothing of them.
+            None => {}
+        }
+    }
+
     /// The wait of a command has ended here, in another way than by what [`note_served`] says: with
     /// this reply, or with none, since this is its home no longer.
     ///

@@ -21,6 +21,7 @@ mod kind {
     pub const PARKED: u8 = 10;
     pub const WOKEN: u8 = 11;
     pub const CANCEL: u8 = 12;
+    pub const UNWATCH: u8 = 13;
 }
 
 const KIND: u8 = 0x0f;
@@ -245,6 +246,11 @@ pub enum Record<'a> {
         oseq: u64,
         /// Why.
         end: WaitEnd,
+    },
+    /// A client of the sender watches keys no longer ([`Exec::client`]).
+    Unwatch {
+        /// Which.
+        client: u64,
     },
     /// A message for the subscribers of a channel. It is delivered once at most.
     Message {
@@ -476,6 +482,10 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             out.push(end as u8);
             kind::CANCEL
         }
+        Record::Unwatch { client } => {
+            put(out, client);
+            kind::UNWATCH
+        }
         Record::Message { is_sharded, channel, payload } => {
             put_bytes(out, channel);
             out.extend_from_slice(payload);
@@ -529,6 +539,7 @@ impl<'a> Record<'a> {
                 };
                 (Record::Cancel { slot, oseq, end }, 0)
             }
+            kind::UNWATCH => (Record::Unwatch { client: b.number()? }, 0),
             which @ (kind::ANSWER | kind::WOKEN) => {
                 let (slot, oseq) = (take_slot(b)?, b.number()?);
                 let waits = parts(b)?;

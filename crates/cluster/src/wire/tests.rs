@@ -91,6 +91,7 @@ proptest! {
         let waits = Parts::of(&mut room, waits.iter().copied());
         round_trip(&Record::Answer { slot, oseq, waits, reply: reply.as_deref() })?;
         round_trip(&Record::Woken { slot, oseq, waits, reply: reply.as_deref() })?;
+        round_trip(&Record::Unwatch { client: oseq })?;
         round_trip(&Record::Parked { slot, oseq, left_ms: wait_ms })?;
         for end in [WaitEnd::Timeout, WaitEnd::Error, WaitEnd::Gone] {
             round_trip(&Record::Cancel { slot, oseq, end })?;

@@ -25,8 +25,8 @@ use crate::server::state::ServerState;
 use crate::session::Session;
 use crate::spec::{Flags, GateFlags, KeyShape};
 use petrel_resp::Protocol;
+use petrel_table::Place;
 use petrel_table::keys::key_positions;
-use petrel_table::{Place, bits};
 
 /// A command that is executed by other nodes.
 #[derive(Debug)]
@@ -75,6 +75,7 @@ impl Executor {
     /// Refuses what cannot be part of a transaction in a cluster, before it is queued.
     pub(super) fn admit_queued(&self, command: Command) -> Result<(), Fail> {
         match self.shared.is_in_state(ServerState::Clustered) {
+            true if command.spec.gate.contains(GateFlags::AT_ALL_HOMES) => Err(no_part(command)),
             true => admit_in_cluster(command),
             false => Ok(()),
         }
@@ -91,6 +92,16 @@ impl Executor {
         admit_in_cluster(command)?;
         let waiting = session.reply_slots();
         let all = waiting.and_then(ReplySlots::last);
+        if spec.gate.contains(GateFlags::AT_ALL_HOMES) {
+            return match all {
+                Some(last) => Ok(Verdict::Await(last)),
+                None => at_all_homes(command, request.args, session, cluster),
+            };
+        }
+        if spec.gate.contains(GateFlags::WATCHES) && session.in_multi() {
+            // It is refused there.
+            return Ok(Verdict::Run);
+        }
         if spec.place == Place::Here {
             return Ok(all.map_or(Verdict::Run, Verdict::Await));
         }
@@ -147,7 +158,7 @@ impl Executor {
         session: &Session,
     ) -> Result<Vec<Vec<u8>>, Fail> {
         let spec = command.spec;
-        if spec.gate.intersects(bits!(GateFlags: WATCHES, NOT_FORWARDED)) {
+        if spec.gate.contains(GateFlags::NOT_FORWARDED) {
             let name = self.registry().full_name(command.index).to_ascii_uppercase();
             return Err(Fail::new(format!(
                 "ERR {name} is not supported in a cluster at keys whose home is another node"
@@ -188,8 +199,11 @@ impl Executor {
             return Ok(Verdict::Run);
         };
         let args = transaction.queued.args();
-        let (mut slots, mut only_reads) = (Vec::new(), transaction.watched.is_empty());
+        let away = transaction.watched_away.as_deref();
+        let (mut slots, mut only_reads) =
+            (Vec::new(), transaction.watched.is_empty() && away.is_none());
         slots.extend(transaction.watched.iter().map(|key| cluster.slot_of(key.key())));
+        slots.extend(away.iter().flat_map(|away| &away.slots));
         for request in transaction.queued.requests(&args) {
             let Some(command) = request.command else { continue };
             only_reads &= command.spec.place != Place::Home;
@@ -197,6 +211,15 @@ impl Executor {
         }
         sort(&mut slots);
         let home = home_of(&slots, cluster).ok_or(Fail::CROSS_SLOT);
+        let is_watch_lost = match home {
+            Ok(Home::Here) => away.is_some(),
+            Ok(Home::At(_) | Home::Changing) => !transaction.watched.is_empty(),
+            Err(_) => false,
+        };
+        if is_watch_lost {
+            // The home of the watched keys is another one than when the watch began.
+            return Ok(Verdict::Abandon);
+        }
         if only_reads || home == Ok(Home::Here) {
             if !only_reads {
                 self.admit_lease(cluster)?;
@@ -204,10 +227,6 @@ impl Executor {
             return Ok(Verdict::Run);
         }
         home?;
-        if !transaction.watched.is_empty() {
-            // Watched here, where their home was.
-            return Err(Fail::HOME_CHANGING);
-        }
         let mut commands = Vec::new();
         for request in transaction.queued.requests(&args) {
             let Some(command) = request.command else { continue };
@@ -221,8 +240,9 @@ impl Executor {
             }
             commands.push(self.args_to_forward(command, request.args, session)?);
         }
-        let call =
-            RemoteCall { is_transaction: true, commands, ..call(session, slots, Vec::new()) };
+        let client = away.map(|away| away.id);
+        let call = call(session, slots, Vec::new());
+        let call = RemoteCall { is_transaction: true, client, commands, ..call };
         // In a transaction nothing waits.
         let forwarding = Forwarding { calls: vec![call], merge: Merge::Only, may_wait: false };
         Ok(Verdict::Forward(Box::new(forwarding)))
@@ -236,6 +256,9 @@ impl Executor {
         cluster: &dyn Cluster,
     ) -> Result<Verdict, Fail> {
         admit_in_cluster(command)?;
+        if command.spec.gate.contains(GateFlags::AT_ALL_HOMES) {
+            return Err(no_part(command));
+        }
         if command.spec.place == Place::Home {
             let mut slots = Vec::new();
             add_slots(command, request.args, cluster, &mut slots);
@@ -251,12 +274,39 @@ impl Executor {
 /// Refuses what there is none of in a cluster: what says so, and writes that name no key.
 fn admit_in_cluster(command: Command) -> Result<(), Fail> {
     let spec = command.spec;
-    let is_whole = spec.place == Place::Home && spec.meta.keys.is_empty();
-    if !is_whole && !spec.gate.contains(GateFlags::NOT_IN_CLUSTER) {
-        return Ok(());
+    let name = || spec.meta.name.to_ascii_uppercase();
+    if spec.gate.contains(GateFlags::NOT_IN_CLUSTER) {
+        return Err(Fail::new(format!("ERR {} is not supported in a cluster", name())));
     }
-    let name = spec.meta.name.to_ascii_uppercase();
-    Err(Fail::new(format!("ERR {name} is not supported in a cluster")))
+    let is_whole = spec.place == Place::Home && spec.meta.keys.is_empty();
+    match is_whole && !spec.gate.contains(GateFlags::AT_ALL_HOMES) {
+        true => Err(Fail::new(format!("ERR {} is not allowed in cluster mode", name()))),
+        false => Ok(()),
+    }
+}
+
+/// The error of a command that all homes execute where one node executes all.
+fn no_part(command: Command) -> Fail {
+    let name = command.spec.meta.name.to_ascii_uppercase();
+    Fail::new(format!("ERR {name} is not supported in a transaction or script of a cluster"))
+}
+
+/// Has each home execute a command for its share.
+fn at_all_homes(
+    command: Command,
+    args: &[&[u8]],
+    session: &Session,
+    cluster: &dyn Cluster,
+) -> Result<Verdict, Fail> {
+    let merge = match command.spec.meta.tips {
+        [_, "response_policy:agg_min"] => Merge::Min,
+        _ => Merge::Same,
+    };
+    let slots = cluster.slots_of_homes().ok_or(Fail::HOME_CHANGING)?;
+    let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
+    let calls = slots.into_iter().map(|slot| call(session, vec![slot], args.clone()));
+    let forwarding = Forwarding { calls: calls.collect(), merge, may_wait: true };
+    Ok(Verdict::Forward(Box::new(forwarding)))
 }
 
 /// Adds the hash slots of the keys of a call, each once, ascending. A count of keys that makes no

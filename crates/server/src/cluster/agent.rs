@@ -96,6 +96,7 @@ impl Agent {
         *membership.state.lock() = State { me: Some(identity), view, members, ..State::default() };
         let Hands { mut machine, transport, tasks } = hands;
         machine.own = identity;
+        machine.lanes = Some(node.lanes().clone());
         Agent {
             node,
             replies: machine.host.server.workers.iter().map(|_| Vec::new()).collect(),
@@ -184,6 +185,7 @@ impl Agent {
         self.close_early();
         self.copies_go_on = self.go_on_with_copies();
         self.attend_waiters();
+        has_worked |= self.go_on_with_jobs();
         self.attend_away();
         self.machine.end_turn();
         let has_sent = self.send();
@@ -198,7 +200,8 @@ impl Agent {
             || !self.backlog.is_empty()
             || !self.early.is_empty()
             || self.copies_go_on;
-        let pause = if has_to_retry { RETRY_PAUSE } else { self.rest_of_waits(REST) };
+        let pause =
+            if has_to_retry { RETRY_PAUSE } else { self.rest_of_jobs(self.rest_of_waits(REST)) };
         // Commits before this look do not wake the agent.
         if !self.send() {
             self.next = self.tasks.recv_timeout(pause).ok();
@@ -320,6 +323,10 @@ impl Agent {
         self.machine.exec.ks.unlock();
         self.machine.exec.end();
         self.send_back(dismissed);
+        self.machine.drop_watches(|origin, slots| {
+            let mut homes = slots.iter().map(|&slot| view.slots.primary(slot));
+            view.member(origin.node) != Some(origin) || homes.any(|home| home != Some(me))
+        });
         if !is_adopted {
             tracing::error!("view {} cannot follow {} here", view.epoch, self.node.view().epoch);
             return self.transport.rejoin(self.identity());

@@ -40,6 +40,10 @@ impl Agent {
             }
             replies.into_iter().for_each(|(token, reply)| self.take_reply(token, reply));
         }
+        let unwatched = std::mem::take(&mut *self.membership.unwatched.lock());
+        for (slot, client) in unwatched {
+            self.node.unwatch(slot, client, &mut self.machine);
+        }
         let ends = std::mem::take(&mut *self.membership.ends.lock());
         for (id, end) in ends {
             let of_client = self.waiting.iter_mut().filter(|(_, waiting)| waiting.client.id == id);

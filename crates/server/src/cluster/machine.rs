@@ -2,6 +2,7 @@
 //! user's permissions were asked where the client is.
 
 use super::copy::Incoming;
+use super::jobs::Job;
 use super::waiters::RemoteClient;
 use super::{Membership, count};
 use crate::client::Client;
@@ -11,13 +12,14 @@ use crate::server::{Server, unix_ms};
 use bytes::Bytes;
 use petrel_cluster::node::GroupError;
 use petrel_cluster::wire::{Exec, Tag, WaitEnd};
-use petrel_cluster::{Executed, Host, Identity, Node};
+use petrel_cluster::{Executed, Host, Identity, Lanes, Node, Slot as ClusterSlot};
 use petrel_commands::acl::{User, Users};
-use petrel_commands::{Execution, Executor, Fail, Session, transactions};
+use petrel_commands::{Answer, Execution, Executor, Fail, Session, transactions};
 use petrel_keyspace::Handle;
 use petrel_net::{Endpoint, Slot};
 use petrel_resp::{Protocol, RespWriter};
 use petrel_table::{GateFlags, Place};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +33,12 @@ pub(super) struct Machine {
     pub membership: Arc<Membership>,
     /// The member, in its life.
     pub own: Identity,
+    /// Its lanes.
+    pub lanes: Option<Arc<Lanes>>,
+    /// What it does in steps.
+    pub jobs: Vec<Job>,
+    /// Clients of members that watch keys whose home is here, and the slots of those.
+    watches: HashMap<(Identity, u64), (Session, Vec<ClusterSlot>)>,
     /// In whose name commands of other members' clients are executed.
     nobody: Arc<Client>,
     /// Who may do everything.
@@ -58,6 +66,9 @@ impl Machine {
             host,
             membership,
             own: Identity { node: Node(u16::MAX), incarnation: 0 },
+            lanes: None,
+            jobs: Vec::new(),
+            watches: HashMap::new(),
             nobody,
             user,
             shared: Vec::new(),
@@ -124,6 +135,49 @@ impl Machine {
         execution
     }
 
+    /// Whether a command is executed in steps.
+    fn is_job(&mut self, exec: &Exec<'_>) -> bool {
+        let args = exec.commands.first().map(Vec::as_slice).unwrap_or_default();
+        let command = self.exec.prepare(args, None).command;
+        command.is_some_and(|command| command.spec.gate.contains(GateFlags::AT_ALL_HOMES))
+    }
+
+    fn begin_job(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed {
+        let databases = self.exec.ks.keyspace().databases();
+        let positions = || self.lanes.as_ref().map(|lanes| lanes.positions()).unwrap_or_default();
+        match Job::of(tag, exec, databases, positions) {
+            Ok(job) => {
+                self.jobs.push(job);
+                Executed::Waits(None)
+            }
+            Err(fail) => {
+                reply.extend_from_slice(&[b"-", fail.text(), b"\r\n"].concat());
+                Executed::Replied
+            }
+        }
+    }
+
+    /// Ends watches of which this is so; the thread may hold everything.
+    pub fn drop_watches(&mut self, which: impl Fn(Identity, &[ClusterSlot]) -> bool) {
+        let watches = self.watches.iter();
+        let dropped = watches.filter(|((origin, _), (_, slots))| which(*origin, slots));
+        for (origin, client) in dropped.map(|(name, _)| *name).collect::<Vec<_>>() {
+            self.drop_watches_of(origin, client);
+        }
+    }
+
+    fn drop_watches_of(&mut self, origin: Identity, client: u64) {
+        let Some((mut session, _)) = self.watches.remove(&(origin, client)) else { return };
+        let is_outside = !self.exec.ks.holds_any();
+        if is_outside {
+            self.exec.begin();
+        }
+        transactions::abandon(&mut self.exec, &mut session);
+        if is_outside {
+            self.exec.end();
+        }
+    }
+
     /// Who may wait for the reply to a command, which is not part of a transaction.
     fn absent(&self, tag: Tag, exec: &Exec<'_>) -> Arc<Absent> {
         let client = RemoteClient {
@@ -166,15 +220,30 @@ impl Host for Machine {
             reply.extend_from_slice(b"-ERR DB index is out of range\r\n");
             return Executed::Replied;
         }
-        let mut session = Session::new(true);
+        let protocol = if exec.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        let watched = exec.client.and_then(|client| self.watches.remove(&(tag.origin, client)));
+        let (mut session, mut watched_slots) = match watched {
+            Some(watched) => watched,
+            None if exec.client.is_some() && exec.is_transaction => {
+                // What it has watched was watched at another home, or in another view.
+                let null = Answer::new(protocol, |reply| reply.null_array());
+                reply.extend_from_slice(&null.bytes);
+                return Executed::Replied;
+            }
+            None => (Session::new(true), Vec::new()),
+        };
         session.become_user(Some(self.user.clone()));
         session.db = exec.db;
-        session.protocol = if exec.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        session.protocol = protocol;
         self.exec.begin();
         if !self.exec.has_lease(&*self.membership) {
             reply.extend_from_slice(&[b"-", Fail::SLOT_UNSERVED.text(), b"\r\n"].concat());
             self.exec.end();
             return Executed::Replied;
+        }
+        if !exec.is_transaction && self.is_job(exec) {
+            self.exec.end();
+            return self.begin_job(tag, exec, reply);
         }
         match exec.is_transaction {
             true => drop(self.call(&[b"MULTI"], &mut session, reply)),
@@ -190,7 +259,13 @@ impl Host for Machine {
             reply.clear();
             self.call(&[b"EXEC"], &mut session, reply);
         }
-        transactions::abandon(&mut self.exec, &mut session);
+        match exec.client.filter(|_| !exec.is_transaction) {
+            Some(client) => {
+                watched_slots.extend(&exec.slots);
+                self.watches.insert((tag.origin, client), (session, watched_slots));
+            }
+            None => transactions::abandon(&mut self.exec, &mut session),
+        }
         self.exec.end();
         if self.exec.ks.is_strict() {
             self.need = self.need.max(self.exec.ks.take_need());
@@ -201,7 +276,14 @@ impl Host for Machine {
         }
     }
 
+    fn unwatch(&mut self, origin: Identity, client: u64) {
+        self.drop_watches_of(origin, client);
+    }
+
     fn end_wait(&mut self, tag: Tag, end: WaitEnd) -> Option<Vec<u8>> {
+        if self.cancel_job(tag) {
+            return None;
+        }
         self.end_wait_here(tag, end)
     }
 

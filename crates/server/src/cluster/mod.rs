@@ -20,6 +20,7 @@
 //! | `machine` | the executor of what other members forward |
 //! | `waiters` | commands of other members' clients that wait here for keys |
 //! | `away` | commands of clients here that wait at other members |
+//! | `jobs` | `FLUSHALL` and `WAIT`, which every home executes for its share |
 //! | `leave` | a stop of the server: others take its hash slots over first |
 //! | `shown` | what `CLUSTER INFO` and `CLUSTER NODES` say |
 
@@ -29,6 +30,7 @@ mod copy;
 mod deferred;
 mod events;
 mod fabric;
+mod jobs;
 mod leave;
 mod lives;
 mod machine;
@@ -47,7 +49,7 @@ use lives::Hands;
 use machine::Machine;
 use parking_lot::{Mutex, RwLock};
 use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{Identity, OwnSlots, SlotMap, View, slot_of};
+use petrel_cluster::{Identity, OwnSlots, SLOTS, SlotMap, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
     Cluster, ClusterLink, Fail, HashSlot, Home, RemoteCall, ServerState, Ticket,
@@ -167,6 +169,8 @@ pub struct Membership {
     away: Mutex<HashSet<u64>>,
     /// Clients whose commands are not to wait any more at other members, and why.
     ends: Mutex<Vec<(u64, WaitEnd)>>,
+    /// Watches at other members that have ended: a hash slot of the keys, and their name.
+    unwatched: Mutex<Vec<(HashSlot, u64)>>,
     /// The member's name, once it is known.
     name: OnceLock<String>,
     is_witness: bool,
@@ -237,6 +241,7 @@ impl Membership {
             ended: Mutex::default(),
             away: Mutex::default(),
             ends: Mutex::default(),
+            unwatched: Mutex::default(),
             name: OnceLock::new(),
             is_witness,
             directory,
@@ -371,6 +376,23 @@ impl Cluster for Membership {
         };
         let task = Task::Forward { client, seq, call };
         self.tasks.try_send(task).map_err(|_| Fail::TOO_MUCH_FORWARDED)
+    }
+
+    fn slots_of_homes(&self) -> Option<Vec<HashSlot>> {
+        let own = self.own.read();
+        let own = own.as_ref()?;
+        let (mut homes, mut slots) = (HashSet::new(), Vec::new());
+        for slot in 0..SLOTS {
+            if homes.insert(own.home(slot)?) {
+                slots.push(slot);
+            }
+        }
+        Some(slots)
+    }
+
+    fn unwatch(&self, slot: HashSlot, client: u64) {
+        self.unwatched.lock().push((slot, client));
+        let _ = self.tasks.try_send(Task::Wake);
     }
 
     fn end_wait(&self, client: u64, end: Option<petrel_commands::WaitEnd>) -> bool {

@@ -110,6 +110,8 @@ impl Agent {
         self.machine.exec.ks.lock_all();
         // Their members send them elsewhere when they hear of this one's end.
         drop(self.dismiss_waiters(|_, _| true));
+        self.machine.jobs.clear();
+        self.machine.drop_watches(|_, _| true);
         let exec = &mut self.machine.exec;
         server.commands.set_state(ServerState::Apart, true);
         *self.membership.own.write() = None;

@@ -1,11 +1,7 @@
 //! Commands that wait for keys whose home is another member.
 
-use crate::bench::{Client, Members, bulk, error, key_at, ok};
-use crate::network::{infos, view};
-use petrel_cluster::{Node, SlotMap, View};
+use crate::bench::{Client, Members, bulk, error, key_at, ok, turn};
 use petrel_resp::Value;
-use petrel_server::cluster::Event;
-use std::sync::Arc;
 use std::time::Duration;
 
 const DELAY: Duration = Duration::from_micros(500);
@@ -17,19 +13,6 @@ fn await_blocked(members: &Members, node: u16, clients: usize) {
 
 fn pair(key: &str, value: &str) -> Value {
     Value::Array(vec![bulk(key), bulk(value)])
-}
-
-/// Lets each member order the slots that another has ordered so far.
-fn turn(members: &Members, nodes: u16, epoch: u64) {
-    let orders: Vec<Vec<Node>> = (0..nodes)
-        .map(|first| (0..nodes).map(|at| Node((first + at + epoch as u16 - 1) % nodes)).collect())
-        .collect();
-    let share = 16_384 / nodes + 1;
-    let slots = SlotMap::collect(|slot| &orders[usize::from(slot / share)]);
-    let next = Arc::new(View { slots, ..View::clone(&view(epoch, nodes)) });
-    for node in 0..nodes {
-        members.network.tell(node, Event::View(next.clone(), infos(nodes)));
-    }
 }
 
 fn client_id(client: &mut Client) -> i64 {

@@ -9,3 +9,4 @@ mod pipelines;
 mod pubsub;
 mod scripts;
 mod transactions;
+mod whole;
