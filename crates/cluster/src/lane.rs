@@ -135,6 +135,11 @@ impl Lane {
         applied.min().unwrap_or(self.seq)
     }
 
+    /// How many positions a member has not applied.
+    pub fn lag_of(&self, node: Node) -> u64 {
+        self.seq.saturating_sub(self.peers[usize::from(node.0 % NODES_MAX)].applied)
+    }
+
     /// The members that have applied everything up to a position.
     pub fn members_at(&self, position: u64) -> NodeSet {
         let is_there = |node: &Node| self.peers[usize::from(node.0)].applied >= position;

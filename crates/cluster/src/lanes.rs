@@ -132,6 +132,11 @@ impl Lanes {
         std::array::from_fn(|lane| self.lane(lane).seq())
     }
 
+    /// How many positions of all lanes a member has not applied.
+    pub fn lag_of(&self, node: Node) -> u64 {
+        self.lanes.iter().map(|lane| lane.lock().lag_of(node)).sum()
+    }
+
     /// How many members, besides this one, have applied everything up to these positions.
     pub fn members_at(&self, positions: &[u64; LANES]) -> usize {
         let mut members = NodeSet(u64::MAX);

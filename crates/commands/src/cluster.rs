@@ -50,6 +50,25 @@ pub struct ClusterLink {
     pub queued: usize,
 }
 
+/// What a node and another member have to do with each other, in figures since the start.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PeerFigures {
+    /// The other's name: 40 hexadecimal digits.
+    pub node: String,
+    /// Whether there is a link.
+    pub is_linked: bool,
+    /// Positions of the lanes here that it has not applied.
+    pub lag: u64,
+    /// Bytes that were sent to it.
+    pub sent: u64,
+    /// Bytes that came from it.
+    pub received: u64,
+    /// Commands that were forwarded to it.
+    pub forwarded: u64,
+    /// Commands that were executed here for its clients.
+    pub served: u64,
+}
+
 /// The cluster that the server is a member of.
 pub trait Cluster: Send + Sync {
     /// The hash slot of a key.
@@ -78,6 +97,9 @@ pub trait Cluster: Send + Sync {
 
     /// The links to other members.
     fn links(&self) -> Vec<ClusterLink>;
+
+    /// What there is between this node and each other member.
+    fn peers(&self) -> Vec<PeerFigures>;
 
     /// Has commands executed by the node that orders the changes of their slots. The reply is put
     /// into the client's [reply slot](crate::ReplySlots) of number `seq` later.

@@ -35,7 +35,6 @@ const LANE_LIST: u8 = 0x40;
 /// Effects: the names of commands follow that have waited and were executed by the commit. Exec:
 /// how long it may wait, and which client of the sender it is for.
 const MORE: u8 = 0x80;
-const HEAD_MASK: u8 = KIND | GAP | FIRST | LANE_LIST | MORE;
 
 /// Slots, commands or arguments that one record names at most.
 const COUNT_MAX: u64 = 1 << 20;
@@ -504,7 +503,7 @@ impl<'a> Record<'a> {
         let head = bytes.byte()?;
         let (first, lane_list) = (head & FIRST != 0, head & LANE_LIST != 0);
         let more = head & MORE != 0;
-        if head & !HEAD_MASK != 0 || head & GAP != 0 {
+        if head & GAP != 0 {
             return Err(Malformed);
         }
         let b = &mut bytes;

@@ -97,6 +97,7 @@ impl Agent {
         let Hands { mut machine, transport, tasks } = hands;
         machine.own = identity;
         machine.lanes = Some(node.lanes().clone());
+        *membership.lanes.write() = machine.lanes.clone();
         Agent {
             node,
             replies: machine.host.server.workers.iter().map(|_| Vec::new()).collect(),
@@ -233,7 +234,9 @@ impl Agent {
             }
             Event::Frame(link, bytes) => {
                 if self.is_current(link) {
-                    count(&self.membership.figures.received, bytes.len());
+                    let figures = &self.membership.figures;
+                    count(&figures.received, bytes.len());
+                    count(&figures.peer(link.peer.node.0).received, bytes.len());
                     self.receive(link, &bytes);
                 }
             }
@@ -385,9 +388,13 @@ impl Agent {
     fn forward(&mut self, Forward { client, seq, call }: Forward) {
         self.last_token += 1;
         let token = self.last_token;
+        let home = self.node.route(&call.slots);
         match self.node.forward(token, call, &mut self.machine) {
             Ok(_) => {
                 count(&self.membership.figures.forwarded, 1);
+                if let Route::At(home) = home {
+                    count(&self.membership.figures.peer(home.0).forwarded, 1);
+                }
                 self.waiting.insert(token, Waiting::new(client, seq));
             }
             Err(_) => self.refuse(&client, seq, &Fail::TOO_MUCH_FORWARDED),
@@ -437,6 +444,7 @@ impl Agent {
                 Ok(()) => {
                     has_sent = true;
                     count(&self.membership.figures.sent, len);
+                    count(&self.membership.figures.peer(number).sent, len);
                 }
                 Err(Backlogged(bytes)) => drop(self.backlog.insert(number, bytes)),
             }

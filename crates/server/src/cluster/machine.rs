@@ -216,6 +216,7 @@ impl Host for Machine {
 
     fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed {
         count(&self.membership.figures.served, 1);
+        count(&self.membership.figures.peer(tag.origin.node.0).served, 1);
         if usize::from(exec.db) >= usize::from(self.exec.ks.keyspace().databases()) {
             reply.extend_from_slice(b"-ERR DB index is out of range\r\n");
             return Executed::Replied;

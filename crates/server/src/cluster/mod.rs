@@ -49,10 +49,10 @@ use lives::Hands;
 use machine::Machine;
 use parking_lot::{Mutex, RwLock};
 use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{Identity, OwnSlots, SLOTS, SlotMap, View, slot_of};
+use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
-    Cluster, ClusterLink, Fail, HashSlot, Home, RemoteCall, ServerState, Ticket,
+    Cluster, ClusterLink, Fail, HashSlot, Home, PeerFigures, RemoteCall, ServerState, Ticket,
 };
 use petrel_fabric::Fabric;
 pub use petrel_fabric::Hold;
@@ -69,6 +69,9 @@ use waiters::Waiters;
 
 /// What waits for the agent at most: forwarded commands, and events that may be waited for.
 const TASKS_MAX: usize = 16 * 1024;
+
+/// Members have numbers below this.
+const NODES_MAX: usize = 64;
 
 /// What the transport could not take, since much is on its way already; it is offered again.
 #[derive(Debug)]
@@ -157,6 +160,8 @@ pub struct Membership {
     events: EventQueue,
     /// The homes of hash slots, while the server is a member and serves.
     own: RwLock<Option<Arc<OwnSlots>>>,
+    /// The lanes of this life of the member.
+    lanes: RwLock<Option<Arc<Lanes>>>,
     /// The number of the [`Tick`] until which this member may number changes.
     lease_until: AtomicU64,
     state: Mutex<State>,
@@ -209,8 +214,16 @@ impl Default for State {
     }
 }
 
-/// Counted by the agent.
+/// Counted by the agent of each other member, by its number.
 #[derive(Default)]
+pub struct PeerCounts {
+    sent: AtomicU64,
+    received: AtomicU64,
+    forwarded: AtomicU64,
+    served: AtomicU64,
+}
+
+/// Counted by the agent.
 pub struct Figures {
     /// Commands that were forwarded to other members.
     pub forwarded: AtomicU64,
@@ -224,6 +237,28 @@ pub struct Figures {
     pub differences: AtomicU64,
     /// What was taken for clients here that had waited, and had left by the time that it came.
     pub undelivered: AtomicU64,
+    /// By the numbers of members.
+    peers: [PeerCounts; NODES_MAX],
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        Figures {
+            forwarded: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            differences: AtomicU64::new(0),
+            undelivered: AtomicU64::new(0),
+            peers: std::array::from_fn(|_| PeerCounts::default()),
+        }
+    }
+}
+
+impl Figures {
+    fn peer(&self, node: u16) -> &PeerCounts {
+        &self.peers[usize::from(node) % NODES_MAX]
+    }
 }
 
 impl Membership {
@@ -234,6 +269,7 @@ impl Membership {
             events: EventQueue::new(tasks.clone()),
             tasks,
             own: RwLock::default(),
+            lanes: RwLock::default(),
             lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
             state: Mutex::default(),
             figures: Figures::default(),
@@ -349,6 +385,25 @@ impl Cluster for Membership {
             Some(ClusterLink { node: member.id.clone(), since_ms, queued })
         };
         state.linked.iter().filter_map(link).collect()
+    }
+
+    fn peers(&self) -> Vec<PeerFigures> {
+        let (state, lanes) = (self.state(), self.lanes.read().clone());
+        let others = state.members.iter().filter(|member| Some(member.identity) != state.me);
+        let figures = |member: &MemberInfo| {
+            let node = member.identity.node;
+            let counts = self.figures.peer(node.0);
+            PeerFigures {
+                node: member.id.clone(),
+                is_linked: state.linked.iter().any(|(peer, _)| *peer == member.identity),
+                lag: lanes.as_ref().map_or(0, |lanes| lanes.lag_of(node)),
+                sent: counts.sent.load(Relaxed),
+                received: counts.received.load(Relaxed),
+                forwarded: counts.forwarded.load(Relaxed),
+                served: counts.served.load(Relaxed),
+            }
+        };
+        others.map(figures).collect()
     }
 
     fn info(&self) -> String {

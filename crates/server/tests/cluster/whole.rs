@@ -69,6 +69,29 @@ fn a_flush_while_slots_move_says_so_or_is_whole() {
 }
 
 #[test]
+fn figures_of_each_member() {
+    let members = Members::start(3, DELAY);
+    let mut client = members.client(0);
+    (0..3).for_each(|node| members.await_links(node, 2));
+    let away = key_at(1, 3, "figures");
+    for _ in 0..3 {
+        client.call(&format!("INCR {away}"));
+    }
+    let (one, zero) = (format!("id={:040x},link=connected", 1), format!("id={:040x},", 0));
+    let line = |node, id: &str| {
+        let Value::Bulk(info) = members.client(node).call("INFO cluster") else {
+            panic!("no text")
+        };
+        let info = String::from_utf8(info.to_vec()).unwrap();
+        info.lines().find(|line| line.contains(id)).expect("a line").to_owned()
+    };
+    assert!(line(0, &one).contains(",commands_forwarded=3,commands_served=0"));
+    assert!(line(1, &zero).contains(",commands_forwarded=0,commands_served=3"));
+    assert!(!line(0, &one).contains("bytes_sent=0,"));
+    members.await_text(1, "INFO cluster", &format!("{zero}link=connected,lag=0,"));
+}
+
+#[test]
 fn waiting_for_members() {
     let members = Members::start(3, DELAY);
     let keys = [0, 1, 2].map(|home| key_at(home, 3, "wait"));
