@@ -116,6 +116,13 @@ fn check(by: Identity, op: &Op, reply: &Value, seen: &[(u16, u64)], witness: &mu
             let item = match reply {
                 Value::Integer(n) => n.to_string().into_bytes(),
                 Value::Bulk(text) => text.to_vec(),
+                // A command that has waited says of which key it is.
+                Value::Array(named) => match &named[..] {
+                    [Value::Bulk(of), Value::Bulk(text)] => {
+                        return witness.unique(&(key.0, of.to_vec()), text.to_vec(), at);
+                    }
+                    _ => return,
+                },
                 _ => return,
             };
             witness.unique(key, item, at);

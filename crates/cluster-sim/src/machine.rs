@@ -2,11 +2,13 @@
 
 use crate::content::{Content, Family};
 use crate::witness::{Held, Witness};
+use petrel_cluster::lanes::{Served, note_served};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
-use petrel_cluster::wire::{Exec, Tag};
-use petrel_cluster::{FROM_PEERS, Identity, SLOTS, slot_of};
+use petrel_cluster::wire::{Exec, Tag, WaitEnd};
+use petrel_cluster::{Executed, FROM_PEERS, Identity, SLOTS, slot_of};
 use petrel_commands::{
-    Command, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared, transactions,
+    Answer, Blocked, Command, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared,
+    Ticket, WaitEnd as End, transactions,
 };
 use petrel_keyspace::{
     Cleared, Effect, EffectHead, EffectSink, Handle, Homes, Keyspace, Options, SinkSource,
@@ -27,7 +29,29 @@ pub const START_MS: i64 = 1_700_000_000_000;
 pub type DbKey = (u16, Vec<u8>);
 
 /// What is asked of commands' host, beside the cluster.
-struct CommandHost;
+struct CommandHost {
+    own: Identity,
+    /// The forwarded command in hand, if it may wait.
+    may_wait: Option<Arc<Waiter>>,
+    /// Those that wait here.
+    waiting: BTreeMap<Tag, Arc<Blocked>>,
+    /// Those that have waited and were executed, since the last report.
+    served: Vec<Arc<Waiter>>,
+    /// Those of them that this node itself had forwarded, with their replies.
+    ended: Vec<(Arc<Waiter>, Vec<u8>)>,
+}
+
+/// A forwarded command that waits, or may.
+pub struct Waiter {
+    /// Its name.
+    pub tag: Tag,
+    /// The slots of its keys.
+    pub slots: Vec<u16>,
+}
+
+fn waiter_of(blocked: &Blocked) -> Option<Arc<Waiter>> {
+    blocked.ticket().clone().downcast::<Waiter>().ok()
+}
 
 impl Host for CommandHost {
     fn as_any(&mut self) -> &mut dyn Any {
@@ -51,6 +75,33 @@ impl Host for CommandHost {
     }
 
     fn discard(&mut self, _: Cleared) {}
+
+    fn ticket(&mut self) -> Option<Ticket> {
+        Some(self.may_wait.clone()?)
+    }
+
+    fn act_for(&mut self, client: Ticket) -> Ticket {
+        client
+    }
+
+    fn wait(&mut self, blocked: &Arc<Blocked>) {
+        if let Some(waiter) = waiter_of(blocked) {
+            self.waiting.insert(waiter.tag, blocked.clone());
+        }
+    }
+
+    fn answer(&mut self, blocked: &Blocked, answer: Answer) -> bool {
+        let Some(waiter) = waiter_of(blocked) else { return false };
+        self.waiting.remove(&waiter.tag);
+        self.served.push(waiter.clone());
+        if waiter.tag.origin == self.own {
+            self.ended.push((waiter, answer.bytes));
+            return false;
+        }
+        let slots = waiter.slots[..].into();
+        note_served(Served { tag: waiter.tag, slots, reply: answer.bytes });
+        true
+    }
 }
 
 /// What a node's commits have been.
@@ -103,6 +154,7 @@ pub struct Machine {
     /// Whose it is.
     pub identity: Identity,
     exec: Executor,
+    host: CommandHost,
     /// The clock's time, in Unix milliseconds.
     pub now_ms: i64,
     commits: Arc<Mutex<Commits>>,
@@ -126,6 +178,13 @@ impl Machine {
         Machine {
             identity,
             exec,
+            host: CommandHost {
+                own: identity,
+                may_wait: None,
+                waiting: BTreeMap::new(),
+                served: Vec::new(),
+                ended: Vec::new(),
+            },
             now_ms: START_MS,
             commits,
             witness,
@@ -222,7 +281,7 @@ impl Machine {
         let mut shared = Vec::new();
         let mut reply = RespWriter::new(out, &mut shared, session.protocol);
         let request = self.exec.prepare(args, None);
-        self.exec.execute(&request, session, &mut CommandHost, &mut reply);
+        self.exec.execute(&request, session, &mut self.host, &mut reply);
         assert!(shared.is_empty(), "values are short here");
     }
 
@@ -274,15 +333,38 @@ impl Machine {
             Ok(mut commits) => std::mem::take(&mut commits.own),
             Err(_) => return,
         };
-        if own.is_empty() {
-            return;
-        }
         let held = |(key, at): (DbKey, u64)| {
             let (content, expiry) = self.content(&key);
             (at, Held { key, content, expiry })
         };
         let versions: Vec<_> = own.into_iter().map(held).collect();
-        self.witness.borrow_mut().committed(self.identity, versions);
+        if !versions.is_empty() {
+            self.witness.borrow_mut().committed(self.identity, versions);
+        }
+        for waiter in std::mem::take(&mut self.host.served) {
+            self.witness.borrow_mut().executed(self.identity, waiter.tag, &waiter.slots, true);
+        }
+    }
+
+    /// Commands that this node had forwarded to itself, as it turned out, and that have waited.
+    pub fn ended(&mut self) -> Vec<(Arc<Waiter>, Vec<u8>)> {
+        std::mem::take(&mut self.host.ended)
+    }
+
+    /// Ends waits of which this is so, for others to go on with them.
+    pub fn dismiss(&mut self, which: impl Fn(&Waiter) -> bool) -> Vec<Arc<Waiter>> {
+        let waiting = self.host.waiting.values().cloned();
+        let mut dismissed = Vec::new();
+        for blocked in waiting.collect::<Vec<_>>() {
+            let Some(waiter) = waiter_of(&blocked).filter(|waiter| which(waiter)) else { continue };
+            self.host.waiting.remove(&waiter.tag);
+            self.exec.begin();
+            if self.exec.give_up(&blocked) {
+                dismissed.push(waiter);
+            }
+            self.exec.end();
+        }
+        dismissed
     }
 
     /// The node's place in a slot's order.
@@ -327,14 +409,32 @@ impl ClusterHost for Machine {
         &mut self.exec.ks
     }
 
-    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) {
+    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed {
         self.compare_survivors();
         debug_assert!(exec.slots.iter().all(|&slot| slot < SLOTS));
+        let waiter = Arc::new(Waiter { tag, slots: exec.slots.clone() });
+        self.host.may_wait = (!exec.is_transaction).then_some(waiter);
         *reply = self.run(exec.db, exec.is_transaction, &exec.commands);
+        self.host.may_wait = None;
         let changed = self.commits.lock().is_ok_and(|commits| !commits.own.is_empty());
         self.report();
         self.witness.borrow_mut().executed(self.identity, tag, &exec.slots, changed);
+        match self.host.waiting.contains_key(&tag) {
+            true => Executed::Waits(None),
+            false => Executed::Replied,
+        }
     }
+
+    fn end_wait(&mut self, tag: Tag, end: WaitEnd) -> Option<Vec<u8>> {
+        debug_assert_eq!(end, WaitEnd::Timeout);
+        let blocked = self.host.waiting.remove(&tag)?;
+        self.exec.begin();
+        let is_over = !self.exec.give_up(&blocked);
+        self.exec.end();
+        (!is_over).then(|| self.exec.late_reply(&blocked, End::Timeout).bytes)
+    }
+
+    fn unwatch(&mut self, _: Identity, _: u64) {}
 
     fn publish(&mut self, _: bool, channel: &[u8], _: &[u8]) {
         let text = format!("a message of {} that was never sent", channel.escape_ascii());

@@ -27,6 +27,10 @@ pub struct Outcome {
     pub resets: u64,
     /// Commands that were answered `UNKNOWN`.
     pub unknown: u64,
+    /// Commands that waited for keys at another node.
+    pub parked: u64,
+    /// Those of them that were forwarded again.
+    pub again: u64,
     /// A number that two runs with one seed have in common.
     pub digest: u64,
 }
@@ -45,13 +49,15 @@ impl Outcome {
         self.failed_joins += other.failed_joins;
         self.resets += other.resets;
         self.unknown += other.unknown;
+        self.parked += other.parked;
+        self.again += other.again;
     }
 
     /// The figures in words.
     pub fn figures(&self) -> String {
         format!(
             "{} replies, {} reads explained, {} commits, {} commands forwarded, {} views, {} deaths, {} joins ({} \
-             loaded, {} given up), {} links broken, {} unknown",
+             loaded, {} given up), {} links broken, {} unknown, {} waited ({} forwarded again)",
             self.replies,
             self.reads,
             self.commits,
@@ -62,7 +68,9 @@ impl Outcome {
             self.loaded,
             self.failed_joins,
             self.resets,
-            self.unknown
+            self.unknown,
+            self.parked,
+            self.again
         )
     }
 }

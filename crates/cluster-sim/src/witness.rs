@@ -52,6 +52,8 @@ pub struct Witness {
     /// How far each node has read at least.
     seen: BTreeMap<Identity, Positions>,
     executed: BTreeMap<Tag, Vec<Executed>>,
+    /// The first names of commands that were forwarded again.
+    names: BTreeMap<Tag, Tag>,
     /// Slots of nodes that have died.
     awaited: BTreeSet<u16>,
     /// Replies that nobody else may get, and where they were given.
@@ -184,6 +186,7 @@ impl Witness {
     /// A home has executed a forwarded command.
     pub fn executed(&mut self, by: Identity, tag: Tag, slots: &[u16], changed: bool) {
         self.forwarded += 1;
+        let tag = self.first_name(tag);
         let positions = slots.iter().map(|&slot| (slot, self.last(slot))).collect();
         let executed = self.executed.entry(tag).or_default();
         executed.push(Executed { positions, changed });
@@ -192,8 +195,26 @@ impl Witness {
         }
     }
 
+    /// A command that has waited at its home is forwarded again, by another name.
+    pub fn forwarded_again(&mut self, before: Tag, tag: Tag) {
+        let first = self.first_name(before);
+        self.names.insert(tag, first);
+        // It may have been executed at once.
+        let by_name = self.executed.remove(&tag).unwrap_or_default();
+        let executed = self.executed.entry(first).or_default();
+        executed.extend(by_name);
+        if executed.iter().filter(|executed| executed.changed).count() > 1 {
+            self.violation(format!("{tag:?} was executed as {first:?} before"));
+        }
+    }
+
+    fn first_name(&self, tag: Tag) -> Tag {
+        self.names.get(&tag).copied().unwrap_or(tag)
+    }
+
     /// A forwarded command was answered: what it has seen, the node has seen from now on.
     pub fn answered(&mut self, by: Identity, tag: Tag) -> Vec<(u16, u64)> {
+        let tag = self.first_name(tag);
         let Some(executed) = self.executed.get(&tag).and_then(|all| all.last()) else {
             self.violation(format!("{tag:?} was answered, but what it has done is lost"));
             return Vec::new();

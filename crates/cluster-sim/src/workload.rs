@@ -163,7 +163,7 @@ impl Workload {
             Family::Counter => &["INCR k"],
             Family::Log => &["RPUSH k v"],
             Family::Queue if pushes => &["RPUSH k v"],
-            Family::Queue => &["LPOP k", "RPOP k"],
+            Family::Queue => &["LPOP k", "RPOP k", "BLPOP k 0", "BRPOP k o 0"],
             Family::Bag if pushes => &["SADD k v"],
             Family::Bag => &["SPOP k"],
             Family::Twin => &["SET k v"],

@@ -5,19 +5,20 @@ mod join;
 
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State, content_of};
 use crate::link::Pipe;
-use crate::machine::{Machine, START_MS, parse};
+use crate::machine::{Machine, START_MS, Waiter, parse};
 use crate::outcome::Outcome;
 use crate::random::Random;
 use crate::witness::{Held, Witness};
 use crate::workload::{GROUPS, Op, Workload, used_slots};
 use petrel_cluster::mutation::{Mutation, break_rule};
-use petrel_cluster::wire::Tag;
+use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{
     Call, ClusterNode, Identity, Limits, Node, Received, Reply, Route, SLOTS, SlotMap, View,
 };
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What is done wrong on purpose.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,9 +66,18 @@ struct Member {
     skew_ms: i64,
     /// Commands in flight: the connection, the place among its own, and the name.
     away: BTreeMap<u64, (usize, Tag)>,
+    /// Those of them that wait for their keys.
+    parked: BTreeSet<u64>,
 }
 
 impl Member {
+    /// Origins of commands that have waited here hear that they are to be forwarded again.
+    fn send_back(&mut self, dismissed: Vec<Arc<Waiter>>) {
+        for waiter in dismissed {
+            self.core.end_of_wait(waiter.tag, &waiter.slots, None);
+        }
+    }
+
     fn new(
         core: ClusterNode,
         machine: Machine,
@@ -75,8 +85,18 @@ impl Member {
         skew_ms: i64,
     ) -> Self {
         let (is_alive, has_data, paused_until) = (true, true, 0);
-        let away = BTreeMap::new();
-        Member { core, machine, connections, is_alive, has_data, paused_until, skew_ms, away }
+        let (away, parked) = (BTreeMap::new(), BTreeSet::new());
+        Member {
+            core,
+            machine,
+            connections,
+            is_alive,
+            has_data,
+            paused_until,
+            skew_ms,
+            away,
+            parked,
+        }
     }
 }
 
@@ -210,7 +230,10 @@ impl World {
     fn disconnect(&mut self, a: u16, b: u16) {
         for (from, to) in [(a, b), (b, a)] {
             self.links.remove(&(from, to));
-            self.members[usize::from(from)].core.unlink(Node(to));
+            let member = &mut self.members[usize::from(from)];
+            member.core.unlink(Node(to));
+            let dismissed = member.machine.dismiss(|waiter| waiter.tag.origin.node == Node(to));
+            member.send_back(dismissed);
         }
     }
 
@@ -301,6 +324,12 @@ impl World {
             let Some(state) = start(member, (at, token), &op, &self.witness) else { break };
             member.connections[at].pending[next].state = state;
         }
+        if self.random.one_in(8) {
+            // Their time is up.
+            for token in member.parked.clone() {
+                member.core.cancel(token, WaitEnd::Timeout, &mut member.machine);
+            }
+        }
         take_replies(member, &self.witness, &mut self.outcome);
         let mut witness = self.witness.borrow_mut();
         self.outcome.replies += member.connections[at].reply(identity, &mut witness);
@@ -381,7 +410,15 @@ impl World {
         let next = member.core.view().epoch as usize;
         let Some(view) = self.views.get(next) else { return };
         self.witness.borrow_mut().adopts(member.core.identity(), view.clone());
-        let adopted = member.core.adopt(view.clone(), &mut member.machine);
+        let me = Some(Node(node));
+        let dismissed = member.machine.dismiss(|waiter| {
+            let origin = waiter.tag.origin;
+            view.member(origin.node) != Some(origin)
+                || waiter.slots.iter().any(|&slot| view.slots.primary(slot) != me)
+        });
+        let adopted = member.core.begin_view(view.clone());
+        member.send_back(dismissed);
+        member.core.go_on(&mut member.machine);
         member.machine.report();
         take_replies(member, &self.witness, &mut self.outcome);
         if !adopted {
@@ -699,7 +736,7 @@ fn start(
                 let Op { db, is_transaction, ref slots, ref commands, .. } = *op;
                 let (slots, commands) = (slots.clone(), commands.clone());
                 let slot = slots[0];
-                let call = Call { slots, db, resp3: false, is_transaction, commands };
+                let call = Call { slots, db, is_transaction, commands, ..Call::default() };
                 let oseq = member.core.forward(token, call, &mut member.machine).ok()?;
                 let tag = Tag { origin: identity, slot, oseq };
                 member.away.insert(token, (connection, tag));
@@ -735,9 +772,36 @@ fn take_replies(
     witness: &Rc<RefCell<Witness>>,
     outcome: &mut Outcome,
 ) -> bool {
-    let replies = member.core.take_replies();
+    for (waiter, reply) in member.machine.ended() {
+        member.core.end_of_wait(waiter.tag, &waiter.slots, Some(reply));
+    }
+    let mut replies = VecDeque::from(member.core.take_replies());
     let has_replies = !replies.is_empty();
-    for (token, reply) in replies {
+    while let Some((token, reply)) = replies.pop_front() {
+        match reply {
+            Reply::Parked(_) => {
+                member.parked.insert(token);
+                outcome.parked += 1;
+                continue;
+            }
+            Reply::Again(call) => {
+                member.parked.remove(&token);
+                outcome.again += 1;
+                let slot = call.slots[0];
+                let Some((_, tag)) = member.away.get_mut(&token) else { continue };
+                let before = *tag;
+                // Its new name is known before it may be executed.
+                let Ok(oseq) = member.core.forward(token, *call, &mut member.machine) else {
+                    continue;
+                };
+                *tag = Tag { slot, oseq, ..before };
+                witness.borrow_mut().forwarded_again(before, *tag);
+                member.machine.report();
+                replies.extend(member.core.take_replies());
+                continue;
+            }
+            _ => drop(member.parked.remove(&token)),
+        }
         let Some((connection, tag)) = member.away.remove(&token) else {
             witness.borrow_mut().violation(format!("an answer to no command: {token}"));
             continue;

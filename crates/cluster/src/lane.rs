@@ -135,6 +135,17 @@ impl Lane {
         applied.min().unwrap_or(self.seq)
     }
 
+    /// How many positions a member has not applied.
+    pub fn lag_of(&self, node: Node) -> u64 {
+        self.seq.saturating_sub(self.peers[usize::from(node.0 % NODES_MAX)].applied)
+    }
+
+    /// The members that have applied everything up to a position.
+    pub fn members_at(&self, position: u64) -> NodeSet {
+        let is_there = |node: &Node| self.peers[usize::from(node.0)].applied >= position;
+        self.member_nodes().filter(is_there).collect()
+    }
+
     /// How far this node itself is: at the end.
     pub fn position(&self, epoch: u64) -> LanePosition {
         let (begin, stable) = (self.seq - self.entries.len() as u64, self.stable());

@@ -4,17 +4,18 @@
 //! execute - mutators - record(effect) ... - committed, the stripes still held - lanes of its keys locked, in order
 //!                                                                             - one lane:  effects
 //!                                                                             - several:   effects in the first, a part in the others
+//!                                                   answers to commands that had waited for these changes: behind them
 //! ```
 
 use crate::lane::Lane;
 use crate::slot::{Slot, slot_of};
 use crate::slot_map::Node;
 use crate::view::NodeSet;
-use crate::wire::{Batch, LANES, Parts, Record, Tag, put_record};
+use crate::wire::{Batch, LANES, Parts, Record, Tag, Tags, put_record};
 use parking_lot::{Mutex, MutexGuard};
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Origin, Published, SinkSource};
 use petrel_persistence::effects::GroupWriter;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -45,6 +46,35 @@ pub(crate) struct CutOff;
 thread_local! {
     /// The forwarded command that this thread executes.
     static TAG: Cell<Option<Tag>> = const { Cell::new(None) };
+    /// Commands that had waited here for other nodes and were executed by what this thread commits
+    /// next.
+    static SERVED: RefCell<Vec<Served>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A forwarded command that had waited and was executed.
+pub struct Served {
+    /// Its name.
+    pub tag: Tag,
+    /// The slots of its keys.
+    pub slots: Box<[Slot]>,
+    /// Its reply.
+    pub reply: Vec<u8>,
+}
+
+/// A forwarded command that had waited is executed by what this thread is about to commit, which
+/// has to follow: its answer goes out behind that.
+pub fn note_served(served: Served) {
+    SERVED.with_borrow_mut(|all| all.push(served));
+}
+
+/// Positions of the other lanes that an answer in the lane of the first slot has to wait for.
+pub(crate) fn positions_seen(lanes: &Lanes, slots: &[Slot]) -> Vec<(usize, u64)> {
+    let Some(&first) = slots.first() else { return Vec::new() };
+    let mut others: Vec<usize> = slots.iter().map(|&slot| lane_of(slot)).collect();
+    others.sort_unstable();
+    others.dedup();
+    others.retain(|&lane| lane != lane_of(first));
+    others.into_iter().map(|lane| (lane, lanes.lane(lane).seq())).collect()
 }
 
 /// Executes a forwarded command: what it commits on this thread carries the tag.
@@ -108,6 +138,25 @@ impl Lanes {
         self.lanes.iter().map(|lane| lane.lock().bytes()).sum()
     }
 
+    /// The last positions of all lanes.
+    pub fn positions(&self) -> [u64; LANES] {
+        std::array::from_fn(|lane| self.lane(lane).seq())
+    }
+
+    /// How many positions of all lanes a member has not applied.
+    pub fn lag_of(&self, node: Node) -> u64 {
+        self.lanes.iter().map(|lane| lane.lock().lag_of(node)).sum()
+    }
+
+    /// How many members, besides this one, have applied everything up to these positions.
+    pub fn members_at(&self, positions: &[u64; LANES]) -> usize {
+        let mut members = NodeSet(u64::MAX);
+        for (lane, &position) in positions.iter().enumerate() {
+            members.0 &= self.lane(lane).members_at(position).0;
+        }
+        members.0.count_ones() as usize
+    }
+
     /// Members that were cut off, since they would not keep up.
     pub fn cut_off(&self) -> NodeSet {
         NodeSet(self.lanes.iter().fold(0, |all, lane| all | lane.lock().cut_off().0))
@@ -126,12 +175,12 @@ impl Lanes {
 
     /// Appends what one commit has changed. The stripes of its keys are held, so that commits of a
     /// key are in the order in which they happened. `which` has a bit for each lane.
-    fn append_group(&self, which: u16, group: &[u8], room: &mut Vec<u8>) {
+    fn append_group(&self, which: u16, served: Tags<'_>, group: &[u8], room: &mut Vec<u8>) {
         let tag = TAG.get();
         let lanes = || (0..LANES).filter(|lane| which >> lane & 1 != 0);
         if which.is_power_of_two() {
             room.clear();
-            put_record(room, &Record::Effects { tag, parts: Parts::default(), group });
+            put_record(room, &Record::Effects { tag, parts: Parts::default(), served, group });
             self.lane(which.trailing_zeros() as usize).push(None, room);
             return;
         }
@@ -143,12 +192,21 @@ impl Lanes {
         for (at, (_, lane)) in locked.iter_mut().enumerate() {
             room.clear();
             let record = match at {
-                0 => Record::Effects { tag, parts, group },
+                0 => Record::Effects { tag, parts, served, group },
                 _ => Record::Part { parts },
             };
             put_record(room, &record);
             lane.push(None, room);
         }
+    }
+
+    /// Says that the wait of a command has ended, to its origin; without a reply it was not
+    /// executed.
+    pub(crate) fn push_woken(&self, tag: Tag, slots: &[Slot], reply: Option<&[u8]>) {
+        let mut room = Vec::new();
+        let waits = Parts::of(&mut room, positions_seen(self, slots).into_iter());
+        let woken = Record::Woken { slot: tag.slot, oseq: tag.oseq, waits, reply };
+        self.push(lane_of(tag.slot), Some(NodeSet::of(tag.origin.node)), &woken);
     }
 
     /// What there is to be sent to a member; an error if it was cut off.
@@ -226,13 +284,19 @@ impl EffectSink for LaneSink {
     }
 
     fn committed(&mut self, _: u64, _: bool) {
-        if self.which == 0 && self.messages.is_empty() {
+        let served = SERVED.with_borrow_mut(std::mem::take);
+        if self.which == 0 && self.messages.is_empty() && served.is_empty() {
             return;
         }
         if self.which != 0 {
-            self.lanes.append_group(self.which, self.group.bytes(), &mut self.room);
+            let mut names = Vec::new();
+            let names = Tags::of(&mut names, served.iter().map(|served| served.tag));
+            self.lanes.append_group(self.which, names, self.group.bytes(), &mut self.room);
             self.which = 0;
             self.group.clear();
+        }
+        for Served { tag, slots, reply } in served {
+            self.lanes.push_woken(tag, &slots, Some(&reply));
         }
         for (lane, message) in self.messages.drain(..) {
             self.lanes.lane(lane).push(None, &message);

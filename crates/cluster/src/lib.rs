@@ -35,7 +35,8 @@ pub mod wire;
 pub use allocate::{Member, allocate};
 pub use lanes::{FROM_PEERS, Lanes, lane_of};
 pub use node::{
-    Fetch, Host, Limits, LinkError, Node as ClusterNode, OwnSlots, Received, Reply, Route, TooMuch,
+    Executed, Fetch, Host, Limits, LinkError, Node as ClusterNode, OwnSlots, Received, Reply,
+    Route, TooMuch,
 };
 pub use origin::Call;
 pub use slot::{SLOTS, Slot, slot_of};

@@ -1,6 +1,7 @@
 //! Commands that this node has forwarded to the homes of their keys, until their clients are
 //! answered.
 
+use crate::node::wait::Parked;
 use crate::slot::Slot;
 use crate::slot_map::Node;
 use crate::view::Identity;
@@ -18,12 +19,16 @@ pub struct Call {
     pub resp3: bool,
     /// Whether the commands are a transaction; else there is one.
     pub is_transaction: bool,
+    /// Milliseconds that it may still wait for its keys, if it has waited before.
+    pub wait_ms: Option<u64>,
+    /// The number of its client, if the home is to remember that: it watches keys there.
+    pub client: Option<u64>,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<Vec<u8>>>,
 }
 
 impl Call {
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let args = self.commands.iter().flatten();
         args.map(|arg| arg.len() + size_of::<Vec<u8>>()).sum::<usize>() + size_of::<Flight>()
     }
@@ -34,8 +39,9 @@ impl Call {
         for command in &self.commands {
             commands.push(command.iter().map(Vec::as_slice).collect());
         }
-        let Call { ref slots, db, resp3, is_transaction, .. } = *self;
-        Exec { oseq, first, slots: slots.clone(), tenure, db, resp3, is_transaction, commands }
+        let Call { ref slots, db, resp3, is_transaction, wait_ms, client, .. } = *self;
+        let slots = slots.clone();
+        Exec { oseq, first, slots, tenure, db, resp3, is_transaction, wait_ms, client, commands }
     }
 }
 
@@ -98,6 +104,8 @@ impl SlotQueue {
 #[derive(Default)]
 pub(crate) struct Origin {
     pub queues: BTreeMap<Slot, SlotQueue>,
+    /// Commands that wait at their homes.
+    pub parked: BTreeMap<(Slot, u64), Parked>,
     bytes: usize,
 }
 
@@ -120,8 +128,26 @@ impl Origin {
 
     /// A command has its answer; the token of its client.
     pub fn finish(&mut self, slot: Slot, oseq: u64) -> Option<u64> {
+        Some(self.take(slot, oseq)?.0)
+    }
+
+    /// The same with the command itself.
+    pub fn take(&mut self, slot: Slot, oseq: u64) -> Option<(u64, Call)> {
         let flight = self.queues.get_mut(&slot)?.remove(oseq)?;
         self.bytes -= flight.call.bytes();
-        Some(flight.token)
+        Some((flight.token, flight.call))
+    }
+
+    /// A command waits at its home.
+    pub fn park(&mut self, slot: Slot, oseq: u64, parked: Parked) {
+        self.bytes += parked.call.bytes();
+        self.parked.insert((slot, oseq), parked);
+    }
+
+    /// It does so no longer.
+    pub fn unpark(&mut self, slot: Slot, oseq: u64) -> Option<Parked> {
+        let parked = self.parked.remove(&(slot, oseq))?;
+        self.bytes -= parked.call.bytes();
+        Some(parked)
     }
 }

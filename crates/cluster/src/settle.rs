@@ -191,12 +191,15 @@ impl Fallen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Parts, put_record};
+    use crate::wire::{Parts, Tags, put_record};
 
     fn effects(parts: &[(usize, u64)]) -> Vec<u8> {
         let (mut room, mut out) = (Vec::new(), Vec::new());
         let parts = Parts::of(&mut room, parts.iter().copied());
-        put_record(&mut out, &Record::Effects { tag: None, parts, group: &[] });
+        put_record(
+            &mut out,
+            &Record::Effects { tag: None, parts, served: Tags::default(), group: &[] },
+        );
         out
     }
 

@@ -16,7 +16,7 @@
 //! What will be refused anyway is not held back, so that the client hears of it at once.
 
 pub(crate) mod pause;
-mod placement;
+pub(crate) mod placement;
 pub(crate) mod scripts;
 pub(crate) mod server_state;
 mod turn_away;
@@ -51,6 +51,8 @@ pub(crate) enum Verdict {
     Forward(Box<placement::Forwarding>),
     /// It waits until the reply slot of this number is gone.
     Await(u64),
+    /// It executes a transaction, of which nothing becomes: what it watches may have changed.
+    Abandon,
     /// It is answered with an error.
     Refuse(Fail),
 }

@@ -122,7 +122,8 @@ impl Ctx<'_> {
             (block.at_once)(self.reply);
             return Ok(());
         };
-        let blocked = Arc::new(self.blocked(block, ticket));
+        let deadline = self.host.deadline(block.deadline);
+        let blocked = Arc::new(self.blocked(block.until(deadline), ticket));
         self.host.wait(&blocked);
         self.exec.begin_wait(&blocked);
         Ok(())

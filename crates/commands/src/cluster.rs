@@ -4,6 +4,7 @@
 use crate::blocked::Ticket;
 use crate::clock::Tick;
 use crate::fail::Fail;
+use crate::unblock::WaitEnd;
 
 /// Number of a hash slot.
 pub type HashSlot = u16;
@@ -30,6 +31,10 @@ pub struct RemoteCall {
     pub resp3: bool,
     /// Whether the commands are a transaction; else there is one.
     pub is_transaction: bool,
+    /// Milliseconds that it may still wait for its keys, if it has waited before.
+    pub wait_ms: Option<u64>,
+    /// The number of its client, if the other node is to remember that.
+    pub client: Option<u64>,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<Vec<u8>>>,
 }
@@ -43,6 +48,25 @@ pub struct ClusterLink {
     pub since_ms: i64,
     /// Bytes that wait to be sent.
     pub queued: usize,
+}
+
+/// What a node and another member have to do with each other, in figures since the start.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PeerFigures {
+    /// The other's name: 40 hexadecimal digits.
+    pub node: String,
+    /// Whether there is a link.
+    pub is_linked: bool,
+    /// Positions of the lanes here that it has not applied.
+    pub lag: u64,
+    /// Bytes that were sent to it.
+    pub sent: u64,
+    /// Bytes that came from it.
+    pub received: u64,
+    /// Commands that were forwarded to it.
+    pub forwarded: u64,
+    /// Commands that were executed here for its clients.
+    pub served: u64,
 }
 
 /// The cluster that the server is a member of.
@@ -74,10 +98,23 @@ pub trait Cluster: Send + Sync {
     /// The links to other members.
     fn links(&self) -> Vec<ClusterLink>;
 
+    /// What there is between this node and each other member.
+    fn peers(&self) -> Vec<PeerFigures>;
+
     /// Has commands executed by the node that orders the changes of their slots. The reply is put
     /// into the client's [reply slot](crate::ReplySlots) of number `seq` later.
     ///
     /// # Errors
     /// If too much is on its way already; nothing was sent then.
     fn forward(&self, client: &Ticket, seq: u64, call: RemoteCall) -> Result<(), Fail>;
+
+    /// A hash slot of each node that orders the changes of some; none while a primary is changing.
+    fn slots_of_homes(&self) -> Option<Vec<HashSlot>>;
+
+    /// A client watches keys at the home of a slot no longer ([`RemoteCall::client`]).
+    fn unwatch(&self, slot: HashSlot, client: u64);
+
+    /// Asks for the end of the wait of a client's command at another node: its answer comes as that
+    /// of every other. None: the client has gone. False if it does not wait.
+    fn end_wait(&self, client: u64, end: Option<WaitEnd>) -> bool;
 }

@@ -122,6 +122,12 @@ pub trait Host {
         None
     }
 
+    /// Until when the client of the command in hand waits, in Unix milliseconds, if the command
+    /// says so much: less, if it has waited elsewhere before.
+    fn deadline(&mut self, said: Option<i64>) -> Option<i64> {
+        said
+    }
+
     /// The client of the command in hand is going to wait. Called with locks held, just before
     /// somebody may answer it.
     fn wait(&mut self, _blocked: &Arc<Blocked>) {}
@@ -137,6 +143,9 @@ pub trait Host {
         client
     }
 
-    /// Answers a client that waits, and does so no longer. Called with locks held.
-    fn answer(&mut self, _blocked: &Blocked, _answer: Answer) {}
+    /// Answers a client that waits, and does so no longer. Called with locks held. True if the
+    /// answer goes out with what is committed when they are let go of, be it nothing.
+    fn answer(&mut self, _blocked: &Blocked, _answer: Answer) -> bool {
+        false
+    }
 }

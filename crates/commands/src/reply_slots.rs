@@ -30,6 +30,8 @@ pub enum Merge {
     Sum,
     /// All say the same.
     Same,
+    /// The least of the numbers.
+    Min,
 }
 
 /// A command that other nodes execute.
@@ -60,6 +62,8 @@ pub struct ReplySlots {
     last: u64,
     /// The next command of the connection waits until the slot of this number is gone.
     awaited: Option<u64>,
+    /// The slot of a command that may wait for its keys at another node.
+    holding_up: Option<u64>,
 }
 
 impl ReplySlots {
@@ -85,6 +89,9 @@ impl ReplySlots {
 
     /// The slot that has to be gone before anything more is executed, since there is enough.
     pub fn full_until(&self) -> Option<u64> {
+        if self.holding_up.is_some() {
+            return self.holding_up;
+        }
         if self.remote.len() < REMOTE_MAX && self.bytes < HELD_BYTES_MAX {
             return None;
         }
@@ -130,12 +137,23 @@ impl ReplySlots {
         });
     }
 
+    /// Lets nothing more be executed until the slot that was added last is gone.
+    pub fn hold_up(&mut self) {
+        self.holding_up = self.last();
+    }
+
+    /// Whether a command may be waiting for its keys at another node.
+    pub fn is_held_up(&self) -> bool {
+        self.holding_up.is_some()
+    }
+
     /// Takes the slot back that was added last, for a command that could not be sent; what stands
     /// before it stays.
     pub fn take_back(&mut self) {
         if let Some(remote) = self.remote.pop_back() {
             self.last -= 1;
             self.behind = remote.before;
+            self.holding_up = self.holding_up.filter(|seq| *seq != remote.seq);
         }
     }
 
@@ -174,6 +192,7 @@ impl ReplySlots {
             }
             self.bytes -= first.reply.len();
             due.bytes.append(&mut first.reply);
+            self.holding_up = self.holding_up.filter(|seq| *seq != first.seq);
             self.remote.pop_front();
         }
         self.bytes -= append(due, std::mem::take(&mut self.behind));
@@ -223,6 +242,7 @@ fn merge(how: Merge, before: &mut Vec<u8>, reply: &[u8]) {
         (Merge::Sum, Some(sum), Some(more)) => {
             *before = format!(":{}\r\n", sum.saturating_add(more)).into_bytes();
         }
+        (Merge::Min, Some(least), Some(more)) if least <= more => {}
         _ => {
             before.clear();
             before.extend_from_slice(reply);

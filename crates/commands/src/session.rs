@@ -6,6 +6,7 @@ use crate::queue::Queue;
 use crate::registry::Command;
 use crate::reply_slots::ReplySlots;
 use crate::tracking::mode::Tracking;
+use crate::watches::WatchedAway;
 use petrel_keyspace::WatchedKey;
 use petrel_resp::Protocol;
 use petrel_table::{GateFlags, bitset};
@@ -107,12 +108,15 @@ pub struct Transaction {
     pub bytes: usize,
     /// Keys of `WATCH`.
     pub watched: HashSet<WatchedKey>,
+    /// The same at another node, which is their home.
+    pub watched_away: Option<Box<WatchedAway>>,
 }
 
 impl Transaction {
     /// Makes it as good as new, for another connection.
     pub(crate) fn clear(&mut self) {
-        let Transaction { open, spoiled, queued, db, bytes, watched } = self;
+        let Transaction { open, spoiled, queued, db, bytes, watched, watched_away } = self;
+        *watched_away = None;
         (*open, *spoiled, *db, *bytes) = (false, false, None, 0);
         queued.clear();
         if watched.capacity() > 0 {

@@ -21,15 +21,19 @@
 //!   recursion. Each success takes a waiter away, so there is an end.
 
 use crate::admit::Moment;
+use crate::admit::placement::add_slots;
 use crate::blocked::{Answer, Blocked, Standing};
+use crate::cluster::{Home, RemoteCall};
 use crate::execute::{Execution, Executor};
 use crate::fail::Fail;
 use crate::host::Host;
 use crate::request::Request;
+use crate::server::state::ServerState;
 use crate::session::{Modes, Session};
 use crate::tracking::mode::Tracking;
 use petrel_keyspace::{Key, KeyHash, ReadyKey};
-use petrel_resp::RespWriter;
+use petrel_resp::{Protocol, RespWriter};
+use petrel_table::Place;
 use std::sync::Arc;
 
 /// Waiters tried on behalf of one command at most; the others are served in the next turn of the
@@ -124,13 +128,10 @@ impl Executor {
         if is_rejected {
             self.stats.rejected(index);
         }
-        let answer = match end.fail() {
-            None => Answer::new(blocked.protocol, blocked.late),
-            Some(fail) => {
-                self.shared.count_error(&fail);
-                Answer::new(blocked.protocol, |reply| reply.error(fail.text()))
-            }
-        };
+        if let Some(fail) = end.fail() {
+            self.shared.count_error(&fail);
+        }
+        let answer = self.late_reply(blocked, end);
         host.answer(blocked, answer);
         true
     }
@@ -187,10 +188,11 @@ impl Executor {
         self.lock_instead(Some(&blocked.hashes), host);
         if !blocked.is_over()
             && host.standing(blocked) == Standing::Here
+            && !self.is_elsewhere(blocked)
             && let Tried::Served(answer) = self.execute_again(blocked, Moment::CLIENT, host)
         {
             self.dismiss(blocked);
-            host.answer(blocked, answer);
+            self.answer(blocked, answer, host);
         }
         self.settle(host);
     }
@@ -311,17 +313,68 @@ impl Executor {
             return;
         }
         self.ks.begin_try(ready.db, key);
-        let tried = self.execute_again(blocked, Moment::CLIENT, host);
+        let tried = match self.is_elsewhere(blocked) {
+            // What has come is another node's to give away; the waiter is about to go there.
+            true => Tried::WaitsOn,
+            false => self.execute_again(blocked, Moment::CLIENT, host),
+        };
         if matches!(tried, Tried::Served(_)) {
             self.dismiss(blocked);
         }
         self.ks.end_try(ready.db, key, blocked.arrival);
         match tried {
-            Tried::Served(answer) => host.answer(blocked, answer),
+            Tried::Served(answer) => self.answer(blocked, answer, host),
             Tried::Held if !self.unblocking.postponed.contains(ready) => {
                 self.unblocking.postponed.push(ready.clone());
             }
             Tried::Held | Tried::WaitsOn => {}
+        }
+    }
+
+    /// Answers a waiter whose command was executed under the locks that are held.
+    fn answer(&mut self, blocked: &Blocked, answer: Answer, host: &mut dyn Host) {
+        if host.answer(blocked, answer) {
+            self.ks.commit_at_unlock();
+        }
+    }
+
+    /// Whether what a waiter waits for is another node's to give away: its keys have got another
+    /// home since the wait began.
+    pub fn is_elsewhere(&self, blocked: &Blocked) -> bool {
+        if blocked.command.spec.place != Place::Home
+            || blocked.keys.is_empty()
+            || !self.shared.is_in_state(ServerState::Clustered)
+        {
+            return false;
+        }
+        let Some(cluster) = self.shared.cluster.get() else { return false };
+        let mut keys = blocked.keys.clone().map(|i| cluster.slot_of(blocked.arg(i)));
+        keys.any(|slot| cluster.home_of(slot) != Home::Here)
+    }
+
+    /// The call that lets a waiter, whose wait here has ended, go on at the home of its keys.
+    pub fn call_again(&self, blocked: &Blocked) -> RemoteCall {
+        let args = blocked.args();
+        let mut slots = Vec::new();
+        if let Some(cluster) = self.shared.cluster.get() {
+            add_slots(blocked.command, &args, &**cluster, &mut slots);
+        }
+        let left = blocked.deadline.map(|at| at.saturating_sub(self.ks.now_ms()).max(0) as u64);
+        RemoteCall {
+            slots,
+            db: blocked.db,
+            resp3: blocked.protocol == Protocol::Resp3,
+            wait_ms: left,
+            commands: vec![args.iter().map(|arg| arg.to_vec()).collect()],
+            ..RemoteCall::default()
+        }
+    }
+
+    /// The reply to a waiter whose wait has ended in another way than by what it waited for.
+    pub fn late_reply(&self, blocked: &Blocked, end: WaitEnd) -> Answer {
+        match end.fail() {
+            None => Answer::new(blocked.protocol, blocked.late),
+            Some(fail) => Answer::new(blocked.protocol, |reply| reply.error(fail.text())),
         }
     }
 

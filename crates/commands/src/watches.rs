@@ -1,10 +1,48 @@
 //! Ends transactions and watches, under the locks of the watched keys.
 
+use crate::cluster::{Cluster, HashSlot};
 use crate::fail::Fail;
 use crate::registry::Command;
 use crate::session::Session;
 use petrel_keyspace::Handle;
 use petrel_table::GateFlags;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Keys that a connection watches at another node, which is their home and so the only one that
+/// knows their changes in their order: it keeps the watches, and executes the transaction if
+/// nothing has changed. Its `OK` to `WATCH` comes behind every change before, so what the connection
+/// reads here afterwards is not older than the watch. A node that is their home no longer has
+/// dropped them, and a transaction finds none at the next one: nothing becomes of it.
+pub struct WatchedAway {
+    /// Names them at that node; no two of a process are equal.
+    pub(crate) id: u64,
+    /// Their hash slots.
+    pub(crate) slots: Vec<HashSlot>,
+    cluster: Arc<dyn Cluster>,
+}
+
+impl WatchedAway {
+    pub(crate) fn new(cluster: Arc<dyn Cluster>) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        WatchedAway { id: LAST.fetch_add(1, Relaxed) + 1, slots: Vec::new(), cluster }
+    }
+}
+
+impl fmt::Debug for WatchedAway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchedAway").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Drop for WatchedAway {
+    fn drop(&mut self) {
+        if let Some(&slot) = self.slots.first() {
+            self.cluster.unwatch(slot, self.id);
+        }
+    }
+}
 
 /// What a refused command does to the client's transaction: one that is open can no longer be
 /// executed, and a refused `EXEC` ends it with every watch, be it open or not. Gives back the error
@@ -44,6 +82,7 @@ pub(crate) fn release(ks: &mut Handle, session: &mut Session) {
     else {
         return;
     };
+    transaction.watched_away = None;
     for watched in std::mem::take(&mut transaction.watched) {
         if ks.holds_any() {
             ks.unwatch(&watched);

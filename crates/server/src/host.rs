@@ -9,7 +9,7 @@ use crate::fanout::invalidation_queue::InvalidationQueue;
 use crate::fanout::outbox::PushDesk;
 use crate::fanout::pubsub::Subscribers;
 use crate::fanout::tracking::Invalidations;
-use crate::server::Server;
+use crate::server::{Server, unix_ms};
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
 };
@@ -23,6 +23,24 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+
+/// A client of another server, in whose name commands are executed here that may wait.
+pub(crate) trait AbsentClient: Send + Sync {
+    /// Who is named where a connection of this server has to be.
+    fn stand_in(&self) -> Arc<Client>;
+
+    /// Milliseconds that the command may wait, whatever it says itself.
+    fn wait_ms(&self) -> Option<u64>;
+
+    /// The command begins to wait; see [`Host::wait`].
+    fn wait(&self, blocked: &Arc<Blocked>);
+
+    /// It has waited; see [`Host::answer`].
+    fn answer(&self, answer: Answer) -> bool;
+}
+
+/// The [ticket](Host::ticket) of such a client.
+pub(crate) struct Absent(pub Box<dyn AbsentClient>);
 
 /// One worker's host: lent to every command that the worker executes.
 pub struct ServerHost {
@@ -42,6 +60,8 @@ pub struct ServerHost {
     pub(crate) invalidations: Invalidations,
     /// Invalidations that are on their way.
     pub(crate) held: InvalidationQueue,
+    /// The client of the command in hand, if it is one of another server.
+    pub(crate) absent: Option<Arc<Absent>>,
     /// Serves the worker's connections while it runs a script.
     pub(crate) stand_in: Option<Box<dyn StandIn>>,
     /// The worker's number.
@@ -73,6 +93,7 @@ impl ServerHost {
             desk: PushDesk::default(),
             invalidations: Invalidations::default(),
             held,
+            absent: None,
             stand_in: None,
             worker,
             reconfigured: false,
@@ -160,7 +181,7 @@ pub fn socket_path(config: &Config) -> String {
 
 /// The connection that a command waits for.
 fn client_of(blocked: &Blocked) -> &Client {
-    blocked.ticket().downcast_ref().expect("this host alone makes tickets, of its clients")
+    blocked.ticket().downcast_ref().expect("a ticket is of a connection here, or absent")
 }
 
 impl Host for ServerHost {
@@ -298,6 +319,9 @@ impl Host for ServerHost {
     }
 
     fn ticket(&mut self) -> Option<Ticket> {
+        if let Some(absent) = &self.absent {
+            return Some(absent.clone());
+        }
         if self.client.id == 0 {
             // Nobody's: it can be answered by nobody.
             return None;
@@ -305,12 +329,24 @@ impl Host for ServerHost {
         Some(self.client.clone())
     }
 
+    fn deadline(&mut self, said: Option<i64>) -> Option<i64> {
+        let left = self.absent.as_ref().and_then(|absent| absent.0.wait_ms());
+        left.map_or(said, |left| unix_ms().checked_add_unsigned(left))
+    }
+
     fn wait(&mut self, blocked: &Arc<Blocked>) {
+        if let Some(absent) = blocked.ticket().downcast_ref::<Absent>() {
+            return absent.0.wait(blocked);
+        }
         self.client.set(Flag::Blocked, true);
         self.server.workers[usize::from(self.worker)].blocked.add(self.client.id, blocked.clone());
     }
 
     fn standing(&mut self, blocked: &Blocked) -> Standing {
+        if blocked.ticket().is::<Absent>() {
+            // Its own server says when it is not.
+            return Standing::Here;
+        }
         let client = client_of(blocked);
         if client.has(Flag::Killed) || is_hung_up(client.fd) {
             return Standing::Gone;
@@ -323,13 +359,20 @@ impl Host for ServerHost {
             // What is changed in another's name may be told to the connection in hand.
             self.note_push();
         }
-        match client.downcast::<Client>() {
-            Ok(client) => std::mem::replace::<Arc<Client>>(&mut self.client, client),
-            Err(other) => other,
-        }
+        let client = match client.downcast::<Client>() {
+            Ok(client) => client,
+            Err(other) => match other.downcast::<Absent>() {
+                Ok(absent) => absent.0.stand_in(),
+                Err(other) => return other,
+            },
+        };
+        std::mem::replace::<Arc<Client>>(&mut self.client, client)
     }
 
-    fn answer(&mut self, blocked: &Blocked, answer: Answer) {
+    fn answer(&mut self, blocked: &Blocked, answer: Answer) -> bool {
+        if let Some(absent) = blocked.ticket().downcast_ref::<Absent>() {
+            return absent.0.answer(answer);
+        }
         let client = client_of(blocked);
         client.set(Flag::Blocked, false);
         let (slot, id) = (client.slot, client.id);
@@ -338,5 +381,6 @@ impl Host for ServerHost {
         } else {
             self.server.tell(usize::from(client.worker), Message::Answer { slot, id, answer });
         }
+        false
     }
 }

@@ -61,7 +61,7 @@ bitset! {
 bitset! {
     /// What the gate has to know of a command beyond its [`Flags`]; `COMMAND INFO` prints none of
     /// it.
-    GateFlags: u16 {
+    GateFlags: u32 {
         /// Acts on an open transaction instead of joining it.
         RUNS_IN_MULTI = 0 "runs_in_multi",
         /// Runs the commands of the open transaction.
@@ -91,6 +91,14 @@ bitset! {
         /// Comes to the same at any member of a cluster, though it has no keys: part of a
         /// transaction that another member executes.
         RUNS_ANYWHERE = 13 "runs_anywhere",
+        /// Waits for its keys only if an argument says `BLOCK`.
+        WAITS_IF_TOLD = 14 "waits_if_told",
+        /// Is executed by the member that its client speaks to, or not at all.
+        NOT_FORWARDED = 15 "not_forwarded",
+        /// Runs the script of the sum that its first argument is.
+        SCRIPT_BY_SUM = 16 "script_by_sum",
+        /// Names no key: each home of hash slots executes it for its share.
+        AT_ALL_HOMES = 17 "at_all_homes",
     }
 }
 
@@ -329,15 +337,15 @@ impl Meta {
     /// Where the command runs in a cluster. What is not sure to leave its keys as they are runs at
     /// their home, and so does what may touch keys that it does not name.
     pub const fn place(&self) -> Place {
-        let reads = self.flags.contains(Flags::READONLY)
-            && !self.flags.contains(Flags::SCRIPT_RUNNER)
-            && !self.flags.contains(Flags::BLOCKING);
-        let (mut at, mut only_reads) = (0, true);
+        let reads =
+            self.flags.contains(Flags::READONLY) && !self.flags.contains(Flags::SCRIPT_RUNNER);
+        let (mut at, mut has_keys, mut only_reads) = (0, false, true);
         while at < self.keys.len() {
+            has_keys |= !self.keys[at].flags.contains(KeyFlags::NOT_KEY);
             only_reads &= self.keys[at].flags.contains(KeyFlags::RO);
             at += 1;
         }
-        match self.keys.is_empty() {
+        match !has_keys {
             true if self.flags.contains(Flags::WRITE) => Place::Home,
             true => Place::Here,
             false if reads && only_reads => Place::Read,

@@ -122,9 +122,14 @@ fn where_a_command_runs_in_a_cluster() {
         (commands::MSET, Home),
         (commands::SPOP, Home),
         (commands::GETEX, Home),
-        // Its count is kept in the string, and what waits is served where keys change.
+        // Its count is kept in the string.
         (commands::PFCOUNT, Home),
-        (commands::XREAD, Home),
+        // It waits for what is applied here, and takes nothing away.
+        (commands::XREAD, Read),
+        (commands::XREADGROUP, Home),
+        (commands::BLPOP, Home),
+        // A channel is no key.
+        (commands::SPUBLISH, Here),
         (commands::EVAL_RO, Home),
         (commands::FLUSHALL, Home),
         (commands::PING, Here),

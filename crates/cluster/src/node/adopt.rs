@@ -179,6 +179,7 @@ impl Node {
                 leaving.filter(|leaving| leaving.from == of).for_each(Leaving::end_all);
                 self.tell_removers();
                 self.drop_answers(of);
+                self.end_waits_at(of);
                 self.is_unblocked = true;
             }
         }

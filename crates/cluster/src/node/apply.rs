@@ -60,8 +60,8 @@ impl Node {
                     .collect();
                 let Some((_, bytes)) = self.pop(from, lane) else { return false };
                 others.into_iter().for_each(|part| drop(self.pop(from, part)));
-                if let Ok(Record::Effects { tag, group, .. }) = Record::read(&bytes) {
-                    self.apply(from, tag, group, host);
+                if let Ok(Record::Effects { tag, served, group, .. }) = Record::read(&bytes) {
+                    self.apply(from, tag.into_iter().chain(served.iter()), group, host);
                 }
             }
             Record::Exec(_) => {
@@ -79,6 +79,27 @@ impl Node {
                         self.held.push((from, slot, oseq));
                     }
                 }
+            }
+            Record::Parked { slot, oseq, left_ms } => {
+                self.pop(from, lane);
+                self.park(from, (slot, oseq), left_ms);
+            }
+            Record::Woken { slot, oseq, waits, reply } => {
+                let held = HeldAnswer {
+                    from,
+                    waits: waits.iter().collect(),
+                    reply: reply.map(<[u8]>::to_vec),
+                };
+                self.pop(from, lane);
+                self.woken((slot, oseq), held);
+            }
+            Record::Cancel { slot, oseq, end } => {
+                self.pop(from, lane);
+                self.end_wait(Tag { origin: from, slot, oseq }, end, host);
+            }
+            Record::Unwatch { client } => {
+                self.pop(from, lane);
+                host.unwatch(from, client);
             }
             Record::End { epoch } => {
                 self.pop(from, lane);
@@ -130,8 +151,15 @@ impl Node {
         visited.is_ok() && is_held
     }
 
-    fn apply(&mut self, from: Identity, tag: Option<Tag>, group: &[u8], host: &mut dyn Host) {
-        if let Some(tag) = tag {
+    fn apply(
+        &mut self,
+        from: Identity,
+        tags: impl Iterator<Item = Tag>,
+        group: &[u8],
+        host: &mut dyn Host,
+    ) {
+        for tag in tags {
+            self.note_executed(tag);
             let last = self.executed.entry((tag.origin, tag.slot)).or_default();
             *last = tag.oseq.max(*last);
         }
@@ -154,10 +182,11 @@ impl Node {
     }
 
     /// Answers a command if everything that it has seen was applied here; false if it has to wait.
-    fn answer(&mut self, slot: Slot, oseq: u64) -> bool {
-        let Some(queue) = self.origin.queues.get_mut(&slot) else { return true };
-        let flight = queue.find(oseq);
-        let Some(held) = flight.and_then(|flight| flight.answer.as_ref()) else { return true };
+    pub(super) fn answer(&mut self, slot: Slot, oseq: u64) -> bool {
+        let flight = self.origin.queues.get_mut(&slot).and_then(|queue| queue.find(oseq));
+        let parked = self.origin.parked.get(&(slot, oseq));
+        let held = flight.and_then(|flight| flight.answer.as_ref());
+        let Some(held) = held.or_else(|| parked?.answer.as_ref()) else { return true };
         let inboxes = self.inboxes.get(&held.from).map(Vec::as_slice).unwrap_or_default();
         let is_applied = |&(lane, seq): &(usize, u64)| {
             inboxes.get(lane).is_some_and(|inbox| inbox.applied() >= seq)
@@ -166,7 +195,10 @@ impl Node {
             return false;
         }
         let reply = held.reply.clone().map_or(Reply::Unknown, Reply::Bytes);
-        self.finish(slot, oseq, reply);
+        match self.origin.unpark(slot, oseq) {
+            Some(parked) => self.replies.push((parked.token, reply)),
+            None => self.finish(slot, oseq, reply),
+        }
         true
     }
 }

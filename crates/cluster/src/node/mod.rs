@@ -15,6 +15,7 @@
 //! | `link` | frames of other nodes, and for them |
 //! | `apply` | the records of other nodes' lanes, in order |
 //! | `serve` | commands that others have forwarded: executed at most once |
+//! | `wait` | forwarded commands that wait for their keys |
 //! | `adopt` | views: primaries that change, members that come or die |
 //! | `copy` | a member that has no data yet, and the one that sends it a copy |
 
@@ -23,9 +24,11 @@ mod apply;
 mod copy;
 mod link;
 mod serve;
+pub(crate) mod wait;
 
 pub use copy::Fetch;
 pub use link::{LinkError, Received};
+pub use wait::Executed;
 
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
@@ -34,11 +37,12 @@ use crate::settle::{Fallen, Leaving, Stage};
 use crate::slot::Slot;
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet, Primaries, View};
-use crate::wire::{Exec, LANES, Record, Tag};
+use crate::wire::{Exec, LANES, Record, Tag, WaitEnd};
 use copy::Copies;
 use link::Link;
 use petrel_keyspace::{Handle, Homes, KeyHash, SinkSource};
 pub use petrel_persistence::effects::GroupError;
+use serve::Served;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
@@ -48,8 +52,16 @@ pub trait Host {
     /// The calling thread's way into the keyspace, in no batch.
     fn handle(&mut self) -> &mut Handle;
 
-    /// Executes a command that another node has forwarded, or a transaction; appends its reply.
-    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>);
+    /// Executes a command that another node has forwarded, or a transaction; appends its reply, or
+    /// lets it wait.
+    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed;
+
+    /// The origin of a command that waits here asks for the end of its wait. Its reply, unless it
+    /// has been executed already: then its answer is on its way.
+    fn end_wait(&mut self, tag: Tag, end: WaitEnd) -> Option<Vec<u8>>;
+
+    /// A client of a node, this one perhaps, watches keys here no longer ([`Exec::client`]).
+    fn unwatch(&mut self, origin: Identity, client: u64);
 
     /// A change of another node could not be made here: the node's data differ from then on.
     fn differs(&mut self, from: Identity, error: GroupError);
@@ -85,13 +97,18 @@ pub enum Reply {
     Unknown,
     /// The slots of the command have got several primaries; it was not executed.
     Apart,
+    /// None yet: the command waits for its keys at their home, for so many milliseconds at most.
+    Parked(Option<u64>),
+    /// The command, which has waited at a home that is none any more; it was not executed, and is
+    /// to be forwarded again.
+    Again(Box<Call>),
 }
 
 impl Reply {
     /// The error for a client that is not given bytes.
     pub fn error(&self) -> Option<&'static str> {
         match self {
-            Reply::Bytes(_) => None,
+            Reply::Bytes(_) | Reply::Parked(_) | Reply::Again(_) => None,
             Reply::Unknown => Some(
                 "UNKNOWN The home of the key failed before it answered; the command may have been executed",
             ),
@@ -346,9 +363,10 @@ impl Node {
                 let exec = call.exec(exec.oseq, exec.first, exec.tenure);
                 let served = self.serve(self.identity, &exec, host);
                 match served {
-                    Some(Some(reply)) => self.finish(slot, oseq, Reply::Bytes(reply)),
-                    Some(None) => self.finish(slot, oseq, Reply::Unknown),
-                    None => return false,
+                    Served::Replied(reply) => self.finish(slot, oseq, Reply::Bytes(reply)),
+                    Served::Waits(left_ms) => self.park(self.identity, (slot, oseq), left_ms),
+                    Served::Before => self.finish(slot, oseq, Reply::Unknown),
+                    Served::Not => return false,
                 }
                 return true;
             }

@@ -1,10 +1,22 @@
 //! Commands that other nodes have forwarded: executed in the order of their origin, at most once.
 
-use super::{Host, Node};
-use crate::lanes::{lane_of, tagged};
+use super::{Executed, Host, Node};
+use crate::lanes::{lane_of, positions_seen, tagged};
 use crate::mutation::{Mutation, is_broken};
 use crate::view::{Identity, NodeSet};
 use crate::wire::{Exec, Parts, Record, Tag};
+
+/// What became of a forwarded command.
+pub(super) enum Served {
+    /// It is not to be executed here.
+    Not,
+    /// It was executed before, by a node that has died.
+    Before,
+    /// It was executed.
+    Replied(Vec<u8>),
+    /// It waits for its keys, for so many milliseconds at most.
+    Waits(Option<u64>),
+}
 
 impl Node {
     /// Executes a forwarded command and sends its answer, unless it waits for the end of an earlier
@@ -19,15 +31,20 @@ impl Node {
             self.parked.push((from, slot, record));
             return;
         }
-        let Some(reply) = self.serve(from, &exec, host) else { return };
-        let mut others: Vec<usize> = exec.slots.iter().map(|&slot| lane_of(slot)).collect();
-        others.sort_unstable();
-        others.dedup();
-        others.retain(|&lane| lane != lane_of(slot));
-        let waits = others.into_iter().map(|lane| (lane, self.lanes.lane(lane).seq()));
+        let oseq = exec.oseq;
+        let reply = match self.serve(from, &exec, host) {
+            Served::Not => return,
+            Served::Before => None,
+            Served::Replied(reply) => Some(reply),
+            Served::Waits(left_ms) => {
+                let parked = Record::Parked { slot, oseq, left_ms };
+                self.lanes.push(lane_of(slot), Some(NodeSet::of(from.node)), &parked);
+                return;
+            }
+        };
         let mut room = Vec::new();
-        let waits = Parts::of(&mut room, waits);
-        let answer = Record::Answer { slot, oseq: exec.oseq, waits, reply: reply.as_deref() };
+        let waits = Parts::of(&mut room, positions_seen(&self.lanes, &exec.slots).into_iter());
+        let answer = Record::Answer { slot, oseq, waits, reply: reply.as_deref() };
         self.lanes.push(lane_of(slot), Some(NodeSet::of(from.node)), &answer);
     }
 
@@ -39,32 +56,28 @@ impl Node {
             && tenures.max() == Some(exec.tenure)
     }
 
-    /// Executes a command if it is the next of its origin. None if it is not to be executed here;
-    /// no reply if it was executed before, by a node that has died.
-    pub(super) fn serve(
-        &mut self,
-        from: Identity,
-        exec: &Exec<'_>,
-        host: &mut dyn Host,
-    ) -> Option<Option<Vec<u8>>> {
+    /// Executes a command if it is the next of its origin.
+    pub(super) fn serve(&mut self, from: Identity, exec: &Exec<'_>, host: &mut dyn Host) -> Served {
         if !self.is_ours(exec) {
-            return None;
+            return Served::Not;
         }
         let slot = exec.slots[0];
         let last = self.executed.entry((from, slot)).or_default();
         let is_repeated = exec.oseq <= *last;
         if is_repeated && !is_broken(Mutation::ExecuteTwice) {
-            return Some(None);
+            return Served::Before;
         }
         // One before it was dropped: both will be sent again.
         if exec.oseq > exec.first.max(*last + 1) {
-            return None;
+            return Served::Not;
         }
         *last = exec.oseq.max(*last);
         let tag = Tag { origin: from, slot, oseq: exec.oseq };
         let mut reply = Vec::new();
-        tagged(tag, || host.execute(tag, exec, &mut reply));
-        Some(Some(reply))
+        match tagged(tag, || host.execute(tag, exec, &mut reply)) {
+            Executed::Replied => Served::Replied(reply),
+            Executed::Waits(left_ms) => Served::Waits(left_ms),
+        }
     }
 
     /// Executes what has waited for the end of an earlier primary.

@@ -9,7 +9,7 @@
 //!          +------+------+---------+--------+-- ... --+
 //! record   +--------+------+-----+-- ... --+
 //!          | length | head | gap | body    |              head: lowest 4 bits which, 0x10: the gap follows, else it
-//!          +--------+------+-----+-- ... --+              is 1, 0x20 and 0x40: the body's optional parts
+//!          +--------+------+-----+-- ... --+              is 1, 0x20, 0x40 and 0x80: the body's optional parts
 //! ```
 //!
 //! A batch of a lane holds everything behind position `from` up to `upto` that the receiver is to
@@ -24,7 +24,9 @@ mod record;
 mod tests;
 
 pub use frame::{Batch, Frame, FrameReader, HEADER_LEN, Hello, put_frame};
-pub use record::{Exec, Parts, Record, Tag, put_record, put_with_gap, take_with_gap};
+pub use record::{
+    Exec, Parts, Record, Tag, Tags, WaitEnd, put_record, put_with_gap, take_with_gap,
+};
 
 /// How many lanes there are; the lane of a slot is its lowest four bits.
 pub const LANES: usize = 16;

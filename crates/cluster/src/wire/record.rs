@@ -18,6 +18,10 @@ mod kind {
     pub const TAIL_END: u8 = 7;
     pub const SETTLED: u8 = 8;
     pub const MESSAGE: u8 = 9;
+    pub const PARKED: u8 = 10;
+    pub const WOKEN: u8 = 11;
+    pub const CANCEL: u8 = 12;
+    pub const UNWATCH: u8 = 13;
 }
 
 const KIND: u8 = 0x0f;
@@ -28,7 +32,9 @@ const GAP: u8 = 0x10;
 const FIRST: u8 = 0x20;
 /// Effects and answers: positions in other lanes follow. Exec: the reply is to be written in RESP3.
 const LANE_LIST: u8 = 0x40;
-const HEAD_MASK: u8 = KIND | GAP | FIRST | LANE_LIST;
+/// Effects: the names of commands follow that have waited and were executed by the commit. Exec:
+/// how long it may wait, and which client of the sender it is for.
+const MORE: u8 = 0x80;
 
 /// Slots, commands or arguments that one record names at most.
 const COUNT_MAX: u64 = 1 << 20;
@@ -86,6 +92,41 @@ impl Iterator for PartsIter<'_> {
     }
 }
 
+/// Names of several forwarded commands, as bytes that were checked.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Tags<'a>(&'a [u8]);
+
+impl<'a> Tags<'a> {
+    /// Names that are written to `room` meanwhile.
+    pub fn of(room: &'a mut Vec<u8>, tags: impl Iterator<Item = Tag>) -> Self {
+        room.clear();
+        tags.for_each(|tag| put_tag(room, tag));
+        Tags(room)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The names.
+    pub fn iter(self) -> impl Iterator<Item = Tag> {
+        let mut bytes = Bytes(self.0);
+        std::iter::from_fn(move || take_tag(&mut bytes).ok())
+    }
+}
+
+/// What ends the wait of a command at its home.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WaitEnd {
+    /// Its time is up, or `CLIENT UNBLOCK` says so.
+    Timeout,
+    /// `CLIENT UNBLOCK ... ERROR`.
+    Error,
+    /// Its client has gone.
+    Gone,
+}
+
 /// A command that its home is to execute.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Exec<'a> {
@@ -104,6 +145,10 @@ pub struct Exec<'a> {
     pub resp3: bool,
     /// Whether it is a transaction of the commands, or the only one of them.
     pub is_transaction: bool,
+    /// Milliseconds that it may still wait for its keys, if it has waited at another home before.
+    pub wait_ms: Option<u64>,
+    /// The client of the origin, if the home is to remember it: it watches keys there.
+    pub client: Option<u64>,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<&'a [u8]>>,
 }
@@ -117,6 +162,8 @@ pub enum Record<'a> {
         tag: Option<Tag>,
         /// The positions that the commit has, if there are several: this one is the first.
         parts: Parts<'a>,
+        /// Commands that had waited at their home and were executed by this commit.
+        served: Tags<'a>,
         /// The effects, as `petrel_persistence::effects` has them.
         group: &'a [u8],
     },
@@ -170,6 +217,40 @@ pub enum Record<'a> {
         /// The dead node.
         of: Identity,
     },
+    /// A forwarded command was not answered: it waits at its home.
+    Parked {
+        /// The slot that the command's order counts for.
+        slot: Slot,
+        /// Which command.
+        oseq: u64,
+        /// Milliseconds until its time is up, if it ever is.
+        left_ms: Option<u64>,
+    },
+    /// The end of such a wait, which its home alone decides, once.
+    Woken {
+        /// The slot that the command's order counts for.
+        slot: Slot,
+        /// Which command.
+        oseq: u64,
+        /// What the command has seen of other lanes of the sender.
+        waits: Parts<'a>,
+        /// The reply; none if the command was not executed, and is to be sent again.
+        reply: Option<&'a [u8]>,
+    },
+    /// The origin asks for the end of a wait.
+    Cancel {
+        /// The slot that the command's order counts for.
+        slot: Slot,
+        /// Which command.
+        oseq: u64,
+        /// Why.
+        end: WaitEnd,
+    },
+    /// A client of the sender watches keys no longer ([`Exec::client`]).
+    Unwatch {
+        /// Which.
+        client: u64,
+    },
     /// A message for the subscribers of a channel. It is delivered once at most.
     Message {
         /// The channel is one of a shard.
@@ -215,6 +296,45 @@ fn take_identity(bytes: &mut Bytes<'_>) -> Result<Identity, Malformed> {
     Ok(Identity { node, incarnation })
 }
 
+fn put_tag(out: &mut Vec<u8>, tag: Tag) {
+    put_identity(out, tag.origin);
+    put(out, tag.slot.into());
+    put(out, tag.oseq);
+}
+
+fn take_tag(bytes: &mut Bytes<'_>) -> Result<Tag, Malformed> {
+    let origin = take_identity(bytes)?;
+    Ok(Tag { origin, slot: take_slot(bytes)?, oseq: bytes.number()? })
+}
+
+fn put_tags(out: &mut Vec<u8>, tags: Tags<'_>) {
+    put(out, tags.iter().count() as u64);
+    out.extend_from_slice(tags.0);
+}
+
+fn take_tags<'a>(bytes: &mut Bytes<'a>) -> Result<Tags<'a>, Malformed> {
+    let count = take_count(bytes)?;
+    let all = bytes.0;
+    for _ in 0..count {
+        take_tag(bytes)?;
+    }
+    Ok(Tags(&all[..all.len() - bytes.0.len()]))
+}
+
+/// A number that may be missing.
+fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
+    out.push(number.is_some().into());
+    number.into_iter().for_each(|number| put(out, number));
+}
+
+fn take_option(bytes: &mut Bytes<'_>) -> Result<Option<u64>, Malformed> {
+    match bytes.byte()? {
+        0 => Ok(None),
+        1 => Ok(Some(bytes.number()?)),
+        _ => Err(Malformed),
+    }
+}
+
 fn take_slot(bytes: &mut Bytes<'_>) -> Result<Slot, Malformed> {
     let slot = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
     if slot < SLOTS { Ok(slot) } else { Err(Malformed) }
@@ -229,6 +349,10 @@ fn take_count(bytes: &mut Bytes<'_>) -> Result<usize, Malformed> {
     Ok(count as usize)
 }
 
+fn has_more(exec: &Exec<'_>) -> bool {
+    exec.wait_ms.is_some() || exec.client.is_some()
+}
+
 fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
     put(out, exec.oseq);
     put(out, exec.oseq - exec.first);
@@ -236,6 +360,10 @@ fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
     exec.slots.iter().for_each(|&slot| put(out, slot.into()));
     put(out, exec.tenure);
     put(out, exec.db.into());
+    if has_more(exec) {
+        put_option(out, exec.wait_ms);
+        put_option(out, exec.client);
+    }
     put(out, exec.commands.len() as u64);
     for command in &exec.commands {
         put(out, command.len() as u64);
@@ -245,7 +373,7 @@ fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
 
 fn take_exec<'a>(
     bytes: &mut Bytes<'a>,
-    (is_transaction, resp3): (bool, bool),
+    (is_transaction, resp3, has_more): (bool, bool, bool),
 ) -> Result<Exec<'a>, Malformed> {
     let oseq = bytes.number()?;
     let first = oseq.checked_sub(bytes.number()?).filter(|&first| first > 0).ok_or(Malformed)?;
@@ -253,6 +381,13 @@ fn take_exec<'a>(
     let slots = (0..count).map(|_| take_slot(bytes)).collect::<Result<Vec<_>, _>>()?;
     let tenure = bytes.number()?;
     let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+    let (mut wait_ms, mut client) = (None, None);
+    if has_more {
+        (wait_ms, client) = (take_option(bytes)?, take_option(bytes)?);
+        if wait_ms.is_none() && client.is_none() {
+            return Err(Malformed);
+        }
+    }
     let count = take_count(bytes)?;
     let mut commands = Vec::new();
     for _ in 0..count {
@@ -266,7 +401,7 @@ fn take_exec<'a>(
     if !is_whole {
         return Err(Malformed);
     }
-    Ok(Exec { oseq, first, slots, tenure, db, resp3, is_transaction, commands })
+    Ok(Exec { oseq, first, slots, tenure, db, resp3, is_transaction, wait_ms, client, commands })
 }
 
 /// Appends a record without its length, and as if it had no gap: what a lane keeps.
@@ -275,17 +410,17 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
     out.push(0);
     let flag = |on: bool, flag: u8| if on { flag } else { 0 };
     out[at] = match *record {
-        Record::Effects { tag, parts, group } => {
-            if let Some(tag) = tag {
-                put_identity(out, tag.origin);
-                put(out, tag.slot.into());
-                put(out, tag.oseq);
-            }
+        Record::Effects { tag, parts, served, group } => {
+            tag.into_iter().for_each(|tag| put_tag(out, tag));
             if !parts.is_empty() {
                 put_parts(out, parts.iter());
             }
+            if !served.is_empty() {
+                put_tags(out, served);
+            }
             out.extend_from_slice(group);
-            kind::EFFECTS | flag(tag.is_some(), FIRST) | flag(!parts.is_empty(), LANE_LIST)
+            let lists = flag(!parts.is_empty(), LANE_LIST) | flag(!served.is_empty(), MORE);
+            kind::EFFECTS | flag(tag.is_some(), FIRST) | lists
         }
         Record::Part { parts } => {
             put_parts(out, parts.iter());
@@ -293,7 +428,8 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
         }
         Record::Exec(ref exec) => {
             put_exec(out, exec);
-            kind::EXEC | flag(exec.is_transaction, FIRST) | flag(exec.resp3, LANE_LIST)
+            let more = flag(exec.resp3, LANE_LIST) | flag(has_more(exec), MORE);
+            kind::EXEC | flag(exec.is_transaction, FIRST) | more
         }
         Record::Answer { slot, oseq, waits, reply } => {
             put(out, slot.into());
@@ -324,6 +460,31 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             put_identity(out, of);
             kind::SETTLED
         }
+        Record::Parked { slot, oseq, left_ms } => {
+            put(out, slot.into());
+            put(out, oseq);
+            put_option(out, left_ms);
+            kind::PARKED
+        }
+        Record::Woken { slot, oseq, waits, reply } => {
+            put(out, slot.into());
+            put(out, oseq);
+            if !waits.is_empty() {
+                put_parts(out, waits.iter());
+            }
+            out.extend_from_slice(reply.unwrap_or_default());
+            kind::WOKEN | flag(reply.is_none(), FIRST) | flag(!waits.is_empty(), LANE_LIST)
+        }
+        Record::Cancel { slot, oseq, end } => {
+            put(out, slot.into());
+            put(out, oseq);
+            out.push(end as u8);
+            kind::CANCEL
+        }
+        Record::Unwatch { client } => {
+            put(out, client);
+            kind::UNWATCH
+        }
         Record::Message { is_sharded, channel, payload } => {
             put_bytes(out, channel);
             out.extend_from_slice(payload);
@@ -341,27 +502,44 @@ impl<'a> Record<'a> {
         let mut bytes = Bytes(record);
         let head = bytes.byte()?;
         let (first, lane_list) = (head & FIRST != 0, head & LANE_LIST != 0);
-        if head & !HEAD_MASK != 0 || head & GAP != 0 {
+        let more = head & MORE != 0;
+        if head & GAP != 0 {
             return Err(Malformed);
         }
         let b = &mut bytes;
         let parts = |b: &mut Bytes<'a>| if lane_list { take_parts(b) } else { Ok(Parts(&[])) };
         let (record, allowed) = match head & KIND {
             kind::EFFECTS => {
-                let tag = match first {
-                    true => {
-                        let origin = take_identity(b)?;
-                        Some(Tag { origin, slot: take_slot(b)?, oseq: b.number()? })
-                    }
-                    false => None,
-                };
+                let tag = if first { Some(take_tag(b)?) } else { None };
                 let parts = parts(b)?;
+                let served = if more { take_tags(b)? } else { Tags::default() };
+                if more && served.is_empty() {
+                    return Err(Malformed);
+                }
                 let group = std::mem::take(&mut b.0);
-                (Record::Effects { tag, parts, group }, FIRST | LANE_LIST)
+                (Record::Effects { tag, parts, served, group }, FIRST | LANE_LIST | MORE)
             }
             kind::PART => (Record::Part { parts: take_parts(b)? }, 0),
-            kind::EXEC => (Record::Exec(take_exec(b, (first, lane_list))?), FIRST | LANE_LIST),
-            kind::ANSWER => {
+            kind::EXEC => {
+                let exec = take_exec(b, (first, lane_list, more))?;
+                (Record::Exec(exec), FIRST | LANE_LIST | MORE)
+            }
+            kind::PARKED => {
+                let (slot, oseq) = (take_slot(b)?, b.number()?);
+                (Record::Parked { slot, oseq, left_ms: take_option(b)? }, 0)
+            }
+            kind::CANCEL => {
+                let (slot, oseq) = (take_slot(b)?, b.number()?);
+                let end = match b.byte()? {
+                    0 => WaitEnd::Timeout,
+                    1 => WaitEnd::Error,
+                    2 => WaitEnd::Gone,
+                    _ => return Err(Malformed),
+                };
+                (Record::Cancel { slot, oseq, end }, 0)
+            }
+            kind::UNWATCH => (Record::Unwatch { client: b.number()? }, 0),
+            which @ (kind::ANSWER | kind::WOKEN) => {
                 let (slot, oseq) = (take_slot(b)?, b.number()?);
                 let waits = parts(b)?;
                 let reply = std::mem::take(&mut b.0);
@@ -369,7 +547,11 @@ impl<'a> Record<'a> {
                     return Err(Malformed);
                 }
                 let reply = (!first).then_some(reply);
-                (Record::Answer { slot, oseq, waits, reply }, FIRST | LANE_LIST)
+                let record = match which {
+                    kind::ANSWER => Record::Answer { slot, oseq, waits, reply },
+                    _ => Record::Woken { slot, oseq, waits, reply },
+                };
+                (record, FIRST | LANE_LIST)
             }
             kind::END => (Record::End { epoch: b.number()? }, 0),
             kind::TAIL => {
@@ -392,7 +574,7 @@ impl<'a> Record<'a> {
             }
             _ => return Err(Malformed),
         };
-        let has_more = !bytes.0.is_empty() || head & (FIRST | LANE_LIST) & !allowed != 0;
+        let has_more = !bytes.0.is_empty() || head & (FIRST | LANE_LIST | MORE) & !allowed != 0;
         if has_more { Err(Malformed) } else { Ok(record) }
     }
 }

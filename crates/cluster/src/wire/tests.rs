@@ -48,11 +48,19 @@ fn round_trip(record: &Record<'_>) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn records_of_effects(tag in prop::option::of(tag()), at in places(), group in bytes()) {
+    fn records_of_effects(
+        tag in prop::option::of(tag()),
+        at in places(),
+        served in prop::collection::vec(tag(), 0..4),
+        group in bytes(),
+    ) {
         let mut room = Vec::new();
         let parts = Parts::of(&mut room, at.iter().copied());
         prop_assert!(parts.iter().eq(at.iter().copied()));
-        round_trip(&Record::Effects { tag, parts, group: &group })?;
+        let mut names = Vec::new();
+        let tags = Tags::of(&mut names, served.iter().copied());
+        prop_assert!(tags.iter().eq(served.iter().copied()));
+        round_trip(&Record::Effects { tag, parts, served: tags, group: &group })?;
         round_trip(&Record::Part { parts })?;
     }
 
@@ -74,18 +82,27 @@ proptest! {
         for command in &commands {
             borrowed.push(command.iter().map(Vec::as_slice).collect());
         }
-        let exec = Exec { oseq, first, slots, tenure, db, resp3, is_transaction, commands: borrowed };
+        let (wait_ms, client) = (resp3.then_some(tenure), (db % 2 == 0).then_some(before));
+        let exec = Exec {
+            oseq, first, slots, tenure, db, resp3, is_transaction, wait_ms, client, commands: borrowed,
+        };
         round_trip(&Record::Exec(exec))?;
         let mut room = Vec::new();
         let waits = Parts::of(&mut room, waits.iter().copied());
         round_trip(&Record::Answer { slot, oseq, waits, reply: reply.as_deref() })?;
+        round_trip(&Record::Woken { slot, oseq, waits, reply: reply.as_deref() })?;
+        round_trip(&Record::Unwatch { client: oseq })?;
+        round_trip(&Record::Parked { slot, oseq, left_ms: wait_ms })?;
+        for end in [WaitEnd::Timeout, WaitEnd::Error, WaitEnd::Gone] {
+            round_trip(&Record::Cancel { slot, oseq, end })?;
+        }
     }
 
     #[test]
     fn views_and_deaths(of in identity(), (epoch, seq) in any::<(u64, u64)>(), group in bytes()) {
         round_trip(&Record::End { epoch })?;
         let mut record = Vec::new();
-        put_record(&mut record, &Record::Effects { tag: None, parts: Parts::default(), group: &group });
+        put_record(&mut record, &Record::Effects { tag: None, parts: Parts::default(), served: Tags::default(), group: &group });
         round_trip(&Record::Tail { of, seq, record: &record })?;
         for is_settled in [false, true] {
             round_trip(&Record::TailEnd { of, epoch, upto: seq, is_settled })?;

@@ -35,6 +35,8 @@ pub(crate) struct Forwarding {
     pub calls: Vec<RemoteCall>,
     /// How their replies come to one.
     pub merge: Merge,
+    /// Whether it may wait for its keys there: the connection executes nothing meanwhile.
+    pub may_wait: bool,
 }
 
 const SCRIPT_AWAY: Fail =
@@ -73,6 +75,7 @@ impl Executor {
     /// Refuses what cannot be part of a transaction in a cluster, before it is queued.
     pub(super) fn admit_queued(&self, command: Command) -> Result<(), Fail> {
         match self.shared.is_in_state(ServerState::Clustered) {
+            true if command.spec.gate.contains(GateFlags::AT_ALL_HOMES) => Err(no_part(command)),
             true => admit_in_cluster(command),
             false => Ok(()),
         }
@@ -89,6 +92,16 @@ impl Executor {
         admit_in_cluster(command)?;
         let waiting = session.reply_slots();
         let all = waiting.and_then(ReplySlots::last);
+        if spec.gate.contains(GateFlags::AT_ALL_HOMES) {
+            return match all {
+                Some(last) => Ok(Verdict::Await(last)),
+                None => at_all_homes(command, request.args, session, cluster),
+            };
+        }
+        if spec.gate.contains(GateFlags::WATCHES) && session.in_multi() {
+            // It is refused there.
+            return Ok(Verdict::Run);
+        }
         if spec.place == Place::Here {
             return Ok(all.map_or(Verdict::Run, Verdict::Await));
         }
@@ -123,7 +136,9 @@ impl Executor {
         let forwarding = match home {
             Some(_) => {
                 let args = self.args_to_forward(command, request.args, session)?;
-                Forwarding { calls: vec![call(session, slots, args)], merge: Merge::Only }
+                let may_wait = may_wait(command, request.args);
+                let calls = vec![call(session, slots, args)];
+                Forwarding { calls, merge: Merge::Only, may_wait }
             }
             None => split(command, request.args, session, cluster).ok_or(Fail::CROSS_SLOT)?,
         };
@@ -143,12 +158,7 @@ impl Executor {
         session: &Session,
     ) -> Result<Vec<Vec<u8>>, Fail> {
         let spec = command.spec;
-        let says_block = || args.iter().any(|arg| arg.eq_ignore_ascii_case(b"block"));
-        let reads_streams =
-            spec.flags.contains(Flags::MOVABLEKEYS) && spec.meta.name.starts_with("xread");
-        let may_wait = spec.flags.contains(Flags::BLOCKING) && (!reads_streams || says_block());
-        let is_bound = spec.gate.contains(GateFlags::WATCHES) || spec.meta.name == "migrate";
-        if may_wait || is_bound {
+        if spec.gate.contains(GateFlags::NOT_FORWARDED) {
             let name = self.registry().full_name(command.index).to_ascii_uppercase();
             return Err(Fail::new(format!(
                 "ERR {name} is not supported in a cluster at keys whose home is another node"
@@ -162,11 +172,10 @@ impl Executor {
         }
         let mut args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
         // The other node need not know the script: it travels with the call.
-        let by_text = match spec.meta.name {
-            "evalsha" => "EVAL",
-            "evalsha_ro" => "EVAL_RO",
-            _ => return Ok(args),
-        };
+        if !spec.gate.contains(GateFlags::SCRIPT_BY_SUM) {
+            return Ok(args);
+        }
+        let by_text = if spec.flags.contains(Flags::READONLY) { "EVAL_RO" } else { "EVAL" };
         let sum = parse_sum(&args[1]).ok_or(NO_SCRIPT)?;
         let script = self.shared.scripts.find(&sum).ok_or(NO_SCRIPT)?;
         args[0] = by_text.into();
@@ -190,8 +199,11 @@ impl Executor {
             return Ok(Verdict::Run);
         };
         let args = transaction.queued.args();
-        let (mut slots, mut only_reads) = (Vec::new(), transaction.watched.is_empty());
+        let away = transaction.watched_away.as_deref();
+        let (mut slots, mut only_reads) =
+            (Vec::new(), transaction.watched.is_empty() && away.is_none());
         slots.extend(transaction.watched.iter().map(|key| cluster.slot_of(key.key())));
+        slots.extend(away.iter().flat_map(|away| &away.slots));
         for request in transaction.queued.requests(&args) {
             let Some(command) = request.command else { continue };
             only_reads &= command.spec.place != Place::Home;
@@ -199,6 +211,15 @@ impl Executor {
         }
         sort(&mut slots);
         let home = home_of(&slots, cluster).ok_or(Fail::CROSS_SLOT);
+        let is_watch_lost = match home {
+            Ok(Home::Here) => away.is_some(),
+            Ok(Home::At(_) | Home::Changing) => !transaction.watched.is_empty(),
+            Err(_) => false,
+        };
+        if is_watch_lost {
+            // The home of the watched keys is another one than when the watch began.
+            return Ok(Verdict::Abandon);
+        }
         if only_reads || home == Ok(Home::Here) {
             if !only_reads {
                 self.admit_lease(cluster)?;
@@ -206,10 +227,6 @@ impl Executor {
             return Ok(Verdict::Run);
         }
         home?;
-        if !transaction.watched.is_empty() {
-            // Watched here, where their home was.
-            return Err(Fail::HOME_CHANGING);
-        }
         let mut commands = Vec::new();
         for request in transaction.queued.requests(&args) {
             let Some(command) = request.command else { continue };
@@ -221,15 +238,13 @@ impl Executor {
                     "ERR {name} is not supported in a transaction whose home is another node"
                 )));
             }
-            commands.push(match spec.flags.contains(Flags::BLOCKING) {
-                // In a transaction it waits for nothing.
-                true => request.args.iter().map(|arg| arg.to_vec()).collect(),
-                false => self.args_to_forward(command, request.args, session)?,
-            });
+            commands.push(self.args_to_forward(command, request.args, session)?);
         }
-        let call =
-            RemoteCall { is_transaction: true, commands, ..call(session, slots, Vec::new()) };
-        let forwarding = Forwarding { calls: vec![call], merge: Merge::Only };
+        let client = away.map(|away| away.id);
+        let call = call(session, slots, Vec::new());
+        let call = RemoteCall { is_transaction: true, client, commands, ..call };
+        // In a transaction nothing waits.
+        let forwarding = Forwarding { calls: vec![call], merge: Merge::Only, may_wait: false };
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
 
@@ -241,6 +256,9 @@ impl Executor {
         cluster: &dyn Cluster,
     ) -> Result<Verdict, Fail> {
         admit_in_cluster(command)?;
+        if command.spec.gate.contains(GateFlags::AT_ALL_HOMES) {
+            return Err(no_part(command));
+        }
         if command.spec.place == Place::Home {
             let mut slots = Vec::new();
             add_slots(command, request.args, cluster, &mut slots);
@@ -256,18 +274,51 @@ impl Executor {
 /// Refuses what there is none of in a cluster: what says so, and writes that name no key.
 fn admit_in_cluster(command: Command) -> Result<(), Fail> {
     let spec = command.spec;
-    let is_whole = spec.place == Place::Home && spec.meta.keys.is_empty();
-    if !is_whole && !spec.gate.contains(GateFlags::NOT_IN_CLUSTER) {
-        return Ok(());
+    let name = || spec.meta.name.to_ascii_uppercase();
+    if spec.gate.contains(GateFlags::NOT_IN_CLUSTER) {
+        return Err(Fail::new(format!("ERR {} is not supported in a cluster", name())));
     }
-    let name = spec.meta.name.to_ascii_uppercase();
-    Err(Fail::new(format!("ERR {name} is not supported in a cluster")))
+    let is_whole = spec.place == Place::Home && spec.meta.keys.is_empty();
+    match is_whole && !spec.gate.contains(GateFlags::AT_ALL_HOMES) {
+        true => Err(Fail::new(format!("ERR {} is not allowed in cluster mode", name()))),
+        false => Ok(()),
+    }
+}
+
+/// The error of a command that all homes execute where one node executes all.
+fn no_part(command: Command) -> Fail {
+    let name = command.spec.meta.name.to_ascii_uppercase();
+    Fail::new(format!("ERR {name} is not supported in a transaction or script of a cluster"))
+}
+
+/// Has each home execute a command for its share.
+fn at_all_homes(
+    command: Command,
+    args: &[&[u8]],
+    session: &Session,
+    cluster: &dyn Cluster,
+) -> Result<Verdict, Fail> {
+    let merge = match command.spec.meta.tips {
+        [_, "response_policy:agg_min"] => Merge::Min,
+        _ => Merge::Same,
+    };
+    let slots = cluster.slots_of_homes().ok_or(Fail::HOME_CHANGING)?;
+    let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
+    let calls = slots.into_iter().map(|slot| call(session, vec![slot], args.clone()));
+    let forwarding = Forwarding { calls: calls.collect(), merge, may_wait: true };
+    Ok(Verdict::Forward(Box::new(forwarding)))
 }
 
 /// Adds the hash slots of the keys of a call, each once, ascending. A count of keys that makes no
 /// sense is the handler's to refuse.
-fn add_slots(command: Command, args: &[&[u8]], cluster: &dyn Cluster, slots: &mut Vec<HashSlot>) {
+pub(crate) fn add_slots(
+    command: Command,
+    args: &[&[u8]],
+    cluster: &dyn Cluster,
+    slots: &mut Vec<HashSlot>,
+) {
     match command.spec.keys {
+        _ if command.spec.place == Place::Here => {}
         KeyShape::None => {}
         KeyShape::First => slots.push(cluster.slot_of(args[1])),
         KeyShape::Specs => {
@@ -278,6 +329,14 @@ fn add_slots(command: Command, args: &[&[u8]], cluster: &dyn Cluster, slots: &mu
             }
         }
     }
+}
+
+/// Whether a command may wait for its keys.
+fn may_wait(command: Command, args: &[&[u8]]) -> bool {
+    let spec = command.spec;
+    let says_so = || args.iter().any(|arg| arg.eq_ignore_ascii_case(b"block"));
+    spec.flags.contains(Flags::BLOCKING)
+        && (!spec.gate.contains(GateFlags::WAITS_IF_TOLD) || says_so())
 }
 
 fn sort(slots: &mut Vec<HashSlot>) {
@@ -294,7 +353,7 @@ fn home_of(slots: &[HashSlot], cluster: &dyn Cluster) -> Option<Home> {
 
 fn call(session: &Session, slots: Vec<HashSlot>, command: Vec<Vec<u8>>) -> RemoteCall {
     let resp3 = session.protocol == Protocol::Resp3;
-    RemoteCall { slots, db: session.db, resp3, is_transaction: false, commands: vec![command] }
+    RemoteCall { slots, db: session.db, resp3, commands: vec![command], ..RemoteCall::default() }
 }
 
 /// Splits a command that works on each key by itself into one for each home, as its tips say how;
@@ -333,5 +392,5 @@ fn split(
         sort(&mut call.slots);
         call
     });
-    Some(Forwarding { calls: calls.collect(), merge })
+    Some(Forwarding { calls: calls.collect(), merge, may_wait: false })
 }

@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::registry::Command;
 use crate::request::Request;
 use crate::session::{Replies, Session};
-use crate::watches::{abandon, spoil, watches_keys};
+use crate::watches::{WatchedAway, abandon, spoil, watches_keys};
 use petrel_resp::Reply;
 use petrel_table::GateFlags;
 
@@ -47,6 +47,10 @@ impl Executor {
                 session.reply_slots_mut().wait_for(until);
                 return Execution::Awaits;
             }
+            (Verdict::Abandon, _) => {
+                abandon(&mut self.ks, session);
+                reply.null_array();
+            }
             (Verdict::Run | Verdict::Queue, _) => {}
         }
         Execution::Answered
@@ -68,13 +72,24 @@ impl Executor {
             self.refuse_request(command, Fail::HOME_CHANGING, session, reply);
             return Execution::Answered;
         };
-        let Forwarding { calls, merge } = forwarding;
+        let Forwarding { mut calls, merge, may_wait } = forwarding;
+        if command.is_some_and(|command| command.spec.gate.contains(GateFlags::WATCHES)) {
+            let away = &mut session.transaction_mut().watched_away;
+            let away = away.get_or_insert_with(|| Box::new(WatchedAway::new(cluster.clone())));
+            for call in &mut calls {
+                call.client = Some(away.id);
+                away.slots.extend(&call.slots);
+            }
+        }
         let mut slots: Vec<_> = calls.iter().flat_map(|call| &call.slots).copied().collect();
         slots.sort_unstable();
         let is_dropped = session.replies != Replies::On;
         let waiting = session.reply_slots_mut();
         waiting.push(&slots, calls.len(), merge, is_dropped);
         let seq = waiting.next_seq() - 1;
+        if may_wait {
+            waiting.hold_up();
+        }
         let mut refused = None;
         let parts = calls.len();
         for (at, call) in calls.into_iter().enumerate() {

@@ -228,7 +228,8 @@ impl Shared {
         self.blocked.load(Relaxed).max(0) as usize
     }
 
-    pub(crate) fn count_blocked(&self, delta: i64) {
+    /// So many more wait.
+    pub fn count_blocked(&self, delta: i64) {
         self.blocked.fetch_add(delta, Relaxed);
     }
 

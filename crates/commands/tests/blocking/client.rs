@@ -108,10 +108,11 @@ impl Host for ClientHost {
         Arc::new(std::mem::replace(&mut self.acting, id))
     }
 
-    fn answer(&mut self, blocked: &Blocked, answer: Answer) {
+    fn answer(&mut self, blocked: &Blocked, answer: Answer) -> bool {
         let text = answer.bytes.escape_ascii().to_string().replace("\\r\\n", " ");
         let mut answers = self.state.answers.lock().unwrap();
         answers.entry(id_of(blocked)).or_default().push(text.trim_end().into());
+        false
     }
 }
 

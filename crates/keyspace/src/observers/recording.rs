@@ -166,6 +166,16 @@ impl Handle {
         }
     }
 
+    /// Lets the sink commit when the locks that are held are let go of, though nothing may have
+    /// changed: it has something of its own that belongs there.
+    pub fn commit_at_unlock(&mut self) {
+        debug_assert!(self.holds_any());
+        self.see_sinks();
+        if self.observers.sink.is_some() {
+            self.begin_commit();
+        }
+    }
+
     #[inline]
     fn begin_commit(&mut self) {
         if !self.observers.uncommitted.any {

@@ -4,6 +4,7 @@
 //! It never waits: a transport that takes nothing more is offered the rest later, and a
 //! command whose home is out of reach waits by itself (`deferred.rs`).
 
+use super::away::Waiting;
 use super::copy::Copies;
 use super::deferred::{Deferred, Forward, Way};
 use super::lives::{Admission, Hands};
@@ -60,8 +61,8 @@ pub(super) struct Agent {
     pub(super) standing: Standing,
     /// The server is a member no longer.
     is_expelled: bool,
-    /// Clients of forwarded commands, and the numbers of their reply slots.
-    waiting: HashMap<u64, (Arc<Client>, u64)>,
+    /// Clients of forwarded commands.
+    pub(super) waiting: HashMap<u64, Waiting>,
     last_token: u64,
     deferred: Deferred,
     pub(super) linked: BTreeMap<u16, Link>,
@@ -70,6 +71,8 @@ pub(super) struct Agent {
     pub(super) backlog: BTreeMap<u16, Vec<u8>>,
     /// Something is to be looked at soon.
     copies_go_on: bool,
+    /// When commands that wait here, and that time alone may serve, were tried last.
+    pub(super) polled: Option<Instant>,
     /// Links that are ahead of the view, and since when.
     early: BTreeMap<u16, Instant>,
     /// When a line of the log has last said that a link was closed.
@@ -91,7 +94,10 @@ impl Agent {
         // If it is full the agent is awake.
         node.lanes().wake_by(move || drop(wake.try_send(Task::Wake)));
         *membership.state.lock() = State { me: Some(identity), view, members, ..State::default() };
-        let Hands { machine, transport, tasks } = hands;
+        let Hands { mut machine, transport, tasks } = hands;
+        machine.own = identity;
+        machine.lanes = Some(node.lanes().clone());
+        *membership.lanes.write() = machine.lanes.clone();
         Agent {
             node,
             replies: machine.host.server.workers.iter().map(|_| Vec::new()).collect(),
@@ -109,6 +115,7 @@ impl Agent {
             copies: Copies::default(),
             backlog: BTreeMap::new(),
             copies_go_on: false,
+            polled: None,
             early: BTreeMap::new(),
             complained: BTreeMap::new(),
         }
@@ -132,9 +139,8 @@ impl Agent {
     /// What remains of this life for the next one. A client that waits for another member's reply
     /// hears that it will not come; nothing of what has waited here was executed.
     pub fn end(mut self) -> Hands {
-        for (_, (client, seq)) in std::mem::take(&mut self.waiting) {
-            self.reply(&client, seq, Reply::Unknown);
-        }
+        let tokens: Vec<u64> = self.waiting.keys().copied().collect();
+        tokens.into_iter().for_each(|token| self.take_reply(token, Reply::Unknown));
         for forward in std::mem::take(&mut self.deferred).into_all() {
             self.refuse(&forward.client, forward.seq, &Fail::HOME_CHANGING);
         }
@@ -179,11 +185,9 @@ impl Agent {
         }
         self.close_early();
         self.copies_go_on = self.go_on_with_copies();
-        for (token, reply) in self.node.take_replies() {
-            if let Some((client, seq)) = self.waiting.remove(&token) {
-                self.reply(&client, seq, reply);
-            }
-        }
+        self.attend_waiters();
+        has_worked |= self.go_on_with_jobs();
+        self.attend_away();
         self.machine.end_turn();
         let has_sent = self.send();
         self.deliver_replies();
@@ -197,7 +201,8 @@ impl Agent {
             || !self.backlog.is_empty()
             || !self.early.is_empty()
             || self.copies_go_on;
-        let pause = if has_to_retry { RETRY_PAUSE } else { REST };
+        let pause =
+            if has_to_retry { RETRY_PAUSE } else { self.rest_of_jobs(self.rest_of_waits(REST)) };
         // Commits before this look do not wake the agent.
         if !self.send() {
             self.next = self.tasks.recv_timeout(pause).ok();
@@ -231,7 +236,9 @@ impl Agent {
             }
             Event::Frame(link, bytes) => {
                 if self.is_current(link) {
-                    count(&self.membership.figures.received, bytes.len());
+                    let figures = &self.membership.figures;
+                    count(&figures.received, bytes.len());
+                    count(&figures.peer(link.peer.node.0).received, bytes.len());
                     self.receive(link, &bytes);
                 }
             }
@@ -243,7 +250,8 @@ impl Agent {
     }
 
     fn forget_link(&mut self, link: Link) {
-        self.linked.remove(&link.peer.node.0);
+        let before = self.linked.remove(&link.peer.node.0);
+        before.into_iter().for_each(|before| self.part_from_waiters_of(before.peer));
         self.backlog.remove(&link.peer.node.0);
         self.early.remove(&link.peer.node.0);
     }
@@ -310,12 +318,20 @@ impl Agent {
         let (me, own) = (self.identity().node, self.node.own_slots());
         let is_mine = |slot: Slot| own.home(slot) == Some(me);
         let before: Vec<Slot> = (0..SLOTS).filter(|&slot| is_mine(slot)).collect();
-        let exec = &mut self.machine.exec;
-        exec.begin();
-        exec.ks.lock_all();
+        self.machine.exec.begin();
+        self.machine.exec.ks.lock_all();
+        let dismissed = self.dismiss_waiters(|tag, waiter| {
+            let mut homes = waiter.slots.iter().map(|&slot| view.slots.primary(slot));
+            view.member(tag.origin.node) != Some(tag.origin) || homes.any(|home| home != Some(me))
+        });
         let is_adopted = self.node.begin_view(view.clone());
-        exec.ks.unlock();
-        exec.end();
+        self.machine.exec.ks.unlock();
+        self.machine.exec.end();
+        self.send_back(dismissed);
+        self.machine.drop_watches(|origin, slots| {
+            let mut homes = slots.iter().map(|&slot| view.slots.primary(slot));
+            view.member(origin.node) != Some(origin) || homes.any(|home| home != Some(me))
+        });
         if !is_adopted {
             tracing::error!("view {} cannot follow {} here", view.epoch, self.node.view().epoch);
             return self.transport.rejoin(self.identity());
@@ -331,7 +347,7 @@ impl Agent {
         if before.into_iter().any(|slot| !is_mine(slot)) {
             // Clients that wait here for keys of such slots would wait at the wrong place.
             let server = &self.machine.host.server;
-            (0..server.workers.len()).for_each(|worker| server.tell(worker, Message::Demoted));
+            (0..server.workers.len()).for_each(|worker| server.tell(worker, Message::Moved));
         }
         for link in self.linked.values().copied().collect::<Vec<_>>() {
             self.receive(link, &[]);
@@ -374,25 +390,29 @@ impl Agent {
     fn forward(&mut self, Forward { client, seq, call }: Forward) {
         self.last_token += 1;
         let token = self.last_token;
+        let home = self.node.route(&call.slots);
         match self.node.forward(token, call, &mut self.machine) {
             Ok(_) => {
                 count(&self.membership.figures.forwarded, 1);
-                self.waiting.insert(token, (client, seq));
+                if let Route::At(home) = home {
+                    count(&self.membership.figures.peer(home.0).forwarded, 1);
+                }
+                self.waiting.insert(token, Waiting::new(client, seq));
             }
             Err(_) => self.refuse(&client, seq, &Fail::TOO_MUCH_FORWARDED),
         }
     }
 
-    fn refuse(&mut self, client: &Client, seq: u64, fail: &Fail) {
+    pub(super) fn refuse(&mut self, client: &Client, seq: u64, fail: &Fail) {
         self.leave(client, seq, [b"-", fail.text(), b"\r\n"].concat());
     }
 
-    fn reply(&mut self, client: &Client, seq: u64, reply: Reply) {
+    pub(super) fn reply(&mut self, client: &Client, seq: u64, reply: Reply) {
         let bytes = match reply.error() {
             Some(error) => format!("-{error}\r\n").into_bytes(),
             None => match reply {
                 Reply::Bytes(bytes) => bytes,
-                Reply::Unknown | Reply::Apart => Vec::new(),
+                _ => Vec::new(),
             },
         };
         self.leave(client, seq, bytes);
@@ -426,6 +446,7 @@ impl Agent {
                 Ok(()) => {
                     has_sent = true;
                     count(&self.membership.figures.sent, len);
+                    count(&self.membership.figures.peer(number).sent, len);
                 }
                 Err(Backlogged(bytes)) => drop(self.backlog.insert(number, bytes)),
             }

@@ -2,21 +2,24 @@
 //! user's permissions were asked where the client is.
 
 use super::copy::Incoming;
+use super::jobs::Job;
+use super::waiters::RemoteClient;
 use super::{Membership, count};
 use crate::client::Client;
 use crate::fanout::pubsub::ChannelKind;
-use crate::host::ServerHost;
-use crate::server::Server;
+use crate::host::{Absent, ServerHost};
+use crate::server::{Server, unix_ms};
 use bytes::Bytes;
 use petrel_cluster::node::GroupError;
-use petrel_cluster::wire::{Exec, Tag};
-use petrel_cluster::{Host, Identity};
+use petrel_cluster::wire::{Exec, Tag, WaitEnd};
+use petrel_cluster::{Executed, Host, Identity, Lanes, Node, Slot as ClusterSlot};
 use petrel_commands::acl::{User, Users};
-use petrel_commands::{Execution, Executor, Fail, Session, transactions};
+use petrel_commands::{Answer, Execution, Executor, Fail, Session, transactions};
 use petrel_keyspace::Handle;
 use petrel_net::{Endpoint, Slot};
 use petrel_resp::{Protocol, RespWriter};
 use petrel_table::{GateFlags, Place};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +30,17 @@ const DURABLE_PAUSE: Duration = Duration::from_micros(100);
 pub(super) struct Machine {
     pub exec: Executor,
     pub host: ServerHost,
-    membership: Arc<Membership>,
+    pub membership: Arc<Membership>,
+    /// The member, in its life.
+    pub own: Identity,
+    /// Its lanes.
+    pub lanes: Option<Arc<Lanes>>,
+    /// What it does in steps.
+    pub jobs: Vec<Job>,
+    /// Clients of members that watch keys whose home is here, and the slots of those.
+    watches: HashMap<(Identity, u64), (Session, Vec<ClusterSlot>)>,
+    /// In whose name commands of other members' clients are executed.
+    nobody: Arc<Client>,
     /// Who may do everything.
     user: Arc<User>,
     /// Values of a reply that lie elsewhere.
@@ -44,13 +57,19 @@ impl Machine {
         let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
         let shared = server.commands.clone();
         let user = Users::nobody_above(&shared.registry);
-        let host = ServerHost::new(server.clone(), Arc::new(nobody));
+        let nobody = Arc::new(nobody);
+        let host = ServerHost::new(server.clone(), nobody.clone());
         let mut exec = Executor::new(server.keyspace.attach(), shared);
         exec.ks.set_events(host.config.notify_keyspace_events.wanted());
         Machine {
             exec,
             host,
             membership,
+            own: Identity { node: Node(u16::MAX), incarnation: 0 },
+            lanes: None,
+            jobs: Vec::new(),
+            watches: HashMap::new(),
+            nobody,
             user,
             shared: Vec::new(),
             need: 0,
@@ -87,31 +106,94 @@ impl Machine {
     }
 
     /// Executes what another member has forwarded, unless it is not to be executed for others.
-    fn call_forwarded(&mut self, args: &[&[u8]], session: &mut Session, out: &mut Vec<u8>) {
+    fn call_forwarded(
+        &mut self,
+        args: &[&[u8]],
+        session: &mut Session,
+        out: &mut Vec<u8>,
+    ) -> Execution {
         let spec = self.exec.prepare(args, None).command.map(|command| command.spec);
         let is_forwarded = spec.is_none_or(|spec| {
             spec.place != Place::Here || spec.gate.contains(GateFlags::RUNS_ANYWHERE)
         });
-        match is_forwarded {
-            true => self.call(args, session, out),
-            false => out.extend_from_slice(b"-ERR the command has no home\r\n"),
+        if is_forwarded {
+            return self.call(args, session, out);
+        }
+        out.extend_from_slice(b"-ERR the command has no home\r\n");
+        Execution::Answered
+    }
+
+    fn call(&mut self, args: &[&[u8]], session: &mut Session, out: &mut Vec<u8>) -> Execution {
+        let request = self.exec.prepare(args, None);
+        let mut reply = RespWriter::new(out, &mut self.shared, session.protocol);
+        let execution = self.exec.execute(&request, session, &mut self.host, &mut reply);
+        if !matches!(execution, Execution::Answered | Execution::Waits) {
+            // Who is no client of this server cannot be held back.
+            petrel_resp::Reply::error(&mut reply, b"ERR the command cannot wait at its home");
+        }
+        splice(out, &mut self.shared);
+        execution
+    }
+
+    /// Whether a command is executed in steps.
+    fn is_job(&mut self, exec: &Exec<'_>) -> bool {
+        let args = exec.commands.first().map(Vec::as_slice).unwrap_or_default();
+        let command = self.exec.prepare(args, None).command;
+        command.is_some_and(|command| command.spec.gate.contains(GateFlags::AT_ALL_HOMES))
+    }
+
+    fn begin_job(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed {
+        let databases = self.exec.ks.keyspace().databases();
+        let positions = || self.lanes.as_ref().map(|lanes| lanes.positions()).unwrap_or_default();
+        match Job::of(tag, exec, databases, positions) {
+            Ok(job) => {
+                self.jobs.push(job);
+                Executed::Waits(None)
+            }
+            Err(fail) => {
+                reply.extend_from_slice(&[b"-", fail.text(), b"\r\n"].concat());
+                Executed::Replied
+            }
         }
     }
 
-    fn call(&mut self, args: &[&[u8]], session: &mut Session, out: &mut Vec<u8>) {
-        let request = self.exec.prepare(args, None);
-        let mut reply = RespWriter::new(out, &mut self.shared, session.protocol);
-        match self.exec.execute(&request, session, &mut self.host, &mut reply) {
-            Execution::Answered => {}
-            // Nobody's client cannot wait, nor be held back.
-            _ => petrel_resp::Reply::error(&mut reply, b"ERR the command cannot wait at its home"),
+    /// Ends watches of which this is so; the thread may hold everything.
+    pub fn drop_watches(&mut self, which: impl Fn(Identity, &[ClusterSlot]) -> bool) {
+        let watches = self.watches.iter();
+        let dropped = watches.filter(|((origin, _), (_, slots))| which(*origin, slots));
+        for (origin, client) in dropped.map(|(name, _)| *name).collect::<Vec<_>>() {
+            self.drop_watches_of(origin, client);
         }
-        splice(out, &mut self.shared);
+    }
+
+    fn drop_watches_of(&mut self, origin: Identity, client: u64) {
+        let Some((mut session, _)) = self.watches.remove(&(origin, client)) else { return };
+        let is_outside = !self.exec.ks.holds_any();
+        if is_outside {
+            self.exec.begin();
+        }
+        transactions::abandon(&mut self.exec, &mut session);
+        if is_outside {
+            self.exec.end();
+        }
+    }
+
+    /// Who may wait for the reply to a command, which is not part of a transaction.
+    fn absent(&self, tag: Tag, exec: &Exec<'_>) -> Arc<Absent> {
+        let client = RemoteClient {
+            tag,
+            slots: exec.slots[..].into(),
+            wait_ms: exec.wait_ms,
+            nobody: self.nobody.clone(),
+            membership: self.membership.clone(),
+            own: self.own,
+        };
+        Arc::new(Absent(Box::new(client)))
     }
 }
 
 /// Puts values that lie elsewhere into their places.
-fn splice(out: &mut Vec<u8>, shared: &mut Vec<(usize, Bytes)>) {
+pub(super) fn splice(out: &mut Vec<u8>, shared: &mut Vec<(usize, Bytes)>) {
     if shared.is_empty() {
         return;
     }
@@ -132,37 +214,78 @@ impl Host for Machine {
         &mut self.exec.ks
     }
 
-    fn execute(&mut self, _: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) {
+    fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed {
         count(&self.membership.figures.served, 1);
+        count(&self.membership.figures.peer(tag.origin.node.0).served, 1);
         if usize::from(exec.db) >= usize::from(self.exec.ks.keyspace().databases()) {
             reply.extend_from_slice(b"-ERR DB index is out of range\r\n");
-            return;
+            return Executed::Replied;
         }
-        let mut session = Session::new(true);
+        let protocol = if exec.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        let watched = exec.client.and_then(|client| self.watches.remove(&(tag.origin, client)));
+        let (mut session, mut watched_slots) = match watched {
+            Some(watched) => watched,
+            None if exec.client.is_some() && exec.is_transaction => {
+                // What it has watched was watched at another home, or in another view.
+                let null = Answer::new(protocol, |reply| reply.null_array());
+                reply.extend_from_slice(&null.bytes);
+                return Executed::Replied;
+            }
+            None => (Session::new(true), Vec::new()),
+        };
         session.become_user(Some(self.user.clone()));
         session.db = exec.db;
-        session.protocol = if exec.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        session.protocol = protocol;
         self.exec.begin();
         if !self.exec.has_lease(&*self.membership) {
             reply.extend_from_slice(&[b"-", Fail::SLOT_UNSERVED.text(), b"\r\n"].concat());
-            return self.exec.end();
+            self.exec.end();
+            return Executed::Replied;
         }
-        if exec.is_transaction {
-            self.call(&[b"MULTI"], &mut session, reply);
+        if !exec.is_transaction && self.is_job(exec) {
+            self.exec.end();
+            return self.begin_job(tag, exec, reply);
         }
+        match exec.is_transaction {
+            true => drop(self.call(&[b"MULTI"], &mut session, reply)),
+            false => self.host.absent = Some(self.absent(tag, exec)),
+        }
+        let mut execution = Execution::Answered;
         for command in &exec.commands {
             reply.clear();
-            self.call_forwarded(command, &mut session, reply);
+            execution = self.call_forwarded(command, &mut session, reply);
         }
+        self.host.absent = None;
         if exec.is_transaction {
             reply.clear();
             self.call(&[b"EXEC"], &mut session, reply);
         }
-        transactions::abandon(&mut self.exec, &mut session);
+        match exec.client.filter(|_| !exec.is_transaction) {
+            Some(client) => {
+                watched_slots.extend(&exec.slots);
+                self.watches.insert((tag.origin, client), (session, watched_slots));
+            }
+            None => transactions::abandon(&mut self.exec, &mut session),
+        }
         self.exec.end();
         if self.exec.ks.is_strict() {
             self.need = self.need.max(self.exec.ks.take_need());
         }
+        match execution {
+            Execution::Waits => Executed::Waits(self.membership.waiters.left_ms(tag, unix_ms())),
+            _ => Executed::Replied,
+        }
+    }
+
+    fn unwatch(&mut self, origin: Identity, client: u64) {
+        self.drop_watches_of(origin, client);
+    }
+
+    fn end_wait(&mut self, tag: Tag, end: WaitEnd) -> Option<Vec<u8>> {
+        if self.cancel_job(tag) {
+            return None;
+        }
+        self.end_wait_here(tag, end)
     }
 
     fn publish(&mut self, is_sharded: bool, channel: &[u8], payload: &[u8]) {

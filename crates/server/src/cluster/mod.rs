@@ -18,20 +18,26 @@
 //! | `standing` | whose data a member serves with |
 //! | `deferred` | commands whose home is out of reach for a moment |
 //! | `machine` | the executor of what other members forward |
+//! | `waiters` | commands of other members' clients that wait here for keys |
+//! | `away` | commands of clients here that wait at other members |
+//! | `jobs` | `FLUSHALL` and `WAIT`, which every home executes for its share |
 //! | `leave` | a stop of the server: others take its hash slots over first |
 //! | `shown` | what `CLUSTER INFO` and `CLUSTER NODES` say |
 
 mod agent;
+mod away;
 mod copy;
 mod deferred;
 mod events;
 mod fabric;
+mod jobs;
 mod leave;
 mod lives;
 mod machine;
 mod settings;
 mod shown;
 mod standing;
+mod waiters;
 
 pub(crate) use fabric::enlist;
 
@@ -42,14 +48,16 @@ use events::EventQueue;
 use lives::Hands;
 use machine::Machine;
 use parking_lot::{Mutex, RwLock};
-use petrel_cluster::{Identity, OwnSlots, SlotMap, View, slot_of};
+use petrel_cluster::wire::{Tag, WaitEnd};
+use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
-    Cluster, ClusterLink, Fail, HashSlot, Home, RemoteCall, ServerState, Ticket,
+    Cluster, ClusterLink, Fail, HashSlot, Home, PeerFigures, RemoteCall, ServerState, Ticket,
 };
 use petrel_fabric::Fabric;
 pub use petrel_fabric::Hold;
 use petrel_keyspace::Homes;
+use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -57,9 +65,13 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use waiters::Waiters;
 
 /// What waits for the agent at most: forwarded commands, and events that may be waited for.
 const TASKS_MAX: usize = 16 * 1024;
+
+/// Members have numbers below this.
+const NODES_MAX: usize = 64;
 
 /// What the transport could not take, since much is on its way already; it is offered again.
 #[derive(Debug)]
@@ -148,10 +160,22 @@ pub struct Membership {
     events: EventQueue,
     /// The homes of hash slots, while the server is a member and serves.
     own: RwLock<Option<Arc<OwnSlots>>>,
+    /// The lanes of this life of the member.
+    lanes: RwLock<Option<Arc<Lanes>>>,
     /// The number of the [`Tick`] until which this member may number changes.
     lease_until: AtomicU64,
     state: Mutex<State>,
     figures: Figures,
+    /// Commands of other members' clients that wait here.
+    waiters: Waiters,
+    /// Those that have ended here, of clients of this member.
+    ended: Mutex<Vec<(Tag, Vec<u8>)>>,
+    /// Clients whose commands wait at other members.
+    away: Mutex<HashSet<u64>>,
+    /// Clients whose commands are not to wait any more at other members, and why.
+    ends: Mutex<Vec<(u64, WaitEnd)>>,
+    /// Watches at other members that have ended: a hash slot of the keys, and their name.
+    unwatched: Mutex<Vec<(HashSlot, u64)>>,
     /// The member's name, once it is known.
     name: OnceLock<String>,
     is_witness: bool,
@@ -190,8 +214,16 @@ impl Default for State {
     }
 }
 
-/// Counted by the agent.
+/// Counted by the agent of each other member, by its number.
 #[derive(Default)]
+pub struct PeerCounts {
+    sent: AtomicU64,
+    received: AtomicU64,
+    forwarded: AtomicU64,
+    served: AtomicU64,
+}
+
+/// Counted by the agent.
 pub struct Figures {
     /// Commands that were forwarded to other members.
     pub forwarded: AtomicU64,
@@ -203,6 +235,30 @@ pub struct Figures {
     pub received: AtomicU64,
     /// Changes of other members that could not be made here.
     pub differences: AtomicU64,
+    /// What was taken for clients here that had waited, and had left by the time that it came.
+    pub undelivered: AtomicU64,
+    /// By the numbers of members.
+    peers: [PeerCounts; NODES_MAX],
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        Figures {
+            forwarded: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            differences: AtomicU64::new(0),
+            undelivered: AtomicU64::new(0),
+            peers: std::array::from_fn(|_| PeerCounts::default()),
+        }
+    }
+}
+
+impl Figures {
+    fn peer(&self, node: u16) -> &PeerCounts {
+        &self.peers[usize::from(node) % NODES_MAX]
+    }
 }
 
 impl Membership {
@@ -213,9 +269,15 @@ impl Membership {
             events: EventQueue::new(tasks.clone()),
             tasks,
             own: RwLock::default(),
+            lanes: RwLock::default(),
             lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
             state: Mutex::default(),
             figures: Figures::default(),
+            waiters: Waiters::default(),
+            ended: Mutex::default(),
+            away: Mutex::default(),
+            ends: Mutex::default(),
+            unwatched: Mutex::default(),
             name: OnceLock::new(),
             is_witness,
             directory,
@@ -255,6 +317,7 @@ impl Membership {
         if !is_first {
             return Err(io::Error::other("the server is one of a cluster already"));
         }
+        self.waiters.belong_to(server.commands.clone());
         server.commands.set_state(ServerState::Apart, true);
         server.commands.set_state(ServerState::Clustered, true);
         Ok(())
@@ -324,6 +387,25 @@ impl Cluster for Membership {
         state.linked.iter().filter_map(link).collect()
     }
 
+    fn peers(&self) -> Vec<PeerFigures> {
+        let (state, lanes) = (self.state(), self.lanes.read().clone());
+        let others = state.members.iter().filter(|member| Some(member.identity) != state.me);
+        let figures = |member: &MemberInfo| {
+            let node = member.identity.node;
+            let counts = self.figures.peer(node.0);
+            PeerFigures {
+                node: member.id.clone(),
+                is_linked: state.linked.iter().any(|(peer, _)| *peer == member.identity),
+                lag: lanes.as_ref().map_or(0, |lanes| lanes.lag_of(node)),
+                sent: counts.sent.load(Relaxed),
+                received: counts.received.load(Relaxed),
+                forwarded: counts.forwarded.load(Relaxed),
+                served: counts.served.load(Relaxed),
+            }
+        };
+        others.map(figures).collect()
+    }
+
     fn info(&self) -> String {
         shown::info(&self.state(), self.has_lease(), &self.figures)
     }
@@ -336,10 +418,51 @@ impl Cluster for Membership {
         let Ok(client) = client.clone().downcast::<Client>() else {
             return Err(Fail::HOME_CHANGING);
         };
-        let RemoteCall { slots, db, resp3, is_transaction, commands } = call;
-        let call = petrel_cluster::Call { slots, db, resp3, is_transaction, commands };
+        let RemoteCall { slots, db, resp3, is_transaction, wait_ms, client: watcher, commands } =
+            call;
+        let call = petrel_cluster::Call {
+            slots,
+            db,
+            resp3,
+            is_transaction,
+            wait_ms,
+            client: watcher,
+            commands,
+        };
         let task = Task::Forward { client, seq, call };
         self.tasks.try_send(task).map_err(|_| Fail::TOO_MUCH_FORWARDED)
+    }
+
+    fn slots_of_homes(&self) -> Option<Vec<HashSlot>> {
+        let own = self.own.read();
+        let own = own.as_ref()?;
+        let (mut homes, mut slots) = (HashSet::new(), Vec::new());
+        for slot in 0..SLOTS {
+            if homes.insert(own.home(slot)?) {
+                slots.push(slot);
+            }
+        }
+        Some(slots)
+    }
+
+    fn unwatch(&self, slot: HashSlot, client: u64) {
+        self.unwatched.lock().push((slot, client));
+        let _ = self.tasks.try_send(Task::Wake);
+    }
+
+    fn end_wait(&self, client: u64, end: Option<petrel_commands::WaitEnd>) -> bool {
+        let end = match end {
+            None => WaitEnd::Gone,
+            Some(petrel_commands::WaitEnd::Timeout) => WaitEnd::Timeout,
+            Some(_) => WaitEnd::Error,
+        };
+        if end != WaitEnd::Gone && !self.away.lock().contains(&client) {
+            return false;
+        }
+        self.ends.lock().push((client, end));
+        // If it is full the agent is awake.
+        let _ = self.tasks.try_send(Task::Wake);
+        true
     }
 }
 

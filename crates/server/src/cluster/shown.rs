@@ -20,7 +20,7 @@ pub(super) fn info(state: &State, has_lease: bool, figures: &Figures) -> String 
     let in_order = slots(&|node| state.is_serving && (Some(node) == me || reached.contains(&node)));
     let is_whole = in_order == usize::from(SLOTS);
     let size = primaries.iter().map(|(_, _, node)| node.0).collect::<BTreeSet<u16>>().len();
-    let lines: [(&str, String); 12] = [
+    let lines: [(&str, String); 13] = [
         ("cluster_state", if is_whole { "ok" } else { "fail" }.into()),
         ("cluster_slots_assigned", assigned.to_string()),
         ("cluster_slots_ok", in_order.to_string()),
@@ -32,6 +32,7 @@ pub(super) fn info(state: &State, has_lease: bool, figures: &Figures) -> String 
         ("cluster_commands_served", figures.served.load(Relaxed).to_string()),
         ("cluster_bytes_sent", figures.sent.load(Relaxed).to_string()),
         ("cluster_bytes_received", figures.received.load(Relaxed).to_string()),
+        ("cluster_answers_undelivered", figures.undelivered.load(Relaxed).to_string()),
         ("cluster_differences", figures.differences.load(Relaxed).to_string()),
     ];
     lines.iter().fold(String::new(), |mut text, (name, value)| {

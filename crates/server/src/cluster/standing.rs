@@ -106,9 +106,13 @@ impl Agent {
     /// order is not heard of. Clients that wait for keys hear of it.
     pub(super) fn expelled(&mut self) {
         let server = self.machine.host.server.clone();
+        self.machine.exec.begin();
+        self.machine.exec.ks.lock_all();
+        // Their members send them elsewhere when they hear of this one's end.
+        drop(self.dismiss_waiters(|_, _| true));
+        self.machine.jobs.clear();
+        self.machine.drop_watches(|_, _| true);
         let exec = &mut self.machine.exec;
-        exec.begin();
-        exec.ks.lock_all();
         server.commands.set_state(ServerState::Apart, true);
         *self.membership.own.write() = None;
         exec.ks.set_sinks("cluster", None);

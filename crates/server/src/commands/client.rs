@@ -253,7 +253,14 @@ fn unblock(ctx: &mut Ctx<'_>) -> Outcome {
     let id = ctx.integer(2)?;
     let server = ServerHost::of(ctx).server.clone();
     let blocked = u64::try_from(id).ok().and_then(|id| server.blocked(id));
-    let ended = blocked.is_some_and(|blocked| ctx.exec.end_wait(&blocked, end, ctx.host));
+    let ended = match blocked {
+        Some(blocked) => ctx.exec.end_wait(&blocked, end, ctx.host),
+        // It may wait at another member of the cluster.
+        None => u64::try_from(id).is_ok_and(|id| {
+            let cluster = ctx.exec.shared.cluster.get();
+            cluster.is_some_and(|cluster| cluster.end_wait(id, Some(end)))
+        }),
+    };
     ctx.number(ended.into())
 }
 

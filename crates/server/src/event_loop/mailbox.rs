@@ -56,6 +56,8 @@ pub enum Message {
     Listen(Exchange),
     /// The server has become a replica: connections whose commands wait are told, and closed.
     Demoted,
+    /// Hash slots have got other homes: commands that wait for keys go on there.
+    Moved,
     /// `CLIENT PAUSE` has ended: go on with the connections that it held back.
     Unpause,
     /// Stop.

@@ -20,8 +20,8 @@ use crate::observation::traffic::{self, Doing, Traffic};
 use crate::replication::out::OwnReplicas;
 use crate::server::{Server, WorkerLink};
 use crate::tls::Secured;
-use petrel_commands::Executor;
 use petrel_commands::clock::Clock;
+use petrel_commands::{Executor, ReplySlots};
 use petrel_keyspace::Pace;
 use petrel_net::{Close, Driver, Endpoint, Event, ListenerId, Slot};
 use std::collections::{BTreeSet, VecDeque};
@@ -528,6 +528,11 @@ impl<D: Driver> Worker<D> {
 
     fn discard(&mut self, conn: &Conn) {
         conn.client.set(Flag::Gone, true);
+        if conn.session.reply_slots().is_some_and(ReplySlots::is_held_up)
+            && let Some(cluster) = self.engine.host.server.commands.cluster.get()
+        {
+            cluster.end_wait(conn.client.id, None);
+        }
         if conn.client.has(Flag::Replica) || conn.client.has(Flag::Handshake) {
             self.engine.host.server.outgoing.remove(&conn.client);
         }
@@ -631,6 +636,7 @@ impl<D: Driver> Worker<D> {
             Message::Review(review) => self.review(&review),
             Message::Listen(exchange) => self.listen_otherwise(exchange),
             Message::Demoted => self.end_waits(),
+            Message::Moved => self.move_waits(),
             Message::Remote(replies) => self.take_remote(replies),
             Message::Unpause | Message::Stop => {}
         }
@@ -765,7 +771,7 @@ impl<D: Driver> Worker<D> {
         let timeout = self.engine.host.config.timeout;
         let idle = self.seconds().saturating_sub(conn.client.active_at.load(Relaxed));
         // Both times are rounded down to seconds, so one more has to pass.
-        conn.doomed |= timeout > 0 && idle > timeout && !conn.blocked;
+        conn.doomed |= timeout > 0 && idle > timeout && !conn.client.has(Flag::Blocked);
         if timeout > 0 && !conn.doomed {
             // Whoever waits for a key is not idle; its time begins with the answer.
             let left = timeout.saturating_sub(idle) + 1;

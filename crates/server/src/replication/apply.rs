@@ -442,7 +442,7 @@ impl Host for PrimaryHost {
         self.0.act_for(client)
     }
 
-    fn answer(&mut self, blocked: &Blocked, answer: Answer) {
-        self.0.answer(blocked, answer);
+    fn answer(&mut self, blocked: &Blocked, answer: Answer) -> bool {
+        self.0.answer(blocked, answer)
     }
 }

@@ -1,9 +1,10 @@
 //! A cluster of servers in this process, and its clients.
 
 use crate::network::{Network, Side, identity, infos, view};
+use petrel_cluster::{Node, SlotMap, View};
 use petrel_resp::{DecodeLimits, Value, decode, encode_command};
 use petrel_server::Running;
-use petrel_server::cluster::start as join;
+use petrel_server::cluster::{Event, start as join};
 use petrel_server::config::{Config, SavePoints, SharedConfig};
 use petrel_server::lifecycle::process::Indifferent;
 use std::io::{Read, Write};
@@ -186,6 +187,19 @@ pub fn key_at(node: u16, nodes: u16, name: &str) -> String {
     let of = |tag: &u32| petrel_cluster::slot_of(format!("{{{name}{tag}}}").as_bytes()) / share;
     let tag = (0..).find(|tag| of(tag) == node).unwrap();
     format!("{{{name}{tag}}}")
+}
+
+/// Lets each member order the slots that another has ordered so far.
+pub fn turn(members: &Members, nodes: u16, epoch: u64) {
+    let orders: Vec<Vec<Node>> = (0..nodes)
+        .map(|first| (0..nodes).map(|at| Node((first + at + epoch as u16 - 1) % nodes)).collect())
+        .collect();
+    let share = 16_384 / nodes + 1;
+    let slots = SlotMap::collect(|slot| &orders[usize::from(slot / share)]);
+    let next = Arc::new(View { slots, ..View::clone(&view(epoch, nodes)) });
+    for node in 0..nodes {
+        members.network.tell(node, Event::View(next.clone(), infos(nodes)));
+    }
 }
 
 pub fn ok() -> Value {

@@ -2,9 +2,11 @@
 //! break.
 
 mod bench;
+mod blocking;
 mod lives;
 mod network;
 mod pipelines;
 mod pubsub;
 mod scripts;
 mod transactions;
+mod whole;

@@ -259,16 +259,17 @@ fn what_is_not_there_says_so() {
     let members = Members::start(2, DELAY);
     let (away, here) = (key_at(1, 2, "a"), key_at(0, 2, "h"));
     let mut client = members.client(0);
-    for command in ["FLUSHALL", "WAIT 1 0", "SWAPDB 0 1"] {
+    for (command, why) in [
+        ("SWAPDB 0 1", "allowed in cluster mode"),
+        ("WAITAOF 0 1 0", "supported in a cluster"),
+        ("REPLICAOF NO ONE", "supported in a cluster"),
+    ] {
         let name = command.split(' ').next().unwrap();
-        let expected = format!("ERR {name} is not supported in a cluster");
-        assert_eq!(error(&client.call(command)), expected);
+        assert_eq!(error(&client.call(command)), format!("ERR {name} is not {why}"));
     }
     let elsewhere = "is not supported in a cluster at keys whose home is another node";
-    for command in [format!("BLPOP {away} 0"), format!("WATCH {away}")] {
-        let name = command.split(' ').next().unwrap();
-        assert_eq!(error(&client.call(&command)), format!("ERR {name} {elsewhere}"));
-    }
+    let migrate = error(&client.call(&format!("MIGRATE 127.0.0.1 1 {away} 0 100")));
+    assert_eq!(migrate, format!("ERR MIGRATE {elsewhere}"));
     let crossing = format!("RENAME {here} {away}");
     let crossing = error(&client.call(&crossing));
     assert_eq!(crossing, "CROSSSLOT Keys in request don't hash to the same slot");

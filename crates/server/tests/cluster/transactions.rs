@@ -1,6 +1,6 @@
 //! Transactions, as a whole at the home of their keys.
 
-use crate::bench::{Members, bulk, error, key_at, ok};
+use crate::bench::{Members, bulk, error, key_at, ok, turn};
 use petrel_resp::Value;
 use std::time::Duration;
 
@@ -58,7 +58,8 @@ fn transactions_have_one_home() {
     // What there is none of spoils a transaction.
     let commands = ["MULTI".into(), "FLUSHALL".into(), format!("INCR {away}"), "EXEC".into()];
     let replies = client.pipeline(&commands);
-    assert_eq!(error(&replies[1]), "ERR FLUSHALL is not supported in a cluster");
+    let expected = "ERR FLUSHALL is not supported in a transaction or script of a cluster";
+    assert_eq!(error(&replies[1]), expected);
     assert!(error(&replies[3]).starts_with("EXECABORT"));
     let commands = ["MULTI".into(), "SELECT 1".into(), format!("INCR {away}"), "EXEC".into()];
     let replies = client.pipeline(&commands);
@@ -82,6 +83,101 @@ fn transactions_watch_keys_whose_home_is_here() {
         let commands = ["MULTI".into(), format!("INCR {key}"), "EXEC".into()];
         assert_eq!(client.pipeline(&commands)[2], reply);
     }
+}
+
+#[test]
+fn transactions_watch_keys_whose_home_is_elsewhere() {
+    let members = Members::start(3, DELAY);
+    let keys = [0, 1, 2].map(|home| key_at(home, 3, "watch"));
+    let key = &keys[1];
+    let mut client = members.client(0);
+    let exec = |client: &mut crate::bench::Client, key: &str| {
+        let commands = ["MULTI".into(), format!("APPEND {key} x"), "EXEC".into()];
+        client.pipeline(&commands)[2].clone()
+    };
+    let mut len = 0;
+    let mut done = |by: i64| {
+        len += by;
+        Value::Array(vec![Value::Integer(len)])
+    };
+    for changer in 0..3 {
+        let mut other = members.client(changer);
+        // Nothing changes, or only what is read; another key of the slot does.
+        assert_eq!(client.call(&format!("WATCH {key} {key}2")), ok());
+        other.call(&format!("GET {key}"));
+        other.call(&format!("SET {key}3 y"));
+        assert_eq!(exec(&mut client, key), done(1));
+        // The watch has ended with it.
+        other.call(&format!("APPEND {key} y"));
+        assert_eq!(exec(&mut client, key), done(2));
+        // A watched key changes.
+        for watched in [key.clone(), format!("{key}2")] {
+            client.call(&format!("WATCH {watched}"));
+            other.call(&format!("SET {watched}4 1"));
+            other.call(&format!("APPEND {watched} y"));
+            if watched == *key {
+                done(1);
+            }
+            assert_eq!(exec(&mut client, key), Value::NullArray);
+        }
+        // Watches that were given up do not count, nor do those of other clients.
+        client.call(&format!("WATCH {key}"));
+        other.call(&format!("APPEND {key} y"));
+        assert_eq!(client.call("UNWATCH"), ok());
+        assert_eq!(exec(&mut client, key), done(2));
+        // A change that is taken back is one.
+        client.call(&format!("WATCH {key}2"));
+        let before = client.call(&format!("GET {key}2"));
+        let Value::Bulk(before) = before else { panic!("{before:?}") };
+        other.call(&format!("APPEND {key}2 z"));
+        other.call(&format!("SET {key}2 {}", String::from_utf8_lossy(&before)));
+        assert_eq!(exec(&mut client, key), Value::NullArray);
+        // A transaction that only reads is one of its home, too.
+        client.call(&format!("WATCH {key}"));
+        let commands = ["MULTI".into(), format!("STRLEN {key}"), "EXEC".into()];
+        assert_eq!(client.pipeline(&commands)[2], done(0));
+    }
+    // Keys of two homes.
+    client.call(&format!("WATCH {}", keys[0]));
+    client.call(&format!("WATCH {key}"));
+    assert!(error(&exec(&mut client, key)).contains("CROSSSLOT"));
+    // The home changes: nothing becomes of the transaction, wherever it was.
+    for (epoch, key) in (2..).zip(&keys) {
+        assert_eq!(client.call(&format!("WATCH {key}")), ok());
+        turn(&members, 3, epoch);
+        for node in 0..3 {
+            members.await_text(node, "CLUSTER INFO", &format!("cluster_current_epoch:{epoch}\r\n"));
+        }
+        assert_eq!(exec(&mut client, key), Value::NullArray, "{epoch}");
+    }
+}
+
+#[test]
+fn watched_counters_lose_nothing() {
+    let members = Members::start(3, DELAY);
+    let key = key_at(1, 3, "cas");
+    let mut threads = Vec::new();
+    for node in 0..3 {
+        let (mut client, key) = (members.client(node), key.clone());
+        threads.push(std::thread::spawn(move || {
+            for _ in 0..40 {
+                loop {
+                    assert_eq!(client.call(&format!("WATCH {key}")), ok());
+                    let now = match client.call(&format!("GET {key}")) {
+                        Value::Bulk(text) => String::from_utf8_lossy(&text).parse::<u64>().unwrap(),
+                        _ => 0,
+                    };
+                    let set = format!("SET {key} {}", now + 1);
+                    let replies = client.pipeline(&["MULTI".into(), set, "EXEC".into()]);
+                    if replies[2] != Value::NullArray {
+                        break;
+                    }
+                }
+            }
+        }));
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    members.await_reply(0, &format!("GET {key}"), &bulk("120"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::{Report, human};
 use crate::commands::footprint::Footprint;
 use crate::replication::out::ReplicaLine;
 use crate::server::unix_ms;
+use petrel_commands::PeerFigures;
 use petrel_keyspace::Cursor;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -252,5 +253,13 @@ pub(super) fn cluster(report: &mut Report<'_>) {
     report.field("cluster_enabled", 0);
     if let Some(cluster) = report.server.commands.cluster.get() {
         report.text.push_str(&cluster.info());
+        for (at, peer) in cluster.peers().into_iter().enumerate() {
+            let PeerFigures { node, is_linked, lag, sent, received, forwarded, served } = peer;
+            let link = if is_linked { "connected" } else { "disconnected" };
+            report.text.push_str(&format!(
+                "cluster_peer{at}:id={node},link={link},lag={lag},bytes_sent={sent},bytes_received={received},\
+                 commands_forwarded={forwarded},commands_served={served}\r\n"
+            ));
+        }
     }
 }

@@ -4,8 +4,9 @@ use super::BlockedClients;
 use crate::client::Client;
 use crate::event_loop::batch::{Engine, Progress, Stop};
 use crate::event_loop::connection::Conn;
+use crate::event_loop::mailbox::{Message, RemoteReply};
 use crate::event_loop::worker::{RETRY_MS, Worker};
-use petrel_commands::{Answer, Blocked, Replies, WaitEnd};
+use petrel_commands::{Answer, Blocked, Fail, Merge, Replies, WaitEnd};
 use petrel_net::{Driver, Output, Slot};
 use petrel_resp::Resume;
 use std::sync::Arc;
@@ -96,6 +97,57 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.engine.exec.end();
+    }
+
+    /// Lets waits of this worker's connections go on at the homes of their keys, where those are
+    /// other members of the cluster now. The others try once more: what came while their slots
+    /// had no home was nobody's to give away.
+    pub(crate) fn move_waits(&mut self) {
+        self.begin();
+        for (id, blocked) in self.blocked().all() {
+            let Engine { exec, host, .. } = &mut self.engine;
+            if !exec.is_elsewhere(&blocked) {
+                exec.try_again(&blocked, host);
+                continue;
+            }
+            let slot = blocked.ticket().downcast_ref::<Client>().map(|client| client.slot);
+            let Some(conn) = slot.and_then(|slot| self.take(slot)) else { continue };
+            if conn.blocked && conn.client.id == id && self.engine.exec.give_up(&blocked) {
+                self.move_wait(conn, &blocked);
+            } else {
+                self.put(conn);
+            }
+        }
+        self.engine.exec.end();
+    }
+
+    fn move_wait(&mut self, mut conn: Box<Conn>, blocked: &Blocked) {
+        self.end_wait(&mut conn);
+        let Engine { exec, host, .. } = &mut self.engine;
+        let call = exec.call_again(blocked);
+        let is_dropped = conn.session.replies != Replies::On;
+        if conn.session.replies == Replies::Skip {
+            conn.session.replies = Replies::On;
+        }
+        let slots = conn.session.reply_slots_mut();
+        slots.push(&call.slots, 1, Merge::Only, is_dropped);
+        slots.hold_up();
+        let seq = slots.last().unwrap_or_default();
+        // What it has sent ahead waits for the reply.
+        slots.wait_for(seq);
+        self.driver.pause_reading(conn.slot);
+        conn.listed = true;
+        let sent = match exec.shared.cluster.get() {
+            Some(cluster) => cluster.forward(blocked.ticket(), seq, call),
+            None => Err(Fail::HOME_CHANGING),
+        };
+        let (worker, slot, id) = (host.worker(), conn.slot, conn.client.id);
+        if let Err(fail) = sent {
+            let reply = [b"-", fail.text(), b"\r\n"].concat();
+            let reply = RemoteReply { slot, id, seq, reply };
+            host.server.tell(worker, Message::Remote(vec![reply]));
+        }
+        self.put(conn);
     }
 
     fn time_is_up(&mut self, slot: Slot, now: i64) {

@@ -3,6 +3,7 @@
 
 use crate::commands::info::figures;
 use crate::server::Server;
+use petrel_commands::PeerFigures;
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -86,6 +87,7 @@ pub fn text(server: &Server) -> String {
         page.figure(name, figure.trim_end_matches('%'));
     }
     workers(server, &mut page);
+    peers(server, &mut page);
     commands(server, &mut page);
     page.head("errors_total", "counter", "Error replies by their code.");
     for (code, count) in server.commands.errors() {
@@ -120,6 +122,33 @@ fn workers(server: &Server, page: &mut Page) {
     page.head("worker_clients", "gauge", "Connections of the worker.");
     for (index, worker) in server.workers.iter().enumerate() {
         page.sample("worker_clients", &[("worker", &index.to_string())], worker.load.load(Relaxed));
+    }
+}
+
+/// What a member of a cluster has to do with each other one.
+fn peers(server: &Server, page: &mut Page) {
+    type Read = fn(&PeerFigures) -> u64;
+    const FIGURES: [(&str, &str, &str, Read); 6] = [
+        ("cluster_peer_linked", "gauge", "Whether there is a link.", |peer| peer.is_linked.into()),
+        ("cluster_peer_lag", "gauge", "Positions that it has not applied.", |peer| peer.lag),
+        ("cluster_peer_sent_bytes_total", "counter", "Bytes sent to it.", |peer| peer.sent),
+        ("cluster_peer_received_bytes_total", "counter", "Bytes that came from it.", |peer| {
+            peer.received
+        }),
+        ("cluster_peer_forwarded_total", "counter", "Commands forwarded to it.", |peer| {
+            peer.forwarded
+        }),
+        ("cluster_peer_served_total", "counter", "Commands executed here for it.", |peer| {
+            peer.served
+        }),
+    ];
+    let Some(cluster) = server.commands.cluster.get() else { return };
+    let all = cluster.peers();
+    for (name, kind, help, read) in FIGURES {
+        page.head(name, kind, help);
+        for peer in &all {
+            page.sample(name, &[("peer", &peer.node)], read(peer));
+        }
     }
 }
 

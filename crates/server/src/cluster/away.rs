@@ -1,0 +1,127 @@
+//! Commands of this member's clients that are executed by others, as far as they wait for keys
+//! there. Their homes end those waits; what a client does meanwhile (it leaves, or another one sends
+//! `CLIENT UNBLOCK`) is a request for that.
+
+use super::agent::Agent;
+use super::count;
+use crate::client::{Client, Flag};
+use petrel_cluster::wire::WaitEnd;
+use petrel_cluster::{Call, Reply};
+use petrel_commands::Fail;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The client of a forwarded command.
+pub(super) struct Waiting {
+    client: Arc<Client>,
+    /// The number of its reply slot.
+    seq: u64,
+    /// The command waits for its keys at their home, or has.
+    is_parked: bool,
+    /// Until when, if not for ever.
+    until: Option<Instant>,
+    /// Why its wait is to end.
+    end: Option<WaitEnd>,
+}
+
+impl Waiting {
+    pub fn new(client: Arc<Client>, seq: u64) -> Self {
+        Waiting { client, seq, is_parked: false, until: None, end: None }
+    }
+}
+
+impl Agent {
+    /// Passes replies of other members on, and requests to end waits.
+    pub(super) fn attend_away(&mut self) {
+        loop {
+            let replies = self.node.take_replies();
+            if replies.is_empty() {
+                break;
+            }
+            replies.into_iter().for_each(|(token, reply)| self.take_reply(token, reply));
+        }
+        let unwatched = std::mem::take(&mut *self.membership.unwatched.lock());
+        for (slot, client) in unwatched {
+            self.node.unwatch(slot, client, &mut self.machine);
+        }
+        let ends = std::mem::take(&mut *self.membership.ends.lock());
+        for (id, end) in ends {
+            let of_client = self.waiting.iter_mut().filter(|(_, waiting)| waiting.client.id == id);
+            let mut tokens = Vec::new();
+            for (&token, waiting) in of_client {
+                waiting.end = Some(end);
+                tokens.push(token);
+            }
+            for token in tokens {
+                self.node.cancel(token, end, &mut self.machine);
+            }
+        }
+        for (token, reply) in self.node.take_replies() {
+            self.take_reply(token, reply);
+        }
+    }
+
+    /// What has become of a forwarded command.
+    pub(super) fn take_reply(&mut self, token: u64, reply: Reply) {
+        match reply {
+            Reply::Parked(left_ms) => self.note_parked(token, left_ms),
+            Reply::Again(call) => self.forward_again(token, *call),
+            reply => {
+                let Some(waiting) = self.waiting.remove(&token) else { return };
+                self.note_end(&waiting);
+                let is_lost = waiting.end == Some(WaitEnd::Gone)
+                    && matches!(&reply, Reply::Bytes(bytes) if !is_null(bytes));
+                if is_lost {
+                    count(&self.membership.figures.undelivered, 1);
+                }
+                self.reply(&waiting.client, waiting.seq, reply);
+            }
+        }
+    }
+
+    fn note_parked(&mut self, token: u64, left_ms: Option<u64>) {
+        let Some(waiting) = self.waiting.get_mut(&token) else { return };
+        waiting.until =
+            left_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
+        if !std::mem::replace(&mut waiting.is_parked, true) {
+            waiting.client.set(Flag::Blocked, true);
+            self.membership.away.lock().insert(waiting.client.id);
+            self.machine.host.server.commands.count_blocked(1);
+        }
+        if let Some(end) = waiting.end {
+            self.node.cancel(token, end, &mut self.machine);
+        }
+    }
+
+    /// The home of its keys is another one from now on, or the link to it was lost: it goes on with
+    /// the time that remains.
+    fn forward_again(&mut self, token: u64, mut call: Call) {
+        let Some(waiting) = self.waiting.get(&token) else { return };
+        if let Some(until) = waiting.until {
+            let left = until.saturating_duration_since(Instant::now());
+            call.wait_ms = Some(left.as_millis() as u64);
+        }
+        if waiting.end == Some(WaitEnd::Gone) {
+            let waiting = self.waiting.remove(&token);
+            waiting.into_iter().for_each(|waiting| self.note_end(&waiting));
+        } else if self.node.forward(token, call, &mut self.machine).is_err()
+            && let Some(waiting) = self.waiting.remove(&token)
+        {
+            self.note_end(&waiting);
+            self.refuse(&waiting.client, waiting.seq, &Fail::TOO_MUCH_FORWARDED);
+        }
+    }
+
+    fn note_end(&self, waiting: &Waiting) {
+        if waiting.is_parked {
+            waiting.client.set(Flag::Blocked, false);
+            self.membership.away.lock().remove(&waiting.client.id);
+            self.machine.host.server.commands.count_blocked(-1);
+        }
+    }
+}
+
+/// Whether a reply says that nothing was taken.
+fn is_null(reply: &[u8]) -> bool {
+    matches!(reply.first(), None | Some(b'-' | b'_')) || reply == b"*-1\r\n" || reply == b"$-1\r\n"
+}

@@ -1,0 +1,173 @@
+//! Commands that every home executes for its own share, over several turns of the agent: `FLUSHALL`
+//! and `FLUSHDB` remove the keys of the home's hash slots, and `WAIT` counts the members that have
+//! applied what the home has changed. Their origin is answered as by a command that has waited.
+
+use super::agent::Agent;
+use super::machine::Machine;
+use petrel_cluster::Slot;
+use petrel_cluster::wire::{Exec, LANES, Tag};
+use petrel_commands::Fail;
+use petrel_keyspace::{Cursor, parse_int};
+use std::time::{Duration, Instant};
+
+/// Keys that are looked at in one turn, and those that are removed under one lock.
+const KEYS_PER_TURN: usize = 4096;
+const KEYS_PER_LOCK: usize = 64;
+
+/// Bytes that may wait for other members while keys are removed: more come once those have
+/// applied what there is.
+const BACKLOG_MAX: usize = 8 << 20;
+
+/// One of them.
+pub(super) struct Job {
+    tag: Tag,
+    slots: Box<[Slot]>,
+    /// The view in which it began: the share of the home is another in the next.
+    epoch: u64,
+    work: Work,
+    /// Its origin asks for its end.
+    is_cancelled: bool,
+}
+
+enum Work {
+    /// Removes keys of this database and those behind it.
+    Flush { db: u16, last_db: u16, cursor: Cursor },
+    /// Waits until so many members have applied these positions of all lanes.
+    Wait { positions: Box<[u64; LANES]>, members: i64, until: Option<Instant> },
+}
+
+impl Job {
+    /// The job that a command is, if it is one.
+    ///
+    /// # Errors
+    /// In Redis's words, if its arguments are wrong.
+    pub fn of(
+        tag: Tag,
+        exec: &Exec<'_>,
+        databases: u16,
+        positions: impl FnOnce() -> [u64; LANES],
+    ) -> Result<Self, Fail> {
+        let args = exec.commands.first().map(Vec::as_slice).unwrap_or_default();
+        let is = |name: &str| args[0].eq_ignore_ascii_case(name.as_bytes());
+        let work = if is("WAIT") {
+            let members = args.get(1).and_then(|arg| parse_int(arg)).ok_or(Fail::NOT_AN_INTEGER)?;
+            let timeout = args.get(2).and_then(|arg| parse_int(arg)).ok_or(NO_TIMEOUT)?;
+            let timeout_ms = u64::try_from(timeout).map_err(|_| NEGATIVE_TIMEOUT)?;
+            let until = Instant::now().checked_add(Duration::from_millis(timeout_ms));
+            let until = until.filter(|_| timeout_ms > 0);
+            Work::Wait { positions: Box::new(positions()), members, until }
+        } else {
+            let how = args.get(1).copied().unwrap_or(b"SYNC");
+            let is_known = how.eq_ignore_ascii_case(b"SYNC") || how.eq_ignore_ascii_case(b"ASYNC");
+            if args.len() > 2 || !is_known {
+                return Err(Fail::SYNTAX);
+            }
+            let (db, last_db) = match is("FLUSHDB") {
+                true => (exec.db, exec.db),
+                false => (0, databases - 1),
+            };
+            Work::Flush { db, last_db, cursor: Cursor::default() }
+        };
+        let slots = exec.slots[..].into();
+        Ok(Job { tag, slots, epoch: 0, work, is_cancelled: false })
+    }
+}
+
+const NO_TIMEOUT: Fail = Fail::fixed("ERR timeout is not an integer or out of range");
+const NEGATIVE_TIMEOUT: Fail = Fail::fixed("ERR timeout is negative");
+
+impl Agent {
+    /// Goes on with what is being done in steps. True if there is more to do at once.
+    pub(super) fn go_on_with_jobs(&mut self) -> bool {
+        let epoch = self.node.view().epoch;
+        let mut is_busy = false;
+        for mut job in std::mem::take(&mut self.machine.jobs) {
+            if job.epoch == 0 {
+                job.epoch = epoch;
+            }
+            match self.step(&mut job, epoch) {
+                Some(reply) => self.node.end_of_wait(job.tag, &job.slots, Some(reply)),
+                None => {
+                    let may_go_on = self.node.lanes().bytes() <= BACKLOG_MAX;
+                    is_busy |= may_go_on && matches!(job.work, Work::Flush { .. });
+                    self.machine.jobs.push(job);
+                }
+            }
+        }
+        is_busy
+    }
+
+    /// The next step of a job; its reply at its end.
+    fn step(&mut self, job: &mut Job, epoch: u64) -> Option<Vec<u8>> {
+        let error = |fail: &Fail| Some([b"-", fail.text(), b"\r\n"].concat());
+        let lanes = self.node.lanes().clone();
+        match &mut job.work {
+            Work::Wait { positions, members, until } => {
+                let count = lanes.members_at(positions) as i64;
+                let is_late = until.is_some_and(|until| Instant::now() >= until);
+                let is_over = count >= *members || is_late || job.is_cancelled;
+                is_over.then(|| format!(":{count}\r\n").into_bytes())
+            }
+            // Some of its keys may have another home now, which has done its share already.
+            Work::Flush { .. } if job.epoch != epoch => error(&Fail::HOME_CHANGING),
+            Work::Flush { db, last_db, cursor } => {
+                if lanes.bytes() > BACKLOG_MAX {
+                    return None;
+                }
+                if !self.machine.exec.has_lease(&*self.membership) {
+                    return error(&Fail::SLOT_UNSERVED);
+                }
+                *cursor = self.machine.remove_some(*db, *cursor);
+                if *cursor != Cursor::default() {
+                    return None;
+                }
+                *db += 1;
+                (*db > *last_db).then(|| b"+OK\r\n".to_vec())
+            }
+        }
+    }
+
+    /// When the next of them has to be looked at, though nothing has come.
+    pub(super) fn rest_of_jobs(&self, rest: Duration) -> Duration {
+        let due = self.machine.jobs.iter().filter_map(|job| match &job.work {
+            Work::Wait { until, .. } => *until,
+            Work::Flush { .. } => Some(Instant::now()),
+        });
+        let left = due.min().map(|due| due.saturating_duration_since(Instant::now()));
+        left.map_or(rest, |left| left.clamp(Duration::from_millis(1), rest))
+    }
+}
+
+impl Machine {
+    /// The origin of a job wants it to end. False if it is none.
+    pub(super) fn cancel_job(&mut self, tag: Tag) -> bool {
+        let job = self.jobs.iter_mut().find(|job| job.tag == tag);
+        job.map(|job| job.is_cancelled = true).is_some()
+    }
+
+    /// Removes some keys of a database whose home is here; where to go on.
+    fn remove_some(&mut self, db: u16, cursor: Cursor) -> Cursor {
+        self.exec.begin();
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let membership = self.membership.clone();
+        let ks = &mut self.exec.ks;
+        let is_own = |key: &[u8]| petrel_keyspace::Homes::is_home(&*membership, key);
+        let each = |view: petrel_keyspace::View<'_>| {
+            if is_own(view.key()) {
+                keys.push(view.key().to_vec());
+            }
+        };
+        let next = ks.scan_unless(db, cursor, KEYS_PER_TURN, &|_| false, each, &|| false);
+        for keys in keys.chunks(KEYS_PER_LOCK) {
+            let hashes: Vec<_> = keys.iter().map(|key| ks.hash(key)).collect();
+            ks.lock_many(hashes.into_iter());
+            for key in keys {
+                let key = ks.key(key);
+                ks.remove(db, key);
+            }
+            ks.unlock();
+        }
+        self.exec.end();
+        next.unwrap_or(cursor)
+    }
+}
