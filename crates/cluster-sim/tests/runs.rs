@@ -11,7 +11,7 @@ fn clean(seed: u64) -> Outcome {
 }
 
 fn clean_with(seed: u64, joins: bool) -> Outcome {
-    let outcome = run(Plan { seed, ops: OPS, wrong: None, joins });
+    let outcome = run(Plan { seed, ops: OPS, wrong: None, joins, copies: None });
     assert!(
         outcome.violations.is_empty(),
         "cluster-sim --seed {seed} --ops {OPS} (joins: {joins}): {:#?}",
@@ -55,7 +55,7 @@ fn what_is_done_wrong_is_found() {
         // One of them takes some forty runs from the first seed on.
         let first = if name == "apply-early" { 41 } else { 1 };
         let found = (first..first + 100).find_map(|seed| {
-            let outcome = run(Plan { seed, ops: OPS, wrong: Some(wrong), joins: false });
+            let outcome = run(Plan { seed, ops: OPS, wrong: Some(wrong), joins: false, copies: None });
             outcome.violations.first().map(|text| (seed, text.clone()))
         });
         let (seed, text) = found.unwrap_or_else(|| panic!("nobody notices '{name}'"));

@@ -7,9 +7,9 @@
 //! ```
 
 use crate::lane::Lane;
-use crate::slot::{Slot, slot_of};
+use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::Node;
-use crate::view::NodeSet;
+use crate::view::{Identity, NodeSet, View};
 use crate::wire::{Batch, LANES, Parts, Record, Tag, put_record};
 use parking_lot::{Mutex, MutexGuard};
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Origin, Published, SinkSource};
@@ -30,6 +30,8 @@ pub fn lane_of(slot: Slot) -> usize {
 /// All lanes of a node, shared by its threads.
 pub struct Lanes {
     lanes: [Mutex<Lane>; LANES],
+    /// By slot: who hears of its changes. None where all members do.
+    audience: Option<Box<[AtomicU64]>>,
     /// Effects that no lane could take.
     unsent: AtomicU64,
     /// The thread that sends has nothing to send, and is to be woken when there is something.
@@ -54,15 +56,39 @@ pub(crate) fn tagged<T>(tag: Tag, execute: impl FnOnce() -> T) -> T {
 }
 
 impl Lanes {
-    pub(crate) fn new(members: NodeSet, bytes_max: usize) -> Arc<Self> {
+    /// Those of a node that begins with a view, in which `members` are the others.
+    pub(crate) fn new(me: Identity, view: &View, members: NodeSet, bytes_max: usize) -> Arc<Self> {
         let bytes = Arc::new(AtomicUsize::new(0));
         let lane = |_| Mutex::new(Lane::new(members, bytes.clone(), bytes_max));
-        Arc::new(Lanes {
+        let nobody = |_| AtomicU64::new(0);
+        let audience = view.incoming.as_ref().map(|_| (0..SLOTS).map(nobody).collect());
+        let lanes = Lanes {
             lanes: std::array::from_fn(lane),
+            audience,
             unsent: AtomicU64::new(0),
             is_idle: AtomicBool::new(false),
             waker: OnceLock::new(),
-        })
+        };
+        lanes.adopt(me, view);
+        Arc::new(lanes)
+    }
+
+    /// Takes the homes of a view over. Everything is held, or nobody commits yet.
+    pub(crate) fn adopt(&self, me: Identity, view: &View) {
+        for (slot, audience) in (0..SLOTS).zip(self.audience.iter().flatten()) {
+            audience.store(view.audience(slot).without(me.node).0, Relaxed);
+        }
+    }
+
+    /// Appends what one commit has changed of a slot, for those who hear of that. The stripes of its
+    /// keys are held.
+    fn append_slot(&self, slot: Slot, group: &[u8], room: &mut Vec<u8>) {
+        let audience = self.audience.as_ref();
+        let to = audience.map(|audience| NodeSet(audience[usize::from(slot)].load(Relaxed)));
+        room.clear();
+        let (tag, parts) = (TAG.get(), Parts::default());
+        put_record(room, &Record::Effects { tag, parts, group });
+        self.lane(lane_of(slot)).push(to, room);
     }
 
     /// Lets `wake` be called by a thread that commits something while the one that sends
@@ -166,6 +192,8 @@ impl SinkSource for LaneSource {
             lanes: self.0.clone(),
             group: GroupWriter::default(),
             which: 0,
+            slots: Vec::new(),
+            slots_used: 0,
             messages: Vec::new(),
             room: Vec::new(),
         })
@@ -178,6 +206,9 @@ struct LaneSink {
     group: GroupWriter,
     /// Lanes of the keys of the group.
     which: u16,
+    /// Where not all hear of all slots: a group for each, of which the first so many are in use.
+    slots: Vec<(Slot, GroupWriter)>,
+    slots_used: usize,
     /// Messages that go out behind it, with their lanes.
     messages: Vec<(usize, Vec<u8>)>,
     room: Vec<u8>,
@@ -186,6 +217,21 @@ struct LaneSink {
 impl LaneSink {
     fn touch(&mut self, key: &[u8]) {
         self.which |= 1 << lane_of(slot_of(key));
+    }
+
+    /// The group of a slot.
+    fn group_of(&mut self, slot: Slot) -> &mut GroupWriter {
+        let used = self.slots[..self.slots_used].iter();
+        let at = used.rev().position(|(of, _)| *of == slot);
+        let at = at.map_or(self.slots_used, |at| self.slots_used - 1 - at);
+        if at == self.slots_used {
+            self.slots_used += 1;
+            match self.slots.get_mut(at) {
+                Some((of, _)) => *of = slot,
+                None => self.slots.push((slot, GroupWriter::default())),
+            }
+        }
+        &mut self.slots[at].1
     }
 }
 
@@ -198,6 +244,9 @@ impl EffectSink for LaneSink {
             self.lanes.unsent.fetch_add(1, Relaxed);
             return;
         };
+        if self.lanes.audience.is_some() {
+            return self.group_of(slot_of(key)).add(head.db, effect);
+        }
         self.touch(key);
         // The value is that of the other key at this place in both lanes.
         if let Some((_, from)) = effect.source() {
@@ -215,8 +264,12 @@ impl EffectSink for LaneSink {
     }
 
     fn committed(&mut self, _: u64, _: bool) {
-        if self.which == 0 && self.messages.is_empty() {
+        if self.which == 0 && self.slots_used == 0 && self.messages.is_empty() {
             return;
+        }
+        for (slot, group) in &mut self.slots[..std::mem::take(&mut self.slots_used)] {
+            self.lanes.append_slot(*slot, group.bytes(), &mut self.room);
+            group.clear();
         }
         if self.which != 0 {
             self.lanes.append_group(self.which, self.group.bytes(), &mut self.room);
