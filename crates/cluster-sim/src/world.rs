@@ -32,13 +32,16 @@ pub enum Wrong {
 }
 
 /// All that can be done wrong, by name.
-pub const WRONGS: [(&str, Wrong); 8] = [
+pub const WRONGS: [(&str, Wrong); 11] = [
     ("ignore-parts", Wrong::Rule(Mutation::IgnoreParts)),
     ("answer-early", Wrong::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Wrong::Rule(Mutation::ExecuteTwice)),
     ("number-early", Wrong::Rule(Mutation::NumberEarly)),
     ("apply-early", Wrong::Rule(Mutation::ApplyEarly)),
     ("no-tails", Wrong::Rule(Mutation::NoTails)),
+    ("tails-of-all", Wrong::Rule(Mutation::TailsOfAll)),
+    ("drop-while-loading", Wrong::Rule(Mutation::DropWhileLoading)),
+    ("arrive-early", Wrong::Rule(Mutation::ArriveEarly)),
     ("reads-past-writes", Wrong::ReadsPastWrites),
     ("expires-everywhere", Wrong::ExpiresEverywhere),
 ];

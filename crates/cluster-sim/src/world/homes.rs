@@ -3,7 +3,7 @@
 
 use super::World;
 use super::join::Sent;
-use crate::workload::{GROUPS, group_begin, used_slots};
+use crate::workload::{GROUPS, group_begin};
 use petrel_cluster::{Identity, Node, SLOTS, SlotMap, View};
 
 /// The homes of a group of slots, the primary first, and the nodes that are to become some.
@@ -96,7 +96,8 @@ impl World {
                     && view.incoming(slot).contains(&identity.node)
                     && view.primary(slot) == primary
             });
-            if has_stayed && arrived.contains(slot) && used_slots().any(|used| used == slot) {
+            let mut slots = slot..slot + SLOTS / GROUPS;
+            if has_stayed && slots.all(|slot| arrived.contains(slot)) {
                 placing.incoming.retain(|incoming| *incoming != identity.node);
                 placing.homes.push(identity.node);
                 if placing.homes.len() > copies && placing.homes.len() > 2 {
@@ -141,6 +142,10 @@ impl World {
     pub(super) fn go_on_with_slots(&mut self, node: u16) {
         let count = 1 + self.random.index(40);
         let member = &mut self.members[usize::from(node)];
+        if self.plan.copies.is_some() && member.core.has_to_rejoin() {
+            let text = format!("node {node} is a home of slots that it was not sent");
+            self.witness.borrow_mut().violation(text);
+        }
         member.core.sweep(count, &mut member.machine);
         member.machine.report();
         if member.core.has_slots_to_load() && self.random.one_in(4) {

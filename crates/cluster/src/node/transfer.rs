@@ -138,15 +138,17 @@ impl Node {
         if self.transfers.arrival.is_some() || self.transfers.is_loading {
             return;
         }
-        // What an earlier primary has numbered would come behind the data that hold it.
-        let may_come = |&slot: &Slot| !self.leaving.iter().any(|leaving| leaving.holds(slot));
         let mut wanted: BTreeMap<Number, SlotSet> = BTreeMap::new();
-        for slot in holdings.awaited().filter(may_come) {
+        for slot in holdings.awaited() {
             if let Some(primary) = self.view.slots.primary(slot) {
                 wanted.entry(primary).or_default().insert(slot);
             }
         }
-        wanted.retain(|primary, _| self.links.contains_key(primary));
+        // What an earlier primary has numbered would come behind the data that hold it.
+        let is_early = |slot: Slot| self.leaving.iter().any(|leaving| leaving.holds(slot));
+        wanted.retain(|primary, slots| {
+            self.links.contains_key(primary) && !slots.iter().any(is_early)
+        });
         // By turns, so that nobody waits for one that does not answer.
         let last = self.transfers.asked;
         let next = wanted.keys().find(|&&primary| Some(primary) > last).or(wanted.keys().next());
