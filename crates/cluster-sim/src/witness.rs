@@ -231,7 +231,13 @@ impl Witness {
     }
 
     /// A read that was executed at the home of its key, at this position of the slot.
-    pub fn read_at(&mut self, by: Identity, (key, content): (&DbKey, &Content), now_ms: i64, at: u64) {
+    pub fn read_at(
+        &mut self,
+        by: Identity,
+        (key, content): (&DbKey, &Content),
+        now_ms: i64,
+        at: u64,
+    ) {
         if self.explain(key, content, now_ms, at) == Some(at) {
             self.reads += 1;
         } else {

@@ -32,16 +32,14 @@ pub enum Wrong {
 }
 
 /// All that can be done wrong, by name.
-pub const WRONGS: [(&str, Wrong); 11] = [
+pub const WRONGS: [(&str, Wrong); 9] = [
     ("ignore-parts", Wrong::Rule(Mutation::IgnoreParts)),
     ("answer-early", Wrong::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Wrong::Rule(Mutation::ExecuteTwice)),
     ("number-early", Wrong::Rule(Mutation::NumberEarly)),
     ("apply-early", Wrong::Rule(Mutation::ApplyEarly)),
     ("no-tails", Wrong::Rule(Mutation::NoTails)),
-    ("tails-of-all", Wrong::Rule(Mutation::TailsOfAll)),
     ("drop-while-loading", Wrong::Rule(Mutation::DropWhileLoading)),
-    ("arrive-early", Wrong::Rule(Mutation::ArriveEarly)),
     ("reads-past-writes", Wrong::ReadsPastWrites),
     ("expires-everywhere", Wrong::ExpiresEverywhere),
 ];
@@ -155,8 +153,7 @@ impl World {
         let primaries: Vec<Node> =
             (0..GROUPS).map(|_| Node(random.below(count.into()) as u16)).collect();
         let members: Vec<Identity> = (0..count).map(identity).collect();
-        let mut view =
-            View { epoch: 1, slots: map(&members, &primaries), members, incoming: None };
+        let mut view = View { epoch: 1, slots: map(&members, &primaries), members, incoming: None };
         if let Some(copies) = plan.copies {
             let beside = |primary: &Node| homes::beside(*primary, copies, count);
             view = homes::view(1, view.members, &primaries.iter().map(beside).collect::<Vec<_>>());
@@ -468,7 +465,8 @@ impl World {
         let is_settled = |member: &Member| {
             !member.is_alive || member.core.view().epoch == epoch && member.core.is_settled()
         };
-        !self.plan.joins && self.plan.copies.is_none() || self.dying.is_empty() && self.members.iter().all(is_settled)
+        !self.plan.joins && self.plan.copies.is_none()
+            || self.dying.is_empty() && self.members.iter().all(is_settled)
     }
 
     /// Links that broke come back.
@@ -639,9 +637,8 @@ impl World {
             let held = member.machine.held(keys);
             self.outcome.digest = digest(self.outcome.digest, &held);
             let (me, view) = (member.core.identity(), member.core.view());
-            let is_home = |slot| {
-                view.incoming.is_none() || view.slots.homes(slot).contains(&me.node)
-            };
+            let is_home =
+                |slot| view.incoming.is_none() || view.slots.homes(slot).contains(&me.node);
             self.witness.borrow_mut().compare(me, &held, is_home);
         }
         self.witness.borrow_mut().compare_logs(Node(alive[0]));

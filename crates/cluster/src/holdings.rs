@@ -208,7 +208,16 @@ mod tests {
         let mut holdings = Holdings::new(&home, ME);
         for at in 0..100 {
             let key = format!("key:{at}");
-            assert!(handle.store(at % 2, key.as_bytes(), petrel_keyspace::Value::from(&b"value"[..]), None).is_ok());
+            assert!(
+                handle
+                    .store(
+                        at % 2,
+                        key.as_bytes(),
+                        petrel_keyspace::Value::from(&b"value"[..]),
+                        None
+                    )
+                    .is_ok()
+            );
         }
         assert!(!holdings.sweep(&mut handle, 10));
         assert!(adopt(&mut holdings, &home, &away) && holdings.has_leftover());

@@ -17,13 +17,8 @@ pub enum Mutation {
     ApplyEarly,
     /// Survivors of a node keep what they happen to have of its changes.
     NoTails,
-    /// Survivors of a node apply what anybody has of a slot's changes, not only what its homes have.
-    TailsOfAll,
-    /// A node that was sent a slot's data applies only what arrives later than they.
+    /// A node that is sent a slot's data applies only what arrives once it has loaded them.
     DropWhileLoading,
-    /// A node counts as a home of a slot once it has loaded its data, though others may lack changes
-    /// that it knows only as data.
-    ArriveEarly,
 }
 
 #[cfg(feature = "mutations")]

@@ -201,11 +201,7 @@ impl Fallen {
                             let first = lost.min_by_key(|leaving| leaving.epoch);
                             first.map_or(NodeSet::default(), |leaving| leaving.followers(slot))
                         });
-                        let is_told = match is_broken(Mutation::TailsOfAll) {
-                            true => true,
-                            false => followers.0 & by.0 != 0,
-                        };
-                        followers.contains(me) && is_told
+                        followers.contains(me) && followers.0 & by.0 != 0
                     }
                     _ => true,
                 };

@@ -65,7 +65,10 @@ impl World {
                 }
                 3 => incoming.truncate(incoming.len().saturating_sub(1)),
                 4 if homes.len() > copies => drop(homes.pop()),
-                _ if incoming.len() < 2 && !homes.contains(&other) && !incoming.contains(&other) => {
+                _ if incoming.len() < 2
+                    && !homes.contains(&other)
+                    && !incoming.contains(&other) =>
+                {
                     incoming.push(other);
                 }
                 _ => {}
@@ -108,7 +111,9 @@ impl World {
             } else if placing.homes.len() + placing.incoming.len() < copies {
                 let nodes = members.iter().map(|member| member.node);
                 let free: Vec<Node> = nodes
-                    .filter(|node| !placing.homes.contains(node) && !placing.incoming.contains(node))
+                    .filter(|node| {
+                        !placing.homes.contains(node) && !placing.incoming.contains(node)
+                    })
                     .collect();
                 if !free.is_empty() {
                     placing.incoming.push(*self.random.pick(&free));

@@ -82,7 +82,10 @@ impl Node {
         let mut leaving: BTreeMap<Number, Leaving> = BTreeMap::new();
         self.primaries.adopt(&self.view, |slot, from| {
             if let Some(primary) = before.member(from).filter(|_| from != me) {
-                leaving.entry(from).or_insert_with(|| Leaving::new(primary, epoch, homes.clone())).add(slot);
+                leaving
+                    .entry(from)
+                    .or_insert_with(|| Leaving::new(primary, epoch, homes.clone()))
+                    .add(slot);
             }
         });
         self.leaving.extend(leaving.into_values());

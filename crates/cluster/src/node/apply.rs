@@ -156,7 +156,13 @@ impl Node {
         visited.is_ok() && is_held
     }
 
-    pub(super) fn apply(&mut self, from: Identity, tag: Option<Tag>, group: &[u8], host: &mut dyn Host) {
+    pub(super) fn apply(
+        &mut self,
+        from: Identity,
+        tag: Option<Tag>,
+        group: &[u8],
+        host: &mut dyn Host,
+    ) {
         if let Some(tag) = tag {
             let last = self.executed.entry((tag.origin, tag.slot)).or_default();
             *last = tag.oseq.max(*last);

@@ -40,12 +40,12 @@ use crate::view::{Identity, NodeSet, Primaries, View};
 use crate::wire::{Exec, LANES, Record, Tag};
 use copy::Copies;
 use link::Link;
-use transfer::Transfers;
 use petrel_keyspace::{Handle, Homes, KeyHash, SinkSource};
 pub use petrel_persistence::effects::GroupError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
+use transfer::Transfers;
 
 /// What a node asks of its server.
 pub trait Host {

@@ -183,9 +183,7 @@ impl Node {
         }
         let arrival = self.transfers.arrival.as_ref();
         let arrival = arrival.filter(|arrival| {
-            arrival.from == from
-                && arrival.slots.contains(slot)
-                && arrival.begun >> lane & 1 != 0
+            arrival.from == from && arrival.slots.contains(slot) && arrival.begun >> lane & 1 != 0
         });
         match arrival.map(|arrival| arrival.stage) {
             Some(Stage::Loaded) => Use::Apply,
@@ -226,11 +224,7 @@ impl Node {
 
     fn finish_arrival(&mut self) {
         let arrival = self.transfers.arrival.as_ref();
-        let is_whole = |arrival: &&Arrival| {
-            let is_known = arrival.is_known
-                || is_broken(Mutation::ArriveEarly) && arrival.begun == u16::MAX;
-            arrival.stage == Stage::Loaded && is_known
-        };
+        let is_whole = |arrival: &&Arrival| arrival.stage == Stage::Loaded && arrival.is_known;
         if arrival.filter(is_whole).is_none() {
             return;
         }
@@ -304,7 +298,9 @@ impl Node {
 
     /// The link to a node has ended, and what it has not delivered is lost.
     pub(super) fn end_transfers(&mut self, node: Number) {
-        self.transfers.departures.retain(|departure| departure.to.node != node || departure.is_sent);
+        self.transfers
+            .departures
+            .retain(|departure| departure.to.node != node || departure.is_sent);
         let is_lost = |arrival: &Arrival| {
             arrival.from.node == node && matches!(arrival.stage, Stage::Asked | Stage::Comes)
         };
@@ -334,7 +330,8 @@ impl Node {
                 let executed = read_executed(executed).map_err(malformed)?;
                 let arrival = self.transfers.arrival.as_mut();
                 let arrival = arrival.filter(|arrival| {
-                    (arrival.from, arrival.number) == (from, number) && arrival.stage == Stage::Asked
+                    (arrival.from, arrival.number) == (from, number)
+                        && arrival.stage == Stage::Asked
                 });
                 let Some(arrival) = arrival else { return Ok(()) };
                 arrival.stage = Stage::Comes;
@@ -346,8 +343,8 @@ impl Node {
             }
             Frame::Copy { part, is_last } => {
                 let arrival = self.transfers.arrival.as_mut();
-                let Some(arrival) = arrival
-                    .filter(|arrival| arrival.from == from && arrival.stage == Stage::Comes)
+                let Some(arrival) =
+                    arrival.filter(|arrival| arrival.from == from && arrival.stage == Stage::Comes)
                 else {
                     return Ok(());
                 };
@@ -377,7 +374,8 @@ impl Node {
             return None;
         }
         let executed: Vec<Executed> = {
-            let departure = self.transfers.departures.iter().find(|departure| departure.to == to)?;
+            let departure =
+                self.transfers.departures.iter().find(|departure| departure.to == to)?;
             let is_of = |slot: Slot| departure.slots.contains(slot);
             let executed = self.executed.iter().filter(|((_, slot), _)| is_of(*slot));
             executed.map(|(&(identity, slot), &oseq)| (identity, slot, oseq)).collect()
@@ -397,8 +395,9 @@ impl Node {
     /// Sends a part of data that were begun. False if they are of no use any more.
     pub fn send_slots(&mut self, to: Identity, part: &[u8], is_last: bool) -> bool {
         let mut departures = self.transfers.departures.iter_mut();
-        let departure = departures
-            .find(|departure| departure.to == to && departure.begun.is_some() && !departure.is_sent);
+        let departure = departures.find(|departure| {
+            departure.to == to && departure.begun.is_some() && !departure.is_sent
+        });
         let (Some(departure), Some(link)) = (departure, self.links.get_mut(&to.node)) else {
             return false;
         };
