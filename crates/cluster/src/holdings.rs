@@ -210,12 +210,7 @@ mod tests {
             let key = format!("key:{at}");
             assert!(
                 handle
-                    .store(
-                        at % 2,
-                        key.as_bytes(),
-                        petrel_keyspace::Value::from(&b"value"[..]),
-                        None
-                    )
+                    .store(at % 2, key.as_bytes(), petrel_keyspace::Value::Bytes(b"value"), None)
                     .is_ok()
             );
         }
