@@ -51,7 +51,7 @@ pub struct Connection {
 impl Connection {
     /// The first command that can be executed now, or sent: those before it in its slots have their
     /// replies, unless that rule is broken.
-    pub fn next(&self, reads_past_writes: bool) -> Option<usize> {
+    pub fn next(&self, reads_past_writes: bool, reads_here: impl Fn(&Op) -> bool) -> Option<usize> {
         let at = self.pending.iter().position(|pending| matches!(pending.state, State::Waiting))?;
         let op = &self.pending[at].op;
         if reads_past_writes {
@@ -60,9 +60,10 @@ impl Connection {
         let is_open = |pending: &&Pending| matches!(pending.state, State::Away);
         let shares =
             |pending: &Pending| pending.op.slots.iter().any(|slot| op.slots.contains(slot));
+        let reads_here = !op.reads.is_empty() && reads_here(op);
         let waits = self.pending.iter().take(at).filter(is_open).any(|pending| {
             // What is sent to another node keeps its order on the way.
-            shares(pending) && (!op.reads.is_empty() || op.slots != pending.op.slots)
+            shares(pending) && (reads_here || op.slots != pending.op.slots)
         });
         (!waits).then_some(at)
     }
@@ -74,12 +75,13 @@ impl Connection {
             let Some(Pending { op, state, .. }) = self.pending.pop_front() else { break };
             let State::Done { reply, seen, now_ms, is_known } = state else { break };
             replies += 1;
+            let is_known = is_known && !seen.iter().any(|&seen| witness.is_lost(seen));
             for (slot, at) in &seen {
                 let before = self.seen.entry(*slot).or_default();
                 *before = (*at).max(*before);
             }
             let reply = parse(&reply);
-            for (at, (db, key)) in op.reads.iter().enumerate() {
+            for (at, (db, key)) in op.reads.iter().enumerate().filter(|_| is_known) {
                 let content = content_of(&op, at, key, &reply);
                 witness.read_in_order(&mut self.seen, (&(*db, key.clone()), &content), now_ms);
             }

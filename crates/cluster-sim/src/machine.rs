@@ -2,10 +2,11 @@
 
 use crate::content::{Content, Family};
 use crate::witness::{Held, Witness};
+use crate::workload::used_slots;
 use petrel_cluster::lanes::{Served, note_served};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
 use petrel_cluster::wire::{Exec, Tag, WaitEnd};
-use petrel_cluster::{Executed, FROM_PEERS, Identity, SLOTS, slot_of};
+use petrel_cluster::{Executed, FROM_PEERS, Identity, SLOTS, SlotSet, slot_of};
 use petrel_commands::{
     Answer, Blocked, Command, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared,
     Ticket, WaitEnd as End, transactions,
@@ -200,18 +201,61 @@ impl Machine {
             self.exec.ks.keyspace().set_homes(homes.clone());
         }
         self.own = Some(homes);
+        self.set_sinks(Some(sinks));
+    }
+
+    /// Lets a cluster hear of commits, or nobody.
+    fn set_sinks(&mut self, sinks: Option<Arc<dyn SinkSource>>) {
+        let overheard: Arc<dyn SinkSource> = Arc::new(Overheard(self.commits.clone()));
+        let overheard = sinks.is_some().then_some(overheard);
         self.exec.begin();
         self.exec.ks.lock_all();
-        self.exec.ks.set_sinks("cluster", Some(sinks));
-        self.exec.ks.set_sinks("overheard", Some(Arc::new(Overheard(self.commits.clone()))));
+        self.exec.ks.set_sinks("cluster", sinks);
+        self.exec.ks.set_sinks("overheard", overheard);
         self.exec.ks.unlock();
         self.exec.end();
     }
 
     /// All that there is, and where it stands in the order of each slot.
     pub fn copy(&mut self) -> (Vec<u8>, BTreeMap<u16, u64>) {
+        let positions = self.commits.lock().map(|commits| commits.positions.clone());
+        let positions = positions.unwrap_or_default();
+        (self.dump(|_| true), positions)
+    }
+
+    /// All that there is of some slots, behind where it stands in the order of each.
+    pub fn copy_slots(&mut self, slots: &SlotSet) -> Vec<u8> {
         let mut out = Vec::new();
-        for (db, key) in self.keys() {
+        let used: Vec<u16> = used_slots().filter(|&slot| slots.contains(slot)).collect();
+        put(&mut out, used.len() as u64);
+        for slot in used {
+            put(&mut out, slot.into());
+            put(&mut out, self.position(slot));
+        }
+        out.extend(self.dump(|slot| slots.contains(slot)));
+        out
+    }
+
+    /// Loads data of slots that have come.
+    pub fn load_slots(&mut self, sinks: Arc<dyn SinkSource>) {
+        let copied = std::mem::take(&mut self.copied);
+        let mut bytes = Bytes(&copied);
+        let mut positions = Vec::new();
+        for _ in 0..bytes.number().unwrap_or(0) {
+            let mut number = || bytes.number().unwrap_or(0);
+            positions.push((number() as u16, number()));
+        }
+        self.set_sinks(None);
+        self.load(bytes);
+        self.set_sinks(Some(sinks));
+        if let Ok(mut commits) = self.commits.lock() {
+            commits.positions.extend(positions);
+        }
+    }
+
+    fn dump(&mut self, is_of: impl Fn(u16) -> bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (db, key) in self.keys().into_iter().filter(|(_, key)| is_of(slot_of(key))) {
             let now_ms = std::mem::replace(&mut self.now_ms, 0);
             let dumped = parse(&self.run(db, false, &[vec![b"DUMP", &key]]));
             let expiry = parse(&self.run(db, false, &[vec![b"PEXPIRETIME", &key]]));
@@ -222,14 +266,19 @@ impl Machine {
             put(&mut out, expiry as u64);
             put_bytes(&mut out, dumped.as_bytes().unwrap_or_default());
         }
-        let positions = self.commits.lock().map(|commits| commits.positions.clone());
-        (out, positions.unwrap_or_default())
+        out
     }
 
     /// Loads the copy that has come, and that stands there.
     pub fn load_copy(&mut self, positions: BTreeMap<u16, u64>) {
         let copied = std::mem::take(&mut self.copied);
-        let mut bytes = Bytes(&copied);
+        self.load(Bytes(&copied));
+        if let Ok(mut commits) = self.commits.lock() {
+            *commits = Commits { positions, own: BTreeMap::new() };
+        }
+    }
+
+    fn load(&mut self, mut bytes: Bytes<'_>) {
         let now_ms = std::mem::replace(&mut self.now_ms, 0);
         while !bytes.0.is_empty() {
             let mut next = || -> Result<_, Malformed> {
@@ -249,9 +298,6 @@ impl Machine {
             }
         }
         self.now_ms = now_ms;
-        if let Ok(mut commits) = self.commits.lock() {
-            *commits = Commits { positions, own: BTreeMap::new() };
-        }
     }
 
     /// Executes a command of a client of this node; its reply as bytes.
@@ -342,7 +388,11 @@ impl Machine {
             self.witness.borrow_mut().committed(self.identity, versions);
         }
         for waiter in std::mem::take(&mut self.host.served) {
-            self.witness.borrow_mut().executed(self.identity, waiter.tag, &waiter.slots, true);
+            self.witness.borrow_mut().executed(
+                self.identity,
+                waiter.tag,
+                (&waiter.slots, true, self.now_ms),
+            );
         }
     }
 
@@ -418,7 +468,8 @@ impl ClusterHost for Machine {
         self.host.may_wait = None;
         let changed = self.commits.lock().is_ok_and(|commits| !commits.own.is_empty());
         self.report();
-        self.witness.borrow_mut().executed(self.identity, tag, &exec.slots, changed);
+        let done = (&exec.slots[..], changed, self.now_ms);
+        self.witness.borrow_mut().executed(self.identity, tag, done);
         match self.host.waiting.contains_key(&tag) {
             true => Executed::Waits(None),
             false => Executed::Replied,
@@ -439,6 +490,10 @@ impl ClusterHost for Machine {
     fn publish(&mut self, _: bool, channel: &[u8], _: &[u8]) {
         let text = format!("a message of {} that was never sent", channel.escape_ascii());
         self.witness.borrow_mut().violation(text);
+    }
+
+    fn copy_begins(&mut self) {
+        self.copied.clear();
     }
 
     fn copy(&mut self, part: &[u8], _: bool) {

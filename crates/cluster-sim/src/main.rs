@@ -1,5 +1,5 @@
-//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--wrong RULE]`: runs until the time is over,
-//! and prints the seed of each run that finds something. `--seed` without `--seconds` repeats one
+//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--wrong RULE]`: runs until the time
+//! is over, and prints the seed of each run that finds something. `--seed` without `--seconds` repeats one
 //! run. With `--wrong` a rule is broken, and it ends with the first run that notices.
 
 use petrel_cluster_sim::{Outcome, Plan, WRONGS, run};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 fn main() -> ExitCode {
     let (mut seconds, mut seed, mut ops, mut wrong) = (None, None, 4000, None);
+    let mut copies = None;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let text = args.next().unwrap_or_default();
@@ -23,8 +24,11 @@ fn main() -> ExitCode {
             ("--seconds", Some(value)) => seconds = Some(value),
             ("--seed", Some(value)) => seed = Some(value),
             ("--ops", Some(value)) => ops = value,
+            ("--copies", Some(value)) => copies = Some(value as usize),
             _ => {
-                eprintln!("usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--wrong RULE]");
+                eprintln!(
+                    "usage: cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--wrong RULE]"
+                );
                 return ExitCode::FAILURE;
             }
         }
@@ -37,7 +41,7 @@ fn main() -> ExitCode {
     let mut sum = Outcome::default();
     loop {
         let seed = first.wrapping_add(runs);
-        let outcome = run(Plan { seed, ops, wrong, joins: true });
+        let outcome = run(Plan { seed, ops, wrong, joins: true, copies });
         runs += 1;
         if !outcome.violations.is_empty() {
             failed += 1;

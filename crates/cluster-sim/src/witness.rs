@@ -16,8 +16,13 @@ use petrel_cluster::wire::Tag;
 use petrel_cluster::{Identity, Node, View, slot_of};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Positions in the orders of slots.
+/// Positions in the orders of slots: how many changes of the slot there were, in the low bits; above
+/// them, how often the end of its order was lost. What was seen of that is behind what there is,
+/// and before what comes later.
 pub type Positions = BTreeMap<u16, u64>;
+
+/// The bits of a position that count changes.
+const COUNT: u64 = (1 << 40) - 1;
 
 /// What a key held from a position of its slot's order on.
 struct Version {
@@ -40,6 +45,8 @@ pub struct Held {
 struct Executed {
     positions: Vec<(u16, u64)>,
     changed: bool,
+    /// By the clock of the node that did.
+    now_ms: i64,
 }
 
 /// The only one who sees all nodes.
@@ -54,6 +61,10 @@ pub struct Witness {
     executed: BTreeMap<Tag, Vec<Executed>>,
     /// The first names of commands that were forwarded again.
     names: BTreeMap<Tag, Tag>,
+    /// A change that was answered may be lost with its home: not all members hold everything.
+    may_lose: bool,
+    /// Where the order of each slot has lost its end, one after another.
+    cuts: BTreeMap<u16, Vec<u64>>,
     /// Slots of nodes that have died.
     awaited: BTreeSet<u16>,
     /// Replies that nobody else may get, and where they were given.
@@ -71,6 +82,11 @@ pub struct Witness {
 }
 
 impl Witness {
+    /// One of a cluster in which a change that was answered may be lost with its home.
+    pub fn of_homes() -> Self {
+        Witness { may_lose: true, ..Witness::default() }
+    }
+
     /// Something is wrong.
     pub fn violation(&mut self, text: String) {
         self.violations.push(text);
@@ -91,8 +107,9 @@ impl Witness {
         self.commits += 1;
         versions.sort_by_key(|(at, _)| *at);
         let before = self.last.clone();
-        for (at, Held { key, content, expiry }) in versions {
+        for (count, Held { key, content, expiry }) in versions {
             let slot = slot_of(&key.1);
+            let at = self.last(slot) & !COUNT | count;
             let primary = self.views.get(&by).and_then(|view| view.slots.primary(slot));
             let is_next = at > before.get(&slot).copied().unwrap_or(0);
             if primary != Some(by.node) || self.awaited.contains(&slot) || !is_next {
@@ -123,14 +140,14 @@ impl Witness {
         Some(found.at.max(lower))
     }
 
-    /// A client's read on a node; `is_home` if it was of the primary.
+    /// A client's read on a node; `is_home` if it was of the primary. The position that it has seen.
     pub fn read(
         &mut self,
         by: Identity,
         (key, content): (&DbKey, &Content),
         now_ms: i64,
         is_home: bool,
-    ) {
+    ) -> (u16, u64) {
         let slot = slot_of(&key.1);
         let seen = self.seen.get(&by).and_then(|seen| seen.get(&slot)).copied().unwrap_or(0);
         let lower = if is_home { self.last(slot) } else { seen };
@@ -138,10 +155,12 @@ impl Witness {
             Some(at) => {
                 self.reads += 1;
                 self.seen.entry(by).or_default().insert(slot, at);
+                (slot, at)
             }
             None => {
                 let text = self.show_read(key, content, lower);
                 self.violation(format!("{by:?} reads {text} (home: {is_home})"));
+                (slot, lower)
             }
         }
     }
@@ -184,12 +203,17 @@ impl Witness {
     }
 
     /// A home has executed a forwarded command.
-    pub fn executed(&mut self, by: Identity, tag: Tag, slots: &[u16], changed: bool) {
+    pub fn executed(
+        &mut self,
+        by: Identity,
+        tag: Tag,
+        (slots, changed, now_ms): (&[u16], bool, i64),
+    ) {
         self.forwarded += 1;
         let tag = self.first_name(tag);
         let positions = slots.iter().map(|&slot| (slot, self.last(slot))).collect();
         let executed = self.executed.entry(tag).or_default();
-        executed.push(Executed { positions, changed });
+        executed.push(Executed { positions, changed, now_ms });
         if executed.iter().filter(|executed| executed.changed).count() > 1 {
             self.violation(format!("{tag:?} was executed again, by {by:?}"));
         }
@@ -213,15 +237,45 @@ impl Witness {
     }
 
     /// A forwarded command was answered: what it has seen, the node has seen from now on.
-    pub fn answered(&mut self, by: Identity, tag: Tag) -> Vec<(u16, u64)> {
+    /// Its positions and the time; none if they are lost.
+    pub fn answered(&mut self, by: Identity, tag: Tag) -> Option<(Vec<(u16, u64)>, i64)> {
         let tag = self.first_name(tag);
         let Some(executed) = self.executed.get(&tag).and_then(|all| all.last()) else {
-            self.violation(format!("{tag:?} was answered, but what it has done is lost"));
-            return Vec::new();
+            if !self.may_lose {
+                self.violation(format!("{tag:?} was answered, but what it has done is lost"));
+            }
+            return None;
         };
-        let positions = executed.positions.clone();
+        let (positions, now_ms) = (executed.positions.clone(), executed.now_ms);
         self.has_seen(by, &positions);
-        positions
+        Some((positions, now_ms))
+    }
+
+    /// A read that was executed at the home of its key, at this position of the slot.
+    pub fn read_at(
+        &mut self,
+        by: Identity,
+        (key, content): (&DbKey, &Content),
+        now_ms: i64,
+        at: u64,
+    ) {
+        if self.explain(key, content, now_ms, at) == Some(at) {
+            self.reads += 1;
+        } else {
+            let text = self.show_read(key, content, at);
+            self.violation(format!("{by:?} is told of {text}, at its home"));
+        }
+    }
+
+    /// Whether a position that was seen is lost, where that may be.
+    pub fn is_lost(&self, (slot, at): (u16, u64)) -> bool {
+        if !self.may_lose {
+            return false;
+        }
+        let last = self.last(slot);
+        let cuts = self.cuts.get(&slot).map(Vec::as_slice).unwrap_or_default();
+        let later = cuts.iter().skip((at >> COUNT.count_ones()) as usize);
+        at > last || later.into_iter().any(|&cut| at & COUNT > cut)
     }
 
     /// A node has seen these positions.
@@ -270,8 +324,8 @@ impl Witness {
     pub fn taken_over(&mut self, by: Identity, (slot, at): (u16, u64), held: &[Held]) {
         self.awaited.remove(&slot);
         let seen = self.seen.values().filter_map(|seen| seen.get(&slot)).copied();
-        let seen = seen.max().unwrap_or(0);
-        if at < seen || at > self.last(slot) {
+        let seen = if self.may_lose { 0 } else { seen.max().unwrap_or(0) };
+        if self.last(slot) & !COUNT | at < seen || at > self.last(slot) & COUNT {
             let last = self.last(slot);
             self.violation(format!(
                 "{by:?} goes on with slot {slot} at {at} of {last}, and {seen} was seen"
@@ -279,7 +333,7 @@ impl Witness {
         }
         for Held { key, content, expiry } in held {
             let versions = self.history.get(key).map(Vec::as_slice).unwrap_or_default();
-            let next = versions.partition_point(|version| version.at <= at);
+            let next = versions.partition_point(|version| version.at & COUNT <= at);
             let is_right = match next.checked_sub(1).map(|last| &versions[last]) {
                 Some(version) => version.content == *content && version.expiry == *expiry,
                 None => !content.is_there(),
@@ -299,22 +353,26 @@ impl Witness {
 
     /// What came after a position of a slot died with its primary.
     fn cut(&mut self, slot: u16, at: u64) {
-        if self.last(slot) == at {
+        if self.last(slot) & COUNT == at {
             return;
         }
-        self.last.insert(slot, at);
+        let lost = (self.last(slot) & !COUNT) + COUNT + 1;
+        self.last.insert(slot, lost | at);
+        self.cuts.entry(slot).or_default().push(at);
         for (key, versions) in &mut self.history {
             if slot_of(&key.1) == slot {
-                versions.retain(|version| version.at <= at);
+                versions.retain(|version| version.at & COUNT <= at);
             }
         }
-        let is_kept = |&(of, version): &(u16, u64)| of != slot || version <= at;
+        let is_kept = |&(of, version): &(u16, u64)| of != slot || version & COUNT <= at;
         for executed in self.executed.values_mut() {
             executed.retain(|executed| !executed.changed || executed.positions.iter().all(is_kept));
             for executed in executed {
                 let positions = executed.positions.iter_mut();
                 let of_slot = positions.filter(|position| position.0 == slot);
-                of_slot.for_each(|position| position.1 = position.1.min(at));
+                of_slot.filter(|position| position.1 & COUNT > at).for_each(|position| {
+                    position.1 = lost | at;
+                });
             }
         }
         self.unique.retain(|_, position| is_kept(position));
@@ -322,12 +380,12 @@ impl Witness {
     }
 
     /// At rest: what a node holds must be what the homes have made.
-    pub fn compare(&mut self, by: Identity, held: &[Held]) {
+    pub fn compare(&mut self, by: Identity, held: &[Held], is_home: impl Fn(u16) -> bool) {
         let here: BTreeMap<_, _> =
             held.iter().map(|held| (&held.key, (&held.content, &held.expiry))).collect();
         let mut different = Vec::new();
         for (key, versions) in &self.history {
-            let Some(last) = versions.last() else { continue };
+            let Some(last) = versions.last().filter(|_| is_home(slot_of(&key.1))) else { continue };
             let there = here.get(key).map(|&(content, expiry)| (content.clone(), *expiry));
             let (content, expiry) = there.unwrap_or_default();
             if (&content, expiry) != (&last.content, last.expiry) {
@@ -343,6 +401,8 @@ impl Witness {
             |key: &&DbKey| self.history.get(*key).is_some_and(|versions| !versions.is_empty());
         let unknown = here.keys().filter(|key| !known(key));
         different.extend(unknown.map(|key| format!("{} came from nowhere", shown(&key.1))));
+        let foreign = here.keys().filter(|key| !is_home(slot_of(&key.1)));
+        different.extend(foreign.map(|key| format!("{} is left there", shown(&key.1))));
         for text in different.into_iter().take(5) {
             self.violation(format!("at rest {by:?} differs: {text}"));
         }

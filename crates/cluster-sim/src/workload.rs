@@ -52,12 +52,16 @@ pub struct Op {
 pub struct Workload {
     /// Number of values that were drawn.
     drawn: u64,
+    /// All keys of a command are in one slot.
+    one_slot: bool,
+    /// Which of a group's slots that is.
+    place: u16,
 }
 
 impl Workload {
     /// One that has drawn nothing.
-    pub fn new() -> Self {
-        Workload { drawn: 0 }
+    pub fn new(one_slot: bool) -> Self {
+        Workload { drawn: 0, one_slot, place: 0 }
     }
 
     fn fresh(&mut self) -> Vec<u8> {
@@ -68,6 +72,9 @@ impl Workload {
     /// The next command of a client.
     pub fn draw(&mut self, random: &mut Random, now_ms: i64) -> Op {
         let group = random.below(GROUPS.into()) as u16;
+        if self.one_slot {
+            self.place = random.below(SLOTS_PER_GROUP.into()) as u16;
+        }
         let family = *random.pick(&FAMILIES);
         if random.one_in(3) {
             return self.read(random, group, family);
@@ -79,7 +86,7 @@ impl Workload {
             return self.transaction(random, group, now_ms);
         }
         let db = database(family);
-        let key = name(random, group, family);
+        let key = self.name(random, group, family);
         let (commands, check) = self.write(random, (group, family), &key, now_ms);
         op(db, false, vec![commands], check)
     }
@@ -100,20 +107,20 @@ impl Workload {
     fn read(&mut self, random: &mut Random, group: u16, family: Family) -> Op {
         let db = database(family);
         if family == Family::Twin {
-            let keys = twins(random.below(2) as u16, group);
+            let keys = self.twins(random.below(2) as u16, group);
             let mut command = vec![b"MGET".to_vec()];
             command.extend(keys.iter().cloned());
             let reads = keys.iter().map(|key| (db, key.clone())).collect();
             return Op { reads, ..op(db, false, vec![command], Check::Nothing) };
         }
-        let key = name(random, group, family);
+        let key = self.name(random, group, family);
         let command = family.read(&key);
         Op { reads: vec![(db, key)], ..op(db, false, vec![command], Check::Nothing) }
     }
 
     /// Writes two keys of different lanes at once.
     pub fn write_twins(&mut self, random: &mut Random, group: u16) -> Op {
-        let keys = twins(random.below(2) as u16, group);
+        let keys = self.twins(random.below(2) as u16, group);
         let value = self.fresh();
         let db = database(Family::Twin);
         if random.one_in(2) {
@@ -131,7 +138,7 @@ impl Workload {
         let mut commands = Vec::new();
         for _ in 0..count {
             let family = *random.pick(&families);
-            let key = name(random, group, family);
+            let key = self.name(random, group, family);
             commands.push(self.write(random, (group, family), &key, now_ms).0);
         }
         op(0, true, commands, Check::Nothing)
@@ -148,7 +155,7 @@ impl Workload {
         let few = format!("m{}", random.below(6));
         let number = random.below(40).to_string();
         let soon = (now_ms + random.below(400) as i64).to_string();
-        let other = name(random, group, family);
+        let other = self.name(random, group, family);
         let other = String::from_utf8(other).unwrap_or_default();
         let key_text = String::from_utf8(key.to_vec()).unwrap_or_default();
         let id = (database(family), key.to_vec());
@@ -261,32 +268,30 @@ impl Workload {
         };
         (line.split(' ').enumerate().map(arg).collect(), check)
     }
-}
 
-impl Default for Workload {
-    fn default() -> Self {
-        Self::new()
+    fn name(&self, random: &mut Random, group: u16, family: Family) -> Vec<u8> {
+        let place = match self.one_slot {
+            true => self.place,
+            false => random.below(SLOTS_PER_GROUP.into()) as u16,
+        };
+        let name = format!("{}{}", family.letter(), random.below(2));
+        tagged(&name, group_begin(group) + place).into_bytes()
+    }
+
+    /// Two keys, of different lanes if they may be.
+    fn twins(&self, which: u16, group: u16) -> Vec<Vec<u8>> {
+        let (letter, begin) = (Family::Twin.letter(), group_begin(group));
+        let names = match self.one_slot {
+            true => [0, 1].map(|i| tagged(&format!("{letter}{which}{i}"), begin + which)),
+            false => [0, 1 + which].map(|i| tagged(&format!("{letter}{which}"), begin + i)),
+        };
+        names.map(String::into_bytes).into()
     }
 }
 
 /// Transactions are of one database: that of the families that occur in them.
 fn database(family: Family) -> u16 {
     if matches!(family, Family::Queue | Family::Scores) { 3 } else { 0 }
-}
-
-fn name(random: &mut Random, group: u16, family: Family) -> Vec<u8> {
-    let slot = group_begin(group) + random.below(SLOTS_PER_GROUP.into()) as u16;
-    let name = format!("{}{}", family.letter(), random.below(2));
-    tagged(&name, slot).into_bytes()
-}
-
-/// Two keys of different lanes.
-fn twins(which: u16, group: u16) -> Vec<Vec<u8>> {
-    let twin = |i: u16| {
-        let name = format!("{}{which}", Family::Twin.letter());
-        tagged(&name, group_begin(group) + i).into_bytes()
-    };
-    vec![twin(0), twin(1 + which)]
 }
 
 fn op(db: u16, is_transaction: bool, commands: Vec<Vec<Vec<u8>>>, check: Check) -> Op {

@@ -1,6 +1,7 @@
 //! A run: nodes, links between them, clients, and an adversary who delays, breaks, stalls, pauses,
 //! kills, and moves slots; then peace, and the comparison of everything with everything.
 
+mod homes;
 mod join;
 
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State, content_of};
@@ -32,13 +33,14 @@ pub enum Wrong {
 }
 
 /// All that can be done wrong, by name.
-pub const WRONGS: [(&str, Wrong); 8] = [
+pub const WRONGS: [(&str, Wrong); 9] = [
     ("ignore-parts", Wrong::Rule(Mutation::IgnoreParts)),
     ("answer-early", Wrong::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Wrong::Rule(Mutation::ExecuteTwice)),
     ("number-early", Wrong::Rule(Mutation::NumberEarly)),
     ("apply-early", Wrong::Rule(Mutation::ApplyEarly)),
     ("no-tails", Wrong::Rule(Mutation::NoTails)),
+    ("drop-while-loading", Wrong::Rule(Mutation::DropWhileLoading)),
     ("reads-past-writes", Wrong::ReadsPastWrites),
     ("expires-everywhere", Wrong::ExpiresEverywhere),
 ];
@@ -54,6 +56,8 @@ pub struct Plan {
     pub wrong: Option<Wrong>,
     /// Nodes join.
     pub joins: bool,
+    /// How many homes a slot has; none if every node holds everything.
+    pub copies: Option<usize>,
 }
 
 struct Member {
@@ -123,8 +127,8 @@ struct World {
     /// Deaths of which no view knows yet: when it will.
     dying: Vec<(Identity, u64)>,
     tokens: u64,
-    /// Copies for nodes that join.
-    copies: BTreeMap<Identity, join::Sent>,
+    /// Copies for nodes that join, and data of slots for their homes: for whom, and of whom.
+    copies: BTreeMap<(Identity, u16), join::Sent>,
     limits: Limits,
     plan: Plan,
     outcome: Outcome,
@@ -163,12 +167,17 @@ impl World {
     fn new(plan: Plan) -> Self {
         let mut random = Random::new(plan.seed);
         let count = 3 + random.below(5) as u16;
-        let witness = Rc::new(RefCell::new(Witness::default()));
+        let witness = if plan.copies.is_some() { Witness::of_homes() } else { Witness::default() };
+        let witness = Rc::new(RefCell::new(witness));
         let identity = |node: u16| Identity { node: Node(node), incarnation: 1 };
         let primaries: Vec<Node> =
             (0..GROUPS).map(|_| Node(random.below(count.into()) as u16)).collect();
         let members: Vec<Identity> = (0..count).map(identity).collect();
-        let view = View { epoch: 1, slots: map(&members, &primaries), members };
+        let mut view = View { epoch: 1, slots: map(&members, &primaries), members, incoming: None };
+        if let Some(copies) = plan.copies {
+            let beside = |primary: &Node| homes::beside(*primary, copies, count);
+            view = homes::view(1, view.members, &primaries.iter().map(beside).collect::<Vec<_>>());
+        }
         let backlog = if random.one_in(4) { 400 << 10 } else { 64 << 20 };
         let limits = Limits { backlog, batch: 4 << 10, ..Limits::default() };
         let mut members = Vec::new();
@@ -199,7 +208,7 @@ impl World {
             broken: BTreeMap::new(),
             views: vec![view],
             witness,
-            workload: Workload::new(),
+            workload: Workload::new(plan.copies.is_some()),
             dying: Vec::new(),
             tokens: 0,
             copies: BTreeMap::new(),
@@ -242,9 +251,10 @@ impl World {
         if self.random.one_in(4) {
             self.now += self.random.below(3);
         }
-        if self.plan.joins && self.random.one_in(10) {
+        if (self.plan.joins || self.plan.copies.is_some()) && self.random.one_in(10) {
             self.connect_members();
             self.copy_some();
+            self.appoint_arrived();
         }
         let mut ops = 0;
         match self.random.below(100) {
@@ -318,7 +328,11 @@ impl World {
         let reads_past_writes = self.plan.wrong == Some(Wrong::ReadsPastWrites);
         let member = &mut self.members[usize::from(node)];
         let identity = member.core.identity();
-        while let Some(next) = member.connections[at].next(reads_past_writes) {
+        let next = |member: &Member| {
+            let reads_here = |op: &Op| member.core.route_read(&op.slots) == Route::Here;
+            member.connections[at].next(reads_past_writes, reads_here)
+        };
+        while let Some(next) = next(member) {
             let Pending { token, op, .. } = &member.connections[at].pending[next];
             let (token, op) = (*token, op.clone());
             let Some(state) = start(member, (at, token), &op, &self.witness) else { break };
@@ -455,7 +469,10 @@ impl World {
             self.members[node].paused_until = until;
         }
         if self.random.one_in(self.rates.moves) {
-            self.move_slots();
+            match self.plan.copies {
+                Some(copies) => self.move_homes(copies),
+                None => self.move_slots(),
+            }
         }
         if self.plan.joins && self.random.one_in(self.rates.join) {
             self.join();
@@ -463,8 +480,9 @@ impl World {
         if self.random.one_in(self.rates.death)
             && self.with_data().len() > 2
             && self.may_lose_another()
+            && let node = *self.random.pick(&self.alive())
+            && self.may_lose(node)
         {
-            let node = *self.random.pick(&self.alive());
             if self.random.one_in(2) {
                 self.send_half_of_a_commit(node);
             }
@@ -484,7 +502,8 @@ impl World {
         let is_settled = |member: &Member| {
             !member.is_alive || member.core.view().epoch == epoch && member.core.is_settled()
         };
-        !self.plan.joins || self.dying.is_empty() && self.members.iter().all(is_settled)
+        !self.plan.joins && self.plan.copies.is_none()
+            || self.dying.is_empty() && self.members.iter().all(is_settled)
     }
 
     /// Links that broke come back.
@@ -539,7 +558,7 @@ impl World {
     fn propose(&mut self, members: Vec<Identity>, primaries: &[Node]) {
         let epoch = self.latest().epoch + 1;
         let slots = map(&members, primaries);
-        self.views.push(View { epoch, members, slots });
+        self.views.push(View { epoch, members, slots, incoming: None });
         self.outcome.views += 1;
     }
 
@@ -549,7 +568,9 @@ impl World {
             let core = &self.members[usize::from(node)].core;
             let cut_off = core.lanes().cut_off();
             let lags = |&other: &u16| cut_off.contains(Node(other));
-            if let Some(other) = self.alive().into_iter().find(lags) {
+            if let Some(other) = self.alive().into_iter().find(lags)
+                && self.may_lose(other)
+            {
                 self.kill(other);
             }
         }
@@ -609,6 +630,9 @@ impl World {
         let groups: Vec<u16> = begins.filter(may_own).collect();
         let of_group = |slot: &u16| groups.contains(&(slot / (SLOTS / GROUPS) * (SLOTS / GROUPS)));
         self.witness.borrow_mut().dies(identity, used_slots().filter(of_group));
+        if self.plan.copies.is_some() {
+            return self.bury_home(identity, members);
+        }
         let (holders, mut primaries) = (self.holders(&members), self.primaries());
         for primary in primaries.iter_mut().filter(|primary| **primary == identity.node) {
             *primary = *self.random.pick(&holders);
@@ -649,7 +673,10 @@ impl World {
             let keys = member.machine.keys();
             let held = member.machine.held(keys);
             self.outcome.digest = digest(self.outcome.digest, &held);
-            self.witness.borrow_mut().compare(member.core.identity(), &held);
+            let (me, view) = (member.core.identity(), member.core.view());
+            let is_home =
+                |slot| view.incoming.is_none() || view.slots.homes(slot).contains(&me.node);
+            self.witness.borrow_mut().compare(me, &held, is_home);
         }
         self.witness.borrow_mut().compare_logs(Node(alive[0]));
     }
@@ -657,6 +684,7 @@ impl World {
     fn is_quiet(&self) -> bool {
         let epoch = self.latest().epoch;
         self.dying.is_empty()
+            && self.is_allotted()
             && self.links.iter().all(|(&(from, _), direction)| {
                 direction.pipe.is_empty() || !self.members[usize::from(from)].is_alive
             })
@@ -728,8 +756,11 @@ fn start(
     let identity = member.core.identity();
     let now_ms = member.machine.now_ms;
     let done = |reply, seen, is_known| Some(State::Done { reply, seen, now_ms, is_known });
-    let route = member.core.route(&op.slots);
-    if op.reads.is_empty() && route != Route::Here {
+    let route = match op.reads.is_empty() {
+        true => member.core.route(&op.slots),
+        false => member.core.route_read(&op.slots),
+    };
+    if route != Route::Here {
         return match route {
             Route::Apart => done(b"-CROSSSLOT\r\n".to_vec(), Vec::new(), false),
             Route::At(_) => {
@@ -756,14 +787,14 @@ fn start(
         witness.borrow_mut().has_seen(identity, &seen);
         return done(reply, seen, true);
     }
-    let value = parse(&reply);
+    let (value, mut seen) = (parse(&reply), Vec::new());
     for (at, (db, key)) in op.reads.iter().enumerate() {
         let content = content_of(op, at, key, &value);
         let is_home = member.machine.is_home(petrel_cluster::slot_of(key));
         let key = (*db, key.clone());
-        witness.borrow_mut().read(identity, (&key, &content), now_ms, is_home);
+        seen.push(witness.borrow_mut().read(identity, (&key, &content), now_ms, is_home));
     }
-    done(reply, Vec::new(), true)
+    done(reply, seen, true)
 }
 
 /// Gives connections the replies to their commands that were away; false if there are none.
@@ -810,11 +841,15 @@ fn take_replies(
         let mut pending = pending.filter(|pending| pending.token == token);
         let Some(pending) = pending.next() else { continue };
         let now_ms = member.machine.now_ms;
+        let (identity, mut witness) = (member.core.identity(), witness.borrow_mut());
         pending.state = match reply {
-            Reply::Bytes(reply) => {
-                let seen = witness.borrow_mut().answered(member.core.identity(), tag);
-                State::Done { reply, seen, now_ms, is_known: true }
-            }
+            Reply::Bytes(reply) => match witness.answered(identity, tag) {
+                Some((seen, now_ms)) => {
+                    check_read(identity, &pending.op, (&reply, &seen, now_ms), &mut witness);
+                    State::Done { reply, seen, now_ms, is_known: true }
+                }
+                None => State::Done { reply, seen: Vec::new(), now_ms, is_known: false },
+            },
             reply => {
                 outcome.unknown += u64::from(reply == Reply::Unknown);
                 let reply = format!("-{}\r\n", reply.error().unwrap_or_default()).into_bytes();
@@ -823,6 +858,23 @@ fn take_replies(
         };
     }
     has_replies
+}
+
+/// What a read was told that its home has executed.
+fn check_read(
+    by: Identity,
+    op: &Op,
+    (reply, seen, now_ms): (&[u8], &[(u16, u64)], i64),
+    witness: &mut Witness,
+) {
+    let value = parse(reply);
+    for (at, (db, key)) in op.reads.iter().enumerate() {
+        let content = content_of(op, at, key, &value);
+        let slot = petrel_cluster::slot_of(key);
+        if let Some(&(_, at)) = seen.iter().find(|(of, _)| *of == slot) {
+            witness.read_at(by, (&(*db, key.clone()), &content), now_ms, at);
+        }
+    }
 }
 
 /// FNV-1a over what a node holds.

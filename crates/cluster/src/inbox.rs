@@ -26,6 +26,9 @@ pub(crate) struct Inbox {
     pub end_epoch: u64,
     /// Bytes of the queue.
     queued_bytes: usize,
+    /// Nothing has come yet, and what comes first may begin anywhere: behind what its node had
+    /// numbered before this one was a member.
+    begins_anywhere: bool,
 }
 
 fn bytes_of(placed: &Placed) -> usize {
@@ -38,6 +41,11 @@ pub(crate) fn is_ordered(record: &Record<'_>) -> bool {
 }
 
 impl Inbox {
+    /// That of a node which was a member before this one.
+    pub fn beginning_anywhere() -> Self {
+        Inbox { begins_anywhere: true, ..Inbox::default() }
+    }
+
     /// The position up to which everything has arrived.
     pub fn received(&self) -> u64 {
         self.received
@@ -86,7 +94,7 @@ impl Inbox {
         batch: &Batch<'_>,
         mut each: impl FnMut(u64, &Record<'_>),
     ) -> Result<(), Malformed> {
-        if batch.from != self.received {
+        if batch.from != self.received && !self.begins_anywhere {
             return Err(Malformed);
         }
         let (mut records, mut record, mut at) = (batch.records, Vec::new(), batch.from);
@@ -100,6 +108,7 @@ impl Inbox {
         for (at, record) in &taken {
             each(*at, &Record::read(record)?);
         }
+        self.begins_anywhere = false;
         self.queued_bytes += taken.iter().map(bytes_of).sum::<usize>();
         self.queue.extend(taken);
         self.received = batch.upto;

@@ -96,8 +96,11 @@ impl Lane {
         self.cut_off
     }
 
-    /// Appends a record for these members, or all; its position.
+    /// Appends a record for these members, or all; its position. One for nobody has none: the last.
     pub fn push(&mut self, to: Option<NodeSet>, record: &[u8]) -> u64 {
+        if to.is_some_and(|to| to.0 & self.members.0 == 0) {
+            return self.seq;
+        }
         self.seq += 1;
         let to = NodeSet(to.map_or(u64::MAX, |to| to.0) & self.members.0);
         let bytes = record.len() + size_of::<Entry>();
@@ -216,6 +219,11 @@ impl Lane {
         }
         *peer = Peer { sent: received, is_ready: true, has_begun: true, ..*peer };
         true
+    }
+
+    /// The position behind which a member begins that has received nothing yet.
+    pub fn begin_of(&mut self, node: Node) -> u64 {
+        self.peer(node).applied
     }
 
     /// The member has applied everything up to this position. False if that cannot be.

@@ -8,9 +8,9 @@
 //! ```
 
 use crate::lane::Lane;
-use crate::slot::{Slot, slot_of};
+use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::Node;
-use crate::view::NodeSet;
+use crate::view::{Identity, NodeSet, View};
 use crate::wire::{Batch, LANES, Parts, Record, Tag, Tags, put_record};
 use parking_lot::{Mutex, MutexGuard};
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Origin, Published, SinkSource};
@@ -33,6 +33,8 @@ pub struct Lanes {
     lanes: [Mutex<Lane>; LANES],
     /// There are other members, to whom commits are sent.
     has_others: AtomicBool,
+    /// By slot: who hears of its changes. None where all members do.
+    audience: Option<Box<[AtomicU64]>>,
     /// Effects that no lane could take.
     unsent: AtomicU64,
     /// The thread that sends has nothing to send, and is to be woken when there is something.
@@ -86,16 +88,40 @@ pub(crate) fn tagged<T>(tag: Tag, execute: impl FnOnce() -> T) -> T {
 }
 
 impl Lanes {
-    pub(crate) fn new(members: NodeSet, bytes_max: usize) -> Arc<Self> {
+    /// Those of a node that begins with a view, in which `members` are the others.
+    pub(crate) fn new(me: Identity, view: &View, members: NodeSet, bytes_max: usize) -> Arc<Self> {
         let bytes = Arc::new(AtomicUsize::new(0));
         let lane = |_| Mutex::new(Lane::new(members, bytes.clone(), bytes_max));
-        Arc::new(Lanes {
+        let nobody = |_| AtomicU64::new(0);
+        let audience = view.incoming.as_ref().map(|_| (0..SLOTS).map(nobody).collect());
+        let lanes = Lanes {
             lanes: std::array::from_fn(lane),
             has_others: AtomicBool::new(members != NodeSet::default()),
+            audience,
             unsent: AtomicU64::new(0),
             is_idle: AtomicBool::new(false),
             waker: OnceLock::new(),
-        })
+        };
+        lanes.adopt(me, view);
+        Arc::new(lanes)
+    }
+
+    /// Takes the homes of a view over. Everything is held, or nobody commits yet.
+    pub(crate) fn adopt(&self, me: Identity, view: &View) {
+        for (slot, audience) in (0..SLOTS).zip(self.audience.iter().flatten()) {
+            audience.store(view.audience(slot).without(me.node).0, Relaxed);
+        }
+    }
+
+    /// Appends what one commit has changed of a slot, for those who hear of that. The stripes of its
+    /// keys are held.
+    fn append_slot(&self, slot: Slot, served: Tags<'_>, group: &[u8], room: &mut Vec<u8>) {
+        let audience = self.audience.as_ref();
+        let to = audience.map(|audience| NodeSet(audience[usize::from(slot)].load(Relaxed)));
+        room.clear();
+        let (tag, parts) = (TAG.get(), Parts::default());
+        put_record(room, &Record::Effects { tag, parts, served, group });
+        self.lane(lane_of(slot)).push(to, room);
     }
 
     /// Lets `wake` be called by a thread that commits something while the one that sends
@@ -235,6 +261,8 @@ impl SinkSource for LaneSource {
             lanes: self.0.clone(),
             group: GroupWriter::default(),
             which: 0,
+            slots: Vec::new(),
+            slots_used: 0,
             messages: Vec::new(),
             room: Vec::new(),
         })
@@ -247,6 +275,9 @@ struct LaneSink {
     group: GroupWriter,
     /// Lanes of the keys of the group.
     which: u16,
+    /// Where not all hear of all slots: a group for each, of which the first so many are in use.
+    slots: Vec<(Slot, GroupWriter)>,
+    slots_used: usize,
     /// Messages that go out behind it, with their lanes.
     messages: Vec<(usize, Vec<u8>)>,
     room: Vec<u8>,
@@ -255,6 +286,21 @@ struct LaneSink {
 impl LaneSink {
     fn touch(&mut self, key: &[u8]) {
         self.which |= 1 << lane_of(slot_of(key));
+    }
+
+    /// The group of a slot.
+    fn group_of(&mut self, slot: Slot) -> &mut GroupWriter {
+        let used = self.slots[..self.slots_used].iter();
+        let at = used.rev().position(|(of, _)| *of == slot);
+        let at = at.map_or(self.slots_used, |at| self.slots_used - 1 - at);
+        if at == self.slots_used {
+            self.slots_used += 1;
+            match self.slots.get_mut(at) {
+                Some((of, _)) => *of = slot,
+                None => self.slots.push((slot, GroupWriter::default())),
+            }
+        }
+        &mut self.slots[at].1
     }
 }
 
@@ -267,6 +313,9 @@ impl EffectSink for LaneSink {
             self.lanes.unsent.fetch_add(1, Relaxed);
             return;
         };
+        if self.lanes.audience.is_some() {
+            return self.group_of(slot_of(key)).add(head.db, effect);
+        }
         self.touch(key);
         // The value is that of the other key at this place in both lanes.
         if let Some((_, from)) = effect.source() {
@@ -285,11 +334,18 @@ impl EffectSink for LaneSink {
 
     fn committed(&mut self, _: u64, _: bool) {
         let served = SERVED.with_borrow_mut(std::mem::take);
-        if self.which == 0 && self.messages.is_empty() && served.is_empty() {
+        let has_changes = self.which != 0 || self.slots_used != 0;
+        if !has_changes && self.messages.is_empty() && served.is_empty() {
             return;
         }
+        let mut names = Vec::new();
+        for (slot, group) in &mut self.slots[..std::mem::take(&mut self.slots_used)] {
+            let of_slot = served.iter().map(|served| served.tag).filter(|tag| tag.slot == *slot);
+            let names = Tags::of(&mut names, of_slot);
+            self.lanes.append_slot(*slot, names, group.bytes(), &mut self.room);
+            group.clear();
+        }
         if self.which != 0 {
-            let mut names = Vec::new();
             let names = Tags::of(&mut names, served.iter().map(|served| served.tag));
             self.lanes.append_group(self.which, names, self.group.bytes(), &mut self.room);
             self.which = 0;

@@ -14,12 +14,14 @@
 //! | `view` | what all members agree on |
 //! | `wire` | frames, batches and records as bytes |
 //! | `lane`, `lanes` | what this node tells others, and the sink that puts commits there |
+//! | `holdings` | which slots' data this node has, where not every member has all |
 //! | `inbox` | what others have told |
 //! | `origin` | commands that wait for other nodes |
 //! | `settle` | slots that have changed their primaries, and nodes that have died |
 //! | `node` | all of it together |
 
 pub mod allocate;
+mod holdings;
 mod inbox;
 mod lane;
 pub mod lanes;
@@ -39,6 +41,6 @@ pub use node::{
     Route, TooMuch,
 };
 pub use origin::Call;
-pub use slot::{SLOTS, Slot, slot_of};
+pub use slot::{SLOTS, Slot, SlotSet, slot_of};
 pub use slot_map::{Node, SlotMap, SlotRange};
 pub use view::{Identity, NodeSet, View};

@@ -17,6 +17,8 @@ pub enum Mutation {
     ApplyEarly,
     /// Survivors of a node keep what they happen to have of its changes.
     NoTails,
+    /// A node that is sent a slot's data applies only what arrives once it has loaded them.
+    DropWhileLoading,
 }
 
 #[cfg(feature = "mutations")]

@@ -10,12 +10,14 @@
 use crate::inbox::Inbox;
 use crate::lanes::lane_of;
 use crate::mutation::{Mutation, is_broken};
-use crate::slot::{SLOTS, Slot};
-use crate::slot_map::Node;
+use crate::slot::{Slot, SlotSet, slot_of};
+use crate::slot_map::{Node, SlotMap};
 use crate::view::{Identity, NodeSet};
 use crate::wire::positions::Placed;
 use crate::wire::{LANES, Record};
-use std::collections::BTreeMap;
+use petrel_persistence::effects::visit_keys;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// All lanes.
 const ALL: u16 = u16::MAX;
@@ -24,24 +26,30 @@ const ALL: u16 = u16::MAX;
 pub(crate) struct Leaving {
     pub from: Identity,
     pub epoch: u64,
-    /// A bit for each slot.
-    slots: Box<[u64]>,
+    slots: SlotSet,
+    /// The homes in the last view in which it was primary.
+    homes: Arc<SlotMap>,
     /// Lanes in which the primary has ended: a bit for each.
     ended: u16,
 }
 
 impl Leaving {
-    pub fn new(from: Identity, epoch: u64) -> Self {
-        let slots = vec![0; usize::from(SLOTS).div_ceil(64)].into();
-        Leaving { from, epoch, slots, ended: 0 }
+    pub fn new(from: Identity, epoch: u64, homes: Arc<SlotMap>) -> Self {
+        Leaving { from, epoch, slots: SlotSet::default(), homes, ended: 0 }
     }
 
     pub fn add(&mut self, slot: Slot) {
-        self.slots[usize::from(slot / 64)] |= 1 << (slot % 64);
+        self.slots.insert(slot);
     }
 
     pub fn contains(&self, slot: Slot) -> bool {
-        self.slots[usize::from(slot / 64)] >> (slot % 64) & 1 != 0
+        self.slots.contains(slot)
+    }
+
+    /// The nodes that have applied all that the primary has numbered of a slot, as far as they have
+    /// its lane.
+    fn followers(&self, slot: Slot) -> NodeSet {
+        self.homes.homes(slot).iter().copied().collect()
     }
 
     pub fn has_ended(&self, lane: usize) -> bool {
@@ -89,7 +97,8 @@ pub(crate) struct Fallen {
     pub epoch: u64,
     /// Members that have settled.
     pub settled_by: NodeSet,
-    known: Vec<BTreeMap<u64, Box<[u8]>>>,
+    /// By lane: the records that are known, with those who have told them.
+    known: Vec<BTreeMap<u64, (NodeSet, Box<[u8]>)>>,
     upto: [u64; LANES],
     told: [NodeSet; LANES],
     /// Where somebody who has settled has ended.
@@ -121,9 +130,11 @@ impl Fallen {
         (self.upto, self.decided) = ([0; LANES], [None; LANES]);
     }
 
-    pub fn note(&mut self, lane: usize, (seq, record): (u64, &[u8])) {
+    pub fn note(&mut self, lane: usize, from: Node, (seq, record): (u64, &[u8])) {
         if self.stage == Stage::Collecting {
-            self.known[lane].entry(seq).or_insert_with(|| record.into());
+            let nobody = || (NodeSet::default(), record.into());
+            let (by, _) = self.known[lane].entry(seq).or_insert_with(nobody);
+            *by = by.with(from);
         }
     }
 
@@ -145,16 +156,60 @@ impl Fallen {
         let cuts = self.cuts();
         for (lane, inbox) in inboxes.iter_mut().enumerate() {
             let (cut, applied) = (cuts[lane].max(inbox.applied()), inbox.applied());
-            let mut queue = std::mem::take(&mut self.known[lane]);
+            let known = std::mem::take(&mut self.known[lane]);
+            let mut queue: BTreeMap<u64, Box<[u8]>> =
+                known.into_iter().map(|(seq, (_, record))| (seq, record)).collect();
             queue.extend(inbox.queued().cloned());
             if is_broken(Mutation::NoTails) {
                 let cut = inbox.received();
                 inbox.replace_queue(inbox.queued().cloned().collect(), cut);
                 continue;
             }
-            let queue: std::collections::VecDeque<Placed> =
+            let queue: VecDeque<Placed> =
                 queue.into_iter().filter(|(seq, _)| *seq > applied && *seq <= cut).collect();
             inbox.replace_queue(queue, cut);
+        }
+        self.stage = Stage::Applying;
+    }
+
+    /// The same where only homes hold a slot: `me` applies of each slot that it has followed what
+    /// any other follower has. Each of them has a slot's records up to some position without a
+    /// gap, and a record is of one slot: what the longest has is what is left.
+    pub fn decide_by_homes(&mut self, me: Node, leaving: &[Leaving], inboxes: &mut [Inbox]) {
+        for (lane, inbox) in inboxes.iter_mut().enumerate() {
+            let (cut, applied) = (self.upto[lane].max(inbox.received()), inbox.applied());
+            let mut known = std::mem::take(&mut self.known[lane]);
+            let mut kept: BTreeMap<u64, Box<[u8]>> = BTreeMap::new();
+            for (seq, record) in inbox.queued() {
+                let nobody = || (NodeSet::default(), record.clone());
+                let (by, _) = known.entry(*seq).or_insert_with(nobody);
+                *by = by.with(me);
+            }
+            let mut epoch = inbox.end_epoch;
+            for (seq, (by, record)) in known.into_iter().filter(|(seq, _)| *seq > applied) {
+                let is_kept = match Record::read(&record) {
+                    Ok(Record::End { epoch: ended }) => {
+                        epoch = ended;
+                        true
+                    }
+                    Ok(Record::Effects { group, .. }) => {
+                        let followers = slot_of_group(group).map_or(NodeSet::default(), |slot| {
+                            let lost = leaving.iter().filter(|leaving| {
+                                let is_numbered = leaving.epoch > epoch && leaving.contains(slot);
+                                leaving.from == self.identity && is_numbered
+                            });
+                            let first = lost.min_by_key(|leaving| leaving.epoch);
+                            first.map_or(NodeSet::default(), |leaving| leaving.followers(slot))
+                        });
+                        followers.contains(me) && followers.0 & by.0 != 0
+                    }
+                    _ => true,
+                };
+                if is_kept && !(is_broken(Mutation::NoTails) && !by.contains(me)) {
+                    kept.insert(seq, record);
+                }
+            }
+            inbox.replace_queue(kept.into_iter().collect(), cut);
         }
         self.stage = Stage::Applying;
     }
@@ -170,7 +225,7 @@ impl Fallen {
         loop {
             let before = cuts;
             for lane in 0..LANES {
-                for (&seq, record) in self.known[lane].range(..=cuts[lane]) {
+                for (&seq, (_, record)) in self.known[lane].range(..=cuts[lane]) {
                     let parts = match Record::read(record) {
                         Ok(Record::Effects { parts, .. } | Record::Part { parts }) => parts,
                         _ => continue,
@@ -186,6 +241,15 @@ impl Fallen {
             }
         }
     }
+}
+
+/// The slot of a commit that is of one slot: that of its first key.
+pub(crate) fn slot_of_group(group: &[u8]) -> Option<Slot> {
+    let mut slot = None;
+    let visited = visit_keys(group, |_, key| {
+        slot = slot.or(key.map(slot_of));
+    });
+    visited.ok().and(slot)
 }
 
 #[cfg(test)]
@@ -208,13 +272,13 @@ mod tests {
         let identity = Identity { node: Node(3), incarnation: 1 };
         let mut fallen = Fallen::new(identity, 2);
         // Lanes 0 and 1 share a commit, lanes 1 and 2 a later one.
-        fallen.note(0, (1, &effects(&[])));
-        fallen.note(0, (2, &effects(&[(0, 2), (1, 5)])));
-        fallen.note(0, (3, &effects(&[])));
-        fallen.note(1, (5, &effects(&[(0, 2), (1, 5)])));
-        fallen.note(1, (6, &effects(&[(1, 6), (2, 9)])));
-        fallen.note(2, (8, &effects(&[])));
-        fallen.note(2, (9, &effects(&[(1, 6), (2, 9)])));
+        fallen.note(0, Node(1), (1, &effects(&[])));
+        fallen.note(0, Node(1), (2, &effects(&[(0, 2), (1, 5)])));
+        fallen.note(0, Node(1), (3, &effects(&[])));
+        fallen.note(1, Node(1), (5, &effects(&[(0, 2), (1, 5)])));
+        fallen.note(1, Node(1), (6, &effects(&[(1, 6), (2, 9)])));
+        fallen.note(2, Node(1), (8, &effects(&[])));
+        fallen.note(2, Node(1), (9, &effects(&[(1, 6), (2, 9)])));
         let mut cuts = |upto: [u64; 3]| {
             fallen.upto[..3].copy_from_slice(&upto);
             fallen.cuts()[..3].to_vec()

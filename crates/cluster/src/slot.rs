@@ -15,6 +15,58 @@ pub fn slot_of(key: &[u8]) -> Slot {
     crc16(hash_tag(key).unwrap_or(key)) % SLOTS
 }
 
+/// A set of slots.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SlotSet(Box<[u64]>);
+
+impl Default for SlotSet {
+    fn default() -> Self {
+        SlotSet(vec![0; usize::from(SLOTS).div_ceil(64)].into())
+    }
+}
+
+impl SlotSet {
+    /// Adds a slot.
+    pub fn insert(&mut self, slot: Slot) {
+        self.0[usize::from(slot / 64)] |= 1 << (slot % 64);
+    }
+
+    /// Whether a slot is among them.
+    pub fn contains(&self, slot: Slot) -> bool {
+        self.0[usize::from(slot / 64)] >> (slot % 64) & 1 != 0
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// The slots, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = Slot> {
+        (0..SLOTS).filter(|&slot| self.contains(slot))
+    }
+
+    /// Runs of neighbours: the first and the last of each.
+    pub fn ranges(&self) -> Vec<(Slot, Slot)> {
+        let mut ranges: Vec<(Slot, Slot)> = Vec::new();
+        for slot in self.iter() {
+            match ranges.last_mut() {
+                Some(range) if range.1 + 1 == slot => range.1 = slot,
+                _ => ranges.push((slot, slot)),
+            }
+        }
+        ranges
+    }
+}
+
+impl FromIterator<Slot> for SlotSet {
+    fn from_iter<I: IntoIterator<Item = Slot>>(slots: I) -> Self {
+        let mut set = SlotSet::default();
+        slots.into_iter().for_each(|slot| set.insert(slot));
+        set
+    }
+}
+
 /// What stands between the first `{` of a key and the first `}` behind it; none if it is empty.
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|&byte| byte == b'{')?;
@@ -56,6 +108,16 @@ mod tests {
         for (key, slot) in slots {
             assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
         }
+    }
+
+    #[test]
+    fn sets_of_slots_are_runs() {
+        let slots = [0, 1, 2, 63, 64, 65, 700, SLOTS - 1];
+        let set: SlotSet = slots.into_iter().collect();
+        assert!(set.iter().eq(slots) && set.contains(64) && !set.contains(66));
+        let last = SLOTS - 1;
+        assert_eq!(set.ranges(), [(0, 2), (63, 65), (700, 700), (last, last)]);
+        assert!(!set.is_empty() && SlotSet::default().is_empty());
     }
 
     #[test]

@@ -25,12 +25,30 @@ pub struct View {
     pub members: Vec<Identity>,
     /// Who holds which slots, and orders their changes.
     pub slots: SlotMap,
+    /// Who is being sent the data of which slots, to become one of their homes. None where every
+    /// member holds all data, whoever the homes are.
+    pub incoming: Option<SlotMap>,
 }
 
 impl View {
     /// The member with this number.
     pub fn member(&self, node: Node) -> Option<Identity> {
         self.members.iter().copied().find(|member| member.node == node)
+    }
+
+    /// Who orders the changes of a slot, in which of its lives.
+    pub fn primary(&self, slot: Slot) -> Option<Identity> {
+        self.slots.primary(slot).and_then(|node| self.member(node))
+    }
+
+    /// The nodes that are being sent the data of a slot.
+    pub fn incoming(&self, slot: Slot) -> &[Node] {
+        self.incoming.as_ref().map_or(&[], |incoming| incoming.homes(slot))
+    }
+
+    /// Who hears of the changes of a slot: its homes, and those that are to become some.
+    pub fn audience(&self, slot: Slot) -> NodeSet {
+        self.slots.homes(slot).iter().chain(self.incoming(slot)).copied().collect()
     }
 }
 

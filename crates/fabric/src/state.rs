@@ -327,7 +327,7 @@ impl State {
     pub fn step(&self, epoch: u64) -> Option<Step> {
         let past = self.history.iter().find(|past| past.epoch == epoch)?;
         let members = past.members.iter().map(MemberInfo::identity).collect();
-        let view = View { epoch, members, slots: slot_map(&past.ranges) };
+        let view = View { epoch, members, slots: slot_map(&past.ranges), incoming: None };
         Some(Step { view: Arc::new(view), members: past.members.clone().into() })
     }
 }

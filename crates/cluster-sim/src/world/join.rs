@@ -11,12 +11,11 @@ const NODES_MAX: usize = 12;
 
 /// A copy that is being sent.
 pub(super) struct Sent {
-    from: u16,
-    bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// Bytes of it that were sent.
-    at: usize,
+    pub at: usize,
     /// Where it stands in the order of each slot.
-    positions: Positions,
+    pub positions: Positions,
 }
 
 impl World {
@@ -48,12 +47,20 @@ impl World {
         let mut members = self.latest().members.clone();
         members.push(identity);
         members.sort();
-        let primaries = self.primaries();
-        self.propose(members, &primaries);
+        match self.plan.copies {
+            Some(_) => {
+                let placings = self.placings();
+                self.propose_homes(members, &placings);
+            }
+            None => {
+                let primaries = self.primaries();
+                self.propose(members, &primaries);
+            }
+        }
         self.outcome.joins += 1;
         let view = self.latest().clone();
         self.witness.borrow_mut().adopts(identity, view.clone());
-        let machine = Machine::new(identity, self.random.bits(), self.witness.clone());
+        let mut machine = Machine::new(identity, self.random.bits(), self.witness.clone());
         let mut limits = self.limits;
         if self.random.one_in(8) {
             limits.waiting = 20 << 10;
@@ -61,7 +68,12 @@ impl World {
         let core = ClusterNode::joining(identity, view, limits);
         let connections = (0..2).map(|_| Default::default()).collect();
         let skew_ms = self.random.below(60) as i64 - 30;
-        let member = Member { has_data: false, ..Member::new(core, machine, connections, skew_ms) };
+        // It serves clients at once where it needs no data for that.
+        let has_data = self.plan.copies.is_some();
+        if has_data {
+            machine.join(core.sinks(), core.homes(), false);
+        }
+        let member = Member { has_data, ..Member::new(core, machine, connections, skew_ms) };
         match self.members.get_mut(node) {
             Some(former) => *former = member,
             None => self.members.push(member),
@@ -112,12 +124,15 @@ impl World {
             _ => {}
         }
         self.begin_copies(node);
+        self.go_on_with_slots(node);
         self.send_copies(node);
     }
 
     fn load(&mut self, node: u16) {
         let member = &mut self.members[usize::from(node)];
-        let Some(sent) = self.copies.remove(&member.core.identity()) else { return };
+        let identity = member.core.identity();
+        let sent = self.copies.keys().find(|(to, _)| *to == identity).copied();
+        let Some(sent) = sent.and_then(|sent| self.copies.remove(&sent)) else { return };
         member.machine.load_copy(sent.positions);
         member.machine.join(member.core.sinks(), member.core.homes(), false);
         member.core.loaded(&mut member.machine);
@@ -131,14 +146,15 @@ impl World {
         for to in member.core.copies_wanted().to_vec() {
             if member.core.begin_copy(to) {
                 let (bytes, positions) = member.machine.copy();
-                self.copies.insert(to, Sent { from: node, bytes, at: 0, positions });
+                self.copies.retain(|(other, _), _| *other != to);
+                self.copies.insert((to, node), Sent { bytes, at: 0, positions });
             }
         }
     }
 
     fn send_copies(&mut self, node: u16) {
         let member = &mut self.members[usize::from(node)];
-        for (&to, sent) in self.copies.iter_mut().filter(|(_, sent)| sent.from == node) {
+        for (&(to, _), sent) in self.copies.iter_mut().filter(|((_, from), _)| *from == node) {
             let is_sent = sent.at > sent.bytes.len();
             if is_sent || member.core.unsent_bytes(to.node) > 2000 {
                 continue;
@@ -146,7 +162,11 @@ impl World {
             let left = sent.bytes.len() - sent.at;
             let len = left.min(1 + self.random.index(8000));
             let is_last = len == left;
-            member.core.send_copy(to, &sent.bytes[sent.at..sent.at + len], is_last);
+            let part = &sent.bytes[sent.at..sent.at + len];
+            match self.plan.copies {
+                Some(_) => member.core.send_slots(to, part, is_last),
+                None => member.core.send_copy(to, part, is_last),
+            };
             // One beyond the end: nothing is left to be sent.
             sent.at += len + usize::from(is_last);
         }

@@ -8,6 +8,7 @@ use crate::slot_map::Node as Number;
 use crate::view::{Identity, View};
 use crate::wire::{LANES, Record};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl Node {
     /// Adopts the view that follows the one adopted last. No other thread executes commands
@@ -33,6 +34,11 @@ impl Node {
         let before = std::mem::replace(&mut self.view, view);
         self.note_members(&before.members);
         self.note_lost_slots(&before);
+        if let Some(holdings) = &mut self.holdings {
+            self.copies.is_cut_off |= !holdings.adopt(&before, &self.view, self.identity);
+            self.lanes.adopt(self.identity, &self.view);
+            self.review_transfers();
+        }
         let epoch = self.view.epoch;
         let others = others(&self.view, self.identity);
         self.lanes.set_members(others);
@@ -72,10 +78,14 @@ impl Node {
 
     fn note_lost_slots(&mut self, before: &View) {
         let (me, epoch) = (self.identity.node, self.view.epoch);
+        let homes = Arc::new(before.slots.clone());
         let mut leaving: BTreeMap<Number, Leaving> = BTreeMap::new();
         self.primaries.adopt(&self.view, |slot, from| {
             if let Some(primary) = before.member(from).filter(|_| from != me) {
-                leaving.entry(from).or_insert_with(|| Leaving::new(primary, epoch)).add(slot);
+                leaving
+                    .entry(from)
+                    .or_insert_with(|| Leaving::new(primary, epoch, homes.clone()))
+                    .add(slot);
             }
         });
         self.leaving.extend(leaving.into_values());
@@ -90,7 +100,7 @@ impl Node {
     fn tell_removers_of(&self, lane: usize) {
         for slot in (lane as Slot..SLOTS).step_by(LANES) {
             let primary = self.primaries.of_slot(slot).filter(|_| self.may_number(&[slot]));
-            self.own_slots.set(slot, primary);
+            self.own_slots.set(slot, primary, self.is_readable(slot));
         }
     }
 
@@ -111,7 +121,7 @@ impl Node {
             let inboxes = self.inboxes.get(&of).map(Vec::as_slice).unwrap_or_default();
             for (lane, inbox) in inboxes.iter().enumerate() {
                 for (seq, record) in inbox.unstable() {
-                    fallen.note(lane, (*seq, record));
+                    fallen.note(lane, me, (*seq, record));
                     self.lanes.push(lane, None, &Record::Tail { of, seq: *seq, record });
                 }
                 let upto = inbox.received();
@@ -143,11 +153,13 @@ impl Node {
     /// Goes on with what has waited for slots that have changed their primaries, or for nodes that
     /// have died.
     pub(super) fn settle(&mut self, host: &mut dyn Host) {
+        self.tell_known();
         while std::mem::take(&mut self.is_unblocked) {
             self.settle_fallen(host);
             self.send_again();
             self.leaving.retain(|leaving| !leaving.is_over());
             self.serve_parked(host);
+            self.ask_for_slots();
             let from: Vec<Identity> = self.inboxes.keys().copied().collect();
             for from in from {
                 self.is_unblocked |= self.advance(from, host);
@@ -163,7 +175,10 @@ impl Node {
             let of = fallen.identity;
             let Some(inboxes) = self.inboxes.get_mut(&of) else { continue };
             if fallen.stage == Stage::Collecting && fallen.is_told(members) {
-                fallen.decide(inboxes);
+                match self.holdings.is_some() {
+                    true => fallen.decide_by_homes(me, &self.leaving, inboxes),
+                    false => fallen.decide(inboxes),
+                }
             }
             if fallen.stage != Stage::Applying {
                 continue;

@@ -1,9 +1,11 @@
 //! Applying the lanes of other nodes, each in its order.
 
+use super::transfer::Use;
 use super::{Host, Node, Reply};
 use crate::lanes::{FROM_PEERS, lane_of};
 use crate::mutation::{Mutation, is_broken};
 use crate::origin::HeldAnswer;
+use crate::settle::slot_of_group;
 use crate::slot::{Slot, slot_of};
 use crate::view::Identity;
 use crate::wire::{LANES, Parts, Record, Tag};
@@ -47,6 +49,22 @@ impl Node {
                 }
                 let _ = parts;
                 self.pop(from, lane);
+            }
+            Record::Effects { group, .. } if self.holdings.is_some() => {
+                if self.is_held(from, group) {
+                    return false;
+                }
+                let slot = slot_of_group(group);
+                // That one cannot be read is said when it is applied.
+                let becomes = slot.map_or(Use::Apply, |slot| self.use_of(from, lane, slot));
+                let Some((_, bytes)) = self.pop(from, lane) else { return false };
+                match (becomes, Record::read(&bytes)) {
+                    (Use::Apply, Ok(Record::Effects { tag, served, group, .. })) => {
+                        self.apply(from, tag.into_iter().chain(served.iter()), group, host);
+                    }
+                    (Use::Wait, _) => self.keep_waiting(bytes),
+                    _ => {}
+                }
             }
             Record::Effects { parts, group, .. } => {
                 let is_whole = is_broken(Mutation::IgnoreParts) || self.is_whole(from, parts);
@@ -111,6 +129,14 @@ impl Node {
                     host.publish(is_sharded, channel, payload);
                 }
             }
+            Record::SlotsBegin { number } => {
+                self.pop(from, lane);
+                self.note_slots_begin(from, lane, number);
+            }
+            Record::SlotsKnown { number } => {
+                self.pop(from, lane);
+                self.note_slots_known(from, number);
+            }
             // They were noted when they arrived.
             Record::Tail { .. } | Record::TailEnd { .. } | Record::Settled { .. } => {
                 self.pop(from, lane);
@@ -151,7 +177,7 @@ impl Node {
         visited.is_ok() && is_held
     }
 
-    fn apply(
+    pub(super) fn apply(
         &mut self,
         from: Identity,
         tags: impl Iterator<Item = Tag>,

@@ -61,9 +61,17 @@ impl Copies {
 }
 
 impl Node {
-    /// A node that is a member from this view on, and has no data yet.
+    /// A node that is a member from this view on, and has no data yet: it fetches a copy of all,
+    /// unless only homes hold a slot's.
     pub fn joining(identity: Identity, view: View, limits: super::Limits) -> Self {
         let mut node = Node::new(identity, view, limits);
+        if node.holdings.is_some() {
+            // It holds no slots yet, and is sent those that it is to hold one by one.
+            for inboxes in node.inboxes.values_mut() {
+                inboxes.fill_with(Inbox::beginning_anywhere);
+            }
+            return node;
+        }
         node.copies.fetch = Some(Fetch::Unasked);
         node.tell_removers();
         node

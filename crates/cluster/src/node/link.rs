@@ -71,6 +71,9 @@ impl Node {
             put_resumes(&mut first, self.view.epoch, inboxes);
         }
         self.end_copies(node);
+        self.end_transfers(node);
+        // Its data may be asked for.
+        self.is_unblocked |= self.holdings.is_some();
         for lane in 0..LANES {
             self.lanes.lane(lane).interrupt(node);
         }
@@ -83,6 +86,7 @@ impl Node {
     pub fn unlink(&mut self, node: Number) {
         self.links.remove(&node);
         self.end_copies(node);
+        self.end_transfers(node);
         for lane in 0..LANES {
             self.lanes.lane(lane).interrupt(node);
         }
@@ -106,12 +110,13 @@ impl Node {
         let mut link = self.links.remove(&from).ok_or(LinkError::NoLink)?;
         link.reader.push(bytes);
         let received = self.take_frames(from, &mut link, host);
+        if received.is_ok() {
+            self.links.insert(from, link);
+        }
         self.limit_waiting();
         self.settle(host);
         self.flush(host);
-        if received.is_ok() {
-            self.links.insert(from, link);
-        } else {
+        if received.is_err() {
             self.unlink(from);
         }
         received
@@ -131,7 +136,14 @@ impl Node {
             if ahead > 0 {
                 return Ok(Received::Early);
             }
+            let is_partial = self.holdings.is_some();
             match frame {
+                Frame::FetchSlots { .. } | Frame::SlotsFollow { .. } | Frame::Copy { .. }
+                    if is_partial && link.is_greeted =>
+                {
+                    let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
+                    self.take_slots_frame(peer, &frame, host)?;
+                }
                 Frame::Fetch | Frame::Positions(_) | Frame::Copy { .. } if link.is_greeted => {
                     let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
                     self.take_copy_frame(peer, &frame, (&mut link.first, host))?;
@@ -160,7 +172,13 @@ impl Node {
             }
             _ if !*is_greeted => Err(LinkError::Stranger),
             Frame::Resume { received } => {
-                let can_be = self.lanes.lane(lane).resume(from, received);
+                let mut lane = self.lanes.lane(lane);
+                let received = match received {
+                    // It has come later, and does not know where the lane begins for it.
+                    0 if self.holdings.is_some() => lane.begin_of(from),
+                    received => received,
+                };
+                let can_be = lane.resume(from, received);
                 can_be.then_some(()).ok_or(LinkError::Malformed)
             }
             Frame::Batch(batch) => self.take_batch(from, lane, &batch),
@@ -168,7 +186,11 @@ impl Node {
                 self.copies.is_cut_off = true;
                 Ok(())
             }
-            Frame::Fetch | Frame::Positions(_) | Frame::Copy { .. } => Err(LinkError::Malformed),
+            Frame::Fetch
+            | Frame::Positions(_)
+            | Frame::Copy { .. }
+            | Frame::FetchSlots { .. }
+            | Frame::SlotsFollow { .. } => Err(LinkError::Malformed),
         }
     }
 
@@ -198,7 +220,7 @@ impl Node {
             };
             *is_unblocked = true;
             match *record {
-                Record::Tail { seq, record, .. } => fallen.note(lane, (seq, record)),
+                Record::Tail { seq, record, .. } => fallen.note(lane, from, (seq, record)),
                 Record::TailEnd { epoch, upto, is_settled, .. } if epoch == fallen.epoch => {
                     fallen.note_end(lane, from, upto, is_settled);
                 }

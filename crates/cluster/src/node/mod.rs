@@ -18,18 +18,21 @@
 //! | `wait` | forwarded commands that wait for their keys |
 //! | `adopt` | views: primaries that change, members that come or die |
 //! | `copy` | a member that has no data yet, and the one that sends it a copy |
+//! | `transfer` | the same for some slots, where not every member holds all data |
 
 mod adopt;
 mod apply;
 mod copy;
 mod link;
 mod serve;
+mod transfer;
 pub(crate) mod wait;
 
 pub use copy::Fetch;
 pub use link::{LinkError, Received};
 pub use wait::Executed;
 
+use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
 use crate::origin::{Call, Origin};
@@ -45,7 +48,8 @@ pub use petrel_persistence::effects::GroupError;
 use serve::Served;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
+use transfer::Transfers;
 
 /// What a node asks of its server.
 pub trait Host {
@@ -68,6 +72,9 @@ pub trait Host {
 
     /// A client of another node has published a message.
     fn publish(&mut self, is_sharded: bool, channel: &[u8], payload: &[u8]);
+
+    /// Data of slots follow, by [`Host::copy`].
+    fn copy_begins(&mut self);
 
     /// A part of the copy that this node has asked for; the last one ends it.
     fn copy(&mut self, part: &[u8], is_last: bool);
@@ -148,12 +155,15 @@ pub struct OwnSlots {
     me: u16,
     /// By slot: the number of the node that removes its keys; `u16::MAX` while nobody does.
     removers: Box<[AtomicU16]>,
+    /// By slot: whether clients may read it here. None where they may read all.
+    readable: Option<Box<[AtomicBool]>>,
 }
 
 impl OwnSlots {
-    fn new(me: Number) -> Arc<Self> {
+    fn new(me: Number, holds_all: bool) -> Arc<Self> {
         let removers = (0..crate::slot::SLOTS).map(|_| AtomicU16::new(u16::MAX)).collect();
-        Arc::new(OwnSlots { me: me.0, removers })
+        let unread = || (0..crate::slot::SLOTS).map(|_| AtomicBool::new(false)).collect();
+        Arc::new(OwnSlots { me: me.0, removers, readable: (!holds_all).then(unread) })
     }
 
     /// Who orders the changes of a slot; nobody while its primary is changing. It stays so until
@@ -164,12 +174,21 @@ impl OwnSlots {
         (remover != u16::MAX).then_some(Number(remover))
     }
 
+    /// Whether clients may read the keys of a slot here. It stays so as [`OwnSlots::home`] does.
+    pub fn is_readable(&self, slot: Slot) -> bool {
+        let readable = self.readable.as_ref();
+        readable.is_none_or(|readable| readable[usize::from(slot)].load(Relaxed))
+    }
+
     /// The node that this is.
     pub fn me(&self) -> Number {
         Number(self.me)
     }
 
-    fn set(&self, slot: Slot, remover: Option<Number>) {
+    fn set(&self, slot: Slot, remover: Option<Number>, is_readable: bool) {
+        if let Some(readable) = &self.readable {
+            readable[usize::from(slot)].store(is_readable, Relaxed);
+        }
         let remover = remover.map_or(u16::MAX, |node| node.0);
         self.removers[usize::from(slot)].store(remover, Relaxed);
     }
@@ -208,6 +227,9 @@ pub struct Node {
     replies: Vec<(u64, Reply)>,
     hashes: Vec<KeyHash>,
     copies: Copies,
+    /// The slots whose data are here. None where every member holds all.
+    holdings: Option<Holdings>,
+    transfers: Transfers,
 }
 
 impl Node {
@@ -221,8 +243,10 @@ impl Node {
         let node = Node {
             identity,
             limits,
-            lanes: Lanes::new(others, limits.backlog),
-            own_slots: OwnSlots::new(identity.node),
+            lanes: Lanes::new(identity, &view, others, limits.backlog),
+            own_slots: OwnSlots::new(identity.node, view.incoming.is_none()),
+            holdings: view.incoming.as_ref().map(|_| Holdings::new(&view, identity)),
+            transfers: Transfers::default(),
             primaries: Primaries::of(&view),
             view,
             links: BTreeMap::new(),
@@ -291,6 +315,10 @@ impl Node {
             Some(None) => return Route::Nowhere,
             None => return Route::Here,
         };
+        // What reaches other homes together is of one slot.
+        if slots.len() > 1 && self.holdings.is_some() {
+            return Route::Apart;
+        }
         for primary in primaries {
             match primary {
                 None => return Route::Nowhere,
@@ -304,12 +332,26 @@ impl Node {
         if self.may_number(slots) { Route::Here } else { Route::Later }
     }
 
+    /// Where a command that only reads keys of these slots is executed.
+    pub fn route_read(&self, slots: &[Slot]) -> Route {
+        match slots.iter().all(|&slot| self.is_readable(slot)) {
+            true => Route::Here,
+            false => self.route(slots),
+        }
+    }
+
     /// Whether all that earlier primaries of the slots have numbered was applied.
     fn may_number(&self, slots: &[Slot]) -> bool {
         let is_held = |&slot: &Slot| self.leaving.iter().any(|leaving| leaving.holds(slot));
         let has_data = self.copies.fetch.is_none();
         crate::mutation::is_broken(crate::mutation::Mutation::NumberEarly)
-            || has_data && !slots.iter().any(is_held)
+            || has_data && !slots.iter().any(is_held) && self.may_hold(slots)
+    }
+
+    /// Whether nothing is to be removed first of slots whose primary this node is.
+    fn may_hold(&self, slots: &[Slot]) -> bool {
+        let me = Some(self.identity.node);
+        slots.iter().all(|&slot| self.primaries.of_slot(slot) != me || self.holds(slot))
     }
 
     /// Sends a command to the home of its keys, once there is one. The client that `token` stands

@@ -48,12 +48,13 @@ impl Node {
         self.lanes.push(lane_of(slot), Some(NodeSet::of(from.node)), &answer);
     }
 
-    /// Whether the command was sent to this node as the primary that it is.
+    /// Whether the command was sent to this node as the primary that it is. An origin that came
+    /// later than the appointment knows the epoch of its own coming for it.
     fn is_ours(&self, exec: &Exec<'_>) -> bool {
         let me = Some(self.identity.node);
         let tenures = exec.slots.iter().map(|&slot| self.primaries.tenure(slot));
         exec.slots.iter().all(|&slot| self.primaries.of_slot(slot) == me)
-            && tenures.max() == Some(exec.tenure)
+            && tenures.max().is_some_and(|tenure| tenure <= exec.tenure)
     }
 
     /// Executes a command if it is the next of its origin.

@@ -154,7 +154,9 @@ impl Node {
             else {
                 continue;
             };
-            let reply = if is_executed { Reply::Unknown } else { Reply::Again(Box::new(call)) };
+            // Who is no home of the slot does not hear of what was executed.
+            let may_be = is_executed || !self.holds(slot);
+            let reply = if may_be { Reply::Unknown } else { Reply::Again(Box::new(call)) };
             self.replies.push((token, reply));
         }
     }

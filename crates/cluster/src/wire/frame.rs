@@ -18,6 +18,8 @@ mod kind {
     pub const COPY: u8 = 6;
     pub const COPY_END: u8 = 7;
     pub const CUT_OFF: u8 = 8;
+    pub const FETCH_SLOTS: u8 = 9;
+    pub const SLOTS_FOLLOW: u8 = 10;
 }
 
 /// The first frame of a link.
@@ -65,6 +67,21 @@ pub enum Frame<'a> {
         /// Whether it is the last one.
         is_last: bool,
     },
+    /// The sender is to become a home of slots, and asks their primary for their data.
+    FetchSlots {
+        /// Which of its questions.
+        number: u64,
+        /// The slots, as `wire::positions::read_slots` reads them.
+        slots: &'a [u8],
+    },
+    /// The data that were asked for follow.
+    SlotsFollow {
+        /// By which question.
+        number: u64,
+        /// The last forwarded commands of the slots, as `wire::positions::read_executed` reads
+        /// them.
+        executed: &'a [u8],
+    },
     /// The receiver was too slow: it gets nothing more, and has to begin another life.
     CutOff,
 }
@@ -94,6 +111,16 @@ pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
         }
         Frame::Fetch => kind::FETCH,
         Frame::CutOff => kind::CUT_OFF,
+        Frame::FetchSlots { number, slots } => {
+            put(out, number);
+            out.extend_from_slice(slots);
+            kind::FETCH_SLOTS
+        }
+        Frame::SlotsFollow { number, executed } => {
+            put(out, number);
+            out.extend_from_slice(executed);
+            kind::SLOTS_FOLLOW
+        }
         Frame::Positions(positions) => {
             out.extend_from_slice(positions);
             kind::POSITIONS
@@ -181,6 +208,14 @@ fn take_body(kind: u8, body: &[u8]) -> Result<Frame<'_>, Malformed> {
         }
         kind::FETCH => Frame::Fetch,
         kind::CUT_OFF => Frame::CutOff,
+        kind::FETCH_SLOTS => {
+            let number = bytes.number()?;
+            Frame::FetchSlots { number, slots: std::mem::take(&mut bytes.0) }
+        }
+        kind::SLOTS_FOLLOW => {
+            let number = bytes.number()?;
+            Frame::SlotsFollow { number, executed: std::mem::take(&mut bytes.0) }
+        }
         kind::POSITIONS => Frame::Positions(std::mem::take(&mut bytes.0)),
         kind::COPY | kind::COPY_END => {
             let part = std::mem::take(&mut bytes.0);

@@ -10,7 +10,7 @@
 //! Numbers are of varying length.
 
 use super::{LANES, Record};
-use crate::slot::{SLOTS, Slot};
+use crate::slot::{SLOTS, Slot, SlotSet};
 use crate::slot_map::Node;
 use crate::view::{Identity, NODES_MAX};
 use petrel_persistence::log::Malformed;
@@ -44,8 +44,8 @@ pub(crate) struct Positions {
     pub members: Vec<(Identity, LanePositions)>,
     /// Neighbouring slots that got their primaries in the same epoch: how many, and the epoch.
     pub tenures: Vec<(u64, u64)>,
-    /// The last command of a member and slot that is known to have been executed.
-    pub executed: Vec<(Identity, Slot, u64)>,
+    /// The last commands that are known to have been executed.
+    pub executed: Vec<Executed>,
 }
 
 impl Positions {
@@ -72,12 +72,7 @@ impl Positions {
             put(&mut out, *count);
             put(&mut out, *epoch);
         }
-        put(&mut out, self.executed.len() as u64);
-        for (identity, slot, oseq) in &self.executed {
-            put_identity(&mut out, *identity);
-            put(&mut out, (*slot).into());
-            put(&mut out, *oseq);
-        }
+        put_executed(&mut out, &self.executed);
         out
     }
 
@@ -107,16 +102,69 @@ impl Positions {
         })?;
         let slots = u64::from(SLOTS);
         let tenures = take_list(&mut bytes, slots, |bytes| Ok((bytes.number()?, bytes.number()?)))?;
-        let executed = take_list(&mut bytes, slots * u64::from(NODES_MAX), |bytes| {
-            let identity = take_identity(bytes)?;
-            let slot = bytes.number()?;
-            let slot = Slot::try_from(slot).ok().filter(|slot| *slot < SLOTS).ok_or(Malformed)?;
-            Ok((identity, slot, bytes.number()?))
-        })?;
+        let executed = take_executed(&mut bytes)?;
         let all = tenures.iter().try_fold(0u64, |sum, (count, _)| sum.checked_add(*count));
         let is_whole = bytes.0.is_empty() && all == Some(slots);
         is_whole.then_some(Positions { epoch, members, tenures, executed }).ok_or(Malformed)
     }
+}
+
+/// The last command of a member and slot that is known to have been executed.
+pub(crate) type Executed = (Identity, Slot, u64);
+
+/// Appends last commands: count, each: node, incarnation, slot, command.
+pub(crate) fn put_executed(out: &mut Vec<u8>, executed: &[Executed]) {
+    put(out, executed.len() as u64);
+    for (identity, slot, oseq) in executed {
+        put_identity(out, *identity);
+        put(out, (*slot).into());
+        put(out, *oseq);
+    }
+}
+
+fn take_executed(bytes: &mut Bytes<'_>) -> Result<Vec<Executed>, Malformed> {
+    take_list(bytes, u64::from(SLOTS) * u64::from(NODES_MAX), |bytes| {
+        Ok((take_identity(bytes)?, take_slot(bytes)?, bytes.number()?))
+    })
+}
+
+/// Reads what [`put_executed`] has written.
+///
+/// # Errors
+/// If the bytes are something else.
+pub(crate) fn read_executed(bytes: &[u8]) -> Result<Vec<Executed>, Malformed> {
+    let mut bytes = Bytes(bytes);
+    let executed = take_executed(&mut bytes)?;
+    if bytes.0.is_empty() { Ok(executed) } else { Err(Malformed) }
+}
+
+/// Appends slots: count of ranges, each: first, last.
+pub(crate) fn put_slots(out: &mut Vec<u8>, slots: &SlotSet) {
+    let ranges = slots.ranges();
+    put(out, ranges.len() as u64);
+    for (first, last) in ranges {
+        put(out, first.into());
+        put(out, last.into());
+    }
+}
+
+/// Reads what [`put_slots`] has written.
+///
+/// # Errors
+/// If the bytes are something else.
+pub(crate) fn read_slots(bytes: &[u8]) -> Result<SlotSet, Malformed> {
+    let mut bytes = Bytes(bytes);
+    let ranges = take_list(&mut bytes, SLOTS.into(), |bytes| {
+        let (first, last) = (take_slot(bytes)?, take_slot(bytes)?);
+        if first <= last { Ok(first..=last) } else { Err(Malformed) }
+    })?;
+    let is_ascending = ranges.windows(2).all(|two| two[0].end() < two[1].start());
+    let is_whole = bytes.0.is_empty() && is_ascending;
+    is_whole.then(|| ranges.into_iter().flatten().collect()).ok_or(Malformed)
+}
+
+fn take_slot(bytes: &mut Bytes<'_>) -> Result<Slot, Malformed> {
+    Slot::try_from(bytes.number()?).ok().filter(|slot| *slot < SLOTS).ok_or(Malformed)
 }
 
 fn put_identity(out: &mut Vec<u8>, identity: Identity) {
@@ -147,6 +195,26 @@ fn take_list<T>(
 mod tests {
     use super::*;
     use crate::wire::put_record;
+
+    #[test]
+    fn slots_and_last_commands_are_read_as_they_were_written_and_nothing_else_is() {
+        let identity = Identity { node: Node(3), incarnation: 7 };
+        let executed = vec![(identity, 5, 9), (identity, SLOTS - 1, u64::MAX)];
+        let slots: SlotSet = [0, 1, 5, SLOTS - 1].into_iter().collect();
+        let (mut one, mut other) = (Vec::new(), Vec::new());
+        put_executed(&mut one, &executed);
+        put_slots(&mut other, &slots);
+        assert_eq!((read_executed(&one), read_slots(&other)), (Ok(executed), Ok(slots)));
+        for len in 0..one.len() {
+            assert!(read_executed(&one[..len]).is_err(), "{len} of {} bytes", one.len());
+        }
+        for len in 0..other.len() {
+            assert!(read_slots(&other[..len]).is_err(), "{len} of {} bytes", other.len());
+        }
+        // Backwards, overlapping, beyond the last.
+        assert!(read_slots(&[1, 2, 1]).is_err() && read_slots(&[2, 1, 3, 3, 4]).is_err());
+        assert!(read_slots(&[1, 0, 0x80, 0x80, 1]).is_err());
+    }
 
     #[test]
     fn positions_are_read_as_they_were_written_and_nothing_else_is() {

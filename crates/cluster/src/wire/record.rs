@@ -22,6 +22,8 @@ mod kind {
     pub const WOKEN: u8 = 11;
     pub const CANCEL: u8 = 12;
     pub const UNWATCH: u8 = 13;
+    pub const SLOTS_BEGIN: u8 = 14;
+    pub const SLOTS_KNOWN: u8 = 15;
 }
 
 const KIND: u8 = 0x0f;
@@ -250,6 +252,17 @@ pub enum Record<'a> {
     Unwatch {
         /// Which.
         client: u64,
+    },
+    /// The data of slots that the receiver has asked for are of this moment: it holds in them what
+    /// the lane holds before.
+    SlotsBegin {
+        /// Which question of the receiver's.
+        number: u64,
+    },
+    /// All members have applied what those data hold.
+    SlotsKnown {
+        /// Which question of the receiver's.
+        number: u64,
     },
     /// A message for the subscribers of a channel. It is delivered once at most.
     Message {
@@ -485,6 +498,14 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             put(out, client);
             kind::UNWATCH
         }
+        Record::SlotsBegin { number } => {
+            put(out, number);
+            kind::SLOTS_BEGIN
+        }
+        Record::SlotsKnown { number } => {
+            put(out, number);
+            kind::SLOTS_KNOWN
+        }
         Record::Message { is_sharded, channel, payload } => {
             put_bytes(out, channel);
             out.extend_from_slice(payload);
@@ -568,6 +589,8 @@ impl<'a> Record<'a> {
                 (Record::TailEnd { of, epoch, upto, is_settled: first }, FIRST)
             }
             kind::SETTLED => (Record::Settled { of: take_identity(b)? }, 0),
+            kind::SLOTS_BEGIN => (Record::SlotsBegin { number: b.number()? }, 0),
+            kind::SLOTS_KNOWN => (Record::SlotsKnown { number: b.number()? }, 0),
             kind::MESSAGE => {
                 let (channel, payload) = (b.bytes()?, std::mem::take(&mut b.0));
                 (Record::Message { is_sharded: first, channel, payload }, FIRST)

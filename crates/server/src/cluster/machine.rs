@@ -293,6 +293,10 @@ impl Host for Machine {
         self.host.publish_message(kind, channel, payload);
     }
 
+    fn copy_begins(&mut self) {
+        self.incoming = Incoming::default();
+    }
+
     fn copy(&mut self, part: &[u8], _: bool) {
         self.incoming.take(part);
     }

@@ -206,7 +206,7 @@ impl Default for State {
         let slots = SlotMap::collect(|_| &[]);
         State {
             me: None,
-            view: Arc::new(View { epoch: 0, members: Vec::new(), slots }),
+            view: Arc::new(View { epoch: 0, members: Vec::new(), slots, incoming: None }),
             members: Arc::from([]),
             linked: Vec::new(),
             is_serving: false,

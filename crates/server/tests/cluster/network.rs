@@ -19,7 +19,7 @@ pub fn view(epoch: u64, nodes: u16) -> Arc<View> {
         (0..nodes).map(|first| (0..nodes).map(|at| Node((first + at) % nodes)).collect()).collect();
     let share = 16_384 / nodes + 1;
     let slots = SlotMap::collect(|slot| &orders[usize::from(slot / share)]);
-    Arc::new(View { epoch, members: (0..nodes).map(identity).collect(), slots })
+    Arc::new(View { epoch, members: (0..nodes).map(identity).collect(), slots, incoming: None })
 }
 
 pub fn infos(nodes: u16) -> Arc<[MemberInfo]> {

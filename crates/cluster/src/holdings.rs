@@ -1,0 +1,222 @@
+//! Which slots' data a node holds, where not every member holds all.
+//!
+//! ```text
+//! Away      the node is no home of the slot, nor to become one: nothing of it is here
+//! Awaited   its data are on their way, or to be asked for (`node/transfer.rs`)
+//! Held      everything of it is here, as far as the lane of its primary was applied
+//! ```
+//!
+//! What is left of a slot that the node has lost is removed in steps. Before that is done, nobody
+//! is asked for the slot's data.
+
+use crate::lanes::FROM_PEERS;
+use crate::slot::{SLOTS, Slot, SlotSet, slot_of};
+use crate::view::{Identity, View};
+use petrel_keyspace::{Cursor, Effect, Handle, Removal};
+
+/// What a node has of a slot.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Holding {
+    Away,
+    Awaited,
+    Held,
+}
+
+/// The slots of a node.
+pub(crate) struct Holdings {
+    slots: Box<[Holding]>,
+    /// Slots of which keys may be left that are to be removed.
+    leftover: SlotSet,
+    /// Where the removal goes on.
+    at: (u16, Cursor),
+}
+
+impl Holdings {
+    /// Those of a node that begins with a view. It has the data of the slots that it is a home of.
+    pub fn new(view: &View, me: Identity) -> Self {
+        let holding = |slot| match view.slots.homes(slot).contains(&me.node) {
+            true => Holding::Held,
+            false if view.incoming(slot).contains(&me.node) => Holding::Awaited,
+            false => Holding::Away,
+        };
+        let slots = (0..SLOTS).map(holding).collect();
+        Holdings { slots, leftover: SlotSet::default(), at: Default::default() }
+    }
+
+    /// Whether everything of the slot is here, and nothing else.
+    pub fn holds(&self, slot: Slot) -> bool {
+        self.slots[usize::from(slot)] == Holding::Held && !self.leftover.contains(slot)
+    }
+
+    /// Takes the next view over. False if the node is named as a home of a slot whose data it has
+    /// not got, though others have.
+    pub fn adopt(&mut self, before: &View, view: &View, me: Identity) -> bool {
+        let mut is_possible = true;
+        for slot in 0..SLOTS {
+            let homes = view.slots.homes(slot);
+            let has_changed = before.primary(slot) != view.primary(slot);
+            let old = self.slots[usize::from(slot)];
+            let new = match (homes.contains(&me.node), view.incoming(slot).contains(&me.node)) {
+                (true, _) if old == Holding::Held => Holding::Held,
+                (true, _) => {
+                    let mut were = before.slots.homes(slot).iter();
+                    let is_lost = were.all(|&node| before.member(node) != view.member(node));
+                    let begins_anew = is_lost && homes == [me.node];
+                    is_possible &= begins_anew;
+                    if begins_anew { Holding::Held } else { Holding::Awaited }
+                }
+                // Another primary's data may lack what was applied here, and hold what was not.
+                (_, true) if old == Holding::Held && !has_changed => Holding::Held,
+                (_, true) => Holding::Awaited,
+                _ => Holding::Away,
+            };
+            if old != Holding::Away && (old != new || new == Holding::Awaited && has_changed) {
+                self.leave(slot);
+            }
+            self.slots[usize::from(slot)] = new;
+        }
+        is_possible
+    }
+
+    /// What may be here of a slot is to be removed.
+    fn leave(&mut self, slot: Slot) {
+        self.leftover.insert(slot);
+        self.at = Default::default();
+    }
+
+    /// Data of slots were loaded, in vain.
+    pub fn give_up(&mut self, slots: &SlotSet) {
+        slots.iter().for_each(|slot| self.leave(slot));
+    }
+
+    /// Everything of these slots is here.
+    pub fn arrive(&mut self, slots: &SlotSet) {
+        slots.iter().for_each(|slot| self.slots[usize::from(slot)] = Holding::Held);
+    }
+
+    /// Slots whose data may be asked for.
+    pub fn awaited(&self) -> impl Iterator<Item = Slot> {
+        let slots = (0..SLOTS).zip(&self.slots);
+        let awaited = slots.filter(|(_, holding)| **holding == Holding::Awaited);
+        awaited.map(|(slot, _)| slot).filter(|&slot| !self.leftover.contains(slot))
+    }
+
+    /// Whether something is left that is to be removed.
+    pub fn has_leftover(&self) -> bool {
+        !self.leftover.is_empty()
+    }
+
+    /// Looks through about `count` keys for what is left of slots that the node has lost. False
+    /// once nothing is left. The thread is in no batch.
+    pub fn sweep(&mut self, handle: &mut Handle, count: usize) -> bool {
+        let databases = handle.keyspace().databases();
+        if self.leftover.is_empty() {
+            return false;
+        }
+        let (db, cursor) = self.at;
+        let leftover = &self.leftover;
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        handle.enter();
+        // Nothing expires meanwhile: those keys are to be removed as well.
+        let next = handle.on_behalf(FROM_PEERS, |handle| {
+            handle.scan_removing(db, cursor, count, &|_| false, |entry| {
+                let key = entry.key();
+                if leftover.contains(slot_of(key)) {
+                    keys.push(key.to_vec());
+                }
+            })
+        });
+        for key in &keys {
+            handle.lock(handle.hash(key));
+            let remove = Effect::Remove { key, why: Removal::Deleted };
+            // A key that has gone meanwhile is none of those that are left.
+            let _ = handle.apply(db, &remove, FROM_PEERS);
+            handle.unlock();
+        }
+        handle.exit();
+        self.at = match next == Cursor::default() {
+            true => (db + 1, Cursor::default()),
+            false => (db, next),
+        };
+        if self.at.0 >= databases {
+            self.leftover = SlotSet::default();
+            self.at = Default::default();
+        }
+        !self.leftover.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot_map::{Node, SlotMap};
+    use petrel_keyspace::{Keyspace, Options};
+
+    fn view(epoch: u64, members: &[u16], homes: &[u16], incoming: &[u16]) -> View {
+        let nodes = |nodes: &[u16]| nodes.iter().copied().map(Node).collect::<Vec<Node>>();
+        let (homes, incoming) = (nodes(homes), nodes(incoming));
+        let identity = |node: &u16| Identity { node: Node(*node), incarnation: 1 };
+        View {
+            epoch,
+            members: members.iter().map(identity).collect(),
+            slots: SlotMap::collect(|_| &homes),
+            incoming: Some(SlotMap::collect(|_| &incoming)),
+        }
+    }
+
+    const ME: Identity = Identity { node: Node(2), incarnation: 1 };
+    const ALL: [u16; 3] = [0, 1, 2];
+
+    fn adopt(holdings: &mut Holdings, before: &View, after: &View) -> bool {
+        holdings.adopt(before, after, ME)
+    }
+
+    #[test]
+    fn a_home_was_sent_the_data_before() {
+        let (away, sent) = (view(1, &ALL, &[0, 1], &[]), view(2, &ALL, &[0, 1], &[2]));
+        let (home, moved) = (view(3, &ALL, &[0, 2], &[]), view(3, &ALL, &[1, 0], &[2]));
+        let mut holdings = Holdings::new(&away, ME);
+        assert!(adopt(&mut holdings, &away, &sent) && holdings.awaited().count() == 16_384);
+        assert!(!holdings.holds(0));
+        holdings.arrive(&holdings.awaited().collect());
+        assert!(adopt(&mut holdings, &sent, &home) && holdings.holds(0));
+        // One that was not is told so.
+        let mut holdings = Holdings::new(&sent, ME);
+        assert!(!adopt(&mut holdings, &sent, &home));
+        // What another primary has sent is not enough.
+        let mut holdings = Holdings::new(&sent, ME);
+        holdings.arrive(&holdings.awaited().collect());
+        assert!(adopt(&mut holdings, &sent, &moved) && !holdings.holds(0));
+        assert_eq!((holdings.awaited().count(), holdings.has_leftover()), (0, true));
+    }
+
+    #[test]
+    fn what_nobody_has_begins_anew() {
+        let (before, after) = (view(1, &ALL, &[0, 1], &[]), view(2, &[2], &[2], &[]));
+        let mut holdings = Holdings::new(&before, ME);
+        assert!(adopt(&mut holdings, &before, &after) && holdings.holds(7));
+        let after = view(2, &[1, 2], &[2], &[]);
+        let mut holdings = Holdings::new(&before, ME);
+        assert!(!adopt(&mut holdings, &before, &after));
+    }
+
+    #[test]
+    fn what_is_left_is_removed() {
+        let keyspace = Keyspace::new(&Options { databases: 2, stripes: 8, seed: 1 });
+        let mut handle = keyspace.attach();
+        let (home, away) = (view(1, &ALL, &[0, 2], &[]), view(2, &ALL, &[0, 1], &[]));
+        let mut holdings = Holdings::new(&home, ME);
+        for at in 0..100 {
+            let key = format!("key:{at}");
+            assert!(
+                handle
+                    .store(at % 2, key.as_bytes(), petrel_keyspace::Value::Bytes(b"value"), None)
+                    .is_ok()
+            );
+        }
+        assert!(!holdings.sweep(&mut handle, 10));
+        assert!(adopt(&mut holdings, &home, &away) && holdings.has_leftover());
+        while holdings.sweep(&mut handle, 10) {}
+        assert_eq!((handle.flush(0), handle.flush(1)), (0, 0));
+    }
+}
