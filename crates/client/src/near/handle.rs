@@ -1,5 +1,5 @@
-//! What a near cache of a server and one of a cluster have in common: the methods of the handle, and
-//! the way that commands go.
+//! What a near cache of a server and one of a cluster have in common: the methods of the handle,
+//! and the way that commands go.
 
 include!(concat!(env!("OUT_DIR"), "/key_reads.rs"));
 
