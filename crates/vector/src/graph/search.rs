@@ -154,8 +154,8 @@ impl Walk {
         }
     }
 
-    /// Follows the links of up to `nodes` nodes of the lowest level; false at the end. `passes` says
-    /// which nodes count, all of them unless the walk was begun by [`Walk::begin_passing`]; the
+    /// Follows the links of up to `nodes` nodes of the lowest level; false at the end. `passes`
+    /// says which nodes count: all of them, unless [`Walk::begin_passing`] has begun the walk. The
     /// others are passed through.
     pub fn step(
         &mut self,
