@@ -1,6 +1,6 @@
 //! Commands of this member's clients that are executed by others, as far as they wait for keys
-//! there. Their homes end those waits; what a client does meanwhile (it leaves, or another one sends
-//! `CLIENT UNBLOCK`) is a request for that.
+//! there. Their homes end those waits; what a client does meanwhile (it leaves, or another one
+//! sends `CLIENT UNBLOCK`) is a request for that.
 
 use super::agent::Agent;
 use super::count;
