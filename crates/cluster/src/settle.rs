@@ -85,6 +85,9 @@ pub(crate) enum Stage {
     Settled,
 }
 
+/// Who has told a record, and the record.
+type Told = (NodeSet, Box<[u8]>);
+
 /// A node that has died, until all members have settled what it has numbered.
 pub(crate) struct Fallen {
     pub identity: Identity,
@@ -98,7 +101,7 @@ pub(crate) struct Fallen {
     /// Members that have settled.
     pub settled_by: NodeSet,
     /// By lane: the records that are known, with those who have told them.
-    known: Vec<BTreeMap<u64, (NodeSet, Box<[u8]>)>>,
+    known: Vec<BTreeMap<u64, Told>>,
     upto: [u64; LANES],
     told: [NodeSet; LANES],
     /// Where somebody who has settled has ended.
@@ -205,7 +208,7 @@ impl Fallen {
                     }
                     _ => true,
                 };
-                if is_kept && !(is_broken(Mutation::NoTails) && !by.contains(me)) {
+                if is_kept && (by.contains(me) || !is_broken(Mutation::NoTails)) {
                     kept.insert(seq, record);
                 }
             }

@@ -1,0 +1,99 @@
+//! The end of a run: everything arrives, and everything is compared with everything.
+
+use super::World;
+use crate::witness::Held;
+use petrel_cluster::Node;
+
+impl World {
+    /// Peace: everything arrives, and everybody has the same.
+    pub(super) fn rest(&mut self) {
+        for member in &mut self.members {
+            member.paused_until = 0;
+        }
+        for direction in self.links.values_mut() {
+            direction.pipe.stall(0);
+        }
+        let mut quiet = 0;
+        for _ in 0..2_000_000 {
+            self.step(false);
+            self.now += 1;
+            quiet = if self.is_quiet() { quiet + 1 } else { 0 };
+            if quiet > 200 || !self.witness.borrow().violations.is_empty() {
+                break;
+            }
+        }
+        if !self.witness.borrow().violations.is_empty() {
+            return;
+        }
+        if !self.is_quiet() {
+            let text = self.explain_unrest();
+            return self.witness.borrow_mut().violation(text);
+        }
+        let alive = self.alive();
+        for &node in &alive {
+            self.members[usize::from(node)].machine.compare_survivors();
+        }
+        for &node in &alive {
+            let member = &mut self.members[usize::from(node)];
+            let keys = member.machine.keys();
+            let held = member.machine.held(keys);
+            self.outcome.digest = digest(self.outcome.digest, &held);
+            let (me, view) = (member.core.identity(), member.core.view());
+            let is_home =
+                |slot| view.incoming.is_none() || view.slots.homes(slot).contains(&me.node);
+            self.witness.borrow_mut().compare(me, &held, is_home);
+        }
+        self.witness.borrow_mut().compare_logs(Node(alive[0]));
+    }
+
+    fn is_quiet(&self) -> bool {
+        let epoch = self.latest().epoch;
+        self.dying.is_empty()
+            && self.is_allotted()
+            && self.links.iter().all(|(&(from, _), direction)| {
+                direction.pipe.is_empty() || !self.members[usize::from(from)].is_alive
+            })
+            && self.members.iter().filter(|member| member.is_alive).all(|member| {
+                member.core.view().epoch == epoch
+                    && member.core.is_settled()
+                    && member.has_data
+                    && member.core.lanes().bytes() == 0
+                    && member.connections.iter().all(|connection| connection.pending.is_empty())
+            })
+    }
+
+    fn explain_unrest(&self) -> String {
+        let mut text = String::from("it does not come to rest:");
+        for node in self.alive() {
+            let member = &self.members[usize::from(node)];
+            let pending: usize =
+                member.connections.iter().map(|connection| connection.pending.len()).sum();
+            text += &format!(
+                " [node {node}: epoch {} of {}, settled {}, bytes {}, pending {pending}, cut off {:x}]",
+                member.core.view().epoch,
+                self.latest().epoch,
+                member.core.is_settled(),
+                member.core.lanes().bytes(),
+                member.core.lanes().cut_off().0
+            );
+            for pending in member.connections.iter().flat_map(|connection| &connection.pending) {
+                let away = member.away.get(&pending.token);
+                text += &format!(
+                    " {:?} at {:?}, {away:?}",
+                    pending.op,
+                    member.core.route(&pending.op.slots)
+                );
+            }
+        }
+        text
+    }
+}
+
+/// FNV-1a over what a node holds.
+fn digest(before: u64, held: &[Held]) -> u64 {
+    let texts =
+        held.iter().map(|held| format!("{:?}{:?}{:?}", held.key, held.content, held.expiry));
+    texts.fold(before ^ 0xcbf2_9ce4_8422_2325, |hash, text| {
+        text.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    })
+}
