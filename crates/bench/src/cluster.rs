@@ -21,12 +21,12 @@ use crate::persistence::{WARM_UP_S, parse_seconds};
 use crate::result::{Measurement, Point};
 use crate::server::{Peer, Server, Setting, relay};
 
-/// Measure GET and SET at one node of a cluster, of which the CPU of all nodes counts; the bytes that
-/// nodes say to each other; and round trips between them.
+/// Measure GET and SET at one node of a cluster, of which the CPU of all nodes counts; the bytes
+/// that nodes say to each other; and round trips between them.
 ///
-/// petrel-cluster is started with so many nodes, all of which hold all keys, and their clients share
-/// the processors with them. What is no cluster is measured as one node. For bytes and round trips
-/// what the nodes say to each other passes relays, which count and delay it.
+/// petrel-cluster is started with so many nodes, all of which hold all keys, and their clients
+/// share the processors with them. What is no cluster is measured as one node. For bytes and round
+/// trips what the nodes say to each other passes relays, which count and delay it.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct ClusterArgs {
     /// Nodes

@@ -1,6 +1,6 @@
-//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--wrong RULE]`: runs until the time
-//! is over, and prints the seed of each run that finds something. `--seed` without `--seconds` repeats one
-//! run. With `--wrong` a rule is broken, and it ends with the first run that notices.
+//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--wrong RULE]`: runs until the
+//! time is over, and prints the seed of each run that finds something. `--seed` without `--seconds`
+//! repeats one run. With `--wrong` a rule is broken, and it ends with the first run that notices.
 
 use petrel_cluster_sim::{Outcome, Plan, WRONGS, run};
 use std::process::ExitCode;

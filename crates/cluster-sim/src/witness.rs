@@ -16,9 +16,9 @@ use petrel_cluster::wire::Tag;
 use petrel_cluster::{Identity, Node, View, slot_of};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Positions in the orders of slots: how many changes of the slot there were, in the low bits; above
-/// them, how often the end of its order was lost. What was seen of that is behind what there is,
-/// and before what comes later.
+/// Positions in the orders of slots: how many changes of the slot there were, in the low bits;
+/// above them, how often the end of its order was lost. What was seen of that is behind what there
+/// is, and before what comes later.
 pub type Positions = BTreeMap<u16, u64>;
 
 /// The bits of a position that count changes.
@@ -140,7 +140,8 @@ impl Witness {
         Some(found.at.max(lower))
     }
 
-    /// A client's read on a node; `is_home` if it was of the primary. The position that it has seen.
+    /// A client's read on a node; `is_home` if it was of the primary. The position that it has
+    /// seen.
     pub fn read(
         &mut self,
         by: Identity,

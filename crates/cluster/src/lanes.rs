@@ -113,8 +113,8 @@ impl Lanes {
         }
     }
 
-    /// Appends what one commit has changed of a slot, for those who hear of that. The stripes of its
-    /// keys are held.
+    /// Appends what one commit has changed of a slot, for those who hear of that. The stripes of
+    /// its keys are held.
     fn append_slot(&self, slot: Slot, served: Tags<'_>, group: &[u8], room: &mut Vec<u8>) {
         let audience = self.audience.as_ref();
         let to = audience.map(|audience| NodeSet(audience[usize::from(slot)].load(Relaxed)));

@@ -1,7 +1,6 @@
 //! Commands that this node has forwarded to the homes of their keys, until their clients are
 //! answered.
 
-use crate::node::wait::Parked;
 use crate::slot::Slot;
 use crate::slot_map::Node;
 use crate::view::Identity;
@@ -98,6 +97,18 @@ impl SlotQueue {
         behind.for_each(|flight| flight.sent = None);
         true
     }
+}
+
+/// A command of a client here that waits at its home.
+pub(crate) struct Parked {
+    pub token: u64,
+    pub call: Call,
+    /// The home.
+    pub at: Identity,
+    /// Effects that were applied here say that it was executed.
+    pub is_executed: bool,
+    /// The answer, which waits for other lanes of the home.
+    pub answer: Option<HeldAnswer>,
 }
 
 /// All forwarded commands of a node.

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Keys that a connection watches at another node, which is their home and so the only one that
 /// knows their changes in their order: it keeps the watches, and executes the transaction if
 /// nothing has changed. Its `OK` to `WATCH` comes behind every change before, so what the
-/// connection reads here afterwards is not older than the watch. A node that is their home no longer has
-/// dropped them, and a transaction finds none at the next one: nothing becomes of it.
+/// connection reads here afterwards is not older than the watch. A node that is their home no
+/// longer has dropped them, and a transaction finds none at the next one: nothing becomes of it.
 pub struct WatchedAway {
     /// Names them at that node; no two of a process are equal.
     pub(crate) id: u64,

@@ -1,6 +1,6 @@
 //! A cluster on this machine as one peer: a process of this program that starts the nodes, makes a
-//! cluster of them, and ends them with itself. Those of a Redis Cluster are given their shares of the
-//! hash slots and meet; Petrels join the first one, if asked through [`relay`]s.
+//! cluster of them, and ends them with itself. Those of a Redis Cluster are given their shares of
+//! the hash slots and meet; Petrels join the first one, if asked through [`relay`]s.
 
 pub mod relay;
 

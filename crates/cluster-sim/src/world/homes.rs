@@ -1,5 +1,5 @@
-//! Slots that few nodes hold: their homes move, those that are to become some are sent the data, and
-//! what a node that has died was a home of falls to the others.
+//! Slots that few nodes hold: their homes move, those that are to become some are sent the data,
+//! and what a node that has died was a home of falls to the others.
 
 use super::World;
 use super::join::Sent;
@@ -78,8 +78,8 @@ impl World {
     }
 
     /// Nodes that have got the data of slots become homes of them, in place of others if there are
-    /// enough, though none at once as their primary: who was a home before knows what the one before
-    /// has numbered. Slots that lack homes are given to more nodes.
+    /// enough, though none at once as their primary: who was a home before knows what the one
+    /// before has numbered. Slots that lack homes are given to more nodes.
     pub(super) fn appoint_arrived(&mut self) {
         let Some(copies) = self.plan.copies else { return };
         let Some(node) = self.any_awake() else { return };
@@ -142,8 +142,8 @@ impl World {
         self.propose_homes(members, &placings);
     }
 
-    /// A node goes on with data of slots that it has got, with those that others have asked for, and
-    /// with what is left of those that it has lost.
+    /// A node goes on with data of slots that it has got, with those that others have asked for,
+    /// and with what is left of those that it has lost.
     pub(super) fn go_on_with_slots(&mut self, node: u16) {
         let count = 1 + self.random.index(40);
         let member = &mut self.members[usize::from(node)];

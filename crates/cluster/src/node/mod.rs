@@ -26,7 +26,7 @@ mod copy;
 mod link;
 mod serve;
 mod transfer;
-pub(crate) mod wait;
+mod wait;
 
 pub use copy::Fetch;
 pub use link::{LinkError, Received};

@@ -16,7 +16,7 @@
 
 use super::{Host, Node, Reply};
 use crate::lanes::lane_of;
-use crate::origin::{Call, HeldAnswer};
+use crate::origin::{HeldAnswer, Parked};
 use crate::slot::Slot;
 use crate::view::{Identity, NodeSet};
 use crate::wire::{Record, Tag, WaitEnd};
@@ -29,18 +29,6 @@ pub enum Executed {
     /// It waits for its keys, for so many milliseconds at most. What executes it later says so by
     /// [`note_served`](crate::lanes::note_served).
     Waits(Option<u64>),
-}
-
-/// A command of a client here that waits at its home.
-pub(crate) struct Parked {
-    pub token: u64,
-    pub call: Call,
-    /// The home.
-    pub at: Identity,
-    /// Effects that were applied here say that it was executed.
-    pub is_executed: bool,
-    /// The answer, which waits for other lanes of the home.
-    pub answer: Option<HeldAnswer>,
 }
 
 impl Node {

@@ -2,8 +2,8 @@
 //! count it.
 //!
 //! A relay listens on a port that its node announces in place of its own, so all connections to the
-//! node come through it. For each connection and direction one thread reads, and one writes what was
-//! read once it is due; a delay neither bounds the throughput nor reorders anything.
+//! node come through it. For each connection and direction one thread reads, and one writes what
+//! was read once it is due; a delay neither bounds the throughput nor reorders anything.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
