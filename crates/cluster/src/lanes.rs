@@ -4,7 +4,7 @@
 //! execute - mutators - record(effect) ... - committed, the stripes still held - lanes of its keys locked, in order
 //!                                                                             - one lane:  effects
 //!                                                                             - several:   effects in the first, a part in the others
-//!                                                   answers to commands that had waited for these changes: behind them
+//! answers to commands that had waited for these changes: behind them
 //! ```
 
 use crate::lane::Lane;
