@@ -198,9 +198,14 @@ async def test_a_killed_server(server, client):
         while not is_over:
             calls += 1
             value = f"{number}:{calls}".encode()
+            # Replies come in batches: some calls of each are such as are not sent again.
+            is_first = number % 2
             try:
+                if is_first:
+                    assert await client.execute_command("INCR", f"n{number}") >= 1
                 assert await client.echo(value) == value
-                assert await client.execute_command("INCR", f"n{number}") >= 1
+                if not is_first:
+                    assert await client.execute_command("INCR", f"n{number}") >= 1
             except (petrel.ConnectionError, petrel.TimeoutError):
                 failures += 1
 

@@ -108,8 +108,9 @@ pub trait Cluster: Send + Sync {
     /// If too much is on its way already; nothing was sent then.
     fn forward(&self, client: &Ticket, seq: u64, call: RemoteCall) -> Result<(), Fail>;
 
-    /// A hash slot of each node that orders the changes of some; none while a primary is changing.
-    fn slots_of_homes(&self) -> Option<Vec<HashSlot>>;
+    /// The hash slots of each node that orders the changes of some, ascending; none while a primary
+    /// is changing.
+    fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>>;
 
     /// A client watches keys at the home of a slot no longer ([`RemoteCall::client`]).
     fn unwatch(&self, slot: HashSlot, client: u64);

@@ -17,7 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// longer has dropped them, and a transaction finds none at the next one: nothing becomes of it.
 pub struct WatchedAway {
     /// Names them at that node; no two of a process are equal.
-    pub(crate) id: u64,
+    id: u64,
+    /// `WATCH`es that were forwarded.
+    forwarded: u16,
     /// Their hash slots.
     pub(crate) slots: Vec<HashSlot>,
     cluster: Arc<dyn Cluster>,
@@ -26,7 +28,27 @@ pub struct WatchedAway {
 impl WatchedAway {
     pub(crate) fn new(cluster: Arc<dyn Cluster>) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        WatchedAway { id: LAST.fetch_add(1, Relaxed) + 1, slots: Vec::new(), cluster }
+        let id = LAST.fetch_add(1, Relaxed) + 1;
+        WatchedAway { id, forwarded: 0, slots: Vec::new(), cluster }
+    }
+
+    /// What a forwarded command says of them ([`RemoteCall::client`](crate::RemoteCall)): which
+    /// they are, and in the lowest 16 bits how many `WATCH`es came before it. A node that knows of
+    /// another number has dropped some.
+    pub(crate) fn number(&self) -> u64 {
+        self.id << 16 | u64::from(self.forwarded)
+    }
+
+    /// A `WATCH` of keys with these slots is forwarded.
+    pub(crate) fn add(&mut self, slots: &[HashSlot]) {
+        self.forwarded = self.forwarded.saturating_add(1);
+        self.slots
+            .extend(slots.iter().filter(|slot| !self.slots.contains(slot)).collect::<Vec<_>>());
+    }
+
+    /// `EXEC` is forwarded, which ends them at their home.
+    pub(crate) fn end(&mut self) {
+        self.slots.clear();
     }
 }
 
@@ -39,7 +61,7 @@ impl fmt::Debug for WatchedAway {
 impl Drop for WatchedAway {
     fn drop(&mut self) {
         if let Some(&slot) = self.slots.first() {
-            self.cluster.unwatch(slot, self.id);
+            self.cluster.unwatch(slot, self.number());
         }
     }
 }

@@ -240,7 +240,7 @@ impl Executor {
             }
             commands.push(self.args_to_forward(command, request.args, session)?);
         }
-        let client = away.map(|away| away.id);
+        let client = away.map(|away| away.number());
         let call = call(session, slots, Vec::new());
         let call = RemoteCall { is_transaction: true, client, commands, ..call };
         // In a transaction nothing waits.
@@ -302,9 +302,15 @@ fn at_all_homes(
         [_, "response_policy:agg_min"] => Merge::Min,
         _ => Merge::Same,
     };
-    let slots = cluster.slots_of_homes().ok_or(Fail::HOME_CHANGING)?;
+    let homes = cluster.slots_of_homes().ok_or(Fail::HOME_CHANGING)?;
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
-    let calls = slots.into_iter().map(|slot| call(session, vec![slot], args.clone()));
+    let calls = homes.into_iter().map(|mut slots| {
+        if merge == Merge::Min {
+            // It changes nothing: any slot leads there.
+            slots.truncate(1);
+        }
+        call(session, slots, args.clone())
+    });
     let forwarding = Forwarding { calls: calls.collect(), merge, may_wait: true };
     Ok(Verdict::Forward(Box::new(forwarding)))
 }

@@ -77,8 +77,8 @@ impl Executor {
             let away = &mut session.transaction_mut().watched_away;
             let away = away.get_or_insert_with(|| Box::new(WatchedAway::new(cluster.clone())));
             for call in &mut calls {
-                call.client = Some(away.id);
-                away.slots.extend(&call.slots);
+                call.client = Some(away.number());
+                away.add(&call.slots);
             }
         }
         let mut slots: Vec<_> = calls.iter().flat_map(|call| &call.slots).copied().collect();
@@ -113,6 +113,9 @@ impl Executor {
             }
         }
         if command.is_some_and(|command| command.spec.gate.contains(GateFlags::RUNS_QUEUE)) {
+            if let Some(away) = &mut session.transaction_mut().watched_away {
+                away.end();
+            }
             abandon(&mut self.ks, session);
         }
         Execution::Forwarded

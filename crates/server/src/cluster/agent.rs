@@ -64,7 +64,7 @@ pub(super) struct Agent {
     /// Clients of forwarded commands.
     pub(super) waiting: HashMap<u64, Waiting>,
     last_token: u64,
-    deferred: Deferred,
+    pub(super) deferred: Deferred,
     pub(super) linked: BTreeMap<u16, Link>,
     pub(super) copies: Copies,
     /// What the transport did not take.
@@ -152,10 +152,15 @@ impl Agent {
     /// Takes what has come, and sends; false if there was nothing to do.
     fn turn(&mut self) -> bool {
         self.machine.begin_turn();
-        let mut has_worked = false;
+        let (mut has_worked, mut has_taken_all) = (false, false);
+        // The commands of these clients are in the queue by now, or before it.
+        let unwatched = std::mem::take(&mut *self.membership.unwatched.lock());
         for _ in 0..TASKS_PER_TURN {
             let next = self.next.take().or_else(|| self.tasks.try_recv().ok());
-            let Some(task) = next else { break };
+            let Some(task) = next else {
+                has_taken_all = true;
+                break;
+            };
             has_worked = true;
             match task {
                 Task::Event(event) => self.take_event(event),
@@ -187,6 +192,7 @@ impl Agent {
         self.copies_go_on = self.go_on_with_copies();
         self.attend_waiters();
         has_worked |= self.go_on_with_jobs();
+        self.end_watches(unwatched, has_taken_all);
         self.attend_away();
         self.machine.end_turn();
         let has_sent = self.send();
@@ -332,6 +338,8 @@ impl Agent {
             let mut homes = slots.iter().map(|&slot| view.slots.primary(slot));
             view.member(origin.node) != Some(origin) || homes.any(|home| home != Some(me))
         });
+        let jobs = &mut self.machine.jobs;
+        jobs.retain(|job| view.member(job.tag.origin.node) == Some(job.tag.origin));
         if !is_adopted {
             tracing::error!("view {} cannot follow {} here", view.epoch, self.node.view().epoch);
             return self.transport.rejoin(self.identity());
@@ -391,13 +399,17 @@ impl Agent {
         self.last_token += 1;
         let token = self.last_token;
         let home = self.node.route(&call.slots);
+        let is_share = call.slots.len() > 1 && !call.is_transaction && {
+            let args = call.commands.first().map(Vec::as_slice).unwrap_or_default();
+            self.machine.is_job(&args.iter().map(Vec::as_slice).collect::<Vec<_>>())
+        };
         match self.node.forward(token, call, &mut self.machine) {
             Ok(_) => {
                 count(&self.membership.figures.forwarded, 1);
                 if let Route::At(home) = home {
                     count(&self.membership.figures.peer(home.0).forwarded, 1);
                 }
-                self.waiting.insert(token, Waiting::new(client, seq));
+                self.waiting.insert(token, Waiting::new(client, seq, is_share));
             }
             Err(_) => self.refuse(&client, seq, &Fail::TOO_MUCH_FORWARDED),
         }

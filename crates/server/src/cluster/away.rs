@@ -6,7 +6,7 @@ use super::agent::Agent;
 use super::count;
 use crate::client::{Client, Flag};
 use petrel_cluster::wire::WaitEnd;
-use petrel_cluster::{Call, Reply};
+use petrel_cluster::{Call, Reply, Slot};
 use petrel_commands::Fail;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +16,8 @@ pub(super) struct Waiting {
     client: Arc<Client>,
     /// The number of its reply slot.
     seq: u64,
+    /// It is the share of one home of what all of them execute.
+    is_share: bool,
     /// The command waits for its keys at their home, or has.
     is_parked: bool,
     /// Until when, if not for ever.
@@ -25,8 +27,8 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub fn new(client: Arc<Client>, seq: u64) -> Self {
-        Waiting { client, seq, is_parked: false, until: None, end: None }
+    pub fn new(client: Arc<Client>, seq: u64, is_share: bool) -> Self {
+        Waiting { client, seq, is_share, is_parked: false, until: None, end: None }
     }
 }
 
@@ -39,10 +41,6 @@ impl Agent {
                 break;
             }
             replies.into_iter().for_each(|(token, reply)| self.take_reply(token, reply));
-        }
-        let unwatched = std::mem::take(&mut *self.membership.unwatched.lock());
-        for (slot, client) in unwatched {
-            self.node.unwatch(slot, client, &mut self.machine);
         }
         let ends = std::mem::take(&mut *self.membership.ends.lock());
         for (id, end) in ends {
@@ -61,6 +59,17 @@ impl Agent {
         }
     }
 
+    /// Ends watches at their homes, behind the commands that have begun them.
+    pub(super) fn end_watches(&mut self, unwatched: Vec<(Slot, u64)>, has_taken_all: bool) {
+        for (slot, client) in unwatched {
+            if has_taken_all && !self.deferred.holds(&[slot]) {
+                self.node.unwatch(slot, client, &mut self.machine);
+            } else {
+                self.membership.unwatched.lock().push((slot, client));
+            }
+        }
+    }
+
     /// What has become of a forwarded command.
     pub(super) fn take_reply(&mut self, token: u64, reply: Reply) {
         match reply {
@@ -69,7 +78,11 @@ impl Agent {
             reply => {
                 let Some(waiting) = self.waiting.remove(&token) else { return };
                 self.note_end(&waiting);
-                let is_lost = waiting.end == Some(WaitEnd::Gone)
+                if waiting.is_share && reply == Reply::Apart {
+                    return self.refuse(&waiting.client, waiting.seq, &Fail::HOME_CHANGING);
+                }
+                let is_lost = waiting.is_parked
+                    && waiting.end == Some(WaitEnd::Gone)
                     && matches!(&reply, Reply::Bytes(bytes) if !is_null(bytes));
                 if is_lost {
                     count(&self.membership.figures.undelivered, 1);
@@ -88,6 +101,9 @@ impl Agent {
             self.membership.away.lock().insert(waiting.client.id);
             self.machine.host.server.commands.count_blocked(1);
         }
+        // It may have left before its command was taken.
+        let gone = waiting.client.has(Flag::Gone).then_some(WaitEnd::Gone);
+        waiting.end = waiting.end.or(gone);
         if let Some(end) = waiting.end {
             self.node.cancel(token, end, &mut self.machine);
         }

@@ -20,7 +20,7 @@ const BACKLOG_MAX: usize = 8 << 20;
 
 /// One of them.
 pub(super) struct Job {
-    tag: Tag,
+    pub(super) tag: Tag,
     slots: Box<[Slot]>,
     /// The view in which it began: the share of the home is another in the next.
     epoch: u64,
@@ -114,10 +114,10 @@ impl Agent {
                 if lanes.bytes() > BACKLOG_MAX {
                     return None;
                 }
-                if !self.machine.exec.has_lease(&*self.membership) {
+                let Some(next) = self.machine.remove_some(*db, *cursor) else {
                     return error(&Fail::SLOT_UNSERVED);
-                }
-                *cursor = self.machine.remove_some(*db, *cursor);
+                };
+                *cursor = next;
                 if *cursor != Cursor::default() {
                     return None;
                 }
@@ -145,9 +145,13 @@ impl Machine {
         job.map(|job| job.is_cancelled = true).is_some()
     }
 
-    /// Removes some keys of a database whose home is here; where to go on.
-    fn remove_some(&mut self, db: u16, cursor: Cursor) -> Cursor {
+    /// Removes some keys of a database whose home is here; where to go on. None without the lease.
+    fn remove_some(&mut self, db: u16, cursor: Cursor) -> Option<Cursor> {
         self.exec.begin();
+        if !self.exec.has_lease(&*self.membership) {
+            self.exec.end();
+            return None;
+        }
         let mut keys: Vec<Vec<u8>> = Vec::new();
         let membership = self.membership.clone();
         let ks = &mut self.exec.ks;
@@ -168,6 +172,9 @@ impl Machine {
             ks.unlock();
         }
         self.exec.end();
-        next.unwrap_or(cursor)
+        if self.exec.ks.is_strict() {
+            self.need = self.need.max(self.exec.ks.take_need());
+        }
+        Some(next.unwrap_or(cursor))
     }
 }

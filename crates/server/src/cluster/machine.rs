@@ -38,7 +38,7 @@ pub(super) struct Machine {
     /// What it does in steps.
     pub jobs: Vec<Job>,
     /// Clients of members that watch keys whose home is here, and the slots of those.
-    watches: HashMap<(Identity, u64), (Session, Vec<ClusterSlot>)>,
+    watches: HashMap<(Identity, u64), Watched>,
     /// In whose name commands of other members' clients are executed.
     nobody: Arc<Client>,
     /// Who may do everything.
@@ -46,9 +46,23 @@ pub(super) struct Machine {
     /// Values of a reply that lie elsewhere.
     shared: Vec<(usize, Bytes)>,
     /// The epoch that is to be durable before answers and effects are sent; 0 if none is.
-    need: u64,
+    pub(super) need: u64,
     /// What has come of a copy of another member's data.
     pub incoming: Incoming,
+}
+
+/// Keys that a client of another member watches here.
+struct Watched {
+    session: Session,
+    slots: Vec<ClusterSlot>,
+    /// `WATCH`es that were forwarded for them.
+    forwarded: u16,
+}
+
+impl Default for Watched {
+    fn default() -> Self {
+        Watched { session: Session::new(true), slots: Vec::new(), forwarded: 0 }
+    }
 }
 
 impl Machine {
@@ -135,9 +149,8 @@ impl Machine {
         execution
     }
 
-    /// Whether a command is executed in steps.
-    fn is_job(&mut self, exec: &Exec<'_>) -> bool {
-        let args = exec.commands.first().map(Vec::as_slice).unwrap_or_default();
+    /// Whether a command is executed by every home for its share, in steps.
+    pub(super) fn is_job(&mut self, args: &[&[u8]]) -> bool {
         let command = self.exec.prepare(args, None).command;
         command.is_some_and(|command| command.spec.gate.contains(GateFlags::AT_ALL_HOMES))
     }
@@ -160,14 +173,16 @@ impl Machine {
     /// Ends watches of which this is so; the thread may hold everything.
     pub fn drop_watches(&mut self, which: impl Fn(Identity, &[ClusterSlot]) -> bool) {
         let watches = self.watches.iter();
-        let dropped = watches.filter(|((origin, _), (_, slots))| which(*origin, slots));
+        let dropped = watches.filter(|((origin, _), watched)| which(*origin, &watched.slots));
         for (origin, client) in dropped.map(|(name, _)| *name).collect::<Vec<_>>() {
             self.drop_watches_of(origin, client);
         }
     }
 
     fn drop_watches_of(&mut self, origin: Identity, client: u64) {
-        let Some((mut session, _)) = self.watches.remove(&(origin, client)) else { return };
+        let Some(Watched { mut session, .. }) = self.watches.remove(&(origin, client)) else {
+            return;
+        };
         let is_outside = !self.exec.ks.holds_any();
         if is_outside {
             self.exec.begin();
@@ -222,27 +237,30 @@ impl Host for Machine {
             return Executed::Replied;
         }
         let protocol = if exec.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
-        let watched = exec.client.and_then(|client| self.watches.remove(&(tag.origin, client)));
-        let (mut session, mut watched_slots) = match watched {
-            Some(watched) => watched,
-            None if exec.client.is_some() && exec.is_transaction => {
-                // What it has watched was watched at another home, or in another view.
-                let null = Answer::new(protocol, |reply| reply.null_array());
-                reply.extend_from_slice(&null.bytes);
-                return Executed::Replied;
-            }
-            None => (Session::new(true), Vec::new()),
-        };
+        let client = exec.client.map(|number| (number >> 16, number as u16));
+        let watched = client.and_then(|(client, _)| self.watches.remove(&(tag.origin, client)));
+        let Watched { mut session, mut slots, forwarded } = watched.unwrap_or_default();
+        // What it has watched at another home, or in another view, is forgotten.
+        let is_forgotten = client.is_some_and(|(_, before)| before != forwarded);
+        if is_forgotten && exec.is_transaction {
+            self.exec.begin();
+            transactions::abandon(&mut self.exec, &mut session);
+            self.exec.end();
+            let null = Answer::new(protocol, |reply| reply.null_array());
+            reply.extend_from_slice(&null.bytes);
+            return Executed::Replied;
+        }
         session.become_user(Some(self.user.clone()));
         session.db = exec.db;
         session.protocol = protocol;
         self.exec.begin();
         if !self.exec.has_lease(&*self.membership) {
             reply.extend_from_slice(&[b"-", Fail::SLOT_UNSERVED.text(), b"\r\n"].concat());
+            transactions::abandon(&mut self.exec, &mut session);
             self.exec.end();
             return Executed::Replied;
         }
-        if !exec.is_transaction && self.is_job(exec) {
+        if !exec.is_transaction && self.is_job(exec.commands.first().map_or(&[], Vec::as_slice)) {
             self.exec.end();
             return self.begin_job(tag, exec, reply);
         }
@@ -260,10 +278,13 @@ impl Host for Machine {
             reply.clear();
             self.call(&[b"EXEC"], &mut session, reply);
         }
-        match exec.client.filter(|_| !exec.is_transaction) {
-            Some(client) => {
-                watched_slots.extend(&exec.slots);
-                self.watches.insert((tag.origin, client), (session, watched_slots));
+        match client.filter(|_| !exec.is_transaction && !is_forgotten) {
+            Some((client, before)) => {
+                slots.extend(&exec.slots);
+                slots.sort_unstable();
+                slots.dedup();
+                let forwarded = before.saturating_add(1);
+                self.watches.insert((tag.origin, client), Watched { session, slots, forwarded });
             }
             None => transactions::abandon(&mut self.exec, &mut session),
         }
@@ -278,7 +299,7 @@ impl Host for Machine {
     }
 
     fn unwatch(&mut self, origin: Identity, client: u64) {
-        self.drop_watches_of(origin, client);
+        self.drop_watches_of(origin, client >> 16);
     }
 
     fn end_wait(&mut self, tag: Tag, end: WaitEnd) -> Option<Vec<u8>> {

@@ -57,7 +57,7 @@ use petrel_commands::{
 use petrel_fabric::Fabric;
 pub use petrel_fabric::Hold;
 use petrel_keyspace::Homes;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -433,16 +433,14 @@ impl Cluster for Membership {
         self.tasks.try_send(task).map_err(|_| Fail::TOO_MUCH_FORWARDED)
     }
 
-    fn slots_of_homes(&self) -> Option<Vec<HashSlot>> {
+    fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>> {
         let own = self.own.read();
         let own = own.as_ref()?;
-        let (mut homes, mut slots) = (HashSet::new(), Vec::new());
+        let mut homes: BTreeMap<_, Vec<HashSlot>> = BTreeMap::new();
         for slot in 0..SLOTS {
-            if homes.insert(own.home(slot)?) {
-                slots.push(slot);
-            }
+            homes.entry(own.home(slot)?).or_default().push(slot);
         }
-        Some(slots)
+        Some(homes.into_values().collect())
     }
 
     fn unwatch(&self, slot: HashSlot, client: u64) {

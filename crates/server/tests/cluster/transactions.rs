@@ -195,3 +195,18 @@ fn clients_wait_where_the_home_is() {
     assert_eq!(waiting.reply(), Value::Array(vec![bulk(&key), bulk("a")]));
     members.await_reply(1, &format!("EXISTS {key}"), &Value::Integer(0));
 }
+
+#[test]
+fn a_watch_ends_with_its_transaction_and_not_before() {
+    let members = Members::start(2, DELAY);
+    let mut client = members.client(0);
+    let keys: Vec<String> = (0..12).map(|n| key_at(1, 2, &format!("other{n}:"))).collect();
+    for watched in &keys {
+        for key in keys.iter().filter(|key| *key != watched) {
+            assert_eq!(client.call(&format!("WATCH {watched}")), ok());
+            let commands = ["MULTI".into(), format!("SET {key} v"), "EXEC".into()];
+            let replies = client.pipeline(&commands);
+            assert_eq!(replies[2], Value::Array(vec![ok()]), "{watched}, then {key}");
+        }
+    }
+}

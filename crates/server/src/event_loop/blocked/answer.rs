@@ -1,7 +1,7 @@
 //! What a worker does for connections whose commands wait for a key.
 
 use super::BlockedClients;
-use crate::client::Client;
+use crate::client::{Client, Flag};
 use crate::event_loop::batch::{Engine, Progress, Stop};
 use crate::event_loop::connection::Conn;
 use crate::event_loop::mailbox::{Message, RemoteReply};
@@ -123,6 +123,7 @@ impl<D: Driver> Worker<D> {
 
     fn move_wait(&mut self, mut conn: Box<Conn>, blocked: &Blocked) {
         self.end_wait(&mut conn);
+        conn.client.set(Flag::Blocked, false);
         let Engine { exec, host, .. } = &mut self.engine;
         let call = exec.call_again(blocked);
         let is_dropped = conn.session.replies != Replies::On;
