@@ -204,7 +204,7 @@ impl Machine {
         self.set_sinks(Some(sinks));
     }
 
-    /// Lets a cluster hear of commits, or nobody.
+    /// Lets a cluster hear of commits, or no node.
     fn set_sinks(&mut self, sinks: Option<Arc<dyn SinkSource>>) {
         let overheard: Arc<dyn SinkSource> = Arc::new(Overheard(self.commits.clone()));
         let overheard = sinks.is_some().then_some(overheard);

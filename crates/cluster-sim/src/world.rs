@@ -778,7 +778,7 @@ fn take_replies(
     has_replies
 }
 
-/// What a read was told that its home has executed.
+/// What a read that its home has executed has seen.
 fn check_read(
     by: Identity,
     op: &Op,

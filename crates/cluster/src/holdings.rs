@@ -6,8 +6,8 @@
 //! Held      everything of it is here, as far as the lane of its primary was applied
 //! ```
 //!
-//! What is left of a slot that the node has lost is removed in steps. Before that is done, nobody
-//! is asked for the slot's data.
+//! What is left of a slot that the node has lost is removed in steps. Before that is done, no
+//! node is asked for the slot's data.
 
 use crate::lanes::FROM_PEERS;
 use crate::slot::{SLOTS, Slot, SlotSet, slot_of};
@@ -180,7 +180,7 @@ mod tests {
         assert!(!holdings.holds(0));
         holdings.arrive(&holdings.awaited().collect());
         assert!(adopt(&mut holdings, &sent, &home) && holdings.holds(0));
-        // One that was not is told so.
+        // One that was not refuses the view.
         let mut holdings = Holdings::new(&sent, ME);
         assert!(!adopt(&mut holdings, &sent, &home));
         // What another primary has sent is not enough.

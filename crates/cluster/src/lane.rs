@@ -96,7 +96,7 @@ impl Lane {
         self.cut_off
     }
 
-    /// Appends a record for these members, or all; its position. One for nobody has none: the last.
+    /// Appends a record for these members, or all; its position. One for no member has none: the last.
     pub fn push(&mut self, to: Option<NodeSet>, record: &[u8]) -> u64 {
         if to.is_some_and(|to| to.0 & self.members.0 == 0) {
             return self.seq;

@@ -106,7 +106,7 @@ impl Lanes {
         Arc::new(lanes)
     }
 
-    /// Takes the homes of a view over. Everything is held, or nobody commits yet.
+    /// Takes the homes of a view over. Everything is held, or no thread commits yet.
     pub(crate) fn adopt(&self, me: Identity, view: &View) {
         for (slot, audience) in (0..SLOTS).zip(self.audience.iter().flatten()) {
             audience.store(view.audience(slot).without(me.node).0, Relaxed);

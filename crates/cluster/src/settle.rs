@@ -85,7 +85,7 @@ pub(crate) enum Stage {
     Settled,
 }
 
-/// Who has told a record, and the record.
+/// The members that have sent a record, and the record.
 type Told = (NodeSet, Box<[u8]>);
 
 /// A node that has died, until all members have settled what it has numbered.
@@ -100,7 +100,7 @@ pub(crate) struct Fallen {
     pub epoch: u64,
     /// Members that have settled.
     pub settled_by: NodeSet,
-    /// By lane: the records that are known, with those who have told them.
+    /// By lane: the records that are known, with the members that have sent them.
     known: Vec<BTreeMap<u64, Told>>,
     upto: [u64; LANES],
     told: [NodeSet; LANES],

@@ -26,7 +26,7 @@ pub struct View {
     /// Who holds which slots, and orders their changes.
     pub slots: SlotMap,
     /// Who is being sent the data of which slots, to become one of their homes. None where every
-    /// member holds all data, whoever the homes are.
+    /// member holds all data, whichever are the homes.
     pub incoming: Option<SlotMap>,
 }
 

@@ -133,7 +133,7 @@ impl World {
             homes.retain(|home| *home != identity.node);
             incoming.retain(|incoming| *incoming != identity.node);
             if homes.is_empty() {
-                // Nobody has it any more: it begins anew.
+                // No node has it any more: it begins anew.
                 let nodes: Vec<Node> = members.iter().map(|member| member.node).collect();
                 homes.push(*self.random.pick(&nodes));
                 incoming.clear();

@@ -8,12 +8,12 @@
 //!   <-- SLOTS_FOLLOW, COPY ... COPY end
 //!   loads them, and applies what stands behind SLOTS_BEGIN
 //!   <-- SLOTS_KNOWN, in a lane      once all members have applied what stands before it
-//!   tells so: the next view names it as a home
+//!   says so: the next view names it as a home
 //! ```
 //!
 //! What stands in a lane before `SLOTS_BEGIN` is in the data, and is dropped. It is not there to be
 //! handed on if the primary dies, which is why the receiver counts as a home no earlier than when
-//! nobody lacks it.
+//! no member lacks it.
 //!
 //! What a link loses, or a view makes pointless, is asked for anew, with another number.
 
@@ -149,7 +149,7 @@ impl Node {
         wanted.retain(|primary, slots| {
             self.links.contains_key(primary) && !slots.iter().any(is_early)
         });
-        // By turns, so that nobody waits for one that does not answer.
+        // By turns, so that no slot waits for a primary that does not answer.
         let last = self.transfers.asked;
         let next = wanted.keys().find(|&&primary| Some(primary) > last).or(wanted.keys().next());
         let Some(primary) = next.copied() else { return };

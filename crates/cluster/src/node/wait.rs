@@ -58,7 +58,7 @@ impl Node {
                 let unwatch = Record::Unwatch { client };
                 self.lanes.push(lane_of(slot), Some(NodeSet::of(home)), &unwatch);
             }
-            // Whoever becomes their home knows nothing of them.
+            // Their next home knows nothing of them.
             None => {}
         }
     }

@@ -248,7 +248,7 @@ impl super::machine::Machine {
         let answer = match end {
             WaitEnd::Timeout => self.exec.late_reply(&waiter.blocked, End::Timeout),
             WaitEnd::Error => self.exec.late_reply(&waiter.blocked, End::Error),
-            // There is nobody who would read it.
+            // No client would read it.
             WaitEnd::Gone => Answer::default(),
         };
         Some(answer.bytes)

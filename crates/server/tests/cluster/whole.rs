@@ -35,7 +35,7 @@ fn a_flush_reaches_every_slot_and_every_member() {
         error(&clients[0].call("EVAL return(redis.call('FLUSHALL')) 0"))
             .contains("in a transaction or script")
     );
-    // It counts as a change to who watches, and wakes nobody.
+    // It counts as a change for watches, and serves no blocked client.
     let key = key_at(1, 3, "watched");
     clients[0].call(&format!("SET {key} v"));
     clients[0].call(&format!("WATCH {key}"));

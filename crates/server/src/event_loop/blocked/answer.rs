@@ -101,7 +101,7 @@ impl<D: Driver> Worker<D> {
 
     /// Lets waits of this worker's connections go on at the homes of their keys, where those are
     /// other members of the cluster now. The others try once more: what came while their slots
-    /// had no home was nobody's to give away.
+    /// had no home was not to be given away.
     pub(crate) fn move_waits(&mut self) {
         self.begin();
         for (id, blocked) in self.blocked().all() {
