@@ -7,6 +7,7 @@
 use super::away::Waiting;
 use super::copy::Copies;
 use super::deferred::{Deferred, Forward, Way};
+use super::jobs::Job;
 use super::lives::{Admission, Hands};
 use super::machine::Machine;
 use super::standing::Standing;
@@ -340,6 +341,7 @@ impl Agent {
         });
         let jobs = &mut self.machine.jobs;
         jobs.retain(|job| view.member(job.tag.origin.node) == Some(job.tag.origin));
+        jobs.iter_mut().for_each(Job::note_view);
         if !is_adopted {
             tracing::error!("view {} cannot follow {} here", view.epoch, self.node.view().epoch);
             return self.transport.rejoin(self.identity());

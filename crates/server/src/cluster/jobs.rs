@@ -37,6 +37,11 @@ enum Work {
 }
 
 impl Job {
+    /// The next view is adopted: the job is of an earlier one, even if it has not begun yet.
+    pub fn note_view(&mut self) {
+        self.epoch = self.epoch.max(1);
+    }
+
     /// The job that a command is, if it is one.
     ///
     /// # Errors
