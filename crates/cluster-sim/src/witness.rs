@@ -264,7 +264,7 @@ impl Witness {
             self.reads += 1;
         } else {
             let text = self.show_read(key, content, at);
-            self.violation(format!("{by:?} is told of {text}, at its home"));
+            self.violation(format!("{by:?} reads {text} at its home"));
         }
     }
 

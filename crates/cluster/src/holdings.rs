@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_begins_anew() {
+    fn what_no_member_has_begins_anew() {
         let (before, after) = (view(1, &ALL, &[0, 1], &[]), view(2, &[2], &[2], &[]));
         let mut holdings = Holdings::new(&before, ME);
         assert!(adopt(&mut holdings, &before, &after) && holdings.holds(7));

@@ -92,8 +92,8 @@ impl Lanes {
     pub(crate) fn new(me: Identity, view: &View, members: NodeSet, bytes_max: usize) -> Arc<Self> {
         let bytes = Arc::new(AtomicUsize::new(0));
         let lane = |_| Mutex::new(Lane::new(members, bytes.clone(), bytes_max));
-        let nobody = |_| AtomicU64::new(0);
-        let audience = view.incoming.as_ref().map(|_| (0..SLOTS).map(nobody).collect());
+        let none = |_| AtomicU64::new(0);
+        let audience = view.incoming.as_ref().map(|_| (0..SLOTS).map(none).collect());
         let lanes = Lanes {
             lanes: std::array::from_fn(lane),
             has_others: AtomicBool::new(members != NodeSet::default()),

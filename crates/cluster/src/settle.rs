@@ -86,7 +86,7 @@ pub(crate) enum Stage {
 }
 
 /// The members that have sent a record, and the record.
-type Told = (NodeSet, Box<[u8]>);
+type Known = (NodeSet, Box<[u8]>);
 
 /// A node that has died, until all members have settled what it has numbered.
 pub(crate) struct Fallen {
@@ -101,7 +101,7 @@ pub(crate) struct Fallen {
     /// Members that have settled.
     pub settled_by: NodeSet,
     /// By lane: the records that are known, with the members that have sent them.
-    known: Vec<BTreeMap<u64, Told>>,
+    known: Vec<BTreeMap<u64, Known>>,
     upto: [u64; LANES],
     told: [NodeSet; LANES],
     /// Where somebody who has settled has ended.
@@ -135,8 +135,8 @@ impl Fallen {
 
     pub fn note(&mut self, lane: usize, from: Node, (seq, record): (u64, &[u8])) {
         if self.stage == Stage::Collecting {
-            let nobody = || (NodeSet::default(), record.into());
-            let (by, _) = self.known[lane].entry(seq).or_insert_with(nobody);
+            let unsent = || (NodeSet::default(), record.into());
+            let (by, _) = self.known[lane].entry(seq).or_insert_with(unsent);
             *by = by.with(from);
         }
     }
@@ -184,8 +184,8 @@ impl Fallen {
             let mut known = std::mem::take(&mut self.known[lane]);
             let mut kept: BTreeMap<u64, Box<[u8]>> = BTreeMap::new();
             for (seq, record) in inbox.queued() {
-                let nobody = || (NodeSet::default(), record.clone());
-                let (by, _) = known.entry(*seq).or_insert_with(nobody);
+                let unsent = || (NodeSet::default(), record.clone());
+                let (by, _) = known.entry(*seq).or_insert_with(unsent);
                 *by = by.with(me);
             }
             let mut epoch = inbox.end_epoch;

@@ -5,7 +5,7 @@ use crate::witness::Held;
 use petrel_cluster::Node;
 
 impl World {
-    /// Peace: everything arrives, and everybody has the same.
+    /// Peace: everything arrives, and all nodes have the same.
     pub(super) fn rest(&mut self) {
         for member in &mut self.members {
             member.paused_until = 0;

@@ -9,7 +9,7 @@
 //!          +------+------+---------+--------+-- ... --+
 //! record   +--------+------+-----+-- ... --+
 //!          | length | head | gap | body    |              head: lowest 4 bits which, 0x10: the gap follows, else it
-//!          +--------+------+-----+-- ... --+              is 1, 0x20, 0x40 and 0x80: the body's optional parts
+//!          +--------+------+-----+-- ... --+              is 1, 0x20, 0x40, 0x80: optional parts
 //! ```
 //!
 //! A batch of a lane holds everything behind position `from` up to `upto` that the receiver is to
