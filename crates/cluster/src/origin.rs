@@ -20,7 +20,7 @@ pub struct Call {
     pub is_transaction: bool,
     /// Milliseconds that it may still wait for its keys, if it has waited before.
     pub wait_ms: Option<u64>,
-    /// The number of its client, if the home is to remember that: it watches keys there.
+    /// Names the keys that its client watches at the home, if it does: the origin's, opaque here.
     pub client: Option<u64>,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<Vec<u8>>>,
@@ -117,6 +117,8 @@ pub(crate) struct Origin {
     pub queues: BTreeMap<Slot, SlotQueue>,
     /// Commands that wait at their homes.
     pub parked: BTreeMap<(Slot, u64), Parked>,
+    /// Their names, by token.
+    parked_names: BTreeMap<u64, (Slot, u64)>,
     bytes: usize,
 }
 
@@ -152,6 +154,7 @@ impl Origin {
     /// A command waits at its home.
     pub fn park(&mut self, slot: Slot, oseq: u64, parked: Parked) {
         self.bytes += parked.call.bytes();
+        self.parked_names.insert(parked.token, (slot, oseq));
         self.parked.insert((slot, oseq), parked);
     }
 
@@ -159,6 +162,12 @@ impl Origin {
     pub fn unpark(&mut self, slot: Slot, oseq: u64) -> Option<Parked> {
         let parked = self.parked.remove(&(slot, oseq))?;
         self.bytes -= parked.call.bytes();
+        self.parked_names.remove(&parked.token);
         Some(parked)
+    }
+
+    /// The name of the command that waits at its home for the client of a token.
+    pub fn parked_name(&self, token: u64) -> Option<(Slot, u64)> {
+        self.parked_names.get(&token).copied()
     }
 }

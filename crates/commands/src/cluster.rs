@@ -33,7 +33,8 @@ pub struct RemoteCall {
     pub is_transaction: bool,
     /// Milliseconds that it may still wait for its keys, if it has waited before.
     pub wait_ms: Option<u64>,
-    /// The number of its client, if the other node is to remember that.
+    /// Names the keys that its client watches at the other node, if it does: in the lowest 16 bits
+    /// how many `WATCH`es were forwarded before, above them which client's they are.
     pub client: Option<u64>,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<Vec<u8>>>,

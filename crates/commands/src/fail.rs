@@ -94,6 +94,11 @@ impl Fail {
         Fail(Cow::Owned(text.into()))
     }
 
+    /// The error reply: the same in RESP2 and RESP3.
+    pub fn to_reply(&self) -> Vec<u8> {
+        [b"-", self.text(), b"\r\n"].concat()
+    }
+
     /// The text with its code.
     pub fn text(&self) -> &[u8] {
         &self.0

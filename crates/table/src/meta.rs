@@ -91,14 +91,16 @@ bitset! {
         /// Comes to the same at any member of a cluster, though it has no keys: part of a
         /// transaction that another member executes.
         RUNS_ANYWHERE = 13 "runs_anywhere",
-        /// Waits for its keys only if an argument says `BLOCK`.
-        WAITS_IF_TOLD = 14 "waits_if_told",
+        /// Waits for its keys only with the option `BLOCK`.
+        BLOCKS_BY_OPTION = 14 "blocks_by_option",
         /// Is executed by the member that its client speaks to, or not at all.
         NOT_FORWARDED = 15 "not_forwarded",
         /// Runs the script of the sum that its first argument is.
         SCRIPT_BY_SUM = 16 "script_by_sum",
         /// Names no key: each home of hash slots executes it for its share.
         AT_ALL_HOMES = 17 "at_all_homes",
+        /// Changes the selected database only, where a command of its kind changes all.
+        ONE_DATABASE = 18 "one_database",
     }
 }
 

@@ -35,10 +35,12 @@ impl Node {
     /// Asks the home of a command that waits there to end the wait. False if it is not known to
     /// wait: it is on its way there, or back.
     pub fn cancel(&mut self, token: u64, end: WaitEnd, host: &mut dyn Host) -> bool {
-        let mut parked = self.origin.parked.iter();
-        let Some((&(slot, oseq), parked)) = parked.find(|(_, parked)| parked.token == token) else {
+        let name = self.origin.parked_name(token);
+        let Some((name, parked)) = name.and_then(|name| self.origin.parked.get_key_value(&name))
+        else {
             return false;
         };
+        let (slot, oseq) = *name;
         let home = parked.at;
         if home == self.identity {
             self.end_wait(Tag { origin: home, slot, oseq }, end, host);

@@ -149,7 +149,7 @@ pub struct Exec<'a> {
     pub is_transaction: bool,
     /// Milliseconds that it may still wait for its keys, if it has waited at another home before.
     pub wait_ms: Option<u64>,
-    /// The client of the origin, if the home is to remember it: it watches keys there.
+    /// Names the keys that the origin's client watches at the home, if it does.
     pub client: Option<u64>,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<&'a [u8]>>,
@@ -250,7 +250,7 @@ pub enum Record<'a> {
     },
     /// A client of the sender watches keys no longer ([`Exec::client`]).
     Unwatch {
-        /// Which.
+        /// What named them.
         client: u64,
     },
     /// The data of slots that the receiver has asked for are of this moment: it holds in them what

@@ -342,7 +342,7 @@ fn may_wait(command: Command, args: &[&[u8]]) -> bool {
     let spec = command.spec;
     let says_so = || args.iter().any(|arg| arg.eq_ignore_ascii_case(b"block"));
     spec.flags.contains(Flags::BLOCKING)
-        && (!spec.gate.contains(GateFlags::WAITS_IF_TOLD) || says_so())
+        && (!spec.gate.contains(GateFlags::BLOCKS_BY_OPTION) || says_so())
 }
 
 fn sort(slots: &mut Vec<HashSlot>) {

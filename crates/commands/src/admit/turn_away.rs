@@ -107,7 +107,7 @@ impl Executor {
             }
             // Some parts are on their way: the reply to the whole is the error.
             Some((at, fail)) => {
-                let error = [b"-", fail.text(), b"\r\n"].concat();
+                let error = fail.to_reply();
                 let waiting = session.reply_slots_mut();
                 (at..parts).for_each(|_| waiting.answer(seq, &error));
             }

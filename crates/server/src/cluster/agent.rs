@@ -403,7 +403,7 @@ impl Agent {
         let home = self.node.route(&call.slots);
         let is_share = call.slots.len() > 1 && !call.is_transaction && {
             let args = call.commands.first().map(Vec::as_slice).unwrap_or_default();
-            self.machine.is_job(&args.iter().map(Vec::as_slice).collect::<Vec<_>>())
+            self.machine.is_share(&args.iter().map(Vec::as_slice).collect::<Vec<_>>())
         };
         match self.node.forward(token, call, &mut self.machine) {
             Ok(_) => {
@@ -418,7 +418,7 @@ impl Agent {
     }
 
     pub(super) fn refuse(&mut self, client: &Client, seq: u64, fail: &Fail) {
-        self.leave(client, seq, [b"-", fail.text(), b"\r\n"].concat());
+        self.leave(client, seq, fail.to_reply());
     }
 
     pub(super) fn reply(&mut self, client: &Client, seq: u64, reply: Reply) {

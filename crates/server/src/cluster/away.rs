@@ -8,6 +8,7 @@ use crate::client::{Client, Flag};
 use petrel_cluster::wire::WaitEnd;
 use petrel_cluster::{Call, Reply, Slot};
 use petrel_commands::Fail;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,14 +44,16 @@ impl Agent {
             replies.into_iter().for_each(|(token, reply)| self.take_reply(token, reply));
         }
         let ends = std::mem::take(&mut *self.membership.ends.lock());
-        for (id, end) in ends {
-            let of_client = self.waiting.iter_mut().filter(|(_, waiting)| waiting.client.id == id);
+        if !ends.is_empty() {
+            let ends: HashMap<u64, WaitEnd> = ends.into_iter().collect();
             let mut tokens = Vec::new();
-            for (&token, waiting) in of_client {
-                waiting.end = Some(end);
-                tokens.push(token);
+            for (&token, waiting) in &mut self.waiting {
+                if let Some(&end) = ends.get(&waiting.client.id) {
+                    waiting.end = Some(end);
+                    tokens.push((token, end));
+                }
             }
-            for token in tokens {
+            for (token, end) in tokens {
                 self.node.cancel(token, end, &mut self.machine);
             }
         }
@@ -97,9 +100,13 @@ impl Agent {
         waiting.until =
             left_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         if !std::mem::replace(&mut waiting.is_parked, true) {
-            waiting.client.set(Flag::Blocked, true);
-            self.membership.away.lock().insert(waiting.client.id);
-            self.machine.host.server.commands.count_blocked(1);
+            let mut away = self.membership.away.lock();
+            let parts = away.entry(waiting.client.id).or_default();
+            *parts += 1;
+            if *parts == 1 {
+                waiting.client.set(Flag::Blocked, true);
+                self.machine.host.server.commands.count_blocked(1);
+            }
         }
         // It may have left before its command was taken.
         let gone = waiting.client.has(Flag::Gone).then_some(WaitEnd::Gone);
@@ -129,9 +136,15 @@ impl Agent {
     }
 
     fn note_end(&self, waiting: &Waiting) {
-        if waiting.is_parked {
+        if !waiting.is_parked {
+            return;
+        }
+        let mut away = self.membership.away.lock();
+        let Some(parts) = away.get_mut(&waiting.client.id) else { return };
+        *parts -= 1;
+        if *parts == 0 {
+            away.remove(&waiting.client.id);
             waiting.client.set(Flag::Blocked, false);
-            self.membership.away.lock().remove(&waiting.client.id);
             self.machine.host.server.commands.count_blocked(-1);
         }
     }

@@ -6,8 +6,9 @@ use super::agent::Agent;
 use super::machine::Machine;
 use petrel_cluster::Slot;
 use petrel_cluster::wire::{Exec, LANES, Tag};
-use petrel_commands::Fail;
+use petrel_commands::{Command, Fail};
 use petrel_keyspace::{Cursor, parse_int};
+use petrel_table::{Flags, GateFlags};
 use std::time::{Duration, Instant};
 
 /// Keys that are looked at in one turn, and those that are removed under one lock.
@@ -37,6 +38,16 @@ enum Work {
 }
 
 impl Job {
+    /// Milliseconds until its time is up, if it ever is.
+    pub fn left_ms(&self) -> Option<u64> {
+        match &self.work {
+            Work::Wait { until, .. } => {
+                until.map(|at| at.saturating_duration_since(Instant::now()).as_millis() as u64)
+            }
+            Work::Flush { .. } => None,
+        }
+    }
+
     /// The next view is adopted: the job is of an earlier one, even if it has not begun yet.
     pub fn note_view(&mut self) {
         self.epoch = self.epoch.max(1);
@@ -48,17 +59,19 @@ impl Job {
     /// In Redis's words, if its arguments are wrong.
     pub fn of(
         tag: Tag,
+        command: Command,
         exec: &Exec<'_>,
         databases: u16,
         positions: impl FnOnce() -> [u64; LANES],
     ) -> Result<Self, Fail> {
         let args = exec.commands.first().map(Vec::as_slice).unwrap_or_default();
-        let is = |name: &str| args[0].eq_ignore_ascii_case(name.as_bytes());
-        let work = if is("WAIT") {
+        let work = if !command.spec.flags.contains(Flags::WRITE) {
             let members = args.get(1).and_then(|arg| parse_int(arg)).ok_or(Fail::NOT_AN_INTEGER)?;
             let timeout = args.get(2).and_then(|arg| parse_int(arg)).ok_or(NO_TIMEOUT)?;
             let timeout_ms = u64::try_from(timeout).map_err(|_| NEGATIVE_TIMEOUT)?;
-            let until = Instant::now().checked_add(Duration::from_millis(timeout_ms));
+            // It may have waited at another home before.
+            let left_ms = exec.wait_ms.unwrap_or(timeout_ms);
+            let until = Instant::now().checked_add(Duration::from_millis(left_ms));
             let until = until.filter(|_| timeout_ms > 0);
             Work::Wait { positions: Box::new(positions()), members, until }
         } else {
@@ -67,7 +80,7 @@ impl Job {
             if args.len() > 2 || !is_known {
                 return Err(Fail::SYNTAX);
             }
-            let (db, last_db) = match is("FLUSHDB") {
+            let (db, last_db) = match command.spec.gate.contains(GateFlags::ONE_DATABASE) {
                 true => (exec.db, exec.db),
                 false => (0, databases - 1),
             };
@@ -104,7 +117,7 @@ impl Agent {
 
     /// The next step of a job; its reply at its end.
     fn step(&mut self, job: &mut Job, epoch: u64) -> Option<Vec<u8>> {
-        let error = |fail: &Fail| Some([b"-", fail.text(), b"\r\n"].concat());
+        let error = |fail: &Fail| Some(fail.to_reply());
         let lanes = self.node.lanes().clone();
         match &mut job.work {
             Work::Wait { positions, members, until } => {
@@ -177,9 +190,7 @@ impl Machine {
             ks.unlock();
         }
         self.exec.end();
-        if self.exec.ks.is_strict() {
-            self.need = self.need.max(self.exec.ks.take_need());
-        }
+        self.note_need();
         Some(next.unwrap_or(cursor))
     }
 }

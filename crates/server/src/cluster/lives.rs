@@ -61,7 +61,7 @@ fn await_admission(hands: &Hands, membership: &Membership) -> Option<Admission> 
                 return Some(Admission { identity, view, members });
             }
             Ok(Task::Forward { client, seq, .. }) => {
-                let reply = [b"-", Fail::HOME_CHANGING.text(), b"\r\n"].concat();
+                let reply = Fail::HOME_CHANGING.to_reply();
                 let reply = RemoteReply { slot: client.slot, id: client.id, seq, reply };
                 deliver(server, client.worker, reply);
             }

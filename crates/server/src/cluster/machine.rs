@@ -14,7 +14,7 @@ use petrel_cluster::node::GroupError;
 use petrel_cluster::wire::{Exec, Tag, WaitEnd};
 use petrel_cluster::{Executed, Host, Identity, Lanes, Node, Slot as ClusterSlot};
 use petrel_commands::acl::{User, Users};
-use petrel_commands::{Answer, Execution, Executor, Fail, Session, transactions};
+use petrel_commands::{Answer, Command, Execution, Executor, Fail, Request, Session, transactions};
 use petrel_keyspace::Handle;
 use petrel_net::{Endpoint, Slot};
 use petrel_resp::{Protocol, RespWriter};
@@ -40,15 +40,19 @@ pub(super) struct Machine {
     /// Clients of members that watch keys whose home is here, and the slots of those.
     watches: HashMap<(Identity, u64), Watched>,
     /// In whose name commands of other members' clients are executed.
-    nobody: Arc<Client>,
+    stand_in: Arc<Client>,
     /// Who may do everything.
     user: Arc<User>,
     /// Values of a reply that lie elsewhere.
     shared: Vec<(usize, Bytes)>,
     /// The epoch that is to be durable before answers and effects are sent; 0 if none is.
-    pub(super) need: u64,
+    need: u64,
     /// What has come of a copy of another member's data.
     pub incoming: Incoming,
+}
+
+fn is_at_all_homes(command: Command) -> bool {
+    command.spec.gate.contains(GateFlags::AT_ALL_HOMES)
 }
 
 /// Keys that a client of another member watches here.
@@ -68,11 +72,11 @@ impl Default for Watched {
 impl Machine {
     pub fn new(server: &Arc<Server>, membership: Arc<Membership>) -> Self {
         let here = Endpoint::Unix;
-        let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
+        let stand_in = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
         let shared = server.commands.clone();
         let user = Users::nobody_above(&shared.registry);
-        let nobody = Arc::new(nobody);
-        let host = ServerHost::new(server.clone(), nobody.clone());
+        let stand_in = Arc::new(stand_in);
+        let host = ServerHost::new(server.clone(), stand_in.clone());
         let mut exec = Executor::new(server.keyspace.attach(), shared);
         exec.ks.set_events(host.config.notify_keyspace_events.wanted());
         Machine {
@@ -83,7 +87,7 @@ impl Machine {
             lanes: None,
             jobs: Vec::new(),
             watches: HashMap::new(),
-            nobody,
+            stand_in,
             user,
             shared: Vec::new(),
             need: 0,
@@ -107,6 +111,7 @@ impl Machine {
             self.exec.serve_ready(&mut self.host);
             self.exec.end();
         }
+        self.note_need();
         self.host.take_upkeep_invalidations(&mut self.exec.ks);
         self.host.send_invalidations();
         self.host.send_broadcasts();
@@ -119,19 +124,26 @@ impl Machine {
         }
     }
 
+    /// What was executed by now is durable before the turn ends, if replies wait for that.
+    pub(super) fn note_need(&mut self) {
+        if self.exec.ks.is_strict() {
+            self.need = self.need.max(self.exec.ks.take_need());
+        }
+    }
+
     /// Executes what another member has forwarded, unless it is not to be executed for others.
     fn call_forwarded(
         &mut self,
-        args: &[&[u8]],
+        request: &Request<'_>,
         session: &mut Session,
         out: &mut Vec<u8>,
     ) -> Execution {
-        let spec = self.exec.prepare(args, None).command.map(|command| command.spec);
+        let spec = request.command.map(|command| command.spec);
         let is_forwarded = spec.is_none_or(|spec| {
             spec.place != Place::Here || spec.gate.contains(GateFlags::RUNS_ANYWHERE)
         });
         if is_forwarded {
-            return self.call(args, session, out);
+            return self.call_prepared(request, session, out);
         }
         out.extend_from_slice(b"-ERR the command has no home\r\n");
         Execution::Answered
@@ -139,8 +151,17 @@ impl Machine {
 
     fn call(&mut self, args: &[&[u8]], session: &mut Session, out: &mut Vec<u8>) -> Execution {
         let request = self.exec.prepare(args, None);
+        self.call_prepared(&request, session, out)
+    }
+
+    fn call_prepared(
+        &mut self,
+        request: &Request<'_>,
+        session: &mut Session,
+        out: &mut Vec<u8>,
+    ) -> Execution {
         let mut reply = RespWriter::new(out, &mut self.shared, session.protocol);
-        let execution = self.exec.execute(&request, session, &mut self.host, &mut reply);
+        let execution = self.exec.execute(request, session, &mut self.host, &mut reply);
         if !matches!(execution, Execution::Answered | Execution::Waits) {
             // Who is no client of this server cannot be held back.
             petrel_resp::Reply::error(&mut reply, b"ERR the command cannot wait at its home");
@@ -149,22 +170,28 @@ impl Machine {
         execution
     }
 
-    /// Whether a command is executed by every home for its share, in steps.
-    pub(super) fn is_job(&mut self, args: &[&[u8]]) -> bool {
-        let command = self.exec.prepare(args, None).command;
-        command.is_some_and(|command| command.spec.gate.contains(GateFlags::AT_ALL_HOMES))
+    /// Whether every home executes a command for its share, in steps.
+    pub(super) fn is_share(&mut self, args: &[&[u8]]) -> bool {
+        self.exec.prepare(args, None).command.is_some_and(is_at_all_homes)
     }
 
-    fn begin_job(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed {
+    fn begin_job(
+        &mut self,
+        tag: Tag,
+        command: Command,
+        exec: &Exec<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Executed {
         let databases = self.exec.ks.keyspace().databases();
         let positions = || self.lanes.as_ref().map(|lanes| lanes.positions()).unwrap_or_default();
-        match Job::of(tag, exec, databases, positions) {
+        match Job::of(tag, command, exec, databases, positions) {
             Ok(job) => {
+                let left_ms = job.left_ms();
                 self.jobs.push(job);
-                Executed::Waits(None)
+                Executed::Waits(left_ms)
             }
             Err(fail) => {
-                reply.extend_from_slice(&[b"-", fail.text(), b"\r\n"].concat());
+                reply.extend_from_slice(&fail.to_reply());
                 Executed::Replied
             }
         }
@@ -199,7 +226,7 @@ impl Machine {
             tag,
             slots: exec.slots[..].into(),
             wait_ms: exec.wait_ms,
-            nobody: self.nobody.clone(),
+            stand_in: self.stand_in.clone(),
             membership: self.membership.clone(),
             own: self.own,
         };
@@ -255,14 +282,10 @@ impl Host for Machine {
         session.protocol = protocol;
         self.exec.begin();
         if !self.exec.has_lease(&*self.membership) {
-            reply.extend_from_slice(&[b"-", Fail::SLOT_UNSERVED.text(), b"\r\n"].concat());
+            reply.extend_from_slice(&Fail::SLOT_UNSERVED.to_reply());
             transactions::abandon(&mut self.exec, &mut session);
             self.exec.end();
             return Executed::Replied;
-        }
-        if !exec.is_transaction && self.is_job(exec.commands.first().map_or(&[], Vec::as_slice)) {
-            self.exec.end();
-            return self.begin_job(tag, exec, reply);
         }
         match exec.is_transaction {
             true => drop(self.call(&[b"MULTI"], &mut session, reply)),
@@ -271,7 +294,15 @@ impl Host for Machine {
         let mut execution = Execution::Answered;
         for command in &exec.commands {
             reply.clear();
-            execution = self.call_forwarded(command, &mut session, reply);
+            let request = self.exec.prepare(command, None);
+            if let Some(command) = request.command.filter(|&command| is_at_all_homes(command))
+                && !exec.is_transaction
+            {
+                self.host.absent = None;
+                self.exec.end();
+                return self.begin_job(tag, command, exec, reply);
+            }
+            execution = self.call_forwarded(&request, &mut session, reply);
         }
         self.host.absent = None;
         if exec.is_transaction {
@@ -289,9 +320,7 @@ impl Host for Machine {
             None => transactions::abandon(&mut self.exec, &mut session),
         }
         self.exec.end();
-        if self.exec.ks.is_strict() {
-            self.need = self.need.max(self.exec.ks.take_need());
-        }
+        self.note_need();
         match execution {
             Execution::Waits => Executed::Waits(self.membership.waiters.left_ms(tag, unix_ms())),
             _ => Executed::Replied,

@@ -57,7 +57,7 @@ use petrel_commands::{
 use petrel_fabric::Fabric;
 pub use petrel_fabric::Hold;
 use petrel_keyspace::Homes;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -171,7 +171,7 @@ pub struct Membership {
     /// Those that have ended here, of clients of this member.
     ended: Mutex<Vec<(Tag, Vec<u8>)>>,
     /// Clients whose commands wait at other members.
-    away: Mutex<HashSet<u64>>,
+    away: Mutex<HashMap<u64, usize>>,
     /// Clients whose commands are not to wait any more at other members, and why.
     ends: Mutex<Vec<(u64, WaitEnd)>>,
     /// Watches at other members that have ended: a hash slot of the keys, and their name.
@@ -454,7 +454,7 @@ impl Cluster for Membership {
             Some(petrel_commands::WaitEnd::Timeout) => WaitEnd::Timeout,
             Some(_) => WaitEnd::Error,
         };
-        if end != WaitEnd::Gone && !self.away.lock().contains(&client) {
+        if end != WaitEnd::Gone && !self.away.lock().contains_key(&client) {
             return false;
         }
         self.ends.lock().push((client, end));

@@ -120,14 +120,14 @@ pub(super) struct RemoteClient {
     /// Milliseconds that the command may still wait, if it has waited at another home.
     pub wait_ms: Option<u64>,
     /// In whose name it is executed.
-    pub nobody: Arc<Client>,
+    pub stand_in: Arc<Client>,
     pub membership: Arc<Membership>,
     pub own: Identity,
 }
 
 impl AbsentClient for RemoteClient {
     fn stand_in(&self) -> Arc<Client> {
-        self.nobody.clone()
+        self.stand_in.clone()
     }
 
     fn wait_ms(&self) -> Option<u64> {
@@ -181,6 +181,7 @@ impl Agent {
                 machine.exec.begin();
                 machine.exec.try_again(&waiter.blocked, &mut machine.host);
                 machine.exec.end();
+                machine.note_need();
             }
         }
     }

@@ -144,7 +144,7 @@ impl<D: Driver> Worker<D> {
         };
         let (worker, slot, id) = (host.worker(), conn.slot, conn.client.id);
         if let Err(fail) = sent {
-            let reply = [b"-", fail.text(), b"\r\n"].concat();
+            let reply = fail.to_reply();
             let reply = RemoteReply { slot, id, seq, reply };
             host.server.tell(worker, Message::Remote(vec![reply]));
         }
