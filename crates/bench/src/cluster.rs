@@ -1,10 +1,8 @@
 //! `cluster`: what a command costs all nodes of a cluster together, what they say to each other for
 //! it, and how many round trips between them a client waits for.
 
-use std::fmt;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,11 +11,10 @@ use serde::Serialize;
 
 use crate::exchange::{ask, ask_bulk, connect, wait_for_rest};
 use crate::experiment::{
-    Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, RunArgs, SERVER,
-    THROUGHPUT, View, at,
+    Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, LoadArgs, RunArgs,
+    SERVER, THROUGHPUT, View, at, axis_values,
 };
-use crate::load::{self, Extent, KeyOrder, KeySpace, Lengths, Operation, Plan, Stream, ValueSizes};
-use crate::persistence::{WARM_UP_S, parse_seconds};
+use crate::load::{self, Extent, KeySpace, Operation, Plan, Stream, ValueSizes};
 use crate::result::{Measurement, Point};
 use crate::server::{Peer, Server, Setting, relay};
 
@@ -35,7 +32,7 @@ pub struct ClusterArgs {
           value_parser = clap::value_parser!(u16).range(1..=64))]
     nodes: Vec<u16>,
 
-    /// What to measure, of get, set, bytes, trips
+    /// What to measure
     #[arg(
         long,
         value_delimiter = ',',
@@ -57,29 +54,18 @@ pub struct ClusterArgs {
     #[arg(long, default_value = "100", value_name = "SIZES")]
     values: ValueSizes,
 
-    /// Connections of the load generator, all to one node
-    #[arg(long, default_value_t = 50, value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    connections: u16,
-
     /// Round trip between nodes, microseconds
     #[arg(long, default_value_t = 500, value_name = "US",
           value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     round_trip: u64,
 
-    /// Threads of each node
-    #[arg(long, default_value_t = 2, value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    server_threads: u16,
-
-    /// Seconds per measurement, after a third of a second
-    #[arg(long, default_value_t = 3.0, default_value_if("quick", "true", "0.7"),
-          value_parser = parse_seconds)]
-    seconds: f64,
+    #[command(flatten)]
+    #[serde(flatten)]
+    load: LoadArgs,
 }
 
 /// What is measured at a point.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 enum Work {
     /// GET of keys that the node holds.
@@ -92,26 +78,7 @@ enum Work {
     Trips,
 }
 
-impl Work {
-    const ALL: [(Work, &str); 4] =
-        [(Work::Get, "get"), (Work::Set, "set"), (Work::Bytes, "bytes"), (Work::Trips, "trips")];
-}
-
-impl FromStr for Work {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Work::ALL.into_iter().find(|(_, name)| *name == text);
-        found.map(|(work, _)| work).ok_or_else(|| format!("there is no work '{text}'"))
-    }
-}
-
-impl fmt::Display for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = Work::ALL.into_iter().find(|(work, _)| work == self);
-        f.write_str(found.map_or("", |(_, name)| name))
-    }
-}
+axis_values!(Work);
 
 /// SETs in flight while the bytes between nodes are counted.
 const BATCH: u16 = 10;
@@ -193,7 +160,7 @@ impl Experiment for ClusterArgs {
     }
 
     fn server_threads_max(&self) -> usize {
-        usize::from(self.server_threads)
+        self.load.server_threads()
     }
 
     fn points(&self) -> Vec<Point> {
@@ -228,14 +195,12 @@ impl Experiment for ClusterArgs {
     }
 
     fn setting(&self, run: &RunArgs, point: &Point) -> Setting {
-        let connections = usize::from(self.connections) + 64;
-        let setting = run.setting(usize::from(self.server_threads), connections.max(1024));
         let relay = match at(point, "work") {
             Work::Get | Work::Set => None,
             Work::Bytes => Some(Duration::ZERO),
             Work::Trips => Some(Duration::from_micros(self.round_trip)),
         };
-        Setting { nodes: at(point, "nodes"), relay, value_max: self.values.max, ..setting }
+        Setting { nodes: at(point, "nodes"), relay, ..self.load.setting(run, self.values.max) }
     }
 
     fn prepare(&self, server: Server, point: &Point) -> Result<Server, String> {
@@ -259,15 +224,8 @@ impl Experiment for ClusterArgs {
             Work::Bytes => return self.count_bytes(server, at(point, "nodes")),
             Work::Trips => return self.count_trips(server),
         };
-        let plan = Plan {
-            operation,
-            lengths: if operation == SET { Lengths::Random } else { Lengths::ByKey },
-            connections: usize::from(self.connections),
-            pipeline: at(point, "pipeline"),
-            extent: Extent::window(WARM_UP_S, self.seconds),
-            seed: round as u64 + 1,
-            ..self.plan(server)
-        };
+        let plan = Plan { operation, ..self.plan(server) };
+        let plan = self.load.timed(plan, at(point, "pipeline"), round);
         let outcome = load::run(&plan).map_err(|error| error.to_string())?;
         let derived = outcome.server_cpu_us().map(|cpu| 2e6 * at::<f64>(point, "nodes") / cpu);
         Ok(Measurement::of_load(&outcome, operation == Operation::Get)
@@ -280,7 +238,7 @@ const SET: Operation = Operation::Set { ttl_s: None };
 impl ClusterArgs {
     fn plan(&self, server: &Server) -> Plan {
         let keys = KeySpace { count: self.keys, size: 16 };
-        Plan { values: self.values, order: KeyOrder::Random, ..Plan::new(server, keys) }
+        Plan { values: self.values, ..Plan::new(server, keys) }
     }
 
     /// What nodes say to each other for SETs.

@@ -10,6 +10,7 @@
 //! interrupted run. A [`Description`] says what the figures mean and which tables and plots are
 //! made of the file; pages are made from files alone ([`crate::report`]).
 
+mod load_args;
 mod options;
 mod run;
 
@@ -17,6 +18,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+pub use load_args::{LoadArgs, parse_seconds};
 pub use options::{Configured, RunArgs};
 pub use run::run;
 
@@ -305,6 +307,27 @@ pub trait Experiment: Serialize {
         round: usize,
     ) -> Result<Measurement, String>;
 }
+
+/// Lets values of an axis be written, and read again, by their names as options.
+macro_rules! axis_values {
+    ($($of:ty),*) => {$(
+        impl std::fmt::Display for $of {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let value = clap::ValueEnum::to_possible_value(self);
+                f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+            }
+        }
+
+        impl std::str::FromStr for $of {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                clap::ValueEnum::from_str(text, false)
+            }
+        }
+    )*};
+}
+pub(crate) use axis_values;
 
 /// All combinations of the values of some axes; the last axis changes first.
 pub fn grid<const N: usize>(axes: [(&str, Vec<String>); N]) -> Vec<Point> {

@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use crate::exchange::{ask, ask_bulk, connect};
 use crate::experiment::{
-    Cells, Description, Experiment, FIGURE, LOAD, Lifetime, Plot, RunArgs, SERVER, View, at, grid,
-    texts,
+    Cells, Description, Experiment, FIGURE, LOAD, Lifetime, LoadArgs, Plot, RunArgs, SERVER, View,
+    at, grid, texts,
 };
-use crate::load::{self, Extent, KeyOrder, KeySpace, Lengths, Operation, Plan, ValueSizes};
+use crate::load::{self, Extent, KeySpace, Operation, Plan, ValueSizes};
 use crate::result::{Measurement, Point};
 use crate::server::{Server, Setting};
 
@@ -35,30 +35,10 @@ pub struct PersistenceArgs {
     #[arg(long, default_value = "64", value_name = "SIZES")]
     values: ValueSizes,
 
-    /// Connections of the load generator
-    #[arg(long, default_value_t = 50, value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    connections: u16,
-
-    /// Threads of the servers
-    #[arg(long, default_value_t = 2, value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    server_threads: u16,
-
-    /// Seconds per measurement, after a third of a second
-    #[arg(long, default_value_t = 3.0, default_value_if("quick", "true", "0.7"),
-          value_parser = parse_seconds)]
-    seconds: f64,
+    #[command(flatten)]
+    #[serde(flatten)]
+    load: LoadArgs,
 }
-
-/// A time above zero up to a day, in seconds.
-pub fn parse_seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse::<f64>().ok().filter(|s| *s > 0.0 && *s <= 86_400.0);
-    seconds.ok_or_else(|| "a time above zero up to a day".to_owned())
-}
-
-/// Seconds of load before what is measured.
-pub const WARM_UP_S: f64 = 0.3;
 
 /// What it is.
 pub const DESCRIPTION: &Description = &Description {
@@ -111,9 +91,7 @@ impl Experiment for PersistenceArgs {
     }
 
     fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
-        let connections = usize::from(self.connections) + 64;
-        let setting = run.setting(usize::from(self.server_threads), connections.max(1024));
-        Setting { value_max: self.values.max, ..setting }
+        self.load.setting(run, self.values.max)
     }
 
     fn prepare(&self, server: Server, point: &Point) -> Result<Server, String> {
@@ -141,16 +119,8 @@ impl Experiment for PersistenceArgs {
         point: &Point,
         round: usize,
     ) -> Result<Measurement, String> {
-        let plan = Plan {
-            operation: SET,
-            order: KeyOrder::Random,
-            lengths: Lengths::Random,
-            connections: usize::from(self.connections),
-            pipeline: at(point, "pipeline"),
-            extent: Extent::window(WARM_UP_S, self.seconds),
-            seed: round as u64 + 1,
-            ..self.plan(server)
-        };
+        let plan = Plan { operation: SET, ..self.plan(server) };
+        let plan = self.load.timed(plan, at(point, "pipeline"), round);
         let outcome = load::run(&plan).map_err(|error| error.to_string())?;
         Ok(Measurement::of_load(&outcome, false))
     }

@@ -3,22 +3,17 @@
 mod copy;
 mod failover;
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use crate::exchange::{ask, connect};
 use crate::experiment::{
-    Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, RunArgs, SERVER,
-    THROUGHPUT, View, at,
+    Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, LoadArgs, RunArgs,
+    SERVER, THROUGHPUT, View, at, axis_values,
 };
-use crate::load::{
-    self, Endpoint, Extent, KeyOrder, KeySpace, Lengths, Operation, Plan, ValueSizes,
-};
-use crate::persistence::{WARM_UP_S, parse_seconds};
+use crate::load::{self, Endpoint, Extent, KeySpace, Operation, Plan, ValueSizes};
 use crate::result::{Measurement, Point};
 use crate::server::{Peer, Server, Setting, Transport};
 use copy::follow;
@@ -40,7 +35,7 @@ pub struct ReplicationArgs {
           value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pipelines: Vec<u16>,
 
-    /// What to measure, of alone, replica, copy, failover, sentinel
+    /// What to measure
     #[arg(
         long,
         value_delimiter = ',',
@@ -61,32 +56,21 @@ pub struct ReplicationArgs {
     #[arg(long, default_value = "100", value_name = "SIZES")]
     values: ValueSizes,
 
-    /// Connections of the load generator
-    #[arg(long, default_value_t = 50, value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    connections: u16,
-
     /// GETs per second beside a full copy
     #[arg(long, default_value_t = 2_000.0, value_name = "N")]
     rate: f64,
-
-    /// Threads of the servers
-    #[arg(long, default_value_t = 2, value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    server_threads: u16,
 
     /// The program of Redis Sentinel; without it there is no such row
     #[arg(long, default_value = "redis-sentinel", value_name = "PATH")]
     sentinel: PathBuf,
 
-    /// Seconds per measurement, after a third of a second
-    #[arg(long, default_value_t = 3.0, default_value_if("quick", "true", "0.7"),
-          value_parser = parse_seconds)]
-    seconds: f64,
+    #[command(flatten)]
+    #[serde(flatten)]
+    load: LoadArgs,
 }
 
 /// What is measured at a point.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 enum Work {
     /// SET on a server without a replica.
@@ -101,31 +85,7 @@ enum Work {
     Sentinel,
 }
 
-impl Work {
-    const ALL: [(Work, &str); 5] = [
-        (Work::Alone, "alone"),
-        (Work::Replica, "replica"),
-        (Work::Copy, "copy"),
-        (Work::Failover, "failover"),
-        (Work::Sentinel, "sentinel"),
-    ];
-}
-
-impl FromStr for Work {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Work::ALL.into_iter().find(|(_, name)| *name == text);
-        found.map(|(work, _)| work).ok_or_else(|| format!("there is no work '{text}'"))
-    }
-}
-
-impl fmt::Display for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = Work::ALL.into_iter().find(|(work, _)| work == self);
-        f.write_str(found.map_or("", |(_, name)| name))
-    }
-}
+axis_values!(Work);
 
 /// How long a copy or a replica that lags behind may take.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -222,10 +182,8 @@ impl Experiment for ReplicationArgs {
     }
 
     fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
-        let connections = usize::from(self.connections) + 64;
-        let setting = run.setting(usize::from(self.server_threads), connections.max(1024));
         // A replica finds its primary there.
-        Setting { transport: Transport::Tcp, value_max: self.values.max, ..setting }
+        Setting { transport: Transport::Tcp, ..self.load.setting(run, self.values.max) }
     }
 
     fn prepare(&self, server: Server, point: &Point) -> Result<(Server, Beside), String> {
@@ -267,16 +225,8 @@ impl Experiment for ReplicationArgs {
             }
             _ => {}
         }
-        let plan = Plan {
-            operation: SET,
-            order: KeyOrder::Random,
-            lengths: Lengths::Random,
-            connections: usize::from(self.connections),
-            pipeline: at(point, "pipeline"),
-            extent: Extent::window(WARM_UP_S, self.seconds),
-            seed: round as u64 + 1,
-            ..self.plan(server, work)
-        };
+        let plan = Plan { operation: SET, ..self.plan(server, work) };
+        let plan = self.load.timed(plan, at(point, "pipeline"), round);
         let outcome = load::run(&plan).map_err(|error| error.to_string())?;
         let measured = Measurement::of_load(&outcome, false);
         match beside {

@@ -12,9 +12,8 @@ use serde::Serialize;
 
 use crate::experiment::{
     Better, Description, Experiment, FIGURE, Figure, Lifetime, Plot, RunArgs, SERVER, Session,
-    View, at, grid, texts,
+    View, at, grid, parse_seconds, texts,
 };
-use crate::persistence::parse_seconds;
 use crate::result::{Measurement, Point};
 use crate::server::{Chosen, Peer, Server, Setting};
 

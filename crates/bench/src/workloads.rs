@@ -8,9 +8,8 @@ use crate::command::{Template, Variables};
 use crate::exchange::{Exchange, cpu_ns};
 use crate::experiment::{
     CPU, Cells, Description, Experiment, FIGURE, Plot, RunArgs, SERVER, THROUGHPUT, View, at, grid,
-    texts,
+    parse_seconds, texts,
 };
-use crate::persistence::parse_seconds;
 use crate::random::Random;
 use crate::result::{Measurement, Point};
 use crate::server::{Server, Setting};

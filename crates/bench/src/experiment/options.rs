@@ -51,7 +51,8 @@ pub struct RunArgs {
     pub out: PathBuf,
 }
 
-/// An experiment's own options beside those that all have.
+// An experiment's own options beside those that all have. No doc comment: clap would show it as the
+// help of every experiment, in place of the experiment's own.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Configured<E: clap::Args> {
     #[command(flatten)]

@@ -36,7 +36,7 @@ impl ReplicationArgs {
             rate: Some(self.rate),
             ..self.plan(server, Work::Copy)
         };
-        let before = Plan { extent: Extent::window(STEP_S, self.seconds), ..gets.clone() };
+        let before = Plan { extent: Extent::window(STEP_S, self.load.seconds), ..gets.clone() };
         let before = load::run(&before).map_err(|error| error.to_string())?;
         let (replica, copy) = follow(server, keys, || Ok(()))?;
         drop(replica);

@@ -37,19 +37,7 @@ pub enum Kind {
     Clusters,
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Kind::Texts { "texts" } else { "clusters" })
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Kind, String> {
-        <Kind as clap::ValueEnum>::from_str(text, false)
-    }
-}
+crate::experiment::axis_values!(Kind);
 
 /// How many vectors of what kind.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -1,8 +1,5 @@
 //! What can be asked of a server or a library that has vectors, and how much effort a recall takes.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use crate::result::Measurement;
@@ -22,23 +19,7 @@ pub enum Form {
     Coded,
 }
 
-impl fmt::Display for Form {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Form::Floats => "floats",
-            Form::Int8 => "int8",
-            Form::Coded => "coded",
-        })
-    }
-}
-
-impl FromStr for Form {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Form, String> {
-        <Form as clap::ValueEnum>::from_str(text, false)
-    }
-}
+crate::experiment::axis_values!(Form);
 
 /// What has vectors.
 pub trait Engine {
