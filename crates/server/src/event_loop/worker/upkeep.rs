@@ -44,7 +44,7 @@ impl<D: Driver> Worker<D> {
         }
         let clock = Clock::get();
         let began = clock.now();
-        // Whatever keeps this worker out is waited for here, not amid the upkeep.
+        // An intent that keeps this worker out is waited for here, not amid the upkeep.
         self.begin();
         self.engine.exec.end();
         self.engine.exec.drop_flushed();
@@ -150,7 +150,7 @@ impl<D: Driver> Worker<D> {
         // Both times are rounded down to seconds, so one more has to pass.
         conn.doomed |= timeout > 0 && idle > timeout && !conn.client.has(Flag::Blocked);
         if timeout > 0 && !conn.doomed {
-            // Whoever waits for a key is not idle; its time begins with the answer.
+            // A blocked client is not idle; its time begins with the answer.
             let left = timeout.saturating_sub(idle) + 1;
             self.own.timers.set(now + i64::from(left) * 1000, slot);
         }
