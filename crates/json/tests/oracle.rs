@@ -46,7 +46,9 @@ fn path() -> impl Strategy<Value = String> {
         "-?[1-3]|0",
         "(-[1-3]|[0-4])?:(-[1-3]|[0-4])?(:(-[1-2]|[1-3]))?",
         Just("*".to_owned()),
-        "\\?@\\.[ab] (==|!=|<|<=|>|>=) (1|-5|0\\.5|'a'|true|null)",
+        "\\?@\\.[ab] (==|!=|<|<=|>|>=) (1|-5|0\\.5|'a'|true|false|null)",
+        // Of what is missing the other one says that it is equal, but not less or equal.
+        "\\?@\\.[ab] (==|!=) @\\.[ab]",
         "\\?@\\.[ab](\\.c)?( (&&|\\|\\|) !?@\\.[ab])?",
         "\\?(!\\()?@ (==|<) (1|'b')",
     ]

@@ -142,7 +142,19 @@ fn compile(pattern: Value<'_>) -> Option<Regex> {
         .ok()
 }
 
-/// Values of different kinds are not equal and have no order; neither has what is not there.
+impl Comparison {
+    /// Whether it holds of what has no order: what is equal is also less or equal.
+    fn holds_without_order(self, is_equal: bool) -> bool {
+        match self {
+            Comparison::NotEqual => !is_equal,
+            Comparison::Less | Comparison::Greater => false,
+            Comparison::Equal | Comparison::LessOrEqual | Comparison::GreaterOrEqual => is_equal,
+        }
+    }
+}
+
+/// Values of different kinds are not equal, and what is not there equals nothing but what is not
+/// there either. Only numbers and strings have an order (RFC 9535, section 2.3.5.2.2).
 fn compare(
     left: Option<Value<'_>>,
     how: Comparison,
@@ -150,23 +162,17 @@ fn compare(
     work: &mut Work,
 ) -> Result<bool, TooMuchWork> {
     let (Some(left), Some(right)) = (left, right) else {
-        return Ok(how == Comparison::NotEqual && left.is_some() != right.is_some());
+        return Ok(how.holds_without_order(left.is_none() && right.is_none()));
     };
     let order = match (left.kind(), right.kind()) {
         (Kind::Integer | Kind::Double, Kind::Integer | Kind::Double) => {
             left.number().zip(right.number()).map(|(left, right)| left.compare(right))
         }
         (Kind::String, Kind::String) => Some(left.string().cmp(&right.string())),
-        (Kind::Boolean, Kind::Boolean) => Some(left.boolean().cmp(&right.boolean())),
         (a, b) => {
             work.spend(left.tape().len().min(right.tape().len()) as u64)?;
             let is_equal = a == b && left.is_same(right);
-            return Ok(match how {
-                Comparison::NotEqual => !is_equal,
-                Comparison::Less | Comparison::Greater => false,
-                // What is equal is also less or equal (RFC 9535, section 2.3.5.2.2).
-                _ => is_equal,
-            });
+            return Ok(how.holds_without_order(is_equal));
         }
     };
     let Some(order) = order else { return Ok(false) };
