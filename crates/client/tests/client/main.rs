@@ -6,6 +6,7 @@ mod cluster;
 mod cluster_caches;
 mod cluster_messages;
 mod crossing;
+mod examples;
 mod group;
 mod hostile;
 mod mock;

@@ -14,6 +14,7 @@ with_each_server!(
     large_values_in_tasks,
     threads_without_tls,
     strangers_are_refused,
+    the_example,
 );
 
 /// An authority, and files of what it has signed for `localhost`.
@@ -77,6 +78,14 @@ impl Authority {
         options.tls_roots_pem = Some(self.pem.clone().into_bytes());
         Some((server, options))
     }
+}
+
+async fn the_example(kind: Kind) {
+    let authority = Authority::new();
+    let Some((_server, options)) = authority.server(kind) else { return };
+    let (url, ca) = (format!("rediss://{}", options.address), authority.directory.join("ca"));
+    let output = crate::examples::output("tls", &[&url, &ca.display().to_string()]);
+    assert!(output.is_none_or(|output| output.contains("over TLS")));
 }
 
 async fn tasks_and_threads(kind: Kind) {
