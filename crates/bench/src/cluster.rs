@@ -6,15 +6,17 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use petrel_client::Commands;
+use petrel_client::blocking::Client;
 use petrel_cluster::{SLOTS, slot_of};
 use serde::Serialize;
 
-use crate::exchange::{ask, ask_bulk, connect, wait_for_rest};
+use crate::exchange::{client, order, wait_for_rest};
 use crate::experiment::{
     Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, LoadArgs, RunArgs,
     SERVER, THROUGHPUT, View, at, axis_values,
 };
-use crate::load::{self, Extent, KeySpace, Operation, Plan, Stream, ValueSizes};
+use crate::load::{self, Extent, KeySpace, Operation, Plan, ValueSizes};
 use crate::result::{Measurement, Point};
 use crate::server::{Peer, Server, Setting, relay};
 
@@ -264,9 +266,10 @@ impl ClusterArgs {
     fn count_trips(&self, server: &Server) -> Result<Measurement, String> {
         let delay = Duration::from_micros(self.round_trip) / 2;
         let alone = relayed_trip(delay).map_err(|error| format!("a relay: {error}"))?;
-        let failed = |error: std::io::Error| error.to_string();
-        let mut stream = connect(server.endpoint()).map_err(failed)?;
-        let own = own_slots(&ask_bulk(&mut stream, &[b"CLUSTER", b"NODES"]).map_err(failed)?);
+        let failed = |error: petrel_client::Error| error.to_string();
+        let client = client(server.endpoint()).map_err(failed)?;
+        let nodes = client.cluster_nodes().reply::<String>().run().map_err(failed)?;
+        let own = own_slots(&nodes);
         let value = vec![b'v'; self.values.min as usize];
         let mut measured = Measurement::default().with("round_trip", alone.as_secs_f64() * 1e6);
         for (name, words) in
@@ -274,7 +277,7 @@ impl ClusterArgs {
         {
             let keys = (0u64..).map(|number| format!("{name}{number}").into_bytes());
             let elsewhere = keys.filter(|key| !own[usize::from(slot_of(key))]);
-            let time = |key: Vec<u8>| time_of(&mut stream, words, &key);
+            let time = |key: Vec<u8>| time_of(&client, words, &key);
             let times = elsewhere.take(TRIPS).map(time).collect::<Result<_, _>>();
             let median = median(times.map_err(failed)?).as_secs_f64();
             measured = measured.with(name, median / alone.as_secs_f64());
@@ -284,11 +287,11 @@ impl ClusterArgs {
 }
 
 /// How long a command with this key in the place of its empty word takes.
-fn time_of(stream: &mut Stream, words: &[&[u8]], key: &[u8]) -> std::io::Result<Duration> {
+fn time_of(client: &Client, words: &[&[u8]], key: &[u8]) -> petrel_client::Result<Duration> {
     let command: Vec<&[u8]> =
         words.iter().map(|word| if word.is_empty() { key } else { word }).collect();
     let begin = Instant::now();
-    ask(stream, &command)?;
+    order(client, &command)?;
     Ok(begin.elapsed())
 }
 

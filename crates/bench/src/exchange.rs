@@ -1,9 +1,12 @@
-//! Plain clients for loads of any commands: [`Exchange`] sends a pipeline on every connection, then
-//! reads all replies; [`ask`] sends one command. Neither is made to measure latencies.
+//! [`Exchange`], which sends loads of any commands: a pipeline on every connection, after which it
+//! reads all replies. [`client`], for settings and questions beside a load. Neither is made to
+//! measure latencies.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
+use petrel_client::blocking::Client;
+use petrel_client::{Address, ErrorKind, Options, RawCommand};
 use petrel_resp::encode_command;
 
 use crate::load::{Endpoint, Protocol, Reply, ReplyReader, Stream};
@@ -125,27 +128,35 @@ pub fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
     Ok(stream)
 }
 
-/// Sends a command and reads one line of its reply, without the line end. An error reply is an
-/// error.
-pub fn ask(stream: &mut Stream, command: &[&[u8]]) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    encode_command(command, &mut bytes);
-    stream.write_all(&bytes)?;
-    let line = read_line(stream)?;
-    match line.first() {
-        Some(b'-') => Err(io::Error::other(String::from_utf8_lossy(&line).into_owned())),
-        _ => Ok(line),
-    }
+/// A client that speaks RESP2 and waits for replies as long as [`connect`]'s streams do.
+pub fn client(endpoint: &Endpoint) -> petrel_client::Result<Client> {
+    let (address, roots) = match endpoint {
+        Endpoint::Unix(path) => (Address::Unix(path.clone()), None),
+        Endpoint::Tcp(address) => {
+            (Address::Tcp { host: address.ip().to_string(), port: address.port() }, None)
+        }
+        Endpoint::Tls(address, certificate) => {
+            let roots = std::fs::read(certificate);
+            let roots = roots.map_err(|error| {
+                ErrorKind::Configuration(format!("{}: {error}", certificate.display()))
+            })?;
+            // What the certificate is for.
+            let host = "localhost".to_owned();
+            (Address::Tls { host, port: address.port() }, Some(roots))
+        }
+    };
+    let options = Options {
+        timeout: Some(PATIENCE),
+        force_resp2: true,
+        tls_roots_pem: roots,
+        ..Options::new(address)
+    };
+    Client::with_options(options)
 }
 
-/// Sends a command whose reply is a bulk string.
-pub fn ask_bulk(stream: &mut Stream, command: &[&[u8]]) -> io::Result<String> {
-    let line = ask(stream, command)?;
-    let text = String::from_utf8_lossy(&line);
-    let len = text.strip_prefix('$').and_then(|len| len.parse::<usize>().ok());
-    let mut bulk = vec![0; len.ok_or_else(|| io::Error::other("no bulk string"))? + 2];
-    stream.read_exact(&mut bulk)?;
-    Ok(String::from_utf8_lossy(&bulk).into_owned())
+/// Sends a command of which only the failure matters.
+pub fn order(client: &Client, words: &[&[u8]]) -> petrel_client::Result<()> {
+    client.command(&String::from_utf8_lossy(words[0])).args(&words[1..]).run().map(drop)
 }
 
 /// Lengths of the values that [`verify`] stores, bytes: around buffers and limits of servers.
@@ -163,7 +174,12 @@ pub fn verify(endpoint: &Endpoint) -> Result<(), String> {
         let mut stored = Vec::new();
         encode_command(&[b"GET", key], &mut stored);
         let expected = [format!("${length}\r\n").as_bytes(), &value, b"\r\n"].concat();
-        ask(&mut stream, &[b"SET", key, &value]).map_err(failed)?;
+        let mut request = Vec::new();
+        encode_command(&[b"SET", key, &value], &mut request);
+        stream
+            .write_all(&request)
+            .and_then(|()| read_same(&mut stream, b"+OK\r\n", 1))
+            .map_err(failed)?;
         stream.write_all(&stored).map_err(failed)?;
         let mut got = vec![0; expected.len()];
         stream.set_read_timeout(VERIFY_PATIENCE).map_err(failed)?;
@@ -171,10 +187,12 @@ pub fn verify(endpoint: &Endpoint) -> Result<(), String> {
         if got != expected {
             return Err(format!("answers wrongly: GET of {length} bytes brings other bytes"));
         }
-        let removed = ask(&mut stream, &[b"DEL", key]).map_err(failed)?;
-        if removed != b":1" {
-            return Err(format!("answers wrongly: DEL says {}", removed.escape_ascii()));
-        }
+        request.clear();
+        encode_command(&[b"DEL", key], &mut request);
+        stream
+            .write_all(&request)
+            .and_then(|()| read_same(&mut stream, b":1\r\n", 1))
+            .map_err(failed)?;
     }
     Ok(())
 }

@@ -9,11 +9,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Instant;
 
+use bytes::Bytes;
+use petrel_client::RawCommand;
 use petrel_resp::{DecodeLimits, Value, decode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::exchange::{ask_bulk, connect};
+use crate::exchange::client;
 use crate::experiment::{Description, Experiment, Lifetime, RunArgs};
 use crate::result::{Measurement, Point};
 use crate::server::{Peer, Server, Setting, Transport};
@@ -100,10 +102,10 @@ impl<E: InProcess> Experiment for E {
             round,
         };
         let order = serde_json::to_vec(&order).map_err(|error| failed(&error))?;
-        let mut stream = connect(server.endpoint()).map_err(|error| failed(&error))?;
-        let answer =
-            ask_bulk(&mut stream, &[b"MEASURE", &order]).map_err(|error| failed(&error))?;
-        serde_json::from_str(answer.trim()).map_err(|error| failed(&error))
+        let client = client(server.endpoint()).map_err(|error| failed(&error))?;
+        let measured = client.command("MEASURE").arg(order).reply::<Bytes>().run();
+        let answer = measured.map_err(|error| failed(&error))?;
+        serde_json::from_slice(&answer).map_err(|error| failed(&error))
     }
 }
 

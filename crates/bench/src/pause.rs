@@ -8,13 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use petrel_client::Commands;
+use petrel_client::blocking::Client;
 use serde::Serialize;
 
-use crate::exchange::{ask, ask_bulk, connect, wait_for_rest};
+use crate::exchange::{client, order, wait_for_rest};
 use crate::experiment::{
     Better, Description, Experiment, FIGURE, Figure, Lifetime, RunArgs, SERVER, Session, View, grid,
 };
-use crate::load::Stream;
 use crate::result::{Measurement, Point};
 use crate::server::{Server, Setting};
 use kind::{KINDS, PauseCase};
@@ -195,7 +196,7 @@ impl Experiment for PauseArgs {
 pub struct Scene {
     server: Server,
     kind: &'static PauseCase,
-    remover: Stream,
+    remover: Client,
     prober: Prober,
     /// The value that copies are made of is there.
     is_filled: bool,
@@ -209,7 +210,7 @@ impl Session for Scene {
 
 impl Scene {
     fn start(server: Server, kind: &'static PauseCase, args: &PauseArgs) -> io::Result<Scene> {
-        let remover = connect(server.endpoint())?;
+        let remover = client(server.endpoint()).map_err(io::Error::other)?;
         let gap = Duration::from_micros(args.gap);
         let mut prober = Prober::connect(server.endpoint(), args.connections, gap)?;
         prober.store()?;
@@ -218,7 +219,7 @@ impl Scene {
 
     /// Puts the victim there, and waits until the server rests.
     fn prepare(&mut self, way: &Way, args: &PauseArgs) -> Result<(), String> {
-        let failed = |error: io::Error| error.to_string();
+        let failed = |error: petrel_client::Error| error.to_string();
         // A server may let a copy of a string share its memory, so that removing it frees nothing.
         let is_shared = self.kind.2 == "SET";
         if !self.is_filled {
@@ -227,12 +228,12 @@ impl Scene {
             self.is_filled = !is_shared;
         }
         if !is_shared {
-            ask(&mut self.remover, &[b"COPY", SOURCE, VICTIM, b"REPLACE"]).map_err(failed)?;
+            order(&self.remover, &[b"COPY", SOURCE, VICTIM, b"REPLACE"]).map_err(failed)?;
         }
         if way.0 == "flushdb" {
             self.is_filled = false;
         }
-        ask(&mut self.remover, &[b"SET", SMALL, b"x"]).map_err(failed)?;
+        order(&self.remover, &[b"SET", SMALL, b"x"]).map_err(failed)?;
         wait_for_rest(&self.server)
     }
 
@@ -263,14 +264,16 @@ impl Scene {
         length: Duration,
         command: Option<&[&[u8]]>,
     ) -> io::Result<(Histogram<u64>, Duration)> {
-        ask(&mut self.remover, &[b"CONFIG", b"RESETSTAT"])?;
+        self.remover.config_resetstat().run().map_err(io::Error::other)?;
         let Scene { prober, remover, .. } = self;
         let measured = thread::scope(|scope| {
             let probing = scope.spawn(|| prober.probe(length));
             thread::sleep(LEAD);
             let begin = Instant::now();
             let took = match command {
-                Some(command) => ask(remover, command).map(|_| begin.elapsed()),
+                Some(command) => {
+                    order(remover, command).map(|()| begin.elapsed()).map_err(io::Error::other)
+                }
                 None => Ok(Duration::ZERO),
             };
             let latencies = probing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -283,7 +286,8 @@ impl Scene {
 
     /// The longest turn since the last `CONFIG RESETSTAT`, of servers whose `INFO DEBUG` has it.
     fn turn_max_ms(&mut self) -> io::Result<Option<f64>> {
-        let text = ask_bulk(&mut self.remover, &[b"INFO", b"DEBUG"])?;
+        let text = self.remover.info().section(["DEBUG"]).run();
+        let text = text.map_err(io::Error::other)?;
         let field = text.lines().find_map(|line| line.strip_prefix("eventloop_duration_max:"));
         Ok(field.and_then(|micros| micros.trim().parse::<f64>().ok()).map(|micros| micros / 1e3))
     }

@@ -1,8 +1,9 @@
 //! `persistence`: SET over pipelines without a log of changes, and with one.
 
+use petrel_client::Commands;
 use serde::Serialize;
 
-use crate::exchange::{ask, ask_bulk, connect};
+use crate::exchange::client;
 use crate::experiment::{
     Cells, Description, Experiment, FIGURE, LOAD, Lifetime, LoadArgs, Plot, RunArgs, SERVER, View,
     at, grid, texts,
@@ -95,15 +96,14 @@ impl Experiment for PersistenceArgs {
     }
 
     fn prepare(&self, server: Server, point: &Point) -> Result<Server, String> {
-        let failed = |error: std::io::Error| format!("cannot turn its log on: {error}");
+        let turn_on = || -> petrel_client::Result<String> {
+            let client = client(server.endpoint())?;
+            client.config_set([("appendfsync", &point["log"])]).run()?;
+            client.config_set([("appendonly", "yes")]).run()?;
+            client.info().section(["persistence"]).run()
+        };
         if point["log"] != "off" {
-            let mut stream = connect(server.endpoint()).map_err(failed)?;
-            let mut set = |name: &[u8], value: &[u8]| {
-                ask(&mut stream, &[b"CONFIG", b"SET", name, value]).map_err(failed)
-            };
-            set(b"appendfsync", point["log"].as_bytes())?;
-            set(b"appendonly", b"yes")?;
-            let info = ask_bulk(&mut stream, &[b"INFO", b"persistence"]).map_err(failed)?;
+            let info = turn_on().map_err(|error| format!("cannot turn its log on: {error}"))?;
             if !info.lines().any(|line| line.trim() == "aof_enabled:1") {
                 return Err("its log is not on after CONFIG SET appendonly yes".to_owned());
             }

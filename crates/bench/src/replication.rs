@@ -6,9 +6,10 @@ mod failover;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use petrel_client::{Commands, Pipeline, RawCommand};
 use serde::Serialize;
 
-use crate::exchange::{ask, connect};
+use crate::exchange::client;
 use crate::experiment::{
     Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, LoadArgs, RunArgs,
     SERVER, THROUGHPUT, View, at, axis_values,
@@ -190,10 +191,9 @@ impl Experiment for ReplicationArgs {
         let work = at(point, "work");
         let fill = Plan { operation: SET, extent: Extent::Walk, ..self.plan(&server, work) };
         load::run(&fill).map_err(|error| format!("while filled: {error}"))?;
-        let failed = |error: std::io::Error| format!("it takes no setting: {error}");
-        let mut stream = connect(server.endpoint()).map_err(failed)?;
-        ask(&mut stream, &[b"CONFIG", b"SET", b"repl-diskless-sync-delay", b"0"])
-            .map_err(failed)?;
+        let set = client(server.endpoint())
+            .and_then(|client| client.config_set([("repl-diskless-sync-delay", 0)]).run());
+        set.map_err(|error| format!("it takes no setting: {error}"))?;
         if matches!(work, Work::Alone | Work::Copy) {
             return Ok((server, Beside::Nothing));
         }
@@ -255,14 +255,16 @@ fn address(server: &Server) -> Result<(String, String), String> {
 
 /// How long it takes until the replica has acknowledged all that was written.
 fn lag(server: &Server) -> Result<Duration, String> {
-    let failed = |error: std::io::Error| format!("the replica does not follow: {error}");
-    let mut stream = connect(server.endpoint()).map_err(failed)?;
+    let failed = |error: petrel_client::Error| format!("the replica does not follow: {error}");
+    let client = client(server.endpoint()).map_err(failed)?;
     let begin = Instant::now();
     // A client waits for its own writes.
-    ask(&mut stream, &[b"SET", b"replication-end", b"1"]).map_err(failed)?;
-    let count = ask(&mut stream, &[b"WAIT", b"1", b"20000"]).map_err(failed)?;
-    match &count[..] {
-        b":1" => Ok(begin.elapsed()),
-        other => Err(format!("WAIT answers {}", String::from_utf8_lossy(other))),
+    let mut pipeline = Pipeline::new();
+    pipeline.set("replication-end", 1).queue();
+    let count = pipeline.command("WAIT").args([1, 20_000]).reply::<i64>().queue();
+    let mut replies = client.run(pipeline).map_err(failed)?;
+    match replies.take(count).map_err(failed)? {
+        1 => Ok(begin.elapsed()),
+        count => Err(format!("WAIT answers {count}")),
     }
 }

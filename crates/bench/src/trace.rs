@@ -11,14 +11,16 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
+use petrel_client::Commands;
+use petrel_client::blocking::Client;
 use serde::Serialize;
 
-use crate::exchange::{ask, ask_bulk, connect, cpu_ns};
+use crate::exchange::{client, cpu_ns};
 use crate::experiment::{
     Better, CPU, Description, Experiment, FIGURE, Figure, Lifetime, Plot, RunArgs, SERVER,
     THROUGHPUT, View, at, grid, texts,
 };
-use crate::load::{Stream, ValueSizes};
+use crate::load::ValueSizes;
 use crate::result::{Measurement, Point};
 use crate::server::{Peer, Server, Setting};
 use generate::{CLUSTER_17, ClusterStatistics};
@@ -376,11 +378,13 @@ impl Experiment for TraceArgs {
         let before = cpu_ns(server)?;
         let done = replay::replay(server.entrances(), trace, manner)?;
         let cpu = (cpu_ns(server)? - before) as f64 / 1e3 / done.operations().max(1) as f64;
-        let mut stream = connect(server.endpoint()).map_err(|error| error.to_string())?;
         // Of a cluster it would be that of one node.
         let evicted = match server.peer().is_cluster() {
             true => None,
-            false => info(&mut stream, "stats", "evicted_keys").ok().flatten(),
+            false => client(server.endpoint())
+                .and_then(|client| info(&client, "stats", "evicted_keys"))
+                .ok()
+                .flatten(),
         };
         let statistics = Statistics::of(trace);
         Ok(figures(&done)
@@ -394,16 +398,14 @@ impl Experiment for TraceArgs {
 
 /// Lets a server have so many bytes beyond what it takes now, and evict by a policy.
 pub fn limit_memory(server: &Server, bytes: u64, policy: &str) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("cannot limit its memory: {error}");
-    let mut stream = connect(server.endpoint()).map_err(failed)?;
-    let empty = info(&mut stream, "memory", "used_memory").map_err(failed)?;
-    let limit = (empty.unwrap_or(0.0) as u64 + bytes).to_string();
-    let mut set = |name: &[u8], value: &[u8]| {
-        ask(&mut stream, &[b"CONFIG", b"SET", name, value]).map_err(failed)
+    let limited = || -> petrel_client::Result<()> {
+        let client = client(server.endpoint())?;
+        let empty = info(&client, "memory", "used_memory")?;
+        let limit = (empty.unwrap_or(0.0) as u64 + bytes).to_string();
+        client.config_set([("maxmemory-policy", policy)]).run()?;
+        client.config_set([("maxmemory", limit)]).run()
     };
-    set(b"maxmemory-policy", policy.as_bytes())?;
-    set(b"maxmemory", limit.as_bytes())?;
-    Ok(())
+    limited().map_err(|error| format!("cannot limit its memory: {error}"))
 }
 
 fn figures(done: &Replayed) -> Measurement {
@@ -438,8 +440,8 @@ fn figures(done: &Replayed) -> Measurement {
 }
 
 /// A number of a section of INFO.
-fn info(stream: &mut Stream, section: &str, field: &str) -> std::io::Result<Option<f64>> {
-    let text = ask_bulk(stream, &[b"INFO", section.as_bytes()])?;
+fn info(client: &Client, section: &str, field: &str) -> petrel_client::Result<Option<f64>> {
+    let text: String = client.info().section([section]).run()?;
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let value = lines.find(|(name, _)| *name == field);
     Ok(value.and_then(|(_, value)| value.trim().parse().ok()))

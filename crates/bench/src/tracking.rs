@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use petrel_client::Commands;
 use petrel_resp::encode_command;
 use serde::Serialize;
 
-use crate::exchange::{ask, connect, cpu_ns, read_same};
+use crate::exchange::{client, connect, cpu_ns, read_same};
 use crate::experiment::{
     Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, Plot, RunArgs, SERVER,
     Session, THROUGHPUT, View, at, grid, texts,
@@ -150,9 +151,11 @@ impl Session for Scene {
 impl Scene {
     fn start(server: Server, args: &TrackingArgs) -> io::Result<Scene> {
         let writers = (0..args.writers).map(|_| connect(server.endpoint()));
-        let mut writers = writers.collect::<io::Result<Vec<_>>>()?;
+        let writers = writers.collect::<io::Result<Vec<_>>>()?;
         let readers = Readers::connect(server.endpoint(), args.clients)?;
-        ask(&mut writers[0], &[b"CONFIG", b"SET", b"tracking-table-max-keys", b"0"])?;
+        let set = client(server.endpoint())
+            .and_then(|client| client.config_set([("tracking-table-max-keys", 0)]).run());
+        set.map_err(io::Error::other)?;
         let mut scene = Scene { server, writers, readers, are_tracking: false, written: [0; 2] };
         for family in [Family::Read, Family::Other] {
             scene.store(family, args.keys)?;

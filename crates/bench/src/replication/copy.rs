@@ -5,9 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{PATIENCE, ReplicationArgs, SET, Work, address};
-use crate::exchange::{ask, ask_bulk, connect, wait_for_rest};
+use petrel_client::Commands;
+use petrel_client::blocking::Client;
+
+use crate::exchange::{client, order, wait_for_rest};
 use crate::load::{
-    self, Extent, KeyOrder, Latency, Lengths, Operation, Outcome, Plan, Stream, latency_histogram,
+    self, Extent, KeyOrder, Latency, Lengths, Operation, Outcome, Plan, latency_histogram,
 };
 use crate::result::Measurement;
 use crate::server::Server;
@@ -103,13 +106,13 @@ pub(super) fn follow(
     keys: u64,
     mut look: impl FnMut() -> Result<(), String>,
 ) -> Result<(Server, Duration), String> {
-    let failed = |error: std::io::Error| format!("no replica follows: {error}");
+    let failed = |error: petrel_client::Error| format!("no replica follows: {error}");
     let replica = server.fresh()?;
-    let mut follower = connect(replica.endpoint()).map_err(failed)?;
+    let follower = client(replica.endpoint()).map_err(failed)?;
     let (host, port) = address(server)?;
     let begin = Instant::now();
-    ask(&mut follower, &[b"REPLICAOF", host.as_bytes(), port.as_bytes()]).map_err(failed)?;
-    while !serves(&mut follower, keys).map_err(failed)? {
+    order(&follower, &[b"REPLICAOF", host.as_bytes(), port.as_bytes()]).map_err(failed)?;
+    while !serves(&follower, keys).map_err(failed)? {
         if begin.elapsed() > PATIENCE {
             return Err(format!("the replica has no copy after {} s", PATIENCE.as_secs()));
         }
@@ -120,11 +123,10 @@ pub(super) fn follow(
 }
 
 /// Whether a replica has a link, and all keys.
-fn serves(follower: &mut Stream, keys: u64) -> std::io::Result<bool> {
-    let info = ask_bulk(follower, &[b"INFO", b"replication"])?;
+fn serves(follower: &Client, keys: u64) -> petrel_client::Result<bool> {
+    let info: String = follower.info().section(["replication"]).run()?;
     if !info.lines().any(|line| line.trim() == "master_link_status:up") {
         return Ok(false);
     }
-    let size = ask(follower, &[b"DBSIZE"])?;
-    Ok(size == format!(":{keys}").as_bytes())
+    Ok(follower.dbsize().reply::<u64>().run()? == keys)
 }

@@ -1,16 +1,17 @@
 //! How long no write is acknowledged while a replica takes its primary's place.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use petrel_client::RawCommand;
 use petrel_resp::encode_command;
 
 use super::{PATIENCE, address};
-use crate::exchange::{ask, connect, read_line};
+use crate::exchange::{client, order, read_same};
 use crate::load::{Endpoint, Stream};
 use crate::result::Measurement;
 use crate::server::{Server, TempDir, free_port};
@@ -31,9 +32,8 @@ const DISCOVERY_MAX: Duration = Duration::from_secs(60);
 /// `FAILOVER`.
 pub(super) fn by_command(server: &Server, replica: &Server) -> Result<Measurement, String> {
     refused(server, replica, || {
-        let failed = |error: io::Error| format!("FAILOVER: {error}");
-        let mut admin = connect(server.endpoint()).map_err(failed)?;
-        ask(&mut admin, &[b"FAILOVER"]).map(drop).map_err(failed)
+        let ordered = client(server.endpoint()).and_then(|admin| order(&admin, &[b"FAILOVER"]));
+        ordered.map_err(|error| error.to_string())
     })
 }
 
@@ -80,14 +80,19 @@ fn refused(
     Ok(Measurement::default().with("refused", 1000.0 * longest.as_secs_f64()))
 }
 
-fn write(stream: &mut Option<Stream>, endpoint: &Endpoint) -> io::Result<()> {
-    if stream.is_none() {
-        let new = endpoint.connect(None)?;
-        new.set_read_timeout(REPLY_MAX)?;
-        *stream = Some(new);
-    }
-    let Some(stream) = stream else { return Err(io::ErrorKind::NotConnected.into()) };
-    ask(stream, &[b"SET", b"replication-write", b"1"]).map(drop)
+fn write(connected: &mut Option<Stream>, endpoint: &Endpoint) -> io::Result<()> {
+    let stream = match connected {
+        Some(stream) => stream,
+        None => {
+            let new = endpoint.connect(None)?;
+            new.set_read_timeout(REPLY_MAX)?;
+            connected.insert(new)
+        }
+    };
+    let mut request = Vec::new();
+    encode_command(&[b"SET", b"replication-write", b"1"], &mut request);
+    stream.write_all(&request)?;
+    read_same(stream, b"+OK\r\n", 1)
 }
 
 /// A sentinel that watches a primary; killed when dropped.
@@ -146,28 +151,10 @@ impl Drop for Sentinel {
 }
 
 /// Whether a sentinel has heard a replica say that it follows: only then would it promote it.
-fn knows_replica(endpoint: &Endpoint) -> io::Result<bool> {
-    let mut stream = connect(endpoint)?;
-    let mut request = Vec::new();
-    encode_command(&[b"SENTINEL", b"REPLICAS", b"it"], &mut request);
-    stream.write_all(&request)?;
-    let mut strings = Vec::new();
-    read_strings(&mut stream, &mut strings)?;
-    Ok(strings.windows(2).any(|pair| pair == ["master-link-status", "ok"]))
-}
-
-/// Reads a reply of arrays and bulk strings: the strings in order.
-fn read_strings(stream: &mut Stream, into: &mut Vec<String>) -> io::Result<()> {
-    let line = String::from_utf8_lossy(&read_line(stream)?).into_owned();
-    let len = line.get(1..).and_then(|len| len.parse::<usize>().ok()).unwrap_or(0);
-    match line.as_bytes().first() {
-        Some(b'*') => (0..len).try_for_each(|_| read_strings(stream, into)),
-        Some(b'$') => {
-            let mut bulk = vec![0; len + 2];
-            stream.read_exact(&mut bulk)?;
-            into.push(String::from_utf8_lossy(&bulk[..len]).into_owned());
-            Ok(())
-        }
-        _ => Err(io::Error::other(line)),
-    }
+fn knows_replica(endpoint: &Endpoint) -> petrel_client::Result<bool> {
+    let client = client(endpoint)?;
+    let replicas = client.command("SENTINEL").args(["REPLICAS", "it"]);
+    let replicas: Vec<Vec<String>> = replicas.reply().run()?;
+    let follows = |pair: &[String]| pair == ["master-link-status", "ok"];
+    Ok(replicas.iter().any(|replica| replica.chunks(2).any(follows)))
 }

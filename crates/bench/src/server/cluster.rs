@@ -16,8 +16,11 @@ use std::time::{Duration, Instant};
 use petrel_cluster::SLOTS;
 
 use super::process::free_port;
-use crate::exchange::{ask, ask_bulk, connect};
-use crate::load::{Endpoint, Stream};
+use petrel_client::Commands;
+use petrel_client::blocking::Client;
+
+use crate::exchange::{client, order};
+use crate::load::Endpoint;
 use crate::sys;
 
 /// The subcommand of such a process.
@@ -217,21 +220,21 @@ struct Node {
 }
 
 impl Node {
-    /// A connection, once the node answers.
-    fn connect(&self) -> io::Result<Stream> {
+    /// A client, once the node answers.
+    fn client(&self) -> io::Result<Client> {
         let endpoint = Endpoint::Tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port));
         let begin = Instant::now();
         loop {
-            match connect(&endpoint) {
+            match client(&endpoint) {
                 Err(_) if begin.elapsed() < START_MAX => thread::sleep(Duration::from_millis(20)),
-                connected => return connected,
+                connected => return connected.map_err(io::Error::other),
             }
         }
     }
 
     /// Waits until the node knows that all hash slots are held, by so many nodes.
     fn await_all(&self, nodes: usize) -> io::Result<()> {
-        let (mut stream, begin) = (self.connect()?, Instant::now());
+        let (client, begin) = (self.client()?, Instant::now());
         let size = format!("cluster_size:{nodes}");
         let is_ready = |info: &str| {
             let has = |line: &str| info.lines().any(|own| own.trim_end() == line);
@@ -239,7 +242,7 @@ impl Node {
         };
         loop {
             // One that has no data yet answers with an error.
-            let said = ask_bulk(&mut stream, &[b"CLUSTER", b"INFO"]);
+            let said = client.cluster_info().reply::<String>().run();
             if said.as_ref().is_ok_and(|info| is_ready(info)) {
                 return Ok(());
             }
@@ -252,8 +255,9 @@ impl Node {
     }
 
     fn configure(&self, commands: &[&[&[u8]]]) -> io::Result<()> {
-        let mut stream = self.connect()?;
-        commands.iter().try_for_each(|command| ask(&mut stream, command).map(|_| ()))
+        let client = self.client()?;
+        let mut ordered = commands.iter().map(|command| order(&client, command));
+        ordered.try_for_each(|done| done.map_err(io::Error::other))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use petrel_resp::{DecodeLimits, Value, decode, encode_command};
 
 use super::{Family, PIECE, SETTLE, VALUE_REPLY_BYTES};
-use crate::exchange::{ask, connect};
+use crate::exchange::{connect, read_same};
 use crate::load::{Endpoint, Stream};
 use crate::sys::{Interest, Poller};
 
@@ -61,7 +61,10 @@ impl Readers {
             while decode(&buffer[..filled], &limits).map_err(io::Error::other)?.is_none() {
                 filled += some(stream.read(&mut buffer[filled..])?)?;
             }
-            ask(stream, &[b"CLIENT", b"TRACKING", b"ON"])?;
+            let mut on = Vec::new();
+            encode_command(&[b"CLIENT", b"TRACKING", b"ON"], &mut on);
+            stream.write_all(&on)?;
+            read_same(stream, b"+OK\r\n", 1)?;
             let own: Vec<usize> = (own..keys).step_by(clients).collect();
             for piece in own.chunks(PIECE) {
                 let mut requests = Vec::new();

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use bytes::Bytes;
+use petrel_client::RawCommand;
+use petrel_client::blocking::Client;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::exchange::{ask_bulk, connect};
-use crate::load::Stream;
+use crate::exchange::client;
 use crate::server::{Chosen, Peer, Server};
 use crate::{cache, sys};
 
@@ -79,7 +81,7 @@ const LOAD_MAX: Duration = Duration::from_secs(3600);
 
 /// A library with vectors.
 pub struct Library {
-    stream: Stream,
+    client: Client,
     form: Form,
     threads: usize,
 }
@@ -87,16 +89,14 @@ pub struct Library {
 impl Library {
     /// Nothing is loaded yet.
     pub fn new(server: &Server, form: Form, threads: usize) -> Result<Library, String> {
-        let stream = connect(server.endpoint()).map_err(|error| error.to_string())?;
-        stream.set_read_timeout(LOAD_MAX).map_err(|error| error.to_string())?;
-        Ok(Library { stream, form, threads })
+        let client = client(server.endpoint()).map_err(|error| error.to_string())?;
+        Ok(Library { client, form, threads })
     }
 
     fn ask<T: DeserializeOwned>(&mut self, order: &serde_json::Value) -> Result<T, String> {
-        let order = order.to_string();
-        let answer = ask_bulk(&mut self.stream, &[b"DO", order.as_bytes()]);
-        let answer = answer.map_err(|error| error.to_string())?;
-        serde_json::from_str(answer.trim()).map_err(|error| error.to_string())
+        let answer = self.client.command("DO").arg(order.to_string()).within(LOAD_MAX);
+        let answer = answer.reply::<Bytes>().run().map_err(|error| error.to_string())?;
+        serde_json::from_slice(&answer).map_err(|error| error.to_string())
     }
 }
 
