@@ -47,7 +47,7 @@ const RUNS: [(&str, &str); 31] = [
     (
         "trace --servers petrel,petrel-cluster,redis,redis-cluster --memory none --nodes 1,2,4,6 \
          --requests 200000 --label cluster",
-        "--requests 20000 --nodes 1,3",
+        "--requests 20000 --nodes 1,2",
     ),
     ("cluster", ""),
     ("hitrate", ""),

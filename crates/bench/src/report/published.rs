@@ -47,6 +47,9 @@ enum Source {
         at: &'static [(&'static str, &'static [&'static str])],
         figure: &'static str,
     },
+    /// At the points of `trace` that have these values: this many nodes of Petrel, compared with
+    /// one server of Redis.
+    Nodes { nodes: &'static str, at: &'static [(&'static str, &'static [&'static str])] },
     /// Not here, for this reason.
     Nowhere(&'static str),
 }
@@ -74,8 +77,9 @@ impl PublishedTable {
     /// The range of ratios, how many points there are, and how often the base server is better.
     fn measured(&self, files: &[(&'static Description, Results)]) -> [String; 3] {
         let dash = || "–".to_owned();
-        let (name, at, figure, peer) = match &self.source {
-            Source::Experiment { name, at, figure, peer } => (*name, *at, *figure, *peer),
+        let (name, at, figure, peer, nodes) = match &self.source {
+            Source::Experiment { name, at, figure, peer } => (*name, *at, *figure, *peer, None),
+            Source::Nodes { nodes, at } => ("trace", *at, "throughput", "redis", Some(*nodes)),
             Source::Own { name, at, figure } => return own_figures(files, name, at, figure),
             Source::Nowhere(why) => return [dash(), dash(), format!("not measured: {why}")],
         };
@@ -83,7 +87,8 @@ impl PublishedTable {
         let mut is_there = false;
         for (description, results) in files.iter().filter(|(d, _)| d.name == name) {
             is_there = true;
-            ratios.extend(ratios_of(&Reader::new(description, results), at, figure, peer));
+            let reader = Reader::new(description, results);
+            ratios.extend(ratios_of(&reader, at, figure, peer, nodes));
         }
         ratios.sort_by(f64::total_cmp);
         let (Some(low), Some(high)) = (ratios.first(), ratios.last()) else {
@@ -144,31 +149,46 @@ fn lies(row: &Row, at: &[(&str, &[&str])]) -> bool {
     })
 }
 
-/// Base server over the best of the peer's variants at each point, so that above 1 is better.
-fn ratios_of(reader: &Reader<'_>, at: &[(&str, &[&str])], figure: &str, peer: &str) -> Vec<f64> {
+/// Base server, or so many nodes of Petrel, over the best of the peer's variants at each point, so
+/// that above 1 is better.
+fn ratios_of(
+    reader: &Reader<'_>,
+    at: &[(&str, &[&str])],
+    figure: &str,
+    peer: &str,
+    nodes: Option<&str>,
+) -> Vec<f64> {
     let Some(figure) = reader.description.figure(figure) else { return Vec::new() };
     let results = reader.results;
-    let rows = results.rows.iter().filter(|row| row.server == results.base && lies(row, at));
-    rows.filter_map(|row| {
-        let own = row.figure(figure.name, figure.over_rounds)?;
-        let axes = reader.description.axes.iter();
-        let place: Place =
-            axes.filter_map(|(axis, _)| Some((*axis, row.point.get(*axis)?.clone()))).collect();
-        let peers = results.servers.iter().filter(|server| server.name.starts_with(peer));
-        // Several nodes are not what a document compares one server with.
-        let peers = peers
-            .filter(|server| server.name != results.base && !server.name.ends_with("-cluster"));
-        let others = peers.filter_map(|server| {
-            let place = [place.clone(), vec![(crate::experiment::SERVER, server.name.clone())]];
-            reader.number(figure, &place.concat())
-        });
-        let ratio = match figure.better {
-            Better::More | Better::Neither => own / others.reduce(f64::max)?,
-            Better::Less => others.reduce(f64::min)? / own,
-        };
-        ratio.is_finite().then_some(ratio)
-    })
-    .collect()
+    let base = nodes.map_or(&results.base[..], |_| "petrel-cluster");
+    let has_nodes = |row: &Row| nodes.is_none_or(|nodes| lies(row, &[("nodes", &[nodes])]));
+    let rows = results.rows.iter().filter(|row| row.server == base && lies(row, at));
+    rows.filter(|row| has_nodes(row))
+        .filter_map(|row| {
+            let own = row.figure(figure.name, figure.over_rounds)?;
+            let axes = reader.description.axes.iter();
+            let mut place: Place =
+                axes.filter_map(|(axis, _)| Some((*axis, row.point.get(*axis)?.clone()))).collect();
+            if nodes.is_some() {
+                // A single server stands beside all numbers of nodes.
+                let mut axis = place.iter_mut().find(|(axis, _)| *axis == "nodes");
+                axis.iter_mut().for_each(|(_, nodes)| *nodes = "1".to_owned());
+            }
+            let peers = results.servers.iter().filter(|server| server.name.starts_with(peer));
+            // Several nodes are not what a document compares one server with.
+            let peers =
+                peers.filter(|server| server.name != base && !server.name.ends_with("-cluster"));
+            let others = peers.filter_map(|server| {
+                let place = [place.clone(), vec![(crate::experiment::SERVER, server.name.clone())]];
+                reader.number(figure, &place.concat())
+            });
+            let ratio = match figure.better {
+                Better::More | Better::Neither => own / others.reduce(f64::max)?,
+                Better::Less => others.reduce(f64::min)? / own,
+            };
+            ratio.is_finite().then_some(ratio)
+        })
+        .collect()
 }
 
 #[cfg(test)]
