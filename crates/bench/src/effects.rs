@@ -340,7 +340,7 @@ impl Events for Nobody {
 
 impl Recording {
     fn start(keyspace: &Arc<Keyspace>, directory: &Path) -> Result<Recording, Failure> {
-        let mut files = Directory::open(&directory.join("log"), "effects", [7; 16])?;
+        let mut files = Directory::open(&directory.join("effects"), "effects", [7; 16])?;
         let (file, head) = files.begin_effects(0, true)?;
         let entry = files.manifest().logs().last().ok_or("the log has no file")?;
         let path = files.path_of(entry);

@@ -249,22 +249,27 @@ impl<'a, E: Experiment> Run<'a, E> {
         }
     }
 
-    /// An error that names the servers of which nothing could be measured.
+    /// An error that names a server of which nothing could be measured, or what could not be
+    /// measured of the base server.
     fn verdict(&self) -> Result<(), String> {
-        let measured = |peer: &&Peer| {
-            let mut rows = self.results.rows.iter().filter(|row| row.server == peer.name);
-            rows.any(|row| row.rounds.iter().any(Measurement::is_complete))
-        };
-        let unmeasured: Vec<_> = self.peers.iter().filter(|peer| !measured(peer)).collect();
-        match unmeasured.first() {
-            None => Ok(()),
-            Some(peer) => {
-                let rows = self.results.rows.iter().filter(|row| row.server == peer.name);
-                let why = rows.flat_map(|row| &row.rounds).find_map(|round| round.failure.clone());
-                let why = why.unwrap_or_default();
-                Err(format!("nothing could be measured of {}: {why}", peer.name))
+        for peer in &self.peers {
+            let rows = self.results.rows.iter().filter(|row| row.server == peer.name);
+            let (measured, failed): (Vec<_>, Vec<_>) =
+                rows.partition(|row| row.rounds.iter().any(Measurement::is_complete));
+            let why = failed.iter().flat_map(|row| &row.rounds);
+            let why = why.filter_map(|round| round.failure.as_deref()).next().unwrap_or_default();
+            if measured.is_empty() {
+                return Err(format!("nothing could be measured of {}: {why}", peer.name));
+            }
+            if peer.name == self.results.base && !failed.is_empty() {
+                let (count, all) = (failed.len(), measured.len() + failed.len());
+                return Err(format!(
+                    "{count} of {all} points of {} could not be measured: {why}",
+                    peer.name
+                ));
             }
         }
+        Ok(())
     }
 }
 
