@@ -6,7 +6,7 @@ mod failover;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use petrel_client::{Commands, Pipeline, RawCommand};
+use petrel_client::{Commands, DedicatedCommands};
 use serde::Serialize;
 
 use crate::exchange::client;
@@ -256,14 +256,13 @@ fn address(server: &Server) -> Result<(String, String), String> {
 /// How long it takes until the replica has acknowledged all that was written.
 fn lag(server: &Server) -> Result<Duration, String> {
     let failed = |error: petrel_client::Error| format!("the replica does not follow: {error}");
-    let client = client(server.endpoint()).map_err(failed)?;
+    let mut client =
+        client(server.endpoint()).and_then(|client| client.dedicated()).map_err(failed)?;
     let begin = Instant::now();
     // A client waits for its own writes.
-    let mut pipeline = Pipeline::new();
-    pipeline.set("replication-end", 1).queue();
-    let count = pipeline.command("WAIT").args([1, 20_000]).reply::<i64>().queue();
-    let mut replies = client.run(pipeline).map_err(failed)?;
-    match replies.take(count).map_err(failed)? {
+    client.set("replication-end", 1).run().map_err(failed)?;
+    let count = client.wait(1, 20_000).run().map_err(failed)?;
+    match count {
         1 => Ok(begin.elapsed()),
         count => Err(format!("WAIT answers {count}")),
     }

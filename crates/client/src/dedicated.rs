@@ -7,7 +7,7 @@ use crate::client::Call;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Lane;
 use crate::reply::FromReply;
-use crate::request::{DedicatedTarget, Request, Target};
+use crate::request::{Command, DedicatedTarget, Request, Target};
 
 /// A connection that one caller has to itself, for commands that wait on the server (`BLPOP`), or
 /// change how their connection behaves (`WATCH`, `SELECT`). Made by
@@ -47,22 +47,29 @@ impl<'a, C, R: FromReply> IntoFuture for Request<&'a mut Dedicated, C, R> {
         let mut command = self.command;
         command.resolve();
         let lane: &'a Lane = &self.target.lane.0;
-        // What would be answered by pushes, by nothing or without end.
-        const UNANSWERED: [&str; 10] = [
-            "CLIENT REPLY",
-            "MONITOR",
-            "PSUBSCRIBE",
-            "PSYNC",
-            "PUNSUBSCRIBE",
-            "SSUBSCRIBE",
-            "SUBSCRIBE",
-            "SUNSUBSCRIBE",
-            "SYNC",
-            "UNSUBSCRIBE",
-        ];
-        if UNANSWERED.contains(&command.info.name) {
-            return Call::refused(lane, command, Error::new(ErrorKind::Unanswered));
+        match check_answered(&command) {
+            Ok(()) => Call::new(lane, command, 0),
+            Err(error) => Call::refused(lane, command, error),
         }
-        Call::new(lane, command, 0)
+    }
+}
+
+/// Refuses what would be answered by pushes, by nothing or without end.
+pub(crate) fn check_answered(command: &Command) -> Result<()> {
+    const UNANSWERED: [&str; 10] = [
+        "CLIENT REPLY",
+        "MONITOR",
+        "PSUBSCRIBE",
+        "PSYNC",
+        "PUNSUBSCRIBE",
+        "SSUBSCRIBE",
+        "SUBSCRIBE",
+        "SUNSUBSCRIBE",
+        "SYNC",
+        "UNSUBSCRIBE",
+    ];
+    match UNANSWERED.contains(&command.info.name) {
+        true => Err(Error::new(ErrorKind::Unanswered)),
+        false => Ok(()),
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! A lone thread writes and reads by itself; there is no thread behind the client.
 
+mod dedicated;
 mod link;
 #[cfg(feature = "tls")]
 mod tls;
@@ -30,6 +31,7 @@ use crate::pipeline::{Pipeline, Replies};
 use crate::reply::FromReply;
 use crate::request::{Command, Request, Target};
 use crate::telemetry::Telemetry;
+pub use dedicated::Dedicated;
 use link::Link;
 
 /// A client of one server for plain threads. It is cheap to clone, and all clones share one
@@ -44,6 +46,8 @@ pub struct Client {
 
 struct Shared {
     options: Options,
+    /// Whether a lost connection is made anew.
+    reconnects: bool,
     telemetry: Telemetry,
     state: Mutex<State>,
     /// Notified when a connection was made or could not be made, and when bytes in flight become
@@ -81,14 +85,12 @@ impl Target for &Client {}
 impl<C, R: FromReply> Request<&Client, C, R> {
     /// Sends the command and waits for its reply.
     pub fn run(self) -> Result<R> {
-        let mut command = self.command;
-        command.resolve();
-        let name = command.name();
-        let mut operation = self.target.shared.telemetry.begin(&command);
-        let result = self.target.shared.call(command).and_then(R::from_reply);
-        let result = result.map_err(|error| error.of_command(&name));
-        operation.end(result.as_ref().err());
-        result
+        self.target.shared.reply_to(self.command, |shared, command| {
+            command.check_shared()?;
+            let retries = if command.may_retry { shared.options.retries } else { 0 };
+            let deadline = Deadline::after(command.timeout.or(shared.options.timeout));
+            shared.call(command, deadline, retries)
+        })
     }
 }
 
@@ -100,39 +102,13 @@ impl Client {
 
     /// Connects by options.
     pub fn with_options(options: Options) -> Result<Self> {
-        let telemetry = Telemetry::of(&options);
-        let link = Arc::new(Link::open(&options, &telemetry)?);
-        let state = State {
-            queue: Queue::new(),
-            link: Some(link),
-            is_connecting: false,
-            is_writing: false,
-            is_reading: false,
-            failures: 0,
-            last_error: None,
-            spare: Vec::new(),
-        };
-        let changed = Condvar::new();
-        let state = Mutex::new(state);
-        Ok(Self { shared: Arc::new(Shared { options, telemetry, state, changed }) })
+        Ok(Self { shared: Arc::new(Shared::open(options, true)?) })
     }
 
     /// Sends a pipeline and waits for its replies; errors of single commands are among them. If
     /// all of its commands only read, it is sent again when the connection is lost.
-    pub fn run(&self, mut pipeline: Pipeline) -> Result<Replies> {
-        pipeline.check()?;
-        if pipeline.is_empty() {
-            return Ok(Replies::default());
-        }
-        let Shared { options, telemetry, .. } = &*self.shared;
-        let mut operation = telemetry.begin_batch(&pipeline.commands, pipeline.is_transaction);
-        let sending = pipeline.sending();
-        let retries = if sending.may_retry { options.retries } else { 0 };
-        let deadline = Deadline::after(sending.limit.or(options.timeout));
-        let outcome = self.shared.run(&sending.buffers, deadline, retries);
-        let replies = sending.replies(outcome);
-        operation.end(replies.as_ref().err());
-        replies
+    pub fn run(&self, pipeline: Pipeline) -> Result<Replies> {
+        self.shared.run_pipeline(pipeline, self.shared.options.retries)
     }
 
     /// The options it was made with.
@@ -192,12 +168,56 @@ impl Deadline {
 }
 
 impl Shared {
-    fn call(&self, command: Command) -> Result<Value> {
-        if command.waits() || command.info.is_of_session {
-            return Err(Error::new(ErrorKind::NeedsDedicated));
+    /// With a connection.
+    fn open(options: Options, reconnects: bool) -> Result<Self> {
+        let telemetry = Telemetry::of(&options);
+        let link = Arc::new(Link::open(&options, &telemetry)?);
+        let state = State {
+            queue: Queue::new(),
+            link: Some(link),
+            is_connecting: false,
+            is_writing: false,
+            is_reading: false,
+            failures: 0,
+            last_error: None,
+            spare: Vec::new(),
+        };
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        Ok(Shared { options, reconnects, telemetry, state, changed })
+    }
+
+    /// Has a command called, and turns its reply into a type.
+    fn reply_to<R: FromReply>(
+        &self,
+        mut command: Command,
+        call: impl FnOnce(&Self, Command) -> Result<Value>,
+    ) -> Result<R> {
+        command.resolve();
+        let name = command.name();
+        let mut operation = self.telemetry.begin(&command);
+        let result = call(self, command).and_then(R::from_reply);
+        let result = result.map_err(|error| error.of_command(&name));
+        operation.end(result.as_ref().err());
+        result
+    }
+
+    /// Sends a pipeline; again, so many times, after a lost connection if that is allowed.
+    fn run_pipeline(&self, mut pipeline: Pipeline, retries: u32) -> Result<Replies> {
+        pipeline.check()?;
+        if pipeline.is_empty() {
+            return Ok(Replies::default());
         }
-        let retries = if command.may_retry { self.options.retries } else { 0 };
-        let deadline = Deadline::after(command.timeout.or(self.options.timeout));
+        let mut operation = self.telemetry.begin_batch(&pipeline.commands, pipeline.is_transaction);
+        let sending = pipeline.sending();
+        let retries = if sending.may_retry { retries } else { 0 };
+        let deadline = Deadline::after(sending.limit.or(self.options.timeout));
+        let outcome = self.run(&sending.buffers, deadline, retries);
+        let replies = sending.replies(outcome);
+        operation.end(replies.as_ref().err());
+        replies
+    }
+
+    fn call(&self, command: Command, deadline: Deadline, retries: u32) -> Result<Value> {
         match self.run(&[command.buffer], deadline, retries)? {
             Outcome::One(value) => Ok(value),
             _ => Err(Error::new(ErrorKind::Closed)),
@@ -270,6 +290,11 @@ impl Shared {
                     let left = deadline.left(None)?.unwrap_or(Duration::from_secs(1));
                     self.changed.wait_for(&mut state, left);
                     continue;
+                }
+                None if !self.reconnects => {
+                    let reason = state.last_error.clone().unwrap_or_default();
+                    let kind = ErrorKind::Disconnected { maybe_executed: false, reason };
+                    return Err(Error::new(kind));
                 }
                 None => {
                     let left = deadline.left(state.last_error.as_deref())?;

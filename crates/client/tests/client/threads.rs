@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use petrel_client::blocking::Client;
-use petrel_client::{Commands, ErrorKind, RawCommand};
+use petrel_client::{Commands, DedicatedCommands, ErrorKind, Pipeline, RawCommand};
 
 use crate::servers::{Kind, Server};
 
@@ -33,6 +33,7 @@ fn all(kind: Kind) {
         let error = client.command("BLPOP").args(["k", "0"]).run().unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NeedsDedicated));
     }
+    dedicated(&mut server);
     let client = Client::connect(&format!("{}?timeout_ms=10000", server.url())).unwrap();
     echoes(&client, 8, 2000, &AtomicBool::new(false), true);
     // More than there are cores: batches are written and read by one thread for the others.
@@ -65,6 +66,42 @@ fn echoes(client: &Client, threads: usize, calls: usize, stop: &AtomicBool, all:
                 assert!(answered > 0);
             });
         }
+    });
+}
+
+/// Commands that wait, transactions with a watch, and what comes of a lost connection.
+fn dedicated(server: &mut Server) {
+    let client = Client::connect(&format!("{}?timeout_ms=1000", server.url())).unwrap();
+    let mut own = client.dedicated().unwrap();
+    assert_eq!(own.blpop(["list"], 0.01).run().unwrap(), None);
+    std::thread::scope(|scope| {
+        let pops = scope.spawn(move || {
+            // Longer than other commands may take.
+            let popped = own.blpop(["list"], 0).run().unwrap();
+            (own, popped)
+        });
+        std::thread::sleep(Duration::from_millis(1500));
+        client.rpush("list", ["a"]).run().unwrap();
+        let (mut own, popped) = pops.join().unwrap();
+        let (key, value) = popped.unwrap();
+        assert_eq!((&key[..], &value[..]), (&b"list"[..], &b"a"[..]));
+
+        own.watch(["k"]).run().unwrap();
+        client.set("k", "changed").run().unwrap();
+        let mut transaction = Pipeline::transaction();
+        transaction.set("k", "mine").queue();
+        let error = own.run(transaction).err().unwrap();
+        assert!(matches!(error.kind(), ErrorKind::WatchedKeyChanged), "{error}");
+        assert_eq!(own.wait(0, 1).run().unwrap(), 0);
+        let error = own.command("SUBSCRIBE").arg("channel").run().unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unanswered));
+
+        server.restart();
+        // What the server knew of the connection is lost.
+        assert!(own.get("k").run().unwrap_err().is_disconnected());
+        assert!(own.get("k").run().unwrap_err().is_disconnected());
+        // The client that threads share has another connection by then.
+        assert_eq!(client.get("k").run().unwrap(), None);
     });
 }
 
