@@ -18,6 +18,9 @@ use std::time::Instant;
 /// Nodes that are remembered to have asked while another life of theirs may not have been over.
 const ATTEMPTS_MAX: usize = 1024;
 
+/// How long slots that have lost all their homes wait for the last of them, in node timeouts.
+const LAST_HOMES_LEASES: u32 = 30;
+
 /// A node's life that wants to be let in, and since when.
 #[derive(Clone, Copy)]
 struct Attempt {
@@ -31,11 +34,14 @@ pub(crate) struct Leader {
     consensus: Consensus,
     leases: Mutex<Option<Leases>>,
     attempts: Mutex<HashMap<u128, Attempt>>,
+    /// Since when slots have no home.
+    without_homes: Mutex<Option<Instant>>,
 }
 
 impl Leader {
     pub fn new(bus: Arc<Bus>, consensus: Consensus) -> Self {
-        Leader { bus, consensus, leases: Mutex::default(), attempts: Mutex::default() }
+        let (leases, attempts, without_homes) = Default::default();
+        Leader { bus, consensus, leases, attempts, without_homes }
     }
 
     /// Answers what a node asks of the leader, whether this node leads or not.
@@ -51,6 +57,9 @@ impl Leader {
             }
             Request::HoldUnheld { number, incarnation, epoch } => {
                 self.propose(Command::HoldUnheld { number, incarnation, epoch }).await
+            }
+            Request::Arrived { number, incarnation, epoch, slots } => {
+                self.propose(Command::Arrived { number, incarnation, epoch, slots }).await
             }
             Request::Leave { number, incarnation } => {
                 self.propose(Command::Remove { number, incarnation }).await
@@ -154,12 +163,14 @@ impl Leader {
     pub async fn look_around(&self, alive: BTreeSet<Identity>) {
         if !self.consensus.is_leader() {
             *self.leases.lock() = None;
+            *self.without_homes.lock() = None;
             return;
         }
         if !self.consensus.is_confirmed_leader().await {
             return;
         }
         self.remove_the_dead(&alive).await;
+        self.give_up_last_homes().await;
         let changed = self.arrange_consensus(&alive).await;
         if let Err(error) = changed {
             let line = format!("cluster: consensus could not be arranged: {error}");
@@ -179,6 +190,28 @@ impl Leader {
             let line = format!("cluster: node {number} is down (incarnation {incarnation})");
             self.bus.log(Level::Warning, line);
             self.propose(Command::Remove { number, incarnation }).await;
+        }
+    }
+
+    /// Lets slots begin anew whose last homes have not come back for long.
+    async fn give_up_last_homes(&self) {
+        let (waits, epoch) = {
+            let state = self.bus.agreed.state.lock();
+            (state.waits_for_homes(), state.epoch)
+        };
+        let since = {
+            let mut without_homes = self.without_homes.lock();
+            let since = waits.then(|| without_homes.unwrap_or_else(Instant::now));
+            *without_homes = since;
+            since
+        };
+        let patience = self.bus.timing.lease * LAST_HOMES_LEASES;
+        if since.is_some_and(|since| since.elapsed() > patience) {
+            let line = "cluster: slots begin anew without data: the last nodes that had them have \
+                        not come back"
+                .to_owned();
+            self.bus.log(Level::Warning, line);
+            self.propose(Command::GiveUp { epoch }).await;
         }
     }
 

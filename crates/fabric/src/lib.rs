@@ -18,6 +18,7 @@
 //! | `bus` | how two nodes come to know each other |
 //! | `control`, `links` | connections for requests, and for the data plane |
 //! | `state` | what is agreed on: members, incarnations, slots, views |
+//! | `placement` | which members hold which slots, from view to view |
 //! | `raft/` | consensus (openraft, redb) |
 //! | `swim` | failure detection (foca) |
 //! | `lease`, `voters`, `leader` | who is dead, who votes, what the leader does |
@@ -61,6 +62,7 @@ mod events;
 mod leader;
 mod lease;
 mod links;
+mod placement;
 mod raft;
 mod session;
 mod settings;
@@ -83,7 +85,7 @@ pub use wire::decode_anything;
 use bus::{Bus, ConnectError};
 use control::{Control, Inbound};
 use links::Links;
-use petrel_cluster::Identity;
+use petrel_cluster::{Identity, SlotSet};
 use raft::{Origin, Store};
 use session::{End, Session, Surroundings};
 use std::fmt;
@@ -139,6 +141,7 @@ pub(crate) enum HostCommand {
     Stop,
     Leave,
     Hold(Identity, Hold),
+    Arrived { own: Identity, epoch: u64, slots: Vec<(u16, u16)> },
     Rejoin(Identity),
 }
 
@@ -302,6 +305,14 @@ impl Fabric {
         drop(self.commands.send(HostCommand::Hold(own, hold)));
     }
 
+    /// Says that this node, in its life `own`, has the data of slots that it is to become a home of
+    /// in the view of this epoch. A view that names it as a home follows, unless the primary of a
+    /// slot has changed since. To be said again until then: it may be lost on its way.
+    pub fn arrived(&self, own: Identity, epoch: u64, slots: &SlotSet) {
+        let slots = slots.ranges();
+        drop(self.commands.send(HostCommand::Arrived { own, epoch, slots }));
+    }
+
     /// Ends the life `own` at once, as when the host's data cannot be brought up to date:
     /// [`Events::expelled`] follows, then the node asks to be let in with another incarnation.
     pub fn rejoin(&self, own: Identity) {
@@ -462,7 +473,7 @@ async fn pause(
         tokio::select! {
             () = &mut end => return true,
             command = commands.recv() => match command {
-                Some(HostCommand::Hold(..) | HostCommand::Rejoin(_)) => {}
+                Some(HostCommand::Hold(..) | HostCommand::Arrived { .. } | HostCommand::Rejoin(_)) => {}
                 None | Some(HostCommand::Stop | HostCommand::Leave) => return false,
             },
             // Who asks meanwhile asks again.

@@ -209,6 +209,12 @@ impl<'a> Session<'a> {
                     self.forget_old_wish();
                 }
             }
+            Some(HostCommand::Arrived { own, epoch, slots }) => {
+                if self.is_own(own) {
+                    let (number, incarnation) = (own.node.0, own.incarnation);
+                    self.tell_leader(Request::Arrived { number, incarnation, epoch, slots });
+                }
+            }
             Some(HostCommand::Rejoin(own)) if self.is_own(own) => {
                 let why = "another life of this member begins, with what others have".into();
                 return Some(End::Again { why, after: Duration::ZERO });
@@ -232,6 +238,9 @@ impl<'a> Session<'a> {
             _ if self.around.bus.settings.role != Role::Data => true,
             Hold::Take => own.is_some_and(holds),
             Hold::GiveUp => !own.is_some_and(holds),
+            Hold::TakeUnheld if self.around.bus.agreed.state.lock().has_few_homes() => {
+                own.is_some_and(holds)
+            }
             Hold::TakeUnheld => told.iter().any(holds),
         }
     }
@@ -565,6 +574,10 @@ impl<'a> Session<'a> {
             Hold::GiveUp => Request::Hold { number, incarnation, holds: false },
             Hold::TakeUnheld => Request::HoldUnheld { number, incarnation, epoch },
         };
+        self.tell_leader(request);
+    }
+
+    fn tell_leader(&self, request: Request) {
         let asker = self.asker();
         tokio::spawn(async move {
             asker.ask(request).await;

@@ -4,16 +4,20 @@
 //! Found     the first member: all slots
 //! Join      a node, by its uuid: a number, an incarnation; a life before ends in a view of its own
 //! Hold      it takes slots, or gives them up
-//! Unheld    it takes slots if no member holds any, and it has seen every view
+//! Unheld    it takes slots if no member holds any, and it has seen every view; where slots have
+//!           few homes, those whose last home it was
+//! Arrived   it has the data of slots that it is to become a home of
+//! GiveUp    slots whose last homes do not come back begin anew
 //! Remove    it has left, or it is down: its slots fall to the others
 //! ```
 //!
 //! Each view is the one before and one step. The last of them are kept, so that a member that lags
 //! sees every one.
 
+use crate::placement::{Placement, Range, slot_map};
 use crate::settings::{Copies, Role};
 use petrel_cluster::view::NODES_MAX;
-use petrel_cluster::{Identity, Node, SlotMap, View, allocate};
+use petrel_cluster::{Identity, Node, SLOTS, Slot, SlotSet, View};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -91,6 +95,18 @@ pub(crate) enum Command {
         incarnation: u32,
         epoch: u64,
     },
+    /// `epoch` is that of the view that the member had when it found the data to be there; the
+    /// slots are ranges, from the first to the last.
+    Arrived {
+        number: u16,
+        incarnation: u32,
+        epoch: u64,
+        slots: Vec<(u16, u16)>,
+    },
+    /// `epoch` is that of the view in which slots waited for their last homes.
+    GiveUp {
+        epoch: u64,
+    },
 }
 
 /// What became of a command.
@@ -133,15 +149,14 @@ pub(crate) struct Registered {
     pub info: MemberInfo,
 }
 
-/// Neighbouring slots with the same homes, the primary first.
-type Range = (u16, u16, Vec<u16>);
-
 /// A view as it is kept.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Past {
     epoch: u64,
     members: Vec<MemberInfo>,
-    ranges: Vec<Range>,
+    homes: Vec<Range>,
+    /// None where every member holds everything.
+    incoming: Option<Vec<Range>>,
 }
 
 /// A view and who its members are.
@@ -163,7 +178,7 @@ pub(crate) struct State {
     last_id: VoterId,
     /// The last incarnation that each number has had.
     incarnations: Vec<u32>,
-    ranges: Vec<Range>,
+    placement: Placement,
     history: VecDeque<Past>,
 }
 
@@ -175,8 +190,21 @@ impl State {
             Command::Join(applicant) => self.join(applicant),
             Command::Hold { number, incarnation, holds } => self.hold(number, incarnation, holds),
             Command::HoldUnheld { number, incarnation, epoch } => {
-                if self.epoch == epoch && !self.members().any(|node| node.info.holds_slots) {
-                    self.hold(number, incarnation, true);
+                if self.epoch == epoch {
+                    self.hold_unheld(number, incarnation);
+                }
+                Answer::Done
+            }
+            Command::Arrived { number, incarnation, epoch, slots } => {
+                if self.member_mut(number, incarnation).is_some() {
+                    self.arrive(Node(number), epoch, &slots);
+                }
+                Answer::Done
+            }
+            Command::GiveUp { epoch } => {
+                if self.epoch == epoch && self.waits_for_homes() {
+                    self.placement.give_up_last();
+                    self.next_view();
                 }
                 Answer::Done
             }
@@ -199,6 +227,57 @@ impl State {
             self.next_view();
         }
         Answer::Done
+    }
+
+    fn hold_unheld(&mut self, number: u16, incarnation: u32) {
+        if self.has_few_homes() {
+            let node = self.member_mut(number, incarnation);
+            if node.is_some_and(|node| node.info.role == Role::Data) {
+                self.placement.claim(Node(number));
+            }
+            self.hold(number, incarnation, true);
+        } else if !self.members().any(|node| node.info.holds_slots) {
+            self.hold(number, incarnation, true);
+        }
+    }
+
+    /// The data that a node has been sent count if the slot's primary is still the one that sent
+    /// them: another one's may lack what is in them.
+    fn arrive(&mut self, node: Node, epoch: u64, slots: &[(u16, u16)]) {
+        let since: Vec<Step> = (epoch..=self.epoch).map_while(|epoch| self.step(epoch)).collect();
+        if !since.last().is_some_and(|step| step.view.epoch == self.epoch) {
+            return;
+        }
+        let mut named = SlotSet::default();
+        for (first, last) in slots.iter().take(SLOTS.into()) {
+            (*first..=(*last).min(SLOTS - 1)).for_each(|slot| named.insert(slot));
+        }
+        let is_current = |slot: Slot| {
+            let primary = since[0].view.primary(slot);
+            named.contains(slot)
+                && since.iter().all(|Step { view, .. }| {
+                    view.primary(slot) == primary && view.incoming(slot).contains(&node)
+                })
+        };
+        if self.placement.arrive(node, is_current) {
+            self.keep_view();
+            // Where all that are wanted have the data now, they take over.
+            let before = self.placement.clone();
+            self.place();
+            if self.placement != before {
+                self.keep_view();
+            }
+        }
+    }
+
+    /// Whether slots have homes that not every member is.
+    pub fn has_few_homes(&self) -> bool {
+        matches!(self.copies, Some(Copies::Of(_)))
+    }
+
+    /// Whether slots have no home, and wait for the last ones to come back.
+    pub fn waits_for_homes(&self) -> bool {
+        self.placement.waits_for_last()
     }
 
     fn found(&mut self, cluster: u128, copies: Copies, founder: Applicant) -> Answer {
@@ -293,8 +372,20 @@ impl State {
     }
 
     fn next_view(&mut self) {
+        self.place();
+        self.keep_view();
+    }
+
+    /// Who is a member now, in order of their numbers.
+    fn infos(&self) -> Vec<MemberInfo> {
         let mut members: Vec<MemberInfo> = self.members().map(|node| node.info.clone()).collect();
         members.sort_by_key(|member| member.number);
+        members
+    }
+
+    /// Deals the slots out among the members.
+    fn place(&mut self) {
+        let members = self.infos();
         let mut zones: Vec<&str> = members.iter().map(|member| member.zone.as_str()).collect();
         zones.sort_unstable();
         zones.dedup();
@@ -307,27 +398,28 @@ impl State {
                 zone: zone(member),
             })
             .collect();
-        let copies = match self.copies {
-            Some(Copies::Of(copies)) => usize::from(copies.max(1)),
-            _ => members.len(),
-        };
-        let slots = allocate(&slot_map(&self.ranges), &holders, copies);
-        let homes = |homes: &[Node]| homes.iter().map(|node| node.0).collect();
-        let ranges = slots.ranges().iter();
-        self.ranges = ranges.map(|range| (range.first, range.last, homes(&range.homes))).collect();
+        match self.copies {
+            Some(Copies::Of(copies)) => self.placement.step(&holders, copies.max(1).into()),
+            _ => self.placement.step_of_all(&holders),
+        }
+    }
+
+    fn keep_view(&mut self) {
         self.epoch += 1;
-        let past = Past { epoch: self.epoch, members, ranges: self.ranges.clone() };
+        let incoming = self.has_few_homes().then(|| self.placement.incoming.clone());
+        let (epoch, members, homes) = (self.epoch, self.infos(), self.placement.homes.clone());
         if self.history.len() == HISTORY {
             self.history.pop_front();
         }
-        self.history.push_back(past);
+        self.history.push_back(Past { epoch, members, homes, incoming });
     }
 
     /// A view that is still kept.
     pub fn step(&self, epoch: u64) -> Option<Step> {
         let past = self.history.iter().find(|past| past.epoch == epoch)?;
         let members = past.members.iter().map(MemberInfo::identity).collect();
-        let view = View { epoch, members, slots: slot_map(&past.ranges), incoming: None };
+        let incoming = past.incoming.as_deref().map(slot_map);
+        let view = View { epoch, members, slots: slot_map(&past.homes), incoming };
         Some(Step { view: Arc::new(view), members: past.members.clone().into() })
     }
 }
@@ -342,18 +434,6 @@ impl Registered {
             epoch: self.admitted,
         }
     }
-}
-
-fn slot_map(ranges: &[Range]) -> SlotMap {
-    let homes: Vec<Vec<Node>> =
-        ranges.iter().map(|(_, _, homes)| homes.iter().copied().map(Node).collect()).collect();
-    SlotMap::collect(|slot| {
-        let at = ranges.partition_point(|(_, last, _)| *last < slot);
-        match ranges.get(at) {
-            Some((first, _, _)) if *first <= slot => &homes[at],
-            _ => &[],
-        }
-    })
 }
 
 #[cfg(test)]

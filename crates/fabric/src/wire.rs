@@ -110,6 +110,12 @@ pub(crate) enum Request {
         incarnation: u32,
         epoch: u64,
     },
+    Arrived {
+        number: u16,
+        incarnation: u32,
+        epoch: u64,
+        slots: Vec<(u16, u16)>,
+    },
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
