@@ -87,9 +87,14 @@ impl Path {
     /// # Errors
     /// If it is none, or has more than [`SELECTORS_MAX`] selectors.
     pub fn parse(text: &str) -> Result<Self, PathError> {
-        let is_legacy = !matches!(text.as_bytes(), [b'$'] | [b'$', b'.' | b'[', ..]);
+        let is_legacy = Self::is_legacy_text(text);
         let segments = parse::segments(text, is_legacy)?;
         Ok(Path { segments, text: text.into(), is_legacy })
+    }
+
+    /// Whether a path that is so written is a legacy path, if it is one.
+    pub fn is_legacy_text(text: &str) -> bool {
+        !matches!(text.as_bytes(), [b'$'] | [b'$', b'.' | b'[', ..])
     }
 
     /// Whether it does not begin with `$`, so that replies are about one value.
