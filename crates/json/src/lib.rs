@@ -17,6 +17,7 @@
 //! ```
 
 mod batch;
+mod cbor;
 mod change;
 mod check;
 mod edit;
@@ -30,6 +31,7 @@ pub mod tape;
 mod value;
 
 pub use batch::{Action, Batch, Place};
+pub use cbor::text_of_cbor;
 pub use change::{Change, Misfit, Op, Steps};
 pub use check::{check, check_many};
 pub use edit::Edit;

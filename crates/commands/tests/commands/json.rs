@@ -508,6 +508,28 @@ fn execute(client: &mut Client, mut stream: &[u8]) {
     let _ = std::mem::replace(&mut client.session, Session::new(true));
 }
 
+/// What Redis 8.8 dumps of a document: `[1.5,"a"]`, and one with a typed array.
+#[test]
+fn what_redis_dumps_is_read() {
+    let mut client = Client::new();
+    let head = b"\x07\x81\x45\xe2\x52\x38\xdf\x91\x2c\x04\x05";
+    let cases: [(&[u8], &str); 3] = [
+        (b"\x06\x82\xf9\x3e\x00\x61\x61", "\"[1.5,\\\"a\\\"]\""),
+        (
+            b"\x0d\xa2\x61\x61\xd8\x48\x43\x01\x02\x03\x61\x62\x61\x78",
+            "\"{\\\"a\\\":[1,2,3],\\\"b\\\":\\\"x\\\"}\"",
+        ),
+        (b"\x02\x82\x01", "nil"),
+    ];
+    for (document, expected) in cases {
+        // Without a checksum.
+        let payload = [head, document, b"\x00\x0c\x00\0\0\0\0\0\0\0\0"].concat();
+        client.run("DEL k");
+        client.call(&[b"RESTORE", b"k", b"0", &payload]);
+        assert_eq!(client.run("JSON.GET k"), expected);
+    }
+}
+
 #[test]
 fn a_stranger_is_bounded() {
     let mut client = Client::new();
@@ -560,6 +582,19 @@ fn a_stranger_is_bounded() {
     assert_eq!(call(&[b"JSON.CLEAR", b"k", b"$[*]"]), "50000");
     // Gigabytes of blanks.
     let blanks = " ".repeat(1 << 20);
-    let reply = call(&[b"JSON.GET", b"k", b"INDENT", &blanks.as_bytes()[..16 << 10], b"$"]);
+    for option in ["INDENT", "NEWLINE"] {
+        let blanks = &blanks.as_bytes()[..16 << 10];
+        let reply = call(&[b"JSON.GET", b"k", option.as_bytes(), blanks, b"$"]);
+        assert_eq!(reply, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    }
+    assert_eq!(call(&[b"JSON.SET", b"o", b"$", b"[]"]), "OK");
+    assert!(
+        call(
+            &[&[b"JSON.ARRAPPEND" as &[u8], b"o", b"$"], &[b"{\"a\":1}" as &[u8]; 9999][..]]
+                .concat()
+        )
+        .starts_with('[')
+    );
+    let reply = call(&[b"JSON.GET", b"o", b"SPACE", &blanks.as_bytes()[..64 << 10], b"$"]);
     assert_eq!(reply, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 }
