@@ -101,12 +101,20 @@ pub(super) fn num_pow_by(ctx: &mut Ctx<'_>) -> Outcome {
     calculate(ctx, Arithmetic::Power)
 }
 
+/// Argument `i` as a number in JSON; most are integers, whose text is the same elsewhere.
+fn number_at(ctx: &Ctx<'_>, i: usize) -> Result<Number, Fail> {
+    if let Some(integer) = index_at(ctx, i) {
+        return Ok(Number::Integer(integer));
+    }
+    let value = coded_value_at(ctx, i)?;
+    value.root().number().ok_or(Fail::fixed("bad input number"))
+}
+
 /// RESP3 has an array of the new numbers, whatever the path; RESP2 has them as text: an array, or
 /// the last one.
 fn calculate(ctx: &mut Ctx<'_>, how: Arithmetic) -> Outcome {
     // What is no number is an error once there is a number to change.
-    let (path, with) = (path_at(ctx, 2)?, coded_value_at(ctx, 3));
-    let with = with.and_then(|with| with.root().number().ok_or(Fail::fixed("bad input number")));
+    let (path, with) = (path_at(ctx, 2)?, number_at(ctx, 3));
     let said = update(ctx, path, &|value, _| {
         let Some(number) = value.number() else { return Ok(None) };
         let with = with.as_ref().map_err(Fail::clone)?;

@@ -125,7 +125,11 @@ impl Path {
     /// The place that it leads to in every document, if it names each step: none with an index
     /// from the end, wildcards and the like.
     pub fn steps(&self) -> Option<Vec<Step<'_>>> {
-        self.segments.iter().map(Segment::step).collect()
+        let mut steps = Vec::with_capacity(self.segments.len());
+        for segment in &self.segments {
+            steps.push(segment.step()?);
+        }
+        Some(steps)
     }
 
     /// Whether every part names one member or one element, maybe counted from the end.
