@@ -36,7 +36,7 @@ pub use change::{Change, Misfit, Op, Steps};
 pub use check::{check, check_many};
 pub use edit::Edit;
 pub use float::FloatType;
-pub use merge::{merge, merged, without_nulls};
+pub use merge::{merge, merged};
 pub use number::{Arithmetic, ArithmeticError, Number};
 pub use parse::{DEPTH_MAX, Parse, ParseError, parse};
 pub use path::{Path, PathError, Step, TooMuchWork, path_to};

@@ -107,16 +107,6 @@ impl Path {
         &self.text
     }
 
-    /// As JSONPath.
-    pub fn standard(&self) -> String {
-        match self.is_legacy {
-            false => self.text.to_string(),
-            true if &*self.text == "." => "$".into(),
-            true if self.text.starts_with(['.', '[']) => format!("${}", self.text),
-            true => format!("$.{}", self.text),
-        }
-    }
-
     /// Whether it is the whole document's.
     pub fn is_root(&self) -> bool {
         self.segments.is_empty()

@@ -6,8 +6,8 @@
 //! 0
 //! ```
 //!
-//! Version 4, of Redis 8.8, has CBOR instead of the text. It is read, and not written: what reads it
-//! reads version 3 too.
+//! Version 4, of Redis 8.8, has CBOR instead of the text. It is read, and not written: what reads
+//! it reads version 3 too.
 
 use super::length::{read_number, write_number};
 use super::lzf::Compressor;
