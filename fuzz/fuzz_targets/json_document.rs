@@ -4,11 +4,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use petrel_json::{FloatType, Format, Parse, Value, check, parse, print};
+use petrel_json::{FloatType, Format, Parse, Value, check, parse, print, text_of_cbor};
 
 fuzz_target!(|input: &[u8]| {
     if let Some(value) = check(input, 0) {
         assert!(reparsed(value).is_some_and(|document| document.root().is_same(value)));
+    }
+    if let Some(text) = text_of_cbor(input) {
+        let _ = parse(&text, Parse::default());
     }
     let _ = parse(input, Parse { floats: Some(FloatType::Bf16) });
     let Ok(document) = parse(input, Parse::default()) else { return };

@@ -16,8 +16,8 @@ use crate::ctx::Ctx;
 use crate::fail::Fail;
 use crate::spec::CommandSpec;
 use petrel_json::{
-    Action, BYTES_MAX, Batch, DEPTH_MAX, Document, Kind, Misfit, Parse, Path, Step, TooMuchWork,
-    Value, parse,
+    Action, BYTES_MAX, Batch, DEPTH_MAX, Document, Misfit, Parse, Path, Step, TooMuchWork, Value,
+    parse,
 };
 use petrel_keyspace::{Handle, JsonChange, JsonError, Key, View};
 use petrel_table::commands as meta;
@@ -55,7 +55,9 @@ pub static COMMANDS: &[CommandSpec] = &[
 const WRONG_TYPE: Fail = Fail::fixed("Existing key has wrong Redis type");
 const NO_KEY: Fail =
     Fail::fixed("ERR could not perform this operation on a key that doesn't exist");
-const NOT_UTF8: Fail = Fail::fixed("ERR Couldn't parse as UTF-8 string");
+const NOT_UTF8: Fail = Fail::fixed("Couldn't parse as UTF-8 string");
+const NOT_AN_INTEGER: Fail = Fail::fixed("Couldn't parse as integer");
+const NOT_THERE: Fail = Fail::fixed("ERR Path does not exist");
 const NO_ROOT: Fail = Fail::fixed("ERR new objects must be created at the root");
 
 /// Bytes that changes made one by one may move; beyond, the document is copied once.
@@ -96,11 +98,28 @@ fn document<'v>(view: Option<View<'v>>) -> Result<Option<Value<'v>>, Fail> {
     view.map(|view| view.json().map_err(|_| WRONG_TYPE)).transpose()
 }
 
+/// A path as a client sent it. It is parsed once it is known that there is a document.
+#[derive(Clone, Copy)]
+struct Asked<'a>(&'a str);
+
+impl Asked<'_> {
+    fn is_legacy(self) -> bool {
+        Path::is_legacy_text(self.0)
+    }
+
+    fn is_root(self) -> bool {
+        matches!(self.0, "$" | ".")
+    }
+
+    fn path(self) -> Result<Rc<Path>, Fail> {
+        path_cache::parse(self.0).map_err(|error| Fail::new(error.to_string()))
+    }
+}
+
 /// Argument `i` as a path; the root, as a legacy path, if there is none.
-fn path_at(ctx: &Ctx<'_>, i: usize) -> Result<Rc<Path>, Fail> {
+fn path_at<'a>(ctx: &Ctx<'a>, i: usize) -> Result<Asked<'a>, Fail> {
     let text = ctx.args().get(i).copied().unwrap_or(b".");
-    let text = str::from_utf8(text).map_err(|_| NOT_UTF8)?;
-    path_cache::parse(text).map_err(|error| Fail::new(error.to_string()))
+    str::from_utf8(text).map(Asked).map_err(|_| NOT_UTF8)
 }
 
 /// Argument `i` as a JSON value.
@@ -110,6 +129,20 @@ fn value_at(ctx: &Ctx<'_>, i: usize, how: Parse) -> Result<Document, Fail> {
         return Err(NOT_UTF8);
     }
     parse(text, how).map_err(|error| Fail::new(error.to_string()))
+}
+
+/// Argument `i` as a JSON value, where errors in it have a code.
+fn coded_value_at(ctx: &Ctx<'_>, i: usize) -> Result<Document, Fail> {
+    let text = ctx.arg(i);
+    if str::from_utf8(text).is_err() {
+        return Err(NOT_UTF8);
+    }
+    parse(text, Parse::default()).map_err(|error| Fail::new(format!("ERR {error}")))
+}
+
+/// Argument `i` as an integer.
+fn integer_at(ctx: &Ctx<'_>, i: usize) -> Result<i64, Fail> {
+    ctx.integer(i).map_err(|_| NOT_AN_INTEGER)
 }
 
 /// The arguments from `i` on as JSON values: how many, their tapes, and how deep the deepest is.
@@ -124,16 +157,13 @@ fn values_at(ctx: &Ctx<'_>, i: usize) -> Result<(usize, Vec<u8>, usize), Fail> {
 }
 
 /// A legacy path that has nothing of the kind that a command is for.
-fn no_such(path: &Path, what: &str) -> Fail {
-    let path = path.standard();
-    let what = if what.is_empty() { String::new() } else { format!(" or {what}") };
-    Fail::new(format!("ERR Path '{path}' does not exist{what}"))
+fn no_such(what: &str) -> Fail {
+    Fail::new(format!("ERR Path does not exist or {what}"))
 }
 
 /// A value of another kind than a command is for.
-fn wrong_kind(expected: &str, found: Kind) -> Fail {
-    let found = found.name();
-    Fail::new(format!("WRONGTYPE wrong type of path value - expected {expected} but found {found}"))
+fn wrong_kind(expected: &str) -> Fail {
+    Fail::new(format!("WRONGTYPE wrong type of path value - expected {expected}"))
 }
 
 /// The first value that a path finds.

@@ -17,6 +17,7 @@
 //! ```
 
 mod batch;
+mod cbor;
 mod change;
 mod check;
 mod edit;
@@ -30,11 +31,12 @@ pub mod tape;
 mod value;
 
 pub use batch::{Action, Batch, Place};
+pub use cbor::text_of_cbor;
 pub use change::{Change, Misfit, Op, Steps};
 pub use check::{check, check_many};
 pub use edit::Edit;
 pub use float::FloatType;
-pub use merge::{merge, merged, without_nulls};
+pub use merge::{merge, merged};
 pub use number::{Arithmetic, ArithmeticError, Number};
 pub use parse::{DEPTH_MAX, Parse, ParseError, parse};
 pub use path::{Path, PathError, Step, TooMuchWork, path_to};

@@ -77,7 +77,7 @@ fn write_merged(target: Value<'_>, patch: Value<'_>, writer: &mut Writer) {
 
 /// The value without members that are null, which a patch leaves behind where nothing was.
 /// Elements of arrays stay.
-pub fn without_nulls(value: Value<'_>) -> Document {
+fn without_nulls(value: Value<'_>) -> Document {
     let mut writer = Writer::default();
     write_without_nulls(value, &mut writer);
     writer.finish()

@@ -81,6 +81,10 @@ impl<'a> List<'a> {
 
     /// Before each element.
     pub fn next(&mut self, out: &mut Vec<u8>) {
+        // Blanks are as long as a client likes.
+        if out.len() > self.format.len_max {
+            return;
+        }
         if !self.is_empty {
             out.push(b',');
         }
@@ -90,6 +94,9 @@ impl<'a> List<'a> {
 
     /// Before each member's value.
     pub fn name(&mut self, name: &[u8], out: &mut Vec<u8>) {
+        if out.len() > self.format.len_max {
+            return;
+        }
         self.next(out);
         print_string(name, out);
         out.push(b':');
@@ -104,6 +111,9 @@ impl<'a> List<'a> {
     }
 
     fn break_line(&self, level: usize, out: &mut Vec<u8>) {
+        if out.len() > self.format.len_max {
+            return;
+        }
         out.extend_from_slice(self.format.newline);
         if !self.format.indent.is_empty() {
             for _ in 0..level {

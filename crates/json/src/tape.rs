@@ -106,6 +106,7 @@ impl Header {
     }
 
     /// Bytes of the header itself.
+    #[inline]
     pub fn len(self) -> usize {
         1 + (2 << self.width)
     }
@@ -128,10 +129,12 @@ impl Header {
     }
 }
 
+#[inline]
 pub(crate) fn is_container(tag: u8) -> bool {
     (ARRAY8..=ARRAY32).contains(&tag) || (OBJECT8..=OBJECT32).contains(&tag)
 }
 
+#[inline]
 pub(crate) fn is_object(tag: u8) -> bool {
     (OBJECT8..=OBJECT32).contains(&tag)
 }
@@ -171,10 +174,12 @@ pub(crate) fn string(tape: &[u8]) -> &[u8] {
     &tape[from..span(tape)]
 }
 
+#[inline]
 pub(crate) fn u16_at(tape: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([tape[at], tape[at + 1]])
 }
 
+#[inline]
 pub(crate) fn u32_at(tape: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([tape[at], tape[at + 1], tape[at + 2], tape[at + 3]])
 }

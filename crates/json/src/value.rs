@@ -131,6 +131,7 @@ impl<'a> Value<'a> {
         }
     }
 
+    #[inline]
     fn body(self) -> &'a [u8] {
         let header = Header::read(self.tape);
         &self.tape[header.len()..header.len() + header.body]

@@ -1,7 +1,7 @@
 //! JSON.GET and JSON.MGET: values as text; RESP3 may have them as replies (`FORMAT`).
 
-use super::read::{is_missing, write_number};
-use super::{all, document, first, path_at};
+use super::read::write_number;
+use super::{Asked, NOT_THERE, all, document, first, path_at};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use petrel_json::{Format, Kind, Value, print};
@@ -15,18 +15,22 @@ pub(super) enum Form {
     Text,
     /// As replies, those in containers too.
     Expand,
-    /// As replies, containers as text.
+    /// As replies, containers and strings as text.
     Expand1,
 }
 
 impl Form {
     /// By its name, where text is called `text`.
-    pub fn from_name(name: &[u8], text: &str, protocol: Protocol) -> Result<Self, Fail> {
+    pub fn from_name(name: &[u8], text: &str) -> Result<Self, Fail> {
         let forms = [(text, Form::Text), ("EXPAND", Form::Expand), ("EXPAND1", Form::Expand1)];
         let found = forms.into_iter().find(|(word, _)| name.eq_ignore_ascii_case(word.as_bytes()));
-        let (_, form) = found.ok_or(Fail::fixed("ERR wrong reply format"))?;
-        match protocol {
-            Protocol::Resp3 => Ok(form),
+        found.map(|(_, form)| form).ok_or(Fail::fixed("ERR wrong reply format"))
+    }
+
+    /// Only RESP3 has forms.
+    pub fn check(reply: &dyn Reply) -> Outcome {
+        match reply.protocol() {
+            Protocol::Resp3 => Ok(()),
             _ => Err(Fail::fixed("ERR FORMAT argument is not supported on RESP2")),
         }
     }
@@ -34,7 +38,7 @@ impl Form {
     /// Writes a value.
     pub fn write(self, value: Value<'_>, reply: &mut dyn Reply) {
         match (self, value.kind()) {
-            (Form::Text, _) | (Form::Expand1, Kind::Array | Kind::Object) => {
+            (Form::Text, _) | (Form::Expand1, Kind::Array | Kind::Object | Kind::String) => {
                 write_text(value, reply);
             }
             (_, Kind::Null) => reply.null(),
@@ -91,79 +95,103 @@ fn write(reply: &mut dyn Reply, format: &Format<'_>, text: &[u8]) -> Outcome {
     Ok(())
 }
 
+/// What JSON.GET is asked beside paths.
 struct Options<'a> {
     format: Format<'a>,
     form: Form,
-    /// Where the paths begin.
-    paths: usize,
 }
 
-fn options<'a>(ctx: &Ctx<'a>) -> Result<Options<'a>, Fail> {
-    let format = Format { len_max: ctx.host.string_len_max(), ..Format::default() };
-    let mut options = Options { format, form: Form::Text, paths: 2 };
-    while options.paths < ctx.args().len() {
-        let i = options.paths;
+impl<'a> Options<'a> {
+    /// Takes the option at argument `i`; how many arguments it has, none if it is a path.
+    fn take(&mut self, ctx: &Ctx<'a>, i: usize) -> Result<usize, Fail> {
         // It means nothing any more.
         if ctx.is(i, "NOESCAPE") {
-            options.paths += 1;
-            continue;
+            return Ok(1);
         }
-        let is_option = ["INDENT", "NEWLINE", "SPACE", "FORMAT"].iter().any(|name| ctx.is(i, name));
-        if !is_option {
-            break;
+        if ctx.is(i, "FORMAT") {
+            Form::check(ctx.reply)?;
+            let name = ctx.args().get(i + 1).ok_or_else(|| ctx.wrong_arity())?;
+            self.form = Form::from_name(name, "STRING")?;
+            return Ok(2);
+        }
+        if !["INDENT", "NEWLINE", "SPACE"].iter().any(|name| ctx.is(i, name)) {
+            return Ok(0);
         }
         let text = *ctx.args().get(i + 1).ok_or_else(|| ctx.wrong_arity())?;
-        if ctx.is(i, "FORMAT") {
-            options.form = Form::from_name(text, "STRING", ctx.reply.protocol())?;
-        } else {
-            str::from_utf8(text).map_err(|_| super::NOT_UTF8)?;
-            let format = &mut options.format;
-            *match ctx.arg(i)[0].to_ascii_uppercase() {
-                b'I' => &mut format.indent,
-                b'N' => &mut format.newline,
-                _ => &mut format.space,
-            } = text;
-        }
-        options.paths += 2;
+        str::from_utf8(text).map_err(|_| super::NOT_UTF8)?;
+        let format = &mut self.format;
+        *match ctx.arg(i)[0].to_ascii_uppercase() {
+            b'I' => &mut format.indent,
+            b'N' => &mut format.newline,
+            _ => &mut format.space,
+        } = text;
+        Ok(2)
     }
-    Ok(options)
 }
 
-/// `JSON.GET key [INDENT indent] [NEWLINE newline] [SPACE space] [path [path ...]]`
+/// `JSON.GET key [INDENT indent] [NEWLINE newline] [SPACE space] [FORMAT form] [path [path ...]]`
 pub(super) fn get(ctx: &mut Ctx<'_>) -> Outcome {
-    let Options { format, form, paths: from } = options(ctx)?;
-    let count = ctx.args().len().saturating_sub(from);
-    let (key, db) = (ctx.key(1), ctx.db());
-    if count > 1 || form != Form::Text {
-        return get_several(ctx, (format, form), from);
+    let format = Format { len_max: ctx.host.string_len_max(), ..Format::default() };
+    let mut options = Options { format, form: Form::Text };
+    let (len, mut i) = (ctx.args().len(), 2);
+    while i < len {
+        match options.take(ctx, i)? {
+            0 => break,
+            taken => i += taken,
+        }
     }
-    let path = path_at(ctx, from)?;
+    if len > i + 1 || options.form != Form::Text {
+        return get_several(ctx, options, i);
+    }
+    let asked = path_at(ctx, i)?;
+    get_one(ctx, &options.format, asked)
+}
+
+/// Values of one path as text.
+fn get_one(ctx: &mut Ctx<'_>, format: &Format<'_>, asked: Asked<'_>) -> Outcome {
+    let (key, db) = (ctx.key(1), ctx.db());
     let Some(root) = document(ctx.exec.ks.read(db, key))? else {
         ctx.reply.null();
         return Ok(());
     };
+    let path = asked.path()?;
     with_text(|text| {
         if path.is_legacy() {
-            print(first(&path, root)?.ok_or_else(|| is_missing(&path))?, &format, text);
+            print(first(&path, root)?.ok_or(NOT_THERE)?, format, text);
         } else if path.is_static() {
             format.print_values(path.find_static(root).as_slice(), text);
         } else {
             format.print_values(&all(&path, root)?, text);
         }
-        write(ctx.reply, &format, text)
+        write(ctx.reply, format, text)
     })
 }
 
 /// Values of several paths: an object that has those of each under its path. One JSONPath among
 /// them, and each has an array of values.
-fn get_several(ctx: &mut Ctx<'_>, (format, form): (Format<'_>, Form), from: usize) -> Outcome {
+fn get_several<'a>(ctx: &mut Ctx<'a>, mut options: Options<'a>, mut i: usize) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
-    let until = ctx.args().len().max(from + 1);
-    let paths = (from..until).map(|i| path_at(ctx, i)).collect::<Result<Vec<_>, _>>()?;
+    let mut paths = Vec::new();
+    // Options may stand behind a path too.
+    while i < ctx.args().len() {
+        let taken = options.take(ctx, i)?;
+        if taken == 0 {
+            paths.push(path_at(ctx, i)?);
+        }
+        i += taken.max(1);
+    }
+    if paths.is_empty() {
+        paths.push(path_at(ctx, i)?);
+    }
+    let Options { format, form } = options;
+    if let ([path], Form::Text) = (&paths[..], form) {
+        return get_one(ctx, &format, *path);
+    }
     let Some(root) = document(ctx.exec.ks.read(db, key))? else {
         ctx.reply.null();
         return Ok(());
     };
+    let paths = paths.into_iter().map(Asked::path).collect::<Result<Vec<_>, _>>()?;
     if form != Form::Text {
         let found = paths.iter().map(|path| all(path, root)).collect::<Result<Vec<_>, _>>()?;
         ctx.reply.array(found.len());
@@ -177,7 +205,7 @@ fn get_several(ctx: &mut Ctx<'_>, (format, form): (Format<'_>, Form), from: usiz
     if paths.iter().all(|path| path.is_legacy()) {
         let mut firsts: Vec<(&[u8], Value<'_>)> = Vec::with_capacity(paths.len());
         for path in &paths {
-            let value = first(path, root)?.ok_or_else(|| is_missing(path))?;
+            let value = first(path, root)?.ok_or(NOT_THERE)?;
             if !firsts.iter().any(|(name, _)| *name == path.text().as_bytes()) {
                 firsts.push((path.text().as_bytes(), value));
             }
@@ -198,7 +226,7 @@ fn get_several(ctx: &mut Ctx<'_>, (format, form): (Format<'_>, Form), from: usiz
 /// `JSON.MGET key [key ...] path`
 pub(super) fn mget(ctx: &mut Ctx<'_>) -> Outcome {
     let last = ctx.args().len() - 1;
-    let (db, path) = (ctx.db(), path_at(ctx, last)?);
+    let (db, path) = (ctx.db(), path_at(ctx, last)?.path()?);
     let mut texts: Vec<Option<Vec<u8>>> = Vec::with_capacity(last - 1);
     for i in 1..last {
         let key = ctx.key(i);

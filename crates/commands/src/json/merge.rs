@@ -9,7 +9,7 @@ use crate::fail::{Fail, Outcome};
 use petrel_json::Action;
 use petrel_json::{
     Batch, Change, Document, Edit, Kind, Misfit, Op, Parse, Path, Place, Step, Value,
-    merge as changes_of, merged, without_nulls,
+    merge as changes_of, merged,
 };
 use petrel_keyspace::{Handle, JsonChange, Key};
 
@@ -20,14 +20,20 @@ const COMPARED_MAX: usize = 1 << 24;
 
 /// `JSON.MERGE key path value`
 pub(super) fn merge(ctx: &mut Ctx<'_>) -> Outcome {
-    if ctx.args().len() != 4 {
-        return Err(ctx.wrong_arity());
+    if ctx.args().len() > 4 {
+        return Err(Fail::SYNTAX);
     }
-    let (path, patch) = (path_at(ctx, 2)?, value_at(ctx, 3, Parse::default())?);
+    let (asked, patch) = (path_at(ctx, 2)?, value_at(ctx, 3, Parse::default()));
     let (key, db) = (ctx.key(1), ctx.db());
     let ks = &mut ctx.exec.ks;
-    let merging = merging(document(ks.look(db, key))?, &path, patch.root())?;
-    match merging.carry_out(ks, (db, key), &path)? {
+    let root = document(ks.look(db, key))?;
+    let patch = patch?;
+    if root.is_none() && !asked.is_root() {
+        return Err(NO_ROOT);
+    }
+    let path = asked.path()?;
+    let merging = merging(root, &path, patch.root())?;
+    match merging.carry_out(ks, (db, key))? {
         true => ctx.reply.simple("OK"),
         false => ctx.reply.null(),
     }
@@ -43,18 +49,15 @@ enum Merging<'p> {
     Root(Document),
     /// Something changes inside of one value.
     Changes(Vec<Changed<'p>>),
-    /// Values are set; what is merged where nothing is.
-    Values(Setting, Document),
+    /// Values change. Some others would have become too deep, if `false`, and stay what they are.
+    Values(Plan, bool),
+    /// Nothing changes.
+    Nothing,
 }
 
 impl Merging<'_> {
     /// Merges; whether everything is merged that was to be.
-    fn carry_out(
-        &self,
-        ks: &mut Handle,
-        (db, key): (u16, Key<'_>),
-        path: &Path,
-    ) -> Result<bool, Fail> {
+    fn carry_out(&self, ks: &mut Handle, (db, key): (u16, Key<'_>)) -> Result<bool, Fail> {
         match self {
             Merging::Root(document) => {
                 ks.json_change(db, key, JsonChange::Put { tape: document.tape() })?;
@@ -65,9 +68,11 @@ impl Merging<'_> {
                     ks.json_change(db, key, JsonChange::At(Change { place, op }))?;
                 }
             }
-            Merging::Values(setting, value) => {
-                return setting.carry_out(ks, (db, key), path, value);
+            Merging::Values(plan, is_all) => {
+                plan.carry_out(ks, db, key)?;
+                return Ok(*is_all);
             }
+            Merging::Nothing => return Ok(false),
         }
         Ok(true)
     }
@@ -80,10 +85,8 @@ fn merging<'p>(
     patch: Value<'p>,
 ) -> Result<Merging<'p>, Fail> {
     let Some(root) = root else {
-        return match path.is_root() {
-            true => Ok(Merging::Root(without_nulls(patch))),
-            false => Err(NO_ROOT),
-        };
+        // A new document is the patch itself, with its nulls.
+        return Ok(Merging::Root(Document::of(patch)));
     };
     if let (Some(steps), Some(target)) = (path.steps(), path.find_static(root))
         && let Some(changes) = few_changes(&steps, root, target, patch)
@@ -95,8 +98,10 @@ fn merging<'p>(
         let is_fit = fits(0, merged.root().depth());
         return if is_fit { Ok(Merging::Root(merged)) } else { Err(Misfit::TooDeep.into()) };
     }
-    let setting = merging_all(root, path, patch)?;
-    Ok(Merging::Values(setting, without_nulls(patch)))
+    Ok(match merging_all(root, path, patch)? {
+        Setting::Values(plan, is_all) => Merging::Values(plan, is_all),
+        _ => Merging::Nothing,
+    })
 }
 
 /// The changes that a patch makes in one value of a document, unless they are so many that it is
@@ -107,6 +112,9 @@ fn few_changes<'p>(
     target: Value<'_>,
     patch: Value<'p>,
 ) -> Option<Vec<Changed<'p>>> {
+    if patch.kind() == Kind::Null {
+        return Some(vec![(steps.to_vec(), Some(Document::of(patch)))]);
+    }
     // A member takes two bytes at least.
     if (patch.tape().len() / 2).saturating_mul(target.tape().len() / 2) > COMPARED_MAX {
         return None;
@@ -130,9 +138,6 @@ fn merging_all(root: Value<'_>, path: &Path, patch: Value<'_>) -> Result<Setting
     let (mut batch, mut is_all, mut places) = (Batch::default(), true, Vec::new());
     each(path, root, &mut |target, steps| {
         places.push(Place::of(steps));
-        if patch.kind() == Kind::Null {
-            return push(&mut batch, root, (target, steps), Action::Remove);
-        }
         let merged = merged(target, patch);
         if !fits(steps.len(), merged.root().depth()) {
             is_all = false;
@@ -141,11 +146,8 @@ fn merging_all(root: Value<'_>, path: &Path, patch: Value<'_>) -> Result<Setting
         push(&mut batch, root, (target, steps), Action::Set(merged.into_tape()))
     })?;
     if places.is_empty() {
-        return match patch.kind() {
-            // It removes nothing.
-            Kind::Null => Ok(Setting::Nothing),
-            _ => adding(root, path, &without_nulls(patch)),
-        };
+        // What is added is the patch itself, with its nulls.
+        return adding(root, path, &Document::of(patch));
     }
     let count = batch.len();
     batch.settle();

@@ -1,20 +1,23 @@
 //! What there is to know of the values of a document.
 
-use super::{NO_KEY, all, document, first, no_such, path_at, value_at, wrong_kind};
+use super::{
+    Asked, NO_KEY, NOT_THERE, all, coded_value_at, document, first, integer_at, no_such, path_at,
+    wrong_kind,
+};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use petrel_json::{Kind, Number, Parse, Path, Value};
+use petrel_json::{Kind, Number, Value};
 use petrel_keyspace::parse_int;
 use petrel_resp::{Protocol, Reply};
 
 /// What a command says of values that it is not for, and of what is not there.
 struct Manner {
     /// What a legacy path is answered that finds a value of another kind.
-    other: fn(&Path, Kind) -> Fail,
+    other: fn() -> Fail,
     /// What a legacy path is answered that finds nothing; nil if it is none.
-    nothing: Option<fn(&Path) -> Fail>,
+    nothing: Option<Fail>,
     /// What a JSONPath is answered where there is no key; nil if it is none.
-    no_key: Option<fn(&Path) -> Fail>,
+    no_key: Option<Fail>,
 }
 
 /// Answers what `write` says of each value that the path at argument 2 finds, or of the first; it
@@ -27,12 +30,13 @@ fn answer(
     let (key, db, path) = (ctx.key(1), ctx.db(), path_at(ctx, 2)?);
     let reply = &mut *ctx.reply;
     let Some(root) = document(ctx.exec.ks.read(db, key))? else {
-        if let (false, Some(error)) = (path.is_legacy(), manner.no_key) {
-            return Err(error(&path));
+        if let (false, Some(error)) = (path.is_legacy(), &manner.no_key) {
+            return Err(error.clone());
         }
         reply.null();
         return Ok(());
     };
+    let path = path.path()?;
     if !path.is_legacy() {
         let found = all(&path, root)?;
         reply.array(found.len());
@@ -43,23 +47,15 @@ fn answer(
         }
         return Ok(());
     }
-    match (first(&path, root)?, manner.nothing) {
+    match (first(&path, root)?, &manner.nothing) {
         (Some(value), _) if write(value, reply) => Ok(()),
-        (Some(value), _) => Err((manner.other)(&path, value.kind())),
-        (None, Some(error)) => Err(error(&path)),
+        (Some(_), _) => Err((manner.other)()),
+        (None, Some(error)) => Err(error.clone()),
         (None, None) => {
             reply.null();
             Ok(())
         }
     }
-}
-
-pub(super) fn is_missing(path: &Path) -> Fail {
-    no_such(path, "")
-}
-
-fn has_no_key(_: &Path) -> Fail {
-    NO_KEY
 }
 
 /// `JSON.TYPE key [path]`
@@ -69,25 +65,26 @@ pub(super) fn type_of(ctx: &mut Ctx<'_>) -> Outcome {
     // RESP3 has an array around what it was before.
     if reply.protocol() == Protocol::Resp3 {
         let found = document(ctx.exec.ks.read(db, key));
-        let types = found?.map(|root| types_of(&path, root)).transpose()?;
+        let types = found?.map(|root| types_of(path, root)).transpose()?;
         reply.array(1);
-        write_types(types, &path, reply);
+        write_types(types, path, reply);
         return Ok(());
     }
-    let types = document(ctx.exec.ks.read(db, key))?.map(|root| types_of(&path, root));
-    write_types(types.transpose()?, &path, reply);
+    let types = document(ctx.exec.ks.read(db, key))?.map(|root| types_of(path, root));
+    write_types(types.transpose()?, path, reply);
     Ok(())
 }
 
-fn types_of(path: &Path, root: Value<'_>) -> Result<Vec<&'static str>, Fail> {
+fn types_of(path: Asked<'_>, root: Value<'_>) -> Result<Vec<&'static str>, Fail> {
+    let path = path.path()?;
     let found = match path.is_legacy() {
-        true => first(path, root)?.into_iter().collect(),
-        false => all(path, root)?,
+        true => first(&path, root)?.into_iter().collect(),
+        false => all(&path, root)?,
     };
     Ok(found.into_iter().map(|value| value.kind().name()).collect())
 }
 
-fn write_types(types: Option<Vec<&'static str>>, path: &Path, reply: &mut dyn Reply) {
+fn write_types(types: Option<Vec<&'static str>>, path: Asked<'_>, reply: &mut dyn Reply) {
     match (types, path.is_legacy()) {
         (Some(types), false) => {
             reply.array(types.len());
@@ -103,11 +100,8 @@ fn write_types(types: Option<Vec<&'static str>>, path: &Path, reply: &mut dyn Re
 
 /// `JSON.STRLEN key [path]`
 pub(super) fn str_len(ctx: &mut Ctx<'_>) -> Outcome {
-    let manner = Manner {
-        other: |_, found| wrong_kind("string", found),
-        nothing: Some(is_missing),
-        no_key: Some(has_no_key),
-    };
+    let manner =
+        Manner { other: || wrong_kind("string"), nothing: Some(NOT_THERE), no_key: Some(NO_KEY) };
     answer(ctx, &manner, |value, reply| {
         value.string().inspect(|text| reply.integer(text.len() as i64)).is_some()
     })
@@ -116,9 +110,9 @@ pub(super) fn str_len(ctx: &mut Ctx<'_>) -> Outcome {
 /// `JSON.ARRLEN key [path]`
 pub(super) fn arr_len(ctx: &mut Ctx<'_>) -> Outcome {
     let manner = Manner {
-        other: |path, _| no_such(path, "not an array"),
-        nothing: Some(|path| no_such(path, "not an array")),
-        no_key: Some(has_no_key),
+        other: || no_such("not an array"),
+        nothing: Some(NOT_THERE),
+        no_key: Some(NO_KEY),
     };
     answer(ctx, &manner, |value, reply| write_len(value, Kind::Array, reply))
 }
@@ -126,9 +120,9 @@ pub(super) fn arr_len(ctx: &mut Ctx<'_>) -> Outcome {
 /// `JSON.OBJLEN key [path]`
 pub(super) fn obj_len(ctx: &mut Ctx<'_>) -> Outcome {
     let manner = Manner {
-        other: |_, found| wrong_kind("object", found),
+        other: || wrong_kind("object"),
         nothing: None,
-        no_key: Some(|path| no_such(path, "not an object")),
+        no_key: Some(no_such("not an object")),
     };
     answer(ctx, &manner, |value, reply| write_len(value, Kind::Object, reply))
 }
@@ -143,11 +137,7 @@ fn write_len(value: Value<'_>, wanted: Kind, reply: &mut dyn Reply) -> bool {
 
 /// `JSON.OBJKEYS key [path]`
 pub(super) fn obj_keys(ctx: &mut Ctx<'_>) -> Outcome {
-    let manner = Manner {
-        other: |path, _| no_such(path, "not an object"),
-        nothing: None,
-        no_key: Some(has_no_key),
-    };
+    let manner = Manner { other: || no_such("not an object"), nothing: None, no_key: Some(NO_KEY) };
     answer(ctx, &manner, |value, reply| {
         let is_object = value.kind() == Kind::Object;
         if is_object {
@@ -160,8 +150,7 @@ pub(super) fn obj_keys(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `JSON.RESP key [path]`
 pub(super) fn resp(ctx: &mut Ctx<'_>) -> Outcome {
-    let manner =
-        Manner { other: |path, _| is_missing(path), nothing: Some(is_missing), no_key: None };
+    let manner = Manner { other: || NOT_THERE, nothing: Some(NOT_THERE), no_key: None };
     answer(ctx, &manner, |value, reply| {
         write_resp(value, reply);
         true
@@ -209,21 +198,17 @@ pub(super) fn write_of_number(number: Number, reply: &mut dyn Reply) {
 /// `JSON.ARRINDEX key path value [start [stop]]`
 pub(super) fn arr_index(ctx: &mut Ctx<'_>) -> Outcome {
     let len = ctx.args().len();
+    let start = if len > 4 { integer_at(ctx, 4)? } else { 0 };
+    let stop = if len > 5 { integer_at(ctx, 5)? } else { 0 };
     if len > 6 {
         return Err(ctx.wrong_arity());
     }
-    let wanted = value_at(ctx, 3, Parse::default())?;
-    let start = if len > 4 { ctx.integer(4)? } else { 0 };
-    let stop = if len > 5 { ctx.integer(5)? } else { 0 };
-    let manner = Manner {
-        other: |_, found| wrong_kind("array", found),
-        nothing: Some(is_missing),
-        no_key: Some(is_missing),
-    };
-    let path = path_at(ctx, 2)?;
+    let wanted = coded_value_at(ctx, 3)?;
+    let manner =
+        Manner { other: || wrong_kind("array"), nothing: Some(NOT_THERE), no_key: Some(NOT_THERE) };
     let (key, db) = (ctx.key(1), ctx.db());
-    if path.is_legacy() && ctx.exec.ks.view(db, key).is_none() {
-        return Err(is_missing(&path));
+    if path_at(ctx, 2)?.is_legacy() && ctx.exec.ks.view(db, key).is_none() {
+        return Err(NOT_THERE);
     }
     answer(ctx, &manner, |value, reply| {
         let is_array = value.kind() == Kind::Array;
@@ -268,11 +253,11 @@ pub(super) fn debug(ctx: &mut Ctx<'_>) -> Outcome {
         (None, true) => reply.integer(0),
         (None, false) => reply.array(0),
         (Some(root), true) => {
-            let value = first(&path, root)?.ok_or_else(|| is_missing(&path))?;
+            let value = first(&*path.path()?, root)?.ok_or(NOT_THERE)?;
             reply.integer(value.tape().len() as i64);
         }
         (Some(root), false) => {
-            let found = all(&path, root)?;
+            let found = all(&*path.path()?, root)?;
             reply.array(found.len());
             found.iter().for_each(|value| reply.integer(value.tape().len() as i64));
         }

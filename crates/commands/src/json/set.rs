@@ -1,6 +1,6 @@
 //! What replaces and removes values: JSON.SET, JSON.MSET, JSON.DEL, JSON.CLEAR.
 
-use super::{NO_KEY, NO_ROOT, Plan, document, each, fits, path_at, push, value_at};
+use super::{Asked, NO_KEY, NO_ROOT, Plan, document, each, fits, path_at, push, value_at};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use petrel_json::{
@@ -8,6 +8,9 @@ use petrel_json::{
 };
 use petrel_keyspace::event::class;
 use petrel_keyspace::{Handle, JsonChange, Key, Naming};
+use std::rc::Rc;
+
+const NOT_STATIC: Fail = Fail::fixed("Err wrong static path");
 
 /// What JSON.SET demands of its path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,14 +40,14 @@ impl Setting {
         &self,
         ks: &mut Handle,
         (db, key): (u16, Key<'_>),
-        path: &Path,
+        path: Option<&Path>,
         value: &Document,
     ) -> Result<bool, Fail> {
         let tape = value.tape();
         match self {
             Setting::Root => ks.json_change(db, key, JsonChange::Put { tape })?,
             Setting::Static => {
-                let place = path.steps().unwrap_or_default();
+                let place = path.and_then(Path::steps).unwrap_or_default();
                 let change = Change { place: &place, op: Op::Set(tape) };
                 ks.json_change(db, key, JsonChange::At(change))?;
             }
@@ -58,20 +61,36 @@ impl Setting {
     }
 }
 
-/// What setting a value at a path of a document comes to, which is none if there is no such key.
-fn setting(
+/// What setting a value comes to where there is no document.
+fn creating(path: Asked<'_>, condition: Condition) -> Result<Setting, Fail> {
+    match (condition, path.is_root()) {
+        (Condition::Something, _) => Ok(Setting::Nothing),
+        (_, true) => Ok(Setting::Root),
+        (_, false) => Err(NO_ROOT),
+    }
+}
+
+/// What setting a value comes to, and the path in a document.
+fn prepare(
     root: Option<Value<'_>>,
+    asked: Asked<'_>,
+    value: &Document,
+    condition: Condition,
+) -> Result<(Setting, Option<Rc<Path>>), Fail> {
+    let Some(root) = root else {
+        return Ok((creating(asked, condition)?, None));
+    };
+    let path = asked.path()?;
+    Ok((setting(root, &path, value, condition)?, Some(path)))
+}
+
+/// What setting a value at a path of a document comes to.
+fn setting(
+    root: Value<'_>,
     path: &Path,
     value: &Document,
     condition: Condition,
 ) -> Result<Setting, Fail> {
-    let Some(root) = root else {
-        return match (condition, path.is_root()) {
-            (Condition::Something, _) => Ok(Setting::Nothing),
-            (_, true) => Ok(Setting::Root),
-            (_, false) => Err(NO_ROOT),
-        };
-    };
     if path.is_root() {
         let is_barred = condition == Condition::Nothing;
         return Ok(if is_barred { Setting::Nothing } else { Setting::Root });
@@ -82,6 +101,9 @@ fn setting(
     {
         let is_set = condition != Condition::Nothing && fits(steps.len(), depth);
         return Ok(if is_set { Setting::Static } else { Setting::Nothing });
+    }
+    if condition == Condition::Nothing && !path.is_static() {
+        return Err(NOT_STATIC);
     }
     let (mut batch, mut is_all, mut any) = (Batch::default(), true, false);
     each(path, root, &mut |found, steps| {
@@ -102,7 +124,7 @@ fn setting(
 /// What setting a value comes to where nothing is: an object may get another member.
 pub(super) fn adding(root: Value<'_>, path: &Path, value: &Document) -> Result<Setting, Fail> {
     if !path.is_static() {
-        return Err(Fail::fixed("ERR wrong static path"));
+        return Err(NOT_STATIC);
     }
     let Some(name) = path.last_name() else {
         return Err(Fail::fixed("ERR array index out of range"));
@@ -120,15 +142,21 @@ pub(super) fn adding(root: Value<'_>, path: &Path, value: &Document) -> Result<S
     }
 }
 
-/// `JSON.SET key path value [NX | XX] [FPHA FP16 | BF16 | FP32 | FP64]`
+/// `JSON.SET key path value [NX | XX] [FPHA FP16 | BF16 | FP32 | FP64] [FORMAT JSON]`
 pub(super) fn set(ctx: &mut Ctx<'_>) -> Outcome {
     let (mut condition, mut how, mut i) = (Condition::None, Parse::default(), 4);
     while i < ctx.args().len() {
-        if condition == Condition::None && (ctx.is(i, "NX") || ctx.is(i, "XX")) {
+        if ctx.is(i, "FORMAT") {
+            let name = *ctx.args().get(i + 1).ok_or_else(|| ctx.wrong_arity())?;
+            if !["JSON", "STRING"].iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+                return Err(Fail::fixed("ERR wrong format"));
+            }
+            i += 2;
+        } else if condition == Condition::None && (ctx.is(i, "NX") || ctx.is(i, "XX")) {
             let is_nx = ctx.is(i, "NX");
             condition = if is_nx { Condition::Nothing } else { Condition::Something };
             i += 1;
-        } else if how.floats.is_none() && ctx.is(i, "FPHA") {
+        } else if ctx.is(i, "FPHA") {
             let name = ctx.args().get(i + 1).ok_or_else(|| ctx.wrong_arity())?;
             let of = FloatType::from_name(name).ok_or(Fail::fixed("ERR invalid FPHA type"))?;
             how.floats = Some(of);
@@ -137,11 +165,13 @@ pub(super) fn set(ctx: &mut Ctx<'_>) -> Outcome {
             return Err(Fail::SYNTAX);
         }
     }
-    let (path, value) = (path_at(ctx, 2)?, value_at(ctx, 3, how)?);
+    let (asked, value) = (path_at(ctx, 2)?, value_at(ctx, 3, how));
     let (key, db) = (ctx.key(1), ctx.db());
     let ks = &mut ctx.exec.ks;
-    let setting = setting(document(ks.look(db, key))?, &path, &value, condition)?;
-    match setting.carry_out(ks, (db, key), &path, &value)? {
+    let root = document(ks.look(db, key))?;
+    let value = value?;
+    let (setting, path) = prepare(root, asked, &value, condition)?;
+    match setting.carry_out(ks, (db, key), path.as_deref(), &value)? {
         true => ctx.reply.simple("OK"),
         false => ctx.reply.null(),
     }
@@ -151,28 +181,39 @@ pub(super) fn set(ctx: &mut Ctx<'_>) -> Outcome {
 /// `JSON.MSET key path value [key path value ...]`: an error before anything is set is all that
 /// happens.
 pub(super) fn mset(ctx: &mut Ctx<'_>) -> Outcome {
-    let len = ctx.args().len();
-    if !(len - 1).is_multiple_of(3) {
-        return Err(ctx.wrong_arity());
-    }
-    let db = ctx.db();
+    let (len, db) = (ctx.args().len(), ctx.db());
     let mut triplets = Vec::with_capacity(len / 3);
     for i in (1..len).step_by(3) {
-        let triplet = (ctx.key(i), path_at(ctx, i + 1)?, value_at(ctx, i + 2, Parse::default())?);
-        triplets.push(triplet);
+        let (key, asked) = (ctx.key(i), path_at(ctx, i + 1)?);
+        let value = match i + 2 < len {
+            true => value_at(ctx, i + 2, Parse::default()),
+            false => Err(ctx.wrong_arity()),
+        };
+        let root = document(ctx.exec.ks.look(db, key))?;
+        if root.is_none() {
+            creating(asked, Condition::None)?;
+        }
+        let path = root.map(|_| asked.path()).transpose()?;
+        let value = value?;
+        if let Some((root, path)) = root.zip(path) {
+            setting(root, &path, &value, Condition::None)?;
+        }
+        triplets.push((key, asked, value));
     }
     let ks = &mut ctx.exec.ks;
-    for (key, path, value) in &triplets {
-        setting(document(ks.look(db, *key))?, path, value, Condition::None)?;
-    }
     let mut is_all = true;
-    for (key, path, value) in &triplets {
+    for (key, asked, value) in &triplets {
         // What an earlier triplet has changed may be in the way of a later one.
-        let setting = document(ks.look(db, *key))
-            .and_then(|root| setting(root, path, value, Condition::None));
-        is_all &= setting.is_ok_and(|setting| {
-            setting.carry_out(ks, (db, *key), path, value).unwrap_or_default()
-        });
+        let root = document(ks.look(db, *key));
+        let prepared = root.and_then(|root| prepare(root, *asked, value, Condition::None));
+        is_all &= match prepared {
+            // No object is where the value would be added.
+            Ok((Setting::Nothing, _)) => true,
+            Ok((setting, path)) => {
+                setting.carry_out(ks, (db, *key), path.as_deref(), value).unwrap_or_default()
+            }
+            Err(_) => false,
+        };
     }
     match is_all {
         true => ctx.reply.simple("OK"),
@@ -183,10 +224,10 @@ pub(super) fn mset(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `JSON.DEL key [path]`, `JSON.FORGET key [path]`
 pub(super) fn del(ctx: &mut Ctx<'_>) -> Outcome {
-    let (key, db, path) = (ctx.key(1), ctx.db(), path_at(ctx, 2)?);
+    let (key, db, asked) = (ctx.key(1), ctx.db(), path_at(ctx, 2)?);
     let ks = &mut ctx.exec.ks;
     let Some(root) = document(ks.look(db, key))? else { return ctx.number(0) };
-    let mut batch = Batch::default();
+    let (mut batch, path) = (Batch::default(), asked.path()?);
     if !path.is_root() {
         each(&path, root, &mut |value, steps| {
             push(&mut batch, root, (value, steps), Action::Remove)
@@ -217,7 +258,7 @@ pub(super) fn clear(ctx: &mut Ctx<'_>) -> Outcome {
     let ks = &mut ctx.exec.ks;
     let root = document(ks.look(db, key))?.ok_or(NO_KEY)?;
     let mut batch = Batch::default();
-    each(&path, root, &mut |value, steps| match cleared(value) {
+    each(&*path.path()?, root, &mut |value, steps| match cleared(value) {
         Some(text) => {
             let tape = parse(text, Parse::default()).map(Document::into_tape);
             push(&mut batch, root, (value, steps), Action::Set(tape.unwrap_or_default()))

@@ -28,19 +28,19 @@ fn documents_are_set_and_read() {
         JSON.SET d $.b 9 NX => nil
         JSON.SET d $.c 9 XX => nil
         JSON.SET d $.x.y 2 => nil
-        JSON.SET d $..x 2 => ERR wrong static path
+        JSON.SET d $..x 2 => Err wrong static path
         JSON.SET d $.l [1,2] => OK
         JSON.SET d $.l[5] 2 => ERR array index out of range
         JSON.SET d $.l[-1] 7 => OK
         JSON.GET d .l .b => "{\".l\":[1,7],\".b\":8}"
         JSON.GET d .l $.b => "{\".l\":[[1,7]],\"$.b\":[8]}"
         JSON.GET d $.nope => "[]"
-        JSON.GET d .nope => ERR Path '$.nope' does not exist
-        JSON.GET d nope.x => ERR Path '$.nope.x' does not exist
+        JSON.GET d .nope => ERR Path does not exist
+        JSON.GET d nope.x => ERR Path does not exist
         JSON.GET none $ => nil
         JSON.GET d INDENT - NEWLINE + SPACE _ $.l => "[+-[+--1,+--7+-]+]"
         JSON.GET d INDENT => ERR wrong number of arguments for 'json.get' command
-        JSON.GET d $.[ => Error occurred on position ...
+        JSON.GET d $.[ => Error occurred at position ...
         JSON.SET d $ nulx => expected ident at line 1 column 4
         JSON.SET d $ 1 FPHA => ERR wrong number of arguments for 'json.set' command
         JSON.SET d $ 1 FPHA FP8 => ERR invalid FPHA type
@@ -68,7 +68,7 @@ fn documents_are_set_and_read() {
         PEXPIRETIME d => 4000000000000
         JSON.DEBUG MEMORY d => 6
         JSON.DEBUG MEMORY d $.a => [1]
-        JSON.DEBUG MEMORY d .b => ERR Path '$.b' does not exist
+        JSON.DEBUG MEMORY d .b => ERR Path does not exist
         JSON.DEBUG MEMORY none $ => []
         JSON.DEBUG MEMORY => ERR wrong number of arguments for 'json.debug' command
         JSON.DEBUG NOPE => ERR unknown subcommand - try `JSON.DEBUG HELP`
@@ -83,13 +83,15 @@ fn values_are_merged_removed_and_cleared() {
         r#"
         JSON.MERGE d $.a 1 => ERR new objects must be created at the root
         JSON.MERGE d $ {"a":{"b":1,"n":null}} => OK
-        JSON.GET d => "{\"a\":{\"b\":1}}"
+        JSON.GET d => "{\"a\":{\"b\":1,\"n\":null}}"
+        JSON.MERGE d $ {"a":{"n":null}} => OK
         JSON.MERGE d $ {"a":{"b":null,"c":[1,null]},"x":2} => OK
         JSON.GET d => "{\"a\":{\"c\":[1,null]},\"x\":2}"
-        JSON.MERGE d $.a.new {"y":null,"z":1} => OK
+        JSON.MERGE d $.a.new {"y":1,"z":1} => OK
+        JSON.MERGE d $.a.new {"y":null} => OK
         JSON.MERGE d $.x.y 1 => nil
-        JSON.MERGE d $.a.c null => OK
-        JSON.MERGE d $.a.c null => nil
+        JSON.MERGE d $.a {"c":null} => OK
+        JSON.MERGE d $.a {"c":null} => OK
         JSON.GET d => "{\"a\":{\"new\":{\"z\":1}},\"x\":2}"
         JSON.MERGE d $ null => OK
         JSON.GET d => "null"
@@ -125,7 +127,7 @@ fn values_are_merged_removed_and_cleared() {
         JSON.MSET a $ 1 b $.x 2 => ERR new objects must be created at the root
         EXISTS a b => 0
         JSON.MSET a $ {} b $ {} => OK
-        JSON.MSET a $.x 1 b $.y.z 2 => nil
+        JSON.MSET a $.x 1 b $.y.z 2 => OK
         JSON.MGET a b $ => ["[{\"x\":1}]" "[{}]"]
         JSON.MSET a $ 1 b $ => ERR wrong number of arguments for 'json.mset' command
         "#,
@@ -142,40 +144,42 @@ fn values_change_where_they_are() {
         JSON.NUMINCRBY d .b[0].a 0.5 => "4.5"
         JSON.NUMMULTBY d $.b[*].a 2 => "[9.0,14.0,null]"
         JSON.NUMPOWBY d .b[0].a 2 => "81.0"
-        JSON.NUMINCRBY d .a 2 => ERR Path '$.a' does not exist or does not contains a number
-        JSON.NUMINCRBY d .nope 2 => ERR Path '$.nope' does not exist or does not contains a number
+        JSON.NUMINCRBY d .a 2 => ERR Path does not exist or does not contains a number
+        JSON.NUMINCRBY d .nope 2 => ERR Path does not exist or does not contains a number
         JSON.NUMINCRBY d $.nope 2 => "[]"
         JSON.NUMINCRBY none $ 2 => ERR could not perform this operation on a key that doesn't exist
-        JSON.NUMINCRBY d $.b[0].a "\"x\"" => ERR bad input number
+        JSON.NUMINCRBY d $.b[0].a "\"x\"" => bad input number
+        JSON.NUMINCRBY d $.b[0].a nope => ERR expected ident at line 1 column 2
+        JSON.NUMINCRBY d $.b nope => "[null]"
         JSON.SET n $ 9223372036854775807 => OK
         JSON.NUMINCRBY n $ 1 => ERR numeric overflow
         JSON.SET n $ 1.7e308 => OK
-        JSON.NUMMULTBY n $ 10 => ERR numeric overflow
+        JSON.NUMMULTBY n $ 10 => ERR result is not a number
         JSON.GET n => "1.7e308"
         JSON.STRAPPEND d $..a "\"x\"" => [2 nil nil 2]
         JSON.STRAPPEND d .a "\"yz\"" => 4
-        JSON.STRAPPEND d .t "\"yz\"" => ERR Path '$.t' does not exist or not a string
-        JSON.STRAPPEND d .a 1 => WRONGTYPE wrong type of path value - expected string but found integer
+        JSON.STRAPPEND d .t "\"yz\"" => ERR Path does not exist or not a string
+        JSON.STRAPPEND d .a 1 => WRONGTYPE wrong type of path value - expected string
         JSON.STRLEN d $..a => [4 nil nil 2]
-        JSON.STRLEN d .t => WRONGTYPE wrong type of path value - expected string but found boolean
-        JSON.STRLEN d .nope => ERR Path '$.nope' does not exist
+        JSON.STRLEN d .t => WRONGTYPE wrong type of path value - expected string
+        JSON.STRLEN d .nope => ERR Path does not exist
         JSON.STRLEN none .a => nil
         JSON.STRLEN none $.a => ERR could not perform this operation on a key that doesn't exist
         JSON.TOGGLE d .t => "false"
         JSON.TOGGLE d $.t => [1]
         JSON.TOGGLE d $.a => [nil]
-        JSON.TOGGLE d .a => ERR Path '$.a' does not exist or not a bool
+        JSON.TOGGLE d .a => ERR Path does not exist or not a bool
         JSON.OBJKEYS d => ["a" "b" "t"]
         JSON.OBJKEYS d $.b[*] => [["a"] ["a"] ["a"]]
         JSON.OBJKEYS d $.b => [nil]
-        JSON.OBJKEYS d .b => ERR Path '$.b' does not exist or not an object
+        JSON.OBJKEYS d .b => ERR Path does not exist or not an object
         JSON.OBJKEYS d .nope => nil
         JSON.OBJLEN d => 3
-        JSON.OBJLEN d .t => WRONGTYPE wrong type of path value - expected object but found boolean
-        JSON.OBJLEN none $ => ERR Path '$' does not exist or not an object
+        JSON.OBJLEN d .t => WRONGTYPE wrong type of path value - expected object
+        JSON.OBJLEN none $ => ERR Path does not exist or not an object
         JSON.RESP d .b => [[ [{ "a" "81"] [{ "a" "14"] [{ "a" "cx"]]
         JSON.RESP d $.t => [true]
-        JSON.RESP d .nope => ERR Path '$.nope' does not exist
+        JSON.RESP d .nope => ERR Path does not exist
         "#,
     );
 }
@@ -187,28 +191,28 @@ fn arrays_grow_and_shrink() {
         JSON.SET d $ {"a":[1],"n":{"a":["x",null]},"m":{"a":3}} => OK
         JSON.ARRAPPEND d $..a 2 [3] => [3 4 nil]
         JSON.ARRAPPEND d ..a 5 => 5
-        JSON.ARRAPPEND d .m.a 5 => ERR Path '$.m.a' does not exist or not an array
+        JSON.ARRAPPEND d .m.a 5 => ERR Path does not exist or not an array
         JSON.ARRAPPEND none $ 5 => ERR could not perform this operation on a key that doesn't exist
         JSON.ARRINSERT d $.a -1 7 8 => [6]
         JSON.ARRINSERT d $.a 7 8 => ERR index out of bounds
         JSON.ARRINSERT d $.a -7 8 => ERR index out of bounds
-        JSON.ARRINSERT d $.a x 8 => ERR value is not an integer or out of range
+        JSON.ARRINSERT d $.a x 8 => Couldn't parse as integer
         JSON.GET d .a => "[1,2,[3],7,8,5]"
         JSON.ARRINDEX d $.a [3] => [2]
         JSON.ARRINDEX d $.a 7 1 3 => [-1]
         JSON.ARRINDEX d $.a 7 1 0 => [3]
         JSON.ARRINDEX d .a 1 -2 => -1
-        JSON.ARRINDEX d .m.a 1 => WRONGTYPE wrong type of path value - expected array but found integer
-        JSON.ARRINDEX d .nope 1 => ERR Path '$.nope' does not exist
-        JSON.ARRINDEX none .nope 1 => ERR Path '$.nope' does not exist
+        JSON.ARRINDEX d .m.a 1 => WRONGTYPE wrong type of path value - expected array
+        JSON.ARRINDEX d .nope 1 => ERR Path does not exist
+        JSON.ARRINDEX none .nope 1 => ERR Path does not exist
         JSON.ARRLEN d $..a => [6 5 nil]
-        JSON.ARRLEN d .m => ERR Path '$.m' does not exist or not an array
+        JSON.ARRLEN d .m => ERR Path does not exist or not an array
         JSON.ARRLEN none => nil
         JSON.ARRPOP d $.a => ["5"]
         JSON.ARRPOP d .a 0 => "1"
         JSON.ARRPOP d .a -99 => "2"
         JSON.ARRPOP d $..a 99 => ["8" "5" nil]
-        JSON.ARRPOP d .m => ERR Path '$.m' does not exist or not an array
+        JSON.ARRPOP d .m => ERR Path does not exist or not an array
         JSON.GET d $..a => "[[[3],7],[\"x\",null,2,[3]],3]"
         JSON.ARRTRIM d $..a 1 -1 => [1 3 nil]
         JSON.ARRTRIM d .a 5 9 => 0
@@ -245,7 +249,8 @@ fn replies_of_resp3() {
         JSON.GET d FORMAT NOPE $.a => ERR wrong reply format
         JSON.ARRPOP d FORMAT EXPAND $.a => [{"b": [2]}]
         JSON.ARRPOP d FORMAT STRINGS $.a => ["true"]
-        JSON.ARRPOP d FORMAT STRINGS .a => ERR FORMAT argument is not supported with a legacy path
+        JSON.ARRPOP d FORMAT EXPAND .a => Legacy paths are supported only with FORMAT STRINGS
+        JSON.ARRPOP d FORMAT STRINGS .a => "null"
         JSON.TOGGLE d $.n => [nil]
         "#,
     );
@@ -503,6 +508,28 @@ fn execute(client: &mut Client, mut stream: &[u8]) {
     let _ = std::mem::replace(&mut client.session, Session::new(true));
 }
 
+/// What Redis 8.8 dumps of a document: `[1.5,"a"]`, and one with a typed array.
+#[test]
+fn what_redis_dumps_is_read() {
+    let mut client = Client::new();
+    let head = b"\x07\x81\x45\xe2\x52\x38\xdf\x91\x2c\x04\x05";
+    let cases: [(&[u8], &str); 3] = [
+        (b"\x06\x82\xf9\x3e\x00\x61\x61", "\"[1.5,\\\"a\\\"]\""),
+        (
+            b"\x0d\xa2\x61\x61\xd8\x48\x43\x01\x02\x03\x61\x62\x61\x78",
+            "\"{\\\"a\\\":[1,2,3],\\\"b\\\":\\\"x\\\"}\"",
+        ),
+        (b"\x02\x82\x01", "nil"),
+    ];
+    for (document, expected) in cases {
+        // Without a checksum.
+        let payload = [head, document, b"\x00\x0c\x00\0\0\0\0\0\0\0\0"].concat();
+        client.run("DEL k");
+        client.call(&[b"RESTORE", b"k", b"0", &payload]);
+        assert_eq!(client.run("JSON.GET k"), expected);
+    }
+}
+
 #[test]
 fn a_stranger_is_bounded() {
     let mut client = Client::new();
@@ -555,6 +582,19 @@ fn a_stranger_is_bounded() {
     assert_eq!(call(&[b"JSON.CLEAR", b"k", b"$[*]"]), "50000");
     // Gigabytes of blanks.
     let blanks = " ".repeat(1 << 20);
-    let reply = call(&[b"JSON.GET", b"k", b"INDENT", &blanks.as_bytes()[..16 << 10], b"$"]);
+    for option in ["INDENT", "NEWLINE"] {
+        let blanks = &blanks.as_bytes()[..16 << 10];
+        let reply = call(&[b"JSON.GET", b"k", option.as_bytes(), blanks, b"$"]);
+        assert_eq!(reply, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    }
+    assert_eq!(call(&[b"JSON.SET", b"o", b"$", b"[]"]), "OK");
+    assert!(
+        call(
+            &[&[b"JSON.ARRAPPEND" as &[u8], b"o", b"$"], &[b"{\"a\":1}" as &[u8]; 9999][..]]
+                .concat()
+        )
+        .starts_with('[')
+    );
+    let reply = call(&[b"JSON.GET", b"o", b"SPACE", &blanks.as_bytes()[..64 << 10], b"$"]);
     assert_eq!(reply, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 }

@@ -42,6 +42,7 @@ mod hashes;
 mod hyperloglog;
 mod increx;
 mod json;
+mod json_peer;
 mod keys;
 mod lists;
 mod look;

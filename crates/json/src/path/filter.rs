@@ -72,12 +72,17 @@ impl Filter {
                 Ok(true)
             }
             Filter::Not(filter) => Ok(!filter.passes(node, root, work)?),
-            Filter::Holds(Term::Literal(literal)) => Ok(literal.root().boolean() == Some(true)),
-            Filter::Holds(term) => Ok(term.count(node, root, work)?.0 > 0),
-            Filter::Compare(left, how, right) => {
-                let (left, right) = (left.value(node, root, work)?, right.value(node, root, work)?);
-                Ok(compare(left, *how, right, work)?)
+            // A literal alone, be it `false` or `null`, leaves everything in.
+            Filter::Holds(Term::Literal(_)) => Ok(true),
+            Filter::Holds(term) => {
+                let mut is_any = false;
+                term.each(node, root, work, &mut |_| is_any = true)?;
+                Ok(is_any)
             }
+            Filter::Compare(left, Comparison::NotEqual, right) => {
+                Ok(!compare(left, Comparison::Equal, right, (node, root), work)?)
+            }
+            Filter::Compare(left, how, right) => compare(left, *how, right, (node, root), work),
             Filter::Matches(left, pattern, compiled) => {
                 let Some(text) = left.value(node, root, work)?.and_then(Value::string) else {
                     return Ok(false);
@@ -103,33 +108,31 @@ impl Term {
         root: Value<'d>,
         work: &mut Work,
     ) -> Result<Option<Value<'d>>, TooMuchWork> {
-        match self {
-            Term::Literal(literal) => Ok(Some(literal.root())),
-            _ => Ok(match self.count(node, root, work)? {
-                (1, value) => value,
-                _ => None,
-            }),
-        }
-    }
-
-    /// How many values its path finds, and the last of them.
-    fn count<'d>(
-        &self,
-        node: Value<'d>,
-        root: Value<'d>,
-        work: &mut Work,
-    ) -> Result<(usize, Option<Value<'d>>), TooMuchWork> {
-        let (segments, from) = match self {
-            Term::Current(segments) => (segments, node),
-            Term::Root(segments) => (segments, root),
-            Term::Literal(_) => return Ok((0, None)),
-        };
         let (mut count, mut last) = (0, None);
-        find_below(segments, from, root, work, &mut |value, _| {
+        self.each(node, root, work, &mut |value| {
             count += 1;
             last = Some(value);
         })?;
-        Ok((count, last))
+        Ok(last.filter(|_| count == 1))
+    }
+
+    /// Calls for each value that it stands for.
+    fn each<'d>(
+        &'d self,
+        node: Value<'d>,
+        root: Value<'d>,
+        work: &mut Work,
+        visit: &mut dyn FnMut(Value<'d>),
+    ) -> Result<(), TooMuchWork> {
+        let (segments, from) = match self {
+            Term::Current(segments) => (segments, node),
+            Term::Root(segments) => (segments, root),
+            Term::Literal(literal) => {
+                visit(literal.root());
+                return Ok(());
+            }
+        };
+        find_below(segments, from, root, work, &mut |value, _| visit(value))
     }
 }
 
@@ -143,45 +146,60 @@ fn compile(pattern: Value<'_>) -> Option<Regex> {
 }
 
 impl Comparison {
-    /// Whether it holds of what has no order: what is equal is also less or equal.
-    fn holds_without_order(self, is_equal: bool) -> bool {
+    fn holds(self, order: Ordering) -> bool {
         match self {
-            Comparison::NotEqual => !is_equal,
-            Comparison::Less | Comparison::Greater => false,
-            Comparison::Equal | Comparison::LessOrEqual | Comparison::GreaterOrEqual => is_equal,
+            Comparison::Equal => order == Ordering::Equal,
+            Comparison::NotEqual => order != Ordering::Equal,
+            Comparison::Less => order == Ordering::Less,
+            Comparison::LessOrEqual => order != Ordering::Greater,
+            Comparison::Greater => order == Ordering::Greater,
+            Comparison::GreaterOrEqual => order != Ordering::Less,
+        }
+    }
+
+    /// Whether it holds of two values. Numbers, strings and booleans have an order, each among
+    /// their own kind; containers are equal or not.
+    fn holds_of(self, left: Value<'_>, right: Value<'_>) -> bool {
+        match (left.kind(), right.kind()) {
+            (Kind::Integer | Kind::Double, Kind::Integer | Kind::Double) => {
+                let numbers = left.number().zip(right.number());
+                numbers.is_some_and(|(left, right)| self.holds(left.compare(right)))
+            }
+            (Kind::String, Kind::String) => self.holds(left.string().cmp(&right.string())),
+            (Kind::Boolean, Kind::Boolean) => self.holds(left.boolean().cmp(&right.boolean())),
+            (Kind::Null, Kind::Null) => self.holds(Ordering::Equal),
+            (a, b) => self == Comparison::Equal && a == b && left.is_same(right),
         }
     }
 }
 
-/// Values of different kinds are not equal, and what is not there equals nothing but what is not
-/// there either. Only numbers and strings have an order (RFC 9535, section 2.3.5.2.2).
-fn compare(
-    left: Option<Value<'_>>,
+/// Whether a comparison holds of any value on the left with any on the right, as in RedisJSON (RFC
+/// 9535 lets each side have one at most): of what is not there, nothing holds.
+fn compare<'d>(
+    left: &'d Term,
     how: Comparison,
-    right: Option<Value<'_>>,
+    right: &'d Term,
+    (node, root): (Value<'d>, Value<'d>),
     work: &mut Work,
 ) -> Result<bool, TooMuchWork> {
-    let (Some(left), Some(right)) = (left, right) else {
-        return Ok(how.holds_without_order(left.is_none() && right.is_none()));
-    };
-    let order = match (left.kind(), right.kind()) {
-        (Kind::Integer | Kind::Double, Kind::Integer | Kind::Double) => {
-            left.number().zip(right.number()).map(|(left, right)| left.compare(right))
+    let mut holds = false;
+    if let Term::Literal(literal) = right {
+        let literal = literal.root();
+        left.each(node, root, work, &mut |left| holds |= how.holds_of(left, literal))?;
+        return Ok(holds);
+    }
+    let (mut lefts, mut rights) = (Vec::new(), Vec::new());
+    left.each(node, root, work, &mut |left| lefts.push(left))?;
+    right.each(node, root, work, &mut |right| rights.push(right))?;
+    for left in &lefts {
+        for right in &rights {
+            // What comparing two containers takes.
+            let len = left.tape().len().min(right.tape().len());
+            work.spend(1 + len as u64 / 16)?;
+            if how.holds_of(*left, *right) {
+                return Ok(true);
+            }
         }
-        (Kind::String, Kind::String) => Some(left.string().cmp(&right.string())),
-        (a, b) => {
-            work.spend(left.tape().len().min(right.tape().len()) as u64)?;
-            let is_equal = a == b && left.is_same(right);
-            return Ok(how.holds_without_order(is_equal));
-        }
-    };
-    let Some(order) = order else { return Ok(false) };
-    Ok(match how {
-        Comparison::Equal => order == Ordering::Equal,
-        Comparison::NotEqual => order != Ordering::Equal,
-        Comparison::Less => order == Ordering::Less,
-        Comparison::LessOrEqual => order != Ordering::Greater,
-        Comparison::Greater => order == Ordering::Greater,
-        Comparison::GreaterOrEqual => order != Ordering::Less,
-    })
+    }
+    Ok(false)
 }

@@ -87,9 +87,14 @@ impl Path {
     /// # Errors
     /// If it is none, or has more than [`SELECTORS_MAX`] selectors.
     pub fn parse(text: &str) -> Result<Self, PathError> {
-        let is_legacy = !matches!(text.as_bytes(), [b'$'] | [b'$', b'.' | b'[', ..]);
+        let is_legacy = Self::is_legacy_text(text);
         let segments = parse::segments(text, is_legacy)?;
         Ok(Path { segments, text: text.into(), is_legacy })
+    }
+
+    /// Whether a path that is so written is a legacy path, if it is one.
+    pub fn is_legacy_text(text: &str) -> bool {
+        !matches!(text.as_bytes(), [b'$'] | [b'$', b'.' | b'[', ..])
     }
 
     /// Whether it does not begin with `$`, so that replies are about one value.
@@ -102,16 +107,6 @@ impl Path {
         &self.text
     }
 
-    /// As JSONPath.
-    pub fn standard(&self) -> String {
-        match self.is_legacy {
-            false => self.text.to_string(),
-            true if &*self.text == "." => "$".into(),
-            true if self.text.starts_with(['.', '[']) => format!("${}", self.text),
-            true => format!("$.{}", self.text),
-        }
-    }
-
     /// Whether it is the whole document's.
     pub fn is_root(&self) -> bool {
         self.segments.is_empty()
@@ -120,7 +115,11 @@ impl Path {
     /// The place that it leads to in every document, if it names each step: none with an index
     /// from the end, wildcards and the like.
     pub fn steps(&self) -> Option<Vec<Step<'_>>> {
-        self.segments.iter().map(Segment::step).collect()
+        let mut steps = Vec::with_capacity(self.segments.len());
+        for segment in &self.segments {
+            steps.push(segment.step()?);
+        }
+        Some(steps)
     }
 
     /// Whether every part names one member or one element, maybe counted from the end.

@@ -72,8 +72,8 @@ impl Reader<'_> {
         let at = before.chars().count();
         PathError {
             text: format!(
-                "Error occurred on position {at}, \"{before} ---->>>> {after}\", expected one of \
-                 the following: {what}."
+                "Error occurred at position {at}, \"{before} ---->>>> {after}\", expected one of \
+                 the following: {what}"
             ),
         }
     }

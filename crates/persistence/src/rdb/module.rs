@@ -22,7 +22,7 @@ pub(super) const TEXT: u64 = 5;
 pub(super) fn read<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<(), Error> {
     match read_number(source)? {
         module @ (vectors::MODULE | vectors::MODULE_OWN) => vectors::read(source, module, sink),
-        json::MODULE => json::read(source, sink),
+        module @ (json::MODULE | json::MODULE_CBOR) => json::read(source, module, sink),
         json::MODULE_OLD => Err(Error::Unsupported("the value is a document of RedisJSON 1")),
         _ => Err(Error::Unsupported("the value is of a module")),
     }

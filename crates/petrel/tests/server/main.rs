@@ -21,6 +21,7 @@ mod dialect;
 mod failover;
 mod faults;
 mod harness;
+mod hostile;
 mod hotkeys;
 mod http;
 mod info;
