@@ -46,7 +46,7 @@ impl Placement {
         // Where a wanted home is gone, one that has the data is better than one that has not.
         let previous: Vec<Vec<Node>> = (0..SLOTS)
             .map(|slot| {
-                let mut nodes: Vec<Node> = before.homes(slot).iter().copied().collect();
+                let mut nodes: Vec<Node> = before.homes(slot).to_vec();
                 nodes.retain(|node| is_member(&node));
                 let others: Vec<Node> = kept(slot).filter(|node| !nodes.contains(node)).collect();
                 nodes.extend(others);

@@ -245,7 +245,7 @@ impl State {
     /// them: another one's may lack what is in them.
     fn arrive(&mut self, node: Node, epoch: u64, slots: &[(u16, u16)]) {
         let since: Vec<Step> = (epoch..=self.epoch).map_while(|epoch| self.step(epoch)).collect();
-        if !since.last().is_some_and(|step| step.view.epoch == self.epoch) {
+        if since.last().is_none_or(|step| step.view.epoch != self.epoch) {
             return;
         }
         let mut named = SlotSet::default();
