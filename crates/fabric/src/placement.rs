@@ -114,6 +114,13 @@ impl Placement {
         (self.homes, self.last) = (ranges_of(&homes), ranges_of(&last));
     }
 
+    /// Of a node that will never come back, the number belongs to another: no slot waits for it.
+    pub fn forget(&mut self, node: Node) {
+        let mut last = by_slot(&self.last);
+        last.iter_mut().for_each(|last| last.retain(|other| *other != node));
+        self.last = ranges_of(&last);
+    }
+
     /// Whether slots wait for their last homes.
     pub fn waits_for_last(&self) -> bool {
         !self.last.is_empty()

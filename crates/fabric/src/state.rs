@@ -341,6 +341,7 @@ impl State {
         let oldest = gone.min_by_key(|node| node.admitted)?;
         let (uuid, number) = (oldest.info.uuid, oldest.info.number);
         self.nodes.remove(&uuid);
+        self.placement.forget(Node(number));
         Some(number)
     }
 
