@@ -43,8 +43,8 @@ pub enum Hold {
     /// It takes them if no member holds any when consensus gets to it, as when all were down and
     /// each has come back with data of its own. A view in which another member holds slots ends
     /// the wish, whether that member stays or not: once the host has seen such a view, it is
-    /// certain to hold none by this. Where slots have few homes: it takes its share, and what it has
-    /// data of at once are the slots that have lost all their homes, this node last.
+    /// certain to hold none by this. Where slots have few homes it takes its share; of slots that
+    /// have lost all their homes, this node last, it is a home at once, with the data it has.
     TakeUnheld,
     /// It gives up what it holds; where slots have few homes, once others have their data.
     GiveUp,

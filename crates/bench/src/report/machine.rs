@@ -1,8 +1,9 @@
 //! What the measurements were made on, and with.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
@@ -55,9 +56,16 @@ impl Machine {
 }
 
 /// The commit of the working tree in which a program lies, `unknown` outside of one. It ends with
-/// `-modified` where the sources differ from it.
+/// `-modified` where the sources differ from it. What was found first counts for as long as this
+/// program runs: the program that is measured was made before.
 pub fn commit(program: &Path) -> String {
+    static FOUND: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let program = program.canonicalize().unwrap_or_default();
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    found.entry(program).or_insert_with_key(|program| commit_now(program)).clone()
+}
+
+fn commit_now(program: &Path) -> String {
     let git = |words: &[&str]| {
         let mut command = Command::new("git");
         command.args(words).current_dir(program.parent()?);

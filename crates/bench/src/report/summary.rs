@@ -4,7 +4,7 @@ use super::markdown::{Document, Table};
 use super::page::{QUICK, counts};
 use super::plot::plot_name;
 use super::table::{Reader, title};
-use crate::experiment::{Better, Description};
+use crate::experiment::{Better, Description, Figure};
 use crate::result::Results;
 
 /// A summary is read from its beginning to its end: it may have so many bytes.
@@ -22,17 +22,38 @@ pub fn summary(
     let mut document = Document::new("Benchmarks");
     introduction(files, first, &mut document);
     document.heading(2, "Won and lost");
+    let begin = document.clone();
     document.table(&score(files, Some(directory)));
     for (description, results) in files {
         experiment(description, results, directory, &mut document);
     }
+    if document.text().len() > BYTES_MAX {
+        document = shorter(begin, files, directory);
+    }
     let text = document.text().to_owned();
     match text.len() {
         ..=BYTES_MAX => Ok(text),
-        bytes => {
-            Err(format!("the summary has {bytes} bytes, {BYTES_MAX} are allowed: show less of it"))
+        bytes => Err(format!("the summary has {bytes} bytes, {BYTES_MAX} are allowed")),
+    }
+}
+
+/// Of many experiments: a line for each, and the tables of the first of them that there is room
+/// for.
+fn shorter(
+    mut document: Document,
+    files: &[(&'static Description, Results)],
+    directory: &str,
+) -> Document {
+    document.paragraph("Of each experiment all judged figures together; its page has them all.");
+    document.table(&score_of_experiments(files, directory));
+    for (description, results) in files {
+        let before = document.clone();
+        experiment(description, results, directory, &mut document);
+        if document.text().len() > BYTES_MAX {
+            document = before;
         }
     }
+    document
 }
 
 /// The first file. All must be of one machine, commit and base server.
@@ -101,48 +122,93 @@ pub fn versions(files: &[(&'static Description, Results)]) -> Vec<[String; 2]> {
     versions
 }
 
-/// How often the base server is the best, and where it is the furthest from it.
-/// The names link to the pages in a directory, if one is given.
+/// How often the base server is the best at the points of a figure, and where it is the furthest
+/// from it.
+#[derive(Default)]
+struct Score {
+    points: usize,
+    lost: usize,
+    /// How many times behind, and where.
+    worst: Option<(f64, String)>,
+}
+
+impl Score {
+    fn of(reader: &Reader<'_>, figure: &Figure) -> Score {
+        let (results, axes) = (reader.results, reader.description.axes);
+        let mut score = Score::default();
+        for row in results.rows.iter().filter(|row| row.server == results.base) {
+            let own = row.figure(figure.name, figure.over_rounds);
+            let value = |axis: &'static str| row.point.get(axis).map(|value| (axis, value.clone()));
+            let place = axes.iter().filter_map(|(axis, _)| value(axis)).collect();
+            let best = reader.best_peer(figure, &place);
+            let Some((own, best)) = own.zip(best).filter(|(_, best)| *best > 0.0) else {
+                continue;
+            };
+            score.points += 1;
+            if reader.loses(figure, &place) {
+                score.lost += 1;
+                let ratio = own / best;
+                let behind = if figure.better == Better::Less { ratio } else { 1.0 / ratio };
+                if behind > score.worst.as_ref().map_or(1.0, |(worst, _)| *worst) {
+                    let text = format!("{ratio:.2}x at {}", reader.label(&place));
+                    score.worst = Some((behind, text));
+                }
+            }
+        }
+        score
+    }
+
+    fn cells(self) -> [String; 3] {
+        let lost = if self.lost > 0 { format!("**{}**", self.lost) } else { "0".to_owned() };
+        [self.points.to_string(), lost, self.worst.map_or_else(String::new, |(_, text)| text)]
+    }
+}
+
+/// The scores of the judged figures of a file, with their headings.
+fn scores(description: &'static Description, results: &Results) -> Vec<(String, Score)> {
+    let reader = Reader::new(description, results);
+    let judged = description.figures.iter().filter(|figure| figure.better != Better::Neither);
+    let scores = judged.map(|figure| (title(figure), Score::of(&reader, figure)));
+    scores.filter(|(_, score)| score.points > 0).collect()
+}
+
+/// A line for each figure. The names link to the pages in a directory, if one is given.
 pub fn score(files: &[(&'static Description, Results)], directory: Option<&str>) -> Table {
     let mut table =
         Table::new(["experiment", "figure", "points", "lost", "furthest behind the best peer"]);
     for (description, results) in files {
-        let reader = Reader::new(description, results);
-        let judged = description.figures.iter().filter(|figure| figure.better != Better::Neither);
-        for figure in judged {
-            let (mut points, mut lost, mut worst) = (0, 0, (1.0, String::new()));
-            for row in results.rows.iter().filter(|row| row.server == results.base) {
-                let own = row.figure(figure.name, figure.over_rounds);
-                let axes = description.axes.iter().filter_map(|(axis, _)| {
-                    row.point.get(*axis).map(|value| (*axis, value.clone()))
-                });
-                let place = axes.collect();
-                let best = reader.best_peer(figure, &place);
-                let Some((own, best)) = own.zip(best).filter(|(_, best)| *best > 0.0) else {
-                    continue;
-                };
-                points += 1;
-                if reader.loses(figure, &place) {
-                    lost += 1;
-                    let ratio = own / best;
-                    let behind = if figure.better == Better::Less { ratio } else { 1.0 / ratio };
-                    if behind > worst.0 {
-                        worst = (behind, format!("{ratio:.2}x at {}", reader.label(&place)));
-                    }
-                }
-            }
-            if points > 0 {
-                let name = results.name();
-                let link = match directory {
-                    Some(directory) => format!("[{name}]({directory}/{name}.md)"),
-                    None => name,
-                };
-                let lost = if lost > 0 { format!("**{lost}**") } else { "0".to_owned() };
-                table.row([link, title(figure), points.to_string(), lost, worst.1]);
-            }
+        let name = results.name();
+        let link = match directory {
+            Some(directory) => link(&name, directory),
+            None => name,
+        };
+        for (figure, score) in scores(description, results) {
+            let [points, lost, worst] = score.cells();
+            table.row([link.clone(), figure, points, lost, worst]);
         }
     }
     table
+}
+
+/// A line for each experiment, whose name links to its page.
+fn score_of_experiments(files: &[(&'static Description, Results)], directory: &str) -> Table {
+    let mut table = Table::new(["experiment", "points", "lost", "furthest behind the best peer"]);
+    for (description, results) in files {
+        let mut all = Score::default();
+        for (figure, score) in scores(description, results) {
+            all.points += score.points;
+            all.lost += score.lost;
+            let worst = score.worst.map(|(behind, text)| (behind, format!("{figure} {text}")));
+            all.worst = all.worst.into_iter().chain(worst).max_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        let [points, lost, worst] = all.cells();
+        table.row([link(&results.name(), directory), points, lost, worst]);
+    }
+    table
+}
+
+fn link(name: &str, directory: &str) -> String {
+    format!("[{name}]({directory}/{name}.md)")
 }
 
 /// One line for each judged figure of the views in the summary and each other server: how much

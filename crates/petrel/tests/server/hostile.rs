@@ -1,4 +1,4 @@
-//! What a stranger sends of vectors and documents: an error or a result, in bounded time and memory,
+//! Hostile calls on vector sets and documents: an error or a result, in bounded time and memory,
 //! and the server goes on.
 
 use crate::harness::*;
