@@ -125,9 +125,13 @@ mod tests {
         for (description, results) in &files {
             let path = directory.join(format!("{}.md", results.name()));
             assert_eq!(read(&path), page::page(description, results), "run {again}");
-            for (name, svg) in plot::plots(description, results) {
-                assert!(svg.contains("</svg>"));
-                assert!(read(&directory.join(&name)).contains("</svg>"), "{name}: run {again}");
+            for (name, content) in plot::plots(description, results) {
+                let committed = read(&directory.join(&name));
+                // Plots of another version of the library may differ in their details.
+                match name.ends_with(".svg") {
+                    true => assert!(content.contains("</svg>") && committed.contains("</svg>")),
+                    false => assert_eq!(committed, content, "{name}: run {again}"),
+                }
             }
         }
         let summary = summary::summary(&files, "docs/benchmarks").unwrap();
