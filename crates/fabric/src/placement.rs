@@ -31,6 +31,11 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
+    /// One of which only the homes are known.
+    pub fn of_homes(homes: Vec<Range>) -> Placement {
+        Placement { homes, ..Placement::default() }
+    }
+
     /// The next step where every one of these members holds everything.
     pub fn step_of_all(&mut self, members: &[Member]) {
         self.homes = ranges(&allocate(&slot_map(&self.homes), members, members.len()));
@@ -102,16 +107,20 @@ impl Placement {
         is_changed
     }
 
-    /// Gives a node that is back with its data the slots whose last home it was.
-    pub fn claim(&mut self, node: Node) {
+    /// Gives a node that is back with its data the slots whose last home it was; false if there
+    /// are none.
+    pub fn claim(&mut self, node: Node) -> bool {
+        let mut is_changed = false;
         let (mut homes, mut last) = (by_slot(&self.homes), by_slot(&self.last));
         for (homes, last) in homes.iter_mut().zip(&mut last) {
             if last.contains(&node) {
                 last.clear();
                 *homes = vec![node];
+                is_changed = true;
             }
         }
         (self.homes, self.last) = (ranges_of(&homes), ranges_of(&last));
+        is_changed
     }
 
     /// Of a node that will never come back, the number belongs to another: no slot waits for it.

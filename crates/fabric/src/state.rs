@@ -16,10 +16,12 @@
 
 use crate::placement::{Placement, Range, slot_map};
 use crate::settings::{Copies, Role};
+use crate::wire::{decode, encode};
 use petrel_cluster::view::NODES_MAX;
 use petrel_cluster::{Identity, Node, SLOTS, Slot, SlotSet, View};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::Arc;
 
 /// How many views are kept for members that lag.
@@ -232,10 +234,13 @@ impl State {
     fn hold_unheld(&mut self, number: u16, incarnation: u32) {
         if self.has_few_homes() {
             let node = self.member_mut(number, incarnation);
-            if node.is_some_and(|node| node.info.role == Role::Data) {
-                self.placement.claim(Node(number));
-            }
+            let is_data = node.is_some_and(|node| node.info.role == Role::Data);
+            let has_claimed = is_data && self.placement.claim(Node(number));
+            let before = self.epoch;
             self.hold(number, incarnation, true);
+            if has_claimed && self.epoch == before {
+                self.next_view();
+            }
         } else if !self.members().any(|node| node.info.holds_slots) {
             self.hold(number, incarnation, true);
         }
@@ -434,6 +439,57 @@ impl Registered {
             incarnation: self.info.incarnation,
             epoch: self.admitted,
         }
+    }
+}
+
+/// What a state begins with where it is written down; one without it is of the first form.
+const FORM: &[u8] = b"petrel fabric 2\n";
+
+impl State {
+    /// The state as it is written down.
+    pub fn encode(&self) -> io::Result<Vec<u8>> {
+        Ok([FORM, &encode(self)?].concat())
+    }
+
+    /// A state that was written down, in any form.
+    pub fn decode(bytes: &[u8]) -> io::Result<State> {
+        match bytes.strip_prefix(FORM) {
+            Some(bytes) => decode(bytes),
+            None => decode::<FirstForm>(bytes).map(State::from),
+        }
+    }
+}
+
+/// The first form, in which every member held everything.
+#[derive(Deserialize, Serialize)]
+struct FirstForm {
+    cluster: Option<u128>,
+    epoch: u64,
+    copies: Option<Copies>,
+    nodes: BTreeMap<u128, Registered>,
+    last_id: VoterId,
+    incarnations: Vec<u32>,
+    ranges: Vec<Range>,
+    history: VecDeque<FirstPast>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct FirstPast {
+    epoch: u64,
+    members: Vec<MemberInfo>,
+    ranges: Vec<Range>,
+}
+
+impl From<FirstForm> for State {
+    fn from(first: FirstForm) -> State {
+        let past = |FirstPast { epoch, members, ranges }| {
+            let incoming = None;
+            Past { epoch, members, homes: ranges, incoming }
+        };
+        let FirstForm { cluster, epoch, copies, nodes, last_id, incarnations, .. } = first;
+        let placement = Placement::of_homes(first.ranges);
+        let history = first.history.into_iter().map(past).collect();
+        State { cluster, epoch, copies, nodes, last_id, incarnations, placement, history }
     }
 }
 
