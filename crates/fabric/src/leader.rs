@@ -18,9 +18,6 @@ use std::time::Instant;
 /// Nodes that are remembered to have asked while another life of theirs may not have been over.
 const ATTEMPTS_MAX: usize = 1024;
 
-/// How long slots that have lost all their homes wait for the last of them, in node timeouts.
-const LAST_HOMES_LEASES: u32 = 30;
-
 /// A node's life that wants to be let in, and since when.
 #[derive(Clone, Copy)]
 struct Attempt {
@@ -34,14 +31,14 @@ pub(crate) struct Leader {
     consensus: Consensus,
     leases: Mutex<Option<Leases>>,
     attempts: Mutex<HashMap<u128, Attempt>>,
-    /// Since when slots have no home.
-    without_homes: Mutex<Option<Instant>>,
+    /// The last view that has left slots without a home, and since when this leader knows.
+    loss: Mutex<Option<(u64, Instant)>>,
 }
 
 impl Leader {
     pub fn new(bus: Arc<Bus>, consensus: Consensus) -> Self {
-        let (leases, attempts, without_homes) = Default::default();
-        Leader { bus, consensus, leases, attempts, without_homes }
+        let (leases, attempts, loss) = Default::default();
+        Leader { bus, consensus, leases, attempts, loss }
     }
 
     /// Answers what a node asks of the leader, whether this node leads or not.
@@ -163,14 +160,14 @@ impl Leader {
     pub async fn look_around(&self, alive: BTreeSet<Identity>) {
         if !self.consensus.is_leader() {
             *self.leases.lock() = None;
-            *self.without_homes.lock() = None;
+            *self.loss.lock() = None;
             return;
         }
         if !self.consensus.is_confirmed_leader().await {
             return;
         }
         self.remove_the_dead(&alive).await;
-        self.give_up_last_homes().await;
+        self.begin_anew().await;
         let changed = self.arrange_consensus(&alive).await;
         if let Err(error) = changed {
             let line = format!("cluster: consensus could not be arranged: {error}");
@@ -193,25 +190,28 @@ impl Leader {
         }
     }
 
-    /// Lets slots begin anew whose last homes have not come back for long.
-    async fn give_up_last_homes(&self) {
-        let (waits, epoch) = {
+    /// Slots that have waited for their last home long enough begin anew. Those that were lost
+    /// meanwhile wait for another while.
+    async fn begin_anew(&self) {
+        let now = Instant::now();
+        let (epoch, count) = {
             let state = self.bus.agreed.state.lock();
-            (state.waits_for_homes(), state.epoch)
+            let mut known = self.loss.lock();
+            let Some(last) = state.last_loss() else {
+                *known = None;
+                return;
+            };
+            let (epoch, since) = *known.get_or_insert((last, now));
+            if now.duration_since(since) < self.bus.timing.grace {
+                return;
+            }
+            *known = None;
+            (epoch, state.lost_until(epoch))
         };
-        let since = {
-            let mut without_homes = self.without_homes.lock();
-            let since = waits.then(|| without_homes.unwrap_or_else(Instant::now));
-            *without_homes = since;
-            since
-        };
-        let patience = self.bus.timing.lease * LAST_HOMES_LEASES;
-        if since.is_some_and(|since| since.elapsed() > patience) {
-            let line = "cluster: slots begin anew without data: the last nodes that had them have \
-                        not come back"
-                .to_owned();
+        if count > 0 {
+            let line = format!("cluster: no member has the data of {count} slots: they begin anew");
             self.bus.log(Level::Warning, line);
-            self.propose(Command::GiveUp { epoch }).await;
+            self.propose(Command::BeginAnew { epoch }).await;
         }
     }
 

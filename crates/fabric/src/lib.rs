@@ -18,7 +18,6 @@
 //! | `bus` | how two nodes come to know each other |
 //! | `control`, `links` | connections for requests, and for the data plane |
 //! | `state` | what is agreed on: members, incarnations, slots, views |
-//! | `placement` | which members hold which slots, from view to view |
 //! | `raft/` | consensus (openraft, redb) |
 //! | `swim` | failure detection (foca) |
 //! | `lease`, `voters`, `leader` | who is dead, who votes, what the leader does |
@@ -59,10 +58,10 @@
 mod bus;
 mod control;
 mod events;
+mod homes;
 mod leader;
 mod lease;
 mod links;
-mod placement;
 mod raft;
 mod session;
 mod settings;
@@ -85,7 +84,7 @@ pub use wire::decode_anything;
 use bus::{Bus, ConnectError};
 use control::{Control, Inbound};
 use links::Links;
-use petrel_cluster::{Identity, SlotSet};
+use petrel_cluster::{Identity, Slot, SlotSet};
 use raft::{Origin, Store};
 use session::{End, Session, Surroundings};
 use std::fmt;
@@ -141,7 +140,7 @@ pub(crate) enum HostCommand {
     Stop,
     Leave,
     Hold(Identity, Hold),
-    Arrived { own: Identity, epoch: u64, slots: Vec<(u16, u16)> },
+    Arrived(Identity, u64, Vec<(Slot, Slot)>),
     Rejoin(Identity),
 }
 
@@ -305,12 +304,12 @@ impl Fabric {
         drop(self.commands.send(HostCommand::Hold(own, hold)));
     }
 
-    /// Says that this node, in its life `own`, has the data of slots that it is to become a home of
-    /// in the view of this epoch. A view that names it as a home follows, unless the primary of a
-    /// slot has changed since. To be said again until then: it may be lost on its way.
+    /// With [`Copies::Of`]: in the view of this epoch, the node has the data of these slots, which
+    /// it is to become a home of (`petrel_cluster::Node::arrived`). Counts for those whose primary
+    /// has stayed the same since, and replaces what was said before; so the host says it again in
+    /// the next view as long as there are such slots. Not in another life than `own`.
     pub fn arrived(&self, own: Identity, epoch: u64, slots: &SlotSet) {
-        let slots = slots.ranges();
-        drop(self.commands.send(HostCommand::Arrived { own, epoch, slots }));
+        drop(self.commands.send(HostCommand::Arrived(own, epoch, slots.ranges())));
     }
 
     /// Ends the life `own` at once, as when the host's data cannot be brought up to date:
@@ -320,7 +319,8 @@ impl Fabric {
     }
 
     /// Leaves the cluster: others take over what this node holds, and its vote. The thread ends
-    /// with that, at most five node timeouts later, after [`Events::expelled`].
+    /// with that, at most five node timeouts later, after [`Events::expelled`]. Where slots have few
+    /// homes, those of this node are handed over first, which may take sixty node timeouts more.
     pub fn leave(&self) {
         drop(self.commands.send(HostCommand::Leave));
     }
@@ -473,7 +473,7 @@ async fn pause(
         tokio::select! {
             () = &mut end => return true,
             command = commands.recv() => match command {
-                Some(HostCommand::Hold(..) | HostCommand::Arrived { .. } | HostCommand::Rejoin(_)) => {}
+                Some(HostCommand::Hold(..) | HostCommand::Arrived(..) | HostCommand::Rejoin(_)) => {}
                 None | Some(HostCommand::Stop | HostCommand::Leave) => return false,
             },
             // Who asks meanwhile asks again.

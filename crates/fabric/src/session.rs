@@ -71,6 +71,8 @@ pub(crate) struct Session<'a> {
     leaving: Option<Instant>,
     /// What the host has said of slots last.
     hold: Option<Hold>,
+    /// The data of which slots have arrived, in the view of which epoch.
+    arrived: Option<(u64, Vec<(u16, u16)>)>,
 }
 
 impl<'a> Session<'a> {
@@ -95,6 +97,7 @@ impl<'a> Session<'a> {
             announced: Instant::now(),
             leaving: None,
             hold: None,
+            arrived: None,
         };
         let end = match session.begin().await {
             Ok(()) => session.live(inbound, commands, &mut reported).await,
@@ -200,8 +203,13 @@ impl<'a> Session<'a> {
             None | Some(HostCommand::Stop) => return Some(End::Stopped),
             Some(HostCommand::Leave) if self.admission.is_none() => return Some(End::Stopped),
             Some(HostCommand::Leave) => {
-                let patience = self.around.bus.timing.lease * 5;
-                self.leaving.get_or_insert(Instant::now() + patience);
+                let is_sparse = self.around.bus.agreed.state.lock().is_sparse();
+                let timing = &self.around.bus.timing;
+                let handover = if is_sparse { timing.handover } else { Duration::ZERO };
+                self.leaving.get_or_insert(Instant::now() + handover + timing.lease * 5);
+                if is_sparse {
+                    self.hold = Some(Hold::GiveUp);
+                }
             }
             Some(HostCommand::Hold(own, hold)) => {
                 if self.is_own(own) {
@@ -209,11 +217,12 @@ impl<'a> Session<'a> {
                     self.forget_old_wish();
                 }
             }
-            Some(HostCommand::Arrived { own, epoch, slots }) => {
+            Some(HostCommand::Arrived(own, epoch, slots)) => {
                 if self.is_own(own) {
-                    let (number, incarnation) = (own.node.0, own.incarnation);
-                    self.tell_leader(Request::Arrived { number, incarnation, epoch, slots });
+                    self.arrived = Some((epoch, slots));
                 }
+                // It is said with the next renewal, so that views do not come faster.
+                return None;
             }
             Some(HostCommand::Rejoin(own)) if self.is_own(own) => {
                 let why = "another life of this member begins, with what others have".into();
@@ -238,10 +247,13 @@ impl<'a> Session<'a> {
             _ if self.around.bus.settings.role != Role::Data => true,
             Hold::Take => own.is_some_and(holds),
             Hold::GiveUp => !own.is_some_and(holds),
-            Hold::TakeUnheld if self.around.bus.agreed.state.lock().has_few_homes() => {
-                own.is_some_and(holds)
+            Hold::TakeUnheld => {
+                let state = self.around.bus.agreed.state.lock();
+                match state.is_sparse() {
+                    true => !state.may_claim(admission.number),
+                    false => told.iter().any(holds),
+                }
             }
-            Hold::TakeUnheld => told.iter().any(holds),
         }
     }
 
@@ -544,12 +556,13 @@ impl<'a> Session<'a> {
     fn ask_as_member(&mut self, admission: Admission) {
         let Admission { number, incarnation, .. } = admission;
         let (asker, outcomes) = (self.asker(), self.outcomes.clone());
-        let request = if self.leaving.is_some() {
+        let request = if self.leaving.is_some_and(|until| self.has_handed_over(admission, until)) {
             Request::Leave { number, incarnation }
         } else {
             Request::Renew { number, incarnation }
         };
         self.say_what_it_holds(admission);
+        self.say_what_has_arrived();
         let is_renewal = matches!(request, Request::Renew { .. });
         tokio::spawn(async move {
             let asked = Instant::now();
@@ -574,13 +587,36 @@ impl<'a> Session<'a> {
             Hold::GiveUp => Request::Hold { number, incarnation, holds: false },
             Hold::TakeUnheld => Request::HoldUnheld { number, incarnation, epoch },
         };
-        self.tell_leader(request);
-    }
-
-    fn tell_leader(&self, request: Request) {
         let asker = self.asker();
         tokio::spawn(async move {
             asker.ask(request).await;
+        });
+    }
+
+    /// Whether a node that leaves has nothing left that others need, or has waited for long enough.
+    fn has_handed_over(&self, admission: Admission, until: Instant) -> bool {
+        let Surroundings { bus, .. } = self.around;
+        if Instant::now() + bus.timing.lease * 5 >= until {
+            return true;
+        }
+        !bus.agreed.state.lock().has_to_hand_over(admission.identity())
+    }
+
+    /// Says which slots' data have arrived, as long as that makes the node a home of some.
+    fn say_what_has_arrived(&mut self) {
+        let (Some(admission), Some((epoch, slots))) = (self.admission, &self.arrived) else {
+            return;
+        };
+        let (own, epoch) = (admission.identity(), *epoch);
+        let useful = self.around.bus.agreed.state.lock().appointable(own, epoch, slots).ranges();
+        if useful.is_empty() {
+            self.arrived = None;
+            return;
+        }
+        let (asker, number, incarnation) = (self.asker(), own.node.0, own.incarnation);
+        tokio::spawn(async move {
+            let slots = useful;
+            asker.ask(Request::Arrived { number, incarnation, epoch, slots }).await;
         });
     }
 

@@ -31,7 +31,8 @@ pub enum Role {
 pub enum Copies {
     /// Every data node.
     All,
-    /// So many, or as many as there are data nodes; 0 counts as 1.
+    /// So many, or as many as there are data nodes; 0 counts as 1. A member becomes one once its
+    /// host has said that the data have arrived ([`crate::Fabric::arrived`]).
     Of(u16),
 }
 
@@ -43,10 +44,14 @@ pub enum Hold {
     /// It takes them if no member holds any when consensus gets to it, as when all were down and
     /// each has come back with data of its own. A view in which another member holds slots ends
     /// the wish, whether that member stays or not: once the host has seen such a view, it is
-    /// certain to hold none by this. Where slots have few homes it takes its share; of slots that
-    /// have lost all their homes, this node last, it is a home at once, with the data it has.
+    /// certain to hold none by this.
+    ///
+    /// With [`Copies::Of`], it takes the slots that have no home and of which it was the last one,
+    /// for it has come back with their data; whatever other members hold. They wait for it for
+    /// twelve to twenty-four node timeouts. With [`Hold::Take`], said before or without this, it
+    /// has come back without, and they begin anew.
     TakeUnheld,
-    /// It gives up what it holds; where slots have few homes, once others have their data.
+    /// It gives up what it holds.
     GiveUp,
 }
 
@@ -94,6 +99,10 @@ pub(crate) struct Timing {
     pub redial: Duration,
     /// How long a connection may take until both sides know each other.
     pub handshake: Duration,
+    /// How long slots that have lost all homes wait for their last one.
+    pub grace: Duration,
+    /// How long a member that leaves waits until others have what only few homes have.
+    pub handover: Duration,
     /// How often names are resolved and lost members are looked for.
     pub search: Duration,
 }
@@ -106,6 +115,8 @@ impl Timing {
             renewal: lease / 6,
             redial: lease / 20,
             handshake: lease.clamp(Duration::from_secs(2), Duration::from_secs(10)),
+            grace: lease * 12,
+            handover: lease * 60,
             search: (lease * 3).min(Duration::from_secs(10)),
         }
     }

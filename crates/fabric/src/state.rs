@@ -4,21 +4,21 @@
 //! Found     the first member: all slots
 //! Join      a node, by its uuid: a number, an incarnation; a life before ends in a view of its own
 //! Hold      it takes slots, or gives them up
-//! Unheld    it takes slots if no member holds any, and it has seen every view; where slots have
-//!           few homes, those whose last home it was
-//! Arrived   it has the data of slots that it is to become a home of
-//! GiveUp    slots whose last homes do not come back begin anew
+//! Unheld    it takes slots if no member holds any, and it has seen every view; of few homes, those
+//!           that it was the last home of
 //! Remove    it has left, or it is down: its slots fall to the others
+//! Arrived   it has the data of slots, and becomes a home of them
+//! Anew      slots that have waited for their last home in vain begin with nothing
 //! ```
 //!
 //! Each view is the one before and one step. The last of them are kept, so that a member that lags
 //! sees every one.
 
-use crate::placement::{Placement, Range, slot_map};
+use crate::homes::{Around, Event, Range, Sparse, expand};
 use crate::settings::{Copies, Role};
 use crate::wire::{decode, encode};
 use petrel_cluster::view::NODES_MAX;
-use petrel_cluster::{Identity, Node, SLOTS, Slot, SlotSet, View};
+use petrel_cluster::{Identity, Member, Node, SLOTS, SlotMap, SlotSet, View, allocate};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -26,6 +26,17 @@ use std::sync::Arc;
 
 /// How many views are kept for members that lag.
 const HISTORY: usize = 64;
+
+/// How many ranges the views that are kept have together, but for the last two.
+const HISTORY_RANGES: usize = 200_000;
+
+/// What a state begins with that has slots with few homes. One that has none begins with whether
+/// its cluster was founded, 0 or 1.
+const SPARSE: u8 = 2;
+
+/// Views that follow from one change: an arrival, the appointment of a primary, the release of
+/// the one before.
+const FOLLOWING_MAX: usize = 4;
 
 /// A member's place in consensus: given once to each disk, never again.
 pub(crate) type VoterId = u64;
@@ -97,16 +108,16 @@ pub(crate) enum Command {
         incarnation: u32,
         epoch: u64,
     },
-    /// `epoch` is that of the view that the member had when it found the data to be there; the
-    /// slots are ranges, from the first to the last.
+    /// `slots` are runs, each by its first and last; `epoch` is that of the view in which their
+    /// data were there.
     Arrived {
         number: u16,
         incarnation: u32,
         epoch: u64,
         slots: Vec<(u16, u16)>,
     },
-    /// `epoch` is that of the view in which slots waited for their last homes.
-    GiveUp {
+    /// `epoch` is that of the last view that counts.
+    BeginAnew {
         epoch: u64,
     },
 }
@@ -156,8 +167,9 @@ pub(crate) struct Registered {
 struct Past {
     epoch: u64,
     members: Vec<MemberInfo>,
-    homes: Vec<Range>,
-    /// None where every member holds everything.
+    ranges: Vec<Range>,
+    /// Who is to become a home, where slots have few.
+    #[serde(skip)]
     incoming: Option<Vec<Range>>,
 }
 
@@ -180,8 +192,11 @@ pub(crate) struct State {
     last_id: VoterId,
     /// The last incarnation that each number has had.
     incarnations: Vec<u32>,
-    placement: Placement,
+    ranges: Vec<Range>,
     history: VecDeque<Past>,
+    /// None where every data member is a home of every slot.
+    #[serde(skip)]
+    sparse: Option<Sparse>,
 }
 
 impl State {
@@ -192,21 +207,10 @@ impl State {
             Command::Join(applicant) => self.join(applicant),
             Command::Hold { number, incarnation, holds } => self.hold(number, incarnation, holds),
             Command::HoldUnheld { number, incarnation, epoch } => {
-                if self.epoch == epoch {
-                    self.hold_unheld(number, incarnation);
-                }
-                Answer::Done
-            }
-            Command::Arrived { number, incarnation, epoch, slots } => {
-                if self.member_mut(number, incarnation).is_some() {
-                    self.arrive(Node(number), epoch, &slots);
-                }
-                Answer::Done
-            }
-            Command::GiveUp { epoch } => {
-                if self.epoch == epoch && self.waits_for_homes() {
-                    self.placement.give_up_last();
-                    self.next_view();
+                if self.sparse.is_some() {
+                    self.claim(number, incarnation);
+                } else if self.epoch == epoch && !self.is_held() {
+                    self.hold(number, incarnation, true);
                 }
                 Answer::Done
             }
@@ -217,6 +221,35 @@ impl State {
                 }
                 Answer::Done
             }
+            Command::Arrived { number, incarnation, epoch, slots } => {
+                let own = Identity { node: Node(number), incarnation };
+                let slots = self.appointable(own, epoch, &slots);
+                if !slots.is_empty() {
+                    self.next_views(Event::Arrived(number, &slots));
+                }
+                Answer::Done
+            }
+            Command::BeginAnew { epoch } => {
+                if self.lost_until(epoch) > 0 && self.is_held() {
+                    self.next_views(Event::BeginAnew(epoch));
+                }
+                Answer::Done
+            }
+        }
+    }
+
+    /// Whether a member takes slots.
+    fn is_held(&self) -> bool {
+        self.members().any(|node| node.info.holds_slots)
+    }
+
+    fn claim(&mut self, number: u16, incarnation: u32) {
+        let may_claim = self.may_claim(number);
+        if let Some(node) = self.member_mut(number, incarnation)
+            && node.info.role == Role::Data
+            && may_claim
+        {
+            self.next_views(Event::Claim(number));
         }
     }
 
@@ -231,65 +264,12 @@ impl State {
         Answer::Done
     }
 
-    fn hold_unheld(&mut self, number: u16, incarnation: u32) {
-        if self.has_few_homes() {
-            let node = self.member_mut(number, incarnation);
-            let is_data = node.is_some_and(|node| node.info.role == Role::Data);
-            let has_claimed = is_data && self.placement.claim(Node(number));
-            let before = self.epoch;
-            self.hold(number, incarnation, true);
-            if has_claimed && self.epoch == before {
-                self.next_view();
-            }
-        } else if !self.members().any(|node| node.info.holds_slots) {
-            self.hold(number, incarnation, true);
-        }
-    }
-
-    /// The data that a node has been sent count if the slot's primary is still the one that sent
-    /// them: another one's may lack what is in them.
-    fn arrive(&mut self, node: Node, epoch: u64, slots: &[(u16, u16)]) {
-        let since: Vec<Step> = (epoch..=self.epoch).map_while(|epoch| self.step(epoch)).collect();
-        if since.last().is_none_or(|step| step.view.epoch != self.epoch) {
-            return;
-        }
-        let mut named = SlotSet::default();
-        for (first, last) in slots.iter().take(SLOTS.into()) {
-            (*first..=(*last).min(SLOTS - 1)).for_each(|slot| named.insert(slot));
-        }
-        let is_current = |slot: Slot| {
-            let primary = since[0].view.primary(slot);
-            named.contains(slot)
-                && since.iter().all(|Step { view, .. }| {
-                    view.primary(slot) == primary && view.incoming(slot).contains(&node)
-                })
-        };
-        if self.placement.arrive(node, is_current) {
-            self.keep_view();
-            // Where all that are wanted have the data now, they take over.
-            let before = self.placement.clone();
-            self.place();
-            if self.placement != before {
-                self.keep_view();
-            }
-        }
-    }
-
-    /// Whether slots have homes that not every member is.
-    pub fn has_few_homes(&self) -> bool {
-        matches!(self.copies, Some(Copies::Of(_)))
-    }
-
-    /// Whether slots have no home, and wait for the last ones to come back.
-    pub fn waits_for_homes(&self) -> bool {
-        self.placement.waits_for_last()
-    }
-
     fn found(&mut self, cluster: u128, copies: Copies, founder: Applicant) -> Answer {
         if self.cluster.is_some() {
             return self.join(founder);
         }
         (self.cluster, self.copies) = (Some(cluster), Some(copies));
+        self.sparse = matches!(copies, Copies::Of(_)).then(Sparse::default);
         self.join(Applicant { waits_for_data: false, ..founder })
     }
 
@@ -346,7 +326,7 @@ impl State {
         let oldest = gone.min_by_key(|node| node.admitted)?;
         let (uuid, number) = (oldest.info.uuid, oldest.info.number);
         self.nodes.remove(&uuid);
-        self.placement.forget(Node(number));
+        self.sparse.iter_mut().for_each(|sparse| sparse.forget(number));
         Some(number)
     }
 
@@ -378,46 +358,115 @@ impl State {
     }
 
     fn next_view(&mut self) {
-        self.place();
-        self.keep_view();
+        self.next_views(Event::Members);
     }
 
-    /// Who is a member now, in order of their numbers.
-    fn infos(&self) -> Vec<MemberInfo> {
+    /// The next view, and those that follow from it.
+    fn next_views(&mut self, event: Event) {
         let mut members: Vec<MemberInfo> = self.members().map(|node| node.info.clone()).collect();
         members.sort_by_key(|member| member.number);
-        members
-    }
-
-    /// Deals the slots out among the members.
-    fn place(&mut self) {
-        let members = self.infos();
-        let mut zones: Vec<&str> = members.iter().map(|member| member.zone.as_str()).collect();
-        zones.sort_unstable();
-        zones.dedup();
-        let zone = |member: &MemberInfo| zones.partition_point(|zone| **zone < *member.zone) as u32;
-        let holders: Vec<petrel_cluster::Member> = members
-            .iter()
-            .map(|member| petrel_cluster::Member {
-                node: Node(member.number),
-                weight: member.holds_slots.into(),
-                zone: zone(member),
-            })
-            .collect();
-        match self.copies {
-            Some(Copies::Of(copies)) => self.placement.step(&holders, copies.max(1).into()),
-            _ => self.placement.step_of_all(&holders),
+        let holders = holders(&members);
+        let Some(mut sparse) = self.sparse.take() else {
+            let slots = allocate(&slot_map(&self.ranges), &holders, members.len());
+            let homes = |homes: &[Node]| homes.iter().map(|node| node.0).collect();
+            let ranges = slots.ranges().iter();
+            let ranges = ranges.map(|range| (range.first, range.last, homes(&range.homes)));
+            return self.push_view(members, ranges.collect(), None);
+        };
+        let copies = match self.copies {
+            Some(Copies::Of(copies)) => usize::from(copies.max(1)),
+            _ => members.len(),
+        };
+        let mut event = event;
+        for _ in 0..FOLLOWING_MAX {
+            let around = Around { epoch: self.epoch + 1, members: &holders, copies };
+            let before = sparse.incoming.clone();
+            let homes = sparse.next(&self.ranges, &around, event);
+            let is_rest = matches!(event, Event::Rest);
+            if is_rest && homes == self.ranges && sparse.incoming == before {
+                break;
+            }
+            self.push_view(members.clone(), homes, Some(sparse.incoming.clone()));
+            event = Event::Rest;
         }
+        self.sparse = Some(sparse);
     }
 
-    fn keep_view(&mut self) {
+    fn push_view(
+        &mut self,
+        members: Vec<MemberInfo>,
+        ranges: Vec<Range>,
+        incoming: Option<Vec<Range>>,
+    ) {
+        self.ranges = ranges;
         self.epoch += 1;
-        let incoming = self.has_few_homes().then(|| self.placement.incoming.clone());
-        let (epoch, members, homes) = (self.epoch, self.infos(), self.placement.homes.clone());
-        if self.history.len() == HISTORY {
-            self.history.pop_front();
+        let past = Past { epoch: self.epoch, members, ranges: self.ranges.clone(), incoming };
+        self.history.push_back(past);
+        let len = |past: &Past| past.ranges.len() + past.incoming.as_ref().map_or(0, Vec::len);
+        let mut ranges: usize = self.history.iter().map(len).sum();
+        while self.history.len() > HISTORY || self.history.len() > 2 && ranges > HISTORY_RANGES {
+            ranges -= self.history.pop_front().as_ref().map_or(0, len);
         }
-        self.history.push_back(Past { epoch, members, homes, incoming });
+    }
+
+    /// Of these slots, whose data a member had in the view of an epoch, those that it may become a
+    /// home of: it was to become one in each view since, and their primary has been the same.
+    pub fn appointable(&self, own: Identity, epoch: u64, slots: &[(u16, u16)]) -> SlotSet {
+        let since: Vec<&Past> = self.history.iter().filter(|past| past.epoch >= epoch).collect();
+        let is_seen = since.first().is_some_and(|past| past.epoch == epoch);
+        if !is_seen || self.member(own).is_none() {
+            return SlotSet::default();
+        }
+        let mut named = SlotSet::default();
+        for &(first, last) in slots {
+            (first..=last.min(SLOTS - 1)).for_each(|slot| named.insert(slot));
+        }
+        let mut primaries: Vec<Option<u16>> = Vec::new();
+        for past in since {
+            let homes = expand(&past.ranges);
+            let incoming = expand(past.incoming.as_deref().unwrap_or_default());
+            let primary = |slot: u16| homes[usize::from(slot)].first().copied();
+            if primaries.is_empty() {
+                primaries = (0..SLOTS).map(primary).collect();
+            }
+            let stays = |slot: &u16| {
+                let was = primaries[usize::from(*slot)];
+                was.is_some()
+                    && primary(*slot) == was
+                    && incoming[usize::from(*slot)].contains(&own.node.0)
+            };
+            named = named.iter().filter(stays).collect();
+        }
+        named
+    }
+
+    /// Whether slots have few homes.
+    pub fn is_sparse(&self) -> bool {
+        self.sparse.is_some()
+    }
+
+    /// Whether slots without a home wait for this node, which was their last.
+    pub fn may_claim(&self, number: u16) -> bool {
+        self.sparse.as_ref().is_some_and(|sparse| sparse.may_claim(number))
+    }
+
+    /// The last view that has left slots without a home, if those could begin anew.
+    pub fn last_loss(&self) -> Option<u64> {
+        let loss = self.sparse.as_ref().and_then(Sparse::last_loss);
+        loss.filter(|_| self.is_held())
+    }
+
+    /// How many slots have had no home since this view, or one before it.
+    pub fn lost_until(&self, epoch: u64) -> usize {
+        self.sparse.as_ref().map_or(0, |sparse| sparse.lost_until(epoch))
+    }
+
+    /// Whether data that only this member and those that are to take them over have would be lost
+    /// with it: it is a home where slots have few, and others take slots.
+    pub fn has_to_hand_over(&self, own: Identity) -> bool {
+        let mut others = self.members().filter(|node| node.info.identity() != own);
+        let is_home = self.ranges.iter().any(|(_, _, homes)| homes.contains(&own.node.0));
+        self.is_sparse() && is_home && others.any(|node| node.info.holds_slots)
     }
 
     /// A view that is still kept.
@@ -425,9 +474,53 @@ impl State {
         let past = self.history.iter().find(|past| past.epoch == epoch)?;
         let members = past.members.iter().map(MemberInfo::identity).collect();
         let incoming = past.incoming.as_deref().map(slot_map);
-        let view = View { epoch, members, slots: slot_map(&past.homes), incoming };
+        let view = View { epoch, members, slots: slot_map(&past.ranges), incoming };
         Some(Step { view: Arc::new(view), members: past.members.clone().into() })
     }
+
+    /// The state as it is written down. Without slots of few homes, all versions read it.
+    pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        let Some(sparse) = &self.sparse else { return encode(self) };
+        let incoming: Vec<&Option<Vec<Range>>> =
+            self.history.iter().map(|past| &past.incoming).collect();
+        let mut bytes = vec![SPARSE];
+        bytes.extend(encode(&(self, sparse, incoming))?);
+        Ok(bytes)
+    }
+
+    /// Reads a state that was written down.
+    pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
+        let Some(bytes) = bytes.strip_prefix(&[SPARSE]) else {
+            let mut state: State = decode(bytes)?;
+            // Homes that were appointed at once, before others were sent their data first.
+            if let Some(Copies::Of(_)) = state.copies {
+                state.sparse = Some(Sparse::wanting(state.ranges.clone()));
+                state.history.iter_mut().for_each(|past| past.incoming = Some(Vec::new()));
+            }
+            return Ok(state);
+        };
+        type Parts = (State, Sparse, Vec<Option<Vec<Range>>>);
+        let (mut state, sparse, incoming): Parts = decode(bytes)?;
+        state.sparse = Some(sparse);
+        for (past, incoming) in state.history.iter_mut().zip(incoming) {
+            past.incoming = incoming;
+        }
+        Ok(state)
+    }
+}
+
+/// Members as slots are dealt out to them.
+fn holders(members: &[MemberInfo]) -> Vec<Member> {
+    let mut zones: Vec<&str> = members.iter().map(|member| member.zone.as_str()).collect();
+    zones.sort_unstable();
+    zones.dedup();
+    let zone = |member: &MemberInfo| zones.partition_point(|zone| **zone < *member.zone) as u32;
+    let holder = |member: &MemberInfo| Member {
+        node: Node(member.number),
+        weight: member.holds_slots.into(),
+        zone: zone(member),
+    };
+    members.iter().map(holder).collect()
 }
 
 impl Registered {
@@ -442,55 +535,10 @@ impl Registered {
     }
 }
 
-/// What a state begins with where it is written down; one without it is of the first form.
-const FORM: &[u8] = b"petrel fabric 2\n";
-
-impl State {
-    /// The state as it is written down.
-    pub fn encode(&self) -> io::Result<Vec<u8>> {
-        Ok([FORM, &encode(self)?].concat())
-    }
-
-    /// A state that was written down, in any form.
-    pub fn decode(bytes: &[u8]) -> io::Result<State> {
-        match bytes.strip_prefix(FORM) {
-            Some(bytes) => decode(bytes),
-            None => decode::<FirstForm>(bytes).map(State::from),
-        }
-    }
-}
-
-/// The first form, in which every member held everything.
-#[derive(Deserialize, Serialize)]
-struct FirstForm {
-    cluster: Option<u128>,
-    epoch: u64,
-    copies: Option<Copies>,
-    nodes: BTreeMap<u128, Registered>,
-    last_id: VoterId,
-    incarnations: Vec<u32>,
-    ranges: Vec<Range>,
-    history: VecDeque<FirstPast>,
-}
-
-#[derive(Deserialize, Serialize)]
-struct FirstPast {
-    epoch: u64,
-    members: Vec<MemberInfo>,
-    ranges: Vec<Range>,
-}
-
-impl From<FirstForm> for State {
-    fn from(first: FirstForm) -> State {
-        let past = |FirstPast { epoch, members, ranges }| {
-            let incoming = None;
-            Past { epoch, members, homes: ranges, incoming }
-        };
-        let FirstForm { cluster, epoch, copies, nodes, last_id, incarnations, .. } = first;
-        let placement = Placement::of_homes(first.ranges);
-        let history = first.history.into_iter().map(past).collect();
-        State { cluster, epoch, copies, nodes, last_id, incarnations, placement, history }
-    }
+fn slot_map(ranges: &[Range]) -> SlotMap {
+    let homes: Vec<Vec<Node>> =
+        expand(ranges).iter().map(|homes| homes.iter().copied().map(Node).collect()).collect();
+    SlotMap::collect(|slot| &homes[usize::from(slot)])
 }
 
 #[cfg(test)]

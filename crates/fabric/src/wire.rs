@@ -110,6 +110,7 @@ pub(crate) enum Request {
         incarnation: u32,
         epoch: u64,
     },
+    /// `slots` are runs, each by its first and last.
     Arrived {
         number: u16,
         incarnation: u32,

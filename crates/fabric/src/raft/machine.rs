@@ -60,7 +60,7 @@ impl Machine {
         meta: &SnapshotMeta<VoterId, BasicNode>,
         state: &[u8],
     ) -> Result<(), StoreError> {
-        *self.agreed.state.lock() = State::decode(state).map_err(malformed)?;
+        *self.agreed.state.lock() = State::from_bytes(state).map_err(malformed)?;
         let (last, membership) = (meta.last_log_id, meta.last_membership.clone());
         *self.applied.lock() = Applied { last, membership };
         self.agreed.changed.notify_one();
@@ -71,7 +71,7 @@ impl Machine {
 impl RaftSnapshotBuilder<Types> for Machine {
     async fn build_snapshot(&mut self) -> Result<Snapshot<Types>, StorageError<VoterId>> {
         let Applied { last, membership } = self.applied.lock().clone();
-        let state = self.agreed.state.lock().encode();
+        let state = self.agreed.state.lock().to_bytes();
         let state = state.map_err(|error| write_failed(malformed(error)))?;
         let snapshot_id = last.map_or_else(String::new, |last| last.to_string());
         let meta = SnapshotMeta { last_log_id: last, last_membership: membership, snapshot_id };
@@ -128,7 +128,7 @@ impl RaftStateMachine<Types> for Machine {
         meta: &SnapshotMeta<VoterId, BasicNode>,
         snapshot: Box<Vec<u8>>,
     ) -> Result<(), StorageError<VoterId>> {
-        State::decode(&snapshot).map_err(|error| read_failed(malformed(error)))?;
+        State::from_bytes(&snapshot).map_err(|error| read_failed(malformed(error)))?;
         let kept = Kept { meta: meta.clone(), state: *snapshot };
         self.store.set_snapshot(&kept).map_err(write_failed)?;
         self.restore(meta, &kept.state).map_err(read_failed)

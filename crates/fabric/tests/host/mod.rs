@@ -193,7 +193,7 @@ impl Setup {
     pub fn try_start(self) -> Result<Host, StartError> {
         let notes = Notes::default();
         let fabric = Fabric::start(self.settings.clone(), Box::new(notes.clone()))?;
-        Ok(Host { notes, fabric, setup: self, said_arrived: Mutex::default() })
+        Ok(Host { notes, fabric, setup: self })
     }
 
     pub fn start(self) -> Host {
@@ -206,8 +206,6 @@ pub struct Host {
     pub notes: Notes,
     fabric: Fabric,
     setup: Setup,
-    /// The epoch of which the data were last said to be there, and when.
-    said_arrived: Mutex<Option<(u64, Instant)>>,
 }
 
 impl Host {
@@ -236,20 +234,13 @@ impl Host {
         self.fabric.info().own.expect("it is a member")
     }
 
-    /// Says that the data of all slots have come that it is to become a home of.
-    pub fn take_what_comes(&self) {
-        let Some(view) = self.view() else { return };
-        let Some(own) = self.fabric.info().own else { return };
-        let mut slots = SlotSet::default();
-        let comes = (0..SLOTS).filter(|&slot| view.incoming(slot).contains(&own.node));
-        comes.for_each(|slot| slots.insert(slot));
-        let mut said = self.said_arrived.lock();
-        let is_old = |(epoch, when): (u64, Instant)| {
-            epoch != view.epoch || when.elapsed() > Duration::from_secs(1)
-        };
-        if !slots.is_empty() && said.is_none_or(is_old) {
+    /// Says that the data of all slots have come which the last view has it sent.
+    pub fn report_arrivals(&self) {
+        let (Some(view), Some(own)) = (self.view(), self.fabric.info().own) else { return };
+        let is_incoming = |slot: &u16| view.incoming(*slot).contains(&own.node);
+        let slots: SlotSet = (0..SLOTS).filter(is_incoming).collect();
+        if !slots.is_empty() {
             self.fabric.arrived(own, view.epoch, &slots);
-            *said = Some((view.epoch, Instant::now()));
         }
     }
 

@@ -1,0 +1,320 @@
+//! Slots with few homes: what holds from each view to the next, and what becomes of them.
+
+use super::*;
+use crate::homes::expand;
+
+fn sparse(copies: u16, members: u128) -> State {
+    let mut state = State::default();
+    let founder = applicant(1);
+    state.apply(Command::Found { cluster: 9, copies: Copies::Of(copies), founder });
+    for uuid in 2..=members {
+        join(&mut state, applicant(uuid));
+    }
+    state
+}
+
+fn remove(state: &mut State, number: u16) {
+    let incarnation = state.incarnations[usize::from(number)];
+    state.apply(Command::Remove { number, incarnation });
+}
+
+/// A member says that it has all that it was to be sent.
+fn arrive(state: &mut State, number: u16) {
+    let (epoch, incarnation) = (state.epoch, state.incarnations[usize::from(number)]);
+    let slots = vec![(0, SLOTS - 1)];
+    state.apply(Command::Arrived { number, incarnation, epoch, slots });
+}
+
+/// All members say so, until none is to be sent anything.
+fn arrive_all(state: &mut State) {
+    for _ in 0..4 {
+        let numbers: Vec<u16> = state.members().map(|node| node.info.number).collect();
+        numbers.into_iter().for_each(|number| arrive(state, number));
+    }
+    let past = state.history.back().expect("a view");
+    assert_eq!(past.incoming, Some(Vec::new()));
+}
+
+fn held(state: &State) -> Vec<usize> {
+    let mut counts = vec![0; state.incarnations.len()];
+    expand(&state.ranges).into_iter().flatten().for_each(|home| counts[usize::from(*home)] += 1);
+    counts
+}
+
+fn led(state: &State) -> Vec<usize> {
+    let step = state.step(state.epoch).expect("kept");
+    (0..state.incarnations.len()).map(|number| slots_of(&step, number as u16)).collect()
+}
+
+/// What a member demands of a view and the one before.
+fn check_pair(before: &Past, now: &Past, has_arrived: impl Fn(u16, u16) -> bool) {
+    let [old, new] = [before, now].map(|past| expand(&past.ranges));
+    let incoming = [before, now].map(|past| expand(past.incoming.as_deref().unwrap_or_default()));
+    let lives = |past: &Past| past.members.iter().map(MemberInfo::identity).collect::<Vec<_>>();
+    let (were, are) = (lives(before), lives(now));
+    let stays = |home: &u16| {
+        let life = were.iter().find(|life| life.node.0 == *home);
+        life.is_some_and(|life| are.contains(life))
+    };
+    for slot in 0..SLOTS {
+        let at = usize::from(slot);
+        let (old, new, incoming_now) = (old[at], new[at], incoming[1][at]);
+        let all = new.iter().chain(incoming_now);
+        assert!(all.clone().all(|node| are.iter().any(|life| life.node.0 == *node)));
+        let distinct: std::collections::BTreeSet<&u16> = all.clone().collect();
+        assert_eq!(distinct.len(), all.count(), "slot {slot}");
+        assert!(!new.is_empty() || incoming_now.is_empty());
+        let survivors = old.iter().filter(|home| stays(home)).count();
+        if survivors == 0 {
+            assert!(new.len() <= 1, "slot {slot} begins with one home");
+            continue;
+        }
+        assert!(!new.is_empty(), "slot {slot} has lost its homes");
+        assert!(old.contains(&new[0]) && stays(&new[0]), "the primary was a home");
+        // A primary that lives stays a home while its successor is appointed.
+        assert!(!stays(&old[0]) || new.contains(&old[0]), "slot {slot}");
+        for home in new.iter().filter(|home| !old.contains(home)) {
+            assert!(incoming[0][at].contains(home) && has_arrived(*home, slot), "slot {slot}");
+        }
+    }
+}
+
+#[test]
+fn homes_are_sent_the_data_first_and_slots_are_dealt_evenly() {
+    let mut state = sparse(2, 1);
+    assert_eq!(held(&state), [16_384]);
+    join(&mut state, applicant(2));
+    let view = state.step(state.epoch).expect("kept").view;
+    assert!((0..SLOTS).all(|slot| view.slots.homes(slot) == [Node(0)]));
+    assert!((0..SLOTS).all(|slot| view.incoming(slot) == [Node(1)]));
+    arrive(&mut state, 1);
+    assert_eq!((held(&state), led(&state)), (vec![16_384, 16_384], vec![8192, 8192]));
+    join(&mut state, applicant(3));
+    join(&mut state, applicant(4));
+    assert_eq!(held(&state), [16_384, 16_384, 0, 0]);
+    arrive_all(&mut state);
+    assert_eq!((held(&state), led(&state)), (vec![8192; 4], vec![4096; 4]));
+}
+
+#[test]
+fn a_joiner_is_sent_its_share_and_nothing_else_moves() {
+    let mut state = sparse(2, 4);
+    arrive_all(&mut state);
+    let before = state.ranges.clone();
+    join(&mut state, applicant(5));
+    assert_eq!(state.ranges, before);
+    let incoming = expand(state.history.back().expect("a view").incoming.as_deref().expect("few"));
+    let sent: Vec<u16> = incoming.into_iter().flatten().copied().collect();
+    assert!(sent.iter().all(|node| *node == 4), "others are sent something");
+    assert!((6_500..6_600).contains(&sent.len()), "{}", sent.len());
+    arrive_all(&mut state);
+    assert!(held(&state).iter().all(|held| (6_500..6_620).contains(held)), "{:?}", held(&state));
+}
+
+#[test]
+fn the_next_home_of_a_dead_primary_is_primary_at_once() {
+    let mut state = sparse(2, 4);
+    arrive_all(&mut state);
+    let before = state.ranges.clone();
+    remove(&mut state, 0);
+    let (old, new) = (expand(&before), expand(&state.ranges));
+    for (old, new) in old.iter().zip(&new) {
+        let alive: Vec<u16> = old.iter().copied().filter(|home| *home != 0).collect();
+        assert!(alive.contains(&new[0]) && !new.contains(&0));
+    }
+    arrive_all(&mut state);
+    assert!(expand(&state.ranges).iter().all(|homes| homes.len() == 2));
+    assert_eq!(held(&state)[0], 0);
+}
+
+#[test]
+fn reports_count_for_the_same_life_and_the_same_primary_only() {
+    let mut state = sparse(1, 2);
+    let (epoch, slots) = (state.epoch, vec![(0, SLOTS - 1), (7, u16::MAX)]);
+    let says = |number, incarnation, epoch| Command::Arrived {
+        number,
+        incarnation,
+        epoch,
+        slots: slots.clone(),
+    };
+    for wrong in [says(1, 2, epoch), says(0, 1, epoch), says(1, 1, epoch + 1), says(1, 1, 0)] {
+        state.apply(wrong);
+        assert_eq!(state.epoch, epoch);
+    }
+    state.apply(says(1, 1, epoch));
+    assert_eq!(held(&state), [8192, 8192]);
+    let settled = state.epoch;
+    state.apply(says(1, 1, epoch));
+    state.apply(says(1, 1, settled));
+    assert_eq!(state.epoch, settled);
+    // The primary dies before the report of data from it comes.
+    let mut state = sparse(2, 4);
+    arrive_all(&mut state);
+    join(&mut state, applicant(5));
+    let seen = state.epoch;
+    remove(&mut state, 0);
+    let whole = [(0, SLOTS - 1)];
+    let own = Identity { node: Node(4), incarnation: 1 };
+    let counts = state.appointable(own, seen, &whole);
+    let old = state.history.iter().find(|past| past.epoch == seen).expect("kept");
+    let (old, new) = (expand(&old.ranges), expand(&state.ranges));
+    let of_another =
+        (0..SLOTS).filter(|slot| old[usize::from(*slot)][0] != new[usize::from(*slot)][0]);
+    assert!(
+        of_another.clone().count() > 0 && of_another.clone().all(|slot| !counts.contains(slot))
+    );
+    assert!(!counts.is_empty());
+}
+
+#[test]
+fn the_last_home_claims_its_slots_or_they_begin_anew() {
+    let mut state = sparse(1, 2);
+    arrive_all(&mut state);
+    remove(&mut state, 1);
+    assert_eq!((held(&state), state.last_loss()), (vec![8192, 0], Some(state.epoch)));
+    let back = Applicant { boot: 2, waits_for_data: true, ..applicant(2) };
+    join(&mut state, back.clone());
+    assert_eq!(held(&state), [8192, 0]);
+    let take = |number, incarnation| Command::HoldUnheld { number, incarnation, epoch: 0 };
+    state.apply(take(0, 1));
+    state.apply(take(1, 1));
+    assert_eq!(held(&state), [8192, 0]);
+    state.apply(take(1, 2));
+    assert_eq!(held(&state), [8192, 8192]);
+    assert_eq!(state.last_loss(), None);
+    // It comes back with nothing, and says so.
+    join(&mut state, Applicant { boot: 3, ..back.clone() });
+    assert_eq!(held(&state), [8192, 0]);
+    state.apply(Command::Hold { number: 1, incarnation: 3, holds: true });
+    arrive_all(&mut state);
+    assert_eq!(held(&state), [8192, 8192]);
+    // It never comes back.
+    remove(&mut state, 1);
+    let epoch = state.epoch;
+    state.apply(Command::BeginAnew { epoch: epoch - 1 });
+    assert_eq!(held(&state), [8192, 0]);
+    state.apply(Command::BeginAnew { epoch });
+    assert_eq!(held(&state), [16_384, 0]);
+}
+
+#[test]
+fn all_come_back_with_their_data() {
+    let mut state = sparse(2, 3);
+    arrive_all(&mut state);
+    for uuid in 1..=3 {
+        join(&mut state, Applicant { boot: 2, waits_for_data: true, ..applicant(uuid) });
+    }
+    assert_eq!((held(&state), state.last_loss()), (vec![0; 3], None));
+    for number in 0..3 {
+        state.apply(Command::HoldUnheld { number, incarnation: 2, epoch: 0 });
+    }
+    assert!(expand(&state.ranges).iter().all(|homes| homes.len() == 1));
+    for number in 0..3 {
+        state.apply(Command::Hold { number, incarnation: 2, holds: true });
+    }
+    arrive_all(&mut state);
+    assert_eq!(held(&state).iter().sum::<usize>(), 2 * usize::from(SLOTS));
+}
+
+#[test]
+fn a_member_that_gives_up_is_a_home_until_others_are() {
+    let mut state = sparse(2, 3);
+    arrive_all(&mut state);
+    let own = Identity { node: Node(1), incarnation: 1 };
+    state.apply(Command::Hold { number: 1, incarnation: 1, holds: false });
+    assert!(state.has_to_hand_over(own));
+    assert!(held(&state)[1] > 10_000);
+    arrive_all(&mut state);
+    assert!(!state.has_to_hand_over(own));
+    assert_eq!(held(&state), [16_384, 0, 16_384]);
+}
+
+#[test]
+fn a_sparse_state_survives_being_written_down_and_is_small() {
+    let mut state = sparse(2, 12);
+    arrive_all(&mut state);
+    remove(&mut state, 3);
+    let bytes = state.to_bytes().expect("it is plain data");
+    assert!(bytes.len() < 200_000, "{} bytes", bytes.len());
+    assert_eq!(State::from_bytes(&bytes).expect("the same"), state);
+    assert!(
+        (1..bytes.len())
+            .step_by(bytes.len() / 20)
+            .all(|len| State::from_bytes(&bytes[..len]).is_err())
+    );
+    // Without few homes it is what it was.
+    let all = founded();
+    assert_eq!(all.to_bytes().ok(), postcard::to_stdvec(&all).ok());
+    assert_eq!(State::from_bytes(&all.to_bytes().expect("plain")).expect("the same"), all);
+}
+
+/// Members come, die, take, give up, claim and report, in any order.
+#[test]
+fn each_view_is_possible_after_the_one_before() {
+    let (mut appointed, mut claimed) = (0, 0);
+    for seed in 1..=10_u64 {
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut below = |bound: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % bound
+        };
+        let copies = 1 + below(3) as u16;
+        let mut state = sparse(copies, 3);
+        for step in 0..60 {
+            let first = state.epoch;
+            let before = state.history.back().expect("a view").clone();
+            let claimants = (0..6).filter(|&number| state.may_claim(number));
+            let claimant = claimants.min().filter(|_| below(3) == 0);
+            let incoming = before.incoming.iter().flatten().flat_map(|run| run.2.first()).next();
+            let incoming = incoming.copied().filter(|_| below(3) > 0);
+            let number = claimant.or(incoming).unwrap_or_else(|| below(6) as u16);
+            let incarnation = state.incarnations.get(usize::from(number)).copied().unwrap_or(0);
+            let epoch = state.epoch.saturating_sub(below(3));
+            let slots: Vec<(u16, u16)> = (0..1 + below(3))
+                .map(|_| {
+                    let first = below(16_000);
+                    (first as u16, (first + below(16_384 - first)) as u16)
+                })
+                .collect();
+            let command = match below(10) {
+                0 | 1 => Command::Join(Applicant {
+                    boot: 10 + step,
+                    waits_for_data: below(3) > 0,
+                    ..applicant(u128::from(number) + 1)
+                }),
+                2 => Command::Remove { number, incarnation },
+                3 => Command::Hold { number, incarnation, holds: below(3) > 0 },
+                4 => Command::HoldUnheld { number, incarnation, epoch },
+                5 => Command::BeginAnew { epoch },
+                _ => Command::Arrived { number, incarnation, epoch, slots: slots.clone() },
+            };
+            let is_arrival = matches!(command, Command::Arrived { .. });
+            let is_claim = matches!(command, Command::HoldUnheld { .. });
+            state.apply(command);
+            appointed += usize::from(is_arrival && state.epoch > first);
+            claimed += usize::from(is_claim && state.epoch > first);
+            let mut last = &before;
+            for past in state.history.iter().filter(|past| past.epoch > first) {
+                check_pair(last, past, |home, slot| {
+                    let named = slots.iter().any(|run| (run.0..=run.1).contains(&slot));
+                    is_arrival && home == number && named
+                });
+                last = past;
+            }
+            assert!(state.epoch - first <= 6, "seed {seed} step {step}");
+        }
+        // In the end all is as it is wanted.
+        let numbers: Vec<(u16, u32)> =
+            state.members().map(|node| (node.info.number, node.info.incarnation)).collect();
+        for &(number, incarnation) in &numbers {
+            state.apply(Command::Hold { number, incarnation, holds: true });
+        }
+        state.apply(Command::BeginAnew { epoch: state.epoch });
+        arrive_all(&mut state);
+        let wanted = usize::from(copies).min(numbers.len());
+        assert!(expand(&state.ranges).iter().all(|homes| homes.len() == wanted), "seed {seed}");
+    }
+    assert!(appointed > 20 && claimed > 0, "{appointed} {claimed}");
+}
