@@ -18,6 +18,7 @@
 //! | `bus` | how two nodes come to know each other |
 //! | `control`, `links` | connections for requests, and for the data plane |
 //! | `state` | what is agreed on: members, incarnations, slots, views |
+//! | `homes` | slots with fewer homes than data members, from view to view |
 //! | `raft/` | consensus (openraft, redb) |
 //! | `swim` | failure detection (foca) |
 //! | `lease`, `voters`, `leader` | who is dead, who votes, what the leader does |

@@ -83,28 +83,31 @@ impl<'b> Reader<'b> {
 
     fn array(&mut self, count: u64, depth: usize) -> Option<()> {
         self.out.push(b'[');
-        for index in 0..count {
-            if index > 0 {
-                self.out.push(b',');
-            }
-            self.item(depth + 1)?;
-        }
+        self.separated(count, |reader| reader.item(depth + 1))?;
         self.out.push(b']');
         Some(())
     }
 
     fn object(&mut self, count: u64, depth: usize) -> Option<()> {
         self.out.push(b'{');
+        self.separated(count, |reader| {
+            let name = reader.head().filter(|head| head.major == 3)?;
+            reader.string(name.argument)?;
+            reader.out.push(b':');
+            reader.item(depth + 1)
+        })?;
+        self.out.push(b'}');
+        Some(())
+    }
+
+    /// So many parts, with commas between them.
+    fn separated(&mut self, count: u64, part: impl Fn(&mut Self) -> Option<()>) -> Option<()> {
         for index in 0..count {
             if index > 0 {
                 self.out.push(b',');
             }
-            let name = self.head().filter(|head| head.major == 3)?;
-            self.string(name.argument)?;
-            self.out.push(b':');
-            self.item(depth + 1)?;
+            part(self)?;
         }
-        self.out.push(b'}');
         Some(())
     }
 
