@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use petrel_table::{Arg, ArgFlags, ArgKind, Syntax};
+use petrel_table::{Arg, ArgFlags, ArgKind, Syntax, UNANSWERED};
 
 use crate::Entry;
 
@@ -21,21 +21,6 @@ const GAPS_MAX: usize = 4;
 
 /// What `Request` has already.
 const TAKEN: [&str; 4] = ["option", "reply", "retry", "within"];
-
-/// Not made: these change what replies are, or what a reply is.
-const LEFT_OUT: [&str; 11] = [
-    "CLIENT REPLY",
-    "COMMAND",
-    "MONITOR",
-    "PSUBSCRIBE",
-    "PSYNC",
-    "PUNSUBSCRIBE",
-    "SSUBSCRIBE",
-    "SUBSCRIBE",
-    "SUNSUBSCRIBE",
-    "SYNC",
-    "UNSUBSCRIBE",
-];
 
 /// The types of replies: by the method's name, or by method and option.
 pub struct Replies(BTreeMap<String, String>);
@@ -97,7 +82,9 @@ pub fn key_reads(entries: &[Entry], replies: &Replies) -> String {
 
 fn is_made(entry: &Entry) -> bool {
     let is_bare = entry.meta.arguments.is_empty() && entry.meta.arity < -1;
-    !LEFT_OUT.contains(&entry.name.as_str()) && !is_bare && !entry.is_container
+    // What COMMAND replies is not of one type.
+    let is_left_out = entry.name == "COMMAND" || UNANSWERED.contains(&entry.name.as_str());
+    !is_left_out && !is_bare && !entry.is_container
 }
 
 /// `client_setname`.

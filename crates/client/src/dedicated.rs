@@ -3,6 +3,8 @@
 use std::future::IntoFuture;
 use std::sync::Arc;
 
+use petrel_table::UNANSWERED;
+
 use crate::client::Call;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Lane;
@@ -56,18 +58,6 @@ impl<'a, C, R: FromReply> IntoFuture for Request<&'a mut Dedicated, C, R> {
 
 /// Refuses what would be answered by pushes, by nothing or without end.
 pub(crate) fn check_answered(command: &Command) -> Result<()> {
-    const UNANSWERED: [&str; 10] = [
-        "CLIENT REPLY",
-        "MONITOR",
-        "PSUBSCRIBE",
-        "PSYNC",
-        "PUNSUBSCRIBE",
-        "SSUBSCRIBE",
-        "SUBSCRIBE",
-        "SUNSUBSCRIBE",
-        "SYNC",
-        "UNSUBSCRIBE",
-    ];
     match UNANSWERED.contains(&command.info.name) {
         true => Err(Error::new(ErrorKind::Unanswered)),
         false => Ok(()),

@@ -62,5 +62,20 @@ pub mod commands {
     include!(concat!(env!("OUT_DIR"), "/commands.rs"));
 }
 
+/// Commands, and subcommands by their whole names, that are not answered by one reply: but by
+/// messages, by nothing, or without end. A client needs another way to them.
+pub const UNANSWERED: [&str; 10] = [
+    "CLIENT REPLY",
+    "MONITOR",
+    "PSUBSCRIBE",
+    "PSYNC",
+    "PUNSUBSCRIBE",
+    "SSUBSCRIBE",
+    "SUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "SYNC",
+    "UNSUBSCRIBE",
+];
+
 #[cfg(test)]
 mod tests;
