@@ -64,6 +64,6 @@ pub fn check<R: Read>(
     keeps_expired: bool,
 ) -> Result<Census, FileError> {
     let (loaded, census) = examine(file, len, leniency, keeps_expired)?;
-    let Loaded { version, functions, aux, modules, end } = loaded;
+    let Loaded { version, functions, aux, modules, end, is_whole: _ } = loaded;
     Ok(Census { version, functions, aux, modules: modules as u64, end, ..census })
 }

@@ -10,13 +10,14 @@
 //! writes it, a portion under each hold, straight into the file.
 
 use crate::rdb::{Error, FileError, FileOptions, FileWriter, Form, KeyRun, Shape, Writer};
-use crate::value;
+use crate::turns::Turns;
+use crate::value::{self, NOTHING_EXPIRED};
 use petrel_keyspace::{DbStats, Handle, ImageKey, ImagePlace, ImageSink, Portions};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes that a walking thread writes together.
 const WALKED_LEN: usize = 512 * 1024;
@@ -30,13 +31,6 @@ const PORTIONS_LEN: usize = 192 * 1024;
 /// Holds of a stripe in one batch.
 const HOLDS_AT_ONCE: usize = 16;
 
-/// Time after which a walking thread gives the processor away.
-const RUN_MAX: Duration = Duration::from_micros(100);
-
-/// The most that this grows to where others keep the processor for as long each time: else little
-/// would be left of a busy machine for an image.
-const BUSY_RUN_MAX: Duration = Duration::from_millis(1);
-
 /// Bytes from which on the other threads' keys are handed on to be written.
 const SHARE_LEN: usize = 64 * 1024;
 
@@ -47,6 +41,10 @@ const SHARES: usize = 16;
 /// than `PATIENCE`.
 const WAITING_MAX: usize = 32 << 20;
 const PATIENCE: Duration = Duration::from_micros(500);
+
+/// Whether a key, by its name at the image's moment, is part of an image. It is asked while stripes
+/// are held: it is quick, and locks nothing.
+pub type KeyFilter = dyn Fn(&[u8]) -> bool + Send + Sync;
 
 /// A keyspace as it was at one moment, to be written.
 ///
@@ -64,17 +62,37 @@ impl Image {
     /// Begins the image of this moment; none if one is being taken already. The thread is in a
     /// batch, and holds nothing or everything.
     pub fn begin(handle: &mut Handle, options: FileOptions) -> Option<Self> {
+        Self::begin_of(handle, Shares::new(options, None))
+    }
+
+    /// The same of those keys alone that `wanted` says yes to. They are written as they are stored:
+    /// fields of hashes whose time has passed are part of them, as keys always are, for it is the
+    /// receiver's to let them go, or another's. How many keys there are is not known before
+    /// they were written, and the file does not say so either.
+    ///
+    /// All other keys are gone through as well, which takes as long as finding them does.
+    pub fn begin_some(
+        handle: &mut Handle,
+        options: FileOptions,
+        wanted: Arc<KeyFilter>,
+    ) -> Option<Self> {
+        Self::begin_of(handle, Shares::new(options, Some(wanted)))
+    }
+
+    fn begin_of(handle: &mut Handle, shares: Shares) -> Option<Self> {
         let databases = handle.keyspace().databases();
-        let shares = Arc::new(Shares::new(options));
+        let (is_whole, shares) = (shares.wanted.is_none(), Arc::new(shares));
         let (mut sizes, mut changes) = (Vec::new(), 0);
         let begun = handle.begin_image(shares.clone(), |handle| {
-            sizes.extend((0..databases).map(|db| handle.keyspace().db_stats(db)));
+            if is_whole {
+                sizes.extend((0..databases).map(|db| handle.keyspace().db_stats(db)));
+            }
             changes = handle.keyspace().stats().changes;
         });
         begun.then_some(Image { shares, sizes, changes, threads: 1 })
     }
 
-    /// Number of keys.
+    /// Number of keys; 0 if only some are part of it.
     pub fn keys(&self) -> u64 {
         self.sizes.iter().map(|stats| stats.keys).sum()
     }
@@ -101,8 +119,7 @@ impl Image {
             next: &next,
             run: shares.run(),
             keys: 0,
-            ran_since: Instant::now(),
-            run_max: RUN_MAX,
+            turns: Turns::default(),
         };
         std::thread::scope(|scope| {
             for _ in 1..self.threads {
@@ -140,10 +157,8 @@ struct Walker<'w, 'f, W> {
     run: KeyRun,
     /// Keys in the run that are not counted yet.
     keys: u64,
-    /// When it last gave the processor away.
-    ran_since: Instant,
-    /// How long it may run until it does so again.
-    run_max: Duration,
+    /// When it gives the processor away.
+    turns: Turns,
 }
 
 /// Hears how many keys were written, and may end it.
@@ -164,6 +179,10 @@ impl<W: Write> Walker<'_, '_, W> {
                 place = self.some(handle, at);
                 self.pass_on(WALKED_LEN, saved);
                 self.write_begun(handle, saved);
+            }
+            if self.shares.wanted.is_some() {
+                // There may be nothing to be written for long.
+                self.report(saved);
             }
         }
         self.walk_cleared(handle, saved);
@@ -194,13 +213,9 @@ impl<W: Write> Walker<'_, '_, W> {
             }
         }
         handle.exit();
-        // Where there are fewer cores than threads, whoever serves goes first; it would have to
-        // wait for a whole time slice. Each time may cost others' time slices, so not each stripe.
-        if self.ran_since.elapsed() >= self.run_max {
-            let left = Instant::now();
-            std::thread::yield_now();
-            self.ran_since = Instant::now();
-            self.run_max = (self.ran_since - left).clamp(RUN_MAX, BUSY_RUN_MAX);
+        // Each time may cost others' time slices, so not each stripe.
+        if self.turns.is_over() {
+            self.turns.give_way();
         }
         next
     }
@@ -231,8 +246,8 @@ impl<W: Write> Walker<'_, '_, W> {
             self.shares.any_begun.store(!begun.is_empty(), Relaxed);
             drop(begun);
             if let Some(mut begun) = next {
-                if begun.is_wanted && !self.shares.is_over() {
-                    self.write_collection(handle, &mut begun, saved);
+                if let Some(head) = begun.head.take().filter(|_| !self.shares.is_over()) {
+                    self.write_collection(handle, head, &begun, saved);
                 }
                 // It has to be gone through, even if nobody wants it any more.
                 while self.portion(handle, &begun, None).is_ok_and(|goes_on| goes_on) {}
@@ -240,9 +255,14 @@ impl<W: Write> Walker<'_, '_, W> {
         }
     }
 
-    fn write_collection(&self, handle: &mut Handle, begun: &mut Begun, saved: &mut Saved<'_>) {
-        let (mut head, shares) = (begun.head.take(), self.shares);
-        let (form, shape) = (begun.form, begun.shape);
+    fn write_collection(
+        &self,
+        handle: &mut Handle,
+        mut head: Head,
+        begun: &Begun,
+        saved: &mut Saved<'_>,
+    ) {
+        let shares = self.shares;
         let mut feed = |writer: &mut Writer<'_>| {
             if saved(shares.keys.load(Relaxed)).is_break() {
                 shares.over.store(true, Relaxed);
@@ -258,11 +278,10 @@ impl<W: Write> Walker<'_, '_, W> {
             }
             Ok(goes_on)
         };
-        if let Some(head) = &mut head {
-            let written = lock(self.file).value(head, form, shape, &mut feed);
-            if !shares.is_over() {
-                shares.note(written);
-            }
+        let (form, shape) = (head.form, head.shape);
+        let written = lock(self.file).value(&mut head.run, form, shape, &mut feed);
+        if !shares.is_over() {
+            shares.note(written);
         }
     }
 
@@ -289,16 +308,21 @@ impl<W: Write> Walker<'_, '_, W> {
         fed.map(|()| goes_on)
     }
 
+    /// Tells how many keys there were so far, which may end it.
+    fn report(&mut self, saved: &mut Saved<'_>) {
+        let keys = self.shares.keys.fetch_add(self.keys, Relaxed) + std::mem::take(&mut self.keys);
+        if saved(keys).is_break() {
+            self.shares.over.store(true, Relaxed);
+        }
+    }
+
     /// Writes the run if it is so long, and what others have left to be written.
     fn pass_on(&mut self, len_min: usize, saved: &mut Saved<'_>) {
         let is_long = self.run.len() >= len_min;
         if !is_long && self.shares.waiting.load(Relaxed) == 0 {
             return;
         }
-        let keys = self.shares.keys.fetch_add(self.keys, Relaxed) + std::mem::take(&mut self.keys);
-        if saved(keys).is_break() {
-            self.shares.over.store(true, Relaxed);
-        }
+        self.report(saved);
         let full = self.shares.take_full();
         let mut written = Ok(());
         if !self.shares.is_over() {
@@ -335,22 +359,29 @@ impl<W: Write> Walker<'_, '_, W> {
     }
 }
 
-/// A large collection whose elements are yet to be written.
+/// A large collection whose elements are yet to be gone through.
 struct Begun {
-    /// Its key.
-    head: Option<KeyRun>,
-    form: Form,
-    shape: Shape,
+    /// None if it is not to be written.
+    head: Option<Head>,
     portions: Arc<Portions>,
     /// When it was begun: fields that had expired then are left out.
     now_ms: i64,
-    is_wanted: bool,
+}
+
+/// What stands before the elements of a collection.
+struct Head {
+    /// Its key.
+    run: KeyRun,
+    form: Form,
+    shape: Shape,
 }
 
 /// Keys that threads have handed out which were about to change them, and what the walking threads
 /// have in common.
 struct Shares {
     options: FileOptions,
+    /// Which keys are part of the image; all if there is none.
+    wanted: Option<Arc<KeyFilter>>,
     /// Each thread has one of them, which few others have.
     shares: [Mutex<KeyRun>; SHARES],
     full: Mutex<Vec<KeyRun>>,
@@ -370,9 +401,10 @@ struct Shares {
 }
 
 impl Shares {
-    fn new(options: FileOptions) -> Self {
+    fn new(options: FileOptions, wanted: Option<Arc<KeyFilter>>) -> Self {
         Shares {
             options,
+            wanted,
             shares: std::array::from_fn(|_| Mutex::new(KeyRun::new(options))),
             full: Mutex::default(),
             spare: Mutex::default(),
@@ -414,26 +446,35 @@ impl Shares {
     /// Adds a key to a run, or begins it apart from that; false if it is left out.
     fn add(&self, run: &mut KeyRun, key: ImageKey<'_>, now_ms: i64) -> bool {
         let view = key.view;
+        let (is_wanted, now_ms) = match &self.wanted {
+            None => (true, now_ms),
+            Some(wanted) => (wanted(view.key()), NOTHING_EXPIRED),
+        };
         // A hash whose fields have all expired is as good as gone.
-        let is_left_out = self.is_over() || view.hash(now_ms).is_ok_and(|hash| hash.alive() == 0);
+        let is_left_out =
+            !is_wanted || self.is_over() || view.hash(now_ms).is_ok_and(|hash| hash.alive() == 0);
         if let Some(portions) = key.portions.clone() {
-            self.begin(&key, portions, now_ms, !is_left_out);
+            let head = (!is_left_out).then(|| self.head(&key, now_ms));
+            self.begin(Begun { head, portions, now_ms });
         } else if !is_left_out {
             self.note(run.add(key.db, view, key.usage, now_ms));
         }
         !is_left_out
     }
 
-    fn begin(&self, key: &ImageKey<'_>, portions: Arc<Portions>, now_ms: i64, is_wanted: bool) {
+    fn head(&self, key: &ImageKey<'_>, now_ms: i64) -> Head {
         let form = self.options.form(key.view, now_ms).unwrap_or_else(|error| {
             self.note(Err(error));
             Form::String
         });
-        let mut head = KeyRun::new(self.options);
-        head.head(key.db, key.view, key.usage, form);
+        let mut run = KeyRun::new(self.options);
+        run.head(key.db, key.view, key.usage, form);
         // What comes in portions has a shape.
         let shape = value::shape(key.view, now_ms).unwrap_or(Shape::Set { len: 0 });
-        let begun = Begun { head: Some(head), form, shape, portions, now_ms, is_wanted };
+        Head { run, form, shape }
+    }
+
+    fn begin(&self, begun: Begun) {
         let mut all = lock(&self.begun);
         all.push(begun);
         self.any_begun.store(true, Relaxed);

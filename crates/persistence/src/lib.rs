@@ -16,10 +16,11 @@ mod mapping;
 mod paced;
 pub mod rdb;
 mod save;
+mod turns;
 pub mod value;
 
 pub use check::{Census, check};
-pub use image::Image;
-pub use load::{LoadOptions, Loaded, Progress, UNKNOWN_LEN, load};
+pub use image::{Image, KeyFilter};
+pub use load::{LoadFrom, LoadOptions, Loaded, Progress, Settle, UNKNOWN_LEN, load, load_from};
 pub use paced::PacedFile;
 pub use save::save;

@@ -7,14 +7,20 @@
 //!
 //! A key that is too long for a run is built where it is read, so that no value is held twice.
 
+mod beside;
+
+pub use beside::{LoadFrom, Settle, load_from};
+
 use crate::check::Census;
 use crate::rdb::{
     self, Error, FileError, FileReader, Head, Item, Leniency, Nowhere, Section, Slice, Source,
     next_key, read_text, read_value, skip_value,
 };
 use crate::value::Builder;
+use beside::{Beside, Holds, WHOLE_MAX};
 use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Options, Type, Value};
 use std::io::Read;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,7 +65,8 @@ pub struct Progress {
     pub expired: AtomicU64,
     /// Bytes of memory that the server that saved the file used, as the file says.
     pub saver_bytes: AtomicU64,
-    /// To be set by who wants the load to end early; what was loaded so far stays.
+    /// To be set by who wants the load to end early; what was loaded so far stays, and
+    /// [`Loaded::is_whole`] says that it is not all.
     pub stop: AtomicBool,
     /// Microseconds that a thread waits for each key that it has loaded, for tests; may change
     /// meanwhile.
@@ -77,8 +84,10 @@ pub struct Loaded {
     pub aux: Vec<(Vec<u8>, Vec<u8>)>,
     /// How many modules had left something, which was skipped.
     pub modules: usize,
-    /// Where it ends: there may be something else behind it.
+    /// Where it ends: there may be something else behind it. 0 if it was not read to its end.
     pub end: u64,
+    /// Whether all of it was loaded: false if that was ended early ([`Progress::stop`]).
+    pub is_whole: bool,
 }
 
 /// Loads a file of `len` bytes, or [`UNKNOWN_LEN`], into a keyspace that no other thread changes
@@ -94,6 +103,20 @@ pub fn load<R: Read>(
     options: LoadOptions,
     progress: &Progress,
 ) -> Result<Loaded, FileError> {
+    load_with(file, len, keyspace, (options, None), progress)
+}
+
+/// How a file is loaded, and if that is beside others how that is.
+type How<'l> = (LoadOptions, Option<LoadFrom<'l>>);
+
+fn load_with<R: Read>(
+    file: R,
+    len: u64,
+    keyspace: &Arc<Keyspace>,
+    how: How<'_>,
+    progress: &Progress,
+) -> Result<Loaded, FileError> {
+    let (options, _) = how;
     // More if there are other files to come.
     let known = if len == UNKNOWN_LEN { 0 } else { len };
     progress.total.fetch_max(known, Relaxed);
@@ -105,7 +128,7 @@ pub fn load<R: Read>(
     let loaded = std::thread::scope(|scope| {
         for _ in 0..builders {
             scope.spawn(|| {
-                let mut target = Target::new(keyspace, options, progress);
+                let mut target = Target::new(keyspace, how, progress);
                 while let Some(run) = next_run(&queue) {
                     if let Err(error) = target.build(&run) {
                         lock(&failure).get_or_insert(error);
@@ -114,7 +137,7 @@ pub fn load<R: Read>(
                 }
             });
         }
-        let target = Target::new(keyspace, options, progress);
+        let target = Target::new(keyspace, how, progress);
         Loading { reader, len, target, send, db: 0 }.load().map(|(loaded, _)| loaded)
     });
     match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -141,7 +164,7 @@ pub(crate) fn examine<R: Read>(
     let options = LoadOptions { threads: 1, leniency, keeps_expired, merges: false };
     let (progress, (send, _)) = (Progress::default(), sync_channel(0));
     let reader = FileReader::new(file, len, leniency)?;
-    let mut target = Target::new(&keyspace, options, &progress);
+    let mut target = Target::new(&keyspace, (options, None), &progress);
     target.census = Some(Census::default());
     Loading { reader, len, target, send, db: 0 }.load()
 }
@@ -192,6 +215,8 @@ impl<R: Read> Loading<'_, R> {
                 }
                 Section::Function(source) => loaded.functions.push(source),
                 Section::Database(db) => self.db = self.target.database(db)?,
+                // Room for all at once would hold up those that serve.
+                Section::Sizes { .. } if self.target.beside.is_some() => {}
                 Section::Sizes { keys, .. } => {
                     // The file's word, and no more than its bytes can hold.
                     let most = match self.len {
@@ -207,25 +232,26 @@ impl<R: Read> Loading<'_, R> {
                 Section::LongKey(head) if self.target.passes_over(&head) => {
                     self.reader.read_value(head.type_byte, &mut Nowhere)?;
                 }
-                Section::LongKey(head) => {
-                    let (db, reader) = (self.db, &mut self.reader);
-                    let key = self.target.handle.hash(&head.key);
-                    let key = Key { bytes: &head.key, hash: key };
-                    self.target.handle.enter();
-                    let added = self
-                        .target
-                        .add(db, key, &head, |type_byte, sink| reader.read_value(type_byte, sink));
-                    self.target.handle.exit();
-                    self.target.publish();
-                    added?;
-                }
+                Section::LongKey(head) => self.load_long_key(&head)?,
                 Section::Module(_) => loaded.modules += 1,
                 Section::End => {
                     loaded.end = self.reader.position();
+                    loaded.is_whole = true;
                     return Ok((loaded, self.target.census.unwrap_or_default()));
                 }
             }
         }
+    }
+
+    fn load_long_key(&mut self, head: &Head) -> Result<(), FileError> {
+        let (db, reader, target) = (self.db, &mut self.reader, &mut self.target);
+        let key = Key { bytes: &head.key, hash: target.handle.hash(&head.key) };
+        target.handle.enter();
+        let read = |type_byte, sink: &mut Builder<'_, '_>| reader.read_value(type_byte, sink);
+        let added = target.add(db, key, head, usize::MAX, read);
+        target.handle.exit();
+        target.publish();
+        added
     }
 
     /// Gives a run to a thread that has time for it.
@@ -251,22 +277,29 @@ struct Target<'l> {
     /// Keys that were added and left out since [`Target::publish`].
     keys: u64,
     expired: u64,
-    /// The keys in hand, each with its hash and where in the run its value begins; kept for their
-    /// capacity.
-    ahead: Vec<(Head, KeyHash, usize)>,
+    /// The keys in hand, kept for their capacity.
+    ahead: Vec<Ahead>,
     /// Values are not kept, but counted.
     census: Option<Census>,
+    /// Others go on serving meanwhile.
+    beside: Option<Beside<'l>>,
 }
 
+/// A key with its hash, and where in the run its value is.
+type Ahead = (Head, KeyHash, Range<usize>);
+
 impl<'l> Target<'l> {
-    fn new(keyspace: &Arc<Keyspace>, options: LoadOptions, progress: &'l Progress) -> Self {
+    fn new(keyspace: &Arc<Keyspace>, (options, from): How<'l>, progress: &'l Progress) -> Self {
         let mut handle = keyspace.attach();
+        if let Some(from) = from {
+            handle.set_origin(from.origin);
+        }
         handle.refresh_clock();
         let began_ms = handle.now_ms();
         if options.keeps_expired {
             handle.ignore_expiry();
         }
-        let nothing = || (Head::default(), handle.hash(b""), 0);
+        let nothing = || (Head::default(), handle.hash(b""), 0..0);
         Target {
             ahead: (0..AHEAD).map(|_| nothing()).collect(),
             handle,
@@ -277,11 +310,15 @@ impl<'l> Target<'l> {
             keys: 0,
             expired: 0,
             census: None,
+            beside: from.map(Beside::new),
         }
     }
 
     /// Lets others see what was done. The handle is in no batch.
     fn publish(&mut self) {
+        if let Some(beside) = &self.beside {
+            beside.settle(&mut self.handle);
+        }
         if self.progress.key_delay_us.load(Relaxed) > 0 {
             self.delay();
         }
@@ -320,11 +357,7 @@ impl<'l> Target<'l> {
         built
     }
 
-    fn build_keys(
-        &mut self,
-        run: &Run,
-        ahead: &mut [(Head, KeyHash, usize)],
-    ) -> Result<(), FileError> {
+    fn build_keys(&mut self, run: &Run, ahead: &mut [Ahead]) -> Result<(), FileError> {
         let mut source = Slice::new(&run.bytes);
         let mut scratch = Vec::new();
         loop {
@@ -332,18 +365,24 @@ impl<'l> Target<'l> {
             if count == 0 {
                 return Ok(());
             }
-            for (head, hash, at) in &ahead[..count] {
+            for (head, hash, value) in &ahead[..count] {
+                if let Some(beside) = &mut self.beside {
+                    beside.take_turns(&mut self.handle);
+                    if self.progress.stop.load(Relaxed) {
+                        return Ok(());
+                    }
+                }
                 if self.passes_over(head) {
                     continue;
                 }
-                let located = |error| FileError::Format { at: run.at + *at as u64, error };
-                let mut value = Slice::new(&run.bytes[*at..]);
+                let located = |error| FileError::Format { at: run.at + value.start as u64, error };
+                let (len, mut value) = (value.len(), Slice::new(&run.bytes[value.clone()]));
                 let key = Key { bytes: &head.key, hash: *hash };
                 if head.type_byte == rdb::STRING {
                     let text = read_text(&mut value, &mut scratch).map_err(located)?;
                     self.put(run.db, key, head, text)?;
                 } else {
-                    self.add(run.db, key, head, |type_byte, sink| {
+                    self.add(run.db, key, head, len, |type_byte, sink| {
                         read_value(&mut value, type_byte, sink).map_err(located)
                     })?;
                 }
@@ -357,19 +396,20 @@ impl<'l> Target<'l> {
         &mut self,
         run: &Run,
         source: &mut Slice<'_>,
-        ahead: &mut [(Head, KeyHash, usize)],
+        ahead: &mut [Ahead],
     ) -> Result<usize, FileError> {
         let mut count = 0;
-        for (head, hash, value_at) in ahead.iter_mut() {
+        for (head, hash, value) in ahead.iter_mut() {
             let at = run.bytes.len() - source.left();
             let located = |error: Error| FileError::Format { at: run.at + at as u64, error };
             if !next_key(source, head).map_err(located)? {
                 break;
             }
-            *value_at = run.bytes.len() - source.left();
+            let value_at = run.bytes.len() - source.left();
             *hash = self.handle.hash(&head.key);
             self.handle.prefetch_stripe(*hash);
             skip_value(source, head.type_byte).map_err(located)?;
+            *value = value_at..run.bytes.len() - source.left();
             count += 1;
         }
         if let Some(peek) = self.handle.peeker() {
@@ -391,20 +431,29 @@ impl<'l> Target<'l> {
             Item::Int(n) => Value::Int(n),
         };
         self.handle.lock(key.hash);
+        if self.beside.is_some() && self.handle.view(db, key).is_some() {
+            self.handle.unlock();
+            return self.count(db, head, true);
+        }
         let existed = self.handle.put(db, key, value, head.expiry) && !self.merges;
         self.handle.set_usage(db, key, head.usage);
         self.handle.unlock();
         self.count(db, head, existed)
     }
 
-    /// Adds a key, whose value `read` feeds to the sink that it is given. The handle is in a batch.
+    /// Adds a key, whose value of `len` bytes `read` feeds to the sink that it is given. The handle
+    /// is in a batch.
     fn add(
         &mut self,
         db: u16,
         key: Key<'_>,
         head: &Head,
+        len: usize,
         read: impl FnOnce(u8, &mut Builder<'_, '_>) -> Result<(), FileError>,
     ) -> Result<(), FileError> {
+        if len > WHOLE_MAX && self.beside.is_some() {
+            return self.add_in_portions(db, key, head, read);
+        }
         let (mut of, mut has_expired) = (None, self.has_expired(head));
         let handle = &mut self.handle;
         handle.lock(key.hash);
@@ -440,6 +489,37 @@ impl<'l> Target<'l> {
         }
         self.count_kept(head);
         Ok(())
+    }
+
+    /// The same of a large value, without holding the stripe all the while. The handle is in a
+    /// batch, and in another afterwards.
+    fn add_in_portions(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        head: &Head,
+        read: impl FnOnce(u8, &mut Builder<'_, '_>) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        let Some(beside) = &mut self.beside else { return Ok(()) };
+        let handle = &mut self.handle;
+        handle.exit();
+        let mut holds = Holds::new(beside, db, key);
+        let mut builder = Builder::new(handle, db, key).keeping_expired().holding(&mut holds);
+        let built = read(head.type_byte, &mut builder).and_then(|()| {
+            builder.hold().map_err(FileError::Value)?;
+            builder.finish();
+            Ok(())
+        });
+        let was_there = holds.end(handle, built.is_ok(), |handle| {
+            if head.expiry.is_some() {
+                handle.set_expiry(db, key, head.expiry);
+            }
+            handle.set_usage(db, key, head.usage);
+        });
+        if was_there {
+            return self.count(db, head, true);
+        }
+        built.map(|()| self.count_kept(head))
     }
 
     fn note(&mut self, db: u16, head: &Head, of: Option<Type>) {

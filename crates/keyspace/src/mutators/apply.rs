@@ -85,6 +85,12 @@ impl Handle {
         changed
     }
 
+    /// What this thread changes from now on was made first there: sinks get it with this origin. Its
+    /// clock and its events stay as they are.
+    pub fn set_origin(&mut self, origin: Origin) {
+        self.observers.origin = origin;
+    }
+
     fn apply_to_databases(&mut self, db: u16, effect: &Effect<'_>) -> Result<(), Why> {
         let databases = self.keyspace().databases();
         match *effect {

@@ -12,7 +12,7 @@
 use super::number::{Bytes, put, put_bytes, put_signed};
 use super::{Malformed, json, vectors};
 use crate::rdb::{Dialect, Writer};
-use crate::value::{feed, form};
+use crate::value::{NOTHING_EXPIRED, feed, form};
 use petrel_json::{Change, Op};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
@@ -22,9 +22,6 @@ use petrel_keyspace::{Effect, JsonChange, Order, Removal, StrRef, VectorChange};
 const WITH: u8 = 0x40;
 /// Of the kind: the database follows.
 const DATABASE: u8 = 0x80;
-
-/// At this moment nothing has expired: a value is written with all that it has.
-const NOTHING_EXPIRED: i64 = 0;
 
 /// Which effect.
 mod kind {

@@ -11,6 +11,19 @@ use petrel_keyspace::{FieldExpiry, Handle, JsonChange, Key, Value, WrongType};
 
 pub(super) const TWICE: Error = Error::Refused("an element is there twice");
 
+/// Holds the stripe of the key whose value is made when that is needed, and lets go of it in
+/// between.
+pub(crate) trait Hold {
+    /// Holds the stripe from now on, if it is not held.
+    ///
+    /// # Errors
+    /// If the value that was begun is not there any more; the stripe is held all the same.
+    fn hold(&mut self, handle: &mut Handle) -> Result<(), Error>;
+
+    /// Something was added to the value; the stripe may be let go of.
+    fn made(&mut self, handle: &mut Handle);
+}
+
 /// Makes the value of a key that does not exist, whose stripe is held. It is meant for
 /// [`Handle::build`]: if anything is refused, what was made until then is to be discarded.
 pub struct Builder<'h, 'k> {
@@ -27,6 +40,8 @@ pub struct Builder<'h, 'k> {
     stream: Option<StreamBuilder>,
     /// So is a vector set.
     vectors: Option<VectorsBuilder>,
+    /// The stripe is not held all the while.
+    holds: Option<&'h mut (dyn Hold + 'h)>,
 }
 
 impl<'h, 'k> Builder<'h, 'k> {
@@ -41,6 +56,7 @@ impl<'h, 'k> Builder<'h, 'k> {
             left_out: false,
             stream: None,
             vectors: None,
+            holds: None,
         }
     }
 
@@ -48,6 +64,28 @@ impl<'h, 'k> Builder<'h, 'k> {
     /// other hash.
     pub fn keeping_expired(self) -> Self {
         Builder { keeps_expired: true, ..self }
+    }
+
+    /// The same of a value that is made outside of [`Handle::build`], with the stripe held now and
+    /// then only: every element is a change of its own.
+    pub(crate) fn holding(self, holds: &'h mut (dyn Hold + 'h)) -> Self {
+        Builder { holds: Some(holds), ..self }
+    }
+
+    /// Holds the stripe from now on, if it is not held.
+    pub(crate) fn hold(&mut self) -> Result<(), Error> {
+        match &mut self.holds {
+            Some(holds) => holds.hold(self.handle),
+            None => Ok(()),
+        }
+    }
+
+    /// Something was added to the value.
+    #[inline]
+    fn made(&mut self) {
+        if let Some(holds) = &mut self.holds {
+            holds.made(self.handle);
+        }
     }
 
     /// The value is complete. Returns whether anything is left of it: of a hash whose fields have
@@ -78,6 +116,7 @@ impl ValueSink for Builder<'_, '_> {
             Item::Text(text) => Value::from_text(text),
             Item::Int(n) => Value::Int(n),
         };
+        self.hold()?;
         self.handle.put(self.db, self.key, value, None);
         Ok(())
     }
@@ -97,22 +136,28 @@ impl ValueSink for Builder<'_, '_> {
     fn element(&mut self, element: Item<'_>) -> Result<(), Error> {
         let mut scratch = itoa::Buffer::new();
         let text = element.bytes(&mut scratch);
+        self.hold()?;
         if self.is_set {
             let added = self.handle.set_add(self.db, self.key, &[text]).map_err(wrong_type)?;
-            return new(added == 1);
+            new(added == 1)?;
+        } else {
+            self.handle.list_push(self.db, self.key, End::Back, &[text]).map_err(wrong_type)?;
         }
-        self.handle.list_push(self.db, self.key, End::Back, &[text]).map_err(wrong_type)?;
+        self.made();
         Ok(())
     }
 
     fn scored(&mut self, member: Item<'_>, score: f64) -> Result<(), Error> {
         let mut scratch = itoa::Buffer::new();
         let member = member.bytes(&mut scratch);
+        self.hold()?;
         let change = self
             .handle
             .sorted_set_change(self.db, self.key, member, score, |_| Some(score))
             .map_err(wrong_type)?;
-        new(change.old.is_none())
+        new(change.old.is_none())?;
+        self.made();
+        Ok(())
     }
 
     fn field(
@@ -129,8 +174,11 @@ impl ValueSink for Builder<'_, '_> {
         let mut scratch = [itoa::Buffer::new(), itoa::Buffer::new()];
         let [of_field, of_value] = &mut scratch;
         let pair = [field.bytes(of_field), value.bytes(of_value)];
+        self.hold()?;
         let added = self.handle.hash_set(self.db, self.key, &pair, expiry).map_err(wrong_type)?;
-        new(added == 1)
+        new(added == 1)?;
+        self.made();
+        Ok(())
     }
 
     fn vector(&mut self, vector: &Vector<'_>) -> Result<(), Error> {
@@ -138,13 +186,16 @@ impl ValueSink for Builder<'_, '_> {
         let builder = builder.ok_or(Error::Refused("a vector set that has not begun"))?;
         let is_last = builder.vector(vector)?;
         if is_last && let Some(builder) = self.vectors.take() {
-            self.handle.vectors_store(self.db, self.key, builder.finish()?);
+            let vectors = builder.finish()?;
+            self.hold()?;
+            self.handle.vectors_store(self.db, self.key, vectors);
         }
         Ok(())
     }
 
     fn document(&mut self, document: petrel_json::Value<'_>) -> Result<(), Error> {
         let change = JsonChange::Put { tape: document.tape() };
+        self.hold()?;
         let made = self.handle.json_change(self.db, self.key, change);
         // A document can be put at any key that does not exist.
         made.map_err(|_| Error::Refused("a value of two types"))

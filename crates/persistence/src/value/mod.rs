@@ -7,10 +7,14 @@ mod stream;
 mod vectors;
 
 pub use build::Builder;
+pub(crate) use build::Hold;
 pub use feed::{feed, feed_element, form, shape};
 
 use crate::rdb::{self, Dialect, Error, Leniency, Writer};
 use petrel_keyspace::{Handle, Key, View};
+
+/// The moment of a value as it is stored: nothing of it has expired.
+pub(crate) const NOTHING_EXPIRED: i64 = 0;
 
 /// The payload of `DUMP`, of the value as it is at a moment in Unix milliseconds.
 ///
