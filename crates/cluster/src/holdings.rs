@@ -29,6 +29,8 @@ pub(crate) struct Holdings {
     leftover: SlotSet,
     /// Where the removal goes on.
     at: (u16, Cursor),
+    /// How often slots have become held other than by a view.
+    arrivals: u64,
 }
 
 impl Holdings {
@@ -40,7 +42,8 @@ impl Holdings {
             false => Holding::Away,
         };
         let slots = (0..SLOTS).map(holding).collect();
-        Holdings { slots, leftover: SlotSet::default(), at: Default::default() }
+        let (leftover, at) = (SlotSet::default(), Default::default());
+        Holdings { slots, leftover, at, arrivals: 0 }
     }
 
     /// Whether everything of the slot is here, and nothing else.
@@ -91,7 +94,25 @@ impl Holdings {
 
     /// Everything of these slots is here.
     pub fn arrive(&mut self, slots: &SlotSet) {
+        self.arrivals += 1;
         slots.iter().for_each(|slot| self.slots[usize::from(slot)] = Holding::Held);
+    }
+
+    /// Changes whenever slots have become held other than by a view.
+    pub fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
+    /// What may be here of all slots that are not held is to be removed.
+    pub fn leave_others(&mut self) {
+        let others = (0..SLOTS).filter(|&slot| self.slots[usize::from(slot)] != Holding::Held);
+        others.collect::<Vec<Slot>>().into_iter().for_each(|slot| self.leave(slot));
+    }
+
+    /// How many slots are held, and of how many the data are on their way.
+    pub fn counts(&self) -> (usize, usize) {
+        let count = |of| self.slots.iter().filter(|&&holding| holding == of).count();
+        (count(Holding::Held), count(Holding::Awaited))
     }
 
     /// Slots whose data may be asked for.
@@ -141,6 +162,7 @@ impl Holdings {
         if self.at.0 >= databases {
             self.leftover = SlotSet::default();
             self.at = Default::default();
+            self.arrivals += 1;
         }
         !self.leftover.is_empty()
     }

@@ -313,6 +313,13 @@ impl Fabric {
         drop(self.commands.send(HostCommand::Arrived(own, epoch, slots.ranges())));
     }
 
+    /// Whether slots without a home wait for the node, which was their last home and may take them
+    /// with [`Hold::TakeUnheld`]; and the epoch of the view in which that is so.
+    pub fn may_claim(&self, own: Identity) -> (bool, u64) {
+        let state = self.bus.agreed.state.lock();
+        (state.member(own).is_some() && state.may_claim(own.node.0), state.epoch)
+    }
+
     /// Ends the life `own` at once, as when the host's data cannot be brought up to date:
     /// [`Events::expelled`] follows, then the node asks to be let in with another incarnation.
     pub fn rejoin(&self, own: Identity) {

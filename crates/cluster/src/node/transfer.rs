@@ -20,7 +20,7 @@
 use super::{Host, LinkError, Node};
 use crate::holdings::Holdings;
 use crate::mutation::{Mutation, is_broken};
-use crate::slot::{Slot, SlotSet};
+use crate::slot::{SLOTS, Slot, SlotSet};
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet};
 use crate::wire::positions::{Executed, put_executed, put_slots, read_executed, read_slots};
@@ -104,7 +104,28 @@ impl Node {
     pub fn arrived(&self) -> SlotSet {
         let me = self.identity.node;
         let is_new = |&slot: &Slot| self.view.incoming(slot).contains(&me) && self.holds(slot);
-        (0..crate::slot::SLOTS).filter(is_new).collect()
+        (0..SLOTS).filter(is_new).collect()
+    }
+
+    /// Changes with [`Node::arrived`] where no view has changed.
+    pub fn arrivals(&self) -> u64 {
+        self.holdings.as_ref().map_or(0, Holdings::arrivals)
+    }
+
+    /// Whether nodes hold the data of the slots alone that they are homes of.
+    pub fn is_partial(&self) -> bool {
+        self.holdings.is_some()
+    }
+
+    /// How many slots' data this node has, and of how many slots they are on their way.
+    pub fn slot_counts(&self) -> (usize, usize) {
+        self.holdings.as_ref().map_or((SLOTS.into(), 0), Holdings::counts)
+    }
+
+    /// The node begins with keys, of former lives of it: those of slots whose data it does not have
+    /// are to be removed ([`Node::sweep`]) before it is sent any.
+    pub fn leave_other_slots(&mut self) {
+        self.holdings.iter_mut().for_each(Holdings::leave_others);
     }
 
     /// Whether keys may be here of slots that this node has lost.

@@ -3,31 +3,31 @@
 use crate::harness::{Client, Scratch, Server, eventually, run_to_end};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-const FOUND: &str = "--cluster-create --cluster-passphrase-file passphrase --bind 127.0.0.1";
+pub const FOUND: &str = "--cluster-create --cluster-passphrase-file passphrase --bind 127.0.0.1";
 
-fn scratch(passphrase: &str) -> Scratch {
+pub fn scratch(passphrase: &str) -> Scratch {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("passphrase"), passphrase).unwrap();
     scratch
 }
 
-fn start(scratch: Scratch, args: &str) -> Server {
+pub fn start(scratch: Scratch, args: &str) -> Server {
     Server::start_in(scratch, "epoll", &args.split(' ').collect::<Vec<_>>())
 }
 
 /// The flags of a server that joins the cluster of another.
-fn join(member: &Server) -> String {
+pub fn join(member: &Server) -> String {
     let output = member.output();
     let bus = output.lines().find_map(|line| line.split_once("the bus is at ")).unwrap().1;
     FOUND.replace("--cluster-create", &format!("--cluster-join {bus}"))
 }
 
-fn call(client: &mut Client, command: &str) -> String {
+pub fn call(client: &mut Client, command: &str) -> String {
     client.text(&command.split(' ').collect::<Vec<_>>())
 }
 
 /// Waits until a server serves its cluster's data.
-fn await_service(server: &Server) -> Client {
+pub fn await_service(server: &Server) -> Client {
     let mut client = server.connect();
     eventually("the server serves", || {
         call(&mut client, "CLUSTER INFO").starts_with("cluster_state:ok\r\n")
@@ -159,7 +159,7 @@ fn flags_that_contradict_each_other_say_what_to_change() {
 }
 
 /// The value that is counted up at each of the servers by turns, while `during` runs; all values.
-fn count_meanwhile<T>(servers: &[&Server], during: impl FnOnce() -> T) -> (Vec<String>, T) {
+pub fn count_meanwhile<T>(servers: &[&Server], during: impl FnOnce() -> T) -> (Vec<String>, T) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let counters: Vec<_> = servers

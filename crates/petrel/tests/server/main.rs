@@ -14,6 +14,8 @@ mod check;
 mod clients;
 #[cfg(feature = "cluster")]
 mod cluster;
+#[cfg(feature = "cluster")]
+mod cluster_slots;
 mod compatibility;
 mod configuration;
 mod data;

@@ -10,6 +10,7 @@ use super::deferred::{Deferred, Forward, Way};
 use super::jobs::Job;
 use super::lives::{Admission, Hands};
 use super::machine::Machine;
+use super::slots::Slots;
 use super::standing::Standing;
 use super::{Backlogged, Event, Link, MemberInfo, Membership, State, Transport, count};
 use crate::client::Client;
@@ -68,6 +69,7 @@ pub(super) struct Agent {
     pub(super) deferred: Deferred,
     pub(super) linked: BTreeMap<u16, Link>,
     pub(super) copies: Copies,
+    pub(super) slots: Slots,
     /// What the transport did not take.
     pub(super) backlog: BTreeMap<u16, Vec<u8>>,
     /// Something is to be looked at soon.
@@ -86,7 +88,7 @@ impl Agent {
     /// The agent of a member that serves no client yet.
     pub fn new(hands: Hands, membership: Arc<Membership>, admission: Admission) -> Self {
         let Admission { identity, view, members } = admission;
-        let begin = match membership.may_begin_with_own_data(identity, &members) {
+        let begin = match membership.may_begin_with_own_data(identity, &view, &members) {
             true => ClusterNode::new,
             false => ClusterNode::joining,
         };
@@ -114,6 +116,7 @@ impl Agent {
             deferred: Deferred::default(),
             linked: BTreeMap::new(),
             copies: Copies::default(),
+            slots: Slots::default(),
             backlog: BTreeMap::new(),
             copies_go_on: false,
             polled: None,
@@ -140,6 +143,7 @@ impl Agent {
     /// What remains of this life for the next one. A client that waits for another member's reply
     /// hears that it will not come; nothing of what has waited here was executed.
     pub fn end(mut self) -> Hands {
+        self.stop_loading_slots();
         let tokens: Vec<u64> = self.waiting.keys().copied().collect();
         tokens.into_iter().for_each(|token| self.take_reply(token, Reply::Unknown));
         for forward in std::mem::take(&mut self.deferred).into_all() {
@@ -191,6 +195,7 @@ impl Agent {
         }
         self.close_early();
         self.copies_go_on = self.go_on_with_copies();
+        has_worked |= self.go_on_with_slots();
         self.attend_waiters();
         has_worked |= self.go_on_with_jobs();
         self.end_watches(unwatched, has_taken_all);

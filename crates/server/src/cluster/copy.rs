@@ -1,5 +1,6 @@
 //! Copies of a member's data for those that join: sent while clients are served, received into a
-//! file and loaded in the place of what there was.
+//! file and loaded in the place of what there was. Where members hold some slots, the data of slots
+//! are sent likewise; who loads them is `slots.rs`.
 //!
 //! ```text
 //!  source   with everything held: positions of the lanes, an image begins
@@ -13,15 +14,15 @@ use super::standing::Standing;
 use super::{Hold, Membership};
 use crate::durability::replace::{check, leniency, unnamed_file};
 use crate::server::Server;
-use petrel_cluster::{Fetch, Identity};
+use petrel_cluster::{Fetch, Identity, SLOTS, SlotSet, slot_of};
 use petrel_keyspace::{Cleared, Handle};
 use petrel_persistence::rdb::{FileError, FileOptions, FileWriter, Form};
 use petrel_persistence::{Image, Loaded, load};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Bytes of a copy that are sent together.
@@ -37,7 +38,7 @@ const UNSENT_MAX: usize = 1 << 20;
 const IMAGE_PAUSE: Duration = Duration::from_millis(100);
 
 /// After a copy could not be loaded, until another is asked for.
-const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What has come of a copy.
 #[derive(Default)]
@@ -63,7 +64,8 @@ impl Incoming {
         }
     }
 
-    fn finish(self) -> io::Result<(File, u64)> {
+    /// The whole, from its beginning on, and its length.
+    pub fn finish(self) -> io::Result<(File, u64)> {
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -88,9 +90,19 @@ pub(super) struct Copies {
     has_to_rejoin: bool,
 }
 
+/// What a member is sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Share {
+    /// All data.
+    All,
+    /// Those of the slots that it has asked for.
+    Slots,
+}
+
 /// A copy that is being sent.
 struct Sent {
     to: Identity,
+    share: Share,
     parts: Receiver<Part>,
     start: Instant,
     bytes: u64,
@@ -239,14 +251,22 @@ impl Agent {
         self.transport.hold(self.identity(), Hold::Take);
     }
 
-    /// Begins to send a copy to a member that has asked for one, if none is being sent.
+    /// The next member that is to be sent data, and may be.
+    fn wants_data(&self) -> Option<(Identity, Share)> {
+        if self.node.is_partial() {
+            return self.node.slots_wanted().first().map(|&to| (to, Share::Slots));
+        }
+        let to = self.node.copies_wanted().first().copied();
+        to.filter(|&to| self.node.may_begin_copy(to)).map(|to| (to, Share::All))
+    }
+
+    /// Begins to send data to a member that has asked for them, if none is being sent any.
     fn begin_to_send(&mut self) {
-        let wanted = self.node.copies_wanted().first().copied();
-        let Some(to) = wanted.filter(|_| self.copies.sent.is_none()) else { return };
         let tried = self.copies.tried.is_some_and(|tried| tried.elapsed() < IMAGE_PAUSE);
-        if tried || self.standing != Standing::Serving || !self.node.may_begin_copy(to) {
+        if tried || self.copies.sent.is_some() || self.standing != Standing::Serving {
             return;
         }
+        let Some((to, share)) = self.wants_data() else { return };
         let server = self.machine.host.server.clone();
         let (parts, received) = mpsc::sync_channel(PARTS_MAX);
         let (send, begun) = mpsc::sync_channel::<Image>(1);
@@ -254,7 +274,7 @@ impl Agent {
         let options = copy_options(&server);
         let work = move || {
             if let Ok(image) = begun.recv()
-                && let Err(error) = write_copy(&server, image, out, options)
+                && let Err(error) = write_copy(&server, image, share, out, options)
             {
                 tracing::warn!("cluster: a copy of the data was given up: {error}");
             }
@@ -263,30 +283,71 @@ impl Agent {
         if let Err(error) = std::thread::Builder::new().name("petrel-copy".into()).spawn(work) {
             return tracing::error!("cluster: no thread can be started for a copy: {error}");
         }
-        let exec = &mut self.machine.exec;
-        exec.begin();
-        exec.ks.lock_all();
         // The thread ends if nothing is sent to it: tried again once another image is written.
-        let image = Image::begin(&mut exec.ks, options);
-        if image.is_some() {
-            self.node.begin_copy(to);
-        }
-        exec.ks.unlock();
-        exec.end();
-        let Some(mut image) = image else {
+        let Some((mut image, slots)) = self.begin_image(to, share, options) else {
             self.copies.tried = Some(Instant::now());
             return;
         };
         // The rest of the cores are for those who are served meanwhile.
         image.threads = (self.machine.host.server.workers.len() / 2).max(1);
-        tracing::info!("cluster: sending a copy of the data to member {}", to.node.0);
         let _ = send.send(image);
-        self.copies.sent = Some(Sent { to, parts: received, start: Instant::now(), bytes: 0 });
+        let what = match (share, slots) {
+            (Share::All, _) => "a copy of the data".into(),
+            (Share::Slots, 0) => return,
+            (Share::Slots, slots) => format!("the data of {slots} hash slots"),
+        };
+        tracing::info!("cluster: sending {what} to member {}", to.node.0);
+        let start = Instant::now();
+        self.copies.sent = Some(Sent { to, share, parts: received, start, bytes: 0 });
+    }
+
+    /// Begins the image of what a member is sent, of the same moment as its place in the lanes; and
+    /// of how many slots. None while another image is being taken.
+    fn begin_image(
+        &mut self,
+        to: Identity,
+        share: Share,
+        options: FileOptions,
+    ) -> Option<(Image, usize)> {
+        let exec = &mut self.machine.exec;
+        exec.begin();
+        exec.ks.lock_all();
+        let (image, slots) = match share {
+            Share::All => {
+                let image = Image::begin(&mut exec.ks, options);
+                if image.is_some() {
+                    self.node.begin_copy(to);
+                }
+                (image, SLOTS.into())
+            }
+            Share::Slots => {
+                // Nothing is looked at before they are known.
+                let known = Arc::new(OnceLock::<SlotSet>::new());
+                let wanted = known.clone();
+                let is_wanted =
+                    move |key: &[u8]| wanted.get().is_some_and(|set| set.contains(slot_of(key)));
+                let image = Image::begin_some(&mut exec.ks, options, Arc::new(is_wanted));
+                let begun = image.as_ref().and_then(|_| self.node.begin_slots(to));
+                let slots = begun.as_ref().map_or(0, |slots| slots.iter().count());
+                begun.into_iter().for_each(|slots| drop(known.set(slots)));
+                (image, slots)
+            }
+        };
+        exec.ks.unlock();
+        exec.end();
+        image.map(|image| (image, slots))
+    }
+
+    fn send_part(&mut self, to: Identity, share: Share, part: &[u8], is_last: bool) -> bool {
+        match share {
+            Share::All => self.node.send_copy(to, part, is_last),
+            Share::Slots => self.node.send_slots(to, part, is_last),
+        }
     }
 
     fn send_parts(&mut self) {
         while let Some(sent) = &mut self.copies.sent {
-            let to = sent.to;
+            let (to, share) = (sent.to, sent.share);
             let waiting = self.backlog.get(&to.node.0).map_or(0, Vec::len);
             if waiting + self.node.unsent_bytes(to.node) > UNSENT_MAX {
                 return;
@@ -294,13 +355,13 @@ impl Agent {
             let goes_on = match sent.parts.try_recv() {
                 Ok(Part::Bytes(part)) => {
                     sent.bytes += part.len() as u64;
-                    self.node.send_copy(to, &part, false)
+                    self.send_part(to, share, &part, false)
                 }
                 Ok(Part::End) => {
                     let (bytes, seconds) = (sent.bytes, sent.start.elapsed().as_secs_f64());
-                    if self.node.send_copy(to, &[], true) {
+                    if self.send_part(to, share, &[], true) {
                         tracing::info!(
-                            "cluster: member {} was sent a copy of {bytes} bytes in {seconds:.2} s",
+                            "cluster: member {} was sent {bytes} bytes in {seconds:.2} s",
                             to.node.0
                         );
                     }
@@ -308,7 +369,7 @@ impl Agent {
                 }
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
-                    // The member begins anew when the link ends amid the copy.
+                    // What the member gets ends with the link, and is asked for anew.
                     if let Some(link) = self.linked.get(&to.node.0).copied() {
                         self.close(link);
                     }
@@ -333,13 +394,18 @@ fn copy_options(server: &Server) -> FileOptions {
 fn write_copy(
     server: &Server,
     image: Image,
+    share: Share,
     out: ToAgent,
     options: FileOptions,
 ) -> Result<(), FileError> {
     // The first line says what may come.
     let newest = Form::hash(Some(0), options.dialect).version();
     let mut file = FileWriter::unseekable(out, options, newest)?;
-    server.describe_file(&mut file, &server.commands.library_texts());
+    let libraries = match share {
+        Share::All => server.commands.library_texts(),
+        Share::Slots => Vec::new(),
+    };
+    server.describe_file(&mut file, &libraries);
     let written = image.write(&mut server.keyspace.attach(), &mut file, |_| {
         if server.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;

@@ -5,7 +5,7 @@ use super::{Backlogged, Event, Link, MemberInfo, Membership, Transport};
 use crate::config::Config;
 use crate::lifecycle::start::once_free;
 use crate::server::Server;
-use petrel_cluster::{Identity, View};
+use petrel_cluster::{Identity, SlotSet, View};
 use petrel_fabric::{Events, Fabric, Flow, Hold, Level, Role, SendError, Settings, Start};
 use std::io;
 use std::net::TcpListener;
@@ -185,6 +185,14 @@ impl Transport for ToFabric {
 
     fn hold(&self, own: Identity, hold: Hold) {
         self.0.hold_slots(own, hold);
+    }
+
+    fn may_claim(&self, own: Identity) -> (bool, u64) {
+        self.0.may_claim(own)
+    }
+
+    fn arrived(&self, own: Identity, epoch: u64, slots: &SlotSet) {
+        self.0.arrived(own, epoch, slots);
     }
 
     fn rejoin(&self, own: Identity) {

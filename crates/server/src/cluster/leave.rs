@@ -4,6 +4,7 @@
 use super::{Hold, Membership};
 use crate::config::Config;
 use crate::server::Server;
+use petrel_cluster::Identity;
 use petrel_fabric::Fabric;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,12 +79,19 @@ fn patience(config: &Config) -> Duration {
 }
 
 impl Membership {
-    /// This member, if it holds hash slots, and whether others do.
-    fn holders(&self) -> (Option<petrel_cluster::Identity>, bool) {
+    /// This member, if it holds hash slots, and whether others do. Where members hold the data of
+    /// some, it holds those that it is a home of, until others are in its place.
+    fn holders(&self) -> (Option<Identity>, bool) {
         let state = self.state.lock();
         let is_own = |member: &&super::MemberInfo| Some(member.identity) == state.me;
         let holders = || state.members.iter().filter(|member| member.holds_slots);
-        let own = holders().find(is_own).map(|member| member.identity);
+        let own = match state.view.incoming {
+            None => holders().find(is_own).map(|member| member.identity),
+            Some(_) => state.me.filter(|me| {
+                let ranges = state.view.slots.ranges();
+                ranges.iter().any(|range| range.homes.contains(&me.node))
+            }),
+        };
         (own, holders().any(|member| !is_own(&member)))
     }
 }

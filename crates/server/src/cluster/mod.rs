@@ -16,6 +16,8 @@
 //! | `lives` | the thread between two lives of the member |
 //! | `agent` | the thread while it is a member: what comes in, what is sent |
 //! | `standing` | whose data a member serves with |
+//! | `copy` | all data of a member, or those of some slots, for another: sent and received |
+//! | `slots` | slots that the member gets and loses, where members hold some |
 //! | `deferred` | commands whose home is out of reach for a moment |
 //! | `machine` | the executor of what other members forward |
 //! | `waiters` | commands of other members' clients that wait here for keys |
@@ -36,6 +38,7 @@ mod lives;
 mod machine;
 mod settings;
 mod shown;
+mod slots;
 mod standing;
 mod waiters;
 
@@ -49,7 +52,7 @@ use lives::Hands;
 use machine::Machine;
 use parking_lot::{Mutex, RwLock};
 use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, View, slot_of};
+use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
     Cluster, ClusterLink, Fail, HashSlot, Home, PeerFigures, RemoteCall, ServerState, Ticket,
@@ -104,6 +107,15 @@ pub trait Transport: Send {
 
     /// Says what the member holds, in this life of it; views show what has become of that.
     fn hold(&self, _own: Identity, _hold: Hold) {}
+
+    /// Where slots have few homes: whether some wait for this member, which was their last home,
+    /// and the epoch of the view in which that is so.
+    fn may_claim(&self, _own: Identity) -> (bool, u64) {
+        (false, 0)
+    }
+
+    /// Says of which slots this member has got the data, in the view of this epoch.
+    fn arrived(&self, _own: Identity, _epoch: u64, _slots: &SlotSet) {}
 
     /// Ends this life of the member, whose data cannot be brought up to date: another begins.
     fn rejoin(&self, _own: Identity) {}
@@ -237,6 +249,10 @@ pub struct Figures {
     pub differences: AtomicU64,
     /// What was taken for clients here that had waited, and had left by the time that it came.
     pub undelivered: AtomicU64,
+    /// Hash slots whose data are here, and those whose data are on their way.
+    pub slots_held: AtomicU64,
+    /// See `slots_held`.
+    pub slots_coming: AtomicU64,
     /// By the numbers of members.
     peers: [PeerCounts; NODES_MAX],
 }
@@ -250,12 +266,19 @@ impl Default for Figures {
             received: AtomicU64::new(0),
             differences: AtomicU64::new(0),
             undelivered: AtomicU64::new(0),
+            slots_held: AtomicU64::new(0),
+            slots_coming: AtomicU64::new(0),
             peers: std::array::from_fn(|_| PeerCounts::default()),
         }
     }
 }
 
 impl Figures {
+    fn note_slots(&self, (held, coming): (usize, usize)) {
+        self.slots_held.store(held as u64, Relaxed);
+        self.slots_coming.store(coming as u64, Relaxed);
+    }
+
     fn peer(&self, node: u16) -> &PeerCounts {
         &self.peers[usize::from(node) % NODES_MAX]
     }

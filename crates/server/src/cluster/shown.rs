@@ -20,7 +20,7 @@ pub(super) fn info(state: &State, has_lease: bool, figures: &Figures) -> String 
     let in_order = slots(&|node| state.is_serving && (Some(node) == me || reached.contains(&node)));
     let is_whole = in_order == usize::from(SLOTS);
     let size = primaries.iter().map(|(_, _, node)| node.0).collect::<BTreeSet<u16>>().len();
-    let lines: [(&str, String); 13] = [
+    let lines: [(&str, String); 15] = [
         ("cluster_state", if is_whole { "ok" } else { "fail" }.into()),
         ("cluster_slots_assigned", assigned.to_string()),
         ("cluster_slots_ok", in_order.to_string()),
@@ -28,6 +28,8 @@ pub(super) fn info(state: &State, has_lease: bool, figures: &Figures) -> String 
         ("cluster_known_nodes", state.members.len().to_string()),
         ("cluster_size", size.to_string()),
         ("cluster_current_epoch", state.view.epoch.to_string()),
+        ("cluster_slots_held", figures.slots_held.load(Relaxed).to_string()),
+        ("cluster_slots_coming", figures.slots_coming.load(Relaxed).to_string()),
         ("cluster_commands_forwarded", figures.forwarded.load(Relaxed).to_string()),
         ("cluster_commands_served", figures.served.load(Relaxed).to_string()),
         ("cluster_bytes_sent", figures.sent.load(Relaxed).to_string()),

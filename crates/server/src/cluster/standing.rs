@@ -19,7 +19,7 @@
 use super::agent::Agent;
 use super::{Hold, MemberInfo, Membership, State};
 use crate::event_loop::mailbox::Message;
-use petrel_cluster::Identity;
+use petrel_cluster::{Identity, View};
 use petrel_commands::ServerState;
 use std::fs::{self, File};
 use std::io;
@@ -42,6 +42,9 @@ pub(super) enum Standing {
 impl Agent {
     /// Decides whose data the member serves with, at its admission.
     pub(super) fn admitted(&mut self) {
+        if self.node.is_partial() {
+            return self.admitted_to_slots();
+        }
         let (is_holder, other) = self.holders();
         match other {
             _ if is_holder => self.serve(),
@@ -52,6 +55,10 @@ impl Agent {
 
     /// The same at each later view.
     pub(super) fn stand_in_view(&mut self) {
+        if self.node.is_partial() {
+            // It is looked at in each turn (`slots.rs`).
+            return;
+        }
         let (is_holder, other) = self.holders();
         let is_over = match self.standing {
             Standing::Serving => false,
@@ -127,7 +134,15 @@ impl Agent {
 impl Membership {
     /// Whether a life of the member begins with the data that are here, which it may come to serve
     /// with; else it is one that has none.
-    pub(super) fn may_begin_with_own_data(&self, own: Identity, members: &[MemberInfo]) -> bool {
+    pub(super) fn may_begin_with_own_data(
+        &self,
+        own: Identity,
+        view: &View,
+        members: &[MemberInfo],
+    ) -> bool {
+        if view.incoming.is_some() {
+            return view.slots.ranges().iter().any(|range| range.homes.contains(&own.node));
+        }
         let mut holders = members.iter().filter(|member| member.holds_slots).peekable();
         match holders.peek() {
             Some(_) => holders.any(|holder| holder.identity == own),

@@ -27,6 +27,8 @@ Cluster {
         "Name of the cluster, the same at all members";
     role: Word = "cluster-role", OneOf(&["data", "witness"]), "data", AtStart,
         "What the server is for: data holds keys, and votes; witness votes and holds nothing";
+    copies: CopyCount = "cluster-copies", AllOr { max: 64 }, "all", AtStart,
+        "Members that hold each key, set where the cluster is founded: all, or a number; with fewer than there are members, their data are more than one could hold";
     zone: Text = "cluster-zone", AnyText, "", AtStart,
         "What may fail as a whole, such as a rack: copies of a key are in different ones where that is possible";
     bus_port: u16 = "cluster-port", Number { min: 0, max: 65535 }, "0", AtStart,
@@ -69,5 +71,34 @@ impl Value for Passphrase {
 
     fn text(&self, _: &Rule) -> Vec<u8> {
         Vec::new()
+    }
+}
+
+/// How many members hold each key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CopyCount(Option<u16>);
+
+impl CopyCount {
+    /// How many; none if all do.
+    pub fn homes(self) -> Option<u16> {
+        self.0
+    }
+}
+
+impl Value for CopyCount {
+    fn parse(rule: &Rule, args: &[Vec<u8>]) -> Result<Self, Invalid> {
+        let text = args.first().map_or(&[][..], Vec::as_slice);
+        if text.eq_ignore_ascii_case(b"all") && args.len() == 1 {
+            return Ok(CopyCount(None));
+        }
+        let max = if let Rule::AllOr { max } = rule { *max } else { u16::MAX };
+        let range = Rule::Number { min: 1, max: max.into() };
+        let number = u16::parse(&range, args);
+        let reason = || format!("argument must be 'all' or a number from 1 to {max}").into();
+        number.map(|number| CopyCount(Some(number))).map_err(|_| reason())
+    }
+
+    fn arguments(&self, _: &Rule) -> Vec<Vec<u8>> {
+        vec![self.0.map_or("all".into(), |number| number.to_string()).into_bytes()]
     }
 }

@@ -77,6 +77,11 @@ pub enum Rule {
     },
     /// Bytes, or a percentage.
     MemoryOrPercent,
+    /// `all`, or a number from 1 on.
+    AllOr {
+        /// Largest.
+        max: u16,
+    },
     /// One of these words, in any case.
     OneOf(&'static [&'static str]),
     /// A path; empty is none.
@@ -165,6 +170,7 @@ impl Rule {
             Self::Memory { min: 0 | 1, .. } => "bytes".into(),
             Self::Memory { min, .. } => format!("bytes, {} or more", memory_text(min)),
             Self::MemoryOrPercent => "bytes or percent".into(),
+            Self::AllOr { max } => format!("all, or 1 to {max}"),
             Self::OneOf(words) => words.join(", "),
             Self::Path | Self::SocketPath => "path".into(),
             Self::Directory => "directory".into(),

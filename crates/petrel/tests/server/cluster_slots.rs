@@ -1,0 +1,169 @@
+//! A cluster whose members hold the data of some hash slots each.
+
+use crate::cluster::{FOUND, await_service, call, count_meanwhile, join, scratch, start};
+use crate::harness::{Client, Server, eventually};
+use std::collections::BTreeSet;
+
+const SLOTS: usize = 16_384;
+
+const KEYS: usize = 600;
+
+fn field(client: &mut Client, name: &str) -> usize {
+    let info = call(client, "CLUSTER INFO");
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(usize::MAX)
+}
+
+/// Waits until all slots have so many homes, each of which has its data.
+fn await_homes(servers: &[&Server], copies: usize) {
+    eventually("every slot has its homes", || {
+        let mut held = 0;
+        let is_still = servers.iter().all(|server| {
+            let mut client = server.connect();
+            held += field(&mut client, "cluster_slots_held");
+            call(&mut client, "CLUSTER INFO").starts_with("cluster_state:ok\r\n")
+                && field(&mut client, "cluster_slots_coming") == 0
+        });
+        is_still && held == copies * SLOTS
+    });
+}
+
+fn fill(client: &mut Client) {
+    for at in 0..KEYS {
+        assert_eq!(call(client, &format!("SET key{at} {at}")), "OK");
+    }
+    call(client, "RPUSH list a b c");
+    call(client, "HSET hash a 1 b 2");
+    call(client, "ZADD scores 1 a 2 b");
+    call(client, "SET late 1 EX 1000");
+}
+
+/// Each key has its value at each server.
+fn check(servers: &[&Server], suffix: &str) {
+    for server in servers {
+        let mut client = server.connect();
+        for at in 0..KEYS {
+            assert_eq!(call(&mut client, &format!("GET key{at}")), format!("{at}{suffix}"));
+        }
+        assert_eq!(call(&mut client, "LRANGE list 0 -1"), "[a, b, c]");
+        assert_eq!(call(&mut client, "HGET hash b"), "2");
+        assert_eq!(call(&mut client, "ZSCORE scores b"), "2");
+        let left: i64 = call(&mut client, "TTL late").parse().unwrap();
+        assert!((900..=1000).contains(&left), "{left}");
+        assert_eq!(call(&mut client, "GET none"), "(nil)");
+    }
+}
+
+/// How many keys are in a server's memory.
+fn local_keys(client: &mut Client) -> usize {
+    let info = call(client, "INFO keyspace");
+    let keys = info.split("db0:keys=").nth(1).and_then(|rest| rest.split(',').next());
+    keys.map_or(0, |keys| keys.parse().unwrap())
+}
+
+fn scan(client: &mut Client) -> (usize, BTreeSet<String>) {
+    let (mut cursor, mut count, mut keys) = ("0".to_owned(), 0, BTreeSet::new());
+    loop {
+        let reply = call(client, &format!("SCAN {cursor} COUNT 50"));
+        let (next, found) = reply.trim_matches(['[', ']']).split_once(", ").unwrap();
+        let found = found.trim_matches(['[', ']']).split(", ").filter(|key| !key.is_empty());
+        for key in found {
+            count += 1;
+            keys.insert(key.to_owned());
+        }
+        cursor = next.to_owned();
+        if cursor == "0" {
+            return (count, keys);
+        }
+    }
+}
+
+#[test]
+fn members_hold_some_slots_each_and_serve_all() {
+    // A busy machine may not run a member for a while.
+    const TIMEOUT: &str = "--cluster-node-timeout 8000";
+    let founder =
+        start(scratch("secret"), &format!("{FOUND} {TIMEOUT} --cluster-copies 2 --appendonly yes"));
+    let mut client = await_service(&founder);
+    fill(&mut client);
+    let flags = format!("{} {TIMEOUT} --appendonly yes", join(&founder));
+    let (mut values, (second, mut third)) = count_meanwhile(&[&founder], || {
+        let joined = [(); 2].map(|()| start(scratch("secret"), &flags));
+        let [second, third] = joined;
+        await_homes(&[&founder, &second, &third], 2);
+        (second, third)
+    });
+    let all = [&founder, &second, &third];
+    check(&all, "");
+    for server in all {
+        let mut client = server.connect();
+        let keys = KEYS + 5;
+        assert_eq!(call(&mut client, "DBSIZE"), keys.to_string());
+        let local = local_keys(&mut client);
+        assert!((keys / 2..keys * 5 / 6).contains(&local), "{local} of {keys} keys");
+        let (count, found) = scan(&mut client);
+        assert_eq!((count, found.len()), (keys, keys));
+    }
+    let mut client = third.connect();
+    for at in 0..KEYS {
+        let appended = call(&mut client, &format!("APPEND key{at} x"));
+        assert_eq!(appended, (at.to_string().len() + 1).to_string());
+        assert_eq!(call(&mut client, &format!("GET key{at}")), format!("{at}x"));
+    }
+    assert_eq!(call(&mut client, "MSET a 1 b 2 c 3 d 4"), "OK");
+    assert_eq!(call(&mut client, "MGET a b none c d"), "[1, 2, (nil), 3, 4]");
+    assert_eq!(call(&mut client, "EXISTS a b none c d"), "4");
+    assert_eq!(call(&mut client, "DEL a b none c d"), "4");
+
+    // One dies. Each of its slots has another home, and gets a second one again.
+    let (more, third) = count_meanwhile(&[&founder, &second], || {
+        third.signal(libc::SIGKILL);
+        third.exit_code();
+        await_homes(&[&founder, &second], 2);
+        check(&[&founder, &second], "x");
+        // What it has on its disk is not what it serves.
+        let third = start(third.into_scratch(), &flags);
+        await_homes(&[&founder, &second, &third], 2);
+        third
+    });
+    values.extend(more);
+    check(&[&founder, &second, &third], "x");
+    // One leaves in order.
+    let mut second = second;
+    let (more, ()) = count_meanwhile(&[&founder, &third], || {
+        second.signal(libc::SIGTERM);
+        assert_eq!(second.exit_code(), Some(0));
+    });
+    values.extend(more);
+    await_homes(&[&founder, &third], 2);
+    check(&[&founder, &third], "x");
+    let count = values.len();
+    values.sort_unstable();
+    values.dedup();
+    assert_eq!(values.len(), count, "a value was given twice");
+    assert!(count > 100, "{count} values");
+    let last: usize = call(&mut founder.connect(), "GET counter").parse().unwrap();
+    assert!(last >= count, "{last} of {count}");
+}
+
+#[test]
+fn all_come_back_with_the_slots_that_each_had_alone() {
+    let port = crate::harness::free_port();
+    let founder = format!("{FOUND} --appendonly yes --cluster-copies 1 --cluster-port {port}");
+    let mut first = start(scratch("secret"), &founder);
+    let mut client = await_service(&first);
+    fill(&mut client);
+    let joiner = format!("{} --appendonly yes", join(&first));
+    let mut second = start(scratch("secret"), &joiner);
+    await_homes(&[&first, &second], 1);
+    check(&[&first, &second], "");
+    for server in [&mut first, &mut second] {
+        server.signal(libc::SIGKILL);
+        server.exit_code();
+    }
+    let first = start(first.into_scratch(), &founder);
+    let second = start(second.into_scratch(), &joiner);
+    await_homes(&[&first, &second], 1);
+    check(&[&first, &second], "");
+    assert_eq!(call(&mut first.connect(), "DBSIZE"), (KEYS + 4).to_string());
+}

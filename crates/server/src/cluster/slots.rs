@@ -1,0 +1,197 @@
+//! Slots of a member of a cluster in which members hold the data of some: it claims those that wait
+//! for it, loads those that it becomes a home of, and removes those that it is none of any more.
+//!
+//! ```text
+//!  admitted   slots wait for it, their last home, and its data are the cluster's
+//!             -> asks for them, and waits until a view gives it them, or they wait no longer
+//!  then       serves, and removes the keys of all other slots; when that is done, takes its share
+//!  incoming   the primaries' data come one after another, and are loaded beside what there is
+//!             -> says that they have arrived
+//! ```
+
+use super::Hold;
+use super::agent::{Agent, Task};
+use super::copy::{FAILURE_PAUSE, Incoming};
+use super::standing::Standing;
+use crate::durability::replace::{check, leniency};
+use crate::observation::counted::Counted;
+use crate::server::Server;
+use petrel_cluster::FROM_PEERS;
+use petrel_keyspace::Handle;
+use petrel_persistence::{LoadFrom, Progress, load_from};
+use std::io::Seek;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Keys that are looked at for slots that were lost, in one turn.
+const SWEPT_PER_TURN: usize = 512;
+
+/// Slots that this member gets and loses.
+#[derive(Default)]
+pub(super) struct Slots {
+    loading: Option<SlotLoad>,
+    /// When data of slots could not be loaded.
+    failed: Option<Instant>,
+    /// The epoch of the view, and [`petrel_cluster::ClusterNode::arrivals`], of which it was said
+    /// what has arrived.
+    reported: Option<(u64, u64)>,
+    /// Slots may wait for this member, which has their data.
+    may_claim: bool,
+    has_taken: bool,
+}
+
+/// A thread that loads data of slots. Dropped, it is stopped and waited for.
+struct SlotLoad {
+    progress: Arc<Progress>,
+    thread: Option<JoinHandle<Result<(), String>>>,
+}
+
+impl SlotLoad {
+    fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn end(mut self) -> Result<(), String> {
+        let ended = self.thread.take().map(JoinHandle::join);
+        ended.map_or(Ok(()), |ended| ended.unwrap_or_else(|_| Err("the thread panicked".into())))
+    }
+}
+
+impl Drop for SlotLoad {
+    fn drop(&mut self) {
+        self.progress.stop.store(true, Relaxed);
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+impl Agent {
+    /// At the admission to a cluster in which members hold the data of some slots.
+    pub(super) fn admitted_to_slots(&mut self) {
+        self.slots.may_claim = self.membership.has_data();
+        if self.slots.may_claim && self.transport.may_claim(self.identity()).0 {
+            tracing::info!("cluster: asking for the hash slots of which this was the last home");
+            self.transport.hold(self.identity(), Hold::TakeUnheld);
+        }
+    }
+
+    /// Goes on with what has begun of the above. True if there is something to go on with at once.
+    pub(super) fn go_on_with_slots(&mut self) -> bool {
+        if !self.node.is_partial() {
+            return false;
+        }
+        if self.standing == Standing::Waiting {
+            if self.awaits_claimed_slots() {
+                return false;
+            }
+            self.node.leave_other_slots();
+            self.serve();
+        }
+        self.go_on_loading_slots();
+        let goes_on = self.node.sweep(SWEPT_PER_TURN, &mut self.machine);
+        if !self.slots.has_taken && !self.node.has_leftover() {
+            self.slots.has_taken = true;
+            self.transport.hold(self.identity(), Hold::Take);
+        }
+        self.report_arrivals();
+        goes_on
+    }
+
+    /// Whether a view may yet give this member slots that have waited for it.
+    fn awaits_claimed_slots(&self) -> bool {
+        if !self.slots.may_claim {
+            return false;
+        }
+        let (may_claim, epoch) = self.transport.may_claim(self.identity());
+        may_claim || self.node.view().epoch < epoch
+    }
+
+    fn go_on_loading_slots(&mut self) {
+        if let Some(loading) = self.slots.loading.take_if(|loading| loading.is_over()) {
+            match loading.end() {
+                Ok(()) => self.node.slots_loaded(true, &mut self.machine),
+                Err(why) => {
+                    tracing::error!("cluster: data of hash slots could not be loaded: {why}");
+                    self.slots.failed = Some(Instant::now());
+                }
+            }
+        }
+        if !self.node.has_slots_to_load() || self.slots.loading.is_some() {
+            return;
+        }
+        match self.slots.failed {
+            Some(failed) if failed.elapsed() < FAILURE_PAUSE => {}
+            Some(_) => {
+                // They are asked for anew.
+                self.slots.failed = None;
+                self.node.slots_loaded(false, &mut self.machine);
+            }
+            None => self.load_slots(),
+        }
+    }
+
+    fn load_slots(&mut self) {
+        let incoming = std::mem::take(&mut self.machine.incoming);
+        let (server, membership) = (self.machine.host.server.clone(), self.membership.clone());
+        let progress = Arc::<Progress>::default();
+        let heard = progress.clone();
+        let work = move || {
+            let loaded = load_beside(&server, incoming, &heard);
+            let _ = membership.tasks.try_send(Task::Wake);
+            loaded
+        };
+        match std::thread::Builder::new().name("petrel-slots".into()).spawn(work) {
+            Ok(thread) => self.slots.loading = Some(SlotLoad { progress, thread: Some(thread) }),
+            Err(error) => {
+                tracing::error!("cluster: no thread can be started to load hash slots: {error}");
+                self.slots.failed = Some(Instant::now());
+            }
+        }
+    }
+
+    /// Says which slots' data are here, so that a view names this member as their home.
+    fn report_arrivals(&mut self) {
+        let now = (self.node.view().epoch, self.node.arrivals());
+        if self.slots.reported == Some(now) {
+            return;
+        }
+        self.slots.reported = Some(now);
+        self.membership.figures.note_slots(self.node.slot_counts());
+        let arrived = self.node.arrived();
+        if !arrived.is_empty() {
+            self.transport.arrived(self.identity(), now.0, &arrived);
+        }
+    }
+
+    /// Ends what loads data of slots.
+    pub(super) fn stop_loading_slots(&mut self) {
+        self.slots.loading = None;
+    }
+}
+
+/// Loads data of slots beside those that are here.
+fn load_beside(server: &Server, incoming: Incoming, progress: &Progress) -> Result<(), String> {
+    let (mut file, len) =
+        incoming.finish().map_err(|error| format!("they cannot be kept: {error}"))?;
+    let unsound = |error: &dyn std::fmt::Display| format!("the {len} bytes are not sound: {error}");
+    let leniency = leniency(&server.config.snapshot());
+    check(&file, len, leniency).map_err(|error| unsound(&error))?;
+    file.rewind().map_err(|error| unsound(&error))?;
+    let start = Instant::now();
+    let threads = (server.workers.len() / 2).max(1);
+    // No client here caches keys of slots that are not read here, or waits for them.
+    let settle = |handle: &mut Handle| {
+        handle.take_invalidations();
+        while handle.next_ready().is_some() {}
+    };
+    let from = LoadFrom { origin: FROM_PEERS, threads, leniency, settle: &settle };
+    let loaded = load_from(file, len, &server.keyspace, from, progress);
+    if !loaded.map_err(|error| error.to_string())?.is_whole {
+        return Err("the member's life has ended".into());
+    }
+    let keys = Counted(progress.keys.load(Relaxed), "key");
+    let seconds = start.elapsed().as_secs_f64();
+    tracing::info!("cluster: loaded {keys} of hash slots, {len} bytes, in {seconds:.2} s");
+    Ok(())
+}
