@@ -51,7 +51,11 @@ pub struct Connection {
 impl Connection {
     /// The first command that can be executed now, or sent: those before it in its slots have their
     /// replies, unless that rule is broken.
-    pub fn next(&self, reads_past_writes: bool, reads_here: impl Fn(&Op) -> bool) -> Option<usize> {
+    pub fn next(
+        &self,
+        reads_past_writes: bool,
+        mut reads_here: impl FnMut(&Op) -> bool,
+    ) -> Option<usize> {
         let at = self.pending.iter().position(|pending| matches!(pending.state, State::Waiting))?;
         let op = &self.pending[at].op;
         if reads_past_writes {

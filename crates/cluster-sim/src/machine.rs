@@ -17,6 +17,7 @@ use petrel_keyspace::{
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
 use petrel_resp::{DecodeLimits, RespWriter, Value, decode};
+use petrel_table::keys::key_positions;
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -417,6 +418,26 @@ impl Machine {
         dismissed
     }
 
+    /// Whether a key is here, as its readers see it.
+    pub fn has(&mut self, db: u16, key: &[u8]) -> bool {
+        self.run(db, false, &[vec![b"EXISTS", key]]) == b":1\r\n"
+    }
+
+    /// Removes a key that is a copy, to have room.
+    pub fn evict(&mut self, (db, key): &DbKey) {
+        let handle = &mut self.exec.ks;
+        handle.enter();
+        handle.lock(handle.hash(key));
+        let remove = Effect::Remove { key, why: petrel_keyspace::Removal::Evicted };
+        let removed = handle.apply(*db, &remove, FROM_PEERS);
+        handle.unlock();
+        handle.exit();
+        if removed.is_err() {
+            let text = format!("a copy of {} is not there", key.escape_ascii());
+            self.witness.borrow_mut().violation(text);
+        }
+    }
+
     /// The node's place in a slot's order.
     fn position(&self, slot: u16) -> u64 {
         let commits = self.commits.lock();
@@ -490,6 +511,16 @@ impl ClusterHost for Machine {
     fn publish(&mut self, _: bool, channel: &[u8], _: &[u8]) {
         let text = format!("a message of {} that was never sent", channel.escape_ascii());
         self.witness.borrow_mut().violation(text);
+    }
+
+    fn keys_read(&mut self, exec: &Exec<'_>, keys: &mut Vec<Vec<u8>>) {
+        for args in &exec.commands {
+            let Some(command) = self.exec.prepare(args, None).command else { continue };
+            let mut found = Vec::new();
+            if key_positions(command.spec.meta.keys, args, &mut found).is_ok() {
+                keys.extend(found.iter().map(|key| args[key.index as usize].to_vec()));
+            }
+        }
     }
 
     fn copy_begins(&mut self) {

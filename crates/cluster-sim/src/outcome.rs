@@ -9,6 +9,8 @@ pub struct Outcome {
     pub replies: u64,
     /// Reads that were explained.
     pub reads: u64,
+    /// Reads of copies.
+    pub near: u64,
     /// Commits of homes.
     pub commits: u64,
     /// Commands that were executed for other nodes.
@@ -40,6 +42,7 @@ impl Outcome {
     pub fn add(&mut self, other: &Outcome) {
         self.replies += other.replies;
         self.reads += other.reads;
+        self.near += other.near;
         self.commits += other.commits;
         self.forwarded += other.forwarded;
         self.views += other.views;
@@ -56,10 +59,11 @@ impl Outcome {
     /// The figures in words.
     pub fn figures(&self) -> String {
         format!(
-            "{} replies, {} reads explained, {} commits, {} commands forwarded, {} views, {} deaths, {} joins ({} \
+            "{} replies, {} reads explained ({} of copies), {} commits, {} commands forwarded, {} views, {} deaths, {} joins ({} \
              loaded, {} given up), {} links broken, {} unknown, {} waited ({} forwarded again)",
             self.replies,
             self.reads,
+            self.near,
             self.commits,
             self.forwarded,
             self.views,

@@ -381,12 +381,19 @@ impl Witness {
     }
 
     /// At rest: what a node holds must be what the homes have made.
-    pub fn compare(&mut self, by: Identity, held: &[Held], is_home: impl Fn(u16) -> bool) {
+    pub fn compare(
+        &mut self,
+        by: Identity,
+        held: &[Held],
+        is_home: impl Fn(u16) -> bool,
+        may_copy: impl Fn(u16) -> bool,
+    ) {
         let here: BTreeMap<_, _> =
             held.iter().map(|held| (&held.key, (&held.content, &held.expiry))).collect();
         let mut different = Vec::new();
         for (key, versions) in &self.history {
-            let Some(last) = versions.last().filter(|_| is_home(slot_of(&key.1))) else { continue };
+            let is_held = is_home(slot_of(&key.1)) || here.contains_key(key);
+            let Some(last) = versions.last().filter(|_| is_held) else { continue };
             let there = here.get(key).map(|&(content, expiry)| (content.clone(), *expiry));
             let (content, expiry) = there.unwrap_or_default();
             if (&content, expiry) != (&last.content, last.expiry) {
@@ -402,7 +409,8 @@ impl Witness {
             |key: &&DbKey| self.history.get(*key).is_some_and(|versions| !versions.is_empty());
         let unknown = here.keys().filter(|key| !known(key));
         different.extend(unknown.map(|key| format!("{} came from nowhere", shown(&key.1))));
-        let foreign = here.keys().filter(|key| !is_home(slot_of(&key.1)));
+        let is_foreign = |slot| !is_home(slot) && !may_copy(slot);
+        let foreign = here.keys().filter(|key| is_foreign(slot_of(&key.1)));
         different.extend(foreign.map(|key| format!("{} is left there", shown(&key.1))));
         for text in different.into_iter().take(5) {
             self.violation(format!("at rest {by:?} differs: {text}"));

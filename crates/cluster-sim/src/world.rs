@@ -34,7 +34,7 @@ pub enum Wrong {
 }
 
 /// All that can be done wrong, by name.
-pub const WRONGS: [(&str, Wrong); 9] = [
+pub const WRONGS: [(&str, Wrong); 11] = [
     ("ignore-parts", Wrong::Rule(Mutation::IgnoreParts)),
     ("answer-early", Wrong::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Wrong::Rule(Mutation::ExecuteTwice)),
@@ -42,6 +42,8 @@ pub const WRONGS: [(&str, Wrong); 9] = [
     ("apply-early", Wrong::Rule(Mutation::ApplyEarly)),
     ("no-tails", Wrong::Rule(Mutation::NoTails)),
     ("drop-while-loading", Wrong::Rule(Mutation::DropWhileLoading)),
+    ("keep-copies", Wrong::Rule(Mutation::KeepCopies)),
+    ("unshare-early", Wrong::Rule(Mutation::UnshareEarly)),
     ("reads-past-writes", Wrong::ReadsPastWrites),
     ("expires-everywhere", Wrong::ExpiresEverywhere),
 ];
@@ -63,6 +65,8 @@ pub struct Plan {
 
 struct Member {
     core: ClusterNode,
+    /// A command that has read something.
+    last_read: Option<Op>,
     machine: Machine,
     connections: Vec<Connection>,
     is_alive: bool,
@@ -92,6 +96,7 @@ impl Member {
         let (is_alive, has_data, paused_until) = (true, true, 0);
         let (away, parked) = (BTreeMap::new(), BTreeSet::new());
         Member {
+            last_read: None,
             core,
             machine,
             connections,
@@ -305,7 +310,14 @@ impl World {
         }
         let op = self.workload.draw(&mut self.random, member.machine.now_ms);
         let read = self.workload.read_after(&mut self.random, &op);
-        let ops: Vec<Op> = std::iter::once(op).chain(read).collect();
+        let mut ops: Vec<Op> = std::iter::once(op).chain(read).collect();
+        if self.plan.copies.is_some() {
+            // What was read before may be here as a copy by now.
+            ops.extend(member.last_read.clone().filter(|_| self.random.one_in(2)));
+            if let Some(read) = ops.iter().rfind(|op| !op.reads.is_empty()) {
+                member.last_read = Some(read.clone());
+            }
+        }
         let count = ops.len() as u64;
         for op in ops {
             self.tokens += 1;
@@ -329,13 +341,19 @@ impl World {
         let reads_past_writes = self.plan.wrong == Some(Wrong::ReadsPastWrites);
         let member = &mut self.members[usize::from(node)];
         let identity = member.core.identity();
-        let next = |member: &Member| {
-            let reads_here = |op: &Op| member.core.route_read(&op.slots) == Route::Here;
-            member.connections[at].next(reads_past_writes, reads_here)
+        let next = |member: &mut Member| {
+            let Member { core, machine, connections, .. } = member;
+            let reads_here = |op: &Op| {
+                core.route_read(&op.slots) == Route::Here || has_copies(core, machine, op)
+            };
+            connections[at].next(reads_past_writes, reads_here)
         };
         while let Some(next) = next(member) {
             let Pending { token, op, .. } = &member.connections[at].pending[next];
             let (token, op) = (*token, op.clone());
+            let is_copied = member.core.route_read(&op.slots) != Route::Here
+                && has_copies(&member.core, &mut member.machine, &op);
+            self.outcome.near += u64::from(is_copied);
             let Some(state) = start(member, (at, token), &op, &self.witness) else { break };
             member.connections[at].pending[next].state = state;
         }
@@ -664,6 +682,13 @@ fn map(members: &[Identity], primaries: &[Node]) -> SlotMap {
     SlotMap::collect(|slot| &homes[usize::from(slot / (SLOTS / GROUPS))])
 }
 
+/// Whether a command reads keys that are here as copies.
+fn has_copies(core: &ClusterNode, machine: &mut Machine, op: &Op) -> bool {
+    !op.reads.is_empty()
+        && core.may_read_copies(&op.slots)
+        && op.reads.iter().all(|(db, key)| machine.has(*db, key))
+}
+
 /// Executes a command of a client, or sends it; none if it has to wait.
 fn start(
     member: &mut Member,
@@ -676,6 +701,7 @@ fn start(
     let done = |reply, seen, is_known| Some(State::Done { reply, seen, now_ms, is_known });
     let route = match op.reads.is_empty() {
         true => member.core.route(&op.slots),
+        false if has_copies(&member.core, &mut member.machine, op) => Route::Here,
         false => member.core.route_read(&op.slots),
     };
     if route != Route::Here {
@@ -685,7 +711,9 @@ fn start(
                 let Op { db, is_transaction, ref slots, ref commands, .. } = *op;
                 let (slots, commands) = (slots.clone(), commands.clone());
                 let slot = slots[0];
-                let call = Call { slots, db, is_transaction, commands, ..Call::default() };
+                let wants_copies = !op.reads.is_empty() && !is_transaction && slots.len() == 1;
+                let call =
+                    Call { slots, db, is_transaction, wants_copies, commands, ..Call::default() };
                 let oseq = member.core.forward(token, call, &mut member.machine).ok()?;
                 let tag = Tag { origin: identity, slot, oseq };
                 member.away.insert(token, (connection, tag));

@@ -1,7 +1,8 @@
 //! Which slots' data a node holds, where not every member holds all.
 //!
 //! ```text
-//! Away      the node is no home of the slot, nor to become one: nothing of it is here
+//! Away      the node is no home of the slot, nor to become one: nothing of it is here but copies of
+//!           keys that were read (`node/near.rs`)
 //! Awaited   its data are on their way, or to be asked for (`node/transfer.rs`)
 //! Held      everything of it is here, as far as the lane of its primary was applied
 //! ```
@@ -10,6 +11,7 @@
 //! node is asked for the slot's data.
 
 use crate::lanes::FROM_PEERS;
+use crate::mutation::{Mutation, is_broken};
 use crate::slot::{SLOTS, Slot, SlotSet, slot_of};
 use crate::view::{Identity, View};
 use petrel_keyspace::{Cursor, Effect, Handle, Removal};
@@ -27,6 +29,8 @@ pub(crate) struct Holdings {
     slots: Box<[Holding]>,
     /// Slots of which keys may be left that are to be removed.
     leftover: SlotSet,
+    /// Slots of which there may be copies here.
+    copied: SlotSet,
     /// Where the removal goes on.
     at: (u16, Cursor),
     /// How often slots have become held other than by a view.
@@ -42,8 +46,8 @@ impl Holdings {
             false => Holding::Away,
         };
         let slots = (0..SLOTS).map(holding).collect();
-        let (leftover, at) = (SlotSet::default(), Default::default());
-        Holdings { slots, leftover, at, arrivals: 0 }
+        let (leftover, copied, at) = Default::default();
+        Holdings { slots, leftover, copied, at, arrivals: 0 }
     }
 
     /// Whether everything of the slot is here, and nothing else.
@@ -73,7 +77,15 @@ impl Holdings {
                 (_, true) => Holding::Awaited,
                 _ => Holding::Away,
             };
-            if old != Holding::Away && (old != new || new == Holding::Awaited && has_changed) {
+            let is_left = match old {
+                // Another primary does not tell of changes of what is here.
+                Holding::Away => {
+                    self.copied.contains(slot)
+                        && (new != old || has_changed && !is_broken(Mutation::KeepCopies))
+                }
+                _ => old != new || new == Holding::Awaited && has_changed,
+            };
+            if is_left {
                 self.leave(slot);
             }
             self.slots[usize::from(slot)] = new;
@@ -84,6 +96,7 @@ impl Holdings {
     /// What may be here of a slot is to be removed.
     fn leave(&mut self, slot: Slot) {
         self.leftover.insert(slot);
+        self.copied.remove(slot);
         self.at = Default::default();
     }
 
@@ -113,6 +126,16 @@ impl Holdings {
     pub fn counts(&self) -> (usize, usize) {
         let count = |of| self.slots.iter().filter(|&&holding| holding == of).count();
         (count(Holding::Held), count(Holding::Awaited))
+    }
+
+    /// Whether keys of a slot may be here as copies, though not all of them.
+    pub fn takes_copies(&self, slot: Slot) -> bool {
+        self.slots[usize::from(slot)] == Holding::Away && !self.leftover.contains(slot)
+    }
+
+    /// A copy of a key of a slot was taken.
+    pub fn note_copy(&mut self, slot: Slot) {
+        self.copied.insert(slot);
     }
 
     /// Slots whose data may be asked for.

@@ -7,6 +7,7 @@
 //! answers to commands that had waited for these changes: behind them
 //! ```
 
+use crate::directory::{Directory, name_of};
 use crate::lane::Lane;
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::Node;
@@ -22,6 +23,10 @@ use std::sync::{Arc, OnceLock};
 /// The mark of changes that came from another node: they are in its lanes already.
 pub const FROM_PEERS: Origin = Origin(1);
 
+/// Bytes of effects that are sent to members which have copies; of a larger change they hear that
+/// their copies are of no use.
+const UPDATE_MAX: usize = 512;
+
 /// The lane of a slot.
 #[inline]
 pub fn lane_of(slot: Slot) -> usize {
@@ -35,6 +40,8 @@ pub struct Lanes {
     has_others: AtomicBool,
     /// By slot: who hears of its changes. None where all members do.
     audience: Option<Box<[AtomicU64]>>,
+    /// Who has copies, beside those who hear of a slot's changes.
+    directory: Directory,
     /// Effects that no lane could take.
     unsent: AtomicU64,
     /// The thread that sends has nothing to send, and is to be woken when there is something.
@@ -98,6 +105,7 @@ impl Lanes {
             lanes: std::array::from_fn(lane),
             has_others: AtomicBool::new(members != NodeSet::default()),
             audience,
+            directory: Directory::default(),
             unsent: AtomicU64::new(0),
             is_idle: AtomicBool::new(false),
             waker: OnceLock::new(),
@@ -113,15 +121,31 @@ impl Lanes {
         }
     }
 
+    /// The copies that other members have.
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
     /// Appends what one commit has changed of a slot, for those who hear of that. The stripes of
     /// its keys are held.
-    fn append_slot(&self, slot: Slot, served: Tags<'_>, group: &[u8], room: &mut Vec<u8>) {
+    fn append_slot(&self, of_slot: &SlotGroup, served: Tags<'_>, room: &mut Vec<u8>) {
+        let (slot, group) = (of_slot.slot, of_slot.group.bytes());
         let audience = self.audience.as_ref();
-        let to = audience.map(|audience| NodeSet(audience[usize::from(slot)].load(Relaxed)));
+        let mut to = audience.map(|audience| NodeSet(audience[usize::from(slot)].load(Relaxed)));
+        let homes = to.map_or(u64::MAX, |to| to.0);
+        let are_told = group.len() <= UPDATE_MAX;
+        if are_told && let Some(to) = &mut to {
+            of_slot.copied.iter().for_each(|copied| to.0 |= copied.holders.0);
+        }
         room.clear();
         let (tag, parts) = (TAG.get(), Parts::default());
         put_record(room, &Record::Effects { tag, parts, served, group });
         self.lane(lane_of(slot)).push(to, room);
+        for Copied { db, key, holders } in of_slot.copied.iter().filter(|_| !are_told) {
+            let others = NodeSet(holders.0 & !homes);
+            self.push(lane_of(slot), Some(others), &Record::Changed { db: *db, key });
+            self.directory.remove(slot, name_of(*db, key), others);
+        }
     }
 
     /// Lets `wake` be called by a thread that commits something while the one that sends
@@ -269,6 +293,20 @@ impl SinkSource for LaneSource {
     }
 }
 
+/// A key that was changed and that others have copies of.
+struct Copied {
+    db: u16,
+    key: Box<[u8]>,
+    holders: NodeSet,
+}
+
+/// What a commit has changed of a slot.
+struct SlotGroup {
+    slot: Slot,
+    group: GroupWriter,
+    copied: Vec<Copied>,
+}
+
 /// Puts what one thread commits into lanes.
 struct LaneSink {
     lanes: Arc<Lanes>,
@@ -276,7 +314,7 @@ struct LaneSink {
     /// Lanes of the keys of the group.
     which: u16,
     /// Where not all hear of all slots: a group for each, of which the first so many are in use.
-    slots: Vec<(Slot, GroupWriter)>,
+    slots: Vec<SlotGroup>,
     slots_used: usize,
     /// Messages that go out behind it, with their lanes.
     messages: Vec<(usize, Vec<u8>)>,
@@ -289,18 +327,32 @@ impl LaneSink {
     }
 
     /// The group of a slot.
-    fn group_of(&mut self, slot: Slot) -> &mut GroupWriter {
+    fn group_of(&mut self, slot: Slot) -> &mut SlotGroup {
         let used = self.slots[..self.slots_used].iter();
-        let at = used.rev().position(|(of, _)| *of == slot);
+        let at = used.rev().position(|of_slot| of_slot.slot == slot);
         let at = at.map_or(self.slots_used, |at| self.slots_used - 1 - at);
         if at == self.slots_used {
             self.slots_used += 1;
             match self.slots.get_mut(at) {
-                Some((of, _)) => *of = slot,
-                None => self.slots.push((slot, GroupWriter::default())),
+                Some(of_slot) => of_slot.slot = slot,
+                None => {
+                    let (group, copied) = Default::default();
+                    self.slots.push(SlotGroup { slot, group, copied });
+                }
             }
         }
-        &mut self.slots[at].1
+        &mut self.slots[at]
+    }
+
+    /// Notes who has copies of a key that was changed.
+    #[cold]
+    fn note_copies(&mut self, slot: Slot, db: u16, key: &[u8]) {
+        let holders = self.lanes.directory.holders(slot, name_of(db, key));
+        let copied = &mut self.group_of(slot).copied;
+        let is_known = copied.last().is_some_and(|last| (last.db, &last.key[..]) == (db, key));
+        if holders != NodeSet::default() && !is_known {
+            copied.push(Copied { db, key: key.into(), holders });
+        }
     }
 }
 
@@ -314,7 +366,11 @@ impl EffectSink for LaneSink {
             return;
         };
         if self.lanes.audience.is_some() {
-            return self.group_of(slot_of(key)).add(head.db, effect);
+            let slot = slot_of(key);
+            if self.lanes.directory.has_any(slot) {
+                self.note_copies(slot, head.db, key);
+            }
+            return self.group_of(slot).group.add(head.db, effect);
         }
         self.touch(key);
         // The value is that of the other key at this place in both lanes.
@@ -339,11 +395,12 @@ impl EffectSink for LaneSink {
             return;
         }
         let mut names = Vec::new();
-        for (slot, group) in &mut self.slots[..std::mem::take(&mut self.slots_used)] {
-            let of_slot = served.iter().map(|served| served.tag).filter(|tag| tag.slot == *slot);
-            let names = Tags::of(&mut names, of_slot);
-            self.lanes.append_slot(*slot, names, group.bytes(), &mut self.room);
-            group.clear();
+        for of_slot in &mut self.slots[..std::mem::take(&mut self.slots_used)] {
+            let tags = served.iter().map(|served| served.tag);
+            let names = Tags::of(&mut names, tags.filter(|tag| tag.slot == of_slot.slot));
+            self.lanes.append_slot(of_slot, names, &mut self.room);
+            of_slot.group.clear();
+            of_slot.copied.clear();
         }
         if self.which != 0 {
             let names = Tags::of(&mut names, served.iter().map(|served| served.tag));

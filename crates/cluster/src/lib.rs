@@ -15,12 +15,14 @@
 //! | `wire` | frames, batches and records as bytes |
 //! | `lane`, `lanes` | what this node tells others, and the sink that puts commits there |
 //! | `holdings` | which slots' data this node has, where not every member has all |
+//! | `directory` | which members have copies of keys, beside the homes |
 //! | `inbox` | what others have told |
 //! | `origin` | commands that wait for other nodes |
 //! | `settle` | slots that have changed their primaries, and nodes that have died |
 //! | `node` | all of it together |
 
 pub mod allocate;
+mod directory;
 mod holdings;
 mod inbox;
 mod lane;

@@ -19,6 +19,10 @@ pub enum Mutation {
     NoTails,
     /// A node that is sent a slot's data applies only what arrives once it has loaded them.
     DropWhileLoading,
+    /// Copies of keys are read on when their slot has got another primary.
+    KeepCopies,
+    /// A node says that it has no copy of a key though it has just asked for one.
+    UnshareEarly,
 }
 
 #[cfg(feature = "mutations")]

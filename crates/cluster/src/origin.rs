@@ -22,6 +22,11 @@ pub struct Call {
     pub wait_ms: Option<u64>,
     /// Names the keys that its client watches at the home, if it does: the origin's, opaque here.
     pub client: Option<u64>,
+    /// Whether it is no commit of several slots: it only reads, or works on each key by itself.
+    pub by_key: bool,
+    /// Whether copies of the keys that are read are wanted here, to be read here from then on; it
+    /// is of one slot, and a read.
+    pub wants_copies: bool,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<Vec<u8>>>,
 }
@@ -38,9 +43,23 @@ impl Call {
         for command in &self.commands {
             commands.push(command.iter().map(Vec::as_slice).collect());
         }
-        let Call { ref slots, db, resp3, is_transaction, wait_ms, client, .. } = *self;
-        let slots = slots.clone();
-        Exec { oseq, first, slots, tenure, db, resp3, is_transaction, wait_ms, client, commands }
+        let Call { db, resp3, is_transaction, wait_ms, client, .. } = *self;
+        let Call { by_key, wants_copies, .. } = *self;
+        let slots = self.slots.clone();
+        Exec {
+            oseq,
+            first,
+            slots,
+            tenure,
+            db,
+            resp3,
+            is_transaction,
+            wait_ms,
+            client,
+            by_key,
+            wants_copies,
+            commands,
+        }
     }
 }
 

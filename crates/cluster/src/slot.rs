@@ -31,6 +31,11 @@ impl SlotSet {
         self.0[usize::from(slot / 64)] |= 1 << (slot % 64);
     }
 
+    /// Takes a slot away.
+    pub fn remove(&mut self, slot: Slot) {
+        self.0[usize::from(slot / 64)] &= !(1 << (slot % 64));
+    }
+
     /// Whether a slot is among them.
     pub fn contains(&self, slot: Slot) -> bool {
         self.0[usize::from(slot / 64)] >> (slot % 64) & 1 != 0

@@ -12,7 +12,7 @@ use crate::log::effect::{Context, Logged, put_effect, take_effect};
 use crate::log::number::Bytes;
 use crate::rdb::{Slice, read_value};
 use crate::value::Builder;
-use petrel_keyspace::{Effect, Handle, Key, KeyHash, Misfit, Order, Origin};
+use petrel_keyspace::{Effect, Handle, Key, KeyHash, Misfit, Order, Origin, Removal};
 use std::fmt;
 
 /// Writes the effects of one group.
@@ -107,6 +107,16 @@ pub fn apply_group(
     origin: Origin,
     hashes: &mut Vec<KeyHash>,
 ) -> Result<(), GroupError> {
+    lock_and(handle, group, hashes, |handle| apply_held(handle, group, origin))
+}
+
+/// Holds the stripes of the keys of a group while it is applied.
+fn lock_and(
+    handle: &mut Handle,
+    group: &[u8],
+    hashes: &mut Vec<KeyHash>,
+    apply: impl FnOnce(&mut Handle) -> Result<(), GroupError>,
+) -> Result<(), GroupError> {
     let databases = handle.keyspace().databases();
     let (mut beyond, mut whole) = (None, false);
     hashes.clear();
@@ -127,38 +137,93 @@ pub fn apply_group(
         true => handle.lock_all(),
         false => handle.lock_many(hashes.iter().copied()),
     }
-    let applied = apply_held(handle, group, origin);
+    let applied = apply(handle);
     handle.unlock();
     applied
 }
 
+/// Applies those effects of a group whose keys are there, for a keyspace that has copies of some
+/// keys: what a key held before is known then, and it holds afterwards what it holds where the
+/// group was made, or is not there. `absent` hears of the keys that were not. Else as
+/// [`apply_group`].
+///
+/// # Errors
+/// Those of [`apply_group`].
+pub fn apply_to_copies(
+    handle: &mut Handle,
+    group: &[u8],
+    origin: Origin,
+    hashes: &mut Vec<KeyHash>,
+    mut absent: impl FnMut(u16, &[u8]),
+) -> Result<(), GroupError> {
+    lock_and(handle, group, hashes, |handle| {
+        each(group, |db, logged| {
+            let Some(key) = logged.key() else { return Ok(()) };
+            if !is_there(handle, db, key) {
+                absent(db, key);
+                return Ok(());
+            }
+            if let Logged::Effect(effect) = &logged
+                && let Some((from_db, from)) = effect.source()
+                && !is_there(handle, from_db, from)
+            {
+                let remove = Effect::Remove { key, why: Removal::Deleted };
+                return handle.apply(db, &remove, origin).map_err(GroupError::Misfit);
+            }
+            apply_one(handle, db, logged, origin)
+        })
+    })
+}
+
+/// Whether there is a key, whether its time has passed or not. Its stripe is held.
+fn is_there(handle: &Handle, db: u16, key: &[u8]) -> bool {
+    handle.view_stored(db, Key { bytes: key, hash: handle.hash(key) }).is_some()
+}
+
 fn apply_held(handle: &mut Handle, group: &[u8], origin: Origin) -> Result<(), GroupError> {
+    each(group, |db, logged| apply_one(handle, db, logged, origin))
+}
+
+/// Hands out the effects of a group.
+fn each(
+    group: &[u8],
+    mut apply: impl FnMut(u16, Logged<'_>) -> Result<(), GroupError>,
+) -> Result<(), GroupError> {
     let (mut bytes, mut context) = (Bytes(group), Context::default());
     while !bytes.0.is_empty() {
-        take_effect(&mut bytes, &mut context, |db, logged| match logged {
-            Logged::Effect(effect) => handle.apply(db, &effect, origin).map_err(GroupError::Misfit),
-            Logged::Store { key, expiry, type_byte, value } => {
-                let key = Key { bytes: key, hash: handle.hash(key) };
-                handle.on_behalf(origin, |handle| {
-                    handle.build(db, key, expiry, |handle| {
-                        let mut builder = Builder::new(handle, db, key).keeping_expired();
-                        read_value(&mut Slice::new(value), type_byte, &mut builder)
-                            .map_err(|_| GroupError::Value)?;
-                        builder.finish();
-                        Ok(())
-                    })
-                })
-            }
-        })??;
+        take_effect(&mut bytes, &mut context, &mut apply)??;
     }
     Ok(())
+}
+
+fn apply_one(
+    handle: &mut Handle,
+    db: u16,
+    logged: Logged<'_>,
+    origin: Origin,
+) -> Result<(), GroupError> {
+    match logged {
+        Logged::Effect(effect) => handle.apply(db, &effect, origin).map_err(GroupError::Misfit),
+        Logged::Store { key, expiry, type_byte, value } => {
+            let key = Key { bytes: key, hash: handle.hash(key) };
+            handle.on_behalf(origin, |handle| {
+                handle.build(db, key, expiry, |handle| {
+                    let mut builder = Builder::new(handle, db, key).keeping_expired();
+                    read_value(&mut Slice::new(value), type_byte, &mut builder)
+                        .map_err(|_| GroupError::Value)?;
+                    builder.finish();
+                    Ok(())
+                })
+            })
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use petrel_keyspace::types::list::End;
-    use petrel_keyspace::{EffectHead, EffectSink, Keyspace, Options, Removal, StrRef, Value};
+    use petrel_keyspace::{EffectHead, EffectSink, Keyspace, Options, StrRef, Value};
     use std::sync::{Arc, Mutex};
 
     const PEER: Origin = Origin(7);
@@ -213,6 +278,48 @@ mod tests {
         let heard = heard.lock().unwrap();
         assert!(heard.iter().all(|(origin, _)| *origin == PEER), "{heard:?}");
         assert_eq!(heard.len(), 6, "{heard:?}");
+    }
+
+    #[test]
+    fn copies_are_kept_up_to_date_or_gone() {
+        let mut handle = Keyspace::new(&Options::default()).attach();
+        let put = |handle: &mut Handle, key: &[u8]| {
+            assert!(handle.store(0, key, Value::Bytes(b"old"), None).is_ok());
+        };
+        [&b"a"[..], b"m", b"n", b"o"].into_iter().for_each(|key| put(&mut handle, key));
+        let value = StrRef::Bytes(b"new");
+        let from = |key, from| Effect::CopyFrom { key, from_db: 0, from, moved: false };
+        let write = |key| Effect::Write { key, offset: 3, bytes: b"er" };
+        let remove = |key| Effect::Remove { key, why: Removal::Deleted };
+        let bytes = group(&[
+            (0, Effect::Put { key: b"a", value, expiry: None }),
+            (0, Effect::Put { key: b"b", value, expiry: None }),
+            (0, write(b"a")),
+            (0, write(b"b")),
+            (0, from(b"m", b"a")),
+            (0, from(b"n", b"c")),
+            (0, remove(b"o")),
+            (0, Effect::Put { key: b"o", value, expiry: None }),
+        ]);
+        let mut absent = Vec::new();
+        handle.enter();
+        apply_to_copies(&mut handle, &bytes, PEER, &mut Vec::new(), |db, key| {
+            absent.push((db, key.to_vec()));
+        })
+        .unwrap();
+        handle.exit();
+        assert_eq!(absent, [(0, b"b".to_vec()), (0, b"b".to_vec()), (0, b"o".to_vec())]);
+        let mut read = |key: &[u8]| {
+            handle.enter();
+            let key = Key { bytes: key, hash: handle.hash(key) };
+            handle.lock(key.hash);
+            let is_there = handle.view_stored(0, key).is_some();
+            handle.unlock();
+            handle.exit();
+            is_there
+        };
+        let there = [&b"a"[..], b"b", b"m", b"n", b"o"].map(&mut read);
+        assert_eq!(there, [true, false, true, false, false]);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 
 use super::World;
 use super::join::Sent;
+use crate::machine::DbKey;
 use crate::workload::{GROUPS, group_begin};
-use petrel_cluster::{Identity, Node, SLOTS, SlotMap, View};
+use petrel_cluster::{Identity, Node, Route, SLOTS, SlotMap, View, slot_of};
 
 /// The homes of a group of slots, the primary first, and the nodes that are to become some.
 #[derive(Clone, Debug)]
@@ -152,6 +153,17 @@ impl World {
             self.witness.borrow_mut().violation(text);
         }
         member.core.sweep(count, &mut member.machine);
+        if self.random.one_in(30) {
+            let keys = member.machine.keys().into_iter();
+            let is_copy = |key: &DbKey| {
+                let slots = [slot_of(&key.1)];
+                member.core.route_read(&slots) != Route::Here && member.core.may_read_copies(&slots)
+            };
+            let copies: Vec<DbKey> = keys.filter(is_copy).collect();
+            if !copies.is_empty() {
+                member.machine.evict(self.random.pick(&copies));
+            }
+        }
         member.machine.report();
         if member.core.has_slots_to_load() && self.random.one_in(4) {
             member.machine.load_slots(member.core.sinks());

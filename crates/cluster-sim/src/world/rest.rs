@@ -41,7 +41,8 @@ impl World {
             let (me, view) = (member.core.identity(), member.core.view());
             let is_home =
                 |slot| view.incoming.is_none() || view.slots.homes(slot).contains(&me.node);
-            self.witness.borrow_mut().compare(me, &held, is_home);
+            let may_copy = |slot| member.core.may_read_copies(&[slot]);
+            self.witness.borrow_mut().compare(me, &held, is_home, may_copy);
         }
         self.witness.borrow_mut().compare_logs(Node(alive[0]));
     }

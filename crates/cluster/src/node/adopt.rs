@@ -48,6 +48,7 @@ impl Node {
         let members = &self.view.members;
         let dead: Vec<Identity> =
             before.members.into_iter().filter(|member| !members.contains(member)).collect();
+        self.lanes.directory().forget(dead.iter().map(|dead| dead.node).collect());
         let has_no_positions = self.has_no_positions();
         for &identity in &dead {
             self.unlink(identity.node);
@@ -80,7 +81,9 @@ impl Node {
         let (me, epoch) = (self.identity.node, self.view.epoch);
         let homes = Arc::new(before.slots.clone());
         let mut leaving: BTreeMap<Number, Leaving> = BTreeMap::new();
+        let directory = self.lanes.directory();
         self.primaries.adopt(&self.view, |slot, from| {
+            directory.clear(slot);
             if let Some(primary) = before.member(from).filter(|_| from != me) {
                 leaving
                     .entry(from)
@@ -100,7 +103,8 @@ impl Node {
     fn tell_removers_of(&self, lane: usize) {
         for slot in (lane as Slot..SLOTS).step_by(LANES) {
             let primary = self.primaries.of_slot(slot).filter(|_| self.may_number(&[slot]));
-            self.own_slots.set(slot, primary, self.is_readable(slot));
+            let has_copies = self.takes_copies(slot);
+            self.own_slots.set(slot, primary, self.is_readable(slot), has_copies);
         }
     }
 

@@ -7,7 +7,7 @@ use crate::mutation::{Mutation, is_broken};
 use crate::origin::HeldAnswer;
 use crate::settle::slot_of_group;
 use crate::slot::{Slot, slot_of};
-use crate::view::Identity;
+use crate::view::{Identity, NodeSet};
 use crate::wire::{LANES, Parts, Record, Tag};
 use petrel_persistence::effects::{apply_group, visit_keys};
 
@@ -63,6 +63,9 @@ impl Node {
                         self.apply(from, tag.into_iter().chain(served.iter()), group, host);
                     }
                     (Use::Wait, _) => self.keep_waiting(bytes),
+                    (Use::Copies(slot), Ok(Record::Effects { group, .. })) => {
+                        self.apply_to_copies(from, slot, group, host);
+                    }
                     _ => {}
                 }
             }
@@ -128,6 +131,25 @@ impl Node {
                 if let Ok(Record::Message { is_sharded, channel, payload }) = Record::read(&bytes) {
                     host.publish(is_sharded, channel, payload);
                 }
+            }
+            Record::Copy { group } => {
+                if self.is_held(from, group) {
+                    return false;
+                }
+                let Some((_, bytes)) = self.pop(from, lane) else { return false };
+                if let Ok(Record::Copy { group }) = Record::read(&bytes) {
+                    self.take_copy(from, group, host);
+                }
+            }
+            Record::Changed { .. } => {
+                let Some((_, bytes)) = self.pop(from, lane) else { return false };
+                if let Ok(Record::Changed { db, key }) = Record::read(&bytes) {
+                    self.drop_copy((db, key), host);
+                }
+            }
+            Record::Unshared { slot, name } => {
+                self.pop(from, lane);
+                self.lanes.directory().remove(slot, name, NodeSet::of(from.node));
             }
             Record::SlotsBegin { number } => {
                 self.pop(from, lane);

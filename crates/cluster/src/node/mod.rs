@@ -18,12 +18,14 @@
 //! | `wait` | forwarded commands that wait for their keys |
 //! | `adopt` | views: primaries that change, members that come or die |
 //! | `copy` | a member that has no data yet, and the one that sends it a copy |
+//! | `near` | copies of keys that clients read here, though their homes are elsewhere |
 //! | `transfer` | the same for some slots, where not every member holds all data |
 
 mod adopt;
 mod apply;
 mod copy;
 mod link;
+mod near;
 mod serve;
 mod transfer;
 mod wait;
@@ -72,6 +74,10 @@ pub trait Host {
 
     /// A client of another node has published a message.
     fn publish(&mut self, is_sharded: bool, channel: &[u8], payload: &[u8]);
+
+    /// Adds the keys that a command has read, which was executed just now; none if it may have read
+    /// others too.
+    fn keys_read(&mut self, exec: &Exec<'_>, keys: &mut Vec<Vec<u8>>);
 
     /// Data of slots follow, by [`Host::copy`].
     fn copy_begins(&mut self);
@@ -157,13 +163,16 @@ pub struct OwnSlots {
     removers: Box<[AtomicU16]>,
     /// By slot: whether clients may read it here. None where they may read all.
     readable: Option<Box<[AtomicBool]>>,
+    /// By slot: whether clients may read the keys that are here, though not all are.
+    copied: Box<[AtomicBool]>,
 }
 
 impl OwnSlots {
     fn new(me: Number, holds_all: bool) -> Arc<Self> {
         let removers = (0..crate::slot::SLOTS).map(|_| AtomicU16::new(u16::MAX)).collect();
-        let unread = || (0..crate::slot::SLOTS).map(|_| AtomicBool::new(false)).collect();
-        Arc::new(OwnSlots { me: me.0, removers, readable: (!holds_all).then(unread) })
+        let none = || (0..crate::slot::SLOTS).map(|_| AtomicBool::new(false)).collect();
+        let (readable, copied) = ((!holds_all).then(none), none());
+        Arc::new(OwnSlots { me: me.0, removers, readable, copied })
     }
 
     /// Who orders the changes of a slot; nobody while its primary is changing. It stays so until
@@ -174,10 +183,22 @@ impl OwnSlots {
         (remover != u16::MAX).then_some(Number(remover))
     }
 
+    /// Whether clients may read all keys here: every member holds all.
+    pub fn holds_all(&self) -> bool {
+        self.readable.is_none()
+    }
+
     /// Whether clients may read the keys of a slot here. It stays so as [`OwnSlots::home`] does.
     pub fn is_readable(&self, slot: Slot) -> bool {
         let readable = self.readable.as_ref();
         readable.is_none_or(|readable| readable[usize::from(slot)].load(Relaxed))
+    }
+
+    /// Whether clients may read the keys of a slot that are here, if it is not
+    /// [readable](OwnSlots::is_readable): those that are not may be elsewhere. What is here of a key
+    /// stays so as long as its stripe is held.
+    pub fn has_copies(&self, slot: Slot) -> bool {
+        self.copied[usize::from(slot)].load(Relaxed)
     }
 
     /// The node that this is.
@@ -185,7 +206,8 @@ impl OwnSlots {
         Number(self.me)
     }
 
-    fn set(&self, slot: Slot, remover: Option<Number>, is_readable: bool) {
+    fn set(&self, slot: Slot, remover: Option<Number>, is_readable: bool, has_copies: bool) {
+        self.copied[usize::from(slot)].store(has_copies, Relaxed);
         if let Some(readable) = &self.readable {
             readable[usize::from(slot)].store(is_readable, Relaxed);
         }
@@ -309,6 +331,11 @@ impl Node {
 
     /// Where a command with keys of these slots is executed, if it is not one that only reads.
     pub fn route(&self, slots: &[Slot]) -> Route {
+        self.route_of(slots, false)
+    }
+
+    /// The same of a call ([`Call::by_key`]).
+    pub fn route_of(&self, slots: &[Slot], by_key: bool) -> Route {
         let mut primaries = slots.iter().map(|&slot| self.primaries.of_slot(slot));
         let first = match primaries.next() {
             Some(Some(first)) => first,
@@ -316,7 +343,7 @@ impl Node {
             None => return Route::Here,
         };
         // What reaches other homes together is of one slot.
-        if slots.len() > 1 && self.holdings.is_some() {
+        if slots.len() > 1 && !by_key && self.holdings.is_some() {
             return Route::Apart;
         }
         for primary in primaries {
@@ -338,6 +365,11 @@ impl Node {
             true => Route::Here,
             false => self.route(slots),
         }
+    }
+
+    /// Whether the keys of these slots that are here may be read here: their slots' or copies.
+    pub fn may_read_copies(&self, slots: &[Slot]) -> bool {
+        slots.iter().all(|&slot| self.is_readable(slot) || self.takes_copies(slot))
     }
 
     /// Whether all that earlier primaries of the slots have numbered was applied.
@@ -391,7 +423,7 @@ impl Node {
         let oseq = flight.oseq;
         let tenures = flight.call.slots.iter().map(|&slot| self.primaries.tenure(slot));
         let exec = flight.call.exec(oseq, queue.first(), tenures.max().unwrap_or(0));
-        let home = match self.route(&exec.slots) {
+        let home = match self.route_of(&exec.slots, exec.by_key) {
             // Commands of a slot that is changing its primary wait for what that has answered.
             _ if !self.may_number(&exec.slots) => return false,
             Route::Later | Route::Nowhere => return false,

@@ -42,6 +42,9 @@ impl Node {
                 return;
             }
         };
+        if exec.wants_copies && reply.is_some() {
+            self.send_copies(from.node, &exec, host);
+        }
         let mut room = Vec::new();
         let waits = Parts::of(&mut room, positions_seen(&self.lanes, &exec.slots).into_iter());
         let answer = Record::Answer { slot, oseq, waits, reply: reply.as_deref() };

@@ -82,6 +82,8 @@ pub(super) struct Transfers {
 /// What becomes of a change of a slot.
 pub(super) enum Use {
     Apply,
+    /// It is applied to the copies that are here of this slot.
+    Copies(Slot),
     Wait,
     Drop,
 }
@@ -201,6 +203,9 @@ impl Node {
     pub(super) fn use_of(&self, from: Identity, lane: usize, slot: Slot) -> Use {
         if self.holds(slot) {
             return Use::Apply;
+        }
+        if self.takes_copies(slot) {
+            return Use::Copies(slot);
         }
         let arrival = self.transfers.arrival.as_ref();
         let arrival = arrival.filter(|arrival| {

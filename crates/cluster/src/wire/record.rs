@@ -9,6 +9,8 @@ use petrel_persistence::log::number::{Bytes, put, put_bytes};
 
 /// Which record, in the lowest four bits of its head.
 mod kind {
+    /// What follows says which of those that are about copies.
+    pub const COPIES: u8 = 0;
     pub const EFFECTS: u8 = 1;
     pub const PART: u8 = 2;
     pub const EXEC: u8 = 3;
@@ -26,6 +28,13 @@ mod kind {
     pub const SLOTS_KNOWN: u8 = 15;
 }
 
+/// Which record about copies, in the byte behind its head.
+mod copies {
+    pub const COPY: u8 = 0;
+    pub const CHANGED: u8 = 1;
+    pub const UNSHARED: u8 = 2;
+}
+
 const KIND: u8 = 0x0f;
 /// The distance to the position before follows; else it is 1.
 const GAP: u8 = 0x10;
@@ -35,7 +44,8 @@ const FIRST: u8 = 0x20;
 /// Effects and answers: positions in other lanes follow. Exec: the reply is to be written in RESP3.
 const LANE_LIST: u8 = 0x40;
 /// Effects: the names of commands follow that have waited and were executed by the commit. Exec:
-/// how long it may wait, and which client of the sender it is for.
+/// how long it may wait, which client of the sender it is for, whether it works by key, and
+/// whether copies are wanted.
 const MORE: u8 = 0x80;
 
 /// Slots, commands or arguments that one record names at most.
@@ -151,6 +161,10 @@ pub struct Exec<'a> {
     pub wait_ms: Option<u64>,
     /// Names the keys that the origin's client watches at the home, if it does.
     pub client: Option<u64>,
+    /// Whether it is no commit of several slots: it only reads, or works on each key by itself.
+    pub by_key: bool,
+    /// Whether the origin wants copies of the keys that are read ([`Record::Copy`]).
+    pub wants_copies: bool,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<&'a [u8]>>,
 }
@@ -264,6 +278,27 @@ pub enum Record<'a> {
         /// Which question of the receiver's.
         number: u64,
     },
+    /// A copy of a key, for a member that is no home of its slot and is told of its changes from
+    /// here on.
+    Copy {
+        /// One effect, which stores it.
+        group: &'a [u8],
+    },
+    /// The key was changed: the copy of a member that is no home of its slot is of no use, and it
+    /// is told of no more changes.
+    Changed {
+        /// Its database.
+        db: u16,
+        /// The key.
+        key: &'a [u8],
+    },
+    /// The sender has no copy of a key.
+    Unshared {
+        /// The slot of the key.
+        slot: Slot,
+        /// The key, by the hash that the directory knows it by.
+        name: u64,
+    },
     /// A message for the subscribers of a channel. It is delivered once at most.
     Message {
         /// The channel is one of a shard.
@@ -341,7 +376,12 @@ fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
 }
 
 fn take_option(bytes: &mut Bytes<'_>) -> Result<Option<u64>, Malformed> {
-    match bytes.byte()? {
+    let has = bytes.byte()?;
+    take_if(has, bytes)
+}
+
+fn take_if(has: u8, bytes: &mut Bytes<'_>) -> Result<Option<u64>, Malformed> {
+    match has {
         0 => Ok(None),
         1 => Ok(Some(bytes.number()?)),
         _ => Err(Malformed),
@@ -363,8 +403,13 @@ fn take_count(bytes: &mut Bytes<'_>) -> Result<usize, Malformed> {
 }
 
 fn has_more(exec: &Exec<'_>) -> bool {
-    exec.wait_ms.is_some() || exec.client.is_some()
+    exec.wait_ms.is_some() || exec.client.is_some() || exec.by_key || exec.wants_copies
 }
+
+/// In the byte that says whether an [`Exec`] may still wait: it works by key.
+const BY_KEY: u8 = 2;
+/// In the same byte: its origin wants copies.
+const WANTS_COPIES: u8 = 4;
 
 fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
     put(out, exec.oseq);
@@ -374,7 +419,10 @@ fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
     put(out, exec.tenure);
     put(out, exec.db.into());
     if has_more(exec) {
+        let at = out.len();
         put_option(out, exec.wait_ms);
+        out[at] |= if exec.by_key { BY_KEY } else { 0 };
+        out[at] |= if exec.wants_copies { WANTS_COPIES } else { 0 };
         put_option(out, exec.client);
     }
     put(out, exec.commands.len() as u64);
@@ -395,9 +443,13 @@ fn take_exec<'a>(
     let tenure = bytes.number()?;
     let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
     let (mut wait_ms, mut client) = (None, None);
+    let (mut by_key, mut wants_copies) = (false, false);
     if has_more {
-        (wait_ms, client) = (take_option(bytes)?, take_option(bytes)?);
-        if wait_ms.is_none() && client.is_none() {
+        let has = bytes.byte()?;
+        (by_key, wants_copies) = (has & BY_KEY != 0, has & WANTS_COPIES != 0);
+        wait_ms = take_if(has & !(BY_KEY | WANTS_COPIES), bytes)?;
+        client = take_option(bytes)?;
+        if wait_ms.is_none() && client.is_none() && !by_key && !wants_copies {
             return Err(Malformed);
         }
     }
@@ -414,7 +466,32 @@ fn take_exec<'a>(
     if !is_whole {
         return Err(Malformed);
     }
-    Ok(Exec { oseq, first, slots, tenure, db, resp3, is_transaction, wait_ms, client, commands })
+    Ok(Exec {
+        oseq,
+        first,
+        slots,
+        tenure,
+        db,
+        resp3,
+        is_transaction,
+        wait_ms,
+        client,
+        by_key,
+        wants_copies,
+        commands,
+    })
+}
+
+fn take_about_copies<'a>(bytes: &mut Bytes<'a>) -> Result<Record<'a>, Malformed> {
+    match bytes.byte()? {
+        copies::COPY => Ok(Record::Copy { group: std::mem::take(&mut bytes.0) }),
+        copies::CHANGED => {
+            let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
+            Ok(Record::Changed { db, key: std::mem::take(&mut bytes.0) })
+        }
+        copies::UNSHARED => Ok(Record::Unshared { slot: take_slot(bytes)?, name: bytes.number()? }),
+        _ => Err(Malformed),
+    }
 }
 
 /// Appends a record without its length, and as if it had no gap: what a lane keeps.
@@ -506,6 +583,23 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             put(out, number);
             kind::SLOTS_KNOWN
         }
+        Record::Copy { group } => {
+            out.push(copies::COPY);
+            out.extend_from_slice(group);
+            kind::COPIES
+        }
+        Record::Changed { db, key } => {
+            out.push(copies::CHANGED);
+            put(out, db.into());
+            out.extend_from_slice(key);
+            kind::COPIES
+        }
+        Record::Unshared { slot, name } => {
+            out.push(copies::UNSHARED);
+            put(out, slot.into());
+            put(out, name);
+            kind::COPIES
+        }
         Record::Message { is_sharded, channel, payload } => {
             put_bytes(out, channel);
             out.extend_from_slice(payload);
@@ -595,6 +689,7 @@ impl<'a> Record<'a> {
                 let (channel, payload) = (b.bytes()?, std::mem::take(&mut b.0));
                 (Record::Message { is_sharded: first, channel, payload }, FIRST)
             }
+            kind::COPIES => (take_about_copies(b)?, 0),
             _ => return Err(Malformed),
         };
         let has_more = !bytes.0.is_empty() || head & (FIRST | LANE_LIST | MORE) & !allowed != 0;

@@ -84,7 +84,18 @@ proptest! {
         }
         let (wait_ms, client) = (resp3.then_some(tenure), (db % 2 == 0).then_some(before));
         let exec = Exec {
-            oseq, first, slots, tenure, db, resp3, is_transaction, wait_ms, client, commands: borrowed,
+            oseq,
+            first,
+            slots,
+            tenure,
+            db,
+            resp3,
+            is_transaction,
+            wait_ms,
+            client,
+            by_key: oseq % 2 == 0,
+            wants_copies: oseq % 3 == 0,
+            commands: borrowed,
         };
         round_trip(&Record::Exec(exec))?;
         let mut room = Vec::new();
@@ -92,6 +103,10 @@ proptest! {
         round_trip(&Record::Answer { slot, oseq, waits, reply: reply.as_deref() })?;
         round_trip(&Record::Woken { slot, oseq, waits, reply: reply.as_deref() })?;
         round_trip(&Record::Unwatch { client: oseq })?;
+        round_trip(&Record::Unshared { slot, name: oseq })?;
+        let text = reply.as_deref().unwrap_or_default();
+        round_trip(&Record::Copy { group: text })?;
+        round_trip(&Record::Changed { db, key: text })?;
         round_trip(&Record::Parked { slot, oseq, left_ms: wait_ms })?;
         for end in [WaitEnd::Timeout, WaitEnd::Error, WaitEnd::Gone] {
             round_trip(&Record::Cancel { slot, oseq, end })?;

@@ -18,6 +18,7 @@ use petrel_commands::{Answer, Command, Execution, Executor, Fail, Request, Sessi
 use petrel_keyspace::Handle;
 use petrel_net::{Endpoint, Slot};
 use petrel_resp::{Protocol, RespWriter};
+use petrel_table::keys::key_positions;
 use petrel_table::{GateFlags, Place};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -341,6 +342,15 @@ impl Host for Machine {
     fn publish(&mut self, is_sharded: bool, channel: &[u8], payload: &[u8]) {
         let kind = if is_sharded { ChannelKind::Shard } else { ChannelKind::Channel };
         self.host.publish_message(kind, channel, payload);
+    }
+
+    fn keys_read(&mut self, exec: &Exec<'_>, keys: &mut Vec<Vec<u8>>) {
+        let [args] = &exec.commands[..] else { return };
+        let Some(command) = self.exec.prepare(args, None).command else { return };
+        let (mut found, spec) = (Vec::new(), command.spec);
+        if spec.place == Place::Read && key_positions(spec.meta.keys, args, &mut found).is_ok() {
+            keys.extend(found.iter().map(|key| args[key.index as usize].to_vec()));
+        }
     }
 
     fn copy_begins(&mut self) {

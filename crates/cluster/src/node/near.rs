@@ -1,0 +1,161 @@
+//! Copies of keys that clients read at a node which is no home of their slots.
+//!
+//! ```text
+//! reader                          primary
+//!   EXEC, which wants copies --->   executes it; for each small key that it has read, with its stripe
+//!   <--- COPY, ANSWER               held: notes that the reader has it (`directory.rs`)
+//!   reads the key here
+//!                                   a commit changes the key: to the homes, and to who has copies
+//!   <--- EFFECTS, or CHANGED        the effects if they are small, else that the copy is of no use
+//!   has removed it meanwhile:
+//!   UNSHARED -------------------->  tells it no more
+//! ```
+//!
+//! A copy stands in the lane of the primary like a change of the key, so what is here of a slot is of one
+//! moment of its order, or is not here. When a slot gets another primary its copies are removed,
+//! and not read meanwhile.
+
+use super::{Host, Node};
+use crate::directory::name_of;
+use crate::lanes::{FROM_PEERS, lane_of};
+use crate::mutation::{Mutation, is_broken};
+use crate::settle::slot_of_group;
+use crate::slot::{Slot, slot_of};
+use crate::slot_map::Node as Number;
+use crate::view::{Identity, NodeSet};
+use crate::wire::{Exec, Record};
+use petrel_keyspace::{Effect, Key, Removal};
+use petrel_persistence::effects::{GroupWriter, apply_group, apply_to_copies};
+
+/// Keys of one command that are copied.
+const KEYS_PER_COMMAND: usize = 64;
+
+/// Bytes that a key and its value take which is copied.
+const COPY_MAX: usize = 64 * 1024;
+
+impl Node {
+    /// Whether what is here of a slot may be read, though not everything is.
+    pub(super) fn takes_copies(&self, slot: Slot) -> bool {
+        self.holdings.as_ref().is_some_and(|holdings| holdings.takes_copies(slot))
+    }
+
+    /// How many keys others have copies of, whose changes this node orders.
+    pub fn keys_shared(&self) -> usize {
+        self.lanes.directory().len()
+    }
+
+    /// Sends a node copies of the keys that a command has read for it.
+    pub(super) fn send_copies(&mut self, to: Number, exec: &Exec<'_>, host: &mut dyn Host) {
+        let &[slot] = &exec.slots[..] else { return };
+        let mut keys = Vec::new();
+        host.keys_read(exec, &mut keys);
+        for key in keys.iter().filter(|key| slot_of(key) == slot).take(KEYS_PER_COMMAND) {
+            self.send_copy_of((exec.db, key), slot, to, host);
+        }
+    }
+
+    fn send_copy_of(
+        &mut self,
+        (db, bytes): (u16, &[u8]),
+        slot: Slot,
+        to: Number,
+        host: &mut dyn Host,
+    ) {
+        let handle = host.handle();
+        handle.enter();
+        let key = Key { bytes, hash: handle.hash(bytes) };
+        // No commit of the key comes between what is read, said and noted of it.
+        handle.lock(key.hash);
+        if let Some(value) = handle.view(db, key)
+            && value.footprint() <= COPY_MAX
+            && self.lanes.directory().add(slot, name_of(db, bytes), to)
+        {
+            let mut group = GroupWriter::default();
+            let expiry = value.expiry();
+            let effect = match value.string() {
+                Ok(value) => Effect::Put { key: bytes, value, expiry },
+                Err(_) => Effect::Store { key: bytes, value, expiry },
+            };
+            group.add(db, &effect);
+            let copy = Record::Copy { group: group.bytes() };
+            self.lanes.push(lane_of(slot), Some(NodeSet::of(to)), &copy);
+        }
+        handle.unlock();
+        handle.exit();
+    }
+
+    /// Takes a copy that has come. One of a node that is not the slot's primary any more is of no
+    /// use: it does not tell of changes.
+    pub(super) fn take_copy(&mut self, from: Identity, group: &[u8], host: &mut dyn Host) {
+        let Some(slot) = slot_of_group(group) else { return };
+        // It has lost the slot meanwhile, perhaps, and got it back.
+        let lanes = self.inboxes.get(&from).map(Vec::as_slice).unwrap_or_default();
+        let epoch = lanes.get(lane_of(slot)).map_or(0, |inbox| inbox.end_epoch);
+        let is_late = epoch < self.primaries.tenure(slot);
+        if is_late || self.view.primary(slot) != Some(from) || !self.takes_copies(slot) {
+            return;
+        }
+        if let Some(holdings) = &mut self.holdings {
+            holdings.note_copy(slot);
+        }
+        let handle = host.handle();
+        handle.enter();
+        let applied = apply_group(handle, group, FROM_PEERS, &mut self.hashes);
+        handle.exit();
+        if let Err(error) = applied {
+            host.differs(from, error);
+        }
+    }
+
+    /// Applies a commit to the copies that are here of a slot, and says which of its keys are not
+    /// here any more.
+    pub(super) fn apply_to_copies(
+        &mut self,
+        from: Identity,
+        slot: Slot,
+        group: &[u8],
+        host: &mut dyn Host,
+    ) {
+        let mut absent: Vec<u64> = Vec::new();
+        let handle = host.handle();
+        handle.enter();
+        let note = |db, key: &[u8]| absent.push(name_of(db, key));
+        let applied = apply_to_copies(handle, group, FROM_PEERS, &mut self.hashes, note);
+        handle.exit();
+        if let Err(error) = applied {
+            host.differs(from, error);
+        }
+        // One that was asked for is on its way, and this commit may be older.
+        let is_asking =
+            self.origin.queues.get(&slot).is_some_and(|queue| !queue.flights.is_empty());
+        let is_asking = is_asking && !is_broken(Mutation::UnshareEarly);
+        if is_asking || self.view.primary(slot) != Some(from) {
+            return;
+        }
+        absent.sort_unstable();
+        absent.dedup();
+        for name in absent {
+            let unshared = Record::Unshared { slot, name };
+            self.lanes.push(lane_of(slot), Some(NodeSet::of(from.node)), &unshared);
+        }
+    }
+
+    /// A copy is of no use any more.
+    pub(super) fn drop_copy(&mut self, (db, bytes): (u16, &[u8]), host: &mut dyn Host) {
+        let databases = host.handle().keyspace().databases();
+        if !self.takes_copies(slot_of(bytes)) || db >= databases {
+            return;
+        }
+        let handle = host.handle();
+        handle.enter();
+        let key = Key { bytes, hash: handle.hash(bytes) };
+        handle.lock(key.hash);
+        if handle.view_stored(db, key).is_some() {
+            let remove = Effect::Remove { key: bytes, why: Removal::Deleted };
+            // It is there.
+            let _ = handle.apply(db, &remove, FROM_PEERS);
+        }
+        handle.unlock();
+        handle.exit();
+    }
+}
