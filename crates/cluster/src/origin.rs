@@ -22,6 +22,8 @@ pub struct Call {
     pub wait_ms: Option<u64>,
     /// Names the keys that its client watches at the home, if it does: the origin's, opaque here.
     pub client: Option<u64>,
+    /// Whether it is no commit of several slots: it only reads, or works on each key by itself.
+    pub by_key: bool,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<Vec<u8>>>,
 }
@@ -38,9 +40,21 @@ impl Call {
         for command in &self.commands {
             commands.push(command.iter().map(Vec::as_slice).collect());
         }
-        let Call { ref slots, db, resp3, is_transaction, wait_ms, client, .. } = *self;
-        let slots = slots.clone();
-        Exec { oseq, first, slots, tenure, db, resp3, is_transaction, wait_ms, client, commands }
+        let Call { db, resp3, is_transaction, wait_ms, client, by_key, .. } = *self;
+        let slots = self.slots.clone();
+        Exec {
+            oseq,
+            first,
+            slots,
+            tenure,
+            db,
+            resp3,
+            is_transaction,
+            wait_ms,
+            client,
+            by_key,
+            commands,
+        }
     }
 }
 

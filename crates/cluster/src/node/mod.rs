@@ -174,6 +174,11 @@ impl OwnSlots {
         (remover != u16::MAX).then_some(Number(remover))
     }
 
+    /// Whether clients may read all keys here: every member holds all.
+    pub fn holds_all(&self) -> bool {
+        self.readable.is_none()
+    }
+
     /// Whether clients may read the keys of a slot here. It stays so as [`OwnSlots::home`] does.
     pub fn is_readable(&self, slot: Slot) -> bool {
         let readable = self.readable.as_ref();
@@ -309,6 +314,11 @@ impl Node {
 
     /// Where a command with keys of these slots is executed, if it is not one that only reads.
     pub fn route(&self, slots: &[Slot]) -> Route {
+        self.route_of(slots, false)
+    }
+
+    /// The same of a call ([`Call::by_key`]).
+    pub fn route_of(&self, slots: &[Slot], by_key: bool) -> Route {
         let mut primaries = slots.iter().map(|&slot| self.primaries.of_slot(slot));
         let first = match primaries.next() {
             Some(Some(first)) => first,
@@ -316,7 +326,7 @@ impl Node {
             None => return Route::Here,
         };
         // What reaches other homes together is of one slot.
-        if slots.len() > 1 && self.holdings.is_some() {
+        if slots.len() > 1 && !by_key && self.holdings.is_some() {
             return Route::Apart;
         }
         for primary in primaries {
@@ -391,7 +401,7 @@ impl Node {
         let oseq = flight.oseq;
         let tenures = flight.call.slots.iter().map(|&slot| self.primaries.tenure(slot));
         let exec = flight.call.exec(oseq, queue.first(), tenures.max().unwrap_or(0));
-        let home = match self.route(&exec.slots) {
+        let home = match self.route_of(&exec.slots, exec.by_key) {
             // Commands of a slot that is changing its primary wait for what that has answered.
             _ if !self.may_number(&exec.slots) => return false,
             Route::Later | Route::Nowhere => return false,

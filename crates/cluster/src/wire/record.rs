@@ -35,7 +35,7 @@ const FIRST: u8 = 0x20;
 /// Effects and answers: positions in other lanes follow. Exec: the reply is to be written in RESP3.
 const LANE_LIST: u8 = 0x40;
 /// Effects: the names of commands follow that have waited and were executed by the commit. Exec:
-/// how long it may wait, and which client of the sender it is for.
+/// how long it may wait, which client of the sender it is for, and whether it works by key.
 const MORE: u8 = 0x80;
 
 /// Slots, commands or arguments that one record names at most.
@@ -151,6 +151,8 @@ pub struct Exec<'a> {
     pub wait_ms: Option<u64>,
     /// Names the keys that the origin's client watches at the home, if it does.
     pub client: Option<u64>,
+    /// Whether it is no commit of several slots: it only reads, or works on each key by itself.
+    pub by_key: bool,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<&'a [u8]>>,
 }
@@ -341,7 +343,12 @@ fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
 }
 
 fn take_option(bytes: &mut Bytes<'_>) -> Result<Option<u64>, Malformed> {
-    match bytes.byte()? {
+    let has = bytes.byte()?;
+    take_if(has, bytes)
+}
+
+fn take_if(has: u8, bytes: &mut Bytes<'_>) -> Result<Option<u64>, Malformed> {
+    match has {
         0 => Ok(None),
         1 => Ok(Some(bytes.number()?)),
         _ => Err(Malformed),
@@ -363,8 +370,11 @@ fn take_count(bytes: &mut Bytes<'_>) -> Result<usize, Malformed> {
 }
 
 fn has_more(exec: &Exec<'_>) -> bool {
-    exec.wait_ms.is_some() || exec.client.is_some()
+    exec.wait_ms.is_some() || exec.client.is_some() || exec.by_key
 }
+
+/// In the byte that says whether an [`Exec`] may still wait: it works by key.
+const BY_KEY: u8 = 2;
 
 fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
     put(out, exec.oseq);
@@ -374,7 +384,9 @@ fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
     put(out, exec.tenure);
     put(out, exec.db.into());
     if has_more(exec) {
+        let at = out.len();
         put_option(out, exec.wait_ms);
+        out[at] |= if exec.by_key { BY_KEY } else { 0 };
         put_option(out, exec.client);
     }
     put(out, exec.commands.len() as u64);
@@ -394,10 +406,13 @@ fn take_exec<'a>(
     let slots = (0..count).map(|_| take_slot(bytes)).collect::<Result<Vec<_>, _>>()?;
     let tenure = bytes.number()?;
     let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
-    let (mut wait_ms, mut client) = (None, None);
+    let (mut wait_ms, mut client, mut by_key) = (None, None, false);
     if has_more {
-        (wait_ms, client) = (take_option(bytes)?, take_option(bytes)?);
-        if wait_ms.is_none() && client.is_none() {
+        let has = bytes.byte()?;
+        by_key = has & BY_KEY != 0;
+        wait_ms = take_if(has & !BY_KEY, bytes)?;
+        client = take_option(bytes)?;
+        if wait_ms.is_none() && client.is_none() && !by_key {
             return Err(Malformed);
         }
     }
@@ -414,7 +429,19 @@ fn take_exec<'a>(
     if !is_whole {
         return Err(Malformed);
     }
-    Ok(Exec { oseq, first, slots, tenure, db, resp3, is_transaction, wait_ms, client, commands })
+    Ok(Exec {
+        oseq,
+        first,
+        slots,
+        tenure,
+        db,
+        resp3,
+        is_transaction,
+        wait_ms,
+        client,
+        by_key,
+        commands,
+    })
 }
 
 /// Appends a record without its length, and as if it had no gap: what a lane keeps.

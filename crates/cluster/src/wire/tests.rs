@@ -84,7 +84,17 @@ proptest! {
         }
         let (wait_ms, client) = (resp3.then_some(tenure), (db % 2 == 0).then_some(before));
         let exec = Exec {
-            oseq, first, slots, tenure, db, resp3, is_transaction, wait_ms, client, commands: borrowed,
+            oseq,
+            first,
+            slots,
+            tenure,
+            db,
+            resp3,
+            is_transaction,
+            wait_ms,
+            client,
+            by_key: oseq % 2 == 0,
+            commands: borrowed,
         };
         round_trip(&Record::Exec(exec))?;
         let mut room = Vec::new();
