@@ -36,6 +36,9 @@ pub struct RemoteCall {
     /// Names the keys that its client watches at the other node, if it does: in the lowest 16 bits
     /// how many `WATCH`es were forwarded before, above them which client's they are.
     pub client: Option<u64>,
+    /// Whether it is no commit of several slots: it only reads, or works on each key by itself. Said
+    /// only where members do not hold all slots ([`Cluster::holds_all`]).
+    pub by_key: bool,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<Vec<u8>>>,
 }
@@ -78,6 +81,13 @@ pub trait Cluster: Send + Sync {
     /// Who orders the changes of a slot. What it says holds until the thread has left its batch of
     /// commands.
     fn home_of(&self, slot: HashSlot) -> Home;
+
+    /// Whether every member holds the data of all slots. It stays so while the server is a member.
+    fn holds_all(&self) -> bool;
+
+    /// Whether the keys of a slot may be read here. What it says holds as that of
+    /// [`Cluster::home_of`] does.
+    fn is_readable(&self, slot: HashSlot) -> bool;
 
     /// Until when this node may number changes of the slots whose home it is: no member takes it
     /// for dead before.

@@ -10,9 +10,14 @@
 //! Local replies between two remote ones stand before the second, or behind the last. What is due
 //! is everything up to the first reply that is missing.
 
+mod merge;
+
+pub use merge::Merge;
+
 use crate::blocked::Answer;
 use crate::cluster::HashSlot;
 use bytes::Bytes;
+use merge::Whole;
 use std::collections::VecDeque;
 
 /// Replies of other nodes that a connection waits for at most.
@@ -21,17 +26,12 @@ pub const REMOTE_MAX: usize = 1024;
 /// Bytes of replies that are held back, from which on nothing more is executed.
 pub const HELD_BYTES_MAX: usize = 1024 * 1024;
 
-/// How the replies to the parts of a command come to one.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Merge {
-    /// There is one part.
-    Only,
-    /// The numbers are added up.
-    Sum,
-    /// All say the same.
-    Same,
-    /// The least of the numbers.
-    Min,
+/// Bits of the number of a slot. Those above say which part of a command a reply is to.
+const SEQ_BITS: u32 = 48;
+
+/// What the reply to a part of a command is to be named by, if its slot has this number.
+pub(crate) fn part_of(seq: u64, part: usize) -> u64 {
+    seq | (part as u64) << SEQ_BITS
 }
 
 /// A command that other nodes execute.
@@ -44,9 +44,10 @@ struct Remote {
     slots: Box<[HashSlot]>,
     /// Replies that are missing.
     missing: usize,
-    merge: Merge,
     /// What has come of its reply.
-    reply: Vec<u8>,
+    reply: Whole,
+    /// What its client is sent behind it.
+    after: Vec<u8>,
     /// Its reply is not sent.
     is_dropped: bool,
 }
@@ -131,10 +132,25 @@ impl ReplySlots {
             before: std::mem::take(&mut self.behind),
             slots: slots.into(),
             missing: parts,
-            merge,
-            reply: Vec::new(),
+            reply: Whole::new(merge),
+            after: Vec::new(),
             is_dropped,
         });
+    }
+
+    /// Says where the elements of each part of the reply belong, for the slot that was added last
+    /// ([`Merge::Places`]).
+    pub fn place(&mut self, places: Vec<Vec<u32>>) {
+        if let Some(last) = self.remote.back_mut() {
+            last.reply.place(places);
+        }
+    }
+
+    /// Lets the client be sent something behind the reply of the slot that was added last.
+    pub fn send_after(&mut self, message: Vec<u8>) {
+        let Some(last) = self.remote.back_mut().filter(|last| !last.is_dropped) else { return };
+        self.bytes = self.bytes + message.len() - last.after.len();
+        last.after = message;
     }
 
     /// Lets nothing more be executed until the slot that was added last is gone.
@@ -152,6 +168,7 @@ impl ReplySlots {
     pub fn take_back(&mut self) {
         if let Some(remote) = self.remote.pop_back() {
             self.last -= 1;
+            self.bytes -= remote.after.len();
             self.behind = remote.before;
             self.holding_up = self.holding_up.filter(|seq| *seq != remote.seq);
         }
@@ -167,8 +184,9 @@ impl ReplySlots {
         self.bytes += append(held, replies);
     }
 
-    /// A reply of another node; one without a slot is dropped.
-    pub fn answer(&mut self, seq: u64, reply: &[u8]) {
+    /// A reply of another node, by what it is named; one without a slot is dropped.
+    pub fn answer(&mut self, name: u64, reply: &[u8]) {
+        let (seq, part) = (name & ((1 << SEQ_BITS) - 1), (name >> SEQ_BITS) as usize);
         let Ok(at) = self.remote.binary_search_by_key(&seq, |remote| remote.seq) else { return };
         let remote = &mut self.remote[at];
         if remote.missing == 0 {
@@ -179,7 +197,7 @@ impl ReplySlots {
             return;
         }
         self.bytes -= remote.reply.len();
-        merge(remote.merge, &mut remote.reply, reply);
+        remote.reply.add(part, reply, remote.missing == 0);
         self.bytes += remote.reply.len();
     }
 
@@ -190,8 +208,9 @@ impl ReplySlots {
             if first.missing > 0 {
                 return;
             }
-            self.bytes -= first.reply.len();
-            due.bytes.append(&mut first.reply);
+            self.bytes -= first.reply.len() + first.after.len();
+            due.bytes.append(first.reply.bytes_mut());
+            due.bytes.append(&mut first.after);
             self.holding_up = self.holding_up.filter(|seq| *seq != first.seq);
             self.remote.pop_front();
         }
@@ -229,25 +248,6 @@ fn append(to: &mut Answer, mut replies: Answer) -> usize {
         to.shared.push((offset + at, value));
     }
     bytes
-}
-
-/// Puts the reply to one part to those before; an error is the reply to the whole.
-fn merge(how: Merge, before: &mut Vec<u8>, reply: &[u8]) {
-    let number = |reply: &[u8]| {
-        let digits = reply.strip_prefix(b":")?.strip_suffix(b"\r\n")?;
-        petrel_keyspace::parse_int(digits)
-    };
-    match (how, number(before), number(reply)) {
-        _ if before.first() == Some(&b'-') => {}
-        (Merge::Sum, Some(sum), Some(more)) => {
-            *before = format!(":{}\r\n", sum.saturating_add(more)).into_bytes();
-        }
-        (Merge::Min, Some(least), Some(more)) if least <= more => {}
-        _ => {
-            before.clear();
-            before.extend_from_slice(reply);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -316,6 +316,31 @@ mod tests {
             slots.answer(seq, replies[1].as_bytes());
             assert_eq!(due(&mut slots), whole);
         }
+    }
+
+    #[test]
+    fn elements_come_to_their_places() {
+        let mut slots = ReplySlots::default();
+        let mut whole = |replies: [(usize, &str); 2]| {
+            slots.push(&[1, 2], 2, Merge::Places, false);
+            slots.place(vec![vec![0, 3], vec![1, 2]]);
+            slots.send_after(b">after".to_vec());
+            let seq = slots.last().unwrap();
+            for (part, reply) in replies {
+                slots.answer(part_of(seq, part), reply.as_bytes());
+            }
+            due(&mut slots)
+        };
+        let (first, second) = ("*2\r\n$1\r\na\r\n$-1\r\n", "*2\r\n$2\r\n\r\n\r\n_\r\n");
+        let expected = "*4\r\n$1\r\na\r\n$2\r\n\r\n\r\n_\r\n$-1\r\n>after";
+        assert_eq!(whole([(0, first), (1, second)]), expected);
+        assert_eq!(whole([(1, second), (0, first)]), expected);
+        assert_eq!(whole([(1, "-ERR no\r\n"), (0, first)]), "-ERR no\r\n>after");
+        assert_eq!(whole([(1, second), (0, "-ERR no\r\n")]), "-ERR no\r\n>after");
+        for misfit in ["*1\r\n$1\r\na\r\n", "*2\r\n$9\r\na\r\n", "*2\r\n", "$1\r\na\r\n", ""] {
+            assert!(whole([(0, misfit), (1, second)]).starts_with("-ERR The homes"), "{misfit}");
+        }
+        assert_eq!(slots.bytes(), 0);
     }
 
     #[test]

@@ -61,7 +61,8 @@ impl Executor {
         let is_client = request
             .command
             .is_some_and(|command| self.registry().full_name(command.index).starts_with("client|"));
-        let was_executed = matches!(execution, Execution::Answered | Execution::Waits);
+        let was_executed =
+            matches!(execution, Execution::Answered | Execution::Waits | Execution::Forwarded);
         if was_executed
             && !is_client
             && !session.in_multi()

@@ -341,23 +341,31 @@ impl Executor {
     /// Whether what a waiter waits for is another node's to give away: its keys have got another
     /// home since the wait began.
     pub fn is_elsewhere(&self, blocked: &Blocked) -> bool {
-        if blocked.command.spec.place != Place::Home
+        let place = blocked.command.spec.place;
+        if place == Place::Here
             || blocked.keys.is_empty()
             || !self.shared.is_in_state(ServerState::Clustered)
         {
             return false;
         }
         let Some(cluster) = self.shared.cluster.get() else { return false };
+        if place == Place::Read && cluster.holds_all() {
+            return false;
+        }
         let mut keys = blocked.keys.clone().map(|i| cluster.slot_of(blocked.arg(i)));
-        keys.any(|slot| cluster.home_of(slot) != Home::Here)
+        match place {
+            Place::Read => keys.any(|slot| !cluster.is_readable(slot)),
+            _ => keys.any(|slot| cluster.home_of(slot) != Home::Here),
+        }
     }
 
     /// The call that lets a waiter, whose wait here has ended, go on at the home of its keys.
     pub fn call_again(&self, blocked: &Blocked) -> RemoteCall {
         let args = blocked.args();
-        let mut slots = Vec::new();
+        let (mut slots, mut by_key) = (Vec::new(), false);
         if let Some(cluster) = self.shared.cluster.get() {
             add_slots(blocked.command, &args, &**cluster, &mut slots);
+            by_key = slots.len() > 1 && !cluster.holds_all();
         }
         let left = blocked.deadline.map(|at| at.saturating_sub(self.ks.now_ms()).max(0) as u64);
         RemoteCall {
@@ -365,6 +373,7 @@ impl Executor {
             db: blocked.db,
             resp3: blocked.protocol == Protocol::Resp3,
             wait_ms: left,
+            by_key,
             commands: vec![args.iter().map(|arg| arg.to_vec()).collect()],
             ..RemoteCall::default()
         }

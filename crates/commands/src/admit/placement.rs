@@ -3,11 +3,15 @@
 //! ```text
 //!  place    keys' homes             verdict
 //!  Here     -                       runs here, once all replies of other nodes are there
-//!  Read     any                     runs here: the keys are held here
+//!  Read     all keys are held here  runs here
+//!           else                     as below
 //!  Home     all this node           runs here
 //!           one other node          forwarded, and the connection goes on (reply_slots.rs)
 //!           several                 split if each key is worked on by itself, else CROSSSLOT
 //! ```
+//!
+//! Where members hold only some slots, what changes keys of several slots of one home is a commit
+//! for each: that is for commands which work on each key by itself, too.
 //!
 //! Commands of a connection that share a hash slot take effect in their order: one that runs here
 //! waits for those that were forwarded, and those that were forwarded keep their order on the way.
@@ -24,9 +28,10 @@ use crate::scripting::cache::{NO_SCRIPT, parse_sum};
 use crate::server::state::ServerState;
 use crate::session::Session;
 use crate::spec::{Flags, GateFlags, KeyShape};
+use crate::tracking::mode::{Tracking, TrackingMode};
 use petrel_resp::Protocol;
-use petrel_table::Place;
 use petrel_table::keys::key_positions;
+use petrel_table::{Place, bits};
 
 /// A command that is executed by other nodes.
 #[derive(Debug)]
@@ -37,10 +42,29 @@ pub(crate) struct Forwarding {
     pub merge: Merge,
     /// Whether it may wait for its keys there: the connection executes nothing meanwhile.
     pub may_wait: bool,
+    /// Where the elements of each reply belong in the whole one ([`Merge::Places`]).
+    pub places: Vec<Vec<u32>>,
+    /// What its client is sent behind the reply.
+    pub after: Vec<u8>,
+}
+
+impl Forwarding {
+    /// Calls of which none waits.
+    fn of(calls: Vec<RemoteCall>, merge: Merge) -> Self {
+        let (places, after) = (Vec::new(), Vec::new());
+        Forwarding { calls, merge, may_wait: false, places, after }
+    }
 }
 
 const SCRIPT_AWAY: Fail =
     Fail::fixed("ERR Script attempted to write to a key whose home is another node");
+
+const SCRIPT_READS_AWAY: Fail =
+    Fail::fixed("ERR Script attempted to read a key that this node does not hold");
+
+const TRACKED_AWAY: Fail = Fail::fixed(
+    "ERR CLIENT TRACKING with REDIRECT is not supported at keys that this node does not hold, which it is not told of changes of",
+);
 
 const LIMITED_SCRIPT: Fail = Fail::fixed(
     "ERR Scripts of users with limited permissions are not supported in a cluster at keys whose home is another node",
@@ -107,11 +131,14 @@ impl Executor {
         }
         let mut slots = Vec::new();
         add_slots(command, request.args, cluster, &mut slots);
-        let home = match spec.place {
-            Place::Read => Some(Home::Here),
-            _ => home_of(&slots, cluster),
-        };
-        if home == Some(Home::Here) {
+        let by_key = slots.len() > 1 && !cluster.holds_all();
+        if by_key && spec.place == Place::Home && Split::of(command, request.args).is_none() {
+            return Err(Fail::CROSS_SLOT);
+        }
+        let is_held = spec.place == Place::Read && are_readable(&slots, cluster);
+        let home = if is_held { Some(Home::Here) } else { home_of(&slots, cluster) };
+        // A primary that has not got the data yet is not the place to read them.
+        if home == Some(Home::Here) && (is_held || spec.place != Place::Read) {
             if spec.place == Place::Home {
                 self.admit_lease(cluster)?;
             }
@@ -133,15 +160,16 @@ impl Executor {
         if let Some(until) = until.or_else(|| waiting.and_then(ReplySlots::full_until)) {
             return Ok(Verdict::Await(until));
         }
-        let forwarding = match home {
+        let mut forwarding = match home {
             Some(_) => {
                 let args = self.args_to_forward(command, request.args, session)?;
+                let call = RemoteCall { by_key, ..call(session, slots, args) };
                 let may_wait = may_wait(command, request.args);
-                let calls = vec![call(session, slots, args)];
-                Forwarding { calls, merge: Merge::Only, may_wait }
+                Forwarding { may_wait, ..Forwarding::of(vec![call], Merge::Only) }
             }
             None => split(command, request.args, session, cluster).ok_or(Fail::CROSS_SLOT)?,
         };
+        forwarding.after = forget(command, request.args, session, cluster)?;
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
 
@@ -184,7 +212,7 @@ impl Executor {
     }
 
     /// A transaction is executed by one node: this one if it orders the changes of all keys, or all
-    /// of it only reads.
+    /// of it only reads what is held here.
     fn place_transaction(
         &mut self,
         session: &Session,
@@ -210,7 +238,9 @@ impl Executor {
             add_slots(command, request.args, cluster, &mut slots);
         }
         sort(&mut slots);
-        let home = home_of(&slots, cluster).ok_or(Fail::CROSS_SLOT);
+        let by_key = slots.len() > 1 && !cluster.holds_all();
+        let home = home_of(&slots, cluster).filter(|_| only_reads || !by_key);
+        let home = home.ok_or(Fail::CROSS_SLOT);
         let is_watch_lost = match home {
             Ok(Home::Here) => away.is_some(),
             Ok(Home::At(_) | Home::Changing) => !transaction.watched.is_empty(),
@@ -220,14 +250,14 @@ impl Executor {
             // The home of the watched keys is another one than when the watch began.
             return Ok(Verdict::Abandon);
         }
-        if only_reads || home == Ok(Home::Here) {
-            if !only_reads {
-                self.admit_lease(cluster)?;
-            }
+        if only_reads && are_readable(&slots, cluster) {
             return Ok(Verdict::Run);
         }
-        home?;
-        let mut commands = Vec::new();
+        if home? == Home::Here && !only_reads {
+            self.admit_lease(cluster)?;
+            return Ok(Verdict::Run);
+        }
+        let (mut commands, mut after) = (Vec::new(), Vec::new());
         for request in transaction.queued.requests(&args) {
             let Some(command) = request.command else { continue };
             self.admit_user(command, request.args, session, host)?;
@@ -238,17 +268,19 @@ impl Executor {
                     "ERR {name} is not supported in a transaction whose home is another node"
                 )));
             }
+            after.extend(forget(command, request.args, session, cluster)?);
             commands.push(self.args_to_forward(command, request.args, session)?);
         }
         let client = away.map(|away| away.number());
         let call = call(session, slots, Vec::new());
-        let call = RemoteCall { is_transaction: true, client, commands, ..call };
+        let call = RemoteCall { is_transaction: true, client, by_key, commands, ..call };
         // In a transaction nothing waits.
-        let forwarding = Forwarding { calls: vec![call], merge: Merge::Only, may_wait: false };
+        let forwarding = Forwarding { after, ..Forwarding::of(vec![call], Merge::Only) };
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
 
-    /// A script writes only to keys whose changes this node orders, declared or not.
+    /// A script writes only to keys whose changes this node orders, and reads only what is held
+    /// here, declared or not.
     fn place_in_script(
         &mut self,
         command: Command,
@@ -259,15 +291,24 @@ impl Executor {
         if command.spec.gate.contains(GateFlags::AT_ALL_HOMES) {
             return Err(no_part(command));
         }
-        if command.spec.place == Place::Home {
-            let mut slots = Vec::new();
+        let holds_all = cluster.holds_all();
+        let mut slots = Vec::new();
+        if command.spec.place == Place::Home || !holds_all {
             add_slots(command, request.args, cluster, &mut slots);
+        }
+        if command.spec.place == Place::Home {
             if slots.iter().any(|&slot| cluster.home_of(slot) != Home::Here) {
                 return Err(SCRIPT_AWAY);
             }
+            if slots.len() > 1 && !holds_all {
+                return Err(Fail::CROSS_SLOT);
+            }
             self.admit_lease(cluster)?;
         }
-        Ok(Verdict::Run)
+        match are_readable(&slots, cluster) {
+            true => Ok(Verdict::Run),
+            false => Err(SCRIPT_READS_AWAY),
+        }
     }
 }
 
@@ -309,9 +350,10 @@ fn at_all_homes(
             // It changes nothing: any slot leads there.
             slots.truncate(1);
         }
-        call(session, slots, args.clone())
+        let by_key = slots.len() > 1 && !cluster.holds_all();
+        RemoteCall { by_key, ..call(session, slots, args.clone()) }
     });
-    let forwarding = Forwarding { calls: calls.collect(), merge, may_wait: true };
+    let forwarding = Forwarding { may_wait: true, ..Forwarding::of(calls.collect(), merge) };
     Ok(Verdict::Forward(Box::new(forwarding)))
 }
 
@@ -357,46 +399,101 @@ fn home_of(slots: &[HashSlot], cluster: &dyn Cluster) -> Option<Home> {
     homes.all(|home| home == first).then_some(first)
 }
 
+/// Whether all these slots may be read here.
+fn are_readable(slots: &[HashSlot], cluster: &dyn Cluster) -> bool {
+    cluster.holds_all() || slots.iter().all(|&slot| cluster.is_readable(slot))
+}
+
+/// The message that lets a client that caches what it reads forget the keys of a call that another
+/// node executes: nobody will tell it of changes. Empty if it caches nothing of that.
+fn forget(
+    command: Command,
+    args: &[&[u8]],
+    session: &Session,
+    cluster: &dyn Cluster,
+) -> Result<Vec<u8>, Fail> {
+    let caches =
+        |tracking: &&Tracking| tracking.mode == TrackingMode::Broadcast || tracking.remembers();
+    let reads = command.spec.flags.intersects(bits!(Flags: READONLY, SCRIPT_RUNNER));
+    let Some(tracking) = session.tracking().filter(caches).filter(|_| reads) else {
+        return Ok(Vec::new());
+    };
+    let mut keys = Vec::new();
+    if key_positions(command.spec.meta.keys, args, &mut keys).is_err() || keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    if tracking.redirects || session.protocol != Protocol::Resp3 {
+        return if cluster.holds_all() { Ok(Vec::new()) } else { Err(TRACKED_AWAY) };
+    }
+    let mut message = format!(">2\r\n$10\r\ninvalidate\r\n*{}\r\n", keys.len()).into_bytes();
+    for key in keys {
+        let key = args[key.index as usize];
+        message.extend_from_slice(format!("${}\r\n", key.len()).as_bytes());
+        message.extend_from_slice(key);
+        message.extend_from_slice(b"\r\n");
+    }
+    Ok(message)
+}
+
 fn call(session: &Session, slots: Vec<HashSlot>, command: Vec<Vec<u8>>) -> RemoteCall {
     let resp3 = session.protocol == Protocol::Resp3;
     RemoteCall { slots, db: session.db, resp3, commands: vec![command], ..RemoteCall::default() }
 }
 
-/// Splits a command that works on each key by itself into one for each home, as its tips say how;
-/// none if it is no such command.
+/// A call of a command that works on each key by itself, as its tips say.
+struct Split {
+    /// How the replies to its parts come to one.
+    merge: Merge,
+    /// Arguments for each key, the key first.
+    step: usize,
+}
+
+impl Split {
+    fn of(command: Command, args: &[&[u8]]) -> Option<Self> {
+        let meta = command.spec.meta;
+        let merge = match meta.tips {
+            ["request_policy:multi_shard", "response_policy:agg_sum"] => Merge::Sum,
+            ["request_policy:multi_shard", "response_policy:all_succeeded"] => Merge::Same,
+            ["request_policy:multi_shard"] => Merge::Places,
+            _ => return None,
+        };
+        let mut keys = Vec::new();
+        key_positions(meta.keys, args, &mut keys).ok()?;
+        let step = args.len().checked_sub(1)?.checked_div(keys.len())?;
+        (step * keys.len() + 1 == args.len()).then_some(Split { merge, step })
+    }
+}
+
+/// Splits a command that works on each key by itself into one for each home; none if it is no such
+/// command.
 fn split(
     command: Command,
     args: &[&[u8]],
     session: &Session,
     cluster: &dyn Cluster,
 ) -> Option<Forwarding> {
-    let meta = command.spec.meta;
-    let merge = match meta.tips {
-        ["request_policy:multi_shard", "response_policy:agg_sum"] => Merge::Sum,
-        ["request_policy:multi_shard", "response_policy:all_succeeded"] => Merge::Same,
-        _ => return None,
-    };
-    let mut keys = Vec::new();
-    key_positions(meta.keys, args, &mut keys).ok()?;
-    let step = args.len().checked_sub(1)?.checked_div(keys.len())?;
-    if step * keys.len() + 1 != args.len() {
-        return None;
-    }
-    let mut parts: Vec<(Home, RemoteCall)> = Vec::new();
-    for part in args[1..].chunks(step) {
+    let Split { merge, step } = Split::of(command, args)?;
+    let mut parts: Vec<(Home, RemoteCall, Vec<u32>)> = Vec::new();
+    for (place, part) in (0..).zip(args[1..].chunks(step)) {
         let slot = cluster.slot_of(part[0]);
         let home = cluster.home_of(slot);
-        let at = parts.iter().position(|(other, _)| *other == home).unwrap_or_else(|| {
-            parts.push((home, call(session, Vec::new(), vec![args[0].to_vec()])));
+        let at = parts.iter().position(|(other, ..)| *other == home).unwrap_or_else(|| {
+            parts.push((home, call(session, Vec::new(), vec![args[0].to_vec()]), Vec::new()));
             parts.len() - 1
         });
-        let call = &mut parts[at].1;
+        let (_, call, places) = &mut parts[at];
         call.slots.push(slot);
         call.commands[0].extend(part.iter().map(|arg| arg.to_vec()));
+        places.push(place);
     }
-    let calls = parts.into_iter().map(|(_, mut call)| {
+    let mut forwarding = Forwarding::of(Vec::new(), merge);
+    for (_, mut call, places) in parts {
         sort(&mut call.slots);
-        call
-    });
-    Some(Forwarding { calls: calls.collect(), merge, may_wait: false })
+        call.by_key = call.slots.len() > 1 && !cluster.holds_all();
+        forwarding.calls.push(call);
+        if merge == Merge::Places {
+            forwarding.places.push(places);
+        }
+    }
+    Some(forwarding)
 }

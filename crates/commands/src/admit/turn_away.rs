@@ -7,6 +7,7 @@ use crate::execute::{Execution, Executor};
 use crate::fail::Fail;
 use crate::host::Host;
 use crate::registry::Command;
+use crate::reply_slots::part_of;
 use crate::request::Request;
 use crate::session::{Replies, Session};
 use crate::watches::{WatchedAway, abandon, spoil, watches_keys};
@@ -72,7 +73,7 @@ impl Executor {
             self.refuse_request(command, Fail::HOME_CHANGING, session, reply);
             return Execution::Answered;
         };
-        let Forwarding { mut calls, merge, may_wait } = forwarding;
+        let Forwarding { mut calls, merge, may_wait, places, after } = forwarding;
         if command.is_some_and(|command| command.spec.gate.contains(GateFlags::WATCHES)) {
             let away = &mut session.transaction_mut().watched_away;
             let away = away.get_or_insert_with(|| Box::new(WatchedAway::new(cluster.clone())));
@@ -86,6 +87,8 @@ impl Executor {
         let is_dropped = session.replies != Replies::On;
         let waiting = session.reply_slots_mut();
         waiting.push(&slots, calls.len(), merge, is_dropped);
+        waiting.place(places);
+        waiting.send_after(after);
         let seq = waiting.next_seq() - 1;
         if may_wait {
             waiting.hold_up();
@@ -93,7 +96,7 @@ impl Executor {
         let mut refused = None;
         let parts = calls.len();
         for (at, call) in calls.into_iter().enumerate() {
-            if let Err(fail) = cluster.forward(&client, seq, call) {
+            if let Err(fail) = cluster.forward(&client, part_of(seq, at), call) {
                 refused = Some((at, fail));
                 break;
             }

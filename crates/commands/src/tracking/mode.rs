@@ -12,6 +12,8 @@ pub struct Tracking {
     pub mode: TrackingMode,
     /// `CLIENT CACHING`: the next command is the exception.
     pub caching: bool,
+    /// Another connection is told of changes.
+    pub redirects: bool,
 }
 
 /// Which reads of a connection are remembered.

@@ -50,7 +50,7 @@ use agent::Task;
 use events::EventQueue;
 use lives::Hands;
 use machine::Machine;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
@@ -63,7 +63,9 @@ use petrel_keyspace::Homes;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -170,8 +172,7 @@ impl Inbox {
 pub struct Membership {
     tasks: SyncSender<Task>,
     events: EventQueue,
-    /// The homes of hash slots, while the server is a member and serves.
-    own: RwLock<Option<Arc<OwnSlots>>>,
+    own: Own,
     /// The lanes of this life of the member.
     lanes: RwLock<Option<Arc<Lanes>>>,
     /// The number of the [`Tick`] until which this member may number changes.
@@ -195,6 +196,27 @@ pub struct Membership {
     directory: Option<PathBuf>,
     fabric: Mutex<Option<Arc<Fabric>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The homes of hash slots, while the server is a member and serves.
+#[derive(Default)]
+pub(crate) struct Own {
+    slots: RwLock<Option<Arc<OwnSlots>>>,
+    /// Members hold only some of the slots: asked before each command that reads.
+    holds_some: AtomicBool,
+}
+
+impl Own {
+    fn read(&self) -> RwLockReadGuard<'_, Option<Arc<OwnSlots>>> {
+        self.slots.read()
+    }
+
+    /// No thread executes a command meanwhile.
+    fn set(&self, own: Option<Arc<OwnSlots>>) {
+        let holds_some = own.as_ref().is_some_and(|own| !own.holds_all());
+        self.holds_some.store(holds_some, Relaxed);
+        *self.slots.write() = own;
+    }
 }
 
 /// What changes with views and links.
@@ -291,7 +313,7 @@ impl Membership {
         let membership = Membership {
             events: EventQueue::new(tasks.clone()),
             tasks,
-            own: RwLock::default(),
+            own: Own::default(),
             lanes: RwLock::default(),
             lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
             state: Mutex::default(),
@@ -386,6 +408,14 @@ impl Cluster for Membership {
         }
     }
 
+    fn holds_all(&self) -> bool {
+        !self.own.holds_some.load(Relaxed)
+    }
+
+    fn is_readable(&self, slot: HashSlot) -> bool {
+        self.own.read().as_ref().is_some_and(|own| own.is_readable(slot))
+    }
+
     fn lease_until(&self) -> Tick {
         Tick::of(self.lease_until.load(Acquire))
     }
@@ -441,16 +471,15 @@ impl Cluster for Membership {
         let Ok(client) = client.clone().downcast::<Client>() else {
             return Err(Fail::HOME_CHANGING);
         };
-        let RemoteCall { slots, db, resp3, is_transaction, wait_ms, client: watcher, commands } =
-            call;
         let call = petrel_cluster::Call {
-            slots,
-            db,
-            resp3,
-            is_transaction,
-            wait_ms,
-            client: watcher,
-            commands,
+            slots: call.slots,
+            db: call.db,
+            resp3: call.resp3,
+            is_transaction: call.is_transaction,
+            wait_ms: call.wait_ms,
+            client: call.client,
+            by_key: call.by_key,
+            commands: call.commands,
         };
         let task = Task::Forward { client, seq, call };
         self.tasks.try_send(task).map_err(|_| Fail::TOO_MUCH_FORWARDED)

@@ -1,6 +1,6 @@
 //! A cluster of servers in this process, and its clients.
 
-use crate::network::{Network, Side, identity, infos, view};
+use crate::network::{Network, Side, identity, infos, view, view_of_few};
 use petrel_cluster::{Node, SlotMap, View};
 use petrel_resp::{DecodeLimits, Value, decode, encode_command};
 use petrel_server::Running;
@@ -27,6 +27,15 @@ pub struct Members {
 impl Members {
     /// So many members, whose frames take about so long.
     pub fn start(nodes: u16, delay: Duration) -> Self {
+        Self::start_in(view(1, nodes), nodes, delay)
+    }
+
+    /// The same, each slot with so many homes.
+    pub fn start_few(nodes: u16, homes: u16, delay: Duration) -> Self {
+        Self::start_in(view_of_few(1, nodes, homes), nodes, delay)
+    }
+
+    fn start_in(view: Arc<View>, nodes: u16, delay: Duration) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("petrel-cluster-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let dir = std::env::temp_dir().join(name);
@@ -51,7 +60,7 @@ impl Members {
                 network: network.clone(),
                 random: Mutex::new(u64::from(node) + 1),
             };
-            let begin = (view(1, nodes), infos(nodes));
+            let begin = (view.clone(), infos(nodes));
             inboxes.push(join(&started.server, identity(node), begin, Box::new(side)).unwrap());
             running.push(started);
         }

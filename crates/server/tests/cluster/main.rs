@@ -3,6 +3,7 @@
 
 mod bench;
 mod blocking;
+mod few;
 mod lives;
 mod network;
 mod pipelines;

@@ -212,7 +212,8 @@ impl Server {
         if broadcast {
             self.trackers.listen(&reader, &options.prefixes, &self.keyspace);
         }
-        extras.tracking = Some(Tracking { reader, mode: options.mode, caching: false });
+        let (mode, redirects) = (options.mode, options.target.is_some());
+        extras.tracking = Some(Tracking { reader, mode, caching: false, redirects });
     }
 
     /// Turns tracking off for a connection, if it is on.

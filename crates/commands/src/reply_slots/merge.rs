@@ -1,0 +1,124 @@
+//! How the replies to the parts of a command come to one.
+
+/// How they do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Merge {
+    /// There is one part.
+    Only,
+    /// The numbers are added up.
+    Sum,
+    /// All say the same.
+    Same,
+    /// The least of the numbers.
+    Min,
+    /// Each element of the arrays has its place in the whole.
+    Places,
+}
+
+const MISFIT: &[u8] = b"-ERR The homes of the keys have answered in another form than expected\r\n";
+
+/// A reply that comes in parts. An error of one part is the reply to the whole.
+#[derive(Debug)]
+pub(super) struct Whole {
+    how: Merge,
+    bytes: Vec<u8>,
+    /// Where the elements of each part belong.
+    places: Vec<Vec<u32>>,
+    /// The parts that have come, and their lengths.
+    came: Vec<(usize, usize)>,
+}
+
+impl Whole {
+    /// One of which nothing has come.
+    pub fn new(how: Merge) -> Self {
+        Whole { how, bytes: Vec::new(), places: Vec::new(), came: Vec::new() }
+    }
+
+    /// Says where the elements of each part belong.
+    pub fn place(&mut self, places: Vec<Vec<u32>>) {
+        self.places = places;
+    }
+
+    /// Bytes of what has come.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What has come; all of it, once no part is missing.
+    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Adds the reply to a part.
+    pub fn add(&mut self, part: usize, reply: &[u8], is_last: bool) {
+        if self.bytes.first() == Some(&b'-') {
+            return;
+        }
+        match (self.how, number(&self.bytes), number(reply)) {
+            (Merge::Sum, Some(sum), Some(more)) => {
+                self.bytes = format!(":{}\r\n", sum.saturating_add(more)).into_bytes();
+            }
+            (Merge::Min, Some(least), Some(more)) if least <= more => {}
+            (Merge::Places, ..) if reply.first() != Some(&b'-') => {
+                self.bytes.extend_from_slice(reply);
+                self.came.push((part, reply.len()));
+                if is_last {
+                    self.bytes = self.placed().unwrap_or_else(|| MISFIT.to_vec());
+                }
+            }
+            _ => {
+                self.bytes.clear();
+                self.bytes.extend_from_slice(reply);
+            }
+        }
+    }
+
+    /// The array of all elements, each at its place.
+    fn placed(&self) -> Option<Vec<u8>> {
+        let len = self.places.iter().map(Vec::len).sum();
+        let mut elements: Vec<&[u8]> = vec![&[]; len];
+        let mut rest = &self.bytes[..];
+        for &(part, bytes) in &self.came {
+            let (reply, behind) = rest.split_at_checked(bytes)?;
+            let (count, mut items) = array(reply)?;
+            let places = self.places.get(part).filter(|places| places.len() == count)?;
+            for &place in places {
+                let (item, others) = element(items)?;
+                *elements.get_mut(place as usize)? = item;
+                items = others;
+            }
+            rest = behind;
+        }
+        let mut whole = format!("*{len}\r\n").into_bytes();
+        elements.into_iter().for_each(|element| whole.extend_from_slice(element));
+        Some(whole)
+    }
+}
+
+fn number(reply: &[u8]) -> Option<i64> {
+    petrel_keyspace::parse_int(reply.strip_prefix(b":")?.strip_suffix(b"\r\n")?)
+}
+
+/// The first line without its end, and what is behind it.
+fn line(reply: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = reply.windows(2).position(|pair| pair == b"\r\n")?;
+    Some((&reply[..end], &reply[end + 2..]))
+}
+
+/// The length of an array, and its elements.
+fn array(reply: &[u8]) -> Option<(usize, &[u8])> {
+    let (head, elements) = line(reply.strip_prefix(b"*")?)?;
+    Some((usize::try_from(petrel_keyspace::parse_int(head)?).ok()?, elements))
+}
+
+/// The first of some elements that are texts, numbers or nulls, and those behind it.
+fn element(elements: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (head, rest) = line(elements)?;
+    let head_len = elements.len() - rest.len();
+    let value_len = match head.split_first()? {
+        (b'$', b"-1") | (b'_' | b':' | b'+', _) => 0,
+        (b'$', len) => usize::try_from(petrel_keyspace::parse_int(len)?).ok()?.checked_add(2)?,
+        _ => return None,
+    };
+    elements.split_at_checked(head_len.checked_add(value_len)?)
+}

@@ -1,0 +1,198 @@
+//! Members that hold only some of the hash slots.
+
+use crate::bench::{Client, Members, bulk, encoded, error, key_at, ok};
+use petrel_resp::Value;
+use std::io::Write;
+use std::time::Duration;
+
+const DELAY: Duration = Duration::from_micros(500);
+
+/// A cluster of four members whose slots have two homes each.
+fn members() -> Members {
+    Members::start_few(4, 2, DELAY)
+}
+
+fn key(home: u16, name: &str) -> String {
+    key_at(home, 4, name)
+}
+
+fn call(client: &mut Client, words: &[&str]) -> Value {
+    let mut bytes = Vec::new();
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    petrel_resp::encode_command(&words, &mut bytes);
+    client.stream.write_all(&bytes).unwrap();
+    client.reply()
+}
+
+#[test]
+fn every_member_reads_and_writes_every_key() {
+    let members = members();
+    let mut clients: Vec<_> = (0..4).map(|node| members.client(node)).collect();
+    for home in 0..4 {
+        let key = key(home, "k");
+        for (at, client) in clients.iter_mut().enumerate() {
+            let value = format!("v{at}");
+            let commands = [format!("SET {key} {value}"), format!("GET {key}"), "PING".into()];
+            let pong = Value::Simple("PONG".into());
+            assert_eq!(client.pipeline(&commands), [ok(), bulk(&value), pong]);
+            assert_eq!(client.call(&format!("STRLEN {key}")), Value::Integer(2));
+        }
+        assert_eq!(clients[0].call(&format!("GET {key}x")), Value::Null);
+    }
+    // In order with each other, whatever is here and what is not.
+    for client in &mut clients {
+        let (mut commands, mut replies) = (Vec::new(), Vec::new());
+        for round in 0..400u16 {
+            let key = key(round % 4, "order");
+            let value = round.to_string();
+            commands.extend([format!("SET {key} {value}"), format!("GET {key}")]);
+            replies.extend([ok(), bulk(&value)]);
+        }
+        assert_eq!(client.pipeline(&commands), replies);
+    }
+}
+
+#[test]
+fn commands_of_several_keys() {
+    let members = members();
+    let keys = [0, 1, 2, 3].map(|home| key(home, "many"));
+    let (beside, gone) = (key(2, "beside"), key(3, "gone"));
+    for node in 0..4 {
+        let mut client = members.client(node);
+        let [a, b, c, d] = &keys;
+        assert_eq!(client.call(&format!("MSET {a} 1 {b} 2 {c} 3 {d} 4 {beside} 5")), ok());
+        let all = ["3", "1", "5"].map(bulk);
+        let [three, one, five] = all;
+        let got = client.call(&format!("MGET {c} {gone} {a} {beside} {c}"));
+        let elements = vec![three.clone(), Value::Null, one, five, three];
+        assert_eq!(got, Value::Array(elements));
+        let count = |n| Value::Integer(n);
+        assert_eq!(client.call(&format!("EXISTS {a} {b} {gone} {c} {c}")), count(4));
+        assert_eq!(client.call(&format!("TOUCH {d} {beside} {gone}")), count(2));
+        // One home, several slots.
+        assert_eq!(
+            client.call(&format!("MGET {c} {beside}")),
+            Value::Array(vec![bulk("3"), bulk("5")])
+        );
+        assert_eq!(client.call(&format!("DEL {c} {beside}")), count(2));
+        assert_eq!(client.call(&format!("MSET {c} 3 {beside} 5")), ok());
+        // What is one commit is of one slot, wherever it is.
+        for command in [
+            format!("RENAME {a} {b}"),
+            format!("RENAME {c} {beside}"),
+            format!("MSETNX {c} 1 {beside} 2"),
+            format!("MSETEX 2 {c} 1 {beside} 2"),
+            format!("LMPOP 2 {c} {beside} LEFT"),
+            format!("SINTER {a} {b} {c} {d}"),
+            format!("EVAL return(1) 2 {c} {beside}"),
+        ] {
+            assert!(error(&client.call(&command)).starts_with("CROSSSLOT"), "{command}");
+        }
+        client.call("HELLO 3");
+        let got = client.call(&format!("MGET {c} {gone} {a}"));
+        assert_eq!(got, Value::Array(vec![bulk("3"), Value::Null, bulk("1")]));
+        client.call("HELLO 2");
+        let wrong = format!("SET {gone} v");
+        assert_eq!(client.call(&wrong), ok());
+        assert!(error(&client.call(&format!("LLEN {gone}"))).starts_with("WRONGTYPE"));
+        assert_eq!(client.call(&format!("DEL {a} {b} {c} {d} {beside} {gone}")), count(6));
+    }
+    // The keys are nowhere afterwards: each home has removed its own.
+    for key in &keys {
+        (0..4).for_each(|node| {
+            members.await_reply(node, &format!("EXISTS {key}"), &Value::Integer(0))
+        });
+    }
+}
+
+#[test]
+fn transactions_read_where_the_keys_are() {
+    let members = members();
+    let keys = [0, 1, 2, 3].map(|home| key(home, "t"));
+    let mut client = members.client(0);
+    for key in &keys {
+        assert_eq!(client.call(&format!("SET {key} v")), ok());
+        let commands =
+            ["MULTI".into(), format!("GET {key}"), format!("STRLEN {key}"), "EXEC".into()];
+        let replies = client.pipeline(&commands);
+        assert_eq!(replies[3], Value::Array(vec![bulk("v"), Value::Integer(1)]), "{key}");
+    }
+    // Member 0 is a home of the slots of 0 and 3.
+    let transaction = |client: &mut Client, commands: &[String]| {
+        let mut all = vec!["MULTI".to_owned()];
+        all.extend_from_slice(commands);
+        all.push("EXEC".into());
+        client.pipeline(&all).pop().unwrap()
+    };
+    let get = |at: usize| format!("GET {}", keys[at]);
+    let both = Value::Array(vec![bulk("v"), bulk("v")]);
+    assert_eq!(transaction(&mut client, &[get(0), get(3)]), both);
+    let crossing = transaction(&mut client, &[get(1), get(2)]);
+    assert!(error(&crossing).contains("CROSSSLOT"));
+    let beside = key(2, "beside");
+    assert_eq!(client.call(&format!("SET {beside} v")), ok());
+    assert_eq!(transaction(&mut client, &[get(2), format!("GET {beside}")]), both);
+    let crossing = transaction(&mut client, &[get(2), format!("SET {beside} w")]);
+    assert!(error(&crossing).contains("CROSSSLOT"));
+}
+
+#[test]
+fn scripts_see_no_false_nil() {
+    let members = members();
+    let keys = [0, 1, 2, 3].map(|home| key(home, "s"));
+    let mut client = members.client(0);
+    for key in &keys {
+        assert_eq!(client.call(&format!("SET {key} v")), ok());
+        for eval in ["EVAL", "EVAL_RO"] {
+            let got = call(&mut client, &[eval, "return redis.call('GET', KEYS[1])", "1", key]);
+            assert_eq!(got, bulk("v"), "{eval}");
+        }
+    }
+    for (home, key) in keys.iter().enumerate() {
+        let script = format!("return redis.call('GET', '{key}')");
+        let got = call(&mut client, &["EVAL", &script, "0"]);
+        match home {
+            0 | 3 => assert_eq!(got, bulk("v")),
+            _ => assert!(error(&got).contains("to read a key that this node does not hold")),
+        }
+    }
+}
+
+#[test]
+fn a_client_that_caches_forgets_what_was_read_elsewhere() {
+    let members = members();
+    let (here, away) = (key(0, "c"), key(1, "c"));
+    let mut client = members.client(0);
+    client.call(&format!("MSET {here} 1 {away} 2"));
+    client.call("HELLO 3");
+    assert_eq!(client.call("CLIENT TRACKING ON"), ok());
+    assert_eq!(client.call(&format!("GET {here}")), bulk("1"));
+    client.stream.write_all(&encoded(&[format!("GET {away}"), "PING".into()])).unwrap();
+    assert_eq!(client.reply(), bulk("2"));
+    let forget = |key: &str| Value::Push(vec![bulk("invalidate"), Value::Array(vec![bulk(key)])]);
+    assert_eq!(client.reply(), forget(&away));
+    assert_eq!(client.reply(), Value::Simple("PONG".into()));
+    // Of what is held here it is told when it changes.
+    assert_eq!(members.client(2).call(&format!("SET {here} 3")), ok());
+    assert_eq!(client.reply(), forget(&here));
+    let mut second = members.client(0);
+    let Value::Integer(id) = client.call("CLIENT ID") else { panic!("no number") };
+    assert_eq!(second.call(&format!("CLIENT TRACKING ON REDIRECT {id}")), ok());
+    assert_eq!(second.call(&format!("GET {here}")), bulk("3"));
+    assert!(error(&second.call(&format!("GET {away}"))).contains("CLIENT TRACKING with REDIRECT"));
+    assert_eq!(second.call(&format!("SET {away} v")), ok());
+}
+
+#[test]
+fn reads_that_wait_do_so_at_a_home() {
+    let members = members();
+    let streams = [0, 1, 2, 3].map(|home| key(home, "x"));
+    for stream in &streams {
+        let mut client = members.client(0);
+        client.send(&[format!("XREAD BLOCK 0 STREAMS {stream} $")]);
+        assert!(client.is_silent(Duration::from_millis(30)));
+        members.client(1).call(&format!("XADD {stream} 1-1 f v"));
+        let Value::Array(read) = client.reply() else { panic!("no entries") };
+        assert_eq!(read.len(), 1);
+    }
+}
