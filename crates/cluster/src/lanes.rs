@@ -183,6 +183,11 @@ impl Lanes {
         }
     }
 
+    /// How many keys other members have copies of, whose changes this node orders.
+    pub fn keys_shared(&self) -> usize {
+        self.directory.len()
+    }
+
     /// Bytes that are kept until all members have applied them.
     pub fn bytes(&self) -> usize {
         self.lanes.iter().map(|lane| lane.lock().bytes()).sum()

@@ -15,6 +15,7 @@
 //!
 //! What will be refused anyway is not held back, so that the client hears of it at once.
 
+mod copies;
 pub(crate) mod pause;
 pub(crate) mod placement;
 pub(crate) mod scripts;
@@ -51,6 +52,8 @@ pub(crate) enum Verdict {
     Forward(Box<placement::Forwarding>),
     /// It waits until the reply slot of this number is gone.
     Await(u64),
+    /// It reads keys that may be here as copies; if they are not, other nodes execute it.
+    TryCopies,
     /// It executes a transaction, of which nothing becomes: what it watches may have changed.
     Abandon,
     /// It is answered with an error.

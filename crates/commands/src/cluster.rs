@@ -39,6 +39,8 @@ pub struct RemoteCall {
     /// Whether it is no commit of several slots: it only reads, or works on each key by itself. Said
     /// only where members do not hold all slots ([`Cluster::holds_all`]).
     pub by_key: bool,
+    /// Whether copies of the keys that it reads are wanted here ([`Cluster::has_copies`]).
+    pub wants_copies: bool,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<Vec<u8>>>,
 }
@@ -88,6 +90,10 @@ pub trait Cluster: Send + Sync {
     /// Whether the keys of a slot may be read here. What it says holds as that of
     /// [`Cluster::home_of`] does.
     fn is_readable(&self, slot: HashSlot) -> bool;
+
+    /// Whether keys of a slot that is not readable may be here as copies: one that is here, as long
+    /// as its stripe is held, may be read; one that is not may be elsewhere.
+    fn has_copies(&self, slot: HashSlot) -> bool;
 
     /// Until when this node may number changes of the slots whose home it is: no member takes it
     /// for dead before.

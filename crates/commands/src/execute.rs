@@ -347,6 +347,7 @@ impl Executor {
         let nested = self.within_script || self.ks.holds_any();
         match self.admit(request, session, (moment, nested), host, reply) {
             Verdict::Run => self.execute_admitted(nested, request, session, host, reply),
+            Verdict::TryCopies => self.execute_of_copies(request, session, host, reply),
             verdict => self.turn_away(verdict, request, session, host, reply),
         }
     }
@@ -481,6 +482,12 @@ impl Executor {
         Some(self.located[at].1)
     }
 
+    /// The keys of the command in hand that are locked, by argument; none of a command with one key
+    /// at a known place.
+    pub(crate) fn locked_keys(&self) -> &[(u32, KeyHash)] {
+        &self.located
+    }
+
     /// Adds the hashes of the keys of one command to `hashes`.
     pub(crate) fn hash_keys(
         &mut self,
@@ -565,7 +572,12 @@ impl Executor {
 
     /// Locks what the command needs, and serves first whoever is to be served there before.
     #[inline]
-    fn lock(&mut self, command: Command, request: &Request<'_>, host: &mut dyn Host) -> Outcome {
+    pub(crate) fn lock(
+        &mut self,
+        command: Command,
+        request: &Request<'_>,
+        host: &mut dyn Host,
+    ) -> Outcome {
         loop {
             self.lock_once(command, request)?;
             if !self.ks.holds_ready() {

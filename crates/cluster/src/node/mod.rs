@@ -36,7 +36,7 @@ pub use wait::Executed;
 
 use crate::holdings::Holdings;
 use crate::inbox::Inbox;
-use crate::lanes::{LaneSource, Lanes, lane_of};
+use crate::lanes::{FROM_PEERS, LaneSource, Lanes, lane_of};
 use crate::origin::{Call, Origin};
 use crate::settle::{Fallen, Leaving, Stage};
 use crate::slot::Slot;
@@ -45,12 +45,12 @@ use crate::view::{Identity, NodeSet, Primaries, View};
 use crate::wire::{Exec, LANES, Record, Tag, WaitEnd};
 use copy::Copies;
 use link::Link;
-use petrel_keyspace::{Handle, Homes, KeyHash, SinkSource};
+use petrel_keyspace::{Handle, Homes, KeyHash, Origin as KeyOrigin, SinkSource};
 pub use petrel_persistence::effects::GroupError;
 use serve::Served;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use transfer::Transfers;
 
 /// What a node asks of its server.
@@ -165,6 +165,10 @@ pub struct OwnSlots {
     readable: Option<Box<[AtomicBool]>>,
     /// By slot: whether clients may read the keys that are here, though not all are.
     copied: Box<[AtomicBool]>,
+    /// Whether there may be copies.
+    any_copied: AtomicBool,
+    /// How many copies were taken.
+    taken: AtomicU64,
 }
 
 impl OwnSlots {
@@ -172,7 +176,8 @@ impl OwnSlots {
         let removers = (0..crate::slot::SLOTS).map(|_| AtomicU16::new(u16::MAX)).collect();
         let none = || (0..crate::slot::SLOTS).map(|_| AtomicBool::new(false)).collect();
         let (readable, copied) = ((!holds_all).then(none), none());
-        Arc::new(OwnSlots { me: me.0, removers, readable, copied })
+        let (any_copied, taken) = Default::default();
+        Arc::new(OwnSlots { me: me.0, removers, readable, copied, any_copied, taken })
     }
 
     /// Who orders the changes of a slot; nobody while its primary is changing. It stays so until
@@ -201,6 +206,16 @@ impl OwnSlots {
         self.copied[usize::from(slot)].load(Relaxed)
     }
 
+    /// How many copies of keys were taken here.
+    pub fn copies_taken(&self) -> u64 {
+        self.taken.load(Relaxed)
+    }
+
+    fn note_copy(&self) {
+        self.taken.fetch_add(1, Relaxed);
+        self.any_copied.store(true, Relaxed);
+    }
+
     /// The node that this is.
     pub fn me(&self) -> Number {
         Number(self.me)
@@ -219,6 +234,18 @@ impl OwnSlots {
 impl Homes for OwnSlots {
     fn is_home(&self, key: &[u8]) -> bool {
         self.removers[usize::from(crate::slot_of(key))].load(Relaxed) == self.me
+    }
+
+    fn copies(&self) -> Option<KeyOrigin> {
+        self.any_copied.load(Relaxed).then_some(FROM_PEERS)
+    }
+
+    fn note_no_copies(&self) {
+        self.any_copied.store(false, Relaxed);
+    }
+
+    fn is_copy(&self, key: &[u8]) -> bool {
+        self.has_copies(crate::slot_of(key))
     }
 }
 

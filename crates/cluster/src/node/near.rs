@@ -39,11 +39,6 @@ impl Node {
         self.holdings.as_ref().is_some_and(|holdings| holdings.takes_copies(slot))
     }
 
-    /// How many keys others have copies of, whose changes this node orders.
-    pub fn keys_shared(&self) -> usize {
-        self.lanes.directory().len()
-    }
-
     /// Sends a node copies of the keys that a command has read for it.
     pub(super) fn send_copies(&mut self, to: Number, exec: &Exec<'_>, host: &mut dyn Host) {
         let &[slot] = &exec.slots[..] else { return };
@@ -98,9 +93,14 @@ impl Node {
         if let Some(holdings) = &mut self.holdings {
             holdings.note_copy(slot);
         }
+        self.own_slots.note_copy();
         let handle = host.handle();
         handle.enter();
-        let applied = apply_group(handle, group, FROM_PEERS, &mut self.hashes);
+        // Other copies go for it if memory is short; if that is not enough, it is not kept.
+        let applied = match handle.make_room_for_copy(group.len()) {
+            true => apply_group(handle, group, FROM_PEERS, &mut self.hashes),
+            false => Ok(()),
+        };
         handle.exit();
         if let Err(error) = applied {
             host.differs(from, error);

@@ -16,6 +16,7 @@
 //! Commands of a connection that share a hash slot take effect in their order: one that runs here
 //! waits for those that were forwarded, and those that were forwarded keep their order on the way.
 
+use super::copies::may_be_copied;
 use super::{Moment, Verdict};
 use crate::cluster::{Cluster, HashSlot, Home, RemoteCall};
 use crate::execute::Executor;
@@ -91,8 +92,20 @@ impl Executor {
             false if command.spec.gate.contains(GateFlags::RUNS_QUEUE) => {
                 self.place_transaction(session, &*cluster, host)
             }
-            false => self.place_command(command, request, session, &*cluster),
+            false => self.place_command(command, request, session, &*cluster, true),
         };
+        placed.unwrap_or_else(Verdict::Refuse)
+    }
+
+    /// What becomes of a command whose keys are not here as copies.
+    pub(super) fn place_elsewhere(
+        &mut self,
+        command: Command,
+        request: &Request<'_>,
+        session: &Session,
+        cluster: &dyn Cluster,
+    ) -> Verdict {
+        let placed = self.place_command(command, request, session, cluster, false);
         placed.unwrap_or_else(Verdict::Refuse)
     }
 
@@ -111,6 +124,7 @@ impl Executor {
         request: &Request<'_>,
         session: &Session,
         cluster: &dyn Cluster,
+        tries_copies: bool,
     ) -> Result<Verdict, Fail> {
         let spec = command.spec;
         admit_in_cluster(command)?;
@@ -160,10 +174,16 @@ impl Executor {
         if let Some(until) = until.or_else(|| waiting.and_then(ReplySlots::full_until)) {
             return Ok(Verdict::Await(until));
         }
+        let may_be_copied = may_be_copied(command, &slots, session, cluster);
+        // Behind others of its slots that were forwarded, it keeps their order on the way.
+        if tries_copies && may_be_copied && waiting.and_then(|w| w.last_of(&slots)).is_none() {
+            return Ok(Verdict::TryCopies);
+        }
         let mut forwarding = match home {
             Some(_) => {
                 let args = self.args_to_forward(command, request.args, session)?;
-                let call = RemoteCall { by_key, ..call(session, slots, args) };
+                let wants_copies = may_be_copied && slots.len() == 1;
+                let call = RemoteCall { by_key, wants_copies, ..call(session, slots, args) };
                 let may_wait = may_wait(command, request.args);
                 Forwarding { may_wait, ..Forwarding::of(vec![call], Merge::Only) }
             }

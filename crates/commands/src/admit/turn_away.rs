@@ -52,7 +52,7 @@ impl Executor {
                 abandon(&mut self.ks, session);
                 reply.null_array();
             }
-            (Verdict::Run | Verdict::Queue, _) => {}
+            (Verdict::Run | Verdict::Queue | Verdict::TryCopies, _) => {}
         }
         Execution::Answered
     }

@@ -233,6 +233,11 @@ impl Shared {
         self.blocked.fetch_add(delta, Relaxed);
     }
 
+    /// Commands that have read copies of other nodes' keys.
+    pub fn reads_of_copies(&self) -> u64 {
+        lock(&self.threads).iter().map(|thread| thread.of_copies.load(Relaxed)).sum()
+    }
+
     /// Sums of one command over all threads.
     pub fn command(&self, index: u16) -> CommandStats {
         let mut sum = CommandStats::default();
@@ -426,6 +431,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub struct ThreadStats {
     cells: Box<[Cell]>,
     track_latency: AtomicBool,
+    /// Commands that have read copies of other nodes' keys.
+    of_copies: AtomicU64,
 }
 
 #[derive(Default)]
@@ -442,7 +449,12 @@ impl ThreadStats {
         ThreadStats {
             cells: (0..commands).map(|_| Cell::default()).collect(),
             track_latency: AtomicBool::new(true),
+            of_copies: AtomicU64::new(0),
         }
+    }
+
+    pub(crate) fn read_copies(&self) {
+        add(&self.of_copies, 1);
     }
 
     #[inline]

@@ -235,6 +235,14 @@ impl Handle {
         self.ks.homes.get().is_some_and(|homes| !homes.is_home(key))
     }
 
+    /// Whether the key may be evicted at the moment: while copies are, no others.
+    pub(crate) fn is_evictable(&self, key: &[u8]) -> bool {
+        match self.upkeep.evictor.copies {
+            None => !self.is_elsewhere(key),
+            Some(_) => self.ks.homes.get().is_some_and(|homes| homes.is_copy(key)),
+        }
+    }
+
     /// Whether what has expired stays for as long as that is
     /// [wished](crate::Keyspace::keep_expired).
     pub fn keeps_expired(&self) -> bool {

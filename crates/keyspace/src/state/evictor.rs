@@ -1,5 +1,6 @@
 //! What a thread knows of memory and of candidates for eviction (`upkeep/evict.rs`).
 
+use crate::state::order::Origin;
 use crate::state::policy::{AccessClock, Policy, draw, is_main};
 use crate::structures::entry::Entry;
 use crate::structures::key_hash::KeyHash;
@@ -23,6 +24,8 @@ pub(crate) struct Evictor {
     pub(crate) slack: i64,
     pub(crate) policy: Policy,
     pub(crate) pools: [Pool; 2],
+    /// While copies are evicted, and nothing else: the origin of that.
+    pub(crate) copies: Option<Origin>,
     /// Databases that have candidates, each with the sum of their number up to it.
     pub(crate) eligible: Vec<(u16, u64)>,
     /// Nanoseconds that evictions took since they were asked for.

@@ -177,6 +177,11 @@ impl Handle {
             return true;
         }
         let slack = slack.min(SLACK_MAX);
+        if self.evict_copies(policy, used - limit + slack) {
+            self.upkeep.evictor.own_then = self.counters.used.get();
+            self.upkeep.evictor.slack = slack as i64;
+            return true;
+        }
         let made = match policy {
             Policy::NoEviction => Made::Nothing,
             _ => {
@@ -189,6 +194,44 @@ impl Handle {
         self.upkeep.evictor.own_then = self.counters.used.get();
         self.upkeep.evictor.slack = if made == Made::Enough { slack as i64 } else { LOOK_AGAIN };
         made != Made::Nothing
+    }
+
+    /// Whether there is room for a copy of so many bytes, made by evicting others if that is needed.
+    /// No stripe is held.
+    pub fn make_room_for_copy(&mut self, needed: usize) -> bool {
+        let limit = self.ks.memory_limit.load(Relaxed);
+        if limit == 0 {
+            return true;
+        }
+        let threads = self.upkeep.threads.get(&self.ks);
+        let used: i64 = threads.iter().map(|thread| thread.used.get()).sum();
+        let wanted = used.max(0) as u64 + needed as u64;
+        if wanted <= limit {
+            return true;
+        }
+        self.refresh_byte_clock();
+        let slack = (limit / SLACK_SHARE).min(SLACK_MAX);
+        self.evict_copies(self.ks.policy(), wanted - limit + slack)
+    }
+
+    /// Evicts copies until `excess` bytes are free; false if they are not.
+    fn evict_copies(&mut self, policy: Policy, excess: u64) -> bool {
+        let Some(origin) = self.ks.homes.get().and_then(|homes| homes.copies()) else {
+            return false;
+        };
+        let policy = match policy {
+            Policy::AllKeysLru | Policy::AllKeysLfu => policy,
+            _ => Policy::AllKeysRandom,
+        };
+        self.upkeep.evictor.copies = Some(origin);
+        let made = self.evict(policy, excess);
+        self.upkeep.evictor.copies = None;
+        if made == Made::Nothing {
+            self.ks.homes.get().into_iter().for_each(|homes| homes.note_no_copies());
+        }
+        // What it has found is not to be evicted as something else.
+        self.upkeep.evictor.pools = Default::default();
+        made == Made::Enough
     }
 
     /// Evicts until `excess` bytes are free or the time is up.
@@ -326,10 +369,10 @@ impl Handle {
             while let Some(drawn) = handle.drawn_entries(policy, db, stripe, draw, offset) {
                 for entry in drawn.into_iter().flatten() {
                     seen += 1;
-                    if handle.is_elsewhere(entry.key()) {
+                    if !handle.is_evictable(entry.key()) {
                         continue;
                     }
-                    if handle.is_expired(entry) {
+                    if handle.is_expired(entry) && handle.upkeep.evictor.copies.is_none() {
                         expired = Some(entry);
                     } else {
                         handle.offer(policy, db, entry);
@@ -432,7 +475,13 @@ impl Handle {
                 return false;
             }
             let key = handle.key_of(entry);
-            handle.remove_at(candidate.db, key, at, entry, Removal::Evicted);
+            let remove = |handle: &mut Self| {
+                handle.remove_at(candidate.db, key, at, entry, Removal::Evicted);
+            };
+            match handle.upkeep.evictor.copies {
+                None => remove(handle),
+                Some(origin) => handle.on_behalf(origin, remove),
+            }
             handle.keep_ghost(candidate, access);
             true
         });

@@ -59,7 +59,7 @@ use petrel_commands::{
 };
 use petrel_fabric::Fabric;
 pub use petrel_fabric::Hold;
-use petrel_keyspace::Homes;
+use petrel_keyspace::{Homes, Origin};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::PathBuf;
@@ -391,6 +391,18 @@ impl Homes for Membership {
         let is_home = self.own.read().as_ref().is_some_and(|own| own.is_home(key));
         is_home && self.has_lease()
     }
+
+    fn copies(&self) -> Option<Origin> {
+        self.own.read().as_ref().and_then(|own| own.copies())
+    }
+
+    fn note_no_copies(&self) {
+        self.own.read().iter().for_each(|own| own.note_no_copies());
+    }
+
+    fn is_copy(&self, key: &[u8]) -> bool {
+        self.own.read().as_ref().is_some_and(|own| own.is_copy(key))
+    }
 }
 
 impl Cluster for Membership {
@@ -414,6 +426,10 @@ impl Cluster for Membership {
 
     fn is_readable(&self, slot: HashSlot) -> bool {
         self.own.read().as_ref().is_some_and(|own| own.is_readable(slot))
+    }
+
+    fn has_copies(&self, slot: HashSlot) -> bool {
+        self.own.read().as_ref().is_some_and(|own| own.has_copies(slot))
     }
 
     fn lease_until(&self) -> Tick {
@@ -460,7 +476,10 @@ impl Cluster for Membership {
     }
 
     fn info(&self) -> String {
-        shown::info(&self.state(), self.has_lease(), &self.figures)
+        let shared = self.lanes.read().as_ref().map_or(0, |lanes| lanes.keys_shared());
+        let read = self.waiters.commands().map_or(0, |commands| commands.reads_of_copies());
+        let taken = self.own.read().as_ref().map_or(0, |own| own.copies_taken());
+        shown::info(&self.state(), self.has_lease(), &self.figures, (shared, taken, read))
     }
 
     fn nodes(&self) -> String {
@@ -479,6 +498,7 @@ impl Cluster for Membership {
             wait_ms: call.wait_ms,
             client: call.client,
             by_key: call.by_key,
+            wants_copies: call.wants_copies,
             commands: call.commands,
         };
         let task = Task::Forward { client, seq, call };

@@ -40,11 +40,16 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
             "{flag} and replicaof contradict each other: a member of a cluster follows no primary; leave one out"
         ));
     }
-    let role = if cluster.role.is("witness") { Role::Witness } else { Role::Data };
-    if cluster.create && role == Role::Witness {
-        return Err(
-            "a witness cannot found a cluster: give the first member cluster-role data".into()
-        );
+    let role = match cluster.role {
+        role if role.is("witness") => Role::Witness,
+        role if role.is("cache") => Role::Cache,
+        _ => Role::Data,
+    };
+    if cluster.create && role != Role::Data {
+        return Err(format!(
+            "a {} cannot found a cluster: give the first member cluster-role data",
+            cluster.role.word()
+        ));
     }
     let passphrase =
         passphrase("cluster-passphrase", &cluster.passphrase, cluster.passphrase_file.as_deref())?;
@@ -198,6 +203,7 @@ mod tests {
             ("--cluster-create --cluster-join a", "contradict each other"),
             ("--cluster-create --cluster-passphrase x --replicaof a 1", "replicaof"),
             ("--cluster-create --cluster-passphrase x --cluster-role witness", "a witness cannot"),
+            ("--cluster-create --cluster-passphrase x --cluster-role cache", "a cache cannot"),
             ("--cluster-passphrase x", "no effect without cluster-create"),
             (
                 "--cluster-create --cluster-passphrase-file /no/such/file",

@@ -8,7 +8,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The lines of `CLUSTER INFO`. A slot is in order if its primary is linked, or this member while
 /// it holds its lease; a member that does not serve has none in order.
-pub(super) fn info(state: &State, has_lease: bool, figures: &Figures) -> String {
+/// The last are keys that others have copies of, copies that were taken here, and commands that
+/// have read some.
+pub(super) fn info(
+    state: &State,
+    has_lease: bool,
+    figures: &Figures,
+    (shared, taken, read): (usize, u64, u64),
+) -> String {
     let primaries = state.view.slots.primaries();
     let slots = |is_counted: &dyn Fn(u16) -> bool| {
         let counted = primaries.iter().filter(|(_, _, node)| is_counted(node.0));
@@ -20,7 +27,7 @@ pub(super) fn info(state: &State, has_lease: bool, figures: &Figures) -> String 
     let in_order = slots(&|node| state.is_serving && (Some(node) == me || reached.contains(&node)));
     let is_whole = in_order == usize::from(SLOTS);
     let size = primaries.iter().map(|(_, _, node)| node.0).collect::<BTreeSet<u16>>().len();
-    let lines: [(&str, String); 15] = [
+    let lines: [(&str, String); 18] = [
         ("cluster_state", if is_whole { "ok" } else { "fail" }.into()),
         ("cluster_slots_assigned", assigned.to_string()),
         ("cluster_slots_ok", in_order.to_string()),
@@ -30,6 +37,9 @@ pub(super) fn info(state: &State, has_lease: bool, figures: &Figures) -> String 
         ("cluster_current_epoch", state.view.epoch.to_string()),
         ("cluster_slots_held", figures.slots_held.load(Relaxed).to_string()),
         ("cluster_slots_coming", figures.slots_coming.load(Relaxed).to_string()),
+        ("cluster_copies_taken", taken.to_string()),
+        ("cluster_copies_read", read.to_string()),
+        ("cluster_keys_shared", shared.to_string()),
         ("cluster_commands_forwarded", figures.forwarded.load(Relaxed).to_string()),
         ("cluster_commands_served", figures.served.load(Relaxed).to_string()),
         ("cluster_bytes_sent", figures.sent.load(Relaxed).to_string()),

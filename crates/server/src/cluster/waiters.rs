@@ -51,6 +51,11 @@ impl Waiters {
         let _ = self.shared.set(shared);
     }
 
+    /// What this server's threads share.
+    pub fn commands(&self) -> Option<&Arc<Shared>> {
+        self.shared.get()
+    }
+
     fn count_blocked(&self, delta: i64) {
         self.shared.get().into_iter().for_each(|shared| shared.count_blocked(delta));
     }

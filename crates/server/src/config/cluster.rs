@@ -25,8 +25,8 @@ Cluster {
         "File whose only line is the previous passphrase";
     name: Text = "cluster-name", AnyText, "petrel", AtStart,
         "Name of the cluster, the same at all members";
-    role: Word = "cluster-role", OneOf(&["data", "witness"]), "data", AtStart,
-        "What the server is for: data holds keys, and votes; witness votes and holds nothing";
+    role: Word = "cluster-role", OneOf(&["data", "cache", "witness"]), "data", AtStart,
+        "What the server is for: data holds keys, and votes; cache holds copies of what is read there; witness votes and holds nothing";
     copies: CopyCount = "cluster-copies", AllOr { max: 64 }, "all", AtStart,
         "Members that hold each key, set where the cluster is founded: all, or a number; with fewer than there are members, their data are more than one could hold";
     zone: Text = "cluster-zone", AnyText, "", AtStart,

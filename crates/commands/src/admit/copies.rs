@@ -1,0 +1,70 @@
+//! Reads of keys that are here as copies: of hash slots that are no others' of this node.
+
+use super::Verdict;
+use crate::cluster::{Cluster, HashSlot};
+use crate::execute::{Execution, Executor};
+use crate::host::Host;
+use crate::registry::Command;
+use crate::request::Request;
+use crate::session::Session;
+use crate::spec::{Flags, Locks};
+use petrel_keyspace::Key;
+use petrel_resp::Reply;
+use petrel_table::Place;
+
+impl Executor {
+    /// Executes a command that reads keys which may be here as copies ([`Verdict::TryCopies`]): if
+    /// one is not, other nodes execute it.
+    #[inline(never)]
+    pub(crate) fn execute_of_copies(
+        &mut self,
+        request: &Request<'_>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Execution {
+        let Some(command) = request.command else { return Execution::Answered };
+        if let Err(fail) = self.lock(command, request, host) {
+            return self.turn_away(Verdict::Refuse(fail), request, session, host, reply);
+        }
+        // What is here stays so as long as it is locked.
+        if self.are_here(request, session.db) {
+            self.stats.read_copies();
+            let execution = self.execute_admitted(true, request, session, host, reply);
+            self.ks.unlock();
+            return execution;
+        }
+        self.ks.unlock();
+        let Some(cluster) = self.shared.cluster.get().cloned() else { return Execution::Answered };
+        let verdict = self.place_elsewhere(command, request, session, &*cluster);
+        self.turn_away(verdict, request, session, host, reply)
+    }
+
+    /// Whether all keys of a command are here, whose stripes are held.
+    fn are_here(&self, request: &Request<'_>, db: u16) -> bool {
+        let is_here = |at: usize, hash| {
+            let key = request.args.get(at).map(|&bytes| Key { bytes, hash });
+            key.is_some_and(|key| self.ks.view(db, key).is_some())
+        };
+        match request.hash {
+            Some(hash) => is_here(1, hash),
+            None => self.locked_keys().iter().all(|&(at, hash)| is_here(at as usize, hash)),
+        }
+    }
+}
+
+/// Whether a command that reads keys of these slots, not all of which are held here, may find them
+/// here as copies.
+pub(super) fn may_be_copied(
+    command: Command,
+    slots: &[HashSlot],
+    session: &Session,
+    cluster: &dyn Cluster,
+) -> bool {
+    let spec = command.spec;
+    spec.place == Place::Read
+        && spec.locks == Locks::Keys
+        && !spec.flags.contains(Flags::BLOCKING)
+        && session.tracking().is_none()
+        && slots.iter().all(|&slot| cluster.is_readable(slot) || cluster.has_copies(slot))
+}
