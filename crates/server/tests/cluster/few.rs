@@ -196,3 +196,122 @@ fn reads_that_wait_do_so_at_a_home() {
         assert_eq!(read.len(), 1);
     }
 }
+
+#[test]
+fn sorting_by_keys_beside_the_sorted_one_only() {
+    let members = members();
+    for node in 0..4 {
+        let mut client = members.client(node);
+        let tag = key(1, "sort");
+        client.call(&format!("RPUSH {tag}l 2 1"));
+        client.call(&format!("MSET {tag}w_1 9 {tag}w_2 8"));
+        let sorted = Value::Array(vec![bulk("2"), bulk("1")]);
+        assert_eq!(client.call(&format!("SORT {tag}l BY {tag}w_*")), sorted);
+        assert_eq!(client.call(&format!("SORT_RO {tag}l BY {tag}w_*->f")).clone(), {
+            Value::Array(vec![bulk("1"), bulk("2")])
+        });
+        for (option, pattern) in [("BY", "w_*"), ("GET", "w_*"), ("BY", "w*{x}"), ("GET", "{}w*")] {
+            for sort in ["SORT", "SORT_RO"] {
+                let refused = client.call(&format!("{sort} {tag}l {option} {pattern}"));
+                let text = format!("ERR {option} option of SORT denied in cluster mode when keys");
+                assert!(error(&refused).starts_with(&text), "{refused:?}");
+            }
+        }
+        let got = client.call(&format!("SORT {tag}l BY nosort GET # GET {tag}w_*"));
+        let pairs = ["2", "8", "1", "9"].map(bulk).to_vec();
+        assert_eq!(got, Value::Array(pairs));
+        client.call(&format!("DEL {tag}l {tag}w_1 {tag}w_2"));
+    }
+}
+
+/// A walk of all keys by `SCAN`, its calls, and how often it has begun.
+fn scan(client: &mut Client, options: &str) -> Vec<String> {
+    let (mut cursor, mut keys) = ("0".to_owned(), Vec::new());
+    loop {
+        let Value::Array(reply) = client.call(&format!("SCAN {cursor}{options}")) else {
+            panic!("no array")
+        };
+        let [Value::Bulk(next), Value::Array(found)] = &reply[..] else { panic!("{reply:?}") };
+        keys.extend(found.iter().map(text));
+        cursor = String::from_utf8(next.to_vec()).unwrap();
+        if cursor == "0" {
+            return keys;
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    let Value::Bulk(text) = value else { panic!("{value:?}") };
+    String::from_utf8(text.to_vec()).unwrap()
+}
+
+#[test]
+fn whole_databases_are_those_of_all_homes() {
+    let members = members();
+    let mut client = members.client(0);
+    for command in ["DBSIZE", "RANDOMKEY"] {
+        let nothing = if command == "DBSIZE" { Value::Integer(0) } else { Value::Null };
+        assert_eq!(client.call(command), nothing);
+    }
+    assert_eq!(client.call("KEYS *"), Value::Array(Vec::new()));
+    assert_eq!(scan(&mut client, ""), Vec::<String>::new());
+    let mut all: Vec<String> = (0..1000).map(|n| format!("key:{n}")).collect();
+    all.sort();
+    let commands: Vec<String> = all.iter().map(|key| format!("SET {key} v")).collect();
+    assert!(client.pipeline(&commands).iter().all(|reply| *reply == ok()));
+    for node in 0..4 {
+        let mut client = members.client(node);
+        // All of them were executed when they were answered.
+        assert_eq!(client.call("DBSIZE"), Value::Integer(1000));
+        let Value::Array(listed) = client.call("KEYS *") else { panic!("no array") };
+        let mut listed: Vec<String> = listed.iter().map(text).collect();
+        listed.sort();
+        assert_eq!(listed, all);
+        let Value::Array(listed) = client.call("KEYS key:77*") else { panic!("no array") };
+        assert_eq!(listed.len(), 11);
+        for (options, count) in [("", 1000), (" COUNT 100 MATCH key:77*", 11), (" TYPE hash", 0)] {
+            let mut found = scan(&mut client, options);
+            found.sort();
+            found.dedup();
+            assert_eq!(found.len(), count, "{options}");
+        }
+        let drawn: Vec<String> = (0..40).map(|_| text(&client.call("RANDOMKEY"))).collect();
+        assert!(
+            drawn.iter().all(|key| all.contains(key)) && drawn.iter().any(|key| *key != drawn[0])
+        );
+        for command in ["DBSIZE", "KEYS *", "SCAN 0", "RANDOMKEY"] {
+            client.call("MULTI");
+            assert!(error(&client.call(command)).contains("in a transaction or script"));
+            client.call("DISCARD");
+            let words: Vec<String> = command.split(' ').map(|word| format!("'{word}'")).collect();
+            let script = format!("return redis.call({})", words.join(","));
+            let failed = call(&mut client, &["EVAL", &script, "0"]);
+            assert!(error(&failed).contains("in a transaction or script"));
+        }
+        assert_eq!(error(&client.call("SCAN x")), "ERR invalid cursor");
+        client.call("SELECT 1");
+        assert_eq!(client.call("DBSIZE"), Value::Integer(0));
+        client.call("HELLO 3");
+        assert_eq!(client.call("RANDOMKEY"), Value::Null);
+    }
+    // A cursor of nowhere begins anew.
+    for cursor in ["1", "18446744073709551615", "4611686018427387904"] {
+        let Value::Array(reply) = client.call(&format!("SCAN {cursor}")) else {
+            panic!("no array")
+        };
+        assert!(text(&reply[0]) != "0" && reply[1] == Value::Array(Vec::new()));
+    }
+    assert_eq!(client.pipeline(&["FLUSHALL".into(), "DBSIZE".into()]), [ok(), Value::Integer(0)]);
+}
+
+#[test]
+fn waiting_counts_homes() {
+    let members = members();
+    let mut client = members.client(0);
+    (0..4).for_each(|node| members.await_links(node, 3));
+    for home in 0..4 {
+        assert_eq!(client.call(&format!("SET {} v", key(home, "w"))), ok());
+        assert_eq!(client.call("WAIT 1 0"), Value::Integer(1));
+        assert_eq!(client.call("WAIT 2 20"), Value::Integer(1));
+    }
+}
