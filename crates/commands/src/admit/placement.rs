@@ -74,6 +74,10 @@ const LIMITED_SCRIPT: Fail = Fail::fixed(
     "ERR Scripts of users with limited permissions are not supported in a cluster at keys whose home is another node",
 );
 
+const LIMITED_PATTERNS: Fail = Fail::fixed(
+    "ERR BY and GET of users who may not read all keys are not supported in a cluster at keys whose home is another node",
+);
+
 impl Executor {
     /// What becomes of a command that is let in, and is not only queued.
     #[inline]
@@ -211,6 +215,16 @@ impl Executor {
         {
             return Err(LIMITED_SCRIPT);
         }
+        // The home does not know who asks, and would read what the patterns of options name.
+        let has_patterns =
+            |arg: &&[u8]| arg.eq_ignore_ascii_case(b"BY") || arg.eq_ignore_ascii_case(b"GET");
+        if spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS)
+            && args.iter().skip(2).any(has_patterns)
+            && self.restricts(session)
+            && !self.permissions(session).is_some_and(|own| own.read_every_key(command, args))
+        {
+            return Err(LIMITED_PATTERNS);
+        }
         let mut args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
         // The other node need not know the script: it travels with the call.
         if !spec.gate.contains(GateFlags::SCRIPT_BY_SUM) {
@@ -313,7 +327,8 @@ impl Executor {
             if slots.iter().any(|&slot| cluster.home_of(slot) != Home::Here) {
                 return Err(SCRIPT_AWAY);
             }
-            if slots.len() > 1 && !holds_all {
+            let mut written = slots.iter().filter(|_| !holds_all);
+            if written.any(|&slot| *self.script_slot.get_or_insert(slot) != slot) {
                 return Err(Fail::CROSS_SLOT);
             }
             self.admit_lease(cluster)?;

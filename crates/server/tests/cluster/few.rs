@@ -1,8 +1,13 @@
 //! Members that hold only some of the hash slots.
 
 use crate::bench::{Client, Members, bulk, encoded, error, key_at, ok};
+use crate::network::{infos, view_of_few};
+use petrel_cluster::{Node, SlotMap, View};
 use petrel_resp::Value;
+use petrel_server::cluster::Event;
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 const DELAY: Duration = Duration::from_micros(500);
@@ -159,6 +164,116 @@ fn scripts_see_no_false_nil() {
 }
 
 #[test]
+fn a_script_writes_one_slot() {
+    let members = members();
+    let (first, second) = (key(0, "one"), key(0, "other"));
+    let mut client = members.client(0);
+    let script = format!("redis.call('SET', '{first}', 1) redis.call('INCR', '{first}') return 1");
+    assert_eq!(call(&mut client, &["EVAL", &script, "0"]), Value::Integer(1));
+    let script = format!("redis.call('SET', '{second}', 1) return redis.call('INCR', '{first}')");
+    let failed = call(&mut client, &["EVAL", &script, "0"]);
+    assert!(error(&failed).starts_with("CROSSSLOT"), "{failed:?}");
+    let script = format!("redis.call('GET', '{second}') return redis.call('INCR', '{first}')");
+    assert_eq!(call(&mut client, &["EVAL", &script, "0"]), Value::Integer(3));
+}
+
+#[test]
+fn patterns_of_users_who_may_not_read_all() {
+    let members = members();
+    let (here, away) = (key(0, "p"), key(1, "p"));
+    let mut client = members.client(0);
+    for tag in [&here, &away] {
+        client.call(&format!("RPUSH {tag}list 1"));
+        client.call(&format!("SET {tag}secret1 x"));
+    }
+    call(&mut client, &["ACL", "SETUSER", "u", "on", ">p", "~*list", "+@all"]);
+    call(&mut client, &["AUTH", "u", "p"]);
+    let secret = |tag: &str| format!("SORT {tag}list BY nosort GET {tag}secret*");
+    assert!(error(&client.call(&secret(&here))).contains("insufficient ACL permissions"));
+    assert!(error(&client.call(&secret(&away))).contains("users who may not read all keys"));
+    assert_eq!(client.call(&format!("SORT {away}list")), Value::Array(vec![bulk("1")]));
+    assert!(error(&client.call(&format!("GET {away}secret1"))).starts_with("NOPERM"));
+}
+
+/// From now on the other home of each slot is its primary.
+fn swap(members: &Members, epoch: u64) {
+    let before = view_of_few(epoch, 4, 2);
+    let share = 16_384 / 4 + 1;
+    let homes: Vec<Vec<Node>> = (0..4)
+        .map(|at| {
+            let mut homes = before.slots.homes(at * share).to_vec();
+            homes.rotate_left(usize::from(epoch % 2 == 0));
+            homes
+        })
+        .collect();
+    let slots = SlotMap::collect(|slot| &homes[usize::from(slot / share)]);
+    let next = Arc::new(View { slots, ..View::clone(&before) });
+    for node in 0..4 {
+        members.network.tell(node, Event::View(next.clone(), infos(4)));
+    }
+}
+
+#[test]
+fn primaries_change_under_load() {
+    let members = members();
+    let mut client = members.client(0);
+    let all: Vec<String> = (0..500).map(|n| format!("key:{n}")).collect();
+    for key in &all {
+        assert_eq!(client.call(&format!("SET {key} v")), ok());
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let walkers: Vec<_> = (0..4)
+        .map(|node| {
+            let (mut client, all, is_over) = (members.client(node), all.clone(), is_over.clone());
+            std::thread::spawn(move || {
+                let mut walks = 0;
+                while !is_over.load(SeqCst) || walks == 0 {
+                    let mut found = scan(&mut client, " COUNT 50");
+                    found.retain(|key| key.starts_with("key:"));
+                    found.sort();
+                    found.dedup();
+                    assert_eq!(found.len(), all.len());
+                    walks += 1;
+                    let key = &all[walks % all.len()];
+                    assert_eq!(retried(&mut client, &format!("GET {key}")), bulk("v"));
+                    let count = retried(&mut client, &format!("EXISTS {}", all[..50].join(" ")));
+                    assert_eq!(count, Value::Integer(50));
+                    let counter = format!("n{node}");
+                    assert_eq!(
+                        retried(&mut client, &format!("INCR {counter}")),
+                        Value::Integer(walks as i64)
+                    );
+                    assert_eq!(
+                        retried(&mut client, &format!("GET {counter}")),
+                        bulk(&walks.to_string())
+                    );
+                }
+                walks
+            })
+        })
+        .collect();
+    for epoch in 2..12 {
+        std::thread::sleep(Duration::from_millis(60));
+        swap(&members, epoch);
+    }
+    is_over.store(true, SeqCst);
+    walkers.into_iter().for_each(|walker| assert!(walker.join().unwrap() > 0));
+    (0..4).for_each(|node| members.await_reply(node, "DBSIZE", &Value::Integer(504)));
+}
+
+/// Calls a command until its slots are not on their way.
+fn retried(client: &mut Client, command: &str) -> Value {
+    loop {
+        match client.call(command) {
+            Value::Error(text) if text.starts_with(b"TRYAGAIN") => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            reply => return reply,
+        }
+    }
+}
+
+#[test]
 fn a_client_that_caches_forgets_what_was_read_elsewhere() {
     let members = members();
     let (here, away) = (key(0, "c"), key(1, "c"));
@@ -228,9 +343,8 @@ fn sorting_by_keys_beside_the_sorted_one_only() {
 fn scan(client: &mut Client, options: &str) -> Vec<String> {
     let (mut cursor, mut keys) = ("0".to_owned(), Vec::new());
     loop {
-        let Value::Array(reply) = client.call(&format!("SCAN {cursor}{options}")) else {
-            panic!("no array")
-        };
+        let reply = retried(client, &format!("SCAN {cursor}{options}"));
+        let Value::Array(reply) = reply else { panic!("{reply:?}") };
         let [Value::Bulk(next), Value::Array(found)] = &reply[..] else { panic!("{reply:?}") };
         keys.extend(found.iter().map(text));
         cursor = String::from_utf8(next.to_vec()).unwrap();
