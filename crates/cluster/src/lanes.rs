@@ -212,6 +212,11 @@ impl Lanes {
         members.0.count_ones() as usize
     }
 
+    /// The members, besides this one, that have applied a lane up to a position.
+    pub fn members_at_lane(&self, lane: usize, position: u64) -> NodeSet {
+        self.lane(lane).members_at(position)
+    }
+
     /// Members that were cut off, since they would not keep up.
     pub fn cut_off(&self) -> NodeSet {
         NodeSet(self.lanes.iter().fold(0, |all, lane| all | lane.lock().cut_off().0))

@@ -129,6 +129,14 @@ pub trait Cluster: Send + Sync {
     /// is changing.
     fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>>;
 
+    /// The nodes that order the changes of some slots, ascending, each by one of these slots; none
+    /// while a primary is changing.
+    fn homes(&self) -> Option<Vec<HashSlot>>;
+
+    /// A number of which another is likely if any slot has another home, or its home has begun
+    /// anew.
+    fn mark_of_homes(&self) -> u64;
+
     /// A client watches keys at the home of a slot no longer ([`RemoteCall::client`]).
     fn unwatch(&self, slot: HashSlot, client: u64);
 

@@ -15,7 +15,7 @@ use crate::acl::Seen;
 use crate::admit::{Moment, Verdict};
 use crate::blocked::Unblocking;
 use crate::clock::{Clock, Tick};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, HashSlot};
 use crate::ctx::Ctx;
 use crate::fail::Outcome;
 use crate::host::Host;
@@ -71,6 +71,8 @@ pub struct Executor {
     pub(crate) functions: Option<Box<FunctionThread>>,
     /// A script is calling commands, which are part of it.
     pub(crate) within_script: bool,
+    /// The hash slot that the script in hand has written to, where one commit is of one slot.
+    pub(crate) script_slot: Option<HashSlot>,
     /// Since 1970, what `TIME` answers in the script in hand; none before the first.
     pub(crate) script_time: Option<Duration>,
     /// Commands that scripts have called.
@@ -149,6 +151,7 @@ impl Executor {
             scripts: None,
             functions: None,
             within_script: false,
+            script_slot: None,
             script_time: None,
             script_calls: 0,
             is_error_counted: false,

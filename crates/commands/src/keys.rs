@@ -5,6 +5,7 @@ pub(crate) mod databases;
 pub(crate) mod dump;
 pub(crate) mod expire;
 pub(crate) mod generic;
+pub(crate) mod home_cursor;
 pub(crate) mod iterate;
 pub(crate) mod object;
 pub(crate) mod sort;

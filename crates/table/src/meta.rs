@@ -101,6 +101,9 @@ bitset! {
         AT_ALL_HOMES = 17 "at_all_homes",
         /// Changes the selected database only, where a command of its kind changes all.
         ONE_DATABASE = 18 "one_database",
+        /// Reads all keys of a database: where the members of a cluster hold only some hash slots,
+        /// each home answers for its share.
+        WHOLE_DATABASE = 19 "whole_database",
     }
 }
 
@@ -329,6 +332,18 @@ impl Meta {
             arguments: &[],
             help: &[],
         }
+    }
+
+    /// What the tip of this name says, such as `all_shards` for `request_policy`.
+    pub fn tip(&self, name: &str) -> Option<&'static str> {
+        self.tips.iter().find_map(|tip| tip.strip_prefix(name)?.strip_prefix(':'))
+    }
+
+    /// Whether each home of hash slots executes the command for its share where the members of a
+    /// cluster hold only some, step by step; else one reply of one home is all of it.
+    pub fn is_summed(&self) -> bool {
+        self.gate.contains(GateFlags::WHOLE_DATABASE)
+            && self.tip("response_policy") != Some("special")
     }
 
     /// Every ACL category of the command, implied ones included.

@@ -110,6 +110,9 @@ pub enum Reply {
     Unknown,
     /// The slots of the command have got several primaries; it was not executed.
     Apart,
+    /// The same of one that is no commit of its slots ([`Call::by_key`]): another try finds out
+    /// which homes they have got.
+    Moved,
     /// None yet: the command waits for its keys at their home, for so many milliseconds at most.
     Parked(Option<u64>),
     /// The command, which has waited at a home that is none any more; it was not executed, and is
@@ -125,6 +128,7 @@ impl Reply {
             Reply::Unknown => Some(
                 "UNKNOWN The home of the key failed before it answered; the command may have been executed",
             ),
+            Reply::Moved => Some("TRYAGAIN The home of the key is changing"),
             Reply::Apart => Some("CROSSSLOT Keys in request don't hash to the same slot"),
         }
     }
@@ -455,7 +459,8 @@ impl Node {
             _ if !self.may_number(&exec.slots) => return false,
             Route::Later | Route::Nowhere => return false,
             Route::Apart => {
-                self.finish(slot, oseq, Reply::Apart);
+                let reply = if exec.by_key { Reply::Moved } else { Reply::Apart };
+                self.finish(slot, oseq, reply);
                 return true;
             }
             Route::At(home) => home,

@@ -10,7 +10,8 @@
 //!           several                 split if each key is worked on by itself, else CROSSSLOT
 //! ```
 //!
-//! Where members hold only some slots, what changes keys of several slots of one home is a commit
+//! Where members hold only some slots, commands that read a whole database ([`whole_database`])
+//! are executed by all homes, and what changes keys of several slots of one home is a commit
 //! for each: that is for commands which work on each key by itself, too.
 //!
 //! Commands of a connection that share a hash slot take effect in their order: one that runs here
@@ -18,10 +19,13 @@
 
 use super::copies::may_be_copied;
 use super::{Moment, Verdict};
+use crate::arguments::scan::parse_cursor;
 use crate::cluster::{Cluster, HashSlot, Home, RemoteCall};
 use crate::execute::Executor;
 use crate::fail::Fail;
 use crate::host::Host;
+use crate::keys::home_cursor::HomeCursor;
+use crate::random::Random;
 use crate::registry::Command;
 use crate::reply_slots::{Merge, ReplySlots};
 use crate::request::Request;
@@ -71,6 +75,10 @@ const LIMITED_SCRIPT: Fail = Fail::fixed(
     "ERR Scripts of users with limited permissions are not supported in a cluster at keys whose home is another node",
 );
 
+const LIMITED_PATTERNS: Fail = Fail::fixed(
+    "ERR BY and GET of users who may not read all keys are not supported in a cluster at keys whose home is another node",
+);
+
 impl Executor {
     /// What becomes of a command that is let in, and is not only queued.
     #[inline]
@@ -112,10 +120,16 @@ impl Executor {
     /// Refuses what cannot be part of a transaction in a cluster, before it is queued.
     pub(super) fn admit_queued(&self, command: Command) -> Result<(), Fail> {
         match self.shared.is_in_state(ServerState::Clustered) {
-            true if command.spec.gate.contains(GateFlags::AT_ALL_HOMES) => Err(no_part(command)),
+            true if self.is_at_all_homes(command) => Err(no_part(command)),
             true => admit_in_cluster(command),
             false => Ok(()),
         }
+    }
+
+    fn is_at_all_homes(&self, command: Command) -> bool {
+        let gate = command.spec.gate;
+        gate.contains(GateFlags::AT_ALL_HOMES)
+            || gate.contains(GateFlags::WHOLE_DATABASE) && self.shared.cluster_of_few().is_some()
     }
 
     fn place_command(
@@ -130,9 +144,12 @@ impl Executor {
         admit_in_cluster(command)?;
         let waiting = session.reply_slots();
         let all = waiting.and_then(ReplySlots::last);
-        if spec.gate.contains(GateFlags::AT_ALL_HOMES) {
+        if self.is_at_all_homes(command) {
             return match all {
                 Some(last) => Ok(Verdict::Await(last)),
+                None if spec.gate.contains(GateFlags::WHOLE_DATABASE) => {
+                    whole_database(command, request.args, session, cluster, &mut self.random)
+                }
                 None => at_all_homes(command, request.args, session, cluster),
             };
         }
@@ -217,6 +234,16 @@ impl Executor {
             && !self.user(session).is_some_and(|user| user.may_do_everything())
         {
             return Err(LIMITED_SCRIPT);
+        }
+        // The home does not know who asks, and would read what the patterns of options name.
+        let has_patterns =
+            |arg: &&[u8]| arg.eq_ignore_ascii_case(b"BY") || arg.eq_ignore_ascii_case(b"GET");
+        if spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS)
+            && args.iter().skip(2).any(has_patterns)
+            && self.restricts(session)
+            && !self.permissions(session).is_some_and(|own| own.read_every_key(command, args))
+        {
+            return Err(LIMITED_PATTERNS);
         }
         let mut args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
         // The other node need not know the script: it travels with the call.
@@ -308,7 +335,7 @@ impl Executor {
         cluster: &dyn Cluster,
     ) -> Result<Verdict, Fail> {
         admit_in_cluster(command)?;
-        if command.spec.gate.contains(GateFlags::AT_ALL_HOMES) {
+        if self.is_at_all_homes(command) {
             return Err(no_part(command));
         }
         let holds_all = cluster.holds_all();
@@ -320,7 +347,8 @@ impl Executor {
             if slots.iter().any(|&slot| cluster.home_of(slot) != Home::Here) {
                 return Err(SCRIPT_AWAY);
             }
-            if slots.len() > 1 && !holds_all {
+            let mut written = slots.iter().filter(|_| !holds_all);
+            if written.any(|&slot| *self.script_slot.get_or_insert(slot) != slot) {
                 return Err(Fail::CROSS_SLOT);
             }
             self.admit_lease(cluster)?;
@@ -359,9 +387,11 @@ fn at_all_homes(
     session: &Session,
     cluster: &dyn Cluster,
 ) -> Result<Verdict, Fail> {
-    let merge = match command.spec.meta.tips {
-        [_, "response_policy:agg_min"] => Merge::Min,
-        _ => Merge::Same,
+    let merge = match command.spec.meta.tip("response_policy") {
+        Some("agg_min") => Merge::Min,
+        Some("agg_sum") => Merge::Sum,
+        Some(_) => Merge::Same,
+        None => Merge::Joined,
     };
     let homes = cluster.slots_of_homes().ok_or(Fail::HOME_CHANGING)?;
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
@@ -374,6 +404,37 @@ fn at_all_homes(
         RemoteCall { by_key, ..call(session, slots, args.clone()) }
     });
     let forwarding = Forwarding { may_wait: true, ..Forwarding::of(calls.collect(), merge) };
+    Ok(Verdict::Forward(Box::new(forwarding)))
+}
+
+/// Has homes execute a command that reads a whole database: each for its share and their replies
+/// together, or each for any key and one of them is the reply, or the one at which a walk is.
+fn whole_database(
+    command: Command,
+    args: &[&[u8]],
+    session: &Session,
+    cluster: &dyn Cluster,
+    random: &mut Random,
+) -> Result<Verdict, Fail> {
+    let meta = command.spec.meta;
+    if meta.is_summed() {
+        return at_all_homes(command, args, session, cluster);
+    }
+    let homes = cluster.homes().ok_or(Fail::HOME_CHANGING)?;
+    let homes = match meta.tip("request_policy") {
+        Some("special") => {
+            // A cursor that is none is the handler's to refuse.
+            let at = args.get(1).and_then(|arg| parse_cursor(arg)).map_or(0, HomeCursor::home);
+            vec![homes.get(at).or(homes.first()).copied().ok_or(Fail::HOME_CHANGING)?]
+        }
+        _ => homes,
+    };
+    // Any of its slots leads to a home.
+    let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
+    let calls: Vec<_> = homes.iter().map(|&slot| call(session, vec![slot], args.clone())).collect();
+    let merge = if calls.len() == 1 { Merge::Only } else { Merge::First };
+    let places = calls.iter().map(|_| vec![random.next() as u32]).collect();
+    let forwarding = Forwarding { may_wait: true, places, ..Forwarding::of(calls, merge) };
     Ok(Verdict::Forward(Box::new(forwarding)))
 }
 

@@ -105,7 +105,7 @@ fn is_type_name(name: &[u8]) -> bool {
 }
 
 /// As lenient as C's `strtoull` is towards spaces and a plus sign.
-fn parse_cursor(text: &[u8]) -> Option<u64> {
+pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii_start();
     let digits = text.strip_prefix(b"+").unwrap_or(text);
     if !digits.first()?.is_ascii_digit() {
@@ -126,6 +126,11 @@ impl Found {
     pub fn push(&mut self, item: &[u8]) {
         self.bytes.extend_from_slice(item);
         self.ends.push(self.bytes.len());
+    }
+
+    /// The first.
+    pub fn first(&self) -> Option<&[u8]> {
+        self.ends.first().map(|&end| &self.bytes[..end])
     }
 
     /// Writes all as an array.

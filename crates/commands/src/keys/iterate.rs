@@ -2,9 +2,11 @@
 //! a few keys, so that a walk over many keys delays no other command for long.
 
 use crate::arguments::scan::{self, Found, Options, Scanned};
+use crate::cluster::{Cluster, Home};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{Case, Pattern};
+use crate::keys::home_cursor::HomeCursor;
 use crate::spec::{CommandSpec, Locks};
 use petrel_keyspace::{Cursor, View};
 use petrel_table::commands as meta;
@@ -21,6 +23,9 @@ pub static COMMANDS: &[CommandSpec] = &[
 const KEYS_PER_HOLD_FIRST: usize = 8;
 const KEYS_PER_HOLD_MAX: usize = 512;
 const HOLD_NANOS: u64 = 200_000;
+
+/// Keys that are drawn until one is of this home.
+const OWN_TRIES: usize = 100;
 
 /// `KEYS pattern`
 fn keys(ctx: &mut Ctx<'_>) -> Outcome {
@@ -40,8 +45,22 @@ fn scan(ctx: &mut Ctx<'_>) -> Outcome {
         let is_type = |name: &[u8]| name.eq_ignore_ascii_case(view.type_of().name().as_bytes());
         options.type_name.is_none_or(is_type)
     };
-    let (cursor, found) = walk(ctx, cursor, options.count, &named, &typed)?;
-    found.write_with_cursor(ctx, cursor.number())
+    let Some(cluster) = ctx.exec.shared.cluster_of_few().cloned() else {
+        let (cursor, found) = walk(ctx, cursor, options.count, &named, &typed)?;
+        return found.write_with_cursor(ctx, cursor.number());
+    };
+    let stripes = ctx.exec.ks.keyspace().stripes() as usize;
+    let Some(at) = HomeCursor::read(cursor.number(), stripes, &*cluster) else {
+        return Found::default().write_with_cursor(ctx, HomeCursor::anew(stripes, &*cluster));
+    };
+    let named = |key: &[u8]| is_own(key, &*cluster) && named(key);
+    let (next, found) = walk(ctx, at.local(), options.count, &named, &typed)?;
+    found.write_with_cursor(ctx, at.go_on(next, stripes, &*cluster))
+}
+
+/// Whether this node orders the changes of a key.
+fn is_own(key: &[u8], cluster: &dyn Cluster) -> bool {
+    cluster.home_of(cluster.slot_of(key)) == Home::Here
 }
 
 /// Looks at `count` keys or a few more, and keeps those that are wanted by name and type. Of those
@@ -90,11 +109,42 @@ fn walk(
 
 /// `RANDOMKEY`
 fn randomkey(ctx: &mut Ctx<'_>) -> Outcome {
-    let db = ctx.db();
-    let crate::Executor { ks, random, .. } = &mut *ctx.exec;
-    match ks.random_key(db, &mut || random.next()) {
+    let key = match ctx.exec.shared.cluster_of_few().cloned() {
+        Some(cluster) => random_own(ctx, &*cluster)?,
+        None => draw(ctx),
+    };
+    match key {
         Some(key) => ctx.reply.bulk(&key),
         None => ctx.reply.null(),
     }
     Ok(())
+}
+
+fn draw(ctx: &mut Ctx<'_>) -> Option<Vec<u8>> {
+    let db = ctx.db();
+    let crate::Executor { ks, random, .. } = &mut *ctx.exec;
+    ks.random_key(db, &mut || random.next())
+}
+
+/// A key whose changes this node orders: one that is drawn, or the first if all that are drawn are
+/// others.
+fn random_own(ctx: &mut Ctx<'_>, cluster: &dyn Cluster) -> Result<Option<Vec<u8>>, Fail> {
+    for _ in 0..OWN_TRIES {
+        match draw(ctx) {
+            Some(key) if !is_own(&key, cluster) => {}
+            drawn => return Ok(drawn),
+        }
+    }
+    let mut cursor = Cursor::default();
+    loop {
+        let own = |key: &[u8]| is_own(key, cluster);
+        let (next, found) = walk(ctx, cursor, KEYS_PER_HOLD_MAX, &own, &|_| true)?;
+        if let Some(first) = found.first() {
+            return Ok(Some(first.to_vec()));
+        }
+        cursor = next;
+        if cursor == Cursor::default() {
+            return Ok(None);
+        }
+    }
 }

@@ -32,12 +32,19 @@ const BY_DENIED: Fail =
     Fail::fixed("ERR BY option of SORT denied due to insufficient ACL permissions.");
 const GET_DENIED: Fail =
     Fail::fixed("ERR GET option of SORT denied due to insufficient ACL permissions.");
+const BY_APART: Fail = Fail::fixed(
+    "ERR BY option of SORT denied in cluster mode when keys formed by the pattern may be in different slots.",
+);
+const GET_APART: Fail = Fail::fixed(
+    "ERR GET option of SORT denied in cluster mode when keys formed by the pattern may be in different slots.",
+);
 const NO_NUMBER: Fail = Fail::fixed("ERR One or more scores can't be converted into double");
 
 /// `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]
 /// [STORE destination]`
 fn sort(ctx: &mut Ctx<'_>) -> Outcome {
     let options = Options::parse(ctx, true)?;
+    options.admit_patterns(ctx)?;
     run(ctx, &options)
 }
 
@@ -45,6 +52,7 @@ fn sort(ctx: &mut Ctx<'_>) -> Outcome {
 /// [ALPHA]`
 fn sort_ro(ctx: &mut Ctx<'_>) -> Outcome {
     let options = Options::parse(ctx, false)?;
+    options.admit_patterns(ctx)?;
     run(ctx, &options)
 }
 
@@ -176,6 +184,27 @@ impl<'a> Options<'a> {
             at += 1;
         }
         Ok(options)
+    }
+
+    /// Refuses patterns that may name keys which are not held here, where members of a cluster hold
+    /// only some slots: those without a hash tag that puts their keys beside the one that is
+    /// sorted.
+    fn admit_patterns(&self, ctx: &Ctx<'_>) -> Outcome {
+        let Some(cluster) = ctx.exec.shared.cluster_of_few() else { return Ok(()) };
+        let slot = cluster.slot_of(ctx.arg(1));
+        let is_beside = |pattern: &Pattern<'_>| match pattern {
+            Pattern::At { before, .. } => {
+                let tag = before.iter().position(|&byte| byte == b'{');
+                let tagged = tag.map(|open| &before[open + 1..]);
+                let len = tagged.and_then(|text| text.iter().position(|&byte| byte == b'}'));
+                len.is_some_and(|len| len > 0) && cluster.slot_of(before) == slot
+            }
+            Pattern::Element | Pattern::Nowhere => true,
+        };
+        if !self.unsorted && !self.by.iter().all(is_beside) {
+            return Err(BY_APART);
+        }
+        if self.get.iter().all(is_beside) { Ok(()) } else { Err(GET_APART) }
     }
 
     /// The patterns that name keys.

@@ -13,6 +13,10 @@ pub enum Merge {
     Min,
     /// Each element of the arrays has its place in the whole.
     Places,
+    /// The arrays follow each other.
+    Joined,
+    /// One that is no null, by the places of the parts.
+    First,
 }
 
 const MISFIT: &[u8] = b"-ERR The homes of the keys have answered in another form than expected\r\n";
@@ -26,12 +30,14 @@ pub(super) struct Whole {
     places: Vec<Vec<u32>>,
     /// The parts that have come, and their lengths.
     came: Vec<(usize, usize)>,
+    /// Whether what has come is a null, and its place ([`Merge::First`]).
+    first: Option<(bool, Option<u32>)>,
 }
 
 impl Whole {
     /// One of which nothing has come.
     pub fn new(how: Merge) -> Self {
-        Whole { how, bytes: Vec::new(), places: Vec::new(), came: Vec::new() }
+        Whole { how, bytes: Vec::new(), places: Vec::new(), came: Vec::new(), first: None }
     }
 
     /// Says where the elements of each part belong.
@@ -66,6 +72,17 @@ impl Whole {
                     self.bytes = self.placed().unwrap_or_else(|| MISFIT.to_vec());
                 }
             }
+            (Merge::Joined, ..) if !self.bytes.is_empty() && reply.first() != Some(&b'-') => {
+                self.bytes = joined(&self.bytes, reply).unwrap_or_else(|| MISFIT.to_vec());
+            }
+            (Merge::First, ..) if reply.first() != Some(&b'-') => {
+                let place = self.places.get(part).and_then(|places| places.first()).copied();
+                let rank = (is_null(reply), place);
+                if self.bytes.is_empty() || self.first.is_none_or(|first| rank < first) {
+                    self.first = Some(rank);
+                    self.bytes = reply.to_vec();
+                }
+            }
             _ => {
                 self.bytes.clear();
                 self.bytes.extend_from_slice(reply);
@@ -93,6 +110,19 @@ impl Whole {
         elements.into_iter().for_each(|element| whole.extend_from_slice(element));
         Some(whole)
     }
+}
+
+fn is_null(reply: &[u8]) -> bool {
+    matches!(reply, b"$-1\r\n" | b"_\r\n")
+}
+
+/// Two arrays as one.
+fn joined(first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
+    let (first, second) = (array(first)?, array(second)?);
+    let mut whole = format!("*{}\r\n", first.0.checked_add(second.0)?).into_bytes();
+    whole.extend_from_slice(first.1);
+    whole.extend_from_slice(second.1);
+    Some(whole)
 }
 
 fn number(reply: &[u8]) -> Option<i64> {

@@ -182,6 +182,7 @@ pub(crate) fn run(
         ctx.session.swap_fieldsets(&mut fieldsets);
         ctx.session.in_exec = true;
         ctx.exec.within_script = true;
+        ctx.exec.script_slot = None;
         let mut runner = Runner {
             exec: ctx.exec,
             session: ctx.session,

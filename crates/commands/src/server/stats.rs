@@ -188,6 +188,12 @@ impl Shared {
         self.states.load(Relaxed) & state as u8 != 0
     }
 
+    /// The cluster that the server is a member of, if members hold only some of its slots.
+    pub(crate) fn cluster_of_few(&self) -> Option<&Arc<dyn Cluster>> {
+        let cluster = self.cluster.get().filter(|_| self.is_in_state(ServerState::Clustered));
+        cluster.filter(|cluster| !cluster.holds_all())
+    }
+
     /// What is said to those whose writes are refused because the log cannot be written.
     pub fn note_log_failure(&self, why: &str) {
         *lock(&self.log_failure) = Some(why.into());

@@ -1,11 +1,13 @@
 //! Commands that every home executes for its own share, over several turns of the agent: `FLUSHALL`
-//! and `FLUSHDB` remove the keys of the home's hash slots, and `WAIT` counts the members that have
-//! applied what the home has changed. Their origin is answered as by a command that has waited.
+//! and `FLUSHDB` remove the keys of the home's hash slots, `WAIT` counts the members that have
+//! applied what the home has changed, and where members hold only some slots `DBSIZE` and `KEYS`
+//! look at the keys of those that the home was asked for. Their origin is answered as by a command that has waited.
 
 use super::agent::Agent;
 use super::machine::Machine;
-use petrel_cluster::Slot;
 use petrel_cluster::wire::{Exec, LANES, Tag};
+use petrel_cluster::{Identity, Lanes, NodeSet, SLOTS, Slot, SlotSet, View, lane_of, slot_of};
+use petrel_commands::glob::{self, Case};
 use petrel_commands::{Command, Fail};
 use petrel_keyspace::{Cursor, parse_int};
 use petrel_table::{Flags, GateFlags};
@@ -18,6 +20,9 @@ const KEYS_PER_LOCK: usize = 64;
 /// Bytes that may wait for other members while keys are removed: more come once those have
 /// applied what there is.
 const BACKLOG_MAX: usize = 8 << 20;
+
+/// Bytes of keys that one home lists at most.
+const FOUND_BYTES_MAX: usize = 256 << 20;
 
 /// One of them.
 pub(super) struct Job {
@@ -33,8 +38,41 @@ pub(super) struct Job {
 enum Work {
     /// Removes keys of this database and those behind it.
     Flush { db: u16, last_db: u16, cursor: Cursor },
+    /// Looks for the keys of some slots in a database.
+    Keys { db: u16, cursor: Cursor, slots: SlotSet, found: Found },
     /// Waits until so many members have applied these positions of all lanes.
     Wait { positions: Box<[u64; LANES]>, members: i64, until: Option<Instant> },
+}
+
+/// Keys that were found.
+struct Found {
+    count: u64,
+    /// Which are wanted, in an array; else they are counted.
+    pattern: Option<Vec<u8>>,
+    /// Those, as elements of the array.
+    elements: Vec<u8>,
+}
+
+impl Found {
+    fn add(&mut self, key: &[u8]) {
+        let Some(pattern) = &self.pattern else {
+            self.count += 1;
+            return;
+        };
+        if glob::matches(pattern, key, Case::Sensitive) {
+            self.count += 1;
+            self.elements.extend_from_slice(format!("${}\r\n", key.len()).as_bytes());
+            self.elements.extend_from_slice(key);
+            self.elements.extend_from_slice(b"\r\n");
+        }
+    }
+
+    fn reply(&mut self) -> Vec<u8> {
+        let sign = if self.pattern.is_some() { '*' } else { ':' };
+        let mut reply = format!("{sign}{}\r\n", self.count).into_bytes();
+        reply.append(&mut self.elements);
+        reply
+    }
 }
 
 impl Job {
@@ -44,8 +82,13 @@ impl Job {
             Work::Wait { until, .. } => {
                 until.map(|at| at.saturating_duration_since(Instant::now()).as_millis() as u64)
             }
-            Work::Flush { .. } => None,
+            Work::Flush { .. } | Work::Keys { .. } => None,
         }
+    }
+
+    /// Whether there is something to do at once.
+    fn is_busy(&self) -> bool {
+        matches!(self.work, Work::Flush { .. } | Work::Keys { .. })
     }
 
     /// The next view is adopted: the job is of an earlier one, even if it has not begun yet.
@@ -65,7 +108,12 @@ impl Job {
         positions: impl FnOnce() -> [u64; LANES],
     ) -> Result<Self, Fail> {
         let args = exec.commands.first().map(Vec::as_slice).unwrap_or_default();
-        let work = if !command.spec.flags.contains(Flags::WRITE) {
+        let work = if command.spec.meta.is_summed() {
+            let pattern = args.get(1).map(|pattern| pattern.to_vec());
+            let found = Found { count: 0, pattern, elements: Vec::new() };
+            let slots = exec.slots.iter().copied().collect();
+            Work::Keys { db: exec.db, cursor: Cursor::default(), slots, found }
+        } else if !command.spec.flags.contains(Flags::WRITE) {
             let members = args.get(1).and_then(|arg| parse_int(arg)).ok_or(Fail::NOT_AN_INTEGER)?;
             let timeout = args.get(2).and_then(|arg| parse_int(arg)).ok_or(NO_TIMEOUT)?;
             let timeout_ms = u64::try_from(timeout).map_err(|_| NEGATIVE_TIMEOUT)?;
@@ -91,8 +139,27 @@ impl Job {
     }
 }
 
+const TOO_MANY: Fail =
+    Fail::fixed("ERR too many keys match for one reply, walk them with SCAN instead");
 const NO_TIMEOUT: Fail = Fail::fixed("ERR timeout is not an integer or out of range");
 const NEGATIVE_TIMEOUT: Fail = Fail::fixed("ERR timeout is negative");
+
+/// How many other members have applied what stands before these positions. Where members hold only
+/// some slots, those that are homes of a slot: the fewest of all slots that this node orders.
+fn members_at(lanes: &Lanes, positions: &[u64; LANES], view: &View, me: Identity) -> i64 {
+    let all = lanes.members_at(positions);
+    if view.incoming.is_none() {
+        return all as i64;
+    }
+    let applied: Vec<NodeSet> =
+        (0..LANES).map(|lane| lanes.members_at_lane(lane, positions[lane])).collect();
+    let own = (0..SLOTS).filter(|&slot| view.slots.primary(slot) == Some(me.node));
+    let counts = own.map(|slot| {
+        let homes = view.slots.homes(slot).iter().filter(|home| **home != me.node);
+        homes.filter(|home| applied[lane_of(slot)].contains(**home)).count()
+    });
+    counts.min().unwrap_or(all) as i64
+}
 
 impl Agent {
     /// Goes on with what is being done in steps. True if there is more to do at once.
@@ -107,7 +174,7 @@ impl Agent {
                 Some(reply) => self.node.end_of_wait(job.tag, &job.slots, Some(reply)),
                 None => {
                     let may_go_on = self.node.lanes().bytes() <= BACKLOG_MAX;
-                    is_busy |= may_go_on && matches!(job.work, Work::Flush { .. });
+                    is_busy |= may_go_on && job.is_busy();
                     self.machine.jobs.push(job);
                 }
             }
@@ -121,13 +188,23 @@ impl Agent {
         let lanes = self.node.lanes().clone();
         match &mut job.work {
             Work::Wait { positions, members, until } => {
-                let count = lanes.members_at(positions) as i64;
+                let count = members_at(&lanes, positions, self.node.view(), self.identity());
                 let is_late = until.is_some_and(|until| Instant::now() >= until);
                 let is_over = count >= *members || is_late || job.is_cancelled;
                 is_over.then(|| format!(":{count}\r\n").into_bytes())
             }
             // Some of its keys may have another home now, which has done its share already.
-            Work::Flush { .. } if job.epoch != epoch => error(&Fail::HOME_CHANGING),
+            Work::Flush { .. } | Work::Keys { .. } if job.epoch != epoch => {
+                error(&Fail::HOME_CHANGING)
+            }
+            Work::Keys { .. } if job.is_cancelled => error(&Fail::HOME_CHANGING),
+            Work::Keys { db, cursor, slots, found } => {
+                *cursor = self.machine.look_for(*db, *cursor, slots, found);
+                if found.elements.len() > FOUND_BYTES_MAX {
+                    return error(&TOO_MANY);
+                }
+                (*cursor == Cursor::default()).then(|| found.reply())
+            }
             Work::Flush { db, last_db, cursor } => {
                 if lanes.bytes() > BACKLOG_MAX {
                     return None;
@@ -149,7 +226,7 @@ impl Agent {
     pub(super) fn rest_of_jobs(&self, rest: Duration) -> Duration {
         let due = self.machine.jobs.iter().filter_map(|job| match &job.work {
             Work::Wait { until, .. } => *until,
-            Work::Flush { .. } => Some(Instant::now()),
+            Work::Flush { .. } | Work::Keys { .. } => Some(Instant::now()),
         });
         let left = due.min().map(|due| due.saturating_duration_since(Instant::now()));
         left.map_or(rest, |left| left.clamp(Duration::from_millis(1), rest))
@@ -161,6 +238,20 @@ impl Machine {
     pub(super) fn cancel_job(&mut self, tag: Tag) -> bool {
         let job = self.jobs.iter_mut().find(|job| job.tag == tag);
         job.map(|job| job.is_cancelled = true).is_some()
+    }
+
+    /// Looks at some keys of a database for those of the slots; where to go on.
+    fn look_for(&mut self, db: u16, cursor: Cursor, slots: &SlotSet, found: &mut Found) -> Cursor {
+        self.exec.begin();
+        let each = |view: petrel_keyspace::View<'_>| {
+            if slots.contains(slot_of(view.key())) {
+                found.add(view.key());
+            }
+        };
+        let ks = &mut self.exec.ks;
+        let next = ks.scan_unless(db, cursor, KEYS_PER_TURN, &|_| false, each, &|| false);
+        self.exec.end();
+        next.unwrap_or(cursor)
     }
 
     /// Removes some keys of a database whose home is here; where to go on. None without the lease.

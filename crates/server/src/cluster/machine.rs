@@ -52,8 +52,9 @@ pub(super) struct Machine {
     pub incoming: Incoming,
 }
 
+/// Whether every home executes a command that was forwarded for its share, in steps.
 fn is_at_all_homes(command: Command) -> bool {
-    command.spec.gate.contains(GateFlags::AT_ALL_HOMES)
+    command.spec.gate.contains(GateFlags::AT_ALL_HOMES) || command.spec.meta.is_summed()
 }
 
 /// Keys that a client of another member watches here.
@@ -141,7 +142,9 @@ impl Machine {
     ) -> Execution {
         let spec = request.command.map(|command| command.spec);
         let is_forwarded = spec.is_none_or(|spec| {
-            spec.place != Place::Here || spec.gate.contains(GateFlags::RUNS_ANYWHERE)
+            spec.place != Place::Here
+                || spec.gate.contains(GateFlags::RUNS_ANYWHERE)
+                || spec.gate.contains(GateFlags::WHOLE_DATABASE)
         });
         if is_forwarded {
             return self.call_prepared(request, session, out);

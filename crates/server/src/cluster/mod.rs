@@ -61,6 +61,7 @@ use petrel_fabric::Fabric;
 pub use petrel_fabric::Hold;
 use petrel_keyspace::{Homes, Origin};
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{
@@ -178,6 +179,8 @@ pub struct Membership {
     /// The number of the [`Tick`] until which this member may number changes.
     lease_until: AtomicU64,
     state: Mutex<State>,
+    /// The epoch of a view, and the mark of its homes.
+    marked: Mutex<(u64, u64)>,
     figures: Figures,
     /// Commands of other members' clients that wait here.
     waiters: Waiters,
@@ -317,6 +320,7 @@ impl Membership {
             lanes: RwLock::default(),
             lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
             state: Mutex::default(),
+            marked: Mutex::default(),
             figures: Figures::default(),
             waiters: Waiters::default(),
             ended: Mutex::default(),
@@ -513,6 +517,32 @@ impl Cluster for Membership {
             homes.entry(own.home(slot)?).or_default().push(slot);
         }
         Some(homes.into_values().collect())
+    }
+
+    fn homes(&self) -> Option<Vec<HashSlot>> {
+        let own = self.own.read();
+        let own = own.as_ref()?;
+        let mut homes = [None; NODES_MAX];
+        for slot in 0..SLOTS {
+            let home = usize::from(own.home(slot)?.0);
+            homes.get_mut(home)?.get_or_insert(slot);
+        }
+        Some(homes.into_iter().flatten().collect())
+    }
+
+    fn mark_of_homes(&self) -> u64 {
+        let view = self.state.lock().view.clone();
+        let mut marked = self.marked.lock();
+        if marked.0 != view.epoch {
+            let mut hasher = DefaultHasher::new();
+            for slot in 0..SLOTS {
+                let primary = view.primary(slot);
+                let primary = primary.map(|primary| (primary.node.0, primary.incarnation));
+                primary.hash(&mut hasher);
+            }
+            *marked = (view.epoch, hasher.finish());
+        }
+        marked.1
     }
 
     fn unwatch(&self, slot: HashSlot, client: u64) {

@@ -1,8 +1,13 @@
 //! Members that hold only some of the hash slots.
 
 use crate::bench::{Client, Members, bulk, encoded, error, key_at, ok};
+use crate::network::{infos, view_of_few};
+use petrel_cluster::{Node, SlotMap, View};
 use petrel_resp::Value;
+use petrel_server::cluster::Event;
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 const DELAY: Duration = Duration::from_micros(500);
@@ -159,6 +164,116 @@ fn scripts_see_no_false_nil() {
 }
 
 #[test]
+fn a_script_writes_one_slot() {
+    let members = members();
+    let (first, second) = (key(0, "one"), key(0, "other"));
+    let mut client = members.client(0);
+    let script = format!("redis.call('SET', '{first}', 1) redis.call('INCR', '{first}') return 1");
+    assert_eq!(call(&mut client, &["EVAL", &script, "0"]), Value::Integer(1));
+    let script = format!("redis.call('SET', '{second}', 1) return redis.call('INCR', '{first}')");
+    let failed = call(&mut client, &["EVAL", &script, "0"]);
+    assert!(error(&failed).starts_with("CROSSSLOT"), "{failed:?}");
+    let script = format!("redis.call('GET', '{second}') return redis.call('INCR', '{first}')");
+    assert_eq!(call(&mut client, &["EVAL", &script, "0"]), Value::Integer(3));
+}
+
+#[test]
+fn patterns_of_users_who_may_not_read_all() {
+    let members = members();
+    let (here, away) = (key(0, "p"), key(1, "p"));
+    let mut client = members.client(0);
+    for tag in [&here, &away] {
+        client.call(&format!("RPUSH {tag}list 1"));
+        client.call(&format!("SET {tag}secret1 x"));
+    }
+    call(&mut client, &["ACL", "SETUSER", "u", "on", ">p", "~*list", "+@all"]);
+    call(&mut client, &["AUTH", "u", "p"]);
+    let secret = |tag: &str| format!("SORT {tag}list BY nosort GET {tag}secret*");
+    assert!(error(&client.call(&secret(&here))).contains("insufficient ACL permissions"));
+    assert!(error(&client.call(&secret(&away))).contains("users who may not read all keys"));
+    assert_eq!(client.call(&format!("SORT {away}list")), Value::Array(vec![bulk("1")]));
+    assert!(error(&client.call(&format!("GET {away}secret1"))).starts_with("NOPERM"));
+}
+
+/// From now on the other home of each slot is its primary.
+fn swap(members: &Members, epoch: u64) {
+    let before = view_of_few(epoch, 4, 2);
+    let share = 16_384 / 4 + 1;
+    let homes: Vec<Vec<Node>> = (0..4)
+        .map(|at| {
+            let mut homes = before.slots.homes(at * share).to_vec();
+            homes.rotate_left(usize::from(epoch % 2 == 0));
+            homes
+        })
+        .collect();
+    let slots = SlotMap::collect(|slot| &homes[usize::from(slot / share)]);
+    let next = Arc::new(View { slots, ..View::clone(&before) });
+    for node in 0..4 {
+        members.network.tell(node, Event::View(next.clone(), infos(4)));
+    }
+}
+
+#[test]
+fn primaries_change_under_load() {
+    let members = members();
+    let mut client = members.client(0);
+    let all: Vec<String> = (0..500).map(|n| format!("key:{n}")).collect();
+    for key in &all {
+        assert_eq!(client.call(&format!("SET {key} v")), ok());
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let walkers: Vec<_> = (0..4)
+        .map(|node| {
+            let (mut client, all, is_over) = (members.client(node), all.clone(), is_over.clone());
+            std::thread::spawn(move || {
+                let mut walks = 0;
+                while !is_over.load(SeqCst) || walks == 0 {
+                    let mut found = scan(&mut client, " COUNT 50");
+                    found.retain(|key| key.starts_with("key:"));
+                    found.sort();
+                    found.dedup();
+                    assert_eq!(found.len(), all.len());
+                    walks += 1;
+                    let key = &all[walks % all.len()];
+                    assert_eq!(retried(&mut client, &format!("GET {key}")), bulk("v"));
+                    let count = retried(&mut client, &format!("EXISTS {}", all[..50].join(" ")));
+                    assert_eq!(count, Value::Integer(50));
+                    let counter = format!("n{node}");
+                    assert_eq!(
+                        retried(&mut client, &format!("INCR {counter}")),
+                        Value::Integer(walks as i64)
+                    );
+                    assert_eq!(
+                        retried(&mut client, &format!("GET {counter}")),
+                        bulk(&walks.to_string())
+                    );
+                }
+                walks
+            })
+        })
+        .collect();
+    for epoch in 2..12 {
+        std::thread::sleep(Duration::from_millis(60));
+        swap(&members, epoch);
+    }
+    is_over.store(true, SeqCst);
+    walkers.into_iter().for_each(|walker| assert!(walker.join().unwrap() > 0));
+    (0..4).for_each(|node| members.await_reply(node, "DBSIZE", &Value::Integer(504)));
+}
+
+/// Calls a command until its slots are not on their way.
+fn retried(client: &mut Client, command: &str) -> Value {
+    loop {
+        match client.call(command) {
+            Value::Error(text) if text.starts_with(b"TRYAGAIN") => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            reply => return reply,
+        }
+    }
+}
+
+#[test]
 fn a_client_that_caches_forgets_what_was_read_elsewhere() {
     let members = members();
     let (here, away) = (key(0, "c"), key(1, "c"));
@@ -194,5 +309,123 @@ fn reads_that_wait_do_so_at_a_home() {
         members.client(1).call(&format!("XADD {stream} 1-1 f v"));
         let Value::Array(read) = client.reply() else { panic!("no entries") };
         assert_eq!(read.len(), 1);
+    }
+}
+
+#[test]
+fn sorting_by_keys_beside_the_sorted_one_only() {
+    let members = members();
+    for node in 0..4 {
+        let mut client = members.client(node);
+        let tag = key(1, "sort");
+        client.call(&format!("RPUSH {tag}l 2 1"));
+        client.call(&format!("MSET {tag}w_1 9 {tag}w_2 8"));
+        let sorted = Value::Array(vec![bulk("2"), bulk("1")]);
+        assert_eq!(client.call(&format!("SORT {tag}l BY {tag}w_*")), sorted);
+        assert_eq!(client.call(&format!("SORT_RO {tag}l BY {tag}w_*->f")).clone(), {
+            Value::Array(vec![bulk("1"), bulk("2")])
+        });
+        for (option, pattern) in [("BY", "w_*"), ("GET", "w_*"), ("BY", "w*{x}"), ("GET", "{}w*")] {
+            for sort in ["SORT", "SORT_RO"] {
+                let refused = client.call(&format!("{sort} {tag}l {option} {pattern}"));
+                let text = format!("ERR {option} option of SORT denied in cluster mode when keys");
+                assert!(error(&refused).starts_with(&text), "{refused:?}");
+            }
+        }
+        let got = client.call(&format!("SORT {tag}l BY nosort GET # GET {tag}w_*"));
+        let pairs = ["2", "8", "1", "9"].map(bulk).to_vec();
+        assert_eq!(got, Value::Array(pairs));
+        client.call(&format!("DEL {tag}l {tag}w_1 {tag}w_2"));
+    }
+}
+
+/// A walk of all keys by `SCAN`, its calls, and how often it has begun.
+fn scan(client: &mut Client, options: &str) -> Vec<String> {
+    let (mut cursor, mut keys) = ("0".to_owned(), Vec::new());
+    loop {
+        let reply = retried(client, &format!("SCAN {cursor}{options}"));
+        let Value::Array(reply) = reply else { panic!("{reply:?}") };
+        let [Value::Bulk(next), Value::Array(found)] = &reply[..] else { panic!("{reply:?}") };
+        keys.extend(found.iter().map(text));
+        cursor = String::from_utf8(next.to_vec()).unwrap();
+        if cursor == "0" {
+            return keys;
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    let Value::Bulk(text) = value else { panic!("{value:?}") };
+    String::from_utf8(text.to_vec()).unwrap()
+}
+
+#[test]
+fn whole_databases_are_those_of_all_homes() {
+    let members = members();
+    let mut client = members.client(0);
+    for command in ["DBSIZE", "RANDOMKEY"] {
+        let nothing = if command == "DBSIZE" { Value::Integer(0) } else { Value::Null };
+        assert_eq!(client.call(command), nothing);
+    }
+    assert_eq!(client.call("KEYS *"), Value::Array(Vec::new()));
+    assert_eq!(scan(&mut client, ""), Vec::<String>::new());
+    let mut all: Vec<String> = (0..1000).map(|n| format!("key:{n}")).collect();
+    all.sort();
+    let commands: Vec<String> = all.iter().map(|key| format!("SET {key} v")).collect();
+    assert!(client.pipeline(&commands).iter().all(|reply| *reply == ok()));
+    for node in 0..4 {
+        let mut client = members.client(node);
+        // All of them were executed when they were answered.
+        assert_eq!(client.call("DBSIZE"), Value::Integer(1000));
+        let Value::Array(listed) = client.call("KEYS *") else { panic!("no array") };
+        let mut listed: Vec<String> = listed.iter().map(text).collect();
+        listed.sort();
+        assert_eq!(listed, all);
+        let Value::Array(listed) = client.call("KEYS key:77*") else { panic!("no array") };
+        assert_eq!(listed.len(), 11);
+        for (options, count) in [("", 1000), (" COUNT 100 MATCH key:77*", 11), (" TYPE hash", 0)] {
+            let mut found = scan(&mut client, options);
+            found.sort();
+            found.dedup();
+            assert_eq!(found.len(), count, "{options}");
+        }
+        let drawn: Vec<String> = (0..40).map(|_| text(&client.call("RANDOMKEY"))).collect();
+        assert!(
+            drawn.iter().all(|key| all.contains(key)) && drawn.iter().any(|key| *key != drawn[0])
+        );
+        for command in ["DBSIZE", "KEYS *", "SCAN 0", "RANDOMKEY"] {
+            client.call("MULTI");
+            assert!(error(&client.call(command)).contains("in a transaction or script"));
+            client.call("DISCARD");
+            let words: Vec<String> = command.split(' ').map(|word| format!("'{word}'")).collect();
+            let script = format!("return redis.call({})", words.join(","));
+            let failed = call(&mut client, &["EVAL", &script, "0"]);
+            assert!(error(&failed).contains("in a transaction or script"));
+        }
+        assert_eq!(error(&client.call("SCAN x")), "ERR invalid cursor");
+        client.call("SELECT 1");
+        assert_eq!(client.call("DBSIZE"), Value::Integer(0));
+        client.call("HELLO 3");
+        assert_eq!(client.call("RANDOMKEY"), Value::Null);
+    }
+    // A cursor of nowhere begins anew.
+    for cursor in ["1", "18446744073709551615", "4611686018427387904"] {
+        let Value::Array(reply) = client.call(&format!("SCAN {cursor}")) else {
+            panic!("no array")
+        };
+        assert!(text(&reply[0]) != "0" && reply[1] == Value::Array(Vec::new()));
+    }
+    assert_eq!(client.pipeline(&["FLUSHALL".into(), "DBSIZE".into()]), [ok(), Value::Integer(0)]);
+}
+
+#[test]
+fn waiting_counts_homes() {
+    let members = members();
+    let mut client = members.client(0);
+    (0..4).for_each(|node| members.await_links(node, 3));
+    for home in 0..4 {
+        assert_eq!(client.call(&format!("SET {} v", key(home, "w"))), ok());
+        assert_eq!(client.call("WAIT 1 0"), Value::Integer(1));
+        assert_eq!(client.call("WAIT 2 20"), Value::Integer(1));
     }
 }
