@@ -45,12 +45,12 @@ fn check(servers: &[&Server], suffix: &str) {
         for at in 0..KEYS {
             assert_eq!(call(&mut client, &format!("GET key{at}")), format!("{at}{suffix}"));
         }
-        assert_eq!(call(&mut client, "LRANGE list 0 -1"), "[a, b, c]");
+        assert_eq!(call(&mut client, "LRANGE list 0 -1"), "[a b c]");
         assert_eq!(call(&mut client, "HGET hash b"), "2");
         assert_eq!(call(&mut client, "ZSCORE scores b"), "2");
         let left: i64 = call(&mut client, "TTL late").parse().unwrap();
         assert!((900..=1000).contains(&left), "{left}");
-        assert_eq!(call(&mut client, "GET none"), "(nil)");
+        assert_eq!(call(&mut client, "GET none"), "nil");
     }
 }
 
@@ -65,8 +65,8 @@ fn scan(client: &mut Client) -> (usize, BTreeSet<String>) {
     let (mut cursor, mut count, mut keys) = ("0".to_owned(), 0, BTreeSet::new());
     loop {
         let reply = call(client, &format!("SCAN {cursor} COUNT 50"));
-        let (next, found) = reply.trim_matches(['[', ']']).split_once(", ").unwrap();
-        let found = found.trim_matches(['[', ']']).split(", ").filter(|key| !key.is_empty());
+        let (next, found) = reply.trim_matches(['[', ']']).split_once(' ').unwrap();
+        let found = found.trim_matches(['[', ']']).split(' ').filter(|key| !key.is_empty());
         for key in found {
             count += 1;
             keys.insert(key.to_owned());
@@ -93,14 +93,15 @@ fn members_hold_some_slots_each_and_serve_all() {
         await_homes(&[&founder, &second, &third], 2);
         (second, third)
     });
-    let all = [&founder, &second, &third];
+    let (all, keys) = ([&founder, &second, &third], KEYS + 5);
+    for server in all {
+        let local = local_keys(&mut server.connect());
+        assert!((keys / 2..keys * 5 / 6).contains(&local), "{local} of {keys} keys");
+    }
     check(&all, "");
     for server in all {
         let mut client = server.connect();
-        let keys = KEYS + 5;
         assert_eq!(call(&mut client, "DBSIZE"), keys.to_string());
-        let local = local_keys(&mut client);
-        assert!((keys / 2..keys * 5 / 6).contains(&local), "{local} of {keys} keys");
         let (count, found) = scan(&mut client);
         assert_eq!((count, found.len()), (keys, keys));
     }
@@ -111,7 +112,7 @@ fn members_hold_some_slots_each_and_serve_all() {
         assert_eq!(call(&mut client, &format!("GET key{at}")), format!("{at}x"));
     }
     assert_eq!(call(&mut client, "MSET a 1 b 2 c 3 d 4"), "OK");
-    assert_eq!(call(&mut client, "MGET a b none c d"), "[1, 2, (nil), 3, 4]");
+    assert_eq!(call(&mut client, "MGET a b none c d"), "[1 2 nil 3 4]");
     assert_eq!(call(&mut client, "EXISTS a b none c d"), "4");
     assert_eq!(call(&mut client, "DEL a b none c d"), "4");
 
@@ -166,4 +167,65 @@ fn all_come_back_with_the_slots_that_each_had_alone() {
     await_homes(&[&first, &second], 1);
     check(&[&first, &second], "");
     assert_eq!(call(&mut first.connect(), "DBSIZE"), (KEYS + 4).to_string());
+}
+
+#[test]
+fn a_cache_serves_copies_of_what_was_read_there() {
+    let founder = start(scratch("secret"), &format!("{FOUND} --cluster-copies 1"));
+    let mut home = await_service(&founder);
+    let cache = start(scratch("secret"), &format!("{} --cluster-role cache", join(&founder)));
+    let mut client = await_service(&cache);
+    fill(&mut home);
+    // The first read fetches a copy, the second finds it.
+    check(&[&cache], "");
+    assert_eq!(field(&mut client, "cluster_slots_held"), 0);
+    let (taken, read) =
+        (field(&mut client, "cluster_copies_taken"), field(&mut client, "cluster_copies_read"));
+    assert_eq!(taken, KEYS + 4, "of which {read} were read");
+    check(&[&cache], "");
+    // That there is no such key is asked of its home each time.
+    assert!(field(&mut client, "cluster_copies_read") >= read + KEYS + 4);
+    assert_eq!(field(&mut client, "cluster_copies_taken"), taken);
+    assert_eq!(field(&mut home, "cluster_keys_shared"), taken);
+
+    // A client there reads its own writes, small, large and of elements.
+    let large = "x".repeat(3000);
+    for value in ["small", &large, "small again", &large[..700]] {
+        assert_eq!(client.text(&["SET", "key1", value]), "OK");
+        assert_eq!(call(&mut client, "GET key1"), value);
+        assert_eq!(call(&mut client, "GET key1"), value);
+    }
+    assert_eq!(call(&mut client, "HSET hash b 3"), "0");
+    assert_eq!(call(&mut client, "HGET hash b"), "3");
+    assert_eq!(call(&mut client, "LPOP list"), "a");
+    assert_eq!(call(&mut client, "LRANGE list 0 -1"), "[b c]");
+    assert_eq!(call(&mut client, "DEL scores"), "1");
+    assert_eq!(call(&mut client, "ZSCORE scores b"), "nil");
+    assert_eq!(call(&mut client, "RENAME {x}hash {x}other"), "ERR no such key");
+    // Those of others arrive.
+    assert_eq!(call(&mut home, "SET key2 from-home"), "OK");
+    eventually("the copy is updated", || call(&mut client, "GET key2") == "from-home");
+    assert_eq!(call(&mut home, "PEXPIRE key2 1"), "1");
+    eventually("the copy expires", || call(&mut client, "EXISTS key2") == "0");
+    assert_eq!(call(&mut client, "DBSIZE"), (KEYS + 2).to_string());
+    assert_eq!(local_keys(&mut home), KEYS + 2);
+
+    // Copies go first when memory is short, and come back.
+    assert_eq!(call(&mut client, "CONFIG SET maxmemory 1"), "OK");
+    eventually("a copy is evicted", || {
+        call(&mut client, "GET key3");
+        !call(&mut client, "INFO stats").contains("evicted_keys:0\r\n")
+    });
+    assert_eq!(call(&mut client, "GET key3"), "3");
+    assert_eq!(call(&mut client, "CONFIG SET maxmemory 0"), "OK");
+    assert_eq!(call(&mut home, "DBSIZE"), (KEYS + 2).to_string());
+    assert_eq!(call(&mut home, "SET key4 new"), "OK");
+    eventually("the key is read anew", || call(&mut client, "GET key4") == "new");
+
+    // It is gone, and comes back with nothing.
+    drop(client);
+    let mut cache = cache;
+    cache.signal(libc::SIGTERM);
+    assert_eq!(cache.exit_code(), Some(0));
+    assert_eq!(call(&mut home, "GET key3"), "3");
 }
