@@ -19,7 +19,7 @@ const ELEMENTS_AT_ONCE: u32 = 16;
 /// Passes on what a thread's changes mean to clients: those that cache
 /// ([`Handle::take_invalidations`]) and those that wait ([`Handle::next_ready`]). It runs on each
 /// loading thread, which is in no batch, after each of its batches.
-pub type Settle = dyn Fn(&mut Handle) + Sync;
+pub type Settle<'s> = dyn Fn(&mut Handle) + Sync + 's;
 
 /// How a file is loaded into a keyspace that goes on serving: [`load_from`].
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ pub struct LoadFrom<'f> {
     /// What is not to be checked.
     pub leniency: Leniency,
     /// What follows each batch.
-    pub settle: &'f Settle,
+    pub settle: &'f Settle<'f>,
 }
 
 /// Loads a file of `len` bytes, or [`super::UNKNOWN_LEN`], as [`super::load`] does, but into a
@@ -68,7 +68,7 @@ pub fn load_from<R: Read>(
 
 /// A loading thread's share in that.
 pub(super) struct Beside<'l> {
-    settle: &'l Settle,
+    settle: &'l Settle<'l>,
     turns: Turns,
 }
 

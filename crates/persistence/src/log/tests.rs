@@ -2,11 +2,14 @@
 
 use super::format::{BLOCK_HEAD_LEN, FileHead, VERSION};
 use super::*;
-use crate::load::Progress;
+use crate::Image;
+use crate::load::{LoadFrom, Progress, load_from};
+use crate::rdb::{Dialect, FileOptions, FileWriter, Leniency};
 use parking_lot::Mutex;
 use petrel_keyspace::types::list::End;
-use petrel_keyspace::{FieldExpiry, Handle, Key, Keyspace, Options, StrRef, Value, View};
+use petrel_keyspace::{FieldExpiry, Handle, Key, Keyspace, Options, Origin, StrRef, Value, View};
 use std::io::{self, IoSlice};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -281,6 +284,8 @@ pub(super) fn everything(keyspace: &Arc<Keyspace>) -> Vec<(u16, Vec<u8>, String)
     for db in 0..keyspace.databases() {
         let mut cursor = Default::default();
         loop {
+            // What has expired is there as well.
+            handle.ignore_expiry();
             cursor = handle.scan(db, cursor, 100, |view| {
                 all.push((db, view.key().to_vec(), describe(view)));
             });
@@ -326,6 +331,61 @@ fn what_threads_did_together_is_read_back() {
         assert_eq!(replayed.torn, 0);
         assert_eq!(everything(&restored), everything(&fixture.keyspace), "{policy:?}");
         assert!(everything(&restored).len() > 50);
+    }
+}
+
+#[test]
+fn what_was_loaded_beside_other_keys_is_in_the_log() {
+    let sender = keyspace();
+    let (mut handle, mut draw) = (sender.attach(), Draw(5));
+    (0..3000).for_each(|_| change(&mut handle, &mut draw));
+    handle.enter();
+    handle.lock_all();
+    for n in 0..20_000 {
+        let text = format!("member {n} of a large set");
+        handle.set_add(1, handle.key(b"large"), &[text.as_bytes()]).unwrap();
+    }
+    // As a replica has it that waits for its primary to remove it.
+    handle.put(2, handle.key(b"expired"), Value::Int(5), Some(1000));
+    let options = FileOptions {
+        compress: false,
+        sum: true,
+        dialect: Dialect::Redis,
+        version_max: FileOptions::ANY_VERSION,
+    };
+    let image = Image::begin_some(&mut handle, options, Arc::new(|_: &[u8]| true)).unwrap();
+    handle.unlock();
+    handle.exit();
+    let mut file = FileWriter::unseekable(Vec::new(), options, 13).unwrap();
+    image.write(&mut handle, &mut file, |_| ControlFlow::Continue(())).unwrap().unwrap();
+    let bytes = file.finish_unseekable().unwrap();
+
+    for threads in [1, 3] {
+        let mut fixture = Fixture::new(Policy::EverySecond);
+        let mut other = fixture.keyspace.attach();
+        other.enter();
+        in_lock(&mut other, "other", |handle, key| handle.put(0, key, Value::Int(1), None));
+        other.exit();
+        let (origin, leniency) = (Origin(1), Leniency::default());
+        let from = LoadFrom { origin, threads, leniency, settle: &|_| () };
+        let len = bytes.len() as u64;
+        let progress = Progress::default();
+        let loaded = load_from(&bytes[..], len, &fixture.keyspace, from, &progress).unwrap();
+        assert!(loaded.is_whole);
+        drop(other);
+        // All of it belongs to this epoch or one before.
+        let epoch = fixture.keyspace.epochs().now();
+        fixture.log.want(epoch);
+        while fixture.log.durable() < epoch {
+            std::thread::yield_now();
+        }
+        let synced = fixture.file.0.synced.load(SeqCst) as usize;
+        let (restored, _) = read_back(&fixture.file.bytes()[..synced], threads).unwrap();
+        let restored = everything(&restored);
+        assert!(restored.contains(&(0, b"other".to_vec(), format!("{:?} None", b"1"))));
+        assert_eq!(restored.len(), everything(&sender).len() + 1);
+        assert_eq!(restored, everything(&fixture.keyspace));
+        fixture.stop();
     }
 }
 
