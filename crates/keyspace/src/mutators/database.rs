@@ -86,10 +86,7 @@ impl Handle {
             self.touch_database(stripe, b, Some(a));
             self.stripe_at(stripe).swap_tables(a, b, usize::from(self.ks.databases));
         }
-        for tracked in self.forget_everything_read() {
-            // SAFETY: the keyspace is held exclusively, so no thread is in a batch.
-            unsafe { tracked.free(&mut self.cache) };
-        }
+        self.forget_all_readers();
         for thread in self.ks.threads() {
             let (a, b) = (&thread.dbs[usize::from(a)], &thread.dbs[usize::from(b)]);
             for (a, b) in
@@ -102,6 +99,15 @@ impl Handle {
         }
         self.counters.changes.add(1);
         self.record_database(a, &Effect::Swap { with: b });
+    }
+
+    /// Has all clients that cache what they have read forget it: whatever it was, changes of it may
+    /// not be seen here any more. The keyspace is held exclusively.
+    pub fn forget_all_readers(&mut self) {
+        for tracked in self.forget_everything_read() {
+            // SAFETY: the keyspace is held exclusively, so no thread is in a batch.
+            unsafe { tracked.free(&mut self.cache) };
+        }
     }
 
     /// Moves a value with its expiry to another name or database, over whatever is there. Both

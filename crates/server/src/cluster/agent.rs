@@ -336,7 +336,13 @@ impl Agent {
             let mut homes = waiter.slots.iter().map(|&slot| view.slots.primary(slot));
             view.member(tag.origin.node) != Some(tag.origin) || homes.any(|home| home != Some(me))
         });
+        let readable = |&slot: &Slot| own.is_readable(slot);
+        let read: Vec<Slot> = (0..SLOTS).filter(readable).collect();
         let is_adopted = self.node.begin_view(view.clone());
+        if !read.iter().all(readable) {
+            // Clients may have cached that such a slot has no key of a name.
+            self.machine.exec.ks.forget_all_readers();
+        }
         self.machine.exec.ks.unlock();
         self.machine.exec.end();
         self.send_back(dismissed);

@@ -23,10 +23,13 @@ use std::io::Seek;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Keys that are looked at for slots that were lost, in one turn.
 const SWEPT_PER_TURN: usize = 512;
+
+/// Between two looks whether what was loaded is durable.
+const DURABLE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Slots that this member gets and loses.
 #[derive(Default)]
@@ -189,6 +192,17 @@ fn load_beside(server: &Server, incoming: Incoming, progress: &Progress) -> Resu
     let loaded = load_from(file, len, &server.keyspace, from, progress);
     if !loaded.map_err(|error| error.to_string())?.is_whole {
         return Err("the member's life has ended".into());
+    }
+    // The primary may give them up when it hears that they are here.
+    if let Some(log) = server.durability.log() {
+        let epoch = server.keyspace.epochs().now();
+        log.want(epoch);
+        while log.durable() < epoch {
+            if progress.stop.load(Relaxed) {
+                return Err("the member's life has ended".into());
+            }
+            std::thread::sleep(DURABLE_PAUSE);
+        }
     }
     let keys = Counted(progress.keys.load(Relaxed), "key");
     let seconds = start.elapsed().as_secs_f64();
