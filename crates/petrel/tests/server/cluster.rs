@@ -3,7 +3,9 @@
 use crate::harness::{Client, Scratch, Server, eventually, run_to_end};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-pub const FOUND: &str = "--cluster-create --cluster-passphrase-file passphrase --bind 127.0.0.1";
+/// Of a cluster in which every member holds all data, unless something else is said behind it.
+pub const FOUND: &str =
+    "--cluster-create --cluster-copies all --cluster-passphrase-file passphrase --bind 127.0.0.1";
 
 pub fn scratch(passphrase: &str) -> Scratch {
     let scratch = Scratch::new();

@@ -27,7 +27,7 @@ Cluster {
         "Name of the cluster, the same at all members";
     role: Word = "cluster-role", OneOf(&["data", "cache", "witness"]), "data", AtStart,
         "What the server is for: data holds keys, and votes; cache holds copies of what is read there; witness votes and holds nothing";
-    copies: CopyCount = "cluster-copies", AllOr { max: 64 }, "all", AtStart,
+    copies: CopyCount = "cluster-copies", AllOr { max: 64 }, "2", AtStart,
         "Members that hold each key, set where the cluster is founded: all, or a number; with fewer than there are members, their data are more than one could hold";
     zone: Text = "cluster-zone", AnyText, "", AtStart,
         "What may fail as a whole, such as a rack: copies of a key are in different ones where that is possible";

@@ -635,6 +635,7 @@ mod rewriting {
             Rule::Memory { .. } => format!("{}kb", 1024 + seed % 9999).into(),
             Rule::MemoryOrPercent => pick(&["5%", "12kb", "0", "100%"]),
             Rule::OneOf(words) => pick(words),
+            Rule::AllOr { .. } => pick(&["all", "1", "64", "ALL"]),
             Rule::Password | Rule::Path | Rule::AnyText => {
                 // Bytes of every kind but zero, which a path cannot hold.
                 seed.to_le_bytes().into_iter().filter(|&byte| byte != 0).collect()
