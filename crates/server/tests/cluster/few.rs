@@ -339,7 +339,7 @@ fn sorting_by_keys_beside_the_sorted_one_only() {
     }
 }
 
-/// A walk of all keys by `SCAN`, its calls, and how often it has begun.
+/// The keys that a whole walk by `SCAN` finds.
 fn scan(client: &mut Client, options: &str) -> Vec<String> {
     let (mut cursor, mut keys) = ("0".to_owned(), Vec::new());
     loop {
