@@ -202,7 +202,7 @@ fn swap(members: &Members, epoch: u64) {
     let homes: Vec<Vec<Node>> = (0..4)
         .map(|at| {
             let mut homes = before.slots.homes(at * share).to_vec();
-            homes.rotate_left(usize::from(epoch % 2 == 0));
+            homes.rotate_left(usize::from(epoch.is_multiple_of(2)));
             homes
         })
         .collect();
