@@ -685,7 +685,8 @@ fn start(
                 let Op { db, is_transaction, ref slots, ref commands, .. } = *op;
                 let (slots, commands) = (slots.clone(), commands.clone());
                 let slot = slots[0];
-                let call = Call { slots, db, is_transaction, commands, ..Call::default() };
+                let by_key = !op.reads.is_empty();
+                let call = Call { slots, db, is_transaction, by_key, commands, ..Call::default() };
                 let oseq = member.core.forward(token, call, &mut member.machine).ok()?;
                 let tag = Tag { origin: identity, slot, oseq };
                 member.away.insert(token, (connection, tag));
