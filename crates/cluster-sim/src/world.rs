@@ -711,9 +711,10 @@ fn start(
                 let Op { db, is_transaction, ref slots, ref commands, .. } = *op;
                 let (slots, commands) = (slots.clone(), commands.clone());
                 let slot = slots[0];
-                let wants_copies = !op.reads.is_empty() && !is_transaction && slots.len() == 1;
-                let call =
-                    Call { slots, db, is_transaction, wants_copies, commands, ..Call::default() };
+                let by_key = !op.reads.is_empty();
+                let wants_copies = by_key && !is_transaction && slots.len() == 1;
+                let call = Call { slots, db, is_transaction, commands, ..Call::default() };
+                let call = Call { by_key, wants_copies, ..call };
                 let oseq = member.core.forward(token, call, &mut member.machine).ok()?;
                 let tag = Tag { origin: identity, slot, oseq };
                 member.away.insert(token, (connection, tag));

@@ -394,7 +394,7 @@ impl Node {
     pub fn route_read(&self, slots: &[Slot]) -> Route {
         match slots.iter().all(|&slot| self.is_readable(slot)) {
             true => Route::Here,
-            false => self.route(slots),
+            false => self.route_of(slots, true),
         }
     }
 

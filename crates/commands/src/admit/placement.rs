@@ -68,7 +68,7 @@ const SCRIPT_READS_AWAY: Fail =
     Fail::fixed("ERR Script attempted to read a key that this node does not hold");
 
 const TRACKED_AWAY: Fail = Fail::fixed(
-    "ERR CLIENT TRACKING with REDIRECT is not supported at keys that this node does not hold, which it is not told of changes of",
+    "ERR CLIENT TRACKING with REDIRECT is not supported at keys that this node does not hold: it does not hear of their changes",
 );
 
 const LIMITED_SCRIPT: Fail = Fail::fixed(
@@ -486,7 +486,7 @@ fn are_readable(slots: &[HashSlot], cluster: &dyn Cluster) -> bool {
 }
 
 /// The message that lets a client that caches what it reads forget the keys of a call that another
-/// node executes: nobody will tell it of changes. Empty if it caches nothing of that.
+/// node executes, since it would not hear of their changes. Empty if it caches nothing of that.
 fn forget(
     command: Command,
     args: &[&[u8]],

@@ -82,3 +82,121 @@ impl HomeCursor {
 fn local_bits(stripes: usize) -> u32 {
     POSITION_BITS + stripes.next_power_of_two().trailing_zeros()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocked::Ticket;
+    use crate::clock::Tick;
+    use crate::cluster::{ClusterLink, HashSlot, PeerFigures, RemoteCall};
+    use crate::fail::Fail;
+    use crate::unblock::WaitEnd;
+
+    /// A cluster of three homes as one of them knows it: home n orders slot n.
+    struct Three {
+        me: u16,
+        mark: u64,
+    }
+
+    impl Cluster for Three {
+        fn slot_of(&self, _: &[u8]) -> HashSlot {
+            0
+        }
+
+        fn home_of(&self, slot: HashSlot) -> Home {
+            if slot == self.me { Home::Here } else { Home::At(slot) }
+        }
+
+        fn holds_all(&self) -> bool {
+            false
+        }
+
+        fn is_readable(&self, _: HashSlot) -> bool {
+            true
+        }
+
+        fn lease_until(&self) -> Tick {
+            Tick::NEVER
+        }
+
+        fn lacks_data(&self) -> Option<Fail> {
+            None
+        }
+
+        fn id(&self) -> String {
+            String::new()
+        }
+
+        fn info(&self) -> String {
+            String::new()
+        }
+
+        fn nodes(&self) -> String {
+            String::new()
+        }
+
+        fn links(&self) -> Vec<ClusterLink> {
+            Vec::new()
+        }
+
+        fn peers(&self) -> Vec<PeerFigures> {
+            Vec::new()
+        }
+
+        fn forward(&self, _: &Ticket, _: u64, _: RemoteCall) -> Result<(), Fail> {
+            Err(Fail::HOME_CHANGING)
+        }
+
+        fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>> {
+            None
+        }
+
+        fn homes(&self) -> Option<Vec<HashSlot>> {
+            Some(vec![0, 1, 2])
+        }
+
+        fn mark_of_homes(&self) -> u64 {
+            self.mark
+        }
+
+        fn unwatch(&self, _: HashSlot, _: u64) {}
+
+        fn end_wait(&self, _: u64, _: Option<WaitEnd>) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_walk_visits_each_home_once() {
+        for (stripes, mark) in [(1, 0), (1024, u64::MAX), (1 << 16, 1 << 63)] {
+            let last = Cursor::from_number((stripes as u64 - 1) << 32 | 0xffff_fff0);
+            let (mut number, mut visited) = (0, Vec::new());
+            for _ in 0..6 {
+                let me = HomeCursor::home(number) as u16;
+                let cluster = Three { me, mark };
+                let cursor = HomeCursor::read(number, stripes, &cluster).unwrap();
+                visited.push((me, cursor.local().number()));
+                let next = if cursor.local() == last { Cursor::default() } else { last };
+                number = cursor.go_on(next, stripes, &cluster);
+            }
+            let last = last.number();
+            assert_eq!(visited, [(0, 0), (0, last), (1, 0), (1, last), (2, 0), (2, last)]);
+            assert_eq!(number, 0);
+        }
+    }
+
+    #[test]
+    fn it_begins_anew_with_other_homes() {
+        let (first, second) = (Three { me: 0, mark: 1 << 60 }, Three { me: 1, mark: 1 << 60 });
+        let begin = HomeCursor::read(0, 64, &first).unwrap();
+        let number = begin.go_on(Cursor::from_number(7), 64, &first);
+        assert!(HomeCursor::read(number, 64, &first).is_some());
+        assert_eq!(HomeCursor::read(number, 64, &second), None);
+        assert_eq!(HomeCursor::read(number, 64, &Three { me: 0, mark: 1 << 61 }), None);
+        assert_eq!(HomeCursor::read(0, 64, &second), None);
+        let anew = HomeCursor::anew(64, &second);
+        assert!(anew != 0 && HomeCursor::home(anew) == 0);
+        assert_eq!(HomeCursor::read(anew, 64, &first), Some(begin));
+        assert_eq!(HomeCursor::read(u64::MAX, 64, &first), None);
+    }
+}

@@ -328,8 +328,9 @@ impl Agent {
             return;
         }
         let (me, own) = (self.identity().node, self.node.own_slots());
-        let is_mine = |slot: Slot| own.home(slot) == Some(me);
-        let before: Vec<Slot> = (0..SLOTS).filter(|&slot| is_mine(slot)).collect();
+        // Where all hold everything, what is read is here before and after.
+        let here = |slot: Slot| (own.home(slot) == Some(me), own.is_readable(slot));
+        let before: Vec<(bool, bool)> = (0..SLOTS).map(here).collect();
         self.machine.exec.begin();
         self.machine.exec.ks.lock_all();
         let dismissed = self.dismiss_waiters(|tag, waiter| {
@@ -365,7 +366,11 @@ impl Agent {
             let mut state = self.membership.state.lock();
             (state.view, state.members) = (Arc::new(view.clone()), members);
         }
-        if before.into_iter().any(|slot| !is_mine(slot)) {
+        let is_lost = |(slot, was): (Slot, (bool, bool))| {
+            let is = here(slot);
+            was.0 && !is.0 || was.1 && !is.1
+        };
+        if (0..SLOTS).zip(before).any(is_lost) {
             // Clients that wait here for keys of such slots would wait at the wrong place.
             let server = &self.machine.host.server;
             (0..server.workers.len()).for_each(|worker| server.tell(worker, Message::Moved));
@@ -377,8 +382,8 @@ impl Agent {
     }
 
     /// Whether a command can be sent to the home of its slots, or executed if that is here.
-    fn way(&self, slots: &[Slot]) -> Way {
-        match self.node.route(slots) {
+    fn way(&self, call: &Call) -> Way {
+        match self.node.route_of(&call.slots, call.by_key) {
             Route::Here | Route::Apart => Way::Open,
             Route::At(home) if self.node.is_linked(home) => Way::Open,
             Route::At(_) => Way::Closed(Fail::HOME_UNREACHABLE),
@@ -389,7 +394,7 @@ impl Agent {
 
     fn take_command(&mut self, forward: Forward) {
         let slots = &forward.call.slots;
-        if !self.deferred.holds(slots) && matches!(self.way(slots), Way::Open) {
+        if !self.deferred.holds(slots) && matches!(self.way(&forward.call), Way::Open) {
             return self.forward(forward);
         }
         if let Err(refused) = self.deferred.add(Instant::now(), forward) {
@@ -399,7 +404,7 @@ impl Agent {
 
     fn retry_deferred(&mut self) {
         let mut deferred = std::mem::take(&mut self.deferred);
-        for (forward, fail) in deferred.take(Instant::now(), |slots| self.way(slots)) {
+        for (forward, fail) in deferred.take(Instant::now(), |call| self.way(call)) {
             match fail {
                 None => self.forward(forward),
                 Some(fail) => self.refuse(&forward.client, forward.seq, &fail),
@@ -411,7 +416,7 @@ impl Agent {
     fn forward(&mut self, Forward { client, seq, call }: Forward) {
         self.last_token += 1;
         let token = self.last_token;
-        let home = self.node.route(&call.slots);
+        let home = self.node.route_of(&call.slots, call.by_key);
         let is_share = call.slots.len() > 1 && !call.is_transaction && {
             let args = call.commands.first().map(Vec::as_slice).unwrap_or_default();
             self.machine.is_share(&args.iter().map(Vec::as_slice).collect::<Vec<_>>())

@@ -65,13 +65,13 @@ impl Deferred {
     pub fn take(
         &mut self,
         now: Instant,
-        mut way: impl FnMut(&[Slot]) -> Way,
+        mut way: impl FnMut(&Call) -> Way,
     ) -> Vec<(Forward, Option<Fail>)> {
         let (mut taken, mut kept, mut held) = (Vec::new(), VecDeque::new(), HashSet::new());
         for (since, forward) in std::mem::take(&mut self.queue) {
             let slots = &forward.call.slots;
             let is_behind = slots.iter().any(|slot| held.contains(slot));
-            let fail = match way(slots) {
+            let fail = match way(&forward.call) {
                 Way::Open if !is_behind => None,
                 Way::Open => Some(Fail::HOME_CHANGING),
                 Way::Closed(fail) => Some(fail),

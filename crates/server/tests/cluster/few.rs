@@ -202,7 +202,7 @@ fn swap(members: &Members, epoch: u64) {
     let homes: Vec<Vec<Node>> = (0..4)
         .map(|at| {
             let mut homes = before.slots.homes(at * share).to_vec();
-            homes.rotate_left(usize::from(epoch % 2 == 0));
+            homes.rotate_left(usize::from(epoch.is_multiple_of(2)));
             homes
         })
         .collect();
@@ -339,7 +339,7 @@ fn sorting_by_keys_beside_the_sorted_one_only() {
     }
 }
 
-/// A walk of all keys by `SCAN`, its calls, and how often it has begun.
+/// The keys that a whole walk by `SCAN` finds.
 fn scan(client: &mut Client, options: &str) -> Vec<String> {
     let (mut cursor, mut keys) = ("0".to_owned(), Vec::new());
     loop {
@@ -426,6 +426,56 @@ fn waiting_counts_homes() {
     for home in 0..4 {
         assert_eq!(client.call(&format!("SET {} v", key(home, "w"))), ok());
         assert_eq!(client.call("WAIT 1 0"), Value::Integer(1));
-        assert_eq!(client.call("WAIT 2 20"), Value::Integer(1));
     }
+    // Three others have applied it, of which one is a home.
+    assert_eq!(client.call("WAIT 2 500"), Value::Integer(1));
+}
+
+#[test]
+fn a_home_that_is_out_of_reach_is_named() {
+    let members = members();
+    let mut client = members.client(0);
+    members.await_links(0, 3);
+    let keys = [key(2, "far"), key(2, "further")];
+    assert_eq!(client.call(&format!("MSET {} 1 {} 2", keys[0], keys[1])), ok());
+    members.network.cut(0, 2);
+    members.await_links(0, 2);
+    for command in [format!("MGET {} {}", keys[0], keys[1]), "DBSIZE".into(), "FLUSHALL".into()] {
+        assert!(error(&client.call(&command)).starts_with("CLUSTERDOWN"), "{command}");
+    }
+    members.network.raise(0, 2);
+    members.await_links(0, 3);
+    let both = Value::Array(vec![bulk("1"), bulk("2")]);
+    assert_eq!(client.call(&format!("MGET {} {}", keys[0], keys[1])), both);
+}
+
+#[test]
+fn reads_go_elsewhere_once_the_data_do() {
+    let members = members();
+    let (stream, text) = (key(0, "left"), key(0, "gone"));
+    let mut client = members.client(1);
+    assert_eq!(client.call(&format!("SET {text} v")), ok());
+    assert_eq!(client.call(&format!("GET {text}")), bulk("v"));
+    let mut waiting = members.client(1);
+    waiting.send(&[format!("XREAD BLOCK 0 STREAMS {stream} $")]);
+    assert!(waiting.is_silent(Duration::from_millis(30)));
+    // Member 1 is a home of these slots no longer.
+    let before = view_of_few(2, 4, 2);
+    let only = before.slots.homes(0)[..1].to_vec();
+    let share = 16_384 / 4 + 1;
+    let slots = SlotMap::collect(|slot| match slot < share {
+        true => &only,
+        false => before.slots.homes(slot),
+    });
+    let next = Arc::new(View { slots, ..View::clone(&before) });
+    for node in 0..4 {
+        members.network.tell(node, Event::View(next.clone(), infos(4)));
+    }
+    let mut third = members.client(2);
+    assert_eq!(retried(&mut third, &format!("SET {text} w")), ok());
+    members.await_text(1, &format!("GET {text}"), "w");
+    assert!(matches!(third.call(&format!("XADD {stream} * f v")), Value::Bulk(_)));
+    let Value::Array(read) = waiting.reply() else { panic!("no entries") };
+    assert_eq!(read.len(), 1);
+    members.await_reply(1, "DBSIZE", &Value::Integer(2));
 }
