@@ -67,7 +67,7 @@ impl Connection {
         let reads_here = !op.reads.is_empty() && reads_here(op);
         let waits = self.pending.iter().take(at).filter(is_open).any(|pending| {
             // What is sent to another node keeps its order on the way.
-            shares(pending) && (reads_here || op.slots != pending.op.slots)
+            pending.op.may_wait() || shares(pending) && (reads_here || op.slots != pending.op.slots)
         });
         (!waits).then_some(at)
     }

@@ -48,6 +48,14 @@ pub struct Op {
     pub check: Check,
 }
 
+impl Op {
+    /// Whether it may wait for its keys: its connection executes nothing meanwhile.
+    pub fn may_wait(&self) -> bool {
+        let name = self.commands.first().and_then(|command| command.first());
+        !self.is_transaction && name.is_some_and(|name| name.starts_with(b"B"))
+    }
+}
+
 /// Draws commands.
 pub struct Workload {
     /// Number of values that were drawn.
