@@ -14,6 +14,7 @@
 //! | `view` | what all members agree on |
 //! | `wire` | frames, batches and records as bytes |
 //! | `lane`, `lanes` | what this node tells others, and the sink that puts commits there |
+//! | `own_slots` | what all threads know of that |
 //! | `holdings` | which slots' data this node has, where not every member has all |
 //! | `directory` | which members have copies of keys, beside the homes |
 //! | `inbox` | what others have told |
@@ -30,6 +31,7 @@ pub mod lanes;
 pub mod mutation;
 pub mod node;
 mod origin;
+mod own_slots;
 mod settle;
 pub mod slot;
 pub mod slot_map;
@@ -39,10 +41,10 @@ pub mod wire;
 pub use allocate::{Member, allocate};
 pub use lanes::{FROM_PEERS, Lanes, lane_of};
 pub use node::{
-    Executed, Fetch, Host, Limits, LinkError, Node as ClusterNode, OwnSlots, Received, Reply,
-    Route, TooMuch,
+    Executed, Fetch, Host, Limits, LinkError, Node as ClusterNode, Received, Reply, Route, TooMuch,
 };
 pub use origin::Call;
+pub use own_slots::OwnSlots;
 pub use slot::{SLOTS, Slot, SlotSet, slot_of};
 pub use slot_map::{Node, SlotMap, SlotRange};
 pub use view::{Identity, NodeSet, View};

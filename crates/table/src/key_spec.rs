@@ -126,6 +126,11 @@ impl KeySpec {
         }
     }
 
+    /// Whether the arguments say which keys there are.
+    pub const fn is_known(&self) -> bool {
+        !matches!(self.begin, BeginSearch::Unknown) && !matches!(self.find, FindKeys::Unknown)
+    }
+
     /// Keys that no spec can describe.
     pub const fn unknown(flags: KeyFlags) -> Self {
         Self::new(BeginSearch::Unknown, FindKeys::Unknown, flags)

@@ -64,7 +64,12 @@ impl Node {
     /// A node that is a member from this view on, and has no data yet: it fetches a copy of all,
     /// unless only homes hold a slot's.
     pub fn joining(identity: Identity, view: View, limits: super::Limits) -> Self {
-        let mut node = Node::new(identity, view, limits);
+        Node::new(identity, view, limits).without_data()
+    }
+
+    /// The same of one that was made otherwise just now.
+    pub fn without_data(self) -> Self {
+        let mut node = self;
         if node.holdings.is_some() {
             // It holds no slots yet, and is sent those that it is to hold one by one.
             for inboxes in node.inboxes.values_mut() {

@@ -36,8 +36,9 @@ pub use wait::Executed;
 
 use crate::holdings::Holdings;
 use crate::inbox::Inbox;
-use crate::lanes::{FROM_PEERS, LaneSource, Lanes, lane_of};
+use crate::lanes::{LaneSource, Lanes, lane_of};
 use crate::origin::{Call, Origin};
+use crate::own_slots::OwnSlots;
 use crate::settle::{Fallen, Leaving, Stage};
 use crate::slot::Slot;
 use crate::slot_map::Node as Number;
@@ -45,12 +46,11 @@ use crate::view::{Identity, NodeSet, Primaries, View};
 use crate::wire::{Exec, LANES, Record, Tag, WaitEnd};
 use copy::Copies;
 use link::Link;
-use petrel_keyspace::{Handle, Homes, KeyHash, Origin as KeyOrigin, SinkSource};
+use petrel_keyspace::{Handle, Homes, KeyHash, SinkSource};
 pub use petrel_persistence::effects::GroupError;
 use serve::Served;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use transfer::Transfers;
 
 /// What a node asks of its server.
@@ -160,99 +160,6 @@ impl Default for Limits {
     }
 }
 
-/// Which slots have their home here, for a keyspace that removes only their keys by itself.
-pub struct OwnSlots {
-    me: u16,
-    /// By slot: the number of the node that removes its keys; `u16::MAX` while nobody does.
-    removers: Box<[AtomicU16]>,
-    /// By slot: whether clients may read it here. None where they may read all.
-    readable: Option<Box<[AtomicBool]>>,
-    /// By slot: whether clients may read the keys that are here, though not all are.
-    copied: Box<[AtomicBool]>,
-    /// Whether there may be copies.
-    any_copied: AtomicBool,
-    /// How many copies were taken.
-    taken: AtomicU64,
-}
-
-impl OwnSlots {
-    fn new(me: Number, holds_all: bool) -> Arc<Self> {
-        let removers = (0..crate::slot::SLOTS).map(|_| AtomicU16::new(u16::MAX)).collect();
-        let none = || (0..crate::slot::SLOTS).map(|_| AtomicBool::new(false)).collect();
-        let (readable, copied) = ((!holds_all).then(none), none());
-        let (any_copied, taken) = Default::default();
-        Arc::new(OwnSlots { me: me.0, removers, readable, copied, any_copied, taken })
-    }
-
-    /// Who orders the changes of a slot; nobody while its primary is changing. It stays so until
-    /// the thread has left its batch of commands, for a view is adopted while no other thread
-    /// executes any.
-    pub fn home(&self, slot: Slot) -> Option<Number> {
-        let remover = self.removers[usize::from(slot)].load(Relaxed);
-        (remover != u16::MAX).then_some(Number(remover))
-    }
-
-    /// Whether clients may read all keys here: every member holds all.
-    pub fn holds_all(&self) -> bool {
-        self.readable.is_none()
-    }
-
-    /// Whether clients may read the keys of a slot here. It stays so as [`OwnSlots::home`] does.
-    pub fn is_readable(&self, slot: Slot) -> bool {
-        let readable = self.readable.as_ref();
-        readable.is_none_or(|readable| readable[usize::from(slot)].load(Relaxed))
-    }
-
-    /// Whether clients may read the keys of a slot that are here, if it is not
-    /// [readable](OwnSlots::is_readable): those that are not may be elsewhere. What is here of a key
-    /// stays so as long as its stripe is held.
-    pub fn has_copies(&self, slot: Slot) -> bool {
-        self.copied[usize::from(slot)].load(Relaxed)
-    }
-
-    /// How many copies of keys were taken here.
-    pub fn copies_taken(&self) -> u64 {
-        self.taken.load(Relaxed)
-    }
-
-    fn note_copy(&self) {
-        self.taken.fetch_add(1, Relaxed);
-        self.any_copied.store(true, Relaxed);
-    }
-
-    /// The node that this is.
-    pub fn me(&self) -> Number {
-        Number(self.me)
-    }
-
-    fn set(&self, slot: Slot, remover: Option<Number>, is_readable: bool, has_copies: bool) {
-        self.copied[usize::from(slot)].store(has_copies, Relaxed);
-        if let Some(readable) = &self.readable {
-            readable[usize::from(slot)].store(is_readable, Relaxed);
-        }
-        let remover = remover.map_or(u16::MAX, |node| node.0);
-        self.removers[usize::from(slot)].store(remover, Relaxed);
-    }
-}
-
-impl Homes for OwnSlots {
-    fn is_home(&self, key: &[u8]) -> bool {
-        self.removers[usize::from(crate::slot_of(key))].load(Relaxed) == self.me
-    }
-
-    fn copies(&self) -> Option<KeyOrigin> {
-        self.any_copied.load(Relaxed).then_some(FROM_PEERS)
-    }
-
-    fn note_no_copies(&self) {
-        self.any_copied.store(false, Relaxed);
-    }
-
-    fn is_copy(&self, key: &[u8]) -> bool {
-        self.has_copies(crate::slot_of(key))
-    }
-}
-
 /// A member of a cluster.
 pub struct Node {
     identity: Identity,
@@ -289,6 +196,14 @@ impl Node {
     /// A node that begins with a view of which it is a member, as all its members do, with the same
     /// data.
     pub fn new(identity: Identity, view: View, limits: Limits) -> Self {
+        let own_slots = OwnSlots::default();
+        own_slots.serve(true);
+        Node::with(identity, view, limits, Arc::new(own_slots))
+    }
+
+    /// The same with what other threads know of it, perhaps from a life before.
+    pub fn with(identity: Identity, view: View, limits: Limits, own_slots: Arc<OwnSlots>) -> Self {
+        own_slots.begin(identity.node, view.incoming.is_none());
         let others = others(&view, identity);
         let inbox = |_| Inbox::default();
         let inboxes = view.members.iter().filter(|member| **member != identity);
@@ -297,7 +212,7 @@ impl Node {
             identity,
             limits,
             lanes: Lanes::new(identity, &view, others, limits.backlog),
-            own_slots: OwnSlots::new(identity.node, view.incoming.is_none()),
+            own_slots,
             holdings: view.incoming.as_ref().map(|_| Holdings::new(&view, identity)),
             transfers: Transfers::default(),
             primaries: Primaries::of(&view),

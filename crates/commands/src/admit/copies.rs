@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::spec::{Flags, Locks};
 use petrel_keyspace::Key;
 use petrel_resp::Reply;
-use petrel_table::Place;
+use petrel_table::{KeySpec, Place};
 
 impl Executor {
     /// Executes a command that reads keys which may be here as copies ([`Verdict::TryCopies`]): if
@@ -65,6 +65,7 @@ pub(super) fn may_be_copied(
     spec.place == Place::Read
         && spec.locks == Locks::Keys
         && !spec.flags.contains(Flags::BLOCKING)
+        && spec.meta.keys.iter().all(KeySpec::is_known)
         && session.tracking().is_none()
         && slots.iter().all(|&slot| cluster.is_readable(slot) || cluster.has_copies(slot))
 }

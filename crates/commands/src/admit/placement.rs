@@ -93,6 +93,13 @@ impl Executor {
         if !self.shared.is_in_state(ServerState::Clustered) {
             return Verdict::Run;
         }
+        let is_part = nested || moment.contains(Moment::IN_SCRIPT);
+        if !is_part
+            && moment.contains(Moment::CLIENT)
+            && let Some(verdict) = self.place_at_once(command, request, session)
+        {
+            return verdict;
+        }
         let Some(cluster) = self.shared.cluster.get().cloned() else { return Verdict::Run };
         let placed = match moment.contains(Moment::IN_SCRIPT) {
             true => self.place_in_script(command, request, &*cluster),
@@ -103,6 +110,37 @@ impl Executor {
             false => self.place_command(command, request, session, &*cluster, true),
         };
         placed.unwrap_or_else(Verdict::Refuse)
+    }
+
+    /// What becomes of a command with one key if nothing is on its way to other nodes and it runs
+    /// here: most do.
+    fn place_at_once(
+        &self,
+        command: Command,
+        request: &Request<'_>,
+        session: &Session,
+    ) -> Option<Verdict> {
+        let spec = command.spec;
+        let is_special = bits!(GateFlags: NOT_IN_CLUSTER, AT_ALL_HOMES, WATCHES, RUNS_QUEUE);
+        if spec.keys != KeyShape::First
+            || spec.flags.contains(Flags::BLOCKING)
+            || spec.gate.intersects(is_special)
+            || session.reply_slots().is_some_and(|waiting| !waiting.is_over())
+        {
+            return None;
+        }
+        let cluster = &**self.shared.cluster.get()?;
+        let slot = cluster.slot_of(request.args.get(1)?);
+        match spec.place {
+            Place::Home if cluster.home_of(slot) == Home::Here => {
+                Some(self.admit_lease(cluster).map_or_else(Verdict::Refuse, |()| Verdict::Run))
+            }
+            Place::Read if cluster.is_readable(slot) => Some(Verdict::Run),
+            Place::Read if may_be_copied(command, &[slot], session, cluster) => {
+                Some(Verdict::TryCopies)
+            }
+            _ => None,
+        }
     }
 
     /// What becomes of a command whose keys are not here as copies.

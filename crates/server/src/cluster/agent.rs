@@ -88,11 +88,10 @@ impl Agent {
     /// The agent of a member that serves no client yet.
     pub fn new(hands: Hands, membership: Arc<Membership>, admission: Admission) -> Self {
         let Admission { identity, view, members } = admission;
-        let begin = match membership.may_begin_with_own_data(identity, &view, &members) {
-            true => ClusterNode::new,
-            false => ClusterNode::joining,
-        };
-        let node = begin(identity, View::clone(&view), Limits::default());
+        let has_data = membership.may_begin_with_own_data(identity, &view, &members);
+        let (limits, own) = (Limits::default(), membership.own.clone());
+        let node = ClusterNode::with(identity, View::clone(&view), limits, own);
+        let node = if has_data { node } else { node.without_data() };
         let wake = membership.tasks.clone();
         // If it is full the agent is awake.
         node.lanes().wake_by(move || drop(wake.try_send(Task::Wake)));

@@ -50,7 +50,7 @@ use agent::Task;
 use events::EventQueue;
 use lives::Hands;
 use machine::Machine;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock};
 use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
@@ -64,9 +64,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{
-    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -173,7 +171,7 @@ impl Inbox {
 pub struct Membership {
     tasks: SyncSender<Task>,
     events: EventQueue,
-    own: Own,
+    own: Arc<OwnSlots>,
     /// The lanes of this life of the member.
     lanes: RwLock<Option<Arc<Lanes>>>,
     /// The number of the [`Tick`] until which this member may number changes.
@@ -199,27 +197,6 @@ pub struct Membership {
     directory: Option<PathBuf>,
     fabric: Mutex<Option<Arc<Fabric>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// The homes of hash slots, while the server is a member and serves.
-#[derive(Default)]
-pub(crate) struct Own {
-    slots: RwLock<Option<Arc<OwnSlots>>>,
-    /// Members hold only some of the slots: asked before each command that reads.
-    holds_some: AtomicBool,
-}
-
-impl Own {
-    fn read(&self) -> RwLockReadGuard<'_, Option<Arc<OwnSlots>>> {
-        self.slots.read()
-    }
-
-    /// No thread executes a command meanwhile.
-    fn set(&self, own: Option<Arc<OwnSlots>>) {
-        let holds_some = own.as_ref().is_some_and(|own| !own.holds_all());
-        self.holds_some.store(holds_some, Relaxed);
-        *self.slots.write() = own;
-    }
 }
 
 /// What changes with views and links.
@@ -316,7 +293,7 @@ impl Membership {
         let membership = Membership {
             events: EventQueue::new(tasks.clone()),
             tasks,
-            own: Own::default(),
+            own: Arc::default(),
             lanes: RwLock::default(),
             lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
             state: Mutex::default(),
@@ -392,20 +369,19 @@ impl Membership {
 
 impl Homes for Membership {
     fn is_home(&self, key: &[u8]) -> bool {
-        let is_home = self.own.read().as_ref().is_some_and(|own| own.is_home(key));
-        is_home && self.has_lease()
+        self.own.is_home(key) && self.has_lease()
     }
 
     fn copies(&self) -> Option<Origin> {
-        self.own.read().as_ref().and_then(|own| own.copies())
+        self.own.copies()
     }
 
     fn note_no_copies(&self) {
-        self.own.read().iter().for_each(|own| own.note_no_copies());
+        self.own.note_no_copies();
     }
 
     fn is_copy(&self, key: &[u8]) -> bool {
-        self.own.read().as_ref().is_some_and(|own| own.is_copy(key))
+        self.own.is_copy(key)
     }
 }
 
@@ -415,25 +391,23 @@ impl Cluster for Membership {
     }
 
     fn home_of(&self, slot: HashSlot) -> Home {
-        let own = self.own.read();
-        let Some(own) = &*own else { return Home::Changing };
-        match own.home(slot) {
+        match self.own.home(slot) {
             None => Home::Changing,
-            Some(home) if home == own.me() => Home::Here,
+            Some(home) if home == self.own.me() => Home::Here,
             Some(home) => Home::At(home.0),
         }
     }
 
     fn holds_all(&self) -> bool {
-        !self.own.holds_some.load(Relaxed)
+        self.own.holds_all()
     }
 
     fn is_readable(&self, slot: HashSlot) -> bool {
-        self.own.read().as_ref().is_some_and(|own| own.is_readable(slot))
+        self.own.is_readable(slot)
     }
 
     fn has_copies(&self, slot: HashSlot) -> bool {
-        self.own.read().as_ref().is_some_and(|own| own.has_copies(slot))
+        self.own.has_copies(slot)
     }
 
     fn lease_until(&self) -> Tick {
@@ -482,7 +456,7 @@ impl Cluster for Membership {
     fn info(&self) -> String {
         let shared = self.lanes.read().as_ref().map_or(0, |lanes| lanes.keys_shared());
         let read = self.waiters.commands().map_or(0, |commands| commands.reads_of_copies());
-        let taken = self.own.read().as_ref().map_or(0, |own| own.copies_taken());
+        let taken = self.own.copies_taken();
         shown::info(&self.state(), self.has_lease(), &self.figures, (shared, taken, read))
     }
 
@@ -510,21 +484,17 @@ impl Cluster for Membership {
     }
 
     fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>> {
-        let own = self.own.read();
-        let own = own.as_ref()?;
         let mut homes: BTreeMap<_, Vec<HashSlot>> = BTreeMap::new();
         for slot in 0..SLOTS {
-            homes.entry(own.home(slot)?).or_default().push(slot);
+            homes.entry(self.own.home(slot)?).or_default().push(slot);
         }
         Some(homes.into_values().collect())
     }
 
     fn homes(&self) -> Option<Vec<HashSlot>> {
-        let own = self.own.read();
-        let own = own.as_ref()?;
         let mut homes = [None; NODES_MAX];
         for slot in 0..SLOTS {
-            let home = usize::from(own.home(slot)?.0);
+            let home = usize::from(self.own.home(slot)?.0);
             homes.get_mut(home)?.get_or_insert(slot);
         }
         Some(homes.into_iter().flatten().collect())

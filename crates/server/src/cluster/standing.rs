@@ -99,7 +99,7 @@ impl Agent {
         exec.begin();
         exec.ks.lock_all();
         exec.ks.set_sinks("cluster", Some(self.node.sinks()));
-        self.membership.own.set(Some(self.node.own_slots()));
+        self.membership.own.serve(true);
         server.commands.set_state(ServerState::Apart, false);
         exec.ks.unlock();
         exec.end();
@@ -121,7 +121,7 @@ impl Agent {
         self.machine.drop_watches(|_, _| true);
         let exec = &mut self.machine.exec;
         server.commands.set_state(ServerState::Apart, true);
-        self.membership.own.set(None);
+        self.membership.own.serve(false);
         exec.ks.set_sinks("cluster", None);
         exec.ks.unlock();
         exec.end();
