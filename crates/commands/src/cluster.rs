@@ -75,6 +75,21 @@ pub struct PeerFigures {
     pub served: u64,
 }
 
+/// What a node holds of the cluster's data.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct HeldFigures {
+    /// Hash slots whose data are here.
+    pub slots: u64,
+    /// Hash slots whose data are on their way.
+    pub slots_coming: u64,
+    /// Copies of keys that were taken since the start, whose slots have their homes elsewhere.
+    pub copies_taken: u64,
+    /// Commands that have read copies here.
+    pub copies_read: u64,
+    /// Keys whose changes this node orders and that others have copies of.
+    pub keys_shared: u64,
+}
+
 /// The cluster that the server is a member of.
 pub trait Cluster: Send + Sync {
     /// The hash slot of a key.
@@ -117,6 +132,9 @@ pub trait Cluster: Send + Sync {
 
     /// What there is between this node and each other member.
     fn peers(&self) -> Vec<PeerFigures>;
+
+    /// What this node holds.
+    fn held(&self) -> HeldFigures;
 
     /// Has commands executed by the node that orders the changes of their slots. The reply is put
     /// into the client's [reply slot](crate::ReplySlots) of number `seq` later.

@@ -51,7 +51,7 @@ pub use admit::Moment;
 pub use admit::pause::{Pause, PauseReason};
 pub use blocked::{Answer, Blocked, Standing, Ticket};
 pub use blocking::{Awaited, Block};
-pub use cluster::{Cluster, ClusterLink, HashSlot, Home, PeerFigures, RemoteCall};
+pub use cluster::{Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall};
 pub use ctx::Ctx;
 pub use execute::{Execution, Executor};
 pub use fail::{Fail, Outcome};

@@ -55,7 +55,8 @@ use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
-    Cluster, ClusterLink, Fail, HashSlot, Home, PeerFigures, RemoteCall, ServerState, Ticket,
+    Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall, ServerState,
+    Ticket,
 };
 use petrel_fabric::Fabric;
 pub use petrel_fabric::Hold;
@@ -454,10 +455,19 @@ impl Cluster for Membership {
     }
 
     fn info(&self) -> String {
-        let shared = self.lanes.read().as_ref().map_or(0, |lanes| lanes.keys_shared());
-        let read = self.waiters.commands().map_or(0, |commands| commands.reads_of_copies());
-        let taken = self.own.copies_taken();
-        shown::info(&self.state(), self.has_lease(), &self.figures, (shared, taken, read))
+        shown::info(&self.state(), self.has_lease(), &self.figures, self.held())
+    }
+
+    fn held(&self) -> HeldFigures {
+        let commands = self.waiters.commands();
+        let lanes = self.lanes.read().clone();
+        HeldFigures {
+            slots: self.figures.slots_held.load(Relaxed),
+            slots_coming: self.figures.slots_coming.load(Relaxed),
+            copies_taken: self.own.copies_taken(),
+            copies_read: commands.map_or(0, |commands| commands.reads_of_copies()),
+            keys_shared: lanes.map_or(0, |lanes| lanes.keys_shared() as u64),
+        }
     }
 
     fn nodes(&self) -> String {

@@ -2,20 +2,14 @@
 
 use super::{Figures, MemberInfo, State};
 use petrel_cluster::SLOTS;
+use petrel_commands::HeldFigures;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The lines of `CLUSTER INFO`. A slot is in order if its primary is linked, or this member while
 /// it holds its lease; a member that does not serve has none in order.
-/// The last are keys that others have copies of, copies that were taken here, and commands that
-/// have read some.
-pub(super) fn info(
-    state: &State,
-    has_lease: bool,
-    figures: &Figures,
-    (shared, taken, read): (usize, u64, u64),
-) -> String {
+pub(super) fn info(state: &State, has_lease: bool, figures: &Figures, held: HeldFigures) -> String {
     let primaries = state.view.slots.primaries();
     let slots = |is_counted: &dyn Fn(u16) -> bool| {
         let counted = primaries.iter().filter(|(_, _, node)| is_counted(node.0));
@@ -35,11 +29,11 @@ pub(super) fn info(
         ("cluster_known_nodes", state.members.len().to_string()),
         ("cluster_size", size.to_string()),
         ("cluster_current_epoch", state.view.epoch.to_string()),
-        ("cluster_slots_held", figures.slots_held.load(Relaxed).to_string()),
-        ("cluster_slots_coming", figures.slots_coming.load(Relaxed).to_string()),
-        ("cluster_copies_taken", taken.to_string()),
-        ("cluster_copies_read", read.to_string()),
-        ("cluster_keys_shared", shared.to_string()),
+        ("cluster_slots_held", held.slots.to_string()),
+        ("cluster_slots_coming", held.slots_coming.to_string()),
+        ("cluster_copies_taken", held.copies_taken.to_string()),
+        ("cluster_copies_read", held.copies_read.to_string()),
+        ("cluster_keys_shared", held.keys_shared.to_string()),
         ("cluster_commands_forwarded", figures.forwarded.load(Relaxed).to_string()),
         ("cluster_commands_served", figures.served.load(Relaxed).to_string()),
         ("cluster_bytes_sent", figures.sent.load(Relaxed).to_string()),

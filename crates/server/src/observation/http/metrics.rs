@@ -87,6 +87,7 @@ pub fn text(server: &Server) -> String {
         page.figure(name, figure.trim_end_matches('%'));
     }
     workers(server, &mut page);
+    held(server, &mut page);
     peers(server, &mut page);
     commands(server, &mut page);
     page.head("errors_total", "counter", "Error replies by their code.");
@@ -122,6 +123,22 @@ fn workers(server: &Server, page: &mut Page) {
     page.head("worker_clients", "gauge", "Connections of the worker.");
     for (index, worker) in server.workers.iter().enumerate() {
         page.sample("worker_clients", &[("worker", &index.to_string())], worker.load.load(Relaxed));
+    }
+}
+
+/// What a member of a cluster holds of its data.
+fn held(server: &Server, page: &mut Page) {
+    let Some(cluster) = server.commands.cluster.get() else { return };
+    let held = cluster.held();
+    for (name, kind, help, value) in [
+        ("cluster_slots_held", "gauge", "Hash slots whose data are here.", held.slots),
+        ("cluster_slots_coming", "gauge", "Hash slots on their way here.", held.slots_coming),
+        ("cluster_copies_taken_total", "counter", "Copies of others' keys.", held.copies_taken),
+        ("cluster_copies_read_total", "counter", "Commands that read copies.", held.copies_read),
+        ("cluster_keys_shared", "gauge", "Keys that others have copies of.", held.keys_shared),
+    ] {
+        page.head(name, kind, help);
+        page.sample(name, &[], value);
     }
 }
 
