@@ -6,8 +6,9 @@
 //! others  the mutex of the key's shard ─ fills under way, order of eviction, bytes ─ then the map
 //! ```
 //!
-//! A hit takes no lock and writes no memory that threads share, but for a mark once between two
-//! looks of eviction. The map changes only under the mutex of the key's shard.
+//! A hit takes no lock and writes no memory that threads share, but once between two looks of
+//! eviction: a mark, and the copy among the short replies, for which the shard's mutex is taken if
+//! it is free. The map and the short replies change only under the mutex of the key's shard.
 //!
 //! A fill puts a place holder into its shard before it asks the server, and its reply only replaces
 //! that very place holder. An invalidation removes the key with everything in it, place holders
