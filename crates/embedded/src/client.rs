@@ -9,6 +9,7 @@ use petrel_commands::{Access, Session};
 use petrel_resp::Protocol;
 
 use crate::engine::Core;
+use crate::reply::ValueReply;
 use crate::thread;
 
 /// A client of an [`Engine`](crate::Engine) in this process. It takes the typed commands of
@@ -105,6 +106,10 @@ impl Target for &Embedded {}
 impl LocalTarget for &Embedded {
     fn execute(self, command: &Command) -> Value {
         let Inner { core, id, .. } = &*self.inner;
-        thread::with(core, |thread| thread.execute_as(command, *id, || self.session()))
+        let mut reply = ValueReply::default();
+        thread::with(core, |thread| {
+            thread.execute_as(command, *id, || self.session(), &mut reply);
+        });
+        reply.into_value()
     }
 }

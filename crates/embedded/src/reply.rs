@@ -5,9 +5,10 @@ use petrel_client::Value;
 use petrel_resp::{Protocol, Reply};
 
 /// Builds the value of one reply.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ValueReply {
-    value: Option<Value>,
+    /// Null until there is one.
+    value: Value,
     /// Aggregates of which items are missing, the outermost first.
     frames: Vec<Frame>,
 }
@@ -28,17 +29,25 @@ enum Kind {
     Push,
 }
 
+impl Default for ValueReply {
+    #[inline]
+    fn default() -> Self {
+        Self { value: Value::Null, frames: Vec::new() }
+    }
+}
+
 impl ValueReply {
     /// The reply; null if there is none.
+    #[inline]
     pub(crate) fn into_value(self) -> Value {
-        self.value.unwrap_or(Value::Null)
+        self.value
     }
 
     /// Puts a value where the next one belongs.
     #[inline]
     fn place(&mut self, value: Value) {
         match self.frames.is_empty() {
-            true => self.value = Some(value),
+            true => self.value = value,
             false => self.place_within(value),
         }
     }
@@ -56,7 +65,7 @@ impl ValueReply {
             }
             value = frame.into_value();
         }
-        self.value = Some(value);
+        self.value = value;
     }
 
     fn begin(&mut self, kind: Kind, len: usize) {
