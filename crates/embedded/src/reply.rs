@@ -5,12 +5,31 @@ use petrel_client::Value;
 use petrel_resp::{Protocol, Reply};
 
 /// Builds the value of one reply.
-#[derive(Debug)]
-pub(crate) struct ValueReply {
+pub(crate) struct ValueReply<'s> {
     /// Null until there is one.
     value: Value,
+    /// Takes a reply that is a short string, so that no value is made of it.
+    short: Option<&'s mut Short>,
     /// Aggregates of which items are missing, the outermost first.
     frames: Vec<Frame>,
+}
+
+/// Bytes of a reply that [`Short`] takes.
+const SHORT_MAX: usize = 128;
+
+/// A reply that is a short string, or none.
+pub(crate) struct Short {
+    len: Option<usize>,
+    bytes: [u8; SHORT_MAX],
+}
+
+impl Short {
+    pub(crate) const NONE: Self = Self { len: None, bytes: [0; SHORT_MAX] };
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&[u8]> {
+        self.bytes.get(..self.len?)
+    }
 }
 
 #[derive(Debug)]
@@ -29,14 +48,20 @@ enum Kind {
     Push,
 }
 
-impl Default for ValueReply {
+impl Default for ValueReply<'_> {
     #[inline]
     fn default() -> Self {
-        Self { value: Value::Null, frames: Vec::new() }
+        Self { value: Value::Null, short: None, frames: Vec::new() }
     }
 }
 
-impl ValueReply {
+impl<'s> ValueReply<'s> {
+    /// A reply that is put into `short`, and is not the value, if it is a short string.
+    #[inline]
+    pub(crate) fn with_short(short: &'s mut Short) -> Self {
+        Self { short: Some(short), ..Self::default() }
+    }
+
     /// The reply; null if there is none.
     #[inline]
     pub(crate) fn into_value(self) -> Value {
@@ -105,7 +130,7 @@ fn error_text(text: &[u8]) -> Bytes {
     text.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect::<Vec<u8>>().into()
 }
 
-impl Reply for ValueReply {
+impl Reply for ValueReply<'_> {
     fn protocol(&self) -> Protocol {
         Protocol::Resp3
     }
@@ -132,7 +157,13 @@ impl Reply for ValueReply {
 
     #[inline]
     fn bulk(&mut self, bytes: &[u8]) {
-        self.place(Value::Bulk(Bytes::copy_from_slice(bytes)));
+        match &mut self.short {
+            Some(short) if self.frames.is_empty() && bytes.len() <= SHORT_MAX => {
+                short.bytes[..bytes.len()].copy_from_slice(bytes);
+                short.len = Some(bytes.len());
+            }
+            _ => self.place(Value::Bulk(Bytes::copy_from_slice(bytes))),
+        }
     }
 
     fn shared(&mut self, bytes: Bytes) {

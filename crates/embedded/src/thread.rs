@@ -86,7 +86,7 @@ impl Thread {
         command: &ClientCommand,
         client: u64,
         make: impl FnOnce() -> Session,
-        reply: &mut ValueReply,
+        reply: &mut ValueReply<'_>,
     ) {
         let Self { runner, session, .. } = self;
         // The session stays where it is: it is too long to be moved for each command.
@@ -114,7 +114,7 @@ impl Runner {
         &mut self,
         command: &ClientCommand,
         session: &mut Session,
-        reply: &mut ValueReply,
+        reply: &mut ValueReply<'_>,
     ) {
         let mut room: [&[u8]; ARGUMENTS_INLINE] = [&[]; ARGUMENTS_INLINE];
         let mut count = 0;
@@ -130,7 +130,7 @@ impl Runner {
         self.call(&room[..count], session, reply);
     }
 
-    fn call(&mut self, args: &[&[u8]], session: &mut Session, reply: &mut ValueReply) {
+    fn call(&mut self, args: &[&[u8]], session: &mut Session, reply: &mut ValueReply<'_>) {
         let Self { exec, host, .. } = self;
         exec.ks.refresh_clock();
         let execution = loop {
