@@ -36,8 +36,9 @@ const CONNECTIONS: usize = 4096;
 const REFERENCE: &str = "rueidis";
 
 /// The libraries: name, and what drives it if this program does not.
-static LIBRARIES: [(&str, Option<&Foreign>); 11] = [
+static LIBRARIES: [(&str, Option<&Foreign>); 12] = [
     ("petrel", None),
+    (LENT, None),
     ("petrel-threads", None),
     ("redis-rs", Some(&RUST)),
     ("fred", Some(&RUST)),
@@ -57,8 +58,11 @@ const ASYNCIO_TASKS: usize = 100;
 /// Without a server.
 const EMBEDDED: &str = "petrel-embedded";
 
+/// Our near cache, whose values are lent instead of handed out.
+const LENT: &str = "petrel-lent";
+
 /// Those with a near cache.
-const WITH_NEAR_CACHE: [&str; 2] = ["petrel", REFERENCE];
+const WITH_NEAR_CACHE: [&str; 3] = ["petrel", LENT, REFERENCE];
 
 /// Measure client libraries: time, allocations and CPU of a SET, of a GET, of a near-cache hit, and
 /// of a GET on an engine in the process.
@@ -235,7 +239,9 @@ impl Experiment for ClientArgs {
         };
         let (near, embedded, asyncio) =
             (among(&WITH_NEAR_CACHE), among(&[EMBEDDED]), among(&ASYNCIO));
-        libraries.retain(|name| !embedded.contains(name) && !asyncio.contains(name));
+        libraries.retain(|name| {
+            !embedded.contains(name) && !asyncio.contains(name) && name.as_str() != LENT
+        });
         let of = |wanted: &[Operation]| -> Vec<Operation> {
             self.operations.iter().copied().filter(|one| wanted.contains(one)).collect()
         };

@@ -74,6 +74,7 @@ pub use lock::{Lock, LockOptions};
 pub use mock::{Expectation, MockServer};
 pub use near::{
     ClusterNearCache, NearCache, NearCacheOptions, NearCacheStatistics, NearCall, NearRead,
+    NearReadWith,
 };
 pub use options::{Address, Backoff, Options, Secret};
 pub use petrel_resp::Value;

@@ -217,6 +217,12 @@ pub trait DedicatedTarget: Target {}
 pub trait LocalTarget: Target {
     /// Executes a command and returns its reply, an error among others.
     fn execute(self, command: &Command) -> Value;
+
+    /// Executes a command whose reply becomes a type.
+    #[inline]
+    fn execute_as<R: FromReply>(self, command: &Command) -> Result<R> {
+        R::from_reply(self.execute(command))
+    }
 }
 
 impl<T: LocalTarget, C, R: FromReply> Request<T, C, R> {
@@ -226,7 +232,7 @@ impl<T: LocalTarget, C, R: FromReply> Request<T, C, R> {
         // Where it lies: a command is too long to be moved for nothing.
         let Self { target, ref mut command, .. } = self;
         command.resolve();
-        let result = command.check_shared().and_then(|()| R::from_reply(target.execute(command)));
+        let result = command.check_shared().and_then(|()| target.execute_as(command));
         result.map_err(|error| error.of_command(&command.name()))
     }
 }

@@ -9,7 +9,7 @@
 #[path = "client/servers.rs"]
 mod servers;
 
-use petrel_client::{Client, Commands};
+use petrel_client::{Client, Commands, NearCacheOptions};
 use servers::{Kind, Server};
 
 /// Calls of all tasks together, about.
@@ -62,5 +62,38 @@ fn a_set_allocates_nothing_and_a_get_its_value() {
                 assert!(gets <= CALLS + CALLS / 50, "{gets} allocations in {CALLS} GETs");
             }
         }
+    }
+}
+
+#[test]
+fn a_hit_that_is_lent_allocates_nothing() {
+    for kind in [Kind::Petrel, Kind::Redis] {
+        let Some(server) = Server::start(kind, &[]) else { continue };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = Client::connect(&server.url()).await.unwrap();
+            let near = client.near_cache(NearCacheOptions::default()).await.unwrap();
+            for value_len in [64, 1024] {
+                client.set("k", vec![b'v'; value_len]).await.unwrap();
+                let read = async || near.get("k").read_with(<[u8]>::len).await.unwrap().unwrap();
+                while read().await != value_len {
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+                // What a second read finds is where all that follow look.
+                read().await;
+                let before = allocation_counter::measure(|| ()).count_total;
+                let mut reads = std::pin::pin!(async {
+                    for _ in 0..CALLS {
+                        assert_eq!(read().await, value_len);
+                    }
+                });
+                let waker = std::task::Waker::noop();
+                let mut context = std::task::Context::from_waker(waker);
+                let counted = allocation_counter::measure(|| {
+                    assert!(reads.as_mut().poll(&mut context).is_ready(), "all are hits");
+                });
+                assert_eq!(counted.count_total, before, "{value_len} B");
+            }
+        });
     }
 }

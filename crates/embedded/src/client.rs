@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use petrel_client::{Command, ErrorKind, LocalTarget, Pipeline, Replies, Result, Target, Value};
+use petrel_client::{
+    Command, ErrorKind, FromReply, LocalTarget, Pipeline, Replies, Result, Target, Value,
+};
 use petrel_commands::acl::User;
 use petrel_commands::{Access, Session};
 use petrel_resp::Protocol;
 
 use crate::engine::Core;
+use crate::reply::{Short, ValueReply};
 use crate::thread;
 
 /// A client of an [`Engine`](crate::Engine) in this process. It takes the typed commands of
@@ -86,6 +89,13 @@ impl Embedded {
         })
     }
 
+    fn execute_into(&self, command: &Command, reply: &mut ValueReply<'_>) {
+        let Inner { core, id, .. } = &*self.inner;
+        thread::with(core, |thread| {
+            thread.execute_as(command, *id, || self.session(), reply);
+        });
+    }
+
     /// What a connection of this client would begin as.
     fn session(&self) -> Session {
         let Inner { db, login, .. } = &*self.inner;
@@ -104,7 +114,21 @@ impl Target for &Embedded {}
 
 impl LocalTarget for &Embedded {
     fn execute(self, command: &Command) -> Value {
-        let Inner { core, id, .. } = &*self.inner;
-        thread::with(core, |thread| thread.execute_as(command, *id, || self.session()))
+        let mut reply = ValueReply::default();
+        self.execute_into(command, &mut reply);
+        reply.into_value()
+    }
+
+    #[inline]
+    fn execute_as<R: FromReply>(self, command: &Command) -> Result<R> {
+        let mut short = Short::NONE;
+        let mut reply = ValueReply::with_short(&mut short);
+        self.execute_into(command, &mut reply);
+        let value = reply.into_value();
+        // The type's own code runs when the command is over, and nothing is held any more.
+        match short.get() {
+            Some(text) => R::from_string(text),
+            None => R::from_reply(value),
+        }
     }
 }

@@ -5,11 +5,31 @@ use petrel_client::Value;
 use petrel_resp::{Protocol, Reply};
 
 /// Builds the value of one reply.
-#[derive(Debug, Default)]
-pub(crate) struct ValueReply {
-    value: Option<Value>,
+pub(crate) struct ValueReply<'s> {
+    /// Null until there is one.
+    value: Value,
+    /// Takes a reply that is a short string, so that no value is made of it.
+    short: Option<&'s mut Short>,
     /// Aggregates of which items are missing, the outermost first.
     frames: Vec<Frame>,
+}
+
+/// Bytes of a reply that [`Short`] takes.
+const SHORT_MAX: usize = 128;
+
+/// A reply that is a short string, or none.
+pub(crate) struct Short {
+    len: Option<usize>,
+    bytes: [u8; SHORT_MAX],
+}
+
+impl Short {
+    pub(crate) const NONE: Self = Self { len: None, bytes: [0; SHORT_MAX] };
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&[u8]> {
+        self.bytes.get(..self.len?)
+    }
 }
 
 #[derive(Debug)]
@@ -28,17 +48,31 @@ enum Kind {
     Push,
 }
 
-impl ValueReply {
+impl Default for ValueReply<'_> {
+    #[inline]
+    fn default() -> Self {
+        Self { value: Value::Null, short: None, frames: Vec::new() }
+    }
+}
+
+impl<'s> ValueReply<'s> {
+    /// A reply that is put into `short`, and is not the value, if it is a short string.
+    #[inline]
+    pub(crate) fn with_short(short: &'s mut Short) -> Self {
+        Self { short: Some(short), ..Self::default() }
+    }
+
     /// The reply; null if there is none.
+    #[inline]
     pub(crate) fn into_value(self) -> Value {
-        self.value.unwrap_or(Value::Null)
+        self.value
     }
 
     /// Puts a value where the next one belongs.
     #[inline]
     fn place(&mut self, value: Value) {
         match self.frames.is_empty() {
-            true => self.value = Some(value),
+            true => self.value = value,
             false => self.place_within(value),
         }
     }
@@ -56,7 +90,7 @@ impl ValueReply {
             }
             value = frame.into_value();
         }
-        self.value = Some(value);
+        self.value = value;
     }
 
     fn begin(&mut self, kind: Kind, len: usize) {
@@ -96,7 +130,7 @@ fn error_text(text: &[u8]) -> Bytes {
     text.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect::<Vec<u8>>().into()
 }
 
-impl Reply for ValueReply {
+impl Reply for ValueReply<'_> {
     fn protocol(&self) -> Protocol {
         Protocol::Resp3
     }
@@ -123,7 +157,13 @@ impl Reply for ValueReply {
 
     #[inline]
     fn bulk(&mut self, bytes: &[u8]) {
-        self.place(Value::Bulk(Bytes::copy_from_slice(bytes)));
+        match &mut self.short {
+            Some(short) if self.frames.is_empty() && bytes.len() <= SHORT_MAX => {
+                short.bytes[..bytes.len()].copy_from_slice(bytes);
+                short.len = Some(bytes.len());
+            }
+            _ => self.place(Value::Bulk(Bytes::copy_from_slice(bytes))),
+        }
     }
 
     fn shared(&mut self, bytes: Bytes) {

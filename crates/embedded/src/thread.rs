@@ -78,21 +78,23 @@ impl Thread {
         Self { engine: core.id, core: Arc::downgrade(core), runner, session: None }
     }
 
-    /// Executes a command of a client, whose session `make` makes if it was not served last.
+    /// Executes a command of a client, whose session `make` makes if it was not served last. The
+    /// reply is written where it is wanted: a value is too long to be moved for nothing.
     #[inline]
     pub(crate) fn execute_as(
         &mut self,
         command: &ClientCommand,
         client: u64,
         make: impl FnOnce() -> Session,
-    ) -> Value {
+        reply: &mut ValueReply<'_>,
+    ) {
         let Self { runner, session, .. } = self;
         // The session stays where it is: it is too long to be moved for each command.
         let kept = match session {
             Some((of, kept)) if *of == client => kept,
             other => &mut other.insert((client, make())).1,
         };
-        runner.execute(command, kept)
+        runner.execute_into(command, kept, reply);
     }
 
     /// The executor, for sessions that are not kept.
@@ -103,6 +105,17 @@ impl Thread {
 
 impl Runner {
     pub(crate) fn execute(&mut self, command: &ClientCommand, session: &mut Session) -> Value {
+        let mut reply = ValueReply::default();
+        self.execute_into(command, session, &mut reply);
+        reply.into_value()
+    }
+
+    fn execute_into(
+        &mut self,
+        command: &ClientCommand,
+        session: &mut Session,
+        reply: &mut ValueReply<'_>,
+    ) {
         let mut room: [&[u8]; ARGUMENTS_INLINE] = [&[]; ARGUMENTS_INLINE];
         let mut count = 0;
         let mut arguments = command.arguments();
@@ -112,14 +125,13 @@ impl Runner {
         }
         if count == ARGUMENTS_INLINE {
             let all: Vec<&[u8]> = room.into_iter().chain(arguments).collect();
-            return self.call(&all, session);
+            return self.call(&all, session, reply);
         }
-        self.call(&room[..count], session)
+        self.call(&room[..count], session, reply);
     }
 
-    fn call(&mut self, args: &[&[u8]], session: &mut Session) -> Value {
+    fn call(&mut self, args: &[&[u8]], session: &mut Session, reply: &mut ValueReply<'_>) {
         let Self { exec, host, .. } = self;
-        let mut reply = ValueReply::default();
         exec.ks.refresh_clock();
         let execution = loop {
             let moment = match exec.begin_unless_busy() {
@@ -127,7 +139,7 @@ impl Runner {
                 false => Moment::CLIENT.with(Moment::KEPT_OUT),
             };
             let request = exec.prepare(args, None);
-            let execution = exec.execute_at(moment, &request, session, host, &mut reply);
+            let execution = exec.execute_at(moment, &request, session, host, reply);
             exec.end();
             // The slow script has ended meanwhile.
             if execution != Execution::NextTurn {
@@ -136,7 +148,6 @@ impl Runner {
         };
         debug_assert_eq!(execution, Execution::Answered, "no command waits without a ticket");
         self.tend();
-        reply.into_value()
     }
 
     /// Ends a transaction that was begun and not executed.

@@ -249,3 +249,30 @@ fn memory_is_limited() {
     client.command("FLUSHALL").arg("ASYNC").run().unwrap();
     assert_eq!(client.dbsize().run().unwrap(), 0);
 }
+
+/// A string becomes what the same string in a list, or from a pipeline, becomes.
+#[test]
+fn strings_become_the_type_that_is_asked_for() {
+    let engine = Engine::default();
+    let client = engine.client();
+    let long = "x".repeat(100_000);
+    for text in ["", "7", "-7", "x", &long[..128], &long[..129], &long] {
+        client.set("k", text).run().unwrap();
+        assert_eq!(client.get("k").run().unwrap().unwrap(), text);
+        assert_eq!(client.get("k").reply::<String>().run().unwrap(), text);
+        let number = client.get("k").reply::<i64>().run();
+        assert_eq!(number.ok(), text.parse::<i64>().ok());
+        let value = client.get("k").reply::<petrel_client::Value>().run().unwrap();
+        assert_eq!(value.as_bytes(), Some(text.as_bytes()));
+        let of_list = client.mget(["k", "none"]).reply::<Vec<Option<String>>>().run().unwrap();
+        assert_eq!(of_list, [Some(text.to_owned()), None]);
+        let named = client.command("GET").arg("k").reply::<String>().run().unwrap();
+        assert_eq!(named, text);
+    }
+    let error = client.get("k").reply::<Vec<i64>>().run().unwrap_err();
+    assert_eq!(error.command(), "GET");
+    assert_eq!(client.get("none").reply::<Option<String>>().run().unwrap(), None);
+    client.rpush("list", ["a"]).run().unwrap();
+    assert_eq!(client.get("list").run().unwrap_err().code(), Some("WRONGTYPE"));
+    assert_eq!(client.lpop("list").reply::<String>().run().unwrap(), "a");
+}

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::libraries::{Petrel, PetrelEmbedded, PetrelNear, PetrelThreads};
+use super::libraries::{Petrel, PetrelEmbedded, PetrelLent, PetrelNear, PetrelThreads};
 use super::measure::{Answer, Counts, Course, OVER, Operation, Order, asynchronous, checked};
 use crate::random::Random;
 
@@ -14,6 +14,7 @@ pub fn drive(order: &str) -> Result<(), String> {
     let order: Order = serde_json::from_str(order).map_err(|error| error.to_string())?;
     let answer = match (order.client.as_str(), order.operation) {
         ("petrel", Operation::Near) => asynchronous::<PetrelNear>(&order),
+        ("petrel-lent", Operation::Near) => asynchronous::<PetrelLent>(&order),
         ("petrel", _) => asynchronous::<Petrel>(&order),
         ("petrel-threads", Operation::Set | Operation::Get) => threads(&order),
         ("petrel-embedded", Operation::Embedded) => embedded(&order),

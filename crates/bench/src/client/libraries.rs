@@ -71,6 +71,25 @@ impl Library for PetrelNear {
     }
 }
 
+/// Its near cache, whose values are lent.
+#[derive(Clone)]
+pub struct PetrelLent(PetrelNear);
+
+impl Library for PetrelLent {
+    async fn connect(address: &str, keys: &[String]) -> Result<Self, String> {
+        PetrelNear::connect(address, keys).await.map(Self)
+    }
+
+    async fn set(&mut self, key: &str, value: &Bytes) -> Result<(), String> {
+        self.0.set(key, value).await
+    }
+
+    async fn get(&mut self, key: &str) -> Result<usize, String> {
+        let PetrelNear(near) = &self.0;
+        Ok(near.get(key).read_with(<[u8]>::len).await.map_err(text)?.unwrap_or(0))
+    }
+}
+
 /// Its client for plain threads.
 pub struct PetrelThreads(petrel_client::blocking::Client);
 

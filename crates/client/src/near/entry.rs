@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use petrel_resp::Value;
 
 use super::clock;
-use crate::error::Result;
-use crate::reply::FromReply;
+use super::store::Take;
 use crate::request::{Command, CommandInfo};
 
 /// Bytes of a key, and of a reply, that lie in the entry; both sizes fill their enumerations.
@@ -84,6 +83,12 @@ impl<'a> Question<'a> {
         let arguments = if is_key_alone { &[] } else { command.buffer.body() };
         Self { info: command.info, arguments }
     }
+
+    /// A word that no other question has, if the key is the only argument; not 0.
+    #[inline]
+    pub(super) fn word(self) -> Option<u64> {
+        self.arguments.is_empty().then(|| std::ptr::from_ref(self.info).addr() as u64)
+    }
 }
 
 /// A [`Question`] that is kept.
@@ -140,17 +145,25 @@ impl Cached {
         Self { command, expires, content, owner }
     }
 
-    /// The reply as a type, unless it has expired. A short string is copied, since a count of its
-    /// references would be written by every reader.
+    /// What is taken of the reply, unless it has expired. A short string is copied, since a count
+    /// of its references would be written by every reader.
     #[inline]
-    pub(super) fn read<R: FromReply>(&self) -> Option<Result<R>> {
+    pub(super) fn take<T: Take>(&self, take: T) -> Option<T::Output> {
         if self.has_expired() {
             return None;
         }
         Some(match &self.content {
-            Content::Inline { len, bytes } => R::from_string(&bytes[..usize::from(*len)]),
-            Content::Value(value) => R::from_reply(value.clone()),
+            Content::Inline { len, bytes } => take.text(&bytes[..usize::from(*len)]),
+            Content::Value(value) => take.value(value),
         })
+    }
+
+    /// A reply that is a short string, and until when it is kept.
+    pub(super) fn short(&self) -> Option<(&[u8], u64)> {
+        match &self.content {
+            Content::Inline { len, bytes } => Some((&bytes[..usize::from(*len)], self.expires)),
+            Content::Value(_) => None,
+        }
     }
 
     #[inline]

@@ -69,19 +69,21 @@ impl Default for Hits {
 }
 
 impl Hits {
-    /// Adds one.
+    /// Adds one; returns the count of this thread so far, about.
     #[inline]
-    pub(super) fn count(&self) {
+    pub(super) fn count(&self) -> u64 {
         let counter = match COUNTER.get() {
             UNASSIGNED => Self::assign(),
             counter => counter,
         };
         match self.own.get(counter) {
             // No other thread writes it, so that nothing is lost.
-            Some(Counter(own)) => own.store(own.load(Relaxed).wrapping_add(1), Relaxed),
-            None => {
-                self.shared.0.fetch_add(1, Relaxed);
+            Some(Counter(own)) => {
+                let count = own.load(Relaxed).wrapping_add(1);
+                own.store(count, Relaxed);
+                count
             }
+            None => self.shared.0.fetch_add(1, Relaxed),
         }
     }
 
@@ -110,7 +112,11 @@ mod tests {
         for _ in 0..3 {
             std::thread::scope(|scope| {
                 for _ in 0..OWN + 8 {
-                    scope.spawn(|| (0..1000).for_each(|_| hits.count()));
+                    scope.spawn(|| {
+                        (0..1000).for_each(|_| {
+                            hits.count();
+                        })
+                    });
                 }
             });
         }

@@ -10,6 +10,7 @@ mod fill;
 mod hits;
 mod read;
 mod shared;
+mod short;
 mod store;
 mod tracking;
 
@@ -30,7 +31,7 @@ use crate::request::{Command, CommandInfo};
 pub use cluster::ClusterNearCache;
 use entry::Question;
 use fill::Filling;
-pub use read::NearRead;
+pub use read::{NearRead, NearReadWith};
 pub use shared::{NearCacheOptions, NearCacheStatistics};
 use shared::{SOLE_OWNER, Shared};
 use store::{Fill, Found};

@@ -98,7 +98,7 @@ impl Shared {
 
     pub(super) fn statistics(&self) -> NearCacheStatistics {
         let store = &self.store;
-        let (keys, bytes) = store.size();
+        let (keys, bytes) = (store.size().0, store.bytes());
         NearCacheStatistics {
             hits: store.hits(),
             misses: store.misses.load(Relaxed),

@@ -10,6 +10,7 @@ use crate::servers::{Kind, Server, with_each_server};
 
 with_each_server!(
     reads_and_invalidations,
+    lent,
     expiry,
     misses_ask_once,
     prefixes,
@@ -48,6 +49,46 @@ async fn key_reads(near: &NearCache) {
     let after = near.statistics();
     assert!(after.misses <= before.misses + 5 + 10, "{after:?}, before {before:?}");
     assert!(after.hits >= before.hits + 70 - 5, "{after:?}, before {before:?}");
+}
+
+/// Lent values: of misses, of hits, short and long, and where there is none.
+async fn lent(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let near = client.near_cache(NearCacheOptions::default()).await.unwrap();
+    let values = [("empty", ""), ("short", "value"), ("long", &"x".repeat(1000))];
+    client.mset(values).await.unwrap();
+    client.rpush("list", ["a"]).await.unwrap();
+    for _ in 0..10 {
+        for (key, value) in values {
+            let same = near.get(key).read_with(|text| text == value.as_bytes()).await.unwrap();
+            assert_eq!(same, Some(true), "{key}");
+        }
+        let none = near.get("none").read_with(|_| panic!("there is no value")).await;
+        assert_eq!(none.unwrap(), None::<()>);
+        let error = near.get("list").read_with(<[u8]>::len).await.unwrap_err();
+        assert_eq!((error.command(), error.code()), ("GET", Some("WRONGTYPE")));
+        let error = near.llen("list").read_with(<[u8]>::len).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::UnexpectedReply { .. }), "{error}");
+        assert_eq!(error.command(), "LLEN");
+    }
+    let done = near.statistics();
+    assert!(done.misses <= 5 + 10 && done.hits >= 45, "{done:?}");
+    let text = near.get("short").reply::<i64>().read_with(<[u8]>::to_vec).await.unwrap();
+    assert_eq!(text.unwrap(), b"value");
+    // A function that reads the cache itself.
+    let near = &near;
+    let inner = near.get("long").read_with(|_| {
+        let mut read = std::pin::pin!(near.get("long").read_with(<[u8]>::len).into_future());
+        let waker = std::task::Waker::noop();
+        read.as_mut().poll(&mut std::task::Context::from_waker(waker))
+    });
+    assert!(matches!(inner.await.unwrap(), Some(std::task::Poll::Ready(Ok(Some(1000))))));
+    client.set("short", "other").await.unwrap();
+    eventually(async || {
+        near.get("short").read_with(|text| text == b"other").await.unwrap().unwrap()
+    })
+    .await;
 }
 
 async fn reads_and_invalidations(kind: Kind) {
