@@ -27,6 +27,10 @@ pub const FROM_PEERS: Origin = Origin(1);
 /// their copies are of no use.
 const UPDATE_MAX: usize = 512;
 
+/// Keys that a commit has changed last among which one is looked for that it changes again: that
+/// it stands there twice costs a little, but not for each of thousands.
+const KEYS_COMPARED: usize = 16;
+
 /// The lane of a slot.
 #[inline]
 pub fn lane_of(slot: Slot) -> usize {
@@ -141,10 +145,14 @@ impl Lanes {
         let (tag, parts) = (TAG.get(), Parts::default());
         put_record(room, &Record::Effects { tag, parts, served, group });
         self.lane(lane_of(slot)).push(to, room);
-        for Copied { db, key, holders } in of_slot.copied.iter().filter(|_| !are_told) {
+        for Copied { db, key, holders, is_removed } in &of_slot.copied {
             let others = NodeSet(holders.0 & !homes);
-            self.push(lane_of(slot), Some(others), &Record::Changed { db: *db, key });
-            self.directory.remove(slot, name_of(*db, key), others);
+            if !are_told {
+                self.push(lane_of(slot), Some(others), &Record::Changed { db: *db, key });
+            }
+            if !are_told || *is_removed {
+                self.directory.remove(slot, name_of(*db, key), others);
+            }
         }
     }
 
@@ -308,6 +316,8 @@ struct Copied {
     db: u16,
     key: Box<[u8]>,
     holders: NodeSet,
+    /// It was removed, if only for a moment: who applies that has no copy.
+    is_removed: bool,
 }
 
 /// What a commit has changed of a slot.
@@ -356,12 +366,16 @@ impl LaneSink {
 
     /// Notes who has copies of a key that was changed.
     #[cold]
-    fn note_copies(&mut self, slot: Slot, db: u16, key: &[u8]) {
+    fn note_copies(&mut self, slot: Slot, db: u16, key: &[u8], is_removed: bool) {
         let holders = self.lanes.directory.holders(slot, name_of(db, key));
+        if holders == NodeSet::default() {
+            return;
+        }
         let copied = &mut self.group_of(slot).copied;
-        let is_known = copied.last().is_some_and(|last| (last.db, &last.key[..]) == (db, key));
-        if holders != NodeSet::default() && !is_known {
-            copied.push(Copied { db, key: key.into(), holders });
+        let is_same = |copied: &&mut Copied| (copied.db, &copied.key[..]) == (db, key);
+        match copied.iter_mut().rev().take(KEYS_COMPARED).find(is_same) {
+            Some(known) => known.is_removed |= is_removed,
+            None => copied.push(Copied { db, key: key.into(), holders, is_removed }),
         }
     }
 }
@@ -378,7 +392,8 @@ impl EffectSink for LaneSink {
         if self.lanes.audience.is_some() {
             let slot = slot_of(key);
             if self.lanes.directory.has_any(slot) {
-                self.note_copies(slot, head.db, key);
+                let is_removed = matches!(effect, Effect::Remove { .. });
+                self.note_copies(slot, head.db, key, is_removed);
             }
             return self.group_of(slot).group.add(head.db, effect);
         }
