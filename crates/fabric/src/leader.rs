@@ -58,6 +58,7 @@ impl Leader {
             Request::Arrived { number, incarnation, epoch, slots } => {
                 self.propose(Command::Arrived { number, incarnation, epoch, slots }).await
             }
+            Request::SetFunctions(change) => self.propose(Command::SetFunctions(change)).await,
             Request::Leave { number, incarnation } => {
                 self.propose(Command::Remove { number, incarnation }).await
             }

@@ -71,6 +71,8 @@ pub(crate) struct Session<'a> {
     leaving: Option<Instant>,
     /// What the host has said of slots last.
     hold: Option<Hold>,
+    /// The version of the libraries of functions that the host was told of last.
+    told_functions: u64,
     /// The data of which slots have arrived, in the view of which epoch.
     arrived: Option<(u64, Vec<(u16, u16)>)>,
 }
@@ -97,6 +99,7 @@ impl<'a> Session<'a> {
             announced: Instant::now(),
             leaving: None,
             hold: None,
+            told_functions: 0,
             arrived: None,
         };
         let end = match session.begin().await {
@@ -177,7 +180,10 @@ impl<'a> Session<'a> {
             let end = tokio::select! {
                 biased;
                 command = commands.recv() => self.obey(command),
-                () = agreed.changed.notified() => self.tell_views(),
+                () = agreed.changed.notified() => {
+                    self.tell_functions();
+                    self.tell_views()
+                }
                 outcome = reported.recv() => match outcome {
                     Some(outcome) => self.take(outcome).await,
                     None => None,
@@ -222,6 +228,11 @@ impl<'a> Session<'a> {
                     self.arrived = Some((epoch, slots));
                 }
                 // It is said with the next renewal, so that views do not come faster.
+                return None;
+            }
+            Some(HostCommand::SetFunctions(change)) => {
+                let asker = self.asker();
+                tokio::spawn(async move { asker.ask(Request::SetFunctions(change)).await });
                 return None;
             }
             Some(HostCommand::Rejoin(own)) if self.is_own(own) => {
@@ -459,6 +470,15 @@ impl<'a> Session<'a> {
         self.swim = Some(Swim::new(admission.id, admission.incarnation, seed, &bus.timing));
         self.announced = Instant::now() - bus.timing.search;
         self.tell_views().or_else(|| self.look())
+    }
+
+    /// Tells the host if the libraries of functions are others than before.
+    fn tell_functions(&mut self) {
+        let bus = &self.around.bus;
+        let version = bus.agreed.state.lock().functions().version;
+        if std::mem::replace(&mut self.told_functions, version) != version {
+            bus.events.lock().functions();
+        }
     }
 
     /// Tells the host of the views that it has not seen yet, one after another.

@@ -11,6 +11,7 @@
 //! Messages are postcard; enums and structs grow at their ends only, and what follows a message in
 //! its frame is ignored.
 
+use crate::functions::FunctionsChange;
 use crate::state::{Admission, Applicant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -117,6 +118,7 @@ pub(crate) enum Request {
         epoch: u64,
         slots: Vec<(u16, u16)>,
     },
+    SetFunctions(FunctionsChange),
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
