@@ -62,7 +62,9 @@ impl Leader {
             Request::Leave { number, incarnation } => {
                 self.propose(Command::Remove { number, incarnation }).await
             }
-            Request::Raft(_) | Request::Gossip(_) => Reply::Failed("not for the leader".into()),
+            Request::Raft(_) | Request::Gossip(_) | Request::HasFunctions { .. } => {
+                Reply::Failed("not for the leader".into())
+            }
         }
     }
 

@@ -147,6 +147,15 @@ pub(crate) enum HostCommand {
     Arrived(Identity, u64, Vec<(Slot, Slot)>),
     Rejoin(Identity),
     SetFunctions(FunctionsChange),
+    AwaitFunctions(AwaitFunctions),
+}
+
+/// Who waits until other hosts have libraries of functions.
+pub(crate) struct AwaitFunctions {
+    pub version: u64,
+    pub until: Instant,
+    /// Dropped when they have.
+    pub done: std::sync::mpsc::SyncSender<()>,
 }
 
 /// A member, as it looks from here.
@@ -336,6 +345,20 @@ impl Fabric {
         drop(self.commands.send(HostCommand::SetFunctions(change)));
     }
 
+    /// Says which libraries of functions the host has, by their version; for other members to know.
+    pub fn has_functions(&self, version: u64) {
+        self.bus.functions.store(version, Ordering::Release);
+    }
+
+    /// Blocks until the hosts of all members that hold slots have libraries of this version, or
+    /// newer ones, for so long at most.
+    pub fn await_functions(&self, version: u64, timeout: Duration) {
+        let (done, end) = std::sync::mpsc::sync_channel(0);
+        let wait = AwaitFunctions { version, until: Instant::now() + timeout, done };
+        drop(self.commands.send(HostCommand::AwaitFunctions(wait)));
+        let _ = end.recv_timeout(timeout);
+    }
+
     /// Ends the life `own` at once, as when the host's data cannot be brought up to date:
     /// [`Events::expelled`] follows, then the node asks to be let in with another incarnation.
     pub fn rejoin(&self, own: Identity) {
@@ -501,7 +524,8 @@ async fn pause(
                     HostCommand::Hold(..)
                     | HostCommand::Arrived(..)
                     | HostCommand::Rejoin(_)
-                    | HostCommand::SetFunctions(_),
+                    | HostCommand::SetFunctions(_)
+                    | HostCommand::AwaitFunctions(_),
                 ) => {}
                 None | Some(HostCommand::Stop | HostCommand::Leave) => return false,
             },

@@ -119,6 +119,10 @@ pub(crate) enum Request {
         slots: Vec<(u16, u16)>,
     },
     SetFunctions(FunctionsChange),
+    /// Whether the host has these libraries of functions, or newer ones: done, or wait.
+    HasFunctions {
+        version: u64,
+    },
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
