@@ -138,6 +138,7 @@ impl Executor {
         self.is_at_all_homes(command) || command.spec.gate.contains(GateFlags::AGREED)
     }
 
+    /// The error of such a command as a part of others.
     fn no_part(&self, command: Command) -> Fail {
         let name = self.registry().full_name(command.index).to_ascii_uppercase();
         Fail::new(format!("ERR {name} is not supported in a transaction or script of a cluster"))

@@ -134,6 +134,84 @@ fn all_members_have_the_same_libraries() {
     check_calls(&[&founder, &second, &third], "second", 22);
 }
 
+#[test]
+fn members_that_hold_some_slots_agree_on_all_changes_at_once() {
+    let founder = start(scratch("secret"), &format!("{FOUND} {TIMEOUT} --cluster-copies 1"));
+    let mut client = await_service(&founder);
+    assert_eq!(load(&mut client, &library("before", 1)), "before");
+    let flags = format!("{} {TIMEOUT}", join(&founder));
+    let [second, third] = [(); 2].map(|()| start(scratch("secret"), &flags));
+    for server in [&second, &third] {
+        let mut client = await_service(server);
+        assert_eq!(names(&mut client), ["before"]);
+        await_some_slots(&mut client);
+    }
+    let all = [&founder, &second, &third];
+    check_calls(&all, "before", 1);
+    // Changes that get into each other's way are all made.
+    std::thread::scope(|scope| {
+        for (number, server) in all.into_iter().enumerate() {
+            scope.spawn(move || {
+                let mut client = server.connect();
+                for at in 0..8 {
+                    let name = format!("by{number}_{at}");
+                    assert_eq!(load(&mut client, &library(&name, at)), name);
+                    assert!(names(&mut client).contains(&name));
+                }
+            });
+        }
+    });
+    let mut wanted = vec!["before".to_owned()];
+    wanted.extend((0..3).flat_map(|number| (0..8).map(move |at| format!("by{number}_{at}"))));
+    await_libraries(&all, &wanted.iter().map(String::as_str).collect::<Vec<_>>());
+    check_calls(&all, "by2_7", 7);
+
+    // Users whose permissions the home does not know call functions at keys that are here.
+    assert_eq!(call(&mut client, "ACL SETUSER limited on nopass ~* +fcall"), "OK");
+    let mut limited = founder.connect();
+    assert_eq!(call(&mut limited, "AUTH limited x"), "OK");
+    let replies: Vec<String> =
+        (0..40).map(|at| call(&mut limited, &format!("FCALL before_number 1 a{at}"))).collect();
+    assert!(replies.iter().any(|reply| reply == "1"), "{replies:?}");
+    let is_refused = |reply: &String| reply.starts_with("ERR Scripts of users with limited");
+    assert!(replies.iter().any(is_refused), "{replies:?}");
+    assert!(replies.iter().all(|reply| reply == "1" || is_refused(reply)), "{replies:?}");
+    let reply = load(&mut limited, &library("denied", 1));
+    assert!(reply.starts_with("NOPERM "), "{reply}");
+}
+
+fn await_some_slots(client: &mut Client) {
+    eventually("it holds slots", || {
+        let info = call(client, "CLUSTER INFO");
+        let held = info.lines().find_map(|line| line.strip_prefix("cluster_slots_held:"));
+        held.is_some_and(|held| held != "0") && info.contains("cluster_slots_coming:0")
+    });
+}
+
+#[test]
+fn libraries_do_not_change_in_a_minority() {
+    let founder = start(scratch("secret"), &format!("{FOUND} --appendonly yes"));
+    let mut client = await_service(&founder);
+    assert_eq!(load(&mut client, &library("first", 1)), "first");
+    let second = start(scratch("secret"), &join(&founder));
+    let mut client = await_service(&second);
+    // Of two members one votes.
+    let mut founder = founder;
+    founder.signal(libc::SIGKILL);
+    founder.exit_code();
+    let reply = load(&mut client, &library("second", 2));
+    assert!(reply.starts_with("UNKNOWN ") || reply.starts_with("CLUSTERDOWN "), "{reply}");
+    eventually("nothing is sent any more", || {
+        let reply = call(&mut client, "FUNCTION DELETE first");
+        reply == "CLUSTERDOWN The majority of the members cannot be reached"
+    });
+    assert_eq!(names(&mut client), ["first"]);
+    assert_eq!(call(&mut client, "FCALL first_number 0"), "CLUSTERDOWN Hash slot not served");
+    // As scripts of EVAL_RO, functions of FCALL_RO are executed at the home of their keys.
+    let script = client.text(&["EVAL_RO", "return 1", "1", "a"]);
+    assert_eq!(call(&mut client, "FCALL_RO first_number 1 a"), script);
+}
+
 fn refuses_what_redis_refuses(server: &Server) {
     let mut client = server.connect();
     let reply = load(&mut client, &library("second", 5));

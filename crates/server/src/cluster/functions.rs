@@ -50,6 +50,9 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 const UNKNOWN: Fail =
     Fail::fixed("UNKNOWN The members have not agreed in time; the change may still be made");
 
+const OVERTAKEN: Fail =
+    Fail::fixed("TRYAGAIN Other changes of the libraries of functions were made first");
+
 /// The number of the member that has founded the cluster.
 const FOUNDER: u16 = 0;
 
@@ -243,10 +246,11 @@ impl Worker {
         let fabric = self.membership.fabric.lock().clone();
         let Some(fabric) = fabric else { return Fail::NO_MAJORITY.to_reply() };
         let args: Vec<&[u8]> = wish.args.iter().map(Vec::as_slice).collect();
+        let mut error = Fail::NO_MAJORITY;
         while Instant::now() < until && !self.server.is_stopping() {
             let is_serving = self.membership.state.lock().is_serving;
             if !is_serving || !self.membership.has_lease() {
-                break;
+                return Fail::NO_MAJORITY.to_reply();
             }
             let from = self.membership.apply_functions(&self.server, false);
             if from != fabric.functions().version {
@@ -264,11 +268,11 @@ impl Worker {
             }
             match self.agree(&fabric, from, sources, until) {
                 FunctionsOutcome::Made => return reply,
-                FunctionsOutcome::Lost => {}
+                FunctionsOutcome::Lost => error = OVERTAKEN,
                 FunctionsOutcome::Open | FunctionsOutcome::Unknown => return UNKNOWN.to_reply(),
             }
         }
-        Fail::NO_MAJORITY.to_reply()
+        error.to_reply()
     }
 
     /// Has the members agree on these libraries, in the place of those of a version.
