@@ -23,7 +23,8 @@ pub enum Home {
 /// Commands that another node is to execute.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RemoteCall {
-    /// The hash slots of the keys, each once, ascending; at least one.
+    /// The hash slots of the keys, each once, ascending; none if all members have to agree on what
+    /// the command changes.
     pub slots: Vec<HashSlot>,
     /// The selected database.
     pub db: u16,
@@ -136,7 +137,8 @@ pub trait Cluster: Send + Sync {
     /// What this node holds.
     fn held(&self) -> HeldFigures;
 
-    /// Has commands executed by the node that orders the changes of their slots. The reply is put
+    /// Has commands executed by the node that orders the changes of their slots, or agreed on by all
+    /// if they have none. The reply is put
     /// into the client's [reply slot](crate::ReplySlots) of number `seq` later.
     ///
     /// # Errors

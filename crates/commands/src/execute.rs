@@ -23,6 +23,7 @@ use crate::random::Random;
 use crate::recent::Recent;
 use crate::registry::{Command, Registry};
 use crate::request::Request;
+use crate::scripting::libraries::List;
 use crate::scripting::{FunctionThread, ScriptThread};
 use crate::server::stats::{Shared, ThreadStats};
 use crate::session::{Modes, Session, Transaction};
@@ -69,6 +70,8 @@ pub struct Executor {
     pub(crate) scripts: Option<Box<ScriptThread>>,
     /// The same for functions.
     pub(crate) functions: Option<Box<FunctionThread>>,
+    /// What commands that change the libraries of functions work on instead, if it is there.
+    pub(crate) draft: Option<List>,
     /// A script is calling commands, which are part of it.
     pub(crate) within_script: bool,
     /// The hash slot that the script in hand has written to, where one commit is of one slot.
@@ -150,6 +153,7 @@ impl Executor {
             unblocking: Unblocking::default(),
             scripts: None,
             functions: None,
+            draft: None,
             within_script: false,
             script_slot: None,
             script_time: None,

@@ -62,6 +62,9 @@ impl Fail {
     /// A command whose hash slot has no home.
     pub const SLOT_UNSERVED: Fail = Fail::fixed("CLUSTERDOWN Hash slot not served");
 
+    /// A change that all members agree on, where their majority is out of reach.
+    pub const NO_MAJORITY: Fail =
+        Fail::fixed("CLUSTERDOWN The majority of the members cannot be reached");
     /// A command of the cluster, without one.
     pub const NO_CLUSTER: Fail = Fail::fixed("ERR This instance has cluster support disabled");
 

@@ -60,6 +60,8 @@ pub(crate) struct Bus {
     pub told: Mutex<Arc<[MemberInfo]>>,
     /// The epoch of that view; 0 if there is none.
     pub epoch: AtomicU64,
+    /// The version of the libraries of functions that the host has.
+    pub functions: AtomicU64,
     pub consensus: Mutex<ConsensusStatus>,
     pub events: Mutex<Box<dyn Events>>,
     pub traffic: Mutex<BTreeMap<u128, Traffic>>,
@@ -173,6 +175,7 @@ impl Bus {
             agreed: Arc::default(),
             told: Mutex::new(Arc::from([])),
             epoch: AtomicU64::new(0),
+            functions: AtomicU64::new(0),
             consensus: Mutex::default(),
             events: Mutex::new(events),
             traffic: Mutex::default(),

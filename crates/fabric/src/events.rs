@@ -51,6 +51,9 @@ pub trait Events: Send {
     /// This node holds its lease until then, as [`crate::Fabric::has_lease`] says; none: no more.
     fn lease(&mut self, _until: Option<Instant>) {}
 
+    /// [`crate::Fabric::functions`] are others than before; said once for several changes, too.
+    fn functions(&mut self) {}
+
     /// There is a link to a member of the last view.
     fn link_up(&mut self, link: Link);
 

@@ -58,10 +58,13 @@ impl Leader {
             Request::Arrived { number, incarnation, epoch, slots } => {
                 self.propose(Command::Arrived { number, incarnation, epoch, slots }).await
             }
+            Request::SetFunctions(change) => self.propose(Command::SetFunctions(change)).await,
             Request::Leave { number, incarnation } => {
                 self.propose(Command::Remove { number, incarnation }).await
             }
-            Request::Raft(_) | Request::Gossip(_) => Reply::Failed("not for the leader".into()),
+            Request::Raft(_) | Request::Gossip(_) | Request::HasFunctions { .. } => {
+                Reply::Failed("not for the leader".into())
+            }
         }
     }
 

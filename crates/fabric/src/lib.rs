@@ -18,6 +18,7 @@
 //! | `bus` | how two nodes come to know each other |
 //! | `control`, `links` | connections for requests, and for the data plane |
 //! | `state` | what is agreed on: members, incarnations, slots, views |
+//! | `functions` | the libraries of functions, a part of that |
 //! | `homes` | slots with fewer homes than data members, from view to view |
 //! | `raft/` | consensus (openraft, redb) |
 //! | `swim` | failure detection (foca) |
@@ -59,6 +60,7 @@
 mod bus;
 mod control;
 mod events;
+mod functions;
 mod homes;
 mod leader;
 mod lease;
@@ -74,6 +76,7 @@ mod wire;
 
 pub use bus::Traffic;
 pub use events::{Events, Flow, Level, Link};
+pub use functions::{FUNCTIONS_MAX, Functions, FunctionsChange, FunctionsOutcome, functions_len};
 pub use links::{QUEUE_MAX, SendError};
 pub use settings::{Copies, Hold, Role, Settings, Start};
 pub use state::MemberInfo;
@@ -143,6 +146,16 @@ pub(crate) enum HostCommand {
     Hold(Identity, Hold),
     Arrived(Identity, u64, Vec<(Slot, Slot)>),
     Rejoin(Identity),
+    SetFunctions(FunctionsChange),
+    AwaitFunctions(AwaitFunctions),
+}
+
+/// Who waits until other hosts have libraries of functions.
+pub(crate) struct AwaitFunctions {
+    pub version: u64,
+    pub until: Instant,
+    /// Dropped when they have.
+    pub done: std::sync::mpsc::SyncSender<()>,
 }
 
 /// A member, as it looks from here.
@@ -320,6 +333,32 @@ impl Fabric {
         (state.member(own).is_some() && state.may_claim(own.node.0), state.epoch)
     }
 
+    /// The libraries of functions, as far as this node knows: while it is a member, at least as new
+    /// as they were when it was let in.
+    pub fn functions(&self) -> Arc<Functions> {
+        self.bus.agreed.state.lock().functions().clone()
+    }
+
+    /// Has the members agree on other libraries, of at most [`FUNCTIONS_MAX`] bytes. That may be
+    /// lost, and is asked again as long as [`Functions::outcome`] is open.
+    pub fn set_functions(&self, change: FunctionsChange) {
+        drop(self.commands.send(HostCommand::SetFunctions(change)));
+    }
+
+    /// Says which libraries of functions the host has, by their version; for other members to know.
+    pub fn has_functions(&self, version: u64) {
+        self.bus.functions.store(version, Ordering::Release);
+    }
+
+    /// Blocks until the hosts of all members that hold slots have libraries of this version, or
+    /// newer ones, for so long at most.
+    pub fn await_functions(&self, version: u64, timeout: Duration) {
+        let (done, end) = std::sync::mpsc::sync_channel(0);
+        let wait = AwaitFunctions { version, until: Instant::now() + timeout, done };
+        drop(self.commands.send(HostCommand::AwaitFunctions(wait)));
+        let _ = end.recv_timeout(timeout);
+    }
+
     /// Ends the life `own` at once, as when the host's data cannot be brought up to date:
     /// [`Events::expelled`] follows, then the node asks to be let in with another incarnation.
     pub fn rejoin(&self, own: Identity) {
@@ -481,7 +520,13 @@ async fn pause(
         tokio::select! {
             () = &mut end => return true,
             command = commands.recv() => match command {
-                Some(HostCommand::Hold(..) | HostCommand::Arrived(..) | HostCommand::Rejoin(_)) => {}
+                Some(
+                    HostCommand::Hold(..)
+                    | HostCommand::Arrived(..)
+                    | HostCommand::Rejoin(_)
+                    | HostCommand::SetFunctions(_)
+                    | HostCommand::AwaitFunctions(_),
+                ) => {}
                 None | Some(HostCommand::Stop | HostCommand::Leave) => return false,
             },
             // Who asks meanwhile asks again.

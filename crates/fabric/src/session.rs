@@ -10,7 +10,7 @@ use crate::settings::{Hold, Role, Start};
 use crate::state::{Admission, Applicant, Command, MemberInfo, Step, VoterId};
 use crate::swim::Swim;
 use crate::wire::{Refusal, Reply, Request};
-use crate::{HostCommand, Lease, random_u64};
+use crate::{AwaitFunctions, HostCommand, Lease, random_u64};
 use petrel_cluster::Identity;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,6 +20,9 @@ use tokio::sync::mpsc;
 
 /// How often a question to the leader is sent on to another member.
 const REDIRECTS_MAX: usize = 3;
+
+/// Until a member is asked again whether its host has libraries of functions.
+const FUNCTIONS_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why a life has ended.
 #[derive(Debug)]
@@ -71,6 +74,8 @@ pub(crate) struct Session<'a> {
     leaving: Option<Instant>,
     /// What the host has said of slots last.
     hold: Option<Hold>,
+    /// The version of the libraries of functions that the host was told of last.
+    told_functions: u64,
     /// The data of which slots have arrived, in the view of which epoch.
     arrived: Option<(u64, Vec<(u16, u16)>)>,
 }
@@ -97,6 +102,7 @@ impl<'a> Session<'a> {
             announced: Instant::now(),
             leaving: None,
             hold: None,
+            told_functions: 0,
             arrived: None,
         };
         let end = match session.begin().await {
@@ -177,7 +183,10 @@ impl<'a> Session<'a> {
             let end = tokio::select! {
                 biased;
                 command = commands.recv() => self.obey(command),
-                () = agreed.changed.notified() => self.tell_views(),
+                () = agreed.changed.notified() => {
+                    self.tell_functions();
+                    self.tell_views()
+                }
                 outcome = reported.recv() => match outcome {
                     Some(outcome) => self.take(outcome).await,
                     None => None,
@@ -222,6 +231,15 @@ impl<'a> Session<'a> {
                     self.arrived = Some((epoch, slots));
                 }
                 // It is said with the next renewal, so that views do not come faster.
+                return None;
+            }
+            Some(HostCommand::SetFunctions(change)) => {
+                let asker = self.asker();
+                tokio::spawn(async move { asker.ask(Request::SetFunctions(change)).await });
+                return None;
+            }
+            Some(HostCommand::AwaitFunctions(wait)) => {
+                tokio::spawn(self.asker().await_functions(wait));
                 return None;
             }
             Some(HostCommand::Rejoin(own)) if self.is_own(own) => {
@@ -388,6 +406,10 @@ impl<'a> Session<'a> {
             request => request,
         };
         let Some(reply) = reply else { return };
+        if let Request::HasFunctions { version } = request {
+            let has = self.around.bus.functions.load(Ordering::Acquire) >= version;
+            return drop(reply.send(if has { Reply::Done } else { Reply::Wait }));
+        }
         let (consensus, leader) = (self.consensus.clone(), self.leader.clone());
         tokio::spawn(async move {
             let answer = match (request, consensus, leader) {
@@ -459,6 +481,15 @@ impl<'a> Session<'a> {
         self.swim = Some(Swim::new(admission.id, admission.incarnation, seed, &bus.timing));
         self.announced = Instant::now() - bus.timing.search;
         self.tell_views().or_else(|| self.look())
+    }
+
+    /// Tells the host if the libraries of functions are others than before.
+    fn tell_functions(&mut self) {
+        let bus = &self.around.bus;
+        let version = bus.agreed.state.lock().functions().version;
+        if std::mem::replace(&mut self.told_functions, version) != version {
+            bus.events.lock().functions();
+        }
     }
 
     /// Tells the host of the views that it has not seen yet, one after another.
@@ -651,6 +682,31 @@ impl Asker {
         // Another may lead by then.
         let timeout = self.bus.timing.renewal * 2;
         self.control.call(target, request, timeout).await.ok()
+    }
+
+    /// Asks the other members that hold slots until their hosts have libraries of functions.
+    async fn await_functions(self, wait: AwaitFunctions) {
+        let AwaitFunctions { version, until, done } = wait;
+        let (own, timeout) = (self.bus.uuid(), self.bus.timing.renewal);
+        let told = self.bus.told.lock().clone();
+        let others = told.iter().filter(|member| member.holds_slots && member.uuid != own);
+        let mut asked = tokio::task::JoinSet::new();
+        for member in others {
+            let target = Target { address: member.bus.clone(), uuid: Some(member.uuid) };
+            let control = self.control.clone();
+            asked.spawn(async move {
+                while Instant::now() < until {
+                    let request = Request::HasFunctions { version };
+                    let reply = control.call(target.clone(), request, timeout).await;
+                    if matches!(reply, Ok(Reply::Done)) {
+                        break;
+                    }
+                    tokio::time::sleep(FUNCTIONS_PAUSE).await;
+                }
+            });
+        }
+        while asked.join_next().await.is_some() {}
+        drop(done);
     }
 
     /// Asks everybody who may know who leads.

@@ -9,11 +9,13 @@
 //! Remove    it has left, or it is down: its slots fall to the others
 //! Arrived   it has the data of slots, and becomes a home of them
 //! Anew      slots that have waited for their last home in vain begin with nothing
+//! Functions the libraries of functions are these
 //! ```
 //!
-//! Each view is the one before and one step. The last of them are kept, so that a member that lags
+//! Each view is the one before and one step, of all but the last command. The last of them are kept, so that a member that lags
 //! sees every one.
 
+use crate::functions::{Functions, FunctionsChange};
 use crate::homes::{Around, Event, Range, Sparse, expand};
 use crate::settings::{Copies, Role};
 use crate::wire::{decode, encode};
@@ -33,6 +35,10 @@ const HISTORY_RANGES: usize = 200_000;
 /// What a state begins with that has slots with few homes. One that has none begins with whether
 /// its cluster was founded, 0 or 1.
 const SPARSE: u8 = 2;
+
+/// What a state begins with that has libraries of functions; then they, and all else as a state
+/// without them.
+const WITH_FUNCTIONS: u8 = 3;
 
 /// Views that follow from one change: an arrival, the appointment of a primary, the release of
 /// the one before.
@@ -120,6 +126,7 @@ pub(crate) enum Command {
     BeginAnew {
         epoch: u64,
     },
+    SetFunctions(FunctionsChange),
 }
 
 /// What became of a command.
@@ -197,6 +204,8 @@ pub(crate) struct State {
     /// None where every data member is a home of every slot.
     #[serde(skip)]
     sparse: Option<Sparse>,
+    #[serde(skip)]
+    functions: Arc<Functions>,
 }
 
 impl State {
@@ -235,7 +244,18 @@ impl State {
                 }
                 Answer::Done
             }
+            Command::SetFunctions(change) => {
+                if let Some(functions) = self.functions.after(change) {
+                    self.functions = Arc::new(functions);
+                }
+                Answer::Done
+            }
         }
+    }
+
+    /// The libraries of functions.
+    pub fn functions(&self) -> &Arc<Functions> {
+        &self.functions
     }
 
     /// Whether a member takes slots.
@@ -478,8 +498,19 @@ impl State {
         Some(Step { view: Arc::new(view), members: past.members.clone().into() })
     }
 
-    /// The state as it is written down. Without slots of few homes, all versions read it.
+    /// The state as it is written down. Without slots of few homes and libraries of functions, all
+    /// versions read it.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        let rest = self.bytes_of_members()?;
+        if self.functions.version == 0 {
+            return Ok(rest);
+        }
+        let mut bytes = vec![WITH_FUNCTIONS];
+        bytes.extend(encode(&(&*self.functions, rest))?);
+        Ok(bytes)
+    }
+
+    fn bytes_of_members(&self) -> io::Result<Vec<u8>> {
         let Some(sparse) = &self.sparse else { return encode(self) };
         let incoming: Vec<&Option<Vec<Range>>> =
             self.history.iter().map(|past| &past.incoming).collect();
@@ -490,6 +521,14 @@ impl State {
 
     /// Reads a state that was written down.
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
+        let Some(bytes) = bytes.strip_prefix(&[WITH_FUNCTIONS]) else {
+            return Self::from_bytes_of_members(bytes);
+        };
+        let (functions, rest): (Functions, Vec<u8>) = decode(bytes)?;
+        Ok(State { functions: Arc::new(functions), ..Self::from_bytes_of_members(&rest)? })
+    }
+
+    fn from_bytes_of_members(bytes: &[u8]) -> io::Result<Self> {
         let Some(bytes) = bytes.strip_prefix(&[SPARSE]) else {
             let mut state: State = decode(bytes)?;
             // Homes that were appointed at once, before others were sent their data first.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::functions::{FUNCTIONS_MAX, FunctionsOutcome};
 use petrel_cluster::SLOTS;
 
 fn applicant(uuid: u128) -> Applicant {
@@ -168,6 +169,58 @@ fn a_state_survives_being_written_down() {
     join(&mut state, applicant(2));
     let bytes = postcard::to_stdvec(&state).expect("it is plain data");
     assert_eq!(postcard::from_bytes::<State>(&bytes), Ok(state));
+}
+
+fn set_functions(state: &mut State, from: u64, mark: u64, sources: &[&str]) -> FunctionsOutcome {
+    let sources = sources.iter().map(|source| source.as_bytes().to_vec()).collect();
+    let epoch = state.epoch;
+    state.apply(Command::SetFunctions(FunctionsChange { from, mark, sources }));
+    assert_eq!(state.epoch, epoch);
+    state.functions().outcome(from, mark)
+}
+
+#[test]
+fn libraries_of_functions_change_from_the_version_that_a_change_was_made_from() {
+    let mut state = founded();
+    assert_eq!(state.functions().outcome(0, 7), FunctionsOutcome::Open);
+    assert_eq!(set_functions(&mut state, 0, 7, &["a"]), FunctionsOutcome::Made);
+    assert_eq!(set_functions(&mut state, 0, 8, &["b"]), FunctionsOutcome::Lost);
+    // What was asked twice is made once.
+    assert_eq!(set_functions(&mut state, 1, 9, &["a", "b"]), FunctionsOutcome::Made);
+    assert_eq!(set_functions(&mut state, 1, 9, &["a", "b"]), FunctionsOutcome::Made);
+    assert_eq!((state.functions().version, state.functions().sources.len()), (2, 2));
+    assert_eq!(set_functions(&mut state, 3, 10, &[]), FunctionsOutcome::Open);
+    let large = "x".repeat(FUNCTIONS_MAX);
+    assert_eq!(set_functions(&mut state, 2, 11, &[&large]), FunctionsOutcome::Open);
+    for mark in 100..200 {
+        let from = state.functions().version;
+        assert_eq!(set_functions(&mut state, from, mark, &[]), FunctionsOutcome::Made);
+    }
+    assert_eq!(state.functions().outcome(1, 9), FunctionsOutcome::Unknown);
+}
+
+#[test]
+fn a_state_with_libraries_of_functions_survives_being_written_down() {
+    for copies in [Copies::All, Copies::Of(2)] {
+        let mut state = State::default();
+        let command = Command::Found { cluster: 9, copies, founder: applicant(1) };
+        state.apply(command);
+        join(&mut state, applicant(2));
+        let read = |state: &State| {
+            let bytes = state.to_bytes().expect("it is plain data");
+            (bytes[0], State::from_bytes(&bytes).expect("it was just written"))
+        };
+        let (first, again) = read(&state);
+        // Versions that know of no libraries read it.
+        assert!(first < WITH_FUNCTIONS);
+        assert_eq!(again, state);
+        set_functions(&mut state, 0, 7, &["a", "b"]);
+        let (first, mut again) = read(&state);
+        assert_eq!(first, WITH_FUNCTIONS);
+        assert_eq!(again, state);
+        assert_eq!(set_functions(&mut again, 0, 7, &["a", "b"]), FunctionsOutcome::Made);
+        assert_eq!(again, state);
+    }
 }
 
 #[path = "sparse_tests.rs"]

@@ -11,6 +11,7 @@
 //! Messages are postcard; enums and structs grow at their ends only, and what follows a message in
 //! its frame is ignored.
 
+use crate::functions::FunctionsChange;
 use crate::state::{Admission, Applicant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -116,6 +117,11 @@ pub(crate) enum Request {
         incarnation: u32,
         epoch: u64,
         slots: Vec<(u16, u16)>,
+    },
+    SetFunctions(FunctionsChange),
+    /// Whether the host has these libraries of functions, or newer ones: done, or wait.
+    HasFunctions {
+        version: u64,
     },
 }
 

@@ -104,6 +104,9 @@ bitset! {
         /// Reads all keys of a database: where the members of a cluster hold only some hash slots,
         /// each home answers for its share.
         WHOLE_DATABASE = 19 "whole_database",
+        /// Changes what all members of a cluster have alike, though it names no key: they agree on
+        /// what it comes to.
+        AGREED = 20 "agreed",
     }
 }
 

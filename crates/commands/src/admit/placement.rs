@@ -8,6 +8,7 @@
 //!  Home     all this node           runs here
 //!           one other node          forwarded, and the connection goes on (reply_slots.rs)
 //!           several                 split if each key is worked on by itself, else CROSSSLOT
+//!  -        -                       agreed on by all members, if it says so: FUNCTION LOAD
 //! ```
 //!
 //! Where members hold only some slots, commands that read a whole database ([`whole_database`])
@@ -158,7 +159,7 @@ impl Executor {
     /// Refuses what cannot be part of a transaction in a cluster, before it is queued.
     pub(super) fn admit_queued(&self, command: Command) -> Result<(), Fail> {
         match self.shared.is_in_state(ServerState::Clustered) {
-            true if self.is_at_all_homes(command) => Err(no_part(command)),
+            true if self.is_no_part(command) => Err(self.no_part(command)),
             true => admit_in_cluster(command),
             false => Ok(()),
         }
@@ -168,6 +169,17 @@ impl Executor {
         let gate = command.spec.gate;
         gate.contains(GateFlags::AT_ALL_HOMES)
             || gate.contains(GateFlags::WHOLE_DATABASE) && self.shared.cluster_of_few().is_some()
+    }
+
+    /// Whether a command is executed by more than one node, and so is no part of others.
+    fn is_no_part(&self, command: Command) -> bool {
+        self.is_at_all_homes(command) || command.spec.gate.contains(GateFlags::AGREED)
+    }
+
+    /// The error of such a command as a part of others.
+    fn no_part(&self, command: Command) -> Fail {
+        let name = self.registry().full_name(command.index).to_ascii_uppercase();
+        Fail::new(format!("ERR {name} is not supported in a transaction or script of a cluster"))
     }
 
     fn place_command(
@@ -189,6 +201,12 @@ impl Executor {
                     whole_database(command, request.args, session, cluster, &mut self.random)
                 }
                 None => at_all_homes(command, request.args, session, cluster),
+            };
+        }
+        if spec.gate.contains(GateFlags::AGREED) && self.draft.is_none() {
+            return match all {
+                Some(last) => Ok(Verdict::Await(last)),
+                None => self.by_agreement(request.args, session, cluster),
             };
         }
         if spec.gate.contains(GateFlags::WATCHES) && session.in_multi() {
@@ -245,6 +263,22 @@ impl Executor {
             None => split(command, request.args, session, cluster).ok_or(Fail::CROSS_SLOT)?,
         };
         forwarding.after = forget(command, request.args, session, cluster)?;
+        Ok(Verdict::Forward(Box::new(forwarding)))
+    }
+
+    /// Has all members agree on what a command changes.
+    fn by_agreement(
+        &self,
+        args: &[&[u8]],
+        session: &Session,
+        cluster: &dyn Cluster,
+    ) -> Result<Verdict, Fail> {
+        if !self.has_lease(cluster) {
+            return Err(Fail::NO_MAJORITY);
+        }
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        let calls = vec![call(session, Vec::new(), args)];
+        let forwarding = Forwarding { may_wait: true, ..Forwarding::of(calls, Merge::Only) };
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
 
@@ -373,8 +407,8 @@ impl Executor {
         cluster: &dyn Cluster,
     ) -> Result<Verdict, Fail> {
         admit_in_cluster(command)?;
-        if self.is_at_all_homes(command) {
-            return Err(no_part(command));
+        if self.is_no_part(command) {
+            return Err(self.no_part(command));
         }
         let holds_all = cluster.holds_all();
         let mut slots = Vec::new();
@@ -406,16 +440,10 @@ fn admit_in_cluster(command: Command) -> Result<(), Fail> {
         return Err(Fail::new(format!("ERR {} is not supported in a cluster", name())));
     }
     let is_whole = spec.place == Place::Home && spec.meta.keys.is_empty();
-    match is_whole && !spec.gate.contains(GateFlags::AT_ALL_HOMES) {
+    match is_whole && !spec.gate.intersects(bits!(GateFlags: AT_ALL_HOMES, AGREED)) {
         true => Err(Fail::new(format!("ERR {} is not allowed in cluster mode", name()))),
         false => Ok(()),
     }
-}
-
-/// The error of a command that all homes execute where one node executes all.
-fn no_part(command: Command) -> Fail {
-    let name = command.spec.meta.name.to_ascii_uppercase();
-    Fail::new(format!("ERR {name} is not supported in a transaction or script of a cluster"))
 }
 
 /// Has each home execute a command for its share.

@@ -102,21 +102,14 @@ fn load(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let code = ctx.arg(last);
     let name = shebang::parse_library(code)?;
-    let known = ctx.exec.shared.libraries.list().libraries.contains_key(&name);
+    let known = ctx.exec.knows_library(&name);
     if known && !replace {
         return Err(Fail::new(format!("ERR Library '{name}' already exists")));
     }
-    ctx.exec.function_thread(|thread, shared| {
-        let examined = thread.examine(shared, code)?;
-        match shared.libraries.add(examined.library.clone(), replace) {
-            Ok(()) => thread.adopt(shared, examined, !known),
-            Err(fail) => {
-                thread.discard(examined);
-                return Err(fail);
-            }
-        }
-        Ok(())
-    })?;
+    match ctx.exec.draft.is_some() {
+        true => ctx.exec.draft_library(code, replace)?,
+        false => ctx.exec.add_library(code, replace, !known)?,
+    }
     ctx.exec.record_libraries();
     ctx.reply.bulk(name.as_bytes());
     Ok(())
@@ -125,7 +118,11 @@ fn load(ctx: &mut Ctx<'_>) -> Outcome {
 /// `FUNCTION DELETE library-name`
 fn delete(ctx: &mut Ctx<'_>) -> Outcome {
     let name = String::from_utf8_lossy(ctx.arg(2));
-    ctx.exec.shared.libraries.remove(&name)?;
+    const UNKNOWN: Fail = Fail::fixed("ERR Library not found");
+    match &mut ctx.exec.draft {
+        Some(draft) => draft.remove(&name).then_some(()).ok_or(UNKNOWN)?,
+        None => ctx.exec.shared.libraries.remove(&name)?,
+    }
     ctx.exec.record_libraries();
     ctx.ok()
 }
@@ -142,7 +139,7 @@ fn flush(ctx: &mut Ctx<'_>) -> Outcome {
             ));
         }
     }
-    ctx.exec.shared.libraries.change(|list| {
+    ctx.exec.change_libraries(|list| {
         *list = List::default();
         Ok(())
     })?;
@@ -284,7 +281,7 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
         })?;
     let libraries =
         ctx.exec.function_thread(|thread, shared| thread.examine_all(shared, &texts))?;
-    ctx.exec.shared.libraries.change(|list| {
+    ctx.exec.change_libraries(|list| {
         // What comes in the payload must agree with itself; what is there gives way or not, as the
         // policy says.
         let mut restored = List::default();
@@ -306,8 +303,64 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 impl Executor {
-    /// Records the libraries of functions as they are now, for the sinks of effects.
+    /// Executes a command that changes the libraries of functions on a copy of them, which is what
+    /// there is after [`Executor::end_draft`].
+    pub fn begin_draft(&mut self) {
+        self.draft = Some(List::clone(&self.shared.libraries.list()));
+    }
+
+    /// The texts of the libraries that the copy has, in which nothing is changed any more.
+    pub fn end_draft(&mut self) -> Vec<Vec<u8>> {
+        self.draft.take().map(|draft| texts(&draft)).unwrap_or_default()
+    }
+
+    /// Whether there is a library of this name where a command works.
+    fn knows_library(&self, name: &str) -> bool {
+        match &self.draft {
+            Some(draft) => draft.libraries.contains_key(name),
+            None => self.shared.libraries.list().libraries.contains_key(name),
+        }
+    }
+
+    /// Changes a copy of the libraries, which takes their place unless `change` fails.
+    fn change_libraries(&mut self, change: impl FnOnce(&mut List) -> Outcome) -> Outcome {
+        let Some(draft) = &mut self.draft else { return self.shared.libraries.change(change) };
+        let mut changed = draft.clone();
+        change(&mut changed)?;
+        *draft = changed;
+        Ok(())
+    }
+
+    fn add_library(&mut self, code: &[u8], replace: bool, is_new: bool) -> Outcome {
+        self.function_thread(|thread, shared| -> Outcome {
+            let examined = thread.examine(shared, code)?;
+            match shared.libraries.add(examined.library.clone(), replace) {
+                Ok(()) => thread.adopt(shared, examined, is_new),
+                Err(fail) => {
+                    thread.discard(examined);
+                    return Err(fail);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn draft_library(&mut self, code: &[u8], replace: bool) -> Outcome {
+        let library = self.function_thread(|thread, shared| -> Result<Arc<Library>, Fail> {
+            let examined = thread.examine(shared, code)?;
+            let library = examined.library.clone();
+            thread.discard(examined);
+            Ok(library)
+        })?;
+        self.change_libraries(|list| list.add(library, replace))
+    }
+
+    /// Records the libraries of functions as they are now, for the sinks of effects. A copy that a
+    /// command works on is not recorded.
     pub fn record_libraries(&mut self) {
+        if self.draft.is_some() {
+            return;
+        }
         // Whether there are any, a thread that has held nothing for a while does not know.
         self.shared.record_libraries(&mut self.ks);
     }
@@ -332,7 +385,7 @@ impl Shared {
 
     /// The texts of all libraries of functions.
     pub fn library_texts(&self) -> Vec<Vec<u8>> {
-        self.libraries.list().libraries.values().map(|library| library.code.to_vec()).collect()
+        texts(&self.libraries.list())
     }
 
     /// A number that grows with every change of the libraries.
@@ -340,16 +393,48 @@ impl Shared {
         self.libraries.changes()
     }
 
-    /// Puts libraries of functions in the place of all that there are.
+    /// Puts libraries of functions in the place of all that there are, at once.
+    ///
+    /// # Errors
+    /// If a text is no library, or two declare the same: there are none then.
+    pub fn replace_libraries(&self, texts: &[Vec<u8>]) -> Result<(), Fail> {
+        let exchanged = self.exchange_libraries(texts);
+        if exchanged.is_err() {
+            self.libraries.change(|list| {
+                *list = List::default();
+                Ok(())
+            })?;
+        }
+        exchanged
+    }
+
+    /// The same, but that what there is stays if it fails.
     ///
     /// # Errors
     /// If a text is no library, or two declare the same.
-    pub fn replace_libraries(&self, texts: &[Vec<u8>]) -> Result<(), Fail> {
-        self.libraries.change(|list| {
-            *list = Default::default();
+    pub fn exchange_libraries(&self, texts: &[Vec<u8>]) -> Result<(), Fail> {
+        let before = self.libraries.list();
+        let is_known =
+            |text: &&Vec<u8>| before.libraries.values().any(|library| *library.code == text[..]);
+        let (known, new): (Vec<&Vec<u8>>, Vec<&Vec<u8>>) = texts.iter().partition(is_known);
+        let new: Vec<Vec<u8>> = new.into_iter().cloned().collect();
+        let libraries = self.examine_libraries(&new)?;
+        // Functions of libraries that stay are not compiled anew.
+        let stays = |library: &&Arc<Library>| known.iter().any(|text| library.code[..] == text[..]);
+        let kept = before.libraries.values().filter(stays).cloned();
+        let mut list = List::default();
+        kept.chain(libraries).try_for_each(|library| list.add(library, false))?;
+        self.libraries.change(|libraries| {
+            *libraries = list;
             Ok(())
-        })?;
-        self.add_libraries(texts, false)
+        })
+    }
+
+    fn examine_libraries(&self, texts: &[Vec<u8>]) -> Result<Vec<Arc<Library>>, Fail> {
+        let mut thread = FunctionThread::new(self);
+        let libraries = thread.examine_all(self, texts);
+        thread.count_out(self);
+        libraries
     }
 
     /// Adds libraries of functions, all or none of them; with `replace`, in the place of those of
@@ -358,13 +443,14 @@ impl Shared {
     /// # Errors
     /// If a text is no library, or what it declares is there already.
     pub fn add_libraries(&self, texts: &[Vec<u8>], replace: bool) -> Result<(), Fail> {
-        let mut thread = FunctionThread::new(self);
-        let libraries = thread.examine_all(self, texts);
-        thread.count_out(self);
-        let libraries = libraries?;
+        let libraries = self.examine_libraries(texts)?;
         self.libraries
             .change(|list| libraries.into_iter().try_for_each(|library| list.add(library, replace)))
     }
+}
+
+fn texts(list: &List) -> Vec<Vec<u8>> {
+    list.libraries.values().map(|library| library.code.to_vec()).collect()
 }
 
 fn quoting(text: &str, word: &[u8]) -> Fail {

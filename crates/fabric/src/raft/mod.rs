@@ -35,6 +35,9 @@ openraft::declare_raft_types!(
 /// Entries between two snapshots, and entries that are kept behind one.
 const SNAPSHOT_EVERY: u64 = 256;
 
+/// Entries that are sent together: each may have all libraries of functions in it.
+const SENT_TOGETHER: u64 = 4;
+
 /// A voter is behind by at most so many entries when it is given its vote.
 const CATCH_UP: u64 = 16;
 
@@ -85,6 +88,7 @@ impl Consensus {
             install_snapshot_timeout: 10_000,
             snapshot_policy: SnapshotPolicy::LogsSinceLast(SNAPSHOT_EVERY),
             max_in_snapshot_log_to_keep: SNAPSHOT_EVERY,
+            max_payload_entries: SENT_TOGETHER,
             ..openraft::Config::default()
         };
         let config = config.validate().map_err(|error| error.to_string())?;

@@ -15,6 +15,7 @@ mod clients;
 #[cfg(feature = "cluster")]
 mod cluster;
 #[cfg(feature = "cluster")]
+mod cluster_functions;
 mod cluster_slots;
 mod compatibility;
 mod configuration;

@@ -68,6 +68,7 @@ impl Enlisted {
         let _ = membership.name.set(name(info.uuid));
         tracing::info!("cluster: the bus is at {}", info.announced);
         *membership.fabric.lock() = Some(fabric.clone());
+        membership.begin_functions(server)?;
         membership.live(server, tasks, Box::new(ToFabric(fabric)))
     }
 }
@@ -129,6 +130,10 @@ impl Events for FromFabric {
 
     fn lease(&mut self, until: Option<Instant>) {
         self.0.hold_lease(until);
+    }
+
+    fn functions(&mut self) {
+        self.0.functions.wake();
     }
 
     fn link_up(&mut self, link: petrel_fabric::Link) {

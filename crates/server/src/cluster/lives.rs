@@ -71,7 +71,7 @@ fn await_admission(hands: &Hands, membership: &Membership) -> Option<Admission> 
     None
 }
 
-fn deliver(server: &Server, worker: u16, reply: RemoteReply) {
+pub(super) fn deliver(server: &Server, worker: u16, reply: RemoteReply) {
     if usize::from(worker) < server.workers.len() {
         server.tell(usize::from(worker), Message::Remote(vec![reply]));
     }

@@ -174,6 +174,21 @@ impl Machine {
         execution
     }
 
+    /// Executes a command that changes the libraries of functions on a copy of them: its reply, and
+    /// the texts of the libraries that there would be.
+    pub(super) fn draft(&mut self, args: &[&[u8]], resp3: bool) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let (mut session, mut reply) = (Session::new(true), Vec::new());
+        session.become_user(Some(self.user.clone()));
+        session.protocol = if resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        self.begin_turn();
+        self.exec.begin();
+        self.exec.begin_draft();
+        self.call(args, &mut session, &mut reply);
+        let texts = self.exec.end_draft();
+        self.exec.end();
+        (reply, texts)
+    }
+
     /// Whether every home executes a command for its share, in steps.
     pub(super) fn is_share(&mut self, args: &[&[u8]]) -> bool {
         self.exec.prepare(args, None).command.is_some_and(is_at_all_homes)

@@ -23,6 +23,7 @@
 //! | `waiters` | commands of other members' clients that wait here for keys |
 //! | `away` | commands of clients here that wait at other members |
 //! | `jobs` | `FLUSHALL` and `WAIT`, which every home executes for its share |
+//! | `functions` | libraries of functions, which all members agree on |
 //! | `leave` | a stop of the server: others take its hash slots over first |
 //! | `shown` | what `CLUSTER INFO` and `CLUSTER NODES` say |
 
@@ -32,6 +33,7 @@ mod copy;
 mod deferred;
 mod events;
 mod fabric;
+mod functions;
 mod jobs;
 mod leave;
 mod lives;
@@ -48,6 +50,7 @@ use crate::client::Client;
 use crate::server::Server;
 use agent::Task;
 use events::EventQueue;
+use functions::{Functions, Wish};
 use lives::Hands;
 use machine::Machine;
 use parking_lot::{Mutex, RwLock};
@@ -191,6 +194,7 @@ pub struct Membership {
     ends: Mutex<Vec<(u64, WaitEnd)>>,
     /// Watches at other members that have ended: a hash slot of the keys, and their name.
     unwatched: Mutex<Vec<(HashSlot, u64)>>,
+    functions: Functions,
     /// The member's name, once it is known.
     name: OnceLock<String>,
     is_witness: bool,
@@ -305,6 +309,7 @@ impl Membership {
             away: Mutex::default(),
             ends: Mutex::default(),
             unwatched: Mutex::default(),
+            functions: Functions::default(),
             name: OnceLock::new(),
             is_witness,
             directory,
@@ -478,6 +483,10 @@ impl Cluster for Membership {
         let Ok(client) = client.clone().downcast::<Client>() else {
             return Err(Fail::HOME_CHANGING);
         };
+        if call.slots.is_empty() {
+            let args = call.commands.into_iter().next().unwrap_or_default();
+            return self.functions.ask(Wish::new(client, seq, call.resp3, args));
+        }
         let call = petrel_cluster::Call {
             slots: call.slots,
             db: call.db,
@@ -579,6 +588,7 @@ impl Server {
     /// Waits for the end of the agent, once the server is stopping, and of the links.
     pub(crate) fn end_cluster(&self) {
         let Some(membership) = self.cluster.get() else { return };
+        membership.functions.end();
         let _ = membership.tasks.try_send(Task::Wake);
         if let Some(thread) = membership.thread.lock().take()
             && thread.join().is_err()

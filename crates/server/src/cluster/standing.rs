@@ -95,6 +95,7 @@ impl Agent {
             tracing::warn!("cluster: it cannot be noted that the data are the cluster's: {error}");
         }
         let server = self.machine.host.server.clone();
+        self.membership.apply_functions(&server, true);
         let exec = &mut self.machine.exec;
         exec.begin();
         exec.ks.lock_all();
@@ -105,6 +106,8 @@ impl Agent {
         exec.end();
         self.standing = Standing::Serving;
         self.membership.state.lock().is_serving = true;
+        // There may be other libraries of functions by now.
+        self.membership.functions.wake();
         let Identity { node, incarnation } = self.identity();
         tracing::info!("cluster: member {}.{incarnation} serves", node.0);
     }

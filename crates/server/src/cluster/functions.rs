@@ -1,0 +1,317 @@
+//! Libraries of functions, which all members have alike: what changes them is executed on a copy by
+//! a thread of its own, which has the members agree on what came of it, waits, and answers.
+//!
+//! ```text
+//!  worker    FUNCTION LOAD ── RemoteCall without slots ──▶ thread
+//!  thread    executes it on a copy of version v ── change of v ──▶ fabric ──▶ the leader
+//!            version v + 1 is this change: the others have it -> answers; is another: once more
+//!  fabric    other libraries were agreed on ──▶ thread: in the place of those that are here
+//! ```
+//!
+//! A member that begins to serve puts the libraries that were agreed on in the place of what it has
+//! loaded or was sent. As long as there were none, it keeps that; what the founder has loaded is
+//! agreed on first.
+
+use super::machine::Machine;
+use super::{Membership, lives};
+use crate::client::Client;
+use crate::event_loop::mailbox::RemoteReply;
+use crate::server::Server;
+use parking_lot::{Condvar, Mutex};
+use petrel_commands::Fail;
+use petrel_fabric::{FUNCTIONS_MAX, Fabric, FunctionsChange, FunctionsOutcome, functions_len};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a client waits for its answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long other members are waited for that may not be there any more.
+const OTHERS_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Until the leader is asked again, which may be another by then.
+const ASK_PAUSE: Duration = Duration::from_millis(500);
+
+/// Between two looks whether the server is stopping.
+const REST: Duration = Duration::from_secs(1);
+
+/// Until libraries are loaded again that could not be.
+const FAILURE_PAUSE: Duration = Duration::from_secs(10);
+
+/// Commands that wait at most.
+const WAITING_MAX: usize = 256;
+
+/// Bytes of their arguments.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+const UNKNOWN: Fail =
+    Fail::fixed("UNKNOWN The members have not agreed in time; the change may still be made");
+
+const OVERTAKEN: Fail =
+    Fail::fixed("TRYAGAIN Other changes of the libraries of functions were made first");
+
+/// The number of the member that has founded the cluster.
+const FOUNDER: u16 = 0;
+
+/// A command that changes the libraries.
+pub(super) struct Wish {
+    pub client: Arc<Client>,
+    /// The number of its reply slot.
+    pub seq: u64,
+    pub resp3: bool,
+    pub args: Vec<Vec<u8>>,
+    since: Instant,
+}
+
+impl Wish {
+    pub fn new(client: Arc<Client>, seq: u64, resp3: bool, args: Vec<Vec<u8>>) -> Self {
+        Wish { client, seq, resp3, args, since: Instant::now() }
+    }
+
+    fn len(&self) -> usize {
+        self.args.iter().map(Vec::len).sum()
+    }
+}
+
+/// What the thread and the rest of the server share.
+#[derive(Default)]
+pub(super) struct Functions {
+    waiting: Mutex<Waiting>,
+    woken: Condvar,
+    applied: Mutex<Applied>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    wishes: VecDeque<Wish>,
+    has_news: bool,
+}
+
+/// The version of the libraries that are here.
+#[derive(Default)]
+struct Applied {
+    version: u64,
+    /// When the next ones could not be loaded.
+    failed: Option<Instant>,
+}
+
+impl Functions {
+    /// Lets the thread look at what was agreed on.
+    pub fn wake(&self) {
+        self.waiting.lock().has_news = true;
+        self.woken.notify_all();
+    }
+
+    /// Leaves a command.
+    ///
+    /// # Errors
+    /// If too many wait.
+    pub fn ask(&self, wish: Wish) -> Result<(), Fail> {
+        let mut waiting = self.waiting.lock();
+        let bytes: usize = waiting.wishes.iter().map(Wish::len).sum();
+        if waiting.wishes.len() >= WAITING_MAX || bytes + wish.len() > WAITING_BYTES_MAX {
+            return Err(Fail::TOO_MUCH_FORWARDED);
+        }
+        waiting.wishes.push_back(wish);
+        self.woken.notify_all();
+        Ok(())
+    }
+
+    /// The next command; none if something was agreed on, or after a while.
+    fn next(&self) -> Option<Wish> {
+        let mut waiting = self.waiting.lock();
+        if waiting.wishes.is_empty() && !std::mem::take(&mut waiting.has_news) {
+            self.woken.wait_for(&mut waiting, REST);
+        }
+        waiting.has_news = false;
+        waiting.wishes.pop_front()
+    }
+
+    /// Waits until something was agreed on, or for so long.
+    fn await_news(&self, pause: Duration) {
+        let mut waiting = self.waiting.lock();
+        if !waiting.has_news {
+            self.woken.wait_for(&mut waiting, pause);
+        }
+        waiting.has_news = false;
+    }
+
+    /// Waits for the thread's end, once the server is stopping.
+    pub fn end(&self) {
+        self.wake();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the cluster's functions has ended by a panic");
+        }
+    }
+}
+
+impl Membership {
+    /// Starts the thread.
+    pub(super) fn begin_functions(self: &Arc<Self>, server: &Arc<Server>) -> io::Result<()> {
+        let (server, membership) = (server.clone(), self.clone());
+        let work = move || {
+            let machine = Machine::new(&server, membership.clone());
+            Worker { membership, server, machine, has_complained: false }.run();
+        };
+        let thread = std::thread::Builder::new().name("petrel-functions".into()).spawn(work)?;
+        *self.functions.thread.lock() = Some(thread);
+        Ok(())
+    }
+
+    /// Puts the libraries that were agreed on last in the place of those that are here, unless they
+    /// are the same; `anyway` if others may have been loaded since. The version that is here.
+    pub(super) fn apply_functions(&self, server: &Server, anyway: bool) -> u64 {
+        let fabric = self.fabric.lock().clone();
+        let mut applied = self.functions.applied.lock();
+        let Some(fabric) = fabric else { return applied.version };
+        let agreed = fabric.functions();
+        let is_newer = agreed.version > applied.version;
+        let is_late = applied.failed.is_some_and(|failed| failed.elapsed() < FAILURE_PAUSE);
+        let is_again = anyway && agreed.version == applied.version && agreed.version > 0;
+        if !(is_newer && !is_late || is_again) {
+            return applied.version;
+        }
+        match server.commands.exchange_libraries(&agreed.sources) {
+            Ok(()) => {
+                *applied = Applied { version: agreed.version, failed: None };
+                server.log_libraries();
+                fabric.has_functions(agreed.version);
+            }
+            Err(fail) => {
+                applied.failed = Some(Instant::now());
+                let why = String::from_utf8_lossy(fail.text()).into_owned();
+                tracing::error!(
+                    "cluster: the libraries of functions that the members have agreed on cannot be loaded: {why}"
+                );
+            }
+        }
+        applied.version
+    }
+}
+
+/// The thread.
+struct Worker {
+    membership: Arc<Membership>,
+    server: Arc<Server>,
+    machine: Machine,
+    /// It was said that the founder's libraries are too many.
+    has_complained: bool,
+}
+
+impl Worker {
+    fn run(&mut self) {
+        while !self.server.is_stopping() {
+            let wish = self.membership.functions.next();
+            if self.membership.state.lock().is_serving {
+                let version = self.membership.apply_functions(&self.server, false);
+                if version == 0 {
+                    self.bring_in();
+                }
+            }
+            let Some(wish) = wish else { continue };
+            let reply = self.fulfil(&wish);
+            let Wish { client, seq, .. } = wish;
+            let (slot, id) = (client.slot, client.id);
+            lives::deliver(&self.server, client.worker, RemoteReply { slot, id, seq, reply });
+        }
+    }
+
+    /// Has what the founder has loaded agreed on, before anything else was.
+    fn bring_in(&mut self) {
+        let sources = self.server.commands.library_texts();
+        let own = self.membership.state.lock().me;
+        let is_founder = own.is_some_and(|own| own.node.0 == FOUNDER);
+        let Some(fabric) = self.membership.fabric.lock().clone() else { return };
+        if !is_founder || sources.is_empty() || fabric.functions().version > 0 {
+            return;
+        }
+        let len = functions_len(&sources);
+        if len <= FUNCTIONS_MAX {
+            self.agree(&fabric, 0, sources, Instant::now() + ASK_PAUSE);
+        } else if !std::mem::replace(&mut self.has_complained, true) {
+            let why = too_long(len);
+            tracing::warn!("cluster: {}", String::from_utf8_lossy(why.text()));
+        }
+    }
+
+    /// Does what a command says, and answers.
+    fn fulfil(&mut self, wish: &Wish) -> Vec<u8> {
+        let until = wish.since + PATIENCE;
+        let fabric = self.membership.fabric.lock().clone();
+        let Some(fabric) = fabric else { return Fail::NO_MAJORITY.to_reply() };
+        let args: Vec<&[u8]> = wish.args.iter().map(Vec::as_slice).collect();
+        let mut error = Fail::NO_MAJORITY;
+        while Instant::now() < until && !self.server.is_stopping() {
+            let is_serving = self.membership.state.lock().is_serving;
+            if !is_serving || !self.membership.has_lease() {
+                return Fail::NO_MAJORITY.to_reply();
+            }
+            let from = self.membership.apply_functions(&self.server, false);
+            if from != fabric.functions().version {
+                // They cannot be loaded, or there are others by now.
+                self.membership.functions.await_news(ASK_PAUSE);
+                continue;
+            }
+            let (reply, sources) = self.machine.draft(&args, wish.resp3);
+            if reply.first() == Some(&b'-') {
+                return reply;
+            }
+            let len = functions_len(&sources);
+            if len > FUNCTIONS_MAX {
+                return too_long(len).to_reply();
+            }
+            match self.agree(&fabric, from, sources, until) {
+                FunctionsOutcome::Made => return reply,
+                FunctionsOutcome::Lost => error = OVERTAKEN,
+                FunctionsOutcome::Open | FunctionsOutcome::Unknown => return UNKNOWN.to_reply(),
+            }
+        }
+        error.to_reply()
+    }
+
+    /// Has the members agree on these libraries, in the place of those of a version.
+    fn agree(
+        &self,
+        fabric: &Fabric,
+        from: u64,
+        sources: Vec<Vec<u8>>,
+        until: Instant,
+    ) -> FunctionsOutcome {
+        let Ok(mark) = getrandom::u64() else { return FunctionsOutcome::Lost };
+        let change = FunctionsChange { from, mark, sources };
+        loop {
+            fabric.set_functions(change.clone());
+            let again = Instant::now() + ASK_PAUSE;
+            let mut outcome = fabric.functions().outcome(from, mark);
+            while outcome == FunctionsOutcome::Open && Instant::now() < again {
+                let pause = again.saturating_duration_since(Instant::now());
+                self.membership.functions.await_news(pause);
+                outcome = fabric.functions().outcome(from, mark);
+            }
+            if outcome != FunctionsOutcome::Open {
+                self.membership.apply_functions(&self.server, false);
+                if outcome == FunctionsOutcome::Made {
+                    // Its client may call them at once, wherever the home of its keys is.
+                    fabric.await_functions(from + 1, OTHERS_PATIENCE);
+                }
+                return outcome;
+            }
+            if Instant::now() >= until || self.server.is_stopping() {
+                return outcome;
+            }
+        }
+    }
+}
+
+fn too_long(len: usize) -> Fail {
+    Fail::new(format!(
+        "ERR the libraries of functions would have {len} bytes together, at most {FUNCTIONS_MAX} are kept in a cluster: \
+         delete some that are not needed with FUNCTION DELETE"
+    ))
+}
