@@ -112,6 +112,7 @@ pub(super) fn plan(path: &Path, operation: Operation, extent: Extent) -> Plan {
         keys: KeySpace::new(1000, 16).unwrap(),
         order: KeyOrder::Random,
         share: Share::All,
+        listed: Vec::new(),
         values: "1-1024".parse().unwrap(),
         lengths: Lengths::ByKey,
         check_lengths: true,
