@@ -142,6 +142,18 @@ fn a_walk_stores_every_key_once_and_loads_find_it() {
 }
 
 #[test]
+fn a_load_draws_only_the_keys_that_are_listed() {
+    let server = Responder::start("listed");
+    let mut some = plan(&server.path, SET, Extent::Operations(2_000));
+    some.listed = vec![3, 500, 999];
+    run(&some).unwrap();
+    let store = server.store.lock().unwrap();
+    let mut stored: Vec<Vec<u8>> = store.keys().map(|key| key.to_vec()).collect();
+    stored.sort();
+    assert_eq!(stored, some.listed.iter().map(|key| some.keys.key(*key)).collect::<Vec<_>>());
+}
+
+#[test]
 fn deleting_a_share_leaves_the_rest() {
     let server = Responder::start("share");
     run(&plan(&server.path, SET, Extent::Walk)).unwrap();

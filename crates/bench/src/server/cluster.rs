@@ -118,8 +118,9 @@ pub fn run(args: &ClusterArgs) -> Result<(), String> {
             // One joins after the other: each has its data when the next one asks for them.
             let holders = nodes.len().min(usize::from(args.nodes));
             nodes.iter().try_for_each(|node| node.await_all(holders)).map_err(failed)?;
-            let copies = args.copies.map_or(holders, |copies| holders.min(usize::from(copies)));
-            await_homes(&nodes, copies).map_err(failed)?;
+            if let Some(copies) = args.copies {
+                await_homes(&nodes, holders.min(usize::from(copies))).map_err(failed)?;
+            }
         }
     }
     if !args.petrel {
