@@ -1,6 +1,8 @@
 //! `cluster`: what a command costs all nodes of a cluster together, what they say to each other for
 //! it, and how many round trips between them a client waits for.
 
+mod near;
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
@@ -14,18 +16,20 @@ use serde::Serialize;
 use crate::exchange::{client, order, wait_for_rest};
 use crate::experiment::{
     Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, LoadArgs, RunArgs,
-    SERVER, THROUGHPUT, View, at, axis_values,
+    SERVER, THROUGHPUT, View, at, axis_values, grid, texts,
 };
-use crate::load::{self, Extent, KeySpace, Operation, Plan, ValueSizes};
+use crate::load::{self, Endpoint, Extent, KeySpace, Operation, Plan, ValueSizes};
 use crate::result::{Measurement, Point};
 use crate::server::{Peer, Server, Setting, relay};
 
 /// Measure GET and SET at one node of a cluster, of which the CPU of all nodes counts; the bytes
 /// that nodes say to each other; and round trips between them.
 ///
-/// petrel-cluster is started with so many nodes, all of which hold all keys, and their clients
-/// share the processors with them. What is no cluster is measured as one node. For bytes and round
-/// trips what the nodes say to each other passes relays, which count and delay it.
+/// petrel-cluster is started with so many nodes, all of which or so many (--copies) hold each key,
+/// and their clients share the processors with them. What is no cluster is measured as one node.
+/// For bytes and round trips what the nodes say to each other passes relays, which count and delay
+/// it. first-touch, copy-get, home-set and cache-write measure a near cache: one node more, which
+/// holds copies of what is read there.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct ClusterArgs {
     /// Nodes
@@ -34,12 +38,16 @@ pub struct ClusterArgs {
           value_parser = clap::value_parser!(u16).range(1..=64))]
     nodes: Vec<u16>,
 
+    /// Nodes that hold each key, in turn
+    #[arg(long, value_delimiter = ',', value_name = "all|N,...", default_value = "all")]
+    copies: Vec<Copies>,
+
     /// What to measure
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "WORK,...",
-        default_value = "get,set,bytes,trips"
+        default_value = "get,set,bytes,trips,first-touch,copy-get,home-set,cache-write"
     )]
     works: Vec<Work>,
 
@@ -68,7 +76,7 @@ pub struct ClusterArgs {
 
 /// What is measured at a point.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 enum Work {
     /// GET of keys that the node holds.
     Get,
@@ -78,9 +86,49 @@ enum Work {
     Bytes,
     /// Round trips of one client's SET and INCR of keys with their homes elsewhere.
     Trips,
+    /// Round trips and bytes of GETs at a cache of keys that it has not had.
+    FirstTouch,
+    /// GET at a cache of keys that it has, and at what is no cluster.
+    CopyGet,
+    /// What is said for SETs at another node of keys that a cache has, ten at a time.
+    HomeSet,
+    /// Round trips and bytes of SET and INCR at a cache.
+    CacheWrite,
 }
 
 axis_values!(Work);
+
+impl Work {
+    /// Whether there is a cache beside the nodes that hold data.
+    fn has_cache(self) -> bool {
+        matches!(self, Work::FirstTouch | Work::CopyGet | Work::HomeSet | Work::CacheWrite)
+    }
+}
+
+/// How many nodes hold each key; `None` is all.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+struct Copies(Option<u16>);
+
+impl std::fmt::Display for Copies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(copies) => copies.fmt(f),
+            None => f.write_str("all"),
+        }
+    }
+}
+
+impl std::str::FromStr for Copies {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Copies, String> {
+        match text.parse() {
+            _ if text == "all" => Ok(Copies(None)),
+            Ok(copies @ 1..=64) => Ok(Copies(Some(copies))),
+            _ => Err("all, or a number from 1 to 64".to_owned()),
+        }
+    }
+}
 
 /// SETs in flight while the bytes between nodes are counted.
 const BATCH: u16 = 10;
@@ -95,14 +143,17 @@ const TRIPS: usize = 1_000;
 pub const DESCRIPTION: &Description = &Description {
     name: "cluster",
     title: "Cluster",
-    about: "All connections go to one node of a cluster; keys have their homes at all nodes, and every node holds all of them. \
+    about: "All connections go to one node of a cluster; keys have their homes at all nodes. With copies: all, every node holds all \
+            keys, else so many nodes hold each, and GETs name keys with their homes at the node that is asked. \
             CPU is that of all nodes together, which share the processors with the load: so throughput is not that of as many \
             machines. Derived is what nodes with two processors each would reach together, if CPU were all: 2 x nodes / CPU per \
             operation. Bytes are those that pass between nodes, TLS included, for SETs of one connection, ten in flight, less key \
-            and value once for each other node, which is how often they have to travel. Trips are the median time of a client's \
-            SET (INCR) of a key with its home at another node, over the median time of a byte there and back through a relay with \
-            the same delay.",
-    axes: &[("work", "{}"), ("nodes", "nodes: {}"), ("pipeline", "P{}")],
+            and value once for each node that must get them, which is how often they have to travel. Trips are the median time of \
+            a client's SET (INCR) of a key with its home at another node, over the median time of a byte there and back through a \
+            relay with the same delay. A near cache is one node more, which holds copies of what is read there and no slots: of \
+            it first-touch asks each key once, copy-get keys that it has, cache-write any; home-set are SETs at another node of \
+            keys that it has. CPU per GET of a copy is the cache's alone.",
+    axes: &[("work", "{}"), ("nodes", "nodes: {}"), ("copies", "copies: {}"), ("pipeline", "P{}")],
     figures: &[
         THROUGHPUT,
         CPU,
@@ -113,16 +164,62 @@ pub const DESCRIPTION: &Description = &Description {
         Figure::new("bytes", "Bytes beyond key and value per SET and node", "B", 1, Better::Less),
         Figure::new("set_trips", "SET of a key elsewhere", "round trips", 2, Better::Less),
         Figure::new("incr_trips", "INCR of a key elsewhere", "round trips", 2, Better::Less),
+        Figure::new("cache_cpu", "CPU per GET of a copy", "us", 2, Better::Less),
+        Figure::new("copy_bytes", "Bytes between nodes per GET of a copy", "B", 2, Better::Less),
+        Figure::new(
+            "touch_trips",
+            "First GET of a key at the cache",
+            "round trips",
+            2,
+            Better::Less,
+        ),
+        Figure::new(
+            "touch_bytes",
+            "Bytes beyond key and value per first GET",
+            "B",
+            1,
+            Better::Less,
+        ),
+        Figure::new(
+            "incr_bytes",
+            "Bytes beyond the key per INCR at the cache",
+            "B",
+            1,
+            Better::Less,
+        ),
         Figure::new("round_trip", "Round trip through a relay", "us", 0, Better::Neither),
     ],
     views: &[
-        View::new("CPU of all nodes", &["cpu"], &["work"], &["nodes", "pipeline"], &[SERVER])
-            .in_summary(),
+        View::new(
+            "CPU of all nodes",
+            &["cpu"],
+            &["work"],
+            &["nodes", "copies", "pipeline"],
+            &[SERVER],
+        )
+        .in_summary(),
+        View::new(
+            "CPU of a near cache",
+            &["cache_cpu"],
+            &[],
+            &["work", "nodes", "copies", "pipeline"],
+            &[SERVER],
+        )
+        .cells(Cells::Versus),
         View::new(
             "Between nodes",
-            &["bytes", "set_trips", "incr_trips", "round_trip"],
+            &[
+                "bytes",
+                "set_trips",
+                "incr_trips",
+                "touch_trips",
+                "touch_bytes",
+                "copy_bytes",
+                "incr_bytes",
+                "round_trip",
+            ],
             &[],
-            &[FIGURE, "work", "nodes", "pipeline"],
+            &[FIGURE, "work", "nodes", "copies", "pipeline"],
             &[SERVER],
         )
         .in_summary(),
@@ -130,7 +227,7 @@ pub const DESCRIPTION: &Description = &Description {
             "Throughput, measured and derived",
             &["throughput", "derived"],
             &[FIGURE, "work"],
-            &["nodes", "pipeline"],
+            &["nodes", "copies", "pipeline"],
             &[SERVER],
         )
         .cells(Cells::Value),
@@ -138,7 +235,7 @@ pub const DESCRIPTION: &Description = &Description {
             "Latency",
             &["p50", "p99", "p999"],
             &[FIGURE, "work"],
-            &["nodes", "pipeline"],
+            &["nodes", "copies", "pipeline"],
             &[SERVER],
         ),
     ],
@@ -146,7 +243,7 @@ pub const DESCRIPTION: &Description = &Description {
 
 impl Experiment for ClusterArgs {
     const DESCRIPTION: &'static Description = DESCRIPTION;
-    const GROUP: &'static [&'static str] = &["work", "nodes"];
+    const GROUP: &'static [&'static str] = &["work", "nodes", "copies"];
     type Session = Server;
 
     fn check(&self) -> Result<(), String> {
@@ -166,24 +263,24 @@ impl Experiment for ClusterArgs {
     }
 
     fn points(&self) -> Vec<Point> {
+        let all = [
+            ("work", texts(&self.works)),
+            ("nodes", texts(&self.nodes)),
+            ("copies", texts(&self.copies)),
+        ];
         let mut points = Vec::new();
-        for &work in &self.works {
-            for &nodes in &self.nodes {
-                let pipelines = match work {
-                    Work::Get | Work::Set => self.pipelines.as_slice(),
-                    Work::Bytes | Work::Trips if nodes == 1 => &[],
-                    Work::Bytes => &[BATCH],
-                    Work::Trips => &[1],
-                };
-                points.extend(pipelines.iter().map(|pipeline| {
-                    let axes = [
-                        ("work", work.to_string()),
-                        ("nodes", nodes.to_string()),
-                        ("pipeline", pipeline.to_string()),
-                    ];
-                    axes.map(|(axis, value)| (axis.to_owned(), value)).into_iter().collect()
-                }));
-            }
+        for point in grid(all) {
+            let pipelines = match at(&point, "work") {
+                Work::Get | Work::Set | Work::CopyGet => self.pipelines.as_slice(),
+                Work::Bytes | Work::Trips if at::<u16>(&point, "nodes") == 1 => &[],
+                Work::Bytes | Work::HomeSet => &[BATCH],
+                Work::Trips | Work::FirstTouch | Work::CacheWrite => &[1],
+            };
+            points.extend(pipelines.iter().map(|pipeline| {
+                let mut point = point.clone();
+                point.insert("pipeline".to_owned(), pipeline.to_string());
+                point
+            }));
         }
         points
     }
@@ -193,23 +290,40 @@ impl Experiment for ClusterArgs {
     }
 
     fn leaves_out(&self, peer: &Peer, point: &Point) -> bool {
-        !peer.is_cluster() && at::<u16>(point, "nodes") != 1
+        // What is no cluster is one node with everything, measured once.
+        let is_single =
+            at::<u16>(point, "nodes") == 1 && at::<Copies>(point, "copies") == self.copies[0];
+        let is_load = matches!(at(point, "work"), Work::Get | Work::Set | Work::CopyGet);
+        !peer.is_cluster() && !(is_single && is_load)
     }
 
     fn setting(&self, run: &RunArgs, point: &Point) -> Setting {
-        let relay = match at(point, "work") {
+        let work = at::<Work>(point, "work");
+        let relay = match work {
             Work::Get | Work::Set => None,
-            Work::Bytes => Some(Duration::ZERO),
-            Work::Trips => Some(Duration::from_micros(self.round_trip)),
+            Work::Bytes | Work::CopyGet | Work::HomeSet => Some(Duration::ZERO),
+            Work::Trips | Work::FirstTouch | Work::CacheWrite => {
+                Some(Duration::from_micros(self.round_trip))
+            }
         };
-        Setting { nodes: at(point, "nodes"), relay, ..self.load.setting(run, self.values.max) }
+        Setting {
+            nodes: at(point, "nodes"),
+            copies: at::<Copies>(point, "copies").0,
+            caches: u16::from(work.has_cache()),
+            relay,
+            ..self.load.setting(run, self.values.max)
+        }
     }
 
     fn prepare(&self, server: Server, point: &Point) -> Result<Server, String> {
-        if at::<Work>(point, "work") == Work::Get {
+        let work = at::<Work>(point, "work");
+        if matches!(work, Work::Get | Work::CopyGet | Work::FirstTouch | Work::HomeSet) {
             let fill = Plan { operation: SET, extent: Extent::Walk, ..self.plan(&server) };
             load::run(&fill).map_err(|error| format!("while filled: {error}"))?;
             wait_for_rest(&server)?;
+        }
+        if matches!(work, Work::CopyGet | Work::HomeSet) {
+            self.take_copies(&server)?;
         }
         Ok(server)
     }
@@ -223,10 +337,14 @@ impl Experiment for ClusterArgs {
         let operation = match at(point, "work") {
             Work::Get => Operation::Get,
             Work::Set => SET,
-            Work::Bytes => return self.count_bytes(server, at(point, "nodes")),
-            Work::Trips => return self.count_trips(server),
+            Work::Bytes => return self.count_bytes(server, point),
+            Work::Trips => return self.count_trips(server.endpoint()),
+            work => return self.measure_near(server, work, point, round),
         };
         let plan = Plan { operation, ..self.plan(server) };
+        let is_held_here = operation == SET || !server.peer().is_cluster();
+        let listed = if is_held_here { Vec::new() } else { self.held(server)? };
+        let plan = Plan { listed, ..plan };
         let plan = self.load.timed(plan, at(point, "pipeline"), round);
         let outcome = load::run(&plan).map_err(|error| error.to_string())?;
         let derived = outcome.server_cpu_us().map(|cpu| 2e6 * at::<f64>(point, "nodes") / cpu);
@@ -243,33 +361,64 @@ impl ClusterArgs {
         Plan { values: self.values, ..Plan::new(server, keys) }
     }
 
-    /// What nodes say to each other for SETs.
-    fn count_bytes(&self, server: &Server, nodes: u64) -> Result<Measurement, String> {
-        let value = self.values.min;
+    /// How many nodes hold each key.
+    fn homes(&self, point: &Point) -> f64 {
+        let nodes: f64 = at(point, "nodes");
+        at::<Copies>(point, "copies").0.map_or(nodes, |copies| nodes.min(f64::from(copies)))
+    }
+
+    /// The keys with their homes at the first node, unless every node holds all: of these a GET is
+    /// answered there.
+    fn held(&self, server: &Server) -> Result<Vec<u64>, String> {
+        if server.setting().copies.is_none_or(|copies| copies >= server.setting().nodes) {
+            return Ok(Vec::new());
+        }
+        let own = own_slots(&nodes_of(&client(server.endpoint()).map_err(text)?)?);
+        let keys = self.plan(server).keys;
+        let is_held = |number: &u64| own[usize::from(slot_of(&keys.key(*number)))];
+        Ok((0..keys.count).filter(is_held).collect())
+    }
+
+    /// What nodes say to each other for SETs, for each node to which key and value have to travel.
+    fn count_bytes(&self, server: &Server, point: &Point) -> Result<Measurement, String> {
+        let (nodes, homes) = (at::<f64>(point, "nodes"), self.homes(point));
+        // Those homes of a key that are not the node that was asked, which is one of them for so
+        // many of all keys; and a cache that has them, too.
+        let cache = f64::from(server.setting().caches);
+        let travels = homes - homes / nodes + cache;
+        let each = self.bytes_of_sets(server, server.endpoint())? / travels;
+        Ok(Measurement::default().with("bytes", each - 16.0 - f64::from(self.values.min)))
+    }
+
+    /// Bytes between nodes for each of many SETs at one of them.
+    fn bytes_of_sets(&self, server: &Server, endpoint: &Endpoint) -> Result<f64, String> {
         let plan = Plan {
             operation: SET,
-            values: ValueSizes::fixed(value),
+            endpoint: endpoint.clone(),
+            values: ValueSizes::fixed(self.values.min),
             connections: 1,
             pipeline: usize::from(BATCH),
             extent: Extent::Operations(COUNTED),
             ..self.plan(server)
         };
         let before = server.carried_between_nodes()?;
-        load::run(&plan).map_err(|error| error.to_string())?;
+        load::run(&plan).map_err(text)?;
         wait_for_rest(server)?;
-        let carried = (server.carried_between_nodes()? - before) as f64;
-        let each = carried / COUNTED as f64 / (nodes - 1) as f64;
-        Ok(Measurement::default().with("bytes", each - 16.0 - f64::from(value)))
+        Ok((server.carried_between_nodes()? - before) as f64 / COUNTED as f64)
     }
 
-    /// Times of commands whose keys have their homes at other nodes.
-    fn count_trips(&self, server: &Server) -> Result<Measurement, String> {
+    /// The median time of a byte there and back through a relay with the delay of those between
+    /// nodes.
+    fn alone(&self) -> Result<Duration, String> {
         let delay = Duration::from_micros(self.round_trip) / 2;
-        let alone = relayed_trip(delay).map_err(|error| format!("a relay: {error}"))?;
-        let failed = |error: petrel_client::Error| error.to_string();
-        let client = client(server.endpoint()).map_err(failed)?;
-        let nodes = client.cluster_nodes().reply::<String>().run().map_err(failed)?;
-        let own = own_slots(&nodes);
+        relayed_trip(delay).map_err(|error| format!("a relay: {error}"))
+    }
+
+    /// Times of commands at a node whose keys have their homes at others.
+    fn count_trips(&self, endpoint: &Endpoint) -> Result<Measurement, String> {
+        let alone = self.alone()?;
+        let client = client(endpoint).map_err(text)?;
+        let own = own_slots(&nodes_of(&client)?);
         let value = vec![b'v'; self.values.min as usize];
         let mut measured = Measurement::default().with("round_trip", alone.as_secs_f64() * 1e6);
         for (name, words) in
@@ -279,11 +428,20 @@ impl ClusterArgs {
             let elsewhere = keys.filter(|key| !own[usize::from(slot_of(key))]);
             let time = |key: Vec<u8>| time_of(&client, words, &key);
             let times = elsewhere.take(TRIPS).map(time).collect::<Result<_, _>>();
-            let median = median(times.map_err(failed)?).as_secs_f64();
+            let median = median(times.map_err(text)?).as_secs_f64();
             measured = measured.with(name, median / alone.as_secs_f64());
         }
         Ok(measured)
     }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// What a node says of all of them.
+fn nodes_of(client: &Client) -> Result<String, String> {
+    client.cluster_nodes().reply().run().map_err(text)
 }
 
 /// How long a command with this key in the place of its empty word takes.
@@ -352,6 +510,17 @@ mod tests {
         let slots: Vec<usize> = (0..own.len()).filter(|slot| own[*slot]).collect();
         assert_eq!(slots, [5461, 5462, 16383]);
         assert!(own_slots("nonsense").iter().all(|own| !own));
+    }
+
+    #[test]
+    fn copies_are_all_or_a_number_of_nodes() {
+        let copies: Copies = "all".parse().unwrap();
+        assert_eq!((copies, copies.to_string()), (Copies(None), "all".to_owned()));
+        let copies: Copies = "2".parse().unwrap();
+        assert_eq!((copies, copies.to_string()), (Copies(Some(2)), "2".to_owned()));
+        for text in ["0", "65", "some", ""] {
+            assert!(text.parse::<Copies>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -121,6 +121,9 @@ pub struct Plan {
     pub order: KeyOrder,
     /// The part of the keys that [`Extent::Walk`] visits.
     pub share: Share,
+    /// Unless empty, the numbers of the keys that are drawn in place of all; not for
+    /// [`Extent::Walk`].
+    pub listed: Vec<u64>,
     /// Sizes of values.
     pub values: ValueSizes,
     /// What decides them.
@@ -153,6 +156,7 @@ impl Plan {
             keys,
             order: KeyOrder::Random,
             share: Share::All,
+            listed: Vec::new(),
             values: ValueSizes::fixed(0),
             lengths: Lengths::ByKey,
             check_lengths: true,
@@ -164,6 +168,15 @@ impl Plan {
             server_processes: server.processes().to_vec(),
             seed: 1,
         }
+    }
+}
+
+impl Plan {
+    /// The key that stands for a drawn one: itself, or one of those listed.
+    #[inline]
+    fn picked(&self, key: u64) -> u64 {
+        let place = u128::from(key) * self.listed.len() as u128 / u128::from(self.keys.count);
+        self.listed.get(place as usize).copied().unwrap_or(key)
     }
 }
 

@@ -134,6 +134,12 @@ impl KeySpace {
         if self.size >= 16 { b"key:" } else { b"" }
     }
 
+    /// The key of a number.
+    pub fn key(self, number: u64) -> Vec<u8> {
+        let digits = format!("{number:0width$}", width = self.digits());
+        [self.prefix(), digits.as_bytes()].concat()
+    }
+
     /// Number of decimal digits that follow the prefix.
     pub fn digits(self) -> usize {
         self.size - self.prefix().len()

@@ -112,6 +112,7 @@ pub(super) fn plan(path: &Path, operation: Operation, extent: Extent) -> Plan {
         keys: KeySpace::new(1000, 16).unwrap(),
         order: KeyOrder::Random,
         share: Share::All,
+        listed: Vec::new(),
         values: "1-1024".parse().unwrap(),
         lengths: Lengths::ByKey,
         check_lengths: true,
@@ -138,6 +139,18 @@ fn a_walk_stores_every_key_once_and_loads_find_it() {
     assert_eq!((loaded.operations, loaded.replies.hits), (5003, 5003));
     assert_eq!((loaded.replies.misses, loaded.replies.wrong_lengths), (0, 0));
     assert_eq!(loaded.latency.len(), 5003);
+}
+
+#[test]
+fn a_load_draws_only_the_keys_that_are_listed() {
+    let server = Responder::start("listed");
+    let mut some = plan(&server.path, SET, Extent::Operations(2_000));
+    some.listed = vec![3, 500, 999];
+    run(&some).unwrap();
+    let store = server.store.lock().unwrap();
+    let mut stored: Vec<Vec<u8>> = store.keys().map(|key| key.to_vec()).collect();
+    stored.sort();
+    assert_eq!(stored, some.listed.iter().map(|key| some.keys.key(*key)).collect::<Vec<_>>());
 }
 
 #[test]

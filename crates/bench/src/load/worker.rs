@@ -391,7 +391,7 @@ impl<'a> Worker<'a> {
     #[inline]
     fn put_request(&mut self, position: usize) -> bool {
         let connection = &mut self.connections[position];
-        let Some(key) = connection.next_key(self.plan.extent) else {
+        let Some(key) = connection.next_key(self.plan) else {
             return false;
         };
         if connection.left == Some(0) {
@@ -459,13 +459,13 @@ impl Connection {
 
     /// The next request's key, counted; `None` at the end.
     #[inline]
-    fn next_key(&mut self, extent: Extent) -> Option<u64> {
+    fn next_key(&mut self, plan: &Plan) -> Option<u64> {
         if let Some(left) = &mut self.left {
             *left = left.checked_sub(1)?;
         }
-        match extent {
+        match plan.extent {
             Extent::Walk => self.picker.pick_once(),
-            Extent::Window { .. } | Extent::Operations(_) => Some(self.picker.pick()),
+            Extent::Window { .. } | Extent::Operations(_) => Some(plan.picked(self.picker.pick())),
         }
     }
 }

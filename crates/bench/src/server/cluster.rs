@@ -36,6 +36,9 @@ const WIRE: &str = "wire";
 /// How long a node may take until it answers, and until it knows the others.
 const START_MAX: Duration = Duration::from_secs(20);
 
+/// How long hash slots have to stay where they are.
+const STILL: Duration = Duration::from_millis(300);
+
 /// Start a cluster on 127.0.0.1, without replicas. It ends with this process.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ClusterArgs {
@@ -50,6 +53,16 @@ pub struct ClusterArgs {
     /// Nodes
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     nodes: u16,
+
+    /// Nodes that hold each hash slot [default: all] (petrel only)
+    #[arg(long, value_name = "R", requires = "petrel",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    copies: Option<u16>,
+
+    /// Nodes after those that hold copies of what is read there (petrel only)
+    #[arg(long, default_value_t = 0, value_name = "N", requires = "petrel",
+          value_parser = clap::value_parser!(u16).range(0..=64))]
+    caches: u16,
 
     /// Port of the first node; the others take free ones
     #[arg(long)]
@@ -85,7 +98,7 @@ pub fn run(args: &ClusterArgs) -> Result<(), String> {
     if let Some(carried) = &carried {
         carried.tell(&args.dir.join(WIRE)).map_err(failed)?;
     }
-    for number in 0..args.nodes {
+    for number in 0..args.nodes + args.caches {
         let port = if number == 0 { args.port } else { free_port().map_err(failed)? };
         let dir = args.dir.join(format!("node{number}"));
         let socket = if number == 0 { args.sock.clone() } else { dir.join("s") };
@@ -97,11 +110,17 @@ pub fn run(args: &ClusterArgs) -> Result<(), String> {
             }
             _ => None,
         };
-        let node = Start { args, dir: &dir, socket, port, bus, relay, first: nodes.first() };
+        let is_cache = number >= args.nodes;
+        let first = nodes.first();
+        let node = Start { args, dir: &dir, socket, port, bus, relay, first, is_cache };
         nodes.push(node.start().map_err(failed)?);
         if args.petrel {
             // One joins after the other: each has its data when the next one asks for them.
-            nodes.iter().try_for_each(|node| node.await_all(nodes.len())).map_err(failed)?;
+            let holders = nodes.len().min(usize::from(args.nodes));
+            nodes.iter().try_for_each(|node| node.await_all(holders)).map_err(failed)?;
+            if let Some(copies) = args.copies {
+                await_homes(&nodes, holders.min(usize::from(copies))).map_err(failed)?;
+            }
         }
     }
     if !args.petrel {
@@ -140,6 +159,36 @@ pub fn carried(dir: &Path) -> io::Result<u64> {
     text.trim().parse().map_err(|_| io::Error::other(format!("no number: {text:?}")))
 }
 
+/// Waits until all hash slots have stayed with so many homes each, which have their data.
+fn await_homes(nodes: &[Node], copies: usize) -> io::Result<()> {
+    let clients = nodes.iter().map(Node::client).collect::<io::Result<Vec<_>>>()?;
+    let begin = Instant::now();
+    let mut since = None;
+    while since.is_none_or(|since: Instant| since.elapsed() < STILL) {
+        let (mut held, mut coming) = (0, 0);
+        for client in &clients {
+            let info = client.cluster_info().reply::<String>().run().map_err(io::Error::other)?;
+            let field = |name| {
+                let value = info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+                value.and_then(|value| value.parse::<usize>().ok())
+            };
+            let (own, other) = (field("cluster_slots_held:"), field("cluster_slots_coming:"));
+            held += own.unwrap_or(0);
+            coming += other.unwrap_or(0);
+        }
+        if coming == 0 && held == copies * usize::from(SLOTS) {
+            since = since.or(Some(Instant::now()));
+        } else if begin.elapsed() > START_MAX {
+            let why = format!("its nodes hold {held} hash slots, {coming} are on their way");
+            return Err(io::Error::other(why));
+        } else {
+            since = None;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
 /// Gives each node of a Redis Cluster its share of the hash slots, and lets them meet.
 fn meet(nodes: &[Node]) -> Result<(), String> {
     for (number, node) in nodes.iter().enumerate() {
@@ -170,6 +219,8 @@ struct Start<'a> {
     relay: Option<u16>,
     /// The node that it joins.
     first: Option<&'a Node>,
+    /// Whether it is to hold copies only.
+    is_cache: bool,
 }
 
 impl Start<'_> {
@@ -196,6 +247,12 @@ impl Start<'_> {
                 }
                 None => command.arg("--cluster-create"),
             };
+            if let Some(copies) = args.copies.filter(|_| self.first.is_none()) {
+                command.arg("--cluster-copies").arg(copies.to_string());
+            }
+            if self.is_cache {
+                command.args(["--cluster-role", "cache"]);
+            }
             if let Some(relay) = relay {
                 command.args(["--cluster-announce-bus-port", &relay.to_string()]);
             }

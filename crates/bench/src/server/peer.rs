@@ -365,7 +365,9 @@ impl Peer {
                  --threads {threads} --maxmemory 50% --no-telemetry"
                 .to_owned(),
             Program::RedisCluster => cluster(setting),
-            Program::PetrelCluster => format!("{} --petrel{}", cluster(setting), relay(setting)),
+            Program::PetrelCluster => {
+                format!("{} --petrel{}", cluster(setting), petrels(setting))
+            }
             Program::FloorMemory => format!("{} --memory 600", floor("uring", setting)),
             Program::FloorUring => floor("uring", setting),
             Program::FloorEpoll => floor("epoll", setting),
@@ -448,8 +450,12 @@ fn cluster(setting: &Setting) -> String {
     )
 }
 
-fn relay(setting: &Setting) -> String {
-    setting.relay.map_or_else(String::new, |delay| format!(" --relay {}", delay.as_micros()))
+/// What only a cluster of Petrels is started with.
+fn petrels(setting: &Setting) -> String {
+    let relay = setting.relay.map(|delay| format!(" --relay {}", delay.as_micros()));
+    let copies = setting.copies.map(|copies| format!(" --copies {copies}"));
+    let caches = (setting.caches > 0).then(|| format!(" --caches {}", setting.caches));
+    [copies, caches, relay].into_iter().flatten().collect()
 }
 
 /// Many connections need file tables of the rings' own.
@@ -497,6 +503,8 @@ mod tests {
             value_max: 1024,
             reply_size: 512,
             nodes: 3,
+            copies: None,
+            caches: 0,
             relay: None,
             socket: PathBuf::from("/tmp/with space/s"),
             port: 7000,

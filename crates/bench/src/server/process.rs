@@ -67,8 +67,12 @@ pub struct Setting {
     pub value_max: u32,
     /// Size of the value that a bare loop answers to GET, bytes.
     pub reply_size: u32,
-    /// Nodes of a cluster.
+    /// Nodes of a cluster that hold data.
     pub nodes: u16,
+    /// Of those, how many hold each hash slot of a cluster of Petrels; `None` is all.
+    pub copies: Option<u16>,
+    /// Nodes of a cluster of Petrels beside those, which hold copies of what is read there.
+    pub caches: u16,
     /// Whether what the nodes of a cluster of Petrels say to each other passes relays, and how long
     /// those hold it up, there and back.
     pub relay: Option<Duration>,
@@ -90,6 +94,8 @@ impl Setting {
             value_max: 0,
             reply_size: 0,
             nodes: 1,
+            copies: None,
+            caches: 0,
             relay: None,
             socket: PathBuf::new(),
             port: 0,
@@ -157,7 +163,9 @@ impl Server {
     }
 
     fn wait_until_ready(&mut self, log: &Path) -> Result<(), String> {
-        let begin = Instant::now();
+        let (begin, nodes) = (Instant::now(), u32::from(self.setting.nodes + self.setting.caches));
+        // The nodes of a cluster start one after the other.
+        let limit = if self.peer.is_cluster() { START_MAX * nodes } else { START_MAX };
         loop {
             let is_there = ping(&self.endpoint, self.peer.protocol()).is_ok();
             let is_cluster = self.peer.is_cluster();
@@ -165,10 +173,10 @@ impl Server {
                 return Ok(());
             }
             let status = self.child.try_wait().ok().flatten();
-            if status.is_some() || begin.elapsed() > START_MAX {
+            if status.is_some() || begin.elapsed() > limit {
                 let why = match status {
                     Some(status) => status.to_string(),
-                    None => format!("no answer in {} s", START_MAX.as_secs()),
+                    None => format!("no answer in {} s", limit.as_secs()),
                 };
                 let said = last_words(log);
                 return Err(format!("{} did not start ({why}): {said}", self.peer.name));
@@ -183,7 +191,7 @@ impl Server {
             return Ok(());
         }
         self.processes = sys::children(self.pid());
-        if self.processes.len() != usize::from(self.setting.nodes) {
+        if self.processes.len() != usize::from(self.setting.nodes + self.setting.caches) {
             return Err(format!("{} did not start: a node is gone", self.peer.name));
         }
         // The nodes of a Redis Cluster send clients on.
@@ -231,6 +239,12 @@ impl Server {
     /// Where clients may go: one place, or any node of a cluster that serves all keys at each.
     pub fn entrances(&self) -> &[Endpoint] {
         &self.entrances
+    }
+
+    /// Where the cache of a cluster listens that was started with one, and its process.
+    pub fn cache(&self) -> Option<(&Endpoint, u32)> {
+        let last = self.entrances.last().zip(self.processes.last().copied());
+        last.filter(|_| self.peer.is_cluster() && self.setting.caches > 0)
     }
 
     /// Bytes that passed the relays of a cluster that was started with some.
