@@ -245,11 +245,11 @@ impl Start<'_> {
                 Some(first) => {
                     command.arg("--cluster-join").arg(format!("127.0.0.1:{}", first.reached_at))
                 }
-                None => command.arg("--cluster-create"),
+                None => {
+                    let copies = args.copies.map_or("all".into(), |copies| copies.to_string());
+                    command.args(["--cluster-create", "--cluster-copies", &copies])
+                }
             };
-            if let Some(copies) = args.copies.filter(|_| self.first.is_none()) {
-                command.arg("--cluster-copies").arg(copies.to_string());
-            }
             if self.is_cache {
                 command.args(["--cluster-role", "cache"]);
             }
