@@ -95,8 +95,10 @@ fn members_hold_some_slots_each_and_serve_all() {
     });
     let (all, keys) = ([&founder, &second, &third], KEYS + 5);
     for server in all {
-        let local = local_keys(&mut server.connect());
-        assert!((keys / 2..keys * 5 / 6).contains(&local), "{local} of {keys} keys");
+        // Those of slots that it has lost are removed by and by.
+        eventually("each has its share in memory", || {
+            (keys / 2..keys * 5 / 6).contains(&local_keys(&mut server.connect()))
+        });
     }
     check(&all, "");
     for server in all {
