@@ -294,7 +294,7 @@ impl Experiment for ClusterArgs {
         let is_single =
             at::<u16>(point, "nodes") == 1 && at::<Copies>(point, "copies") == self.copies[0];
         let is_load = matches!(at(point, "work"), Work::Get | Work::Set | Work::CopyGet);
-        !peer.is_cluster() && !(is_single && is_load)
+        !(peer.is_cluster() || is_single && is_load)
     }
 
     fn setting(&self, run: &RunArgs, point: &Point) -> Setting {
