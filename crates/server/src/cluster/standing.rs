@@ -106,6 +106,7 @@ impl Agent {
         exec.end();
         self.standing = Standing::Serving;
         self.membership.state.lock().is_serving = true;
+        self.membership.figures.note_slots(self.node.slot_counts());
         // There may be other libraries of functions by now.
         self.membership.functions.wake();
         let Identity { node, incarnation } = self.identity();
@@ -129,6 +130,7 @@ impl Agent {
         exec.ks.unlock();
         exec.end();
         *self.membership.state.lock() = State::default();
+        self.membership.figures.note_slots((0, 0));
         (0..server.workers.len()).for_each(|worker| server.tell(worker, Message::Demoted));
         tracing::warn!("cluster: this server is a member no longer, and serves no client");
     }
