@@ -1,24 +1,24 @@
 //! A run: nodes, links between them, clients, and an adversary who delays, breaks, stalls, pauses,
 //! kills, and moves slots; then peace, and the comparison of everything with everything.
 
+mod commands;
 mod homes;
 mod join;
 mod rest;
 
-use crate::connection::{Connection, PIPELINE_MAX, Pending, State, content_of};
+use crate::connection::{Connection, PIPELINE_MAX, Pending, State};
 use crate::link::Pipe;
-use crate::machine::{Machine, START_MS, Waiter, parse};
+use crate::machine::{Machine, START_MS, Waiter};
 use crate::outcome::Outcome;
 use crate::random::Random;
 use crate::witness::Witness;
 use crate::workload::{GROUPS, Op, Workload, used_slots};
+use commands::{has_copies, start, take_replies};
 use petrel_cluster::mutation::{Mutation, break_rule};
 use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{
-    Call, ClusterNode, Identity, Limits, Node, Received, Reply, Route, SLOTS, SlotMap, View,
-};
+use petrel_cluster::{ClusterNode, Identity, Limits, Node, Received, Route, SLOTS, SlotMap, View};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -680,146 +680,4 @@ fn map(members: &[Identity], primaries: &[Node]) -> SlotMap {
         })
         .collect();
     SlotMap::collect(|slot| &homes[usize::from(slot / (SLOTS / GROUPS))])
-}
-
-/// Whether a command reads keys that are here as copies.
-fn has_copies(core: &ClusterNode, machine: &mut Machine, op: &Op) -> bool {
-    !op.reads.is_empty()
-        && core.may_read_copies(&op.slots)
-        && op.reads.iter().all(|(db, key)| machine.has(*db, key))
-}
-
-/// Executes a command of a client, or sends it; none if it has to wait.
-fn start(
-    member: &mut Member,
-    (connection, token): (usize, u64),
-    op: &Op,
-    witness: &Rc<RefCell<Witness>>,
-) -> Option<State> {
-    let identity = member.core.identity();
-    let now_ms = member.machine.now_ms;
-    let done = |reply, seen, is_known| Some(State::Done { reply, seen, now_ms, is_known });
-    let route = match op.reads.is_empty() {
-        true => member.core.route(&op.slots),
-        false if has_copies(&member.core, &mut member.machine, op) => Route::Here,
-        false => member.core.route_read(&op.slots),
-    };
-    if route != Route::Here {
-        return match route {
-            Route::Apart => done(b"-CROSSSLOT\r\n".to_vec(), Vec::new(), false),
-            Route::At(_) => {
-                let Op { db, is_transaction, ref slots, ref commands, .. } = *op;
-                let (slots, commands) = (slots.clone(), commands.clone());
-                let slot = slots[0];
-                let by_key = !op.reads.is_empty();
-                let wants_copies = by_key && !is_transaction && slots.len() == 1;
-                let call = Call { slots, db, is_transaction, commands, ..Call::default() };
-                let call = Call { by_key, wants_copies, ..call };
-                let oseq = member.core.forward(token, call, &mut member.machine).ok()?;
-                let tag = Tag { origin: identity, slot, oseq };
-                member.away.insert(token, (connection, tag));
-                Some(State::Away)
-            }
-            _ => None,
-        };
-    }
-    member.machine.compare_survivors();
-    let commands: Vec<Vec<&[u8]>> =
-        op.commands.iter().map(|command| command.iter().map(Vec::as_slice).collect()).collect();
-    let reply = member.machine.run(op.db, op.is_transaction, &commands);
-    member.machine.report();
-    if op.reads.is_empty() {
-        let seen: Vec<(u16, u64)> =
-            op.slots.iter().map(|&slot| (slot, witness.borrow().last(slot))).collect();
-        witness.borrow_mut().has_seen(identity, &seen);
-        return done(reply, seen, true);
-    }
-    let (value, mut seen) = (parse(&reply), Vec::new());
-    for (at, (db, key)) in op.reads.iter().enumerate() {
-        let content = content_of(op, at, key, &value);
-        let is_home = member.machine.is_home(petrel_cluster::slot_of(key));
-        let key = (*db, key.clone());
-        seen.push(witness.borrow_mut().read(identity, (&key, &content), now_ms, is_home));
-    }
-    done(reply, seen, true)
-}
-
-/// Gives connections the replies to their commands that were away; false if there are none.
-fn take_replies(
-    member: &mut Member,
-    witness: &Rc<RefCell<Witness>>,
-    outcome: &mut Outcome,
-) -> bool {
-    for (waiter, reply) in member.machine.ended() {
-        member.core.end_of_wait(waiter.tag, &waiter.slots, Some(reply));
-    }
-    let mut replies = VecDeque::from(member.core.take_replies());
-    let has_replies = !replies.is_empty();
-    while let Some((token, reply)) = replies.pop_front() {
-        match reply {
-            Reply::Parked(_) => {
-                member.parked.insert(token);
-                outcome.parked += 1;
-                continue;
-            }
-            Reply::Again(call) => {
-                member.parked.remove(&token);
-                outcome.again += 1;
-                let slot = call.slots[0];
-                let Some((_, tag)) = member.away.get_mut(&token) else { continue };
-                let before = *tag;
-                // Its new name is known before it may be executed.
-                let Ok(oseq) = member.core.forward(token, *call, &mut member.machine) else {
-                    continue;
-                };
-                *tag = Tag { slot, oseq, ..before };
-                witness.borrow_mut().forwarded_again(before, *tag);
-                member.machine.report();
-                replies.extend(member.core.take_replies());
-                continue;
-            }
-            _ => drop(member.parked.remove(&token)),
-        }
-        let Some((connection, tag)) = member.away.remove(&token) else {
-            witness.borrow_mut().violation(format!("an answer to no command: {token}"));
-            continue;
-        };
-        let pending = member.connections[connection].pending.iter_mut();
-        let mut pending = pending.filter(|pending| pending.token == token);
-        let Some(pending) = pending.next() else { continue };
-        let now_ms = member.machine.now_ms;
-        let (identity, mut witness) = (member.core.identity(), witness.borrow_mut());
-        pending.state = match reply {
-            Reply::Bytes(reply) => match witness.answered(identity, tag) {
-                Some((seen, now_ms)) => {
-                    check_read(identity, &pending.op, (&reply, &seen, now_ms), &mut witness);
-                    State::Done { reply, seen, now_ms, is_known: true }
-                }
-                None => State::Done { reply, seen: Vec::new(), now_ms, is_known: false },
-            },
-            reply => {
-                outcome.unknown += u64::from(reply == Reply::Unknown);
-                let reply = format!("-{}\r\n", reply.error().unwrap_or_default()).into_bytes();
-                State::Done { reply, seen: Vec::new(), now_ms, is_known: false }
-            }
-        };
-    }
-    has_replies
-}
-
-/// What a read that its home has executed has seen.
-fn check_read(
-    by: Identity,
-    op: &Op,
-    (reply, seen, now_ms): (&[u8], &[(u16, u64)], i64),
-    witness: &mut Witness,
-) {
-    let value = parse(reply);
-    for (at, (db, key)) in op.reads.iter().enumerate() {
-        let content = content_of(op, at, key, &value);
-        let slot = petrel_cluster::slot_of(key);
-        if let Some(&(_, at)) = seen.iter().find(|(of, _)| *of == slot) {
-            witness.read_at(by, (&(*db, key.clone()), &content), now_ms, at);
-        }
-    }
 }

@@ -1,8 +1,8 @@
 //! Which slots' data a node holds, where not every member holds all.
 //!
 //! ```text
-//! Away      the node is no home of the slot, nor to become one: nothing of it is here but copies of
-//!           keys that were read (`node/near.rs`)
+//! Away      the node is no home of the slot, nor to become one: nothing of it is here but copies
+//!           of keys that were read (`node/near.rs`)
 //! Awaited   its data are on their way, or to be asked for (`node/transfer.rs`)
 //! Held      everything of it is here, as far as the lane of its primary was applied
 //! ```

@@ -84,8 +84,8 @@ impl OwnSlots {
     }
 
     /// Whether clients may read the keys of a slot that are here, if it is not
-    /// [readable](OwnSlots::is_readable): those that are not may be elsewhere. What is here of a key
-    /// stays so as long as its stripe is held.
+    /// [readable](OwnSlots::is_readable): those that are not may be elsewhere. What is here of a
+    /// key stays so as long as its stripe is held.
     pub fn has_copies(&self, slot: Slot) -> bool {
         self.slot(slot) & COPIED != 0
     }

@@ -37,8 +37,8 @@ pub struct RemoteCall {
     /// Names the keys that its client watches at the other node, if it does: in the lowest 16 bits
     /// how many `WATCH`es were forwarded before, above them which client's they are.
     pub client: Option<u64>,
-    /// Whether it is no commit of several slots: it only reads, or works on each key by itself. Said
-    /// only where members do not hold all slots ([`Cluster::holds_all`]).
+    /// Whether it is no commit of several slots: it only reads, or works on each key by itself.
+    /// Said only where members do not hold all slots ([`Cluster::holds_all`]).
     pub by_key: bool,
     /// Whether copies of the keys that it reads are wanted here ([`Cluster::has_copies`]).
     pub wants_copies: bool,
@@ -137,9 +137,8 @@ pub trait Cluster: Send + Sync {
     /// What this node holds.
     fn held(&self) -> HeldFigures;
 
-    /// Has commands executed by the node that orders the changes of their slots, or agreed on by all
-    /// if they have none. The reply is put
-    /// into the client's [reply slot](crate::ReplySlots) of number `seq` later.
+    /// Has commands executed by the node that orders the changes of their slots, or agreed on by
+    /// all if they have none. The reply is put into the client's [reply slot](crate::ReplySlots) of number `seq` later.
     ///
     /// # Errors
     /// If too much is on its way already; nothing was sent then.

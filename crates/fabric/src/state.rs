@@ -12,8 +12,8 @@
 //! Functions the libraries of functions are these
 //! ```
 //!
-//! Each view is the one before and one step, of all but the last command. The last of them are kept, so that a member that lags
-//! sees every one.
+//! Each view is the one before and one step, of all but the last command. The last of them are
+//! kept, so that a member that lags sees every one.
 
 use crate::functions::{Functions, FunctionsChange};
 use crate::homes::{Around, Event, Range, Sparse, expand};

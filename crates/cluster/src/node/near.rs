@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! reader                          primary
-//!   EXEC, which wants copies --->   executes it; for each small key that it has read, with its stripe
-//!   <--- COPY, ANSWER               held: notes that the reader has it (`directory.rs`)
+//!   EXEC, which wants copies --->   executes it; for each small key that it has read, with its
+//!   <--- COPY, ANSWER               stripe held: notes that the reader has it (`directory.rs`)
 //!   reads the key here
 //!                                   a commit changes the key: to the homes, and to who has copies
 //!   <--- EFFECTS, or CHANGED        the effects if they are small, else that the copy is of no use
@@ -11,9 +11,9 @@
 //!   UNSHARED -------------------->  tells it no more
 //! ```
 //!
-//! A copy stands in the lane of the primary like a change of the key, so what is here of a slot is of one
-//! moment of its order, or is not here. When a slot gets another primary its copies are removed,
-//! and not read meanwhile.
+//! A copy stands in the lane of the primary like a change of the key, so what is here of a slot is
+//! of one moment of its order, or is not here. When a slot gets another primary its copies are
+//! removed, and not read meanwhile.
 
 use super::{Host, Node};
 use crate::directory::name_of;

@@ -218,6 +218,20 @@ impl Executor {
         }
         let mut slots = Vec::new();
         add_slots(command, request.args, cluster, &mut slots);
+        self.place_by_keys(command, request, (session, cluster), slots, tries_copies)
+    }
+
+    /// What becomes of a command by the hash slots of its keys.
+    fn place_by_keys(
+        &mut self,
+        command: Command,
+        request: &Request<'_>,
+        (session, cluster): (&Session, &dyn Cluster),
+        slots: Vec<HashSlot>,
+        tries_copies: bool,
+    ) -> Result<Verdict, Fail> {
+        let (spec, waiting) = (command.spec, session.reply_slots());
+        let all = waiting.and_then(ReplySlots::last);
         let by_key = slots.len() > 1 && !cluster.holds_all();
         if by_key && spec.place == Place::Home && Split::of(command, request.args).is_none() {
             return Err(Fail::CROSS_SLOT);

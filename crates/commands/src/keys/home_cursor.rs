@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::blocked::Ticket;
     use crate::clock::Tick;
-    use crate::cluster::{ClusterLink, HashSlot, PeerFigures, RemoteCall};
+    use crate::cluster::{ClusterLink, HashSlot, HeldFigures, PeerFigures, RemoteCall};
     use crate::fail::Fail;
     use crate::unblock::WaitEnd;
 
@@ -113,6 +113,10 @@ mod tests {
 
         fn is_readable(&self, _: HashSlot) -> bool {
             true
+        }
+
+        fn has_copies(&self, _: HashSlot) -> bool {
+            false
         }
 
         fn lease_until(&self) -> Tick {
@@ -141,6 +145,10 @@ mod tests {
 
         fn peers(&self) -> Vec<PeerFigures> {
             Vec::new()
+        }
+
+        fn held(&self) -> HeldFigures {
+            HeldFigures::default()
         }
 
         fn forward(&self, _: &Ticket, _: u64, _: RemoteCall) -> Result<(), Fail> {

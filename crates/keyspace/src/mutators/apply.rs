@@ -85,8 +85,8 @@ impl Handle {
         changed
     }
 
-    /// What this thread changes from now on was made first there: sinks get it with this origin. Its
-    /// clock and its events stay as they are.
+    /// What this thread changes from now on was made first there: sinks get it with this origin.
+    /// Its clock and its events stay as they are.
     pub fn set_origin(&mut self, origin: Origin) {
         self.observers.origin = origin;
     }

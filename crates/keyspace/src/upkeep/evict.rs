@@ -196,8 +196,8 @@ impl Handle {
         made != Made::Nothing
     }
 
-    /// Whether there is room for a copy of so many bytes, made by evicting others if that is needed.
-    /// No stripe is held.
+    /// Whether there is room for a copy of so many bytes, made by evicting others if that is
+    /// needed. No stripe is held.
     pub fn make_room_for_copy(&mut self, needed: usize) -> bool {
         let limit = self.ks.memory_limit.load(Relaxed);
         if limit == 0 {

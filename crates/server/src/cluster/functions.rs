@@ -1,5 +1,5 @@
-//! Libraries of functions, which all members have alike: what changes them is executed on a copy by
-//! a thread of its own, which has the members agree on what came of it, waits, and answers.
+//! Libraries of functions, which all members have alike: what changes them is executed on a copy
+//! by a thread of its own, which has the members agree on what came of it, waits, and answers.
 //!
 //! ```text
 //!  worker    FUNCTION LOAD ── RemoteCall without slots ──▶ thread
@@ -8,8 +8,8 @@
 //!  fabric    other libraries were agreed on ──▶ thread: in the place of those that are here
 //! ```
 //!
-//! A member that begins to serve puts the libraries that were agreed on in the place of what it has
-//! loaded or was sent. As long as there were none, it keeps that; what the founder has loaded is
+//! A member that begins to serve puts the libraries that were agreed on in the place of what it
+//! has loaded or was sent. As long as there were none, it keeps that; what the founder has loaded is
 //! agreed on first.
 
 use super::machine::Machine;
@@ -164,8 +164,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Puts the libraries that were agreed on last in the place of those that are here, unless they
-    /// are the same; `anyway` if others may have been loaded since. The version that is here.
+    /// Puts the libraries that were agreed on last in the place of those that are here, unless
+    /// they are the same; `anyway` if others may have been loaded since. The version that is here.
     pub(super) fn apply_functions(&self, server: &Server, anyway: bool) -> u64 {
         let fabric = self.fabric.lock().clone();
         let mut applied = self.functions.applied.lock();
