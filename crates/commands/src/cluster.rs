@@ -138,7 +138,8 @@ pub trait Cluster: Send + Sync {
     fn held(&self) -> HeldFigures;
 
     /// Has commands executed by the node that orders the changes of their slots, or agreed on by
-    /// all if they have none. The reply is put into the client's [reply slot](crate::ReplySlots) of number `seq` later.
+    /// all if they have none. The reply is put into the client's
+    /// [reply slot](crate::ReplySlots) of number `seq` later.
     ///
     /// # Errors
     /// If too much is on its way already; nothing was sent then.

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A member that begins to serve puts the libraries that were agreed on in the place of what it
-//! has loaded or was sent. As long as there were none, it keeps that; what the founder has loaded is
-//! agreed on first.
+//! has loaded or was sent. As long as there were none, it keeps that; what the founder has loaded
+//! is agreed on first.
 
 use super::machine::Machine;
 use super::{Membership, lives};
