@@ -1,13 +1,13 @@
 //! Which members have copies of keys whose changes this node orders, beside the homes of their
-//! slots: they are told of each change of such a key, until it is theirs no more.
+//! slots: each change of such a key is sent to them too, until they have it no more.
 //!
 //! ```text
 //! slot -> members that have a copy of any of its keys      looked at by each commit
 //!         key, by its name's hash -> members that have it  looked at if there are such
 //! ```
 //!
-//! A member that has no copy any more is told of one more change, and says so then. Two keys of a
-//! slot with one hash count as one: members are told of more then, never of less.
+//! A member that has no copy any more is sent one more change, and says so then. Two keys of a slot
+//! with one hash count as one: members are sent more changes then, never fewer.
 
 use crate::slot::{SLOTS, Slot};
 use crate::slot_map::Node;
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Keys that it knows at most; of more, nobody is given copies.
+/// Keys that it knows at most; of others no copies are given.
 const KEYS_MAX: usize = 1 << 22;
 
 /// What a key is called here: a hash of its database and its bytes, the same at all nodes.

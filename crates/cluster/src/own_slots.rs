@@ -6,8 +6,8 @@ use crate::slot_map::Node;
 use petrel_keyspace::{Homes, Origin};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// In a slot's word: nobody orders its changes.
-const NOBODY: u32 = u16::MAX as u32;
+/// In a slot's word, in the place of its home: it has none at the moment.
+const NO_HOME: u32 = u16::MAX as u32;
 /// In a slot's word, above its home: clients may read it here.
 const READABLE: u32 = 1 << 16;
 /// In a slot's word: clients may read the keys that are here, though not all are.
@@ -39,7 +39,7 @@ impl Default for OwnSlots {
             me: AtomicU16::new(u16::MAX),
             holds_all: AtomicBool::new(true),
             is_serving: AtomicBool::new(false),
-            slots: (0..SLOTS).map(|_| AtomicU32::new(NOBODY)).collect(),
+            slots: (0..SLOTS).map(|_| AtomicU32::new(NO_HOME)).collect(),
             any_copied: AtomicBool::new(false),
             taken: AtomicU64::new(0),
         }
@@ -51,7 +51,7 @@ impl OwnSlots {
     pub(crate) fn begin(&self, me: Node, holds_all: bool) {
         self.me.store(me.0, Relaxed);
         self.holds_all.store(holds_all, Relaxed);
-        self.slots.iter().for_each(|slot| slot.store(NOBODY, Relaxed));
+        self.slots.iter().for_each(|slot| slot.store(NO_HOME, Relaxed));
         self.any_copied.store(false, Relaxed);
     }
 
@@ -63,14 +63,14 @@ impl OwnSlots {
     fn slot(&self, slot: Slot) -> u32 {
         match self.is_serving.load(Relaxed) {
             true => self.slots[usize::from(slot)].load(Relaxed),
-            false => NOBODY,
+            false => NO_HOME,
         }
     }
 
-    /// Who orders the changes of a slot; nobody while its primary is changing.
+    /// The node that orders the changes of a slot; none while its primary is changing.
     pub fn home(&self, slot: Slot) -> Option<Node> {
-        let home = self.slot(slot) & NOBODY;
-        (home != NOBODY).then_some(Node(home as u16))
+        let home = self.slot(slot) & NO_HOME;
+        (home != NO_HOME).then_some(Node(home as u16))
     }
 
     /// Whether every member holds all data.
@@ -107,7 +107,7 @@ impl OwnSlots {
 
     pub(crate) fn set(&self, slot: Slot, home: Option<Node>, is_readable: bool, has_copies: bool) {
         let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-        let home = home.map_or(NOBODY, |home| home.0.into());
+        let home = home.map_or(NO_HOME, |home| home.0.into());
         let word = home | flag(is_readable, READABLE) | flag(has_copies, COPIED);
         self.slots[usize::from(slot)].store(word, Relaxed);
     }

@@ -278,14 +278,14 @@ pub enum Record<'a> {
         /// Which question of the receiver's.
         number: u64,
     },
-    /// A copy of a key, for a member that is no home of its slot and is told of its changes from
-    /// here on.
+    /// A copy of a key, for a member that is no home of its slot and is sent its changes from here
+    /// on.
     Copy {
         /// One effect, which stores it.
         group: &'a [u8],
     },
-    /// The key was changed: the copy of a member that is no home of its slot is of no use, and it
-    /// is told of no more changes.
+    /// The key was changed: the copy of a member that is no home of its slot is of no use, and no
+    /// more changes are sent to it.
     Changed {
         /// Its database.
         db: u16,
