@@ -1,6 +1,6 @@
 //! The memory limit under every policy: how well it holds, and who goes.
 
-use petrel_keyspace::{Effect, Handle, Keyspace, Options, Policy, Removal, Value};
+use petrel_keyspace::{Effect, Handle, Homes, Keyspace, Options, Origin, Policy, Removal, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -303,4 +303,49 @@ fn whoever_has_freed_some_is_refused_while_the_sum_is_too_much() {
     }
     assert!(keyspace.stats().used > 1 << 20);
     assert!(!set(&mut handle, 0, "more", 1, None), "it was let through for what it had freed");
+}
+
+/// Keys whose names begin so are copies.
+const COPY: &str = "copy:";
+
+struct SomeAreCopies;
+
+impl Homes for SomeAreCopies {
+    fn is_home(&self, key: &[u8]) -> bool {
+        !self.is_copy(key)
+    }
+
+    fn copies(&self) -> Option<Origin> {
+        Some(Origin(1))
+    }
+
+    fn is_copy(&self, key: &[u8]) -> bool {
+        key.starts_with(COPY.as_bytes())
+    }
+}
+
+#[test]
+fn nothing_is_refused_and_no_own_key_goes_while_there_are_copies() {
+    for policy in [Policy::NoEviction, Policy::AllKeysLru] {
+        let keyspace = keyspace(64);
+        assert!(keyspace.set_homes(Arc::new(SomeAreCopies)));
+        // A command stops evicting early, so that the copies go by and by.
+        keyspace.set_eviction_tenacity(0);
+        let mut handle = keyspace.attach();
+        for i in 0..2000 {
+            assert!(set(&mut handle, 0, &format!("{COPY}{i}"), 500, None));
+        }
+        for i in 0..1000 {
+            assert!(set(&mut handle, 0, &format!("own:{i}"), 500, None));
+        }
+        let used = keyspace.stats().used;
+        keyspace.set_memory_limit(used - 500_000, policy);
+        for i in 0..200 {
+            assert!(set(&mut handle, 0, &format!("more:{i}"), 500, None), "{policy:?} {i}");
+        }
+        assert!(keyspace.stats().used < used - 400_000, "{policy:?}");
+        assert!((0..1000).all(|i| get(&mut handle, &format!("own:{i}"))), "{policy:?}");
+        let copies = (0..2000).filter(|i| get(&mut handle, &format!("{COPY}{i}"))).count();
+        assert!((1..1100).contains(&copies), "{policy:?}: {copies}");
+    }
 }

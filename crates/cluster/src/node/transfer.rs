@@ -128,6 +128,8 @@ impl Node {
     /// are to be removed ([`Node::sweep`]) before it is sent any.
     pub fn leave_other_slots(&mut self) {
         self.holdings.iter_mut().for_each(Holdings::leave_others);
+        // What is here of them is no copy that a primary knows of: it is not read meanwhile.
+        self.tell_removers();
     }
 
     /// Whether keys may be here of slots that this node has lost.
@@ -444,5 +446,29 @@ impl Node {
             }
         }
         self.transfers.departures.retain(|one| !one.is_sent || !one.is_known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Limits;
+    use crate::slot_map::SlotMap;
+    use crate::view::View;
+
+    #[test]
+    fn keys_of_former_lives_are_not_read_as_copies() {
+        let identity = |node| Identity { node: Number(node), incarnation: 1 };
+        let view = View {
+            epoch: 1,
+            members: vec![identity(0), identity(1)],
+            slots: SlotMap::collect(|_| &[Number(0)]),
+            incoming: Some(SlotMap::collect(|_| &[])),
+        };
+        let mut node = Node::new(identity(1), view, Limits::default());
+        let own = node.own_slots();
+        assert!(own.has_copies(7) && node.may_read_copies(&[7]));
+        node.leave_other_slots();
+        assert!(!own.has_copies(7) && !node.may_read_copies(&[7]));
     }
 }

@@ -177,16 +177,16 @@ impl Handle {
             return true;
         }
         let slack = slack.min(SLACK_MAX);
-        if self.evict_copies(policy, used - limit + slack) {
-            self.upkeep.evictor.own_then = self.counters.used.get();
-            self.upkeep.evictor.slack = slack as i64;
-            return true;
-        }
-        let made = match policy {
+        let (mut excess, own_before) = (used - limit + slack, self.counters.used.get());
+        let mut made = self.evict_copies(policy, excess);
+        let freed = own_before - self.counters.used.get();
+        excess = excess.saturating_sub(freed.max(0) as u64);
+        made = match policy {
+            _ if made != Made::Nothing => made,
             Policy::NoEviction => Made::Nothing,
             _ => {
                 let start = Instant::now();
-                let made = self.evict(policy, used - limit + slack);
+                let made = self.evict(policy, excess);
                 self.upkeep.evictor.nanos += start.elapsed().as_nanos() as u64;
                 made
             }
@@ -211,27 +211,32 @@ impl Handle {
         }
         self.refresh_byte_clock();
         let slack = (limit / SLACK_SHARE).min(SLACK_MAX);
-        self.evict_copies(self.ks.policy(), wanted - limit + slack)
+        self.evict_copies(self.ks.policy(), wanted - limit + slack) == Made::Enough
     }
 
-    /// Evicts copies until `excess` bytes are free; false if they are not.
-    fn evict_copies(&mut self, policy: Policy, excess: u64) -> bool {
+    /// Evicts copies until `excess` bytes are free or the time is up; nothing is made if there are
+    /// not enough, though what there were may be gone.
+    fn evict_copies(&mut self, policy: Policy, excess: u64) -> Made {
         let Some(origin) = self.ks.homes.get().and_then(|homes| homes.copies()) else {
-            return false;
+            return Made::Nothing;
         };
         let policy = match policy {
             Policy::AllKeysLru | Policy::AllKeysLfu => policy,
             _ => Policy::AllKeysRandom,
         };
+        let start = Instant::now();
         self.upkeep.evictor.copies = Some(origin);
-        let made = self.evict(policy, excess);
+        let mut made = self.evict(policy, excess);
         self.upkeep.evictor.copies = None;
+        if made == Made::Some && start.elapsed() < self.ks.policy.budget() {
+            made = Made::Nothing;
+        }
         if made == Made::Nothing {
             self.ks.homes.get().into_iter().for_each(|homes| homes.note_no_copies());
         }
         // What it has found is not to be evicted as something else.
         self.upkeep.evictor.pools = Default::default();
-        made == Made::Enough
+        made
     }
 
     /// Evicts until `excess` bytes are free or the time is up.
