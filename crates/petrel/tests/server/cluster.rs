@@ -134,9 +134,14 @@ fn a_witness_serves_no_data() {
     let witness = start(scratch("secret"), &format!("{} --cluster-role witness", join(&founder)));
     let mut client = witness.connect();
     eventually("two members", || call(&mut client, "CLUSTER NODES").lines().count() == 2);
-    for command in ["GET a", "SET a 1"] {
-        assert_eq!(call(&mut client, command), "CLUSTERDOWN Hash slot not served");
-    }
+    let is_refused = |client: &mut Client| {
+        for command in ["GET a", "SET a 1"] {
+            assert_eq!(call(client, command), "CLUSTERDOWN Hash slot not served");
+        }
+    };
+    is_refused(&mut client);
+    await_line(&witness, " votes");
+    is_refused(&mut client);
     let mut client = founder.connect();
     assert_eq!(call(&mut client, "SET a 1"), "OK");
     // It leaves when it is stopped; the founder goes on.

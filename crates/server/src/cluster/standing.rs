@@ -101,7 +101,8 @@ impl Agent {
         exec.ks.lock_all();
         exec.ks.set_sinks("cluster", Some(self.node.sinks()));
         self.membership.own.serve(true);
-        server.commands.set_state(ServerState::Apart, false);
+        // A witness has no data to serve, or those that every member gets.
+        server.commands.set_state(ServerState::Apart, self.membership.is_witness);
         exec.ks.unlock();
         exec.end();
         self.standing = Standing::Serving;
@@ -110,7 +111,8 @@ impl Agent {
         // There may be other libraries of functions by now.
         self.membership.functions.wake();
         let Identity { node, incarnation } = self.identity();
-        tracing::info!("cluster: member {}.{incarnation} serves", node.0);
+        let does = if self.membership.is_witness { "votes" } else { "serves" };
+        tracing::info!("cluster: member {}.{incarnation} {does}", node.0);
     }
 
     /// The server is a member no longer: from one moment on no client is served, and what others
