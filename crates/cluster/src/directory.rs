@@ -7,27 +7,19 @@
 //! ```
 //!
 //! A member that has no copy any more is sent one more change, and says so then. Two keys of a slot
-//! with one hash count as one: members are sent more changes then, never fewer.
+//! with one hash would count as one; the hash is of 64 bits and keyed (SipHash).
 
 use crate::slot::{SLOTS, Slot};
 use crate::slot_map::Node;
 use crate::view::NodeSet;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Keys that it knows at most; of others no copies are given.
 const KEYS_MAX: usize = 1 << 22;
-
-/// What a key is called here: a hash of its database and its bytes, the same at all nodes.
-pub(crate) fn name_of(db: u16, key: &[u8]) -> u64 {
-    // FNV-1a, and then the last step of MurmurHash3: the low bits alone choose a place.
-    let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    let mut hash = key.iter().fold(0xcbf2_9ce4_8422_2325 ^ u64::from(db), fnv);
-    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash ^ hash >> 33
-}
 
 /// The members that have copies of keys of a slot.
 #[derive(Default)]
@@ -43,9 +35,16 @@ pub(crate) struct Directory {
     /// None before the first.
     slots: OnceLock<Box<[OfSlot]>>,
     keys: AtomicUsize,
+    /// Drawn here, so that no client can find keys with one hash.
+    hasher: RandomState,
 }
 
 impl Directory {
+    /// What a key is called here: a hash of its database and its bytes.
+    pub fn name_of(&self, db: u16, key: &[u8]) -> u64 {
+        self.hasher.hash_one((db, key))
+    }
+
     fn slot(&self, slot: Slot) -> Option<&OfSlot> {
         self.slots.get().map(|slots| &slots[usize::from(slot)])
     }
@@ -133,7 +132,7 @@ mod tests {
     #[test]
     fn members_that_have_copies_are_known_until_they_have_none() {
         let (directory, a, b) = (Directory::default(), Node(1), Node(2));
-        let (x, y) = (name_of(0, b"x"), name_of(1, b"x"));
+        let (x, y) = (directory.name_of(0, b"x"), directory.name_of(1, b"x"));
         assert_ne!(x, y);
         assert!(!directory.has_any(5) && directory.holders(5, x) == NodeSet::default());
         assert!(directory.add(5, x, a) && directory.add(5, x, b) && directory.add(5, y, a));

@@ -7,7 +7,7 @@
 //! answers to commands that had waited for these changes: behind them
 //! ```
 
-use crate::directory::{Directory, name_of};
+use crate::directory::Directory;
 use crate::lane::Lane;
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::Node;
@@ -151,7 +151,7 @@ impl Lanes {
                 self.push(lane_of(slot), Some(others), &Record::Changed { db: *db, key });
             }
             if !are_told || *is_removed {
-                self.directory.remove(slot, name_of(*db, key), others);
+                self.directory.remove(slot, self.directory.name_of(*db, key), others);
             }
         }
     }
@@ -367,7 +367,8 @@ impl LaneSink {
     /// Notes who has copies of a key that was changed.
     #[cold]
     fn note_copies(&mut self, slot: Slot, db: u16, key: &[u8], is_removed: bool) {
-        let holders = self.lanes.directory.holders(slot, name_of(db, key));
+        let directory = &self.lanes.directory;
+        let holders = directory.holders(slot, directory.name_of(db, key));
         if holders == NodeSet::default() {
             return;
         }

@@ -147,9 +147,13 @@ impl Node {
                     self.drop_copy((db, key), host);
                 }
             }
-            Record::Unshared { slot, name } => {
-                self.pop(from, lane);
-                self.lanes.directory().remove(slot, name, NodeSet::of(from.node));
+            Record::Unshared { .. } => {
+                let Some((_, bytes)) = self.pop(from, lane) else { return false };
+                if let Ok(Record::Unshared { db, key }) = Record::read(&bytes) {
+                    let directory = self.lanes.directory();
+                    let name = directory.name_of(db, key);
+                    directory.remove(slot_of(key), name, NodeSet::of(from.node));
+                }
             }
             Record::SlotsBegin { number } => {
                 self.pop(from, lane);

@@ -16,7 +16,6 @@
 //! removed, and not read meanwhile.
 
 use super::{Host, Node};
-use crate::directory::name_of;
 use crate::lanes::{FROM_PEERS, lane_of};
 use crate::mutation::{Mutation, is_broken};
 use crate::settle::slot_of_group;
@@ -63,7 +62,7 @@ impl Node {
         handle.lock(key.hash);
         if let Some(value) = handle.view(db, key)
             && value.footprint() <= COPY_MAX
-            && self.lanes.directory().add(slot, name_of(db, bytes), to)
+            && self.lanes.directory().add(slot, self.lanes.directory().name_of(db, bytes), to)
         {
             let mut group = GroupWriter::default();
             let expiry = value.expiry();
@@ -116,10 +115,10 @@ impl Node {
         group: &[u8],
         host: &mut dyn Host,
     ) {
-        let mut absent: Vec<u64> = Vec::new();
+        let mut absent: Vec<(u16, Vec<u8>)> = Vec::new();
         let handle = host.handle();
         handle.enter();
-        let note = |db, key: &[u8]| absent.push(name_of(db, key));
+        let note = |db, key: &[u8]| absent.push((db, key.to_vec()));
         let applied = apply_to_copies(handle, group, FROM_PEERS, &mut self.hashes, note);
         handle.exit();
         if let Err(error) = applied {
@@ -134,8 +133,8 @@ impl Node {
         }
         absent.sort_unstable();
         absent.dedup();
-        for name in absent {
-            let unshared = Record::Unshared { slot, name };
+        for (db, key) in &absent {
+            let unshared = Record::Unshared { db: *db, key };
             self.lanes.push(lane_of(slot), Some(NodeSet::of(from.node)), &unshared);
         }
     }

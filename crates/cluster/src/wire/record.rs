@@ -294,10 +294,10 @@ pub enum Record<'a> {
     },
     /// The sender has no copy of a key.
     Unshared {
-        /// The slot of the key.
-        slot: Slot,
-        /// The key, by the hash that the directory knows it by.
-        name: u64,
+        /// Its database.
+        db: u16,
+        /// The key.
+        key: &'a [u8],
     },
     /// A message for the subscribers of a channel. It is delivered once at most.
     Message {
@@ -485,11 +485,14 @@ fn take_exec<'a>(
 fn take_about_copies<'a>(bytes: &mut Bytes<'a>) -> Result<Record<'a>, Malformed> {
     match bytes.byte()? {
         copies::COPY => Ok(Record::Copy { group: std::mem::take(&mut bytes.0) }),
-        copies::CHANGED => {
+        which @ (copies::CHANGED | copies::UNSHARED) => {
             let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
-            Ok(Record::Changed { db, key: std::mem::take(&mut bytes.0) })
+            let key = std::mem::take(&mut bytes.0);
+            Ok(match which {
+                copies::CHANGED => Record::Changed { db, key },
+                _ => Record::Unshared { db, key },
+            })
         }
-        copies::UNSHARED => Ok(Record::Unshared { slot: take_slot(bytes)?, name: bytes.number()? }),
         _ => Err(Malformed),
     }
 }
@@ -594,10 +597,10 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             out.extend_from_slice(key);
             kind::COPIES
         }
-        Record::Unshared { slot, name } => {
+        Record::Unshared { db, key } => {
             out.push(copies::UNSHARED);
-            put(out, slot.into());
-            put(out, name);
+            put(out, db.into());
+            out.extend_from_slice(key);
             kind::COPIES
         }
         Record::Message { is_sharded, channel, payload } => {

@@ -103,10 +103,10 @@ proptest! {
         round_trip(&Record::Answer { slot, oseq, waits, reply: reply.as_deref() })?;
         round_trip(&Record::Woken { slot, oseq, waits, reply: reply.as_deref() })?;
         round_trip(&Record::Unwatch { client: oseq })?;
-        round_trip(&Record::Unshared { slot, name: oseq })?;
         let text = reply.as_deref().unwrap_or_default();
         round_trip(&Record::Copy { group: text })?;
         round_trip(&Record::Changed { db, key: text })?;
+        round_trip(&Record::Unshared { db, key: text })?;
         round_trip(&Record::Parked { slot, oseq, left_ms: wait_ms })?;
         for end in [WaitEnd::Timeout, WaitEnd::Error, WaitEnd::Gone] {
             round_trip(&Record::Cancel { slot, oseq, end })?;
