@@ -200,6 +200,11 @@ fn near_metric(metric: &Metric) {
         other => panic!("{other:?}"),
     };
     points.sort();
+    if metric.name() == "petrel.near_cache.size" {
+        // No reply, but the room in which short ones that were read again had copies.
+        let room = 1..=64 * 1024;
+        return assert!(points.len() == 1 && room.contains(&points[0].1), "{points:?}");
+    }
     let expected: &[(&str, u64)] = match metric.name() {
         "redis.client.csc.requests" => &[("hit", 5), ("miss", 1)],
         "redis.client.csc.evictions" => &[("full", 0), ("invalidation", 1)],
