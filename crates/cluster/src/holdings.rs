@@ -78,7 +78,7 @@ impl Holdings {
                 _ => Holding::Away,
             };
             let is_left = match old {
-                // Another primary does not tell of changes of what is here.
+                // Another primary sends no changes of what is here.
                 Holding::Away => {
                     self.copied.contains(slot)
                         && (new != old || has_changed && !is_broken(Mutation::KeepCopies))

@@ -150,7 +150,7 @@ pub(crate) enum HostCommand {
     AwaitFunctions(AwaitFunctions),
 }
 
-/// Who waits until other hosts have libraries of functions.
+/// Threads that wait until other hosts have libraries of functions.
 pub(crate) struct AwaitFunctions {
     pub version: u64,
     pub until: Instant,

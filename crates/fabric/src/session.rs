@@ -74,7 +74,7 @@ pub(crate) struct Session<'a> {
     leaving: Option<Instant>,
     /// What the host has said of slots last.
     hold: Option<Hold>,
-    /// The version of the libraries of functions that the host was told of last.
+    /// The version of the libraries of functions that the host has heard of last.
     told_functions: u64,
     /// The data of which slots have arrived, in the view of which epoch.
     arrived: Option<(u64, Vec<(u16, u16)>)>,
@@ -483,7 +483,7 @@ impl<'a> Session<'a> {
         self.tell_views().or_else(|| self.look())
     }
 
-    /// Tells the host if the libraries of functions are others than before.
+    /// Lets the host know if the libraries of functions are others than before.
     fn tell_functions(&mut self) {
         let bus = &self.around.bus;
         let version = bus.agreed.state.lock().functions().version;

@@ -308,7 +308,7 @@ impl<W: Write> Walker<'_, '_, W> {
         fed.map(|()| goes_on)
     }
 
-    /// Tells how many keys there were so far, which may end it.
+    /// Says how many keys there were so far, which may end it.
     fn report(&mut self, saved: &mut Saved<'_>) {
         let keys = self.shares.keys.fetch_add(self.keys, Relaxed) + std::mem::take(&mut self.keys);
         if saved(keys).is_break() {

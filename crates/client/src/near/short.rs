@@ -26,7 +26,7 @@ const SLOTS: usize = 4;
 /// Parts of the table; the second is as long as the first, each other one as all before it.
 const SEGMENTS: usize = 24;
 
-/// One reply. Its words are read while they may be written; `version` tells afterwards whether
+/// One reply. Its words are read while they may be written; `version` says afterwards whether
 /// they were.
 #[derive(Default)]
 #[repr(align(128))]

@@ -8,7 +8,7 @@
 //!                                   a commit changes the key: to the homes, and to who has copies
 //!   <--- EFFECTS, or CHANGED        the effects if they are small, else that the copy is of no use
 //!   has removed it meanwhile:
-//!   UNSHARED -------------------->  tells it no more
+//!   UNSHARED -------------------->  sends it no more changes
 //! ```
 //!
 //! A copy stands in the lane of the primary like a change of the key, so what is here of a slot is
@@ -79,7 +79,7 @@ impl Node {
     }
 
     /// Takes a copy that has come. One of a node that is not the slot's primary any more is of no
-    /// use: it does not tell of changes.
+    /// use: it sends no changes of it.
     pub(super) fn take_copy(&mut self, from: Identity, group: &[u8], host: &mut dyn Host) {
         let Some(slot) = slot_of_group(group) else { return };
         // It has lost the slot meanwhile, perhaps, and got it back.
