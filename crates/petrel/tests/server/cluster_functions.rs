@@ -175,6 +175,10 @@ fn members_that_hold_some_slots_agree_on_all_changes_at_once() {
     await_libraries(&all, &wanted.iter().map(String::as_str).collect::<Vec<_>>());
     check_calls(&all, "by2_7", 7);
 
+    // A member that holds slots is their home some views later.
+    eventually("each member is the home of some slots", || {
+        call(&mut client, "CLUSTER INFO").contains("cluster_size:3")
+    });
     // Users whose permissions the home does not know call functions at keys that are here.
     assert_eq!(call(&mut client, "ACL SETUSER limited on nopass ~* +fcall"), "OK");
     let mut limited = founder.connect();
