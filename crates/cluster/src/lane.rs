@@ -128,8 +128,7 @@ impl Lane {
     }
 
     fn member_nodes(&self) -> impl Iterator<Item = Node> {
-        let members = self.members;
-        (0..NODES_MAX).map(Node).filter(move |&node| members.contains(node))
+        self.members.iter()
     }
 
     /// What all members have applied.
@@ -252,13 +251,13 @@ impl Lane {
         budget: usize,
         room: &'r mut Vec<u8>,
     ) -> Option<Batch<'r>> {
-        let stable = self.stable();
         let (seq, kept) = (self.seq, self.entries.len() as u64);
         let is_member = self.members.contains(node);
         let peer = self.peers[usize::from(node.0 % NODES_MAX)];
         if !peer.is_ready || !is_member || peer.sent == seq && !has_news {
             return None;
         }
+        let stable = self.stable();
         room.clear();
         let (from, mut upto, mut last) = (peer.sent, peer.sent, peer.sent);
         let begin = seq - kept;

@@ -77,6 +77,16 @@ impl NodeSet {
         NodeSet(self.0 & !Self::of(node).0)
     }
 
+    /// The nodes, ascending.
+    pub fn iter(self) -> impl Iterator<Item = Node> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let next = (left != 0).then(|| Node(left.trailing_zeros() as u16));
+            left &= left.wrapping_sub(1);
+            next
+        })
+    }
+
     /// Whether all of the others are among them.
     pub fn includes(self, others: NodeSet) -> bool {
         self.0 & others.0 == others.0

@@ -9,13 +9,18 @@
 //! Without seeds it founds a cluster. A line of input shows how things are; `leave` leaves.
 
 use petrel_cluster::{Identity, View};
-use petrel_fabric::{Copies, Events, Fabric, Flow, Level, Link, MemberInfo, Role, Settings, Start};
+use petrel_fabric::{
+    Connection, Copies, Events, Fabric, Level, Link, MemberInfo, Role, Settings, Start,
+};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::BufRead;
 use std::sync::Arc;
 use std::time::Duration;
 
-struct Printer;
+/// The connections are kept, and nothing is said over them.
+#[derive(Default)]
+struct Printer(BTreeMap<Link, Connection>);
 
 impl Printer {
     fn show(&self, view: &View, members: &[MemberInfo]) {
@@ -44,17 +49,15 @@ impl Events for Printer {
         println!("this node is no member");
     }
 
-    fn link_up(&mut self, link: Link) {
+    fn link_up(&mut self, connection: Connection) {
+        let link = connection.link();
         println!("link to node {} is up", link.peer.node.0);
+        self.0.insert(link, connection);
     }
 
     fn link_down(&mut self, link: Link) {
         println!("link to node {} is down", link.peer.node.0);
-    }
-
-    fn frame(&mut self, link: Link, bytes: Vec<u8>) -> Flow {
-        println!("{} bytes from node {}", bytes.len(), link.peer.node.0);
-        Flow::More
+        self.0.remove(&link);
     }
 
     fn log(&mut self, level: Level, line: String) {
@@ -84,7 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             directory: directory.into(),
             waits_for_data: false,
         },
-        Box::new(Printer),
+        Box::new(Printer::default()),
     )?;
     for line in std::io::stdin().lock().lines() {
         if line? == "leave" {

@@ -28,7 +28,7 @@ const REPEAT: Duration = Duration::from_secs(10);
 /// Different lines that are remembered for that.
 const REPEATS_MAX: usize = 1024;
 
-/// Bytes of frames that went to a node and came from it, over all its connections.
+/// Bytes, before encryption, that went to a node and came from it, over all its connections.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Traffic {
     /// Bytes sent.
@@ -217,13 +217,12 @@ impl Bus {
         told.iter().find(|member| member.identity() == identity).cloned()
     }
 
-    /// Counts bytes of a frame with its length.
+    /// Counts bytes.
     pub fn count(&self, uuid: u128, sent: usize, received: usize) {
         let mut traffic = self.traffic.lock();
         let traffic = traffic.entry(uuid).or_default();
-        let with_length = |len: usize| if len > 0 { len as u64 + 4 } else { 0 };
-        traffic.sent += with_length(sent);
-        traffic.received += with_length(received);
+        traffic.sent += sent as u64;
+        traffic.received += received as u64;
     }
 
     fn hello(&self) -> Hello {

@@ -1,5 +1,6 @@
-//! Events for the host: admission, views, links, frames.
+//! Events for the host: admission, views, links.
 
+use crate::connection::Connection;
 use crate::state::MemberInfo;
 use petrel_cluster::{Identity, View};
 use std::sync::Arc;
@@ -24,15 +25,6 @@ pub struct Link {
     pub number: u64,
 }
 
-/// Whether a link is read on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Flow {
-    /// The next frame may come.
-    More,
-    /// No frame comes before [`crate::Fabric::resume`].
-    Pause,
-}
-
 /// The host. It is called on the fabric's thread, one call after another, and must not keep that
 /// thread: leases and elections wait for it.
 pub trait Events: Send {
@@ -54,14 +46,13 @@ pub trait Events: Send {
     /// [`crate::Fabric::functions`] are others than before; said once for several changes, too.
     fn functions(&mut self) {}
 
-    /// There is a link to a member of the last view.
-    fn link_up(&mut self, link: Link);
+    /// There is a link to a member of the last view, [`Connection::link`]; its bytes are the host's
+    /// to read and to write, on another thread.
+    fn link_up(&mut self, connection: Connection);
 
-    /// The link has ended; what was sent on it may or may not have arrived, up to some frame.
+    /// The link has ended: its connection is to be dropped. What was sent on it may or may not have
+    /// arrived, up to some byte.
     fn link_down(&mut self, link: Link);
-
-    /// A frame has come over a link, in the order in which they were sent.
-    fn frame(&mut self, link: Link, bytes: Vec<u8>) -> Flow;
 
     /// Something for the log.
     fn log(&mut self, level: Level, line: String);

@@ -1,14 +1,15 @@
 //! Membership, consensus and secure links of Petrel's leaderless cluster: it tells its host who is
-//! a member and who holds which slots, view by view, and carries frames between members. What the
-//! frames are, `petrel-cluster` knows.
+//! a member and who holds which slots, view by view, and connects members. What they say to each
+//! other over those connections, `petrel-cluster` knows.
 //!
 //! ```text
-//! host --Settings--> Fabric --admitted, view, view, ... link_up, frame, ... expelled--> Events
-//!      --send(link, frame), close, resume, hold_slots, rejoin, leave-->
+//! host --Settings--> Fabric --admitted, view, view, ... link_up(Connection), ... expelled--> Events
+//!      --hold_slots, rejoin, leave-->
+//!      <--Connection: receive, send--> another member's host
 //! ```
 //!
-//! One thread: a current-thread tokio runtime with everything on it. One port, the *bus*, for all
-//! connections between nodes, TLS 1.3 with certificates on both sides.
+//! One thread: a current-thread tokio runtime with everything on it but the links' bytes. One port,
+//! the *bus*, for all connections between nodes, TLS 1.3 with certificates on both sides.
 //!
 //! | file | holds |
 //! |---|---|
@@ -17,6 +18,7 @@
 //! | `wire` | what nodes say to each other |
 //! | `bus` | how two nodes come to know each other |
 //! | `control`, `links` | connections for requests, and for the data plane |
+//! | `connection` | the bytes of one of the latter, in the host's hands |
 //! | `state` | what is agreed on: members, incarnations, slots, views |
 //! | `functions` | the libraries of functions, a part of that |
 //! | `homes` | slots with fewer homes than data members, from view to view |
@@ -34,8 +36,8 @@
 //! * A member is removed when its lease has run out and failure detection has lost it, or when the
 //!   lease has not been renewed for twice as long. A primary may number changes only while
 //!   [`Fabric::has_lease`].
-//! * Links exist between members of the last reported view, one for each pair. Frames of a link
-//!   arrive whole and in order, up to some frame; nothing of one link gets into the next.
+//! * Links exist between members of the last reported view, one for each pair. Bytes of a link
+//!   arrive in order, up to some byte; nothing of one link gets into the next.
 //! * `Settings::waits_for_data`: a node that joins holds no slots before [`Fabric::hold_slots`];
 //!   with [`Hold::GiveUp`] it gives them up before it leaves. What has become of it, views say.
 //!
@@ -58,6 +60,7 @@
 //! found out: directories are not to be copied.
 
 mod bus;
+mod connection;
 mod control;
 mod events;
 mod functions;
@@ -75,13 +78,12 @@ mod voters;
 mod wire;
 
 pub use bus::Traffic;
-pub use events::{Events, Flow, Level, Link};
+pub use connection::Connection;
+pub use events::{Events, Level, Link};
 pub use functions::{FUNCTIONS_MAX, Functions, FunctionsChange, FunctionsOutcome, functions_len};
-pub use links::{QUEUE_MAX, SendError};
 pub use settings::{Copies, Hold, Role, Settings, Start};
 pub use state::MemberInfo;
 pub use trust::TrustError;
-pub use wire::FRAME_MAX;
 #[doc(hidden)]
 pub use wire::decode_anything;
 
@@ -286,30 +288,6 @@ impl Fabric {
         });
         let thread = Some(thread.map_err(StartError::Thread)?);
         Ok(Fabric { bus, links, lease, commands, thread })
-    }
-
-    /// Sends a frame to a member, behind all that were sent on this link before.
-    ///
-    /// # Errors
-    /// If the link is down, or too much waits, or the frame is too long; it is not sent then.
-    pub fn send(&self, link: Link, frame: Vec<u8>) -> Result<(), SendError> {
-        self.links.send(link, frame)
-    }
-
-    /// Whether a link that was backlogged may be sent to again.
-    pub fn has_room(&self, link: Link) -> bool {
-        self.links.has_room(link)
-    }
-
-    /// Reads a link on, after [`Flow::Pause`].
-    pub fn resume(&self, link: Link) {
-        self.links.resume(link);
-    }
-
-    /// Ends a link whose frames are nonsense: [`Events::link_down`] follows, and another link to
-    /// the member begins by itself.
-    pub fn close(&self, link: Link) {
-        self.links.break_off(link);
     }
 
     /// Has this node, a data node, take slots, or give up those that it holds; not in another life

@@ -1,66 +1,31 @@
-//! Links of the data plane: whole frames between two members, in order, one link at a time.
+//! Links of the data plane: bytes between two members, in order, one link at a time.
 //!
-//! The member with the lower number connects. Each connection is a link of its own: what was not
-//! sent on one is dropped with it, so nothing is ever sent twice or out of order; what has to
-//! arrive, the data plane sends again.
+//! The member with the lower number connects. Once both sides know each other the connection is the
+//! host's. Each is a link of its own: what was not sent on one is dropped with it, so nothing is
+//! ever sent twice or out of order; what has to arrive, the data plane sends again.
 
 use crate::bus::{Bus, ConnectError, Peer, Secure};
-use crate::events::{Flow, Level, Link};
+use crate::connection::Connection;
+use crate::events::{Level, Link};
 use crate::state::MemberInfo;
-use crate::wire::{FRAME_MAX, Kind, read_frame, write_frame};
+use crate::wire::Kind;
 use parking_lot::Mutex;
 use petrel_cluster::Identity;
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::io::AsyncWriteExt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-/// Bytes that wait for one member.
-pub const QUEUE_MAX: usize = 8 << 20;
-
-/// Why a frame was not taken.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum SendError {
-    /// The link is down.
-    Down,
-    /// [`QUEUE_MAX`] bytes wait already: the frame is given back. [`crate::Fabric::has_room`] says
-    /// when to try again.
-    Backlogged(Vec<u8>),
-    /// The frame has more than [`FRAME_MAX`] bytes.
-    TooLong,
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SendError::Down => "the link is down",
-            SendError::Backlogged(_) => "too much waits for the node already",
-            SendError::TooLong => "the frame is too long",
-        })
-    }
-}
-
-impl std::error::Error for SendError {}
-
-#[derive(Default)]
-struct Queue {
-    frames: VecDeque<Vec<u8>>,
-    bytes: usize,
-}
-
-struct Entry {
-    link: Link,
-    queue: Mutex<Queue>,
-    /// Notified when there is something to send.
-    filled: Notify,
-    is_paused: AtomicBool,
-    resumed: Notify,
+/// A link, as the fabric and its [`Connection`] know it.
+pub(crate) struct Entry {
+    pub link: Link,
+    /// Bytes that wait for the kernel to take them.
+    pub queued: AtomicUsize,
+    /// Notified when the connection has ended, or is to.
+    pub ended: Notify,
     /// `link_down` was reported to the host.
     is_down: AtomicBool,
-    ended: Notify,
 }
 
 /// All links of a node.
@@ -77,54 +42,13 @@ impl Links {
         Arc::new(Links { bus, up, dialers, numbers })
     }
 
-    /// Puts a frame behind those that wait for a member.
-    pub fn send(&self, link: Link, frame: Vec<u8>) -> Result<(), SendError> {
-        let entry = self.entry(link).ok_or(SendError::Down)?;
-        if frame.len() > FRAME_MAX {
-            return Err(SendError::TooLong);
-        }
-        let mut queue = entry.queue.lock();
-        if queue.bytes > 0 && queue.bytes + frame.len() > QUEUE_MAX {
-            return Err(SendError::Backlogged(frame));
-        }
-        queue.bytes += frame.len();
-        queue.frames.push_back(frame);
-        drop(queue);
-        entry.filled.notify_one();
-        Ok(())
-    }
-
-    /// Whether less than half of what may wait does.
-    pub fn has_room(&self, link: Link) -> bool {
-        self.entry(link).is_some_and(|entry| entry.queue.lock().bytes < QUEUE_MAX / 2)
-    }
-
-    /// Reads a link on.
-    pub fn resume(&self, link: Link) {
-        if let Some(entry) = self.entry(link) {
-            entry.is_paused.store(false, Ordering::Release);
-            entry.resumed.notify_one();
-        }
-    }
-
-    /// Ends a link; its connection's task reports so, and the dialer makes another.
-    pub fn break_off(&self, link: Link) {
-        if let Some(entry) = self.entry(link) {
-            entry.ended.notify_one();
-        }
-    }
-
     pub fn is_up(&self, member: Identity) -> bool {
         self.up.lock().contains_key(&member)
     }
 
-    /// Bytes that wait for a member.
+    /// Bytes that wait until the kernel takes them, for a member.
     pub fn queued(&self, member: Identity) -> usize {
-        self.up.lock().get(&member).map_or(0, |entry| entry.queue.lock().bytes)
-    }
-
-    fn entry(&self, link: Link) -> Option<Arc<Entry>> {
-        self.up.lock().get(&link.peer).filter(|entry| entry.link == link).cloned()
+        self.up.lock().get(&member).map_or(0, |entry| entry.queued.load(Ordering::Relaxed))
     }
 
     /// Ends the links to nodes that are members no longer; those that are, are connected to.
@@ -174,57 +98,17 @@ impl Links {
         }
     }
 
-    /// A link for as long as the connection lives, in place of any before.
+    /// A link for as long as the connection lives, in place of any before. The connection is the
+    /// host's.
     pub async fn run(&self, stream: Secure, peer: Peer) {
         let Some(member) = peer.member else { return };
-        let Some(entry) = self.open(member) else { return };
-        let (mut reader, mut writer) = tokio::io::split(stream);
-        let read = async {
-            while !entry.is_down.load(Ordering::Acquire) {
-                while entry.is_paused.load(Ordering::Acquire) {
-                    entry.resumed.notified().await;
-                }
-                let Ok(frame) = read_frame(&mut reader, FRAME_MAX).await else { return };
-                if entry.is_down.load(Ordering::Acquire) {
-                    return;
-                }
-                self.bus.count(peer.uuid, 0, frame.len());
-                // Set before the call, so that the host may resume at once.
-                entry.is_paused.store(true, Ordering::Release);
-                if self.bus.events.lock().frame(entry.link, frame) == Flow::More {
-                    entry.is_paused.store(false, Ordering::Release);
-                }
-            }
-        };
-        let write = async {
-            loop {
-                let next = entry.queue.lock().frames.pop_front();
-                let Some(frame) = next else {
-                    if writer.flush().await.is_err() {
-                        return;
-                    }
-                    if entry.queue.lock().frames.is_empty() {
-                        entry.filled.notified().await;
-                    }
-                    continue;
-                };
-                if write_frame(&mut writer, &frame).await.is_err() {
-                    return;
-                }
-                entry.queue.lock().bytes -= frame.len();
-                self.bus.count(peer.uuid, frame.len(), 0);
-            }
-        };
-        tokio::select! {
-            () = read => {}
-            () = write => {}
-            () = entry.ended.notified() => {}
-        }
+        let Some(entry) = self.open(member, peer.uuid, stream) else { return };
+        entry.ended.notified().await;
         self.end(&entry);
     }
 
     /// A new link to a member of the last view.
-    fn open(&self, member: Identity) -> Option<Arc<Entry>> {
+    fn open(&self, member: Identity, uuid: u128, stream: Secure) -> Option<Arc<Entry>> {
         self.bus.told_member(member)?;
         self.close(member);
         let number = {
@@ -234,15 +118,13 @@ impl Links {
         };
         let entry = Arc::new(Entry {
             link: Link { peer: member, number },
-            queue: Mutex::default(),
-            filled: Notify::new(),
-            is_paused: AtomicBool::new(false),
-            resumed: Notify::new(),
-            is_down: AtomicBool::new(false),
+            queued: AtomicUsize::new(0),
             ended: Notify::new(),
+            is_down: AtomicBool::new(false),
         });
+        let connection = Connection::new(stream, uuid, entry.clone(), self.bus.clone()).ok()?;
         self.up.lock().insert(member, entry.clone());
-        self.bus.events.lock().link_up(entry.link);
+        self.bus.events.lock().link_up(connection);
         Some(entry)
     }
 

@@ -27,8 +27,6 @@ pub(crate) const PROTOCOL_NEWEST: u16 = 1;
 pub(crate) const HELLO_MAX: usize = 4096;
 /// Bytes of a control frame: a snapshot of what 64 members agree on, and room.
 pub(crate) const CONTROL_MAX: usize = 16 << 20;
-/// Bytes of a frame of the data plane.
-pub const FRAME_MAX: usize = 64 << 20;
 
 /// What a connection is for, by its first byte.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

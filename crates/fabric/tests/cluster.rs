@@ -159,7 +159,7 @@ fn of_a_whole_cluster_that_comes_back_one_member_takes_the_slots() {
 fn a_host_ends_a_link_and_its_own_life() {
     let hosts = host::cluster(2);
     let link = || {
-        hosts[0].notes.0.lock().iter().rev().find_map(|seen| match seen {
+        hosts[0].notes.seen.lock().iter().rev().find_map(|seen| match seen {
             Seen::Up(link) => Some(Some(*link)),
             Seen::Down(_) | Seen::Expelled => Some(None),
             _ => None,
@@ -167,10 +167,10 @@ fn a_host_ends_a_link_and_its_own_life() {
     };
     wait_for("a link", || link().is_some());
     let before = link().expect("it is up");
-    hosts[0].fabric().close(before);
+    hosts[0].notes.end(before);
     wait_for("another link", || link().is_some_and(|link| link != before));
     let steady = hosts[0].identity();
-    hosts[0].fabric().close(before);
+    hosts[0].notes.end(before);
     let own = hosts[1].identity();
     // Of another life nothing is ended.
     hosts[1].fabric().rejoin(petrel_cluster::Identity { incarnation: 99, ..own });

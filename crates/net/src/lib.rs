@@ -43,6 +43,7 @@ mod event;
 mod listeners;
 mod outbox;
 mod output;
+mod poll;
 mod region;
 mod slab;
 mod socket;
@@ -59,6 +60,7 @@ use std::time::Duration;
 pub use epoll::Epoll;
 pub use event::{Chunk, Close, Event, ListenerId, Slot, Why};
 pub use output::Output;
+pub use poll::{Awaited, Poll};
 pub use socket::{
     Endpoint, bind_tcp, bind_unix, bind_unix_for, bytes_received, bytes_unread, have_ended,
     is_hung_up, listen_again, local_endpoint, peer_endpoint, set_keepalive, set_nodelay,

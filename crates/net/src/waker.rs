@@ -1,7 +1,7 @@
 //! Interrupting a poll from another thread, with a system call only when the poll sleeps.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -48,7 +48,8 @@ impl Shared {
     }
 }
 
-/// The driver's end. The eventfd is watched for edges and never read: each write is one edge.
+/// The end of the thread that is woken. Drivers watch the eventfd for edges and never read it: each
+/// write is one edge.
 pub(crate) struct Sleep {
     shared: Arc<Shared>,
 }
@@ -71,6 +72,18 @@ impl Sleep {
 
     pub(crate) fn as_raw_fd(&self) -> RawFd {
         self.shared.eventfd.as_raw_fd()
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.shared.eventfd.as_fd()
+    }
+
+    /// Makes the eventfd unreadable again, for a thread that does not watch for edges.
+    pub(crate) fn forget(&self) -> io::Result<()> {
+        match rustix::io::read(&self.shared.eventfd, &mut [0; 8]) {
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Before blocking. `false`: a wake-up is pending, so do not block.

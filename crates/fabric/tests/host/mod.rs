@@ -5,7 +5,7 @@
 use parking_lot::Mutex;
 use petrel_cluster::{Identity, SLOTS, SlotSet, View};
 use petrel_fabric::{
-    Copies, Events, Fabric, Flow, Level, Link, MemberInfo, Role, Settings, Start, StartError,
+    Connection, Copies, Events, Fabric, Level, Link, MemberInfo, Role, Settings, Start, StartError,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,16 +22,48 @@ pub enum Seen {
     Expelled,
     Up(Link),
     Down(Link),
-    Frame(Link, Vec<u8>),
+    Bytes(Link, Vec<u8>),
     Log(String),
 }
 
 #[derive(Clone, Default)]
-pub struct Notes(pub Arc<Mutex<Vec<Seen>>>);
+pub struct Notes {
+    pub seen: Arc<Mutex<Vec<Seen>>>,
+    /// The connections of links that are up.
+    connections: Arc<Mutex<BTreeMap<Link, Connection>>>,
+}
 
 impl Notes {
     fn note(&self, seen: Seen) {
-        self.0.lock().push(seen);
+        self.seen.lock().push(seen);
+    }
+
+    /// Ends a link.
+    pub fn end(&self, link: Link) {
+        self.connections.lock().remove(&link);
+    }
+
+    /// Takes what has come on all links.
+    pub fn receive(&self) {
+        let mut connections = self.connections.lock();
+        connections.retain(|&link, connection| {
+            let mut bytes = Vec::new();
+            let received = connection.receive(&mut bytes, usize::MAX);
+            if !bytes.is_empty() {
+                self.note(Seen::Bytes(link, bytes));
+            }
+            received.is_ok() && connection.flush().is_ok()
+        });
+    }
+
+    /// Sends bytes over a link; false if it has ended, none if it takes nothing more now.
+    pub fn send(&self, link: Link, bytes: &[u8]) -> Option<bool> {
+        let mut connections = self.connections.lock();
+        let Some(connection) = connections.get_mut(&link) else { return Some(false) };
+        if connection.is_blocked() && connection.flush().is_ok() && connection.is_blocked() {
+            return None;
+        }
+        Some(connection.send(bytes).is_ok())
     }
 }
 
@@ -50,17 +82,15 @@ impl Events for Notes {
         self.note(Seen::Expelled);
     }
 
-    fn link_up(&mut self, link: Link) {
-        self.note(Seen::Up(link));
+    fn link_up(&mut self, connection: Connection) {
+        self.note(Seen::Up(connection.link()));
+        self.connections.lock().insert(connection.link(), connection);
     }
 
     fn link_down(&mut self, link: Link) {
+        let mut connections = self.connections.lock();
+        connections.remove(&link);
         self.note(Seen::Down(link));
-    }
-
-    fn frame(&mut self, link: Link, bytes: Vec<u8>) -> Flow {
-        self.note(Seen::Frame(link, bytes));
-        Flow::More
     }
 
     fn log(&mut self, _: Level, line: String) {
@@ -220,7 +250,7 @@ impl Host {
     /// The last view, while the node is a member.
     pub fn view(&self) -> Option<Arc<View>> {
         let mut view = None;
-        for seen in self.notes.0.lock().iter() {
+        for seen in self.notes.seen.lock().iter() {
             match seen {
                 Seen::Admitted(_, next) | Seen::View(next) => view = Some(next.clone()),
                 Seen::Expelled => view = None,
@@ -250,7 +280,7 @@ impl Host {
 
     pub fn wait_for_line(&self, part: &str) {
         let says = |seen: &Seen| matches!(seen, Seen::Log(line) if line.contains(part));
-        wait_for(part, || self.notes.0.lock().iter().any(says));
+        wait_for(part, || self.notes.seen.lock().iter().any(says));
     }
 
     /// The node is gone at once, without a word.
@@ -273,7 +303,7 @@ impl Host {
     /// What it was told of views, each life of its own.
     fn lives(&self) -> Vec<Vec<Arc<View>>> {
         let mut lives: Vec<Vec<Arc<View>>> = Vec::new();
-        for seen in self.notes.0.lock().iter() {
+        for seen in self.notes.seen.lock().iter() {
             match seen {
                 Seen::Admitted(own, view) => {
                     assert_eq!(view.member(own.node), Some(*own));
@@ -328,7 +358,7 @@ pub fn is_settled(hosts: &[&Host], count: usize) {
         if start.elapsed() > Duration::from_secs(60) {
             for host in hosts {
                 eprintln!("{:#?}", host.fabric().info());
-                for seen in host.notes.0.lock().iter() {
+                for seen in host.notes.seen.lock().iter() {
                     match seen {
                         Seen::Admitted(own, view) => eprintln!("{own:?} from {} on", view.epoch),
                         Seen::View(view) => eprintln!("view {}", view.epoch),

@@ -1,25 +1,24 @@
 //! The agent: the thread that holds the cluster's protocol, in one life of the member. In each turn
 //! it takes what has come, then sends what there is to be sent.
 //!
-//! It never waits: a transport that takes nothing more is offered the rest later, and a
+//! Nothing that it does waits: what a link does not take is kept for later (`links.rs`), and a
 //! command whose home is out of reach waits by itself (`deferred.rs`).
 
 use super::away::Waiting;
 use super::copy::Copies;
 use super::deferred::{Deferred, Forward, Way};
 use super::jobs::Job;
+use super::links::Linked;
 use super::lives::{Admission, Hands};
 use super::machine::Machine;
 use super::slots::Slots;
 use super::standing::Standing;
-use super::{Backlogged, Event, Link, MemberInfo, Membership, State, Transport, count};
+use super::{Event, Link, MemberInfo, Membership, State, Transport, count};
 use crate::client::Client;
 use crate::event_loop::mailbox::{Message, RemoteReply};
-use crate::server::unix_ms;
-use petrel_cluster::{
-    Call, ClusterNode, Identity, Limits, Received, Reply, Route, SLOTS, Slot, View,
-};
+use petrel_cluster::{Call, ClusterNode, Identity, Limits, Reply, Route, SLOTS, Slot, View};
 use petrel_commands::Fail;
+use petrel_net::Poll;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -28,37 +27,26 @@ use std::time::{Duration, Instant};
 /// What is taken before anything is sent.
 const TASKS_PER_TURN: usize = 256;
 
-/// Bytes that are sent to a member at a time.
-const SEND_BYTES: usize = 256 * 1024;
-
 /// Until it is tried again what cannot be done at the moment.
-const RETRY_PAUSE: Duration = Duration::from_millis(2);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(2);
 
 /// Between two looks whether the server is stopping.
 const REST: Duration = Duration::from_millis(100);
 
 /// How long a link may be ahead of the view of this member.
-const EARLY_MAX: Duration = Duration::from_secs(1);
+pub(super) const EARLY_MAX: Duration = Duration::from_secs(1);
 
 /// Between two lines of the log about links to one member.
-const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
-
-/// What comes to the agent.
-pub(super) enum Task {
-    /// From the members' side of the process.
-    Event(Event),
-    /// A command of a client of this server.
-    Forward { client: Arc<Client>, seq: u64, call: Call },
-    /// There is something in the lanes.
-    Wake,
-}
+pub(super) const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
 
 pub(super) struct Agent {
     pub(super) node: ClusterNode,
     pub(super) machine: Machine,
     pub(super) transport: Box<dyn Transport>,
-    tasks: Receiver<Task>,
-    next: Option<Task>,
+    tasks: Receiver<Forward>,
+    pub(super) poll: Poll,
+    /// Which sockets are ready, by the last wait.
+    pub(super) ready: Vec<bool>,
     pub(super) membership: Arc<Membership>,
     pub(super) standing: Standing,
     /// The server is a member no longer.
@@ -67,19 +55,20 @@ pub(super) struct Agent {
     pub(super) waiting: HashMap<u64, Waiting>,
     last_token: u64,
     pub(super) deferred: Deferred,
-    pub(super) linked: BTreeMap<u16, Link>,
+    /// By the numbers of members.
+    pub(super) linked: BTreeMap<u16, Linked>,
     pub(super) copies: Copies,
     pub(super) slots: Slots,
-    /// What the transport did not take.
-    pub(super) backlog: BTreeMap<u16, Vec<u8>>,
+    /// Room for what comes on a link, and for what is sent.
+    pub(super) received: Vec<u8>,
+    /// See `received`.
+    pub(super) sent: Vec<u8>,
     /// Something is to be looked at soon.
     copies_go_on: bool,
     /// When commands that wait here, and that time alone may serve, were tried last.
     pub(super) polled: Option<Instant>,
-    /// Links that are ahead of the view, and since when.
-    early: BTreeMap<u16, Instant>,
     /// When a line of the log has last said that a link was closed.
-    complained: BTreeMap<u16, Instant>,
+    pub(super) complained: BTreeMap<u16, Instant>,
     /// By worker.
     replies: Vec<Vec<RemoteReply>>,
 }
@@ -92,11 +81,10 @@ impl Agent {
         let (limits, own) = (Limits::default(), membership.own.clone());
         let node = ClusterNode::with(identity, View::clone(&view), limits, own);
         let node = if has_data { node } else { node.without_data() };
-        let wake = membership.tasks.clone();
-        // If it is full the agent is awake.
-        node.lanes().wake_by(move || drop(wake.try_send(Task::Wake)));
+        let waker = membership.waker.clone();
+        node.lanes().wake_by(move || waker.wake());
         *membership.state.lock() = State { me: Some(identity), view, members, ..State::default() };
-        let Hands { mut machine, transport, tasks } = hands;
+        let Hands { mut machine, transport, tasks, poll } = hands;
         machine.own = identity;
         machine.lanes = Some(node.lanes().clone());
         *membership.lanes.write() = machine.lanes.clone();
@@ -106,7 +94,8 @@ impl Agent {
             machine,
             transport,
             tasks,
-            next: None,
+            poll,
+            ready: Vec::new(),
             membership,
             standing: Standing::Waiting,
             is_expelled: false,
@@ -116,10 +105,10 @@ impl Agent {
             linked: BTreeMap::new(),
             copies: Copies::default(),
             slots: Slots::default(),
-            backlog: BTreeMap::new(),
+            received: Vec::new(),
+            sent: Vec::new(),
             copies_go_on: false,
             polled: None,
-            early: BTreeMap::new(),
             complained: BTreeMap::new(),
         }
     }
@@ -149,78 +138,62 @@ impl Agent {
             self.refuse(&forward.client, forward.seq, &Fail::HOME_CHANGING);
         }
         self.deliver_replies();
-        let Agent { machine, transport, tasks, .. } = self;
-        Hands { machine, transport, tasks }
+        let Agent { machine, transport, tasks, poll, .. } = self;
+        Hands { machine, transport, tasks, poll }
     }
 
-    /// Takes what has come, and sends; false if there was nothing to do.
+    /// Takes what has come, and sends; whether there is more to be done at once.
     fn turn(&mut self) -> bool {
         self.machine.begin_turn();
-        let (mut has_worked, mut has_taken_all) = (false, false);
+        let (mut has_more, mut has_taken_all) = (false, false);
         // The commands of these clients are in the queue by now, or before it.
         let unwatched = std::mem::take(&mut *self.membership.unwatched.lock());
         for _ in 0..TASKS_PER_TURN {
-            let next = self.next.take().or_else(|| self.tasks.try_recv().ok());
-            let Some(task) = next else {
+            let Ok(forward) = self.tasks.try_recv() else {
                 has_taken_all = true;
                 break;
             };
-            has_worked = true;
-            match task {
-                Task::Event(event) => self.take_event(event),
-                Task::Forward { client, seq, call } => {
-                    self.take_command(Forward { client, seq, call });
-                }
-                Task::Wake => {}
-            }
+            self.take_command(forward);
+        }
+        has_more |= !has_taken_all;
+        while let Some(event) = self.membership.events.take() {
+            self.take_event(event);
             if self.is_expelled {
                 // What follows is the next life's, its admission too.
                 return true;
             }
         }
-        for _ in 0..TASKS_PER_TURN {
-            let Some(event) = self.membership.events.take() else { break };
-            has_worked = true;
-            self.take_event(event);
-            if self.is_expelled {
-                return true;
-            }
-        }
-        for link in self.membership.events.resumable() {
-            self.transport.resume(link);
-        }
+        has_more |= self.receive_all();
         if !self.deferred.is_empty() {
             self.retry_deferred();
         }
         self.close_early();
         self.copies_go_on = self.go_on_with_copies();
-        has_worked |= self.go_on_with_slots();
+        has_more |= self.go_on_with_slots();
         self.attend_waiters();
-        has_worked |= self.go_on_with_jobs();
+        has_more |= self.go_on_with_jobs();
         self.end_watches(unwatched, has_taken_all);
         self.attend_away();
         self.machine.end_turn();
-        let has_sent = self.send();
+        has_more |= self.send();
         self.deliver_replies();
-        has_worked | has_sent
+        has_more
     }
 
     /// Waits for something to do.
     fn rest(&mut self) {
         self.node.lanes().rest(true);
-        let has_to_retry = !self.deferred.is_empty()
-            || !self.backlog.is_empty()
-            || !self.early.is_empty()
-            || self.copies_go_on;
+        let is_waiting = |linked: &Linked| linked.is_early() || linked.pipe.is_blocked();
+        let has_to_retry =
+            !self.deferred.is_empty() || self.linked.values().any(is_waiting) || self.copies_go_on;
         let pause =
             if has_to_retry { RETRY_PAUSE } else { self.rest_of_jobs(self.rest_of_waits(REST)) };
-        // Commits before this look do not wake the agent.
-        if !self.send() {
-            self.next = self.tasks.recv_timeout(pause).ok();
-            // What other threads have ready goes out with it.
-            std::thread::yield_now();
-        }
+        // What was committed before this look does not wake the agent.
+        let pause = if self.send() { Duration::ZERO } else { pause };
+        self.wait(pause);
         self.node.lanes().rest(false);
+        // What other threads have ready goes out with it.
+        std::thread::yield_now();
     }
 
     fn take_event(&mut self, event: Event) {
@@ -230,94 +203,8 @@ impl Agent {
             }
             Event::Expelled => self.is_expelled = true,
             Event::View(view, members) => self.adopt(&view, members),
-            Event::LinkUp(link) => {
-                self.forget_link(link);
-                self.node.link(link.peer.node);
-                if self.node.is_linked(link.peer.node) {
-                    self.linked.insert(link.peer.node.0, link);
-                    self.show_links();
-                }
-            }
-            Event::LinkDown(link) => {
-                if self.is_current(link) {
-                    self.node.unlink(link.peer.node);
-                    self.forget_link(link);
-                    self.show_links();
-                }
-            }
-            Event::Frame(link, bytes) => {
-                if self.is_current(link) {
-                    let figures = &self.membership.figures;
-                    count(&figures.received, bytes.len());
-                    count(&figures.peer(link.peer.node.0).received, bytes.len());
-                    self.receive(link, &bytes);
-                }
-            }
-        }
-    }
-
-    fn is_current(&self, link: Link) -> bool {
-        self.linked.get(&link.peer.node.0) == Some(&link)
-    }
-
-    fn forget_link(&mut self, link: Link) {
-        let before = self.linked.remove(&link.peer.node.0);
-        before.into_iter().for_each(|before| self.part_from_waiters_of(before.peer));
-        self.backlog.remove(&link.peer.node.0);
-        self.early.remove(&link.peer.node.0);
-    }
-
-    fn show_links(&self) {
-        let linked = &mut self.membership.state.lock().linked;
-        let before = std::mem::take(linked);
-        *linked = self
-            .linked
-            .values()
-            .map(|link| {
-                let known = before.iter().find(|(peer, _)| *peer == link.peer);
-                known.copied().unwrap_or_else(|| (link.peer, unix_ms()))
-            })
-            .collect();
-    }
-
-    fn receive(&mut self, link: Link, bytes: &[u8]) {
-        let node = link.peer.node;
-        match self.node.receive(node, bytes, &mut self.machine) {
-            Ok(Received::All) => drop(self.early.remove(&node.0)),
-            Ok(Received::Early) => {
-                self.early.entry(node.0).or_insert_with(Instant::now);
-            }
-            Err(error) => {
-                self.complain(link, &error.to_string());
-                self.close(link);
-            }
-        }
-    }
-
-    pub(super) fn close(&mut self, link: Link) {
-        self.node.unlink(link.peer.node);
-        self.forget_link(link);
-        self.show_links();
-        self.transport.close(link);
-    }
-
-    /// Closes links that have waited for long for a view: what they send would have to be kept.
-    fn close_early(&mut self) {
-        let is_late = |since: &Instant| since.elapsed() >= EARLY_MAX;
-        let late = self.early.iter().find(|(_, since)| is_late(since)).map(|(node, _)| *node);
-        if let Some(link) = late.and_then(|node| self.linked.get(&node).copied()) {
-            self.complain(link, "it is ahead of the view here");
-            self.close(link);
-        }
-    }
-
-    /// Says why a link is closed, unless that was said of the member a moment ago: links come back.
-    fn complain(&mut self, link: Link, why: &str) {
-        let (number, now) = (link.peer.node.0, Instant::now());
-        let last = self.complained.get(&number);
-        if last.is_none_or(|last| now.duration_since(*last) >= COMPLAINT_PAUSE) {
-            tracing::warn!("cluster: the link to member {number} is closed: {why}");
-            self.complained.insert(number, now);
+            Event::LinkUp(link, pipe) => self.link_up(link, pipe),
+            Event::LinkDown(link) => self.link_down(link),
         }
     }
 
@@ -359,8 +246,7 @@ impl Agent {
         }
         self.node.go_on(&mut self.machine);
         let is_gone = |link: &Link| view.member(link.peer.node) != Some(link.peer);
-        let gone: Vec<Link> = self.linked.values().copied().filter(is_gone).collect();
-        gone.into_iter().for_each(|link| self.close(link));
+        self.links().into_iter().filter(is_gone).for_each(|link| self.close(link));
         {
             let mut state = self.membership.state.lock();
             (state.view, state.members) = (Arc::new(view.clone()), members);
@@ -374,9 +260,7 @@ impl Agent {
             let server = &self.machine.host.server;
             (0..server.workers.len()).for_each(|worker| server.tell(worker, Message::Moved));
         }
-        for link in self.linked.values().copied().collect::<Vec<_>>() {
-            self.receive(link, &[]);
-        }
+        self.links().into_iter().for_each(|link| self.receive(link, &[]));
         self.stand_in_view();
     }
 
@@ -460,26 +344,5 @@ impl Agent {
                 self.machine.host.server.tell(worker, replies);
             }
         }
-    }
-
-    /// Sends members what there is for them; false if there was nothing, or they take nothing.
-    fn send(&mut self) -> bool {
-        let mut has_sent = false;
-        for (&number, &link) in &self.linked {
-            let mut bytes = self.backlog.remove(&number).unwrap_or_default();
-            if bytes.is_empty() && !self.node.send(link.peer.node, SEND_BYTES, &mut bytes) {
-                continue;
-            }
-            let len = bytes.len();
-            match self.transport.send(link, bytes) {
-                Ok(()) => {
-                    has_sent = true;
-                    count(&self.membership.figures.sent, len);
-                    count(&self.membership.figures.peer(number).sent, len);
-                }
-                Err(Backlogged(bytes)) => drop(self.backlog.insert(number, bytes)),
-            }
-        }
-        has_sent
     }
 }

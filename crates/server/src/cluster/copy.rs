@@ -8,7 +8,7 @@
 //!  joiner   the link ─▶ the agent ─▶ a nameless file; whole: a thread of its own loads it
 //! ```
 
-use super::agent::{Agent, Task};
+use super::agent::Agent;
 use super::machine::Machine;
 use super::standing::Standing;
 use super::{Hold, Membership};
@@ -124,7 +124,7 @@ impl ToAgent {
     fn pass_on(&self, part: Part) -> io::Result<()> {
         let is_over = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the member is gone");
         self.parts.send(part).map_err(is_over)?;
-        let _ = self.membership.tasks.try_send(Task::Wake);
+        self.membership.waker.wake();
         Ok(())
     }
 }
@@ -225,7 +225,7 @@ impl Agent {
             let loaded = replace_data(&server, &membership, incoming);
             server.finish_loading();
             let _ = done.send(loaded);
-            let _ = membership.tasks.try_send(Task::Wake);
+            membership.waker.wake();
         };
         let config = self.machine.host.server.config.snapshot();
         // Before the thread begins: no other life of the member may find that nothing is loaded.
@@ -346,12 +346,11 @@ impl Agent {
     }
 
     fn send_parts(&mut self) {
-        while let Some(sent) = &mut self.copies.sent {
-            let (to, share) = (sent.to, sent.share);
-            let waiting = self.backlog.get(&to.node.0).map_or(0, Vec::len);
-            if waiting + self.node.unsent_bytes(to.node) > UNSENT_MAX {
+        while let Some((to, share)) = self.copies.sent.as_ref().map(|sent| (sent.to, sent.share)) {
+            if self.is_blocked(to.node.0) || self.node.unsent_bytes(to.node) > UNSENT_MAX {
                 return;
             }
+            let Some(sent) = &mut self.copies.sent else { return };
             let goes_on = match sent.parts.try_recv() {
                 Ok(Part::Bytes(part)) => {
                     sent.bytes += part.len() as u64;
@@ -370,9 +369,8 @@ impl Agent {
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
                     // What the member gets ends with the link, and is asked for anew.
-                    if let Some(link) = self.linked.get(&to.node.0).copied() {
-                        self.close(link);
-                    }
+                    let link = self.linked.get(&to.node.0).map(|linked| linked.link);
+                    link.into_iter().for_each(|link| self.close(link));
                     false
                 }
             };

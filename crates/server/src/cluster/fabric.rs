@@ -1,26 +1,22 @@
-//! The members' side of the process: its events are left for the agent, which sends over its links.
+//! The members' side of the process: its events are left for the agent, its links are the agent's.
 
 use super::settings::{DIRECTORY, settings};
-use super::{Backlogged, Event, Link, MemberInfo, Membership, Transport};
+use super::{Ends, Event, Link, MemberInfo, Membership, Pipe, Transport};
 use crate::config::Config;
 use crate::lifecycle::start::once_free;
 use crate::server::Server;
 use petrel_cluster::{Identity, SlotSet, View};
-use petrel_fabric::{Events, Fabric, Flow, Hold, Level, Role, SendError, Settings, Start};
+use petrel_fabric::{Connection, Events, Fabric, Hold, Level, Role, Settings, Start};
 use std::io;
 use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::Instant;
-
-/// Bytes of a frame of the bus: what a member sends at a time is cut into such pieces, and put
-/// together again by who reads it.
-const PIECE: usize = 1 << 20;
 
 /// A server that is one of a cluster and is not let in yet.
 pub(crate) struct Enlisted {
     membership: Arc<Membership>,
-    tasks: Receiver<super::Task>,
+    ends: Ends,
     settings: Settings,
 }
 
@@ -33,9 +29,9 @@ pub(crate) fn enlist(server: &Server, config: &Config) -> io::Result<Option<Enli
     let Some(settings) = settings(config).map_err(io::Error::other)? else { return Ok(None) };
     let directory = config.dir.join(DIRECTORY);
     let is_witness = settings.role == Role::Witness;
-    let (membership, tasks) = Membership::new(is_witness, Some(directory));
+    let (membership, ends) = Membership::new(is_witness, Some(directory))?;
     membership.enter(server)?;
-    Ok(Some(Enlisted { membership, tasks, settings }))
+    Ok(Some(Enlisted { membership, ends, settings }))
 }
 
 impl Enlisted {
@@ -44,7 +40,7 @@ impl Enlisted {
     /// # Errors
     /// If the directory, the bus's port or the keys cannot be used, or the system allows no thread.
     pub fn join(self, server: &Arc<Server>) -> io::Result<()> {
-        let Enlisted { membership, tasks, settings } = self;
+        let Enlisted { membership, ends, settings } = self;
         let directory = settings.directory.clone();
         let failed = |error: io::Error| {
             io::Error::new(error.kind(), format!("cluster: {}: {error}", directory.display()))
@@ -69,7 +65,7 @@ impl Enlisted {
         tracing::info!("cluster: the bus is at {}", info.announced);
         *membership.fabric.lock() = Some(fabric.clone());
         membership.begin_functions(server)?;
-        membership.live(server, tasks, Box::new(ToFabric(fabric)))
+        membership.live(server, ends, Box::new(ToFabric(fabric)))
     }
 }
 
@@ -106,10 +102,6 @@ fn known(link: petrel_fabric::Link) -> Link {
     Link { peer: link.peer, number: link.number }
 }
 
-fn meant(link: Link) -> petrel_fabric::Link {
-    petrel_fabric::Link { peer: link.peer, number: link.number }
-}
-
 impl Events for FromFabric {
     fn admitted(
         &mut self,
@@ -136,16 +128,12 @@ impl Events for FromFabric {
         self.0.functions.wake();
     }
 
-    fn link_up(&mut self, link: petrel_fabric::Link) {
-        self.0.events.leave(Event::LinkUp(known(link)));
+    fn link_up(&mut self, connection: Connection) {
+        self.0.events.leave(Event::LinkUp(known(connection.link()), Box::new(connection)));
     }
 
     fn link_down(&mut self, link: petrel_fabric::Link) {
         self.0.events.leave(Event::LinkDown(known(link)));
-    }
-
-    fn frame(&mut self, link: petrel_fabric::Link, bytes: Vec<u8>) -> Flow {
-        self.0.events.leave_frame(known(link), bytes)
     }
 
     fn log(&mut self, level: Level, line: String) {
@@ -160,34 +148,6 @@ impl Events for FromFabric {
 struct ToFabric(Arc<Fabric>);
 
 impl Transport for ToFabric {
-    fn send(&self, link: Link, frame: Vec<u8>) -> Result<(), Backlogged> {
-        let link = meant(link);
-        if frame.len() <= PIECE {
-            return match self.0.send(link, frame) {
-                Err(SendError::Backlogged(frame)) => Err(Backlogged(frame)),
-                // What is lost with a link is sent again over the next one.
-                Ok(()) | Err(SendError::Down | SendError::TooLong) => Ok(()),
-            };
-        }
-        for (number, piece) in frame.chunks(PIECE).enumerate() {
-            match self.0.send(link, piece.to_vec()) {
-                Err(SendError::Backlogged(_)) => {
-                    return Err(Backlogged(frame[number * PIECE..].to_vec()));
-                }
-                Ok(()) | Err(SendError::Down | SendError::TooLong) => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn close(&self, link: Link) {
-        self.0.close(meant(link));
-    }
-
-    fn resume(&self, link: Link) {
-        self.0.resume(meant(link));
-    }
-
     fn hold(&self, own: Identity, hold: Hold) {
         self.0.hold_slots(own, hold);
     }
@@ -202,5 +162,27 @@ impl Transport for ToFabric {
 
     fn rejoin(&self, own: Identity) {
         self.0.rejoin(own);
+    }
+}
+
+impl Pipe for Connection {
+    fn receive(&mut self, into: &mut Vec<u8>, most: usize) -> io::Result<bool> {
+        Connection::receive(self, into, most)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        Connection::send(self, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Connection::flush(self)
+    }
+
+    fn is_blocked(&self) -> bool {
+        Connection::is_blocked(self)
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
     }
 }

@@ -1,13 +1,15 @@
 //! The thread of the cluster between two lives of the member: it waits until the server is let in,
 //! and until its own data are loaded. Nothing is executed meanwhile.
 
-use super::agent::{Agent, Task};
+use super::agent::Agent;
+use super::deferred::Forward;
 use super::machine::Machine;
 use super::{Event, MemberInfo, Membership, Transport};
 use crate::event_loop::mailbox::{Message, RemoteReply};
 use crate::server::Server;
 use petrel_cluster::{Identity, View};
 use petrel_commands::Fail;
+use petrel_net::Poll;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -19,7 +21,8 @@ pub(super) const PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct Hands {
     pub machine: Machine,
     pub transport: Box<dyn Transport>,
-    pub tasks: Receiver<Task>,
+    pub tasks: Receiver<Forward>,
+    pub poll: Poll,
 }
 
 /// The beginning of a life.
@@ -53,19 +56,15 @@ fn await_admission(hands: &Hands, membership: &Membership) -> Option<Admission> 
                     return Some(Admission { identity, view, members });
                 }
             }
-            // They have ended with the life before.
-            drop(membership.events.resumable());
         }
-        match hands.tasks.recv_timeout(PAUSE) {
-            Ok(Task::Event(Event::Admitted(identity, view, members))) => {
-                return Some(Admission { identity, view, members });
-            }
-            Ok(Task::Forward { client, seq, .. }) => {
-                let reply = Fail::HOME_CHANGING.to_reply();
-                let reply = RemoteReply { slot: client.slot, id: client.id, seq, reply };
-                deliver(server, client.worker, reply);
-            }
-            Ok(Task::Event(_) | Task::Wake) | Err(_) => {}
+        while let Ok(Forward { client, seq, .. }) = hands.tasks.try_recv() {
+            let reply = Fail::HOME_CHANGING.to_reply();
+            let reply = RemoteReply { slot: client.slot, id: client.id, seq, reply };
+            deliver(server, client.worker, reply);
+        }
+        if let Err(error) = hands.poll.wait(&[], PAUSE, &mut Vec::new()) {
+            tracing::error!("cluster: the thread cannot wait: {error}");
+            std::thread::sleep(PAUSE);
         }
     }
     None

@@ -5,7 +5,7 @@
 //!  worker    gate: forward ── RemoteCall ──▶ agent ── EXEC ──▶ ... other members
 //!            reply slot ◀── mailbox ──────── agent ◀── effects, ANSWER
 //!            commits: the sink puts them into lanes, and wakes the agent, which sends them
-//!  fabric    views, links, frames ──────────▶ agent ── Transport::send
+//!  fabric    views, links ──────────────────▶ agent ◀── Pipe ──▶ ... other members
 //! ```
 //!
 //! | file | holds |
@@ -15,6 +15,7 @@
 //! | `events` | the queue of those events |
 //! | `lives` | the thread between two lives of the member |
 //! | `agent` | the thread while it is a member: what comes in, what is sent |
+//! | `links` | the bytes of its links to other members |
 //! | `standing` | whose data a member serves with |
 //! | `copy` | all data of a member, or those of some slots, for another: sent and received |
 //! | `slots` | slots that the member gets and loses, where members hold some |
@@ -36,6 +37,7 @@ mod fabric;
 mod functions;
 mod jobs;
 mod leave;
+mod links;
 mod lives;
 mod machine;
 mod settings;
@@ -48,7 +50,7 @@ pub(crate) use fabric::enlist;
 
 use crate::client::Client;
 use crate::server::Server;
-use agent::Task;
+use deferred::Forward;
 use events::EventQueue;
 use functions::{Functions, Wish};
 use lives::Hands;
@@ -64,9 +66,12 @@ use petrel_commands::{
 use petrel_fabric::Fabric;
 pub use petrel_fabric::Hold;
 use petrel_keyspace::{Homes, Origin};
+use petrel_net::{Poll, Waker};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -75,15 +80,14 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use waiters::Waiters;
 
-/// What waits for the agent at most: forwarded commands, and events that may be waited for.
+/// Forwarded commands that wait for the agent at most.
 const TASKS_MAX: usize = 16 * 1024;
 
 /// Members have numbers below this.
 const NODES_MAX: usize = 64;
 
-/// What the transport could not take, since much is on its way already; it is offered again.
-#[derive(Debug)]
-pub struct Backlogged(pub Vec<u8>);
+/// What the agent takes commands from, and waits with.
+type Ends = (Receiver<Forward>, Poll);
 
 /// A link to a member from when it is up to when it is down. The next link to the same member is
 /// another one, so that nothing that belongs to the former gets into it.
@@ -95,20 +99,39 @@ pub struct Link {
     pub number: u64,
 }
 
-/// The links to other members, as the agent sends on them.
-pub trait Transport: Send {
-    /// Sends bytes over a link, behind those that were sent before. Does not wait.
+/// The bytes of a link, both ways. Nothing waits. Dropped, the link ends.
+pub trait Pipe: Send + fmt::Debug {
+    /// Appends bytes that have come, until there are no more or `most` are exceeded; whether there
+    /// may be more at once.
     ///
     /// # Errors
-    /// If too much is on its way; nothing was taken then. What is sent over a link that has ended
-    /// is dropped.
-    fn send(&self, link: Link, frame: Vec<u8>) -> Result<(), Backlogged>;
+    /// When the link has ended.
+    fn receive(&mut self, into: &mut Vec<u8>, most: usize) -> io::Result<bool>;
 
-    /// Closes the link to a member that has sent what does not belong there: another begins.
+    /// Sends bytes behind those of before, and keeps what cannot be sent yet.
+    ///
+    /// # Errors
+    /// When the link has ended.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Sends more of what was kept.
+    ///
+    /// # Errors
+    /// When the link has ended.
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// Whether something is kept: nothing more is sent before that.
+    fn is_blocked(&self) -> bool;
+
+    /// What says when there are bytes, or room for them; none if the thread is woken otherwise
+    /// ([`Inbox::wake`]).
+    fn socket(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// The members' side of the process, as the agent asks it for something.
+pub trait Transport: Send {
+    /// The link to a member has ended for the agent: another may begin.
     fn close(&self, _link: Link) {}
-
-    /// Reads a link on whose frames had to wait.
-    fn resume(&self, _link: Link) {}
 
     /// Says what the member holds, in this life of it; views show what has become of that.
     fn hold(&self, _own: Identity, _hold: Hold) {}
@@ -153,27 +176,32 @@ pub enum Event {
     /// The server is a member no longer; [`Event::Admitted`] may follow.
     Expelled,
     /// There is a link to a member, in place of any before.
-    LinkUp(Link),
+    LinkUp(Link, Box<dyn Pipe>),
     /// The link has ended.
     LinkDown(Link),
-    /// Bytes have come on the link.
-    Frame(Link, Vec<u8>),
 }
 
 /// Where events are left for the agent.
 #[derive(Clone)]
-pub struct Inbox(SyncSender<Task>);
+pub struct Inbox(Arc<Membership>);
 
 impl Inbox {
-    /// Leaves an event; waits while too many are left. False if the agent has ended.
-    pub fn leave(&self, event: Event) -> bool {
-        self.0.send(Task::Event(event)).is_ok()
+    /// Leaves an event.
+    pub fn leave(&self, event: Event) {
+        self.0.events.leave(event);
+    }
+
+    /// There is something on a link that has no socket.
+    pub fn wake(&self) {
+        self.0.waker.wake();
     }
 }
 
 /// What the rest of the server knows of its cluster.
 pub struct Membership {
-    tasks: SyncSender<Task>,
+    tasks: SyncSender<Forward>,
+    /// Wakes the agent.
+    waker: Waker,
     events: EventQueue,
     own: Arc<OwnSlots>,
     /// The lanes of this life of the member.
@@ -293,11 +321,13 @@ impl Figures {
 
 impl Membership {
     /// That of a server which is no member yet.
-    fn new(is_witness: bool, directory: Option<PathBuf>) -> (Arc<Self>, Receiver<Task>) {
+    fn new(is_witness: bool, directory: Option<PathBuf>) -> io::Result<(Arc<Self>, Ends)> {
         let (tasks, taken) = mpsc::sync_channel(TASKS_MAX);
+        let poll = Poll::new()?;
         let membership = Membership {
-            events: EventQueue::new(tasks.clone()),
+            events: EventQueue::new(poll.waker()),
             tasks,
+            waker: poll.waker(),
             own: Arc::default(),
             lanes: RwLock::default(),
             lease_until: AtomicU64::new(Tick::LONG_AGO.number()),
@@ -316,7 +346,7 @@ impl Membership {
             fabric: Mutex::default(),
             thread: Mutex::default(),
         };
-        (Arc::new(membership), taken)
+        Ok((Arc::new(membership), (taken, poll)))
     }
 
     /// The view, its members, and those that are linked.
@@ -359,14 +389,14 @@ impl Membership {
     fn live(
         self: &Arc<Self>,
         server: &Arc<Server>,
-        tasks: Receiver<Task>,
+        (tasks, poll): Ends,
         transport: Box<dyn Transport>,
     ) -> io::Result<()> {
         let (server, membership) = (server.clone(), self.clone());
         let thread =
             std::thread::Builder::new().name("petrel-cluster".into()).spawn(move || {
                 let machine = Machine::new(&server, membership.clone());
-                lives::live(Hands { machine, transport, tasks }, &membership);
+                lives::live(Hands { machine, transport, tasks, poll }, &membership);
             })?;
         *self.thread.lock() = Some(thread);
         Ok(())
@@ -498,8 +528,9 @@ impl Cluster for Membership {
             wants_copies: call.wants_copies,
             commands: call.commands,
         };
-        let task = Task::Forward { client, seq, call };
-        self.tasks.try_send(task).map_err(|_| Fail::TOO_MUCH_FORWARDED)
+        let taken = self.tasks.try_send(Forward { client, seq, call });
+        self.waker.wake();
+        taken.map_err(|_| Fail::TOO_MUCH_FORWARDED)
     }
 
     fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>> {
@@ -536,7 +567,7 @@ impl Cluster for Membership {
 
     fn unwatch(&self, slot: HashSlot, client: u64) {
         self.unwatched.lock().push((slot, client));
-        let _ = self.tasks.try_send(Task::Wake);
+        self.waker.wake();
     }
 
     fn end_wait(&self, client: u64, end: Option<petrel_commands::WaitEnd>) -> bool {
@@ -549,8 +580,7 @@ impl Cluster for Membership {
             return false;
         }
         self.ends.lock().push((client, end));
-        // If it is full the agent is awake.
-        let _ = self.tasks.try_send(Task::Wake);
+        self.waker.wake();
         true
     }
 }
@@ -567,14 +597,14 @@ pub fn start(
     (view, members): (Arc<View>, Arc<[MemberInfo]>),
     transport: Box<dyn Transport>,
 ) -> io::Result<Inbox> {
-    let (membership, tasks) = Membership::new(false, None);
+    let (membership, ends) = Membership::new(false, None)?;
     let own = members.iter().find(|member| member.identity == identity);
     own.into_iter().for_each(|own| drop(membership.name.set(own.id.clone())));
     membership.lease_until.store(Tick::NEVER.number(), Release);
     membership.enter(server)?;
-    let inbox = Inbox(membership.tasks.clone());
+    let inbox = Inbox(membership.clone());
     inbox.leave(Event::Admitted(identity, view, members));
-    membership.live(server, tasks, transport)?;
+    membership.live(server, ends, transport)?;
     while server.commands.is_in_state(ServerState::Apart) {
         if membership.thread.lock().as_ref().is_none_or(JoinHandle::is_finished) {
             return Err(io::Error::other("the thread of the cluster has ended"));
@@ -589,7 +619,7 @@ impl Server {
     pub(crate) fn end_cluster(&self) {
         let Some(membership) = self.cluster.get() else { return };
         membership.functions.end();
-        let _ = membership.tasks.try_send(Task::Wake);
+        membership.waker.wake();
         if let Some(thread) = membership.thread.lock().take()
             && thread.join().is_err()
         {

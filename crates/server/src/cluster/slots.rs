@@ -10,7 +10,7 @@
 //! ```
 
 use super::Hold;
-use super::agent::{Agent, Task};
+use super::agent::Agent;
 use super::copy::{FAILURE_PAUSE, Incoming};
 use super::standing::Standing;
 use crate::durability::replace::{check, leniency};
@@ -141,7 +141,7 @@ impl Agent {
         let heard = progress.clone();
         let work = move || {
             let loaded = load_beside(&server, incoming, &heard);
-            let _ = membership.tasks.try_send(Task::Wake);
+            membership.waker.wake();
             loaded
         };
         match std::thread::Builder::new().name("petrel-slots".into()).spawn(work) {

@@ -4,7 +4,7 @@
 //! what it has committed.
 
 use super::Membership;
-use super::agent::{Agent, Task};
+use super::agent::Agent;
 use crate::client::Client;
 use crate::host::AbsentClient;
 use parking_lot::Mutex;
@@ -155,7 +155,7 @@ impl AbsentClient for RemoteClient {
         }
         // It was forwarded when its home was another member, and is here now.
         self.membership.ended.lock().push((*tag, bytes));
-        let _ = self.membership.tasks.try_send(Task::Wake);
+        self.membership.waker.wake();
         false
     }
 }

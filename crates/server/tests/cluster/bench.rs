@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What nothing here should take longer than, on a machine that does much else.
@@ -55,13 +55,9 @@ impl Members {
             };
             let config = Arc::new(SharedConfig::new(config, None));
             let started = petrel_server::start(config, Box::new(Indifferent)).unwrap();
-            let side = Side {
-                me: node,
-                network: network.clone(),
-                random: Mutex::new(u64::from(node) + 1),
-            };
             let begin = (view.clone(), infos(nodes));
-            inboxes.push(join(&started.server, identity(node), begin, Box::new(side)).unwrap());
+            let side = Box::new(Side { me: node });
+            inboxes.push(join(&started.server, identity(node), begin, side).unwrap());
             running.push(started);
         }
         network.connect(inboxes);

@@ -1,9 +1,12 @@
 //! A network between servers of one process.
 
 use petrel_cluster::{Identity, Node, SlotMap, View};
-use petrel_server::cluster::{Backlogged, Event, Inbox, Link, MemberInfo, Transport};
+use petrel_server::cluster::{Event, Inbox, Link, MemberInfo, Pipe, Transport};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -42,17 +45,17 @@ pub fn infos(nodes: u16) -> Arc<[MemberInfo]> {
     (0..nodes).map(info).collect()
 }
 
-/// A frame, when it is to arrive, and on which link it was sent.
+/// Bytes, when they are to arrive, and on which link they were sent.
 type Sent = (Instant, u64, Vec<u8>);
 
 /// One direction between two members.
 struct Way {
-    from: Identity,
     to: Identity,
-    /// The link that frames are sent on; those of an earlier one are lost.
+    /// The link that bytes are sent on; those of an earlier one are lost.
     link: AtomicU64,
-    is_up: AtomicBool,
     queue: Mutex<Sender<Sent>>,
+    /// What has arrived on the link, and was not taken.
+    arrived: Mutex<Vec<u8>>,
 }
 
 /// All of it.
@@ -65,18 +68,17 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network whose frames take between no time and twice this.
+    /// A network whose bytes take between no time and twice this.
     pub fn new(nodes: u16, delay: Duration) -> Arc<Self> {
         let (inboxes, gate): (Arc<OnceLock<Vec<Inbox>>>, Arc<Mutex<()>>) = Default::default();
         let mut ways = HashMap::new();
         for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))) {
             let (sender, receiver) = channel();
             let way = Arc::new(Way {
-                from: identity(from),
                 to: identity(to),
                 link: AtomicU64::new(0),
-                is_up: AtomicBool::new(false),
                 queue: Mutex::new(sender),
+                arrived: Mutex::default(),
             });
             ways.insert((from, to), way.clone());
             let (inboxes, gate) = (inboxes.clone(), gate.clone());
@@ -97,19 +99,24 @@ impl Network {
     /// The link between two members comes up.
     pub fn raise(&self, a: u16, b: u16) {
         let _held = self.gate.lock().unwrap();
-        let both = [(a, b), (b, a)];
-        both.iter().for_each(|way| self.ways[way].is_up.store(true, SeqCst));
-        both.iter().for_each(|&(from, to)| self.tell(to, Event::LinkUp(self.link(from, to))));
+        for (from, to) in [(a, b), (b, a)] {
+            let link = self.link(from, to);
+            let (there, back) = (self.ways[&(to, from)].clone(), self.ways[&(from, to)].clone());
+            let random = link.number * 2 + u64::from(from < to) + 1;
+            let (number, delay) = (link.number, self.delay);
+            let pipe = Ends { there, back, number, delay, random, kept: Vec::new() };
+            self.tell(to, Event::LinkUp(link, Box::new(pipe)));
+        }
     }
 
     /// The link between two members ends, with what is on its way.
     pub fn cut(&self, a: u16, b: u16) {
         let _held = self.gate.lock().unwrap();
         let both = [(a, b), (b, a)];
-        both.iter().for_each(|way| self.ways[way].is_up.store(false, SeqCst));
         both.iter().for_each(|&(from, to)| self.tell(to, Event::LinkDown(self.link(from, to))));
         for way in &both {
             self.ways[way].link.fetch_add(1, SeqCst);
+            self.ways[way].arrived.lock().unwrap().clear();
         }
     }
 
@@ -131,35 +138,87 @@ fn carry(way: &Way, sent: &Receiver<Sent>, inboxes: &OnceLock<Vec<Inbox>>, gate:
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let _held = gate.lock().unwrap();
         if way.link.load(SeqCst) == link {
-            let inbox = &inboxes.get().unwrap()[usize::from(way.to.node.0)];
-            inbox.leave(Event::Frame(Link { peer: way.from, number: link }, bytes));
+            way.arrived.lock().unwrap().extend(bytes);
+            inboxes.get().unwrap()[usize::from(way.to.node.0)].wake();
         }
+    }
+}
+
+/// A member's end of a link.
+struct Ends {
+    there: Arc<Way>,
+    back: Arc<Way>,
+    number: u64,
+    delay: Duration,
+    random: u64,
+    /// What could not be sent yet.
+    kept: Vec<u8>,
+}
+
+impl fmt::Debug for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "link {} to {:?}", self.number, self.there.to)
+    }
+}
+
+impl Ends {
+    /// A number below 256.
+    fn draw(&mut self) -> u32 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.random >> 56) as u32
+    }
+
+    /// Sends some of what there is, if it takes bytes now.
+    fn send_some(&mut self) {
+        let (count, delay) = (self.draw(), self.delay * self.draw() / 128);
+        // Often everything, sometimes a part, and now and then nothing.
+        let len = match count {
+            0..16 => 0,
+            16..32 => self.kept.len() * count as usize / 32,
+            _ => self.kept.len(),
+        };
+        let bytes: Vec<u8> = self.kept.drain(..len).collect();
+        let sent = (Instant::now() + delay, self.number, bytes);
+        let _ = self.there.queue.lock().unwrap().send(sent);
+    }
+}
+
+impl Pipe for Ends {
+    fn receive(&mut self, into: &mut Vec<u8>, _: usize) -> io::Result<bool> {
+        let mut arrived = self.back.arrived.lock().unwrap();
+        if self.back.link.load(SeqCst) != self.number {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        into.append(&mut arrived);
+        Ok(false)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.kept.extend_from_slice(bytes);
+        self.send_some();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.send_some();
+        Ok(())
+    }
+
+    fn is_blocked(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 }
 
 /// A member's side of the network.
 pub struct Side {
     pub me: u16,
-    pub network: Arc<Network>,
-    pub random: Mutex<u64>,
 }
 
 impl Transport for Side {
-    fn send(&self, link: Link, frame: Vec<u8>) -> Result<(), Backlogged> {
-        let mut random = self.random.lock().unwrap();
-        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        if *random >> 60 == 0 {
-            return Err(Backlogged(frame));
-        }
-        let way = &self.network.ways[&(self.me, link.peer.node.0)];
-        if way.is_up.load(SeqCst) {
-            let delay = self.network.delay * (*random >> 56) as u32 / 128;
-            let sent = (Instant::now() + delay, link.number, frame);
-            let _ = way.queue.lock().unwrap().send(sent);
-        }
-        Ok(())
-    }
-
     fn close(&self, link: Link) {
         panic!("member {} closes the link to {}", self.me, link.peer.node.0);
     }

@@ -1,4 +1,4 @@
-//! Frames between two nodes whose connections break.
+//! Bytes between two nodes whose connections break.
 
 mod host;
 
@@ -55,18 +55,20 @@ fn forward(mut from: TcpStream, mut to: TcpStream) {
 }
 
 fn last_link(host: &Host) -> Option<Link> {
-    host.notes.0.lock().iter().rev().find_map(|seen| match seen {
+    host.notes.seen.lock().iter().rev().find_map(|seen| match seen {
         Seen::Up(link) => Some(Some(*link)),
         Seen::Down(_) => Some(None),
         _ => None,
     })?
 }
 
-/// What came over each link: the sender's link, and the number of the frame on it.
-fn frames(host: &Host) -> BTreeMap<Link, Vec<(u64, u64)>> {
-    let mut frames: BTreeMap<Link, Vec<(u64, u64)>> = BTreeMap::new();
+/// What came over each link, in messages: the sender's link, and the message's number on it. Of the
+/// last one a part may be missing.
+fn messages(host: &Host) -> BTreeMap<Link, Vec<(u64, u64)>> {
+    host.notes.receive();
+    let mut bytes_of: BTreeMap<Link, Vec<u8>> = BTreeMap::new();
     let mut up = None;
-    for seen in host.notes.0.lock().iter() {
+    for seen in host.notes.seen.lock().iter() {
         match seen {
             Seen::Up(link) => {
                 assert_eq!(up, None, "one link at a time");
@@ -75,22 +77,38 @@ fn frames(host: &Host) -> BTreeMap<Link, Vec<(u64, u64)>> {
             Seen::Down(link) => {
                 assert_eq!(up.take(), Some(*link));
             }
-            Seen::Frame(link, bytes) => {
-                assert_eq!(up, Some(*link), "frames come while their link is up");
-                let number = |at: usize| {
-                    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-                };
-                assert!(bytes[16..].iter().all(|&byte| byte == number(8) as u8));
-                frames.entry(*link).or_default().push((number(0), number(8)));
+            Seen::Bytes(link, bytes) => {
+                assert_eq!(up, Some(*link), "bytes come while their link is up");
+                bytes_of.entry(*link).or_default().extend(bytes);
             }
             _ => {}
         }
     }
-    frames
+    let messages_of = |mut bytes: &[u8]| {
+        let mut messages = Vec::new();
+        while let Some((head, rest)) = bytes.split_first_chunk::<16>() {
+            let [link, number] = [&head[..8], &head[8..]]
+                .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
+            let len = length(number);
+            assert!(rest.iter().take(len).all(|&byte| byte == number as u8));
+            if rest.len() < len {
+                break;
+            }
+            messages.push((link, number));
+            bytes = &rest[len..];
+        }
+        messages
+    };
+    bytes_of.into_iter().map(|(link, bytes)| (link, messages_of(&bytes))).collect()
+}
+
+/// Bytes of a message behind its head.
+fn length(number: u64) -> usize {
+    (number as usize * 37) % 5000
 }
 
 #[test]
-fn frames_come_whole_and_in_order_and_links_do_not_mix() {
+fn bytes_come_in_order_and_links_do_not_mix() {
     let first = Setup::create().start();
     first.wait_until_member();
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -102,31 +120,32 @@ fn frames_come_whole_and_in_order_and_links_do_not_mix() {
     for (from, to) in [(&first, &second), (&second, &first)] {
         for round in 0..5 {
             wait_for("a link", || last_link(from).is_some());
-            let sent = last_link(from).map_or(0, |link| send_some(from, link));
+            let sent = last_link(from).map_or(0, |link| send_some(from, to, link));
             if round % 2 == 0 {
-                wait_for("frames", || {
-                    let frames = frames(to);
-                    let last = frames.values().next_back().and_then(|frames| frames.last());
+                wait_for("messages", || {
+                    let messages = messages(to);
+                    let last = messages.values().next_back().and_then(|messages| messages.last());
                     last.is_some_and(|(_, number)| number + 1 >= sent / 2)
                 });
             }
             let before = last_link(from);
             proxy.cut();
             wait_for("another link", || {
+                [from, to].into_iter().for_each(|host| host.notes.receive());
                 let link = last_link(from);
                 link.is_some() && link != before
             });
         }
     }
     for host in [&first, &second] {
-        let frames = frames(host);
-        assert!(frames.len() >= 3, "{}", frames.len());
+        let messages = messages(host);
+        assert!(messages.len() >= 3, "{}", messages.len());
         let mut senders = Vec::new();
-        for (link, frames) in frames {
-            let sender = frames[0].0;
+        for (link, messages) in messages {
+            let Some(&(sender, _)) = messages.first() else { continue };
             senders.push(sender);
-            for (at, frame) in frames.iter().enumerate() {
-                assert_eq!(*frame, (sender, at as u64), "over {link:?}");
+            for (at, message) in messages.iter().enumerate() {
+                assert_eq!(*message, (sender, at as u64), "over {link:?}");
             }
         }
         senders.dedup();
@@ -134,17 +153,17 @@ fn frames_come_whole_and_in_order_and_links_do_not_mix() {
     }
 }
 
-/// Sends numbered frames until enough were taken or the link is down; how many were taken.
-fn send_some(host: &Host, link: Link) -> u64 {
+/// Sends numbered messages until enough were taken or the link is down; how many were taken.
+fn send_some(from: &Host, to: &Host, link: Link) -> u64 {
     let mut sent: u64 = 0;
     while sent < 2000 {
-        let mut frame = link.number.to_le_bytes().to_vec();
-        frame.extend(sent.to_le_bytes());
-        frame.resize(16 + (sent as usize * 37) % 5000, sent as u8);
-        match host.fabric().send(link, frame) {
-            Ok(()) => sent += 1,
-            Err(petrel_fabric::SendError::Backlogged(_)) => std::thread::yield_now(),
-            Err(_) => break,
+        let mut message = link.number.to_le_bytes().to_vec();
+        message.extend(sent.to_le_bytes());
+        message.resize(16 + length(sent), sent as u8);
+        match from.notes.send(link, &message) {
+            Some(true) => sent += 1,
+            Some(false) => break,
+            None => to.notes.receive(),
         }
     }
     sent

@@ -1,0 +1,200 @@
+//! The agent's links: it reads and writes their bytes itself, and waits for them and for the other
+//! threads of the server.
+
+use super::agent::{Agent, COMPLAINT_PAUSE, EARLY_MAX, RETRY_PAUSE};
+use super::{Link, Pipe, count};
+use crate::server::unix_ms;
+use petrel_cluster::{Identity, Received};
+use petrel_net::Awaited;
+use std::time::{Duration, Instant};
+
+/// Bytes that are sent to a member at a time.
+const SEND_BYTES: usize = 256 * 1024;
+
+/// Bytes that are taken from a member at a time.
+const RECEIVE_BYTES: usize = 256 * 1024;
+
+/// A link that is up.
+pub(super) struct Linked {
+    pub link: Link,
+    pub pipe: Box<dyn Pipe>,
+    /// There may be something to be read.
+    may_read: bool,
+    /// It is ahead of the view, since when: it is not read before that.
+    early: Option<Instant>,
+}
+
+impl Linked {
+    /// It waits for a view.
+    pub fn is_early(&self) -> bool {
+        self.early.is_some()
+    }
+}
+
+impl Agent {
+    pub(super) fn link_up(&mut self, link: Link, pipe: Box<dyn Pipe>) {
+        self.forget_link(link.peer.node.0);
+        self.node.link(link.peer.node);
+        if self.node.is_linked(link.peer.node) {
+            let linked = Linked { link, pipe, may_read: true, early: None };
+            self.linked.insert(link.peer.node.0, linked);
+            self.show_links();
+        }
+    }
+
+    pub(super) fn link_down(&mut self, link: Link) {
+        if self.is_current(link) {
+            self.node.unlink(link.peer.node);
+            self.forget_link(link.peer.node.0);
+            self.show_links();
+        }
+    }
+
+    fn is_current(&self, link: Link) -> bool {
+        self.linked.get(&link.peer.node.0).is_some_and(|linked| linked.link == link)
+    }
+
+    fn forget_link(&mut self, number: u16) {
+        let before = self.linked.remove(&number);
+        before.into_iter().for_each(|before| self.part_from_waiters_of(before.link.peer));
+    }
+
+    fn show_links(&self) {
+        let linked = &mut self.membership.state.lock().linked;
+        let before = std::mem::take(linked);
+        let shown = |peer: Identity| {
+            let known = before.iter().find(|(known, _)| *known == peer);
+            known.copied().unwrap_or_else(|| (peer, unix_ms()))
+        };
+        *linked = self.linked.values().map(|linked| shown(linked.link.peer)).collect();
+    }
+
+    /// The links that are up.
+    pub(super) fn links(&self) -> Vec<Link> {
+        self.linked.values().map(|linked| linked.link).collect()
+    }
+
+    /// Closes the link to a member that has sent what does not belong there, or is none: another
+    /// begins if it is to.
+    pub(super) fn close(&mut self, link: Link) {
+        self.link_down(link);
+        self.transport.close(link);
+    }
+
+    /// Takes what has come on all links; whether there is more at once.
+    pub(super) fn receive_all(&mut self) -> bool {
+        let is_due = |linked: &Linked| linked.may_read && linked.early.is_none();
+        let due = self.linked.iter().filter(|(_, linked)| is_due(linked));
+        let due: Vec<u16> = due.map(|(number, _)| *number).collect();
+        let mut has_more = false;
+        for number in due {
+            let Some(linked) = self.linked.get_mut(&number) else { continue };
+            let (link, mut bytes) = (linked.link, std::mem::take(&mut self.received));
+            bytes.clear();
+            let received = linked.pipe.receive(&mut bytes, RECEIVE_BYTES);
+            linked.may_read = *received.as_ref().unwrap_or(&false);
+            has_more |= linked.may_read;
+            if !bytes.is_empty() {
+                count(&self.membership.figures.received, bytes.len());
+                count(&self.membership.figures.peer(number).received, bytes.len());
+                self.receive(link, &bytes);
+            }
+            self.received = bytes;
+            if received.is_err() {
+                self.link_down(link);
+            }
+        }
+        has_more
+    }
+
+    /// Takes bytes of a link, or after a new view none.
+    pub(super) fn receive(&mut self, link: Link, bytes: &[u8]) {
+        let node = link.peer.node;
+        let received = self.node.receive(node, bytes, &mut self.machine);
+        let early = self.linked.get_mut(&node.0).map(|linked| &mut linked.early);
+        match (received, early) {
+            (Ok(Received::All), Some(early)) => *early = None,
+            (Ok(Received::Early), Some(early)) => drop(early.get_or_insert_with(Instant::now)),
+            (Ok(_), None) => {}
+            (Err(error), _) => {
+                self.complain(link, &error.to_string());
+                self.close(link);
+            }
+        }
+    }
+
+    /// Closes links that have waited for long for a view: the other side keeps what it sends.
+    pub(super) fn close_early(&mut self) {
+        let is_late =
+            |linked: &&Linked| linked.early.is_some_and(|since| since.elapsed() >= EARLY_MAX);
+        if let Some(link) = self.linked.values().find(is_late).map(|linked| linked.link) {
+            self.complain(link, "it is ahead of the view here");
+            self.close(link);
+        }
+    }
+
+    /// Says why a link is closed, unless that was said of the member a moment ago: links come back.
+    fn complain(&mut self, link: Link, why: &str) {
+        let (number, now) = (link.peer.node.0, Instant::now());
+        let last = self.complained.get(&number);
+        if last.is_none_or(|last| now.duration_since(*last) >= COMPLAINT_PAUSE) {
+            tracing::warn!("cluster: the link to member {number} is closed: {why}");
+            self.complained.insert(number, now);
+        }
+    }
+
+    /// Whether what was sent to a member waits for the kernel to take it.
+    pub(super) fn is_blocked(&self, number: u16) -> bool {
+        self.linked.get(&number).is_some_and(|linked| linked.pipe.is_blocked())
+    }
+
+    /// Sends members what there is for them; whether there was something.
+    pub(super) fn send(&mut self) -> bool {
+        let (mut has_sent, mut lost) = (false, Vec::new());
+        let mut bytes = std::mem::take(&mut self.sent);
+        for (&number, linked) in &mut self.linked {
+            let pipe = &mut linked.pipe;
+            let flushed = if pipe.is_blocked() { pipe.flush() } else { Ok(()) };
+            if flushed.is_err() {
+                lost.push(linked.link);
+                continue;
+            }
+            bytes.clear();
+            if pipe.is_blocked() || !self.node.send(linked.link.peer.node, SEND_BYTES, &mut bytes) {
+                continue;
+            }
+            has_sent = true;
+            count(&self.membership.figures.sent, bytes.len());
+            count(&self.membership.figures.peer(number).sent, bytes.len());
+            if pipe.send(&bytes).is_err() {
+                lost.push(linked.link);
+            }
+        }
+        self.sent = bytes;
+        lost.into_iter().for_each(|link| self.link_down(link));
+        has_sent
+    }
+
+    /// Waits for something to do, for so long at most: for bytes, for room for more, or for another
+    /// thread that wakes this one.
+    pub(super) fn wait(&mut self, pause: Duration) {
+        let (mut awaited, mut numbers) = (Vec::new(), Vec::new());
+        for (&number, linked) in self.linked.iter().filter(|(_, linked)| !linked.is_early()) {
+            let Some(socket) = linked.pipe.socket() else { continue };
+            awaited.push(Awaited { socket, to_write: linked.pipe.is_blocked() });
+            numbers.push(number);
+        }
+        if let Err(error) = self.poll.wait(&awaited, pause, &mut self.ready) {
+            tracing::error!("cluster: links cannot be waited for: {error}");
+            std::thread::sleep(RETRY_PAUSE);
+        }
+        for (number, &is_ready) in numbers.iter().zip(&self.ready) {
+            if let Some(linked) = self.linked.get_mut(number) {
+                linked.may_read |= is_ready;
+            }
+        }
+        // Those without a socket have woken the thread.
+        let without = self.linked.values_mut().filter(|linked| linked.pipe.socket().is_none());
+        without.for_each(|linked| linked.may_read = true);
+    }
+}
