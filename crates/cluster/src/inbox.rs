@@ -9,9 +9,10 @@
 //! survivors of the node tell each other.
 
 use crate::wire::positions::{LanePosition, Placed};
-use crate::wire::{Batch, Record, take_with_gap};
+use crate::wire::{Batch, Record, is_of_dead, is_ordered, is_shortened, take_with_gap};
 use petrel_persistence::log::Malformed;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// One lane of another node.
 #[derive(Default)]
@@ -33,11 +34,6 @@ pub(crate) struct Inbox {
 
 fn bytes_of(placed: &Placed) -> usize {
     placed.1.len() + size_of::<Placed>()
-}
-
-/// Whether a record belongs to the order of changes, and not to two nodes alone.
-pub(crate) fn is_ordered(record: &Record<'_>) -> bool {
-    matches!(record, Record::Effects { .. } | Record::Part { .. } | Record::End { .. })
 }
 
 impl Inbox {
@@ -85,14 +81,16 @@ impl Inbox {
         self.told = applied;
     }
 
-    /// Takes a batch; `each` sees the records, which are queued if it says so.
+    /// Takes a batch; `restore` makes records whole that were shortened, `each` sees what records
+    /// say of nodes that have died.
     ///
     /// # Errors
     /// If the bytes are no records, or the batch does not begin where the last one ended.
     pub fn take(
         &mut self,
         batch: &Batch<'_>,
-        mut each: impl FnMut(u64, &Record<'_>),
+        mut restore: impl FnMut(&Record<'_>) -> Option<Vec<u8>>,
+        mut each: impl FnMut(&Record<'_>),
     ) -> Result<(), Malformed> {
         if batch.from != self.received && !self.begins_anywhere {
             return Err(Malformed);
@@ -102,11 +100,17 @@ impl Inbox {
         while !records.is_empty() {
             let gap = take_with_gap(&mut records, &mut record)?;
             at = at.checked_add(gap).filter(|&at| at <= batch.upto).ok_or(Malformed)?;
+            if is_shortened(&record) {
+                record = restore(&Record::read(&record)?).ok_or(Malformed)?;
+                if !is_ordered(&record) {
+                    return Err(Malformed);
+                }
+            }
             Record::read(&record)?;
-            taken.push((at, Box::from(&record[..])));
+            taken.push((at, Arc::from(&record[..])));
         }
-        for (at, record) in &taken {
-            each(*at, &Record::read(record)?);
+        for (_, record) in taken.iter().filter(|(_, record)| is_of_dead(record)) {
+            each(&Record::read(record)?);
         }
         self.begins_anywhere = false;
         self.queued_bytes += taken.iter().map(bytes_of).sum::<usize>();
@@ -120,16 +124,15 @@ impl Inbox {
     }
 
     /// The record that is to be applied next.
-    pub fn front(&self) -> Option<(u64, &[u8])> {
-        self.queue.front().map(|(seq, record)| (*seq, &record[..]))
+    pub fn front(&self) -> Option<&Placed> {
+        self.queue.front()
     }
 
     /// The record that is next was applied.
     pub fn pop(&mut self) -> Option<Placed> {
         let placed = self.queue.pop_front()?;
         self.queued_bytes -= bytes_of(&placed);
-        let is_ordered = Record::read(&placed.1).is_ok_and(|record| is_ordered(&record));
-        if is_ordered && placed.0 > self.stable {
+        if is_ordered(&placed.1) && placed.0 > self.stable {
             self.tail.push_back(placed.clone());
         }
         Some(placed)
@@ -137,10 +140,7 @@ impl Inbox {
 
     /// All that is known of the order of changes that others may lack.
     pub fn unstable(&self) -> impl Iterator<Item = &Placed> {
-        let queued = self
-            .queue
-            .iter()
-            .filter(|(_, record)| Record::read(record).is_ok_and(|record| is_ordered(&record)));
+        let queued = self.queue.iter().filter(|(_, record)| is_ordered(record));
         self.tail.iter().chain(queued)
     }
 

@@ -14,11 +14,10 @@
 //! this one more than its share, the member that has applied least is cut off: nothing more is kept
 //! for it, and it has to begin anew. Large records do not count for that until there are several.
 
-use crate::inbox::is_ordered;
 use crate::slot_map::Node;
 use crate::view::{NODES_MAX, NodeSet};
 use crate::wire::positions::LanePosition;
-use crate::wire::{Batch, LANES, Record, put_with_gap};
+use crate::wire::{Batch, LANES, is_ordered, put_with_gap};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -32,6 +31,15 @@ const LARGE_RECORDS: usize = 2;
 struct Entry {
     to: NodeSet,
     record: Box<[u8]>,
+    /// The same for the member that has forwarded the command.
+    short: Option<Box<(Node, Box<[u8]>)>>,
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        let short = self.short.as_ref().map(|short| size_of_val(&**short) + short.1.len());
+        size_of::<Entry>() + self.record.len() + short.unwrap_or(0)
+    }
 }
 
 /// Where a member stands.
@@ -45,6 +53,9 @@ struct Peer {
     is_ready: bool,
     /// It has said so once: it cannot have more than what was sent since then.
     has_begun: bool,
+    /// Records up to here are sent whole: the link has broken behind them, and the member may have
+    /// answered their commands by then.
+    whole: u64,
 }
 
 /// One lane of this node.
@@ -98,16 +109,27 @@ impl Lane {
 
     /// Appends a record for these members, or all; its position. One for no member has none: the last.
     pub fn push(&mut self, to: Option<NodeSet>, record: &[u8]) -> u64 {
+        self.push_with(to, record, None)
+    }
+
+    /// The same of a record that a member is sent in other bytes, unless its link breaks.
+    pub fn push_with(
+        &mut self,
+        to: Option<NodeSet>,
+        record: &[u8],
+        short: Option<(Node, Box<[u8]>)>,
+    ) -> u64 {
         if to.is_some_and(|to| to.0 & self.members.0 == 0) {
             return self.seq;
         }
         self.seq += 1;
         let to = NodeSet(to.map_or(u64::MAX, |to| to.0) & self.members.0);
-        let bytes = record.len() + size_of::<Entry>();
+        let entry = Entry { to, record: record.into(), short: short.map(Box::new) };
+        let bytes = entry.bytes();
         self.bytes += bytes;
         self.all_bytes.fetch_add(bytes, Relaxed);
         self.largest = self.largest.max(bytes);
-        self.entries.push_back(Entry { to, record: record.into() });
+        self.entries.push_back(entry);
         if self.has_too_much() || self.members.0 == 0 {
             self.trim();
             while self.has_too_much() && self.members.0 != 0 {
@@ -152,10 +174,8 @@ impl Lane {
     pub fn position(&self, epoch: u64) -> LanePosition {
         let (begin, stable) = (self.seq - self.entries.len() as u64, self.stable());
         let kept = (begin + 1..).zip(&self.entries).filter(|(seq, _)| *seq > stable);
-        let is_ordered =
-            |entry: &Entry| Record::read(&entry.record).is_ok_and(|record| is_ordered(&record));
-        let ordered = kept.filter(|(_, entry)| is_ordered(entry));
-        let tail = ordered.map(|(seq, entry)| (seq, entry.record.clone())).collect();
+        let ordered = kept.filter(|(_, entry)| is_ordered(&entry.record));
+        let tail = ordered.map(|(seq, entry)| (seq, Arc::from(&entry.record[..]))).collect();
         LanePosition { applied: self.seq, end_epoch: epoch, stable, tail }
     }
 
@@ -165,7 +185,7 @@ impl Lane {
         while self.seq - (self.entries.len() as u64) < stable
             && let Some(entry) = self.entries.pop_front()
         {
-            let bytes = entry.record.len() + size_of::<Entry>();
+            let bytes = entry.bytes();
             self.bytes -= bytes;
             self.all_bytes.fetch_sub(bytes, Relaxed);
         }
@@ -216,7 +236,7 @@ impl Lane {
         if received < peer.applied || received > most {
             return false;
         }
-        *peer = Peer { sent: received, is_ready: true, has_begun: true, ..*peer };
+        *peer = Peer { sent: received, is_ready: true, has_begun: true, whole: seq, ..*peer };
         true
     }
 
@@ -265,7 +285,10 @@ impl Lane {
             let entry = &self.entries[(upto - begin) as usize];
             upto += 1;
             if entry.to.contains(node) {
-                put_with_gap(room, upto - last, &entry.record);
+                let short = entry.short.as_deref().filter(|(to, _)| *to == node);
+                let record =
+                    short.filter(|_| upto > peer.whole).map_or(&entry.record, |(_, short)| short);
+                put_with_gap(room, upto - last, record);
                 last = upto;
             }
         }
@@ -277,7 +300,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{put_record, take_with_gap};
+    use crate::wire::{Record, put_record, take_with_gap};
 
     fn end(epoch: u64) -> Vec<u8> {
         let mut out = Vec::new();
@@ -337,6 +360,30 @@ mod tests {
         lane.batch(B, (0, false), 1000, &mut room).unwrap();
         assert!(lane.acknowledge(B, 2));
         assert_eq!((lane.stable(), lane.entries.len()), (2, 1));
+    }
+
+    #[test]
+    fn the_origin_of_a_change_is_sent_less_unless_its_link_breaks() {
+        let (mut lane, mut room) = (lane(), Vec::new());
+        let (whole, short) = (end(1 << 40), end(2));
+        let mut sent = |lane: &mut Lane, to| {
+            let (mut records, mut record) =
+                (lane.batch(to, (0, false), 1000, &mut room).unwrap().records, Vec::new());
+            take_with_gap(&mut records, &mut record).unwrap();
+            assert!(records.is_empty());
+            record
+        };
+        lane.push_with(None, &whole, Some((B, short.clone().into())));
+        assert_eq!((sent(&mut lane, A), sent(&mut lane, B)), (whole.clone(), short.clone()));
+        lane.interrupt(B);
+        assert!(lane.resume(B, 0));
+        assert_eq!(sent(&mut lane, B), whole);
+        lane.push_with(None, &whole, Some((B, short.clone().into())));
+        assert_eq!(sent(&mut lane, B), short);
+        assert!(lane.acknowledge(A, 1) && lane.acknowledge(B, 2));
+        sent(&mut lane, A);
+        assert!(lane.acknowledge(A, 2));
+        assert_eq!((lane.bytes(), lane.all_bytes.load(Relaxed)), (0, 0));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 use crate::directory::Directory;
 use crate::lane::Lane;
+use crate::shorten::Argument;
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::Node;
 use crate::view::{Identity, NodeSet, View};
@@ -59,6 +60,8 @@ pub(crate) struct CutOff;
 thread_local! {
     /// The forwarded command that this thread executes.
     static TAG: Cell<Option<Tag>> = const { Cell::new(None) };
+    /// The longest of that command's arguments.
+    static ARGUMENT: RefCell<Option<Argument>> = const { RefCell::new(None) };
     /// Commands that had waited here for other nodes and were executed by what this thread commits
     /// next.
     static SERVED: RefCell<Vec<Served>> = const { RefCell::new(Vec::new()) };
@@ -90,12 +93,21 @@ pub(crate) fn positions_seen(lanes: &Lanes, slots: &[Slot]) -> Vec<(usize, u64)>
     others.into_iter().map(|lane| (lane, lanes.lane(lane).seq())).collect()
 }
 
-/// Executes a forwarded command: what it commits on this thread carries the tag.
-pub(crate) fn tagged<T>(tag: Tag, execute: impl FnOnce() -> T) -> T {
+/// Executes a forwarded command: what it commits on this thread carries the tag, and goes back to
+/// where the command came from without its longest argument.
+pub(crate) fn tagged<T>(tag: Tag, argument: Option<Argument>, execute: impl FnOnce() -> T) -> T {
     TAG.set(Some(tag));
+    ARGUMENT.set(argument);
     let executed = execute();
     TAG.set(None);
+    ARGUMENT.set(None);
     executed
+}
+
+/// The record for the node that has forwarded the command which this thread executes.
+fn shorten_for_origin(effects: &[u8]) -> Option<(Node, Box<[u8]>)> {
+    let origin = TAG.get()?.origin.node;
+    ARGUMENT.with_borrow(|argument| Some((origin, argument.as_ref()?.shorten(effects)?)))
 }
 
 impl Lanes {
@@ -144,7 +156,9 @@ impl Lanes {
         room.clear();
         let (tag, parts) = (TAG.get(), Parts::default());
         put_record(room, &Record::Effects { tag, parts, served, group });
-        self.lane(lane_of(slot)).push(to, room);
+        let origin = tag.filter(|tag| to.is_none_or(|to| to.contains(tag.origin.node)));
+        let short = origin.and_then(|_| shorten_for_origin(room));
+        self.lane(lane_of(slot)).push_with(to, room, short);
         for Copied { db, key, holders, is_removed } in &of_slot.copied {
             let others = NodeSet(holders.0 & !homes);
             if !are_told {
@@ -249,7 +263,8 @@ impl Lanes {
         if which.is_power_of_two() {
             room.clear();
             put_record(room, &Record::Effects { tag, parts: Parts::default(), served, group });
-            self.lane(which.trailing_zeros() as usize).push(None, room);
+            let short = shorten_for_origin(room);
+            self.lane(which.trailing_zeros() as usize).push_with(None, room, short);
             return;
         }
         // Ascending, as everybody locks them.
@@ -264,7 +279,8 @@ impl Lanes {
                 _ => Record::Part { parts },
             };
             put_record(room, &record);
-            lane.push(None, room);
+            let short = if at == 0 { shorten_for_origin(room) } else { None };
+            lane.push_with(None, room, short);
         }
     }
 

@@ -19,6 +19,7 @@
 //! | `directory` | which members have copies of keys, beside the homes |
 //! | `inbox` | what others have told |
 //! | `origin` | commands that wait for other nodes |
+//! | `shorten` | effects that go back to where their command came from |
 //! | `settle` | slots that have changed their primaries, and nodes that have died |
 //! | `node` | all of it together |
 
@@ -33,6 +34,7 @@ pub mod node;
 mod origin;
 mod own_slots;
 mod settle;
+mod shorten;
 pub mod slot;
 pub mod slot_map;
 pub mod view;

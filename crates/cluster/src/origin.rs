@@ -5,7 +5,8 @@ use crate::slot::Slot;
 use crate::slot_map::Node;
 use crate::view::Identity;
 use crate::wire::Exec;
-use std::collections::{BTreeMap, VecDeque};
+use foldhash::fast::FixedState;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// A command to be forwarded, or a transaction.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -130,10 +131,35 @@ pub(crate) struct Parked {
     pub answer: Option<HeldAnswer>,
 }
 
+/// By origin and slot: the last forwarded command that is known to have been executed.
+#[derive(Default)]
+pub(crate) struct LastExecuted(HashMap<(Identity, Slot), u64, FixedState>);
+
+impl LastExecuted {
+    /// The last one of an origin and slot; 0 for none.
+    pub fn of(&mut self, origin: Identity, slot: Slot) -> &mut u64 {
+        self.0.entry((origin, slot)).or_default()
+    }
+
+    /// This one was executed.
+    pub fn note(&mut self, origin: Identity, slot: Slot, oseq: u64) {
+        let last = self.of(origin, slot);
+        *last = oseq.max(*last);
+    }
+
+    /// Those of which this is so, in their order.
+    pub fn sorted(&self, is_of: impl Fn(Identity, Slot) -> bool) -> Vec<(Identity, Slot, u64)> {
+        let all = self.0.iter().map(|(&(origin, slot), &oseq)| (origin, slot, oseq));
+        let mut some: Vec<_> = all.filter(|&(origin, slot, _)| is_of(origin, slot)).collect();
+        some.sort_unstable();
+        some
+    }
+}
+
 /// All forwarded commands of a node.
 #[derive(Default)]
 pub(crate) struct Origin {
-    pub queues: BTreeMap<Slot, SlotQueue>,
+    pub queues: HashMap<Slot, SlotQueue, FixedState>,
     /// Commands that wait at their homes.
     pub parked: BTreeMap<(Slot, u64), Parked>,
     /// Their names, by token.

@@ -86,7 +86,7 @@ pub(crate) enum Stage {
 }
 
 /// The members that have sent a record, and the record.
-type Known = (NodeSet, Box<[u8]>);
+type Known = (NodeSet, Arc<[u8]>);
 
 /// A node that has died, until all members have settled what it has numbered.
 pub(crate) struct Fallen {
@@ -160,7 +160,7 @@ impl Fallen {
         for (lane, inbox) in inboxes.iter_mut().enumerate() {
             let (cut, applied) = (cuts[lane].max(inbox.applied()), inbox.applied());
             let known = std::mem::take(&mut self.known[lane]);
-            let mut queue: BTreeMap<u64, Box<[u8]>> =
+            let mut queue: BTreeMap<u64, Arc<[u8]>> =
                 known.into_iter().map(|(seq, (_, record))| (seq, record)).collect();
             queue.extend(inbox.queued().cloned());
             if is_broken(Mutation::NoTails) {
@@ -182,7 +182,7 @@ impl Fallen {
         for (lane, inbox) in inboxes.iter_mut().enumerate() {
             let (cut, applied) = (self.upto[lane].max(inbox.received()), inbox.applied());
             let mut known = std::mem::take(&mut self.known[lane]);
-            let mut kept: BTreeMap<u64, Box<[u8]>> = BTreeMap::new();
+            let mut kept: BTreeMap<u64, Arc<[u8]>> = BTreeMap::new();
             for (seq, record) in inbox.queued() {
                 let unsent = || (NodeSet::default(), record.clone());
                 let (by, _) = known.entry(*seq).or_insert_with(unsent);

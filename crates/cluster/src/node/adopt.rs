@@ -252,5 +252,6 @@ impl Node {
             queue.flights.iter().any(|flight| flight.sent.is_none() && flight.answer.is_none())
         });
         self.to_flush.extend(waiting.map(|(&slot, _)| slot));
+        self.to_flush.sort_unstable();
     }
 }

@@ -10,6 +10,7 @@ use crate::slot::{Slot, slot_of};
 use crate::view::{Identity, NodeSet};
 use crate::wire::{LANES, Parts, Record, Tag};
 use petrel_persistence::effects::{apply_group, visit_keys};
+use std::sync::Arc;
 
 impl Node {
     /// Applies what can be applied of a node's lanes; true if something was.
@@ -38,61 +39,67 @@ impl Node {
             return false;
         }
         let Some(inboxes) = self.inboxes.get(&from) else { return false };
-        let Some((seq, bytes)) = inboxes[lane].front() else { return false };
+        let Some((_, bytes)) = inboxes[lane].front() else { return false };
+        let bytes = bytes.clone();
         // It was read when it arrived.
-        let Ok(record) = Record::read(bytes) else { return false };
-        match record {
-            Record::Part { parts } => {
-                if !is_broken(Mutation::IgnoreParts) {
-                    // It goes with the effects, which stand in the first of its lanes.
-                    return false;
-                }
-                let _ = parts;
-                self.pop(from, lane);
-            }
-            Record::Effects { group, .. } if self.holdings.is_some() => {
-                if self.is_held(from, group) {
-                    return false;
-                }
-                let slot = slot_of_group(group);
-                // That one cannot be read is said when it is applied.
-                let becomes = slot.map_or(Use::Apply, |slot| self.use_of(from, lane, slot));
-                let Some((_, bytes)) = self.pop(from, lane) else { return false };
-                match (becomes, Record::read(&bytes)) {
-                    (Use::Apply, Ok(Record::Effects { tag, served, group, .. })) => {
-                        self.apply(from, tag.into_iter().chain(served.iter()), group, host);
-                    }
-                    (Use::Wait, _) => self.keep_waiting(bytes),
-                    (Use::Copies(slot), Ok(Record::Effects { group, .. })) => {
-                        self.apply_to_copies(from, slot, group, host);
-                    }
-                    _ => {}
-                }
-            }
+        let Ok(record) = Record::read(&bytes) else { return false };
+        let goes_on = match record {
+            // It goes with the effects, which stand in the first of its lanes.
+            Record::Part { .. } => is_broken(Mutation::IgnoreParts),
             Record::Effects { parts, group, .. } => {
-                let is_whole = is_broken(Mutation::IgnoreParts) || self.is_whole(from, parts);
-                if !is_whole || self.is_held(from, group) {
-                    return false;
-                }
-                let others: Vec<usize> = parts
-                    .iter()
-                    .map(|(part, _)| part)
-                    .filter(|&part| part != lane && !is_broken(Mutation::IgnoreParts))
-                    .collect();
-                let Some((_, bytes)) = self.pop(from, lane) else { return false };
-                others.into_iter().for_each(|part| drop(self.pop(from, part)));
-                if let Ok(Record::Effects { tag, served, group, .. }) = Record::read(&bytes) {
-                    self.apply(from, tag.into_iter().chain(served.iter()), group, host);
-                }
+                let is_whole = self.holdings.is_some()
+                    || is_broken(Mutation::IgnoreParts)
+                    || self.is_whole(from, parts);
+                is_whole && !self.is_held(from, group)
             }
-            Record::Exec(_) => {
-                let Some((_, bytes)) = self.pop(from, lane) else { return false };
-                self.serve_or_park(from, bytes, host);
+            Record::Copy { group } => !self.is_held(from, group),
+            _ => true,
+        };
+        if !goes_on {
+            return false;
+        }
+        if let Record::Effects { parts, .. } = record
+            && self.holdings.is_none()
+            && !is_broken(Mutation::IgnoreParts)
+        {
+            let others = parts.iter().filter(|&(part, _)| part != lane);
+            others.for_each(|(part, _)| drop(self.pop(from, part)));
+        }
+        let becomes = match record {
+            Record::Effects { group, .. } if self.holdings.is_some() => {
+                // That one cannot be read is said when it is applied.
+                slot_of_group(group).map_or(Use::Apply, |slot| self.use_of(from, lane, slot))
             }
+            _ => Use::Apply,
+        };
+        self.pop(from, lane);
+        match (record, becomes) {
+            (Record::Effects { .. }, Use::Wait) => self.keep_waiting(bytes),
+            (Record::Effects { group, .. }, Use::Copies(slot)) => {
+                self.apply_to_copies(from, slot, group, host);
+            }
+            (Record::Effects { .. }, Use::Drop) => {}
+            (record, _) => self.take_record((from, lane), &bytes, record, host),
+        }
+        true
+    }
+
+    /// Does what a record of a lane says, which is the next.
+    fn take_record(
+        &mut self,
+        (from, lane): (Identity, usize),
+        bytes: &Arc<[u8]>,
+        record: Record<'_>,
+        host: &mut dyn Host,
+    ) {
+        match record {
+            Record::Effects { tag, served, group, .. } => {
+                self.apply(from, tag.into_iter().chain(served.iter()), group, host);
+            }
+            Record::Exec(_) => self.serve_or_park(from, bytes.clone(), host),
             Record::Answer { slot, oseq, waits, reply } => {
                 let waits = waits.iter().collect();
                 let held = HeldAnswer { from, waits, reply: reply.map(<[u8]>::to_vec) };
-                self.pop(from, lane);
                 let queue = self.origin.queues.get_mut(&slot);
                 if let Some(flight) = queue.and_then(|queue| queue.find(oseq)) {
                     flight.answer = Some(held);
@@ -101,75 +108,35 @@ impl Node {
                     }
                 }
             }
-            Record::Parked { slot, oseq, left_ms } => {
-                self.pop(from, lane);
-                self.park(from, (slot, oseq), left_ms);
-            }
+            Record::Parked { slot, oseq, left_ms } => self.park(from, (slot, oseq), left_ms),
             Record::Woken { slot, oseq, waits, reply } => {
-                let held = HeldAnswer {
-                    from,
-                    waits: waits.iter().collect(),
-                    reply: reply.map(<[u8]>::to_vec),
-                };
-                self.pop(from, lane);
-                self.woken((slot, oseq), held);
+                let (waits, reply) = (waits.iter().collect(), reply.map(<[u8]>::to_vec));
+                self.woken((slot, oseq), HeldAnswer { from, waits, reply });
             }
             Record::Cancel { slot, oseq, end } => {
-                self.pop(from, lane);
                 self.end_wait(Tag { origin: from, slot, oseq }, end, host);
             }
-            Record::Unwatch { client } => {
-                self.pop(from, lane);
-                host.unwatch(from, client);
+            Record::Unwatch { client } => host.unwatch(from, client),
+            Record::End { epoch } => self.note_end(from, lane, epoch),
+            Record::Message { is_sharded, channel, payload } => {
+                host.publish(is_sharded, channel, payload);
             }
-            Record::End { epoch } => {
-                self.pop(from, lane);
-                self.note_end(from, lane, epoch);
+            Record::Copy { group } => self.take_copy(from, group, host),
+            Record::Changed { db, key } => self.drop_copy((db, key), host),
+            Record::Unshared { db, key } => {
+                let directory = self.lanes.directory();
+                let name = directory.name_of(db, key);
+                directory.remove(slot_of(key), name, NodeSet::of(from.node));
             }
-            Record::Message { .. } => {
-                let Some((_, bytes)) = self.pop(from, lane) else { return false };
-                if let Ok(Record::Message { is_sharded, channel, payload }) = Record::read(&bytes) {
-                    host.publish(is_sharded, channel, payload);
-                }
-            }
-            Record::Copy { group } => {
-                if self.is_held(from, group) {
-                    return false;
-                }
-                let Some((_, bytes)) = self.pop(from, lane) else { return false };
-                if let Ok(Record::Copy { group }) = Record::read(&bytes) {
-                    self.take_copy(from, group, host);
-                }
-            }
-            Record::Changed { .. } => {
-                let Some((_, bytes)) = self.pop(from, lane) else { return false };
-                if let Ok(Record::Changed { db, key }) = Record::read(&bytes) {
-                    self.drop_copy((db, key), host);
-                }
-            }
-            Record::Unshared { .. } => {
-                let Some((_, bytes)) = self.pop(from, lane) else { return false };
-                if let Ok(Record::Unshared { db, key }) = Record::read(&bytes) {
-                    let directory = self.lanes.directory();
-                    let name = directory.name_of(db, key);
-                    directory.remove(slot_of(key), name, NodeSet::of(from.node));
-                }
-            }
-            Record::SlotsBegin { number } => {
-                self.pop(from, lane);
-                self.note_slots_begin(from, lane, number);
-            }
-            Record::SlotsKnown { number } => {
-                self.pop(from, lane);
-                self.note_slots_known(from, number);
-            }
-            // They were noted when they arrived.
-            Record::Tail { .. } | Record::TailEnd { .. } | Record::Settled { .. } => {
-                self.pop(from, lane);
-            }
+            Record::SlotsBegin { number } => self.note_slots_begin(from, lane, number),
+            Record::SlotsKnown { number } => self.note_slots_known(from, number),
+            // They go with others, or were made whole or noted when they arrived.
+            Record::Part { .. }
+            | Record::Shortened { .. }
+            | Record::Tail { .. }
+            | Record::TailEnd { .. }
+            | Record::Settled { .. } => {}
         }
-        debug_assert!(seq > 0);
-        true
     }
 
     fn pop(&mut self, from: Identity, lane: usize) -> Option<crate::wire::positions::Placed> {
@@ -180,7 +147,7 @@ impl Node {
     fn is_whole(&self, from: Identity, parts: Parts<'_>) -> bool {
         let Some(inboxes) = self.inboxes.get(&from) else { return false };
         let is_next = |(lane, seq): (usize, u64)| {
-            inboxes[lane].front().is_some_and(|(front, _)| front == seq)
+            inboxes[lane].front().is_some_and(|(front, _)| *front == seq)
         };
         parts.iter().all(is_next)
     }
@@ -212,8 +179,7 @@ impl Node {
     ) {
         for tag in tags {
             self.note_executed(tag);
-            let last = self.executed.entry((tag.origin, tag.slot)).or_default();
-            *last = tag.oseq.max(*last);
+            self.executed.note(tag.origin, tag.slot, tag.oseq);
         }
         let handle = host.handle();
         handle.enter();

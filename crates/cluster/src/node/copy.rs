@@ -189,12 +189,11 @@ impl Node {
         };
         let members = self.view.members.iter().filter(|member| **member != joiner);
         let is_member = |identity: Identity| self.view.member(identity.node) == Some(identity);
-        let executed = self.executed.iter().filter(|((identity, _), _)| is_member(*identity));
         Positions {
             epoch,
             members: members.filter_map(of_member).collect(),
             tenures: self.primaries.tenures(),
-            executed: executed.map(|(&(identity, slot), &oseq)| (identity, slot, oseq)).collect(),
+            executed: self.executed.sorted(|identity, _| is_member(identity)),
         }
     }
 
@@ -251,8 +250,7 @@ impl Node {
         }
         self.primaries.set_tenures(epoch, &tenures);
         for (identity, slot, oseq) in executed {
-            let last = self.executed.entry((identity, slot)).or_default();
-            *last = oseq.max(*last);
+            self.executed.note(identity, slot, oseq);
         }
         // All had settled what the source's view had brought.
         self.leaving.retain(|leaving| leaving.epoch > epoch);

@@ -4,6 +4,7 @@ use super::copy::put_resumes;
 use super::{Host, Node};
 use crate::inbox::Inbox;
 use crate::lanes::CutOff;
+use crate::shorten;
 use crate::slot_map::Node as Number;
 use crate::wire::{Batch, Frame, FrameReader, Hello, LANES, Record, put_frame};
 use std::fmt;
@@ -204,11 +205,17 @@ impl Node {
         if !self.lanes.lane(lane).acknowledge(from, batch.applied) {
             return Err(LinkError::Malformed);
         }
-        let Node { inboxes, fallen, is_unblocked, .. } = self;
+        let Node { identity, inboxes, fallen, is_unblocked, origin, .. } = self;
         let inbox = inboxes.get_mut(&peer).and_then(|inboxes| inboxes.get_mut(lane));
         let inbox: &mut Inbox = inbox.ok_or(LinkError::Stranger)?;
         // What is said of nodes that have died waits for nothing, for other lanes wait for that.
-        let taken = inbox.take(batch, |_, record| {
+        let restore = |record: &Record<'_>| {
+            shorten::restore(record, |tag| {
+                let queue = origin.queues.get_mut(&tag.slot).filter(|_| tag.origin == *identity);
+                queue?.find(tag.oseq).map(|flight| &flight.call)
+            })
+        };
+        let taken = inbox.take(batch, restore, |record| {
             let of = match record {
                 Record::Tail { of, .. } | Record::TailEnd { of, .. } | Record::Settled { of } => {
                     *of

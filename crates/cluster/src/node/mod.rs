@@ -37,7 +37,7 @@ pub use wait::Executed;
 use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
-use crate::origin::{Call, Origin};
+use crate::origin::{Call, LastExecuted, Origin};
 use crate::own_slots::OwnSlots;
 use crate::settle::{Fallen, Leaving, Stage};
 use crate::slot::Slot;
@@ -179,9 +179,9 @@ pub struct Node {
     /// Commands whose answers wait for other lanes of the node that has answered.
     held: Vec<(Identity, Slot, u64)>,
     /// The last forwarded command of a slot that is known to have been executed.
-    executed: BTreeMap<(Identity, Slot), u64>,
+    executed: LastExecuted,
     /// Commands that came before the end of a slot's last primary.
-    parked: Vec<(Identity, Slot, Box<[u8]>)>,
+    parked: Vec<(Identity, Slot, Arc<[u8]>)>,
     /// Something has happened that all lanes may have waited for.
     is_unblocked: bool,
     replies: Vec<(u64, Reply)>,
@@ -224,7 +224,7 @@ impl Node {
             origin: Origin::default(),
             to_flush: Vec::new(),
             held: Vec::new(),
-            executed: BTreeMap::new(),
+            executed: LastExecuted::default(),
             parked: Vec::new(),
             is_unblocked: false,
             replies: Vec::new(),
@@ -382,7 +382,7 @@ impl Node {
             Route::Here => {
                 let call = flight.call.clone();
                 let exec = call.exec(exec.oseq, exec.first, exec.tenure);
-                let served = self.serve(self.identity, &exec, host);
+                let served = self.serve(self.identity, &exec, None, host);
                 match served {
                     Served::Replied(reply) => self.finish(slot, oseq, Reply::Bytes(reply)),
                     Served::Waits(left_ms) => self.park(self.identity, (slot, oseq), left_ms),

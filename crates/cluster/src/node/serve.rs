@@ -3,8 +3,10 @@
 use super::{Executed, Host, Node};
 use crate::lanes::{lane_of, positions_seen, tagged};
 use crate::mutation::{Mutation, is_broken};
+use crate::shorten::Argument;
 use crate::view::{Identity, NodeSet};
 use crate::wire::{Exec, Parts, Record, Tag};
+use std::sync::Arc;
 
 /// What became of a forwarded command.
 pub(super) enum Served {
@@ -22,7 +24,7 @@ impl Node {
     /// Executes a forwarded command and sends its answer, unless it waits for the end of an earlier
     /// primary. One that is not this node's to execute is dropped: its origin sends it to whom it
     /// belongs once it has seen the end of this node's time.
-    pub(super) fn serve_or_park(&mut self, from: Identity, record: Box<[u8]>, host: &mut dyn Host) {
+    pub(super) fn serve_or_park(&mut self, from: Identity, record: Arc<[u8]>, host: &mut dyn Host) {
         let Ok(Record::Exec(exec)) = Record::read(&record) else { return };
         let slot = exec.slots[0];
         // Behind others of the same order that wait, whatever they wait for.
@@ -32,7 +34,8 @@ impl Node {
             return;
         }
         let oseq = exec.oseq;
-        let reply = match self.serve(from, &exec, host) {
+        let argument = Argument::longest(&record, &exec);
+        let reply = match self.serve(from, &exec, argument, host) {
             Served::Not => return,
             Served::Before => None,
             Served::Replied(reply) => Some(reply),
@@ -61,12 +64,18 @@ impl Node {
     }
 
     /// Executes a command if it is the next of its origin.
-    pub(super) fn serve(&mut self, from: Identity, exec: &Exec<'_>, host: &mut dyn Host) -> Served {
+    pub(super) fn serve(
+        &mut self,
+        from: Identity,
+        exec: &Exec<'_>,
+        argument: Option<Argument>,
+        host: &mut dyn Host,
+    ) -> Served {
         if !self.is_ours(exec) {
             return Served::Not;
         }
         let slot = exec.slots[0];
-        let last = self.executed.entry((from, slot)).or_default();
+        let last = self.executed.of(from, slot);
         let is_repeated = exec.oseq <= *last;
         if is_repeated && !is_broken(Mutation::ExecuteTwice) {
             return Served::Before;
@@ -78,7 +87,7 @@ impl Node {
         *last = exec.oseq.max(*last);
         let tag = Tag { origin: from, slot, oseq: exec.oseq };
         let mut reply = Vec::new();
-        match tagged(tag, || host.execute(tag, exec, &mut reply)) {
+        match tagged(tag, argument, || host.execute(tag, exec, &mut reply)) {
             Executed::Replied => Served::Replied(reply),
             Executed::Waits(left_ms) => Served::Waits(left_ms),
         }

@@ -26,6 +26,7 @@ use crate::view::{Identity, NodeSet};
 use crate::wire::positions::{Executed, put_executed, put_slots, read_executed, read_slots};
 use crate::wire::{Frame, LANES, Record, put_frame};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How far the data have come that a node gets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,7 +50,7 @@ struct Arrival {
     /// Lanes in which what is not in the data has begun: a bit for each.
     begun: u16,
     /// Effects that wait for the data.
-    waiting: Vec<Box<[u8]>>,
+    waiting: Vec<Arc<[u8]>>,
     waiting_bytes: usize,
     /// All members have applied what the data hold.
     is_known: bool,
@@ -222,9 +223,9 @@ impl Node {
     }
 
     /// A change waits for the data that it belongs to.
-    pub(super) fn keep_waiting(&mut self, record: Box<[u8]>) {
+    pub(super) fn keep_waiting(&mut self, record: Arc<[u8]>) {
         let Some(arrival) = &mut self.transfers.arrival else { return };
-        arrival.waiting_bytes += record.len() + size_of::<Box<[u8]>>();
+        arrival.waiting_bytes += record.len() + size_of::<Arc<[u8]>>();
         arrival.waiting.push(record);
         if arrival.waiting_bytes > self.limits.waiting {
             self.give_up_arrival();
@@ -365,8 +366,7 @@ impl Node {
                 arrival.stage = Stage::Comes;
                 host.copy_begins();
                 for (identity, slot, oseq) in executed {
-                    let last = self.executed.entry((identity, slot)).or_default();
-                    *last = oseq.max(*last);
+                    self.executed.note(identity, slot, oseq);
                 }
             }
             Frame::Copy { part, is_last } => {
@@ -405,8 +405,7 @@ impl Node {
             let departure =
                 self.transfers.departures.iter().find(|departure| departure.to == to)?;
             let is_of = |slot: Slot| departure.slots.contains(slot);
-            let executed = self.executed.iter().filter(|((_, slot), _)| is_of(*slot));
-            executed.map(|(&(identity, slot), &oseq)| (identity, slot, oseq)).collect()
+            self.executed.sorted(|_, slot| is_of(slot))
         };
         let departure = self.transfers.departures.iter_mut().find(|one| one.to == to)?;
         let (number, mut bytes) = (departure.number, Vec::new());

@@ -27,6 +27,7 @@ pub use frame::{Batch, Frame, FrameReader, HEADER_LEN, Hello, put_frame};
 pub use record::{
     Exec, Parts, Record, Tag, Tags, WaitEnd, put_record, put_with_gap, take_with_gap,
 };
+pub(crate) use record::{is_of_dead, is_ordered, is_shortened, tag_of_effects};
 
 /// How many lanes there are; the lane of a slot is its lowest four bits.
 pub const LANES: usize = 16;

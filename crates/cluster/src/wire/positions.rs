@@ -15,9 +15,10 @@ use crate::slot_map::Node;
 use crate::view::{Identity, NODES_MAX};
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
+use std::sync::Arc;
 
 /// A record and its position.
-pub(crate) type Placed = (u64, Box<[u8]>);
+pub(crate) type Placed = (u64, Arc<[u8]>);
 
 /// How far a member is in a lane.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -94,7 +95,7 @@ impl Positions {
                     let (seq, record) = (bytes.number()?, bytes.bytes()?);
                     Record::read(record)?;
                     let is_behind = seq > std::mem::replace(&mut last, seq) && seq <= applied;
-                    is_behind.then(|| (seq, Box::from(record))).ok_or(Malformed)
+                    is_behind.then(|| (seq, Arc::from(record))).ok_or(Malformed)
                 })?;
                 *lane = LanePosition { applied, end_epoch, stable, tail };
             }

@@ -9,7 +9,7 @@ use petrel_persistence::log::number::{Bytes, put, put_bytes};
 
 /// Which record, in the lowest four bits of its head.
 mod kind {
-    /// What follows says which of those that are about copies.
+    /// What follows says which of those that are about copies, or shortened effects.
     pub const COPIES: u8 = 0;
     pub const EFFECTS: u8 = 1;
     pub const PART: u8 = 2;
@@ -28,11 +28,12 @@ mod kind {
     pub const SLOTS_KNOWN: u8 = 15;
 }
 
-/// Which record about copies, in the byte behind its head.
+/// Which record about copies, or of those that are rarer, in the byte behind its head.
 mod copies {
     pub const COPY: u8 = 0;
     pub const CHANGED: u8 = 1;
     pub const UNSHARED: u8 = 2;
+    pub const SHORTENED: u8 = 3;
 }
 
 const KIND: u8 = 0x0f;
@@ -299,6 +300,17 @@ pub enum Record<'a> {
         /// The key.
         key: &'a [u8],
     },
+    /// Effects of a command that the receiver has forwarded, without an argument of that.
+    Shortened {
+        /// Where it stood.
+        at: u64,
+        /// Which command of the transaction, or the only one.
+        command: u64,
+        /// Which argument; 0 is the name.
+        arg: u64,
+        /// The record without it.
+        rest: &'a [u8],
+    },
     /// A message for the subscribers of a channel. It is delivered once at most.
     Message {
         /// The channel is one of a shard.
@@ -493,6 +505,10 @@ fn take_about_copies<'a>(bytes: &mut Bytes<'a>) -> Result<Record<'a>, Malformed>
                 _ => Record::Unshared { db, key },
             })
         }
+        copies::SHORTENED => {
+            let (at, command, arg) = (bytes.number()?, bytes.number()?, bytes.number()?);
+            Ok(Record::Shortened { at, command, arg, rest: std::mem::take(&mut bytes.0) })
+        }
         _ => Err(Malformed),
     }
 }
@@ -601,6 +617,14 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             out.push(copies::UNSHARED);
             put(out, db.into());
             out.extend_from_slice(key);
+            kind::COPIES
+        }
+        Record::Shortened { at, command, arg, rest } => {
+            out.push(copies::SHORTENED);
+            put(out, at);
+            put(out, command);
+            put(out, arg);
+            out.extend_from_slice(rest);
             kind::COPIES
         }
         Record::Message { is_sharded, channel, payload } => {
@@ -713,6 +737,32 @@ pub fn put_with_gap(out: &mut Vec<u8>, gap: u64, record: &[u8]) {
         put(out, gap);
     }
     out.extend_from_slice(body);
+}
+
+/// Whether a record belongs to the order of changes, and not to two nodes alone.
+pub(crate) fn is_ordered(record: &[u8]) -> bool {
+    is_one_of(record, &[kind::EFFECTS, kind::PART, kind::END])
+}
+
+/// Whether a record lacks an argument of its receiver's.
+pub(crate) fn is_shortened(record: &[u8]) -> bool {
+    is_one_of(record, &[kind::COPIES]) && record.get(1) == Some(&copies::SHORTENED)
+}
+
+/// The command that has made the effects of a record, of which only the beginning is there.
+pub(crate) fn tag_of_effects(record: &[u8]) -> Option<Tag> {
+    let (head, rest) = record.split_first()?;
+    let has_tag = head & KIND == kind::EFFECTS && head & FIRST != 0;
+    has_tag.then(|| take_tag(&mut Bytes(rest)).ok())?
+}
+
+/// Whether a record is what a node says of one that has died.
+pub(crate) fn is_of_dead(record: &[u8]) -> bool {
+    is_one_of(record, &[kind::TAIL, kind::TAIL_END, kind::SETTLED])
+}
+
+fn is_one_of(record: &[u8], kinds: &[u8]) -> bool {
+    record.first().is_some_and(|head| kinds.contains(&(head & KIND)))
 }
 
 /// Reads the next record of a batch; its distance to the one before, and what [`Record::read`]
