@@ -4,14 +4,15 @@
 
 use libfuzzer_sys::fuzz_target;
 use petrel_cluster::wire::{
-    Frame, FrameReader, Record, positions_again, put_record, take_with_gap,
+    Frame, FrameReader, Record, positions_again, put_record, take_batch, take_with_gap,
 };
 
 fuzz_target!(|input: &[u8]| {
     let mut reader = FrameReader::new(1 << 16);
     reader.push(input);
     while let Ok(Some((len, _, _, frame))) = reader.next() {
-        if let Frame::Batch(batch) = frame {
+        let mut batches = if let Frame::Batches(batches) = frame { batches } else { &[] };
+        while let Ok((_, batch)) = take_batch(&mut batches) {
             let (mut records, mut record) = (batch.records, Vec::new());
             while !records.is_empty() && take_with_gap(&mut records, &mut record).is_ok() {
                 if let Ok(read) = Record::read(&record) {

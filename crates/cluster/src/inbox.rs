@@ -92,14 +92,21 @@ impl Inbox {
         mut restore: impl FnMut(&Record<'_>) -> Option<Vec<u8>>,
         mut each: impl FnMut(&Record<'_>),
     ) -> Result<(), Malformed> {
-        if batch.from != self.received && !self.begins_anywhere {
-            return Err(Malformed);
-        }
-        let (mut records, mut record, mut at) = (batch.records, Vec::new(), batch.from);
+        let from = match batch.from {
+            Some(from) if from == self.received || self.begins_anywhere => from,
+            None if !self.begins_anywhere => self.received,
+            _ => return Err(Malformed),
+        };
+        let upto = from.checked_add(batch.count).ok_or(Malformed)?;
+        let stable = match batch.unstable {
+            Some(unstable) => from.checked_sub(unstable).ok_or(Malformed)?,
+            None => 0,
+        };
+        let (mut records, mut record, mut at) = (batch.records, Vec::new(), from);
         let mut taken: Vec<Placed> = Vec::new();
         while !records.is_empty() {
             let gap = take_with_gap(&mut records, &mut record)?;
-            at = at.checked_add(gap).filter(|&at| at <= batch.upto).ok_or(Malformed)?;
+            at = at.checked_add(gap).filter(|&at| at <= upto).ok_or(Malformed)?;
             if is_shortened(&record) {
                 record = restore(&Record::read(&record)?).ok_or(Malformed)?;
                 if !is_ordered(&record) {
@@ -115,8 +122,8 @@ impl Inbox {
         self.begins_anywhere = false;
         self.queued_bytes += taken.iter().map(bytes_of).sum::<usize>();
         self.queue.extend(taken);
-        self.received = batch.upto;
-        self.stable = self.stable.max(batch.stable);
+        self.received = upto;
+        self.stable = self.stable.max(stable);
         while self.tail.front().is_some_and(|(seq, _)| *seq <= self.stable) {
             self.tail.pop_front();
         }
@@ -153,5 +160,36 @@ impl Inbox {
     pub fn replace_queue(&mut self, queue: VecDeque<Placed>, cut: u64) {
         self.queued_bytes = queue.iter().map(bytes_of).sum();
         (self.queue, self.received) = (queue, cut);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{put_record, put_with_gap};
+
+    #[test]
+    fn batches_go_on_where_the_last_one_ended() {
+        let (mut record, mut records) = (Vec::new(), Vec::new());
+        put_record(&mut record, &Record::End { epoch: 7 });
+        put_with_gap(&mut records, 2, &record);
+        let batch =
+            |from, unstable| Batch { from, count: 3, applied: None, unstable, records: &records };
+        let take = |inbox: &mut Inbox, from, unstable| {
+            inbox.take(&batch(from, unstable), |_| None, |_| {}).map(|()| inbox.received())
+        };
+        let mut inbox = Inbox::default();
+        assert_eq!(take(&mut inbox, Some(0), Some(0)), Ok(3));
+        assert_eq!(take(&mut inbox, None, None), Ok(6));
+        assert_eq!(inbox.front().map(|(seq, _)| *seq), Some(2));
+        // Elsewhere, before the first position, and beyond the last.
+        for (from, unstable) in [(Some(5), None), (None, Some(7)), (Some(u64::MAX - 1), None)] {
+            assert_eq!(take(&mut inbox, from, unstable), Err(Malformed));
+        }
+        let mut later = Inbox::beginning_anywhere();
+        assert_eq!(take(&mut later, None, None), Err(Malformed));
+        assert_eq!(take(&mut later, Some(u64::MAX - 1), None), Err(Malformed));
+        assert_eq!(take(&mut later, Some(100), Some(50)), Ok(103));
+        assert_eq!(take(&mut later, None, Some(103)), Ok(106));
     }
 }

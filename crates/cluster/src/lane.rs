@@ -56,6 +56,8 @@ struct Peer {
     /// Records up to here are sent whole: the link has broken behind them, and the member may have
     /// answered their commands by then.
     whole: u64,
+    /// What the last batch has said that all have applied; none if there was none on this link.
+    stable: Option<u64>,
 }
 
 /// One lane of this node.
@@ -236,7 +238,14 @@ impl Lane {
         if received < peer.applied || received > most {
             return false;
         }
-        *peer = Peer { sent: received, is_ready: true, has_begun: true, whole: seq, ..*peer };
+        *peer = Peer {
+            sent: received,
+            is_ready: true,
+            has_begun: true,
+            whole: seq,
+            stable: None,
+            ..*peer
+        };
         true
     }
 
@@ -292,8 +301,17 @@ impl Lane {
                 last = upto;
             }
         }
-        self.peer(node).sent = upto;
-        Some(Batch { from, upto, applied, stable: stable.min(from), records: room })
+        let stable = stable.min(from);
+        let peer = self.peer(node);
+        peer.sent = upto;
+        let before = peer.stable.replace(stable);
+        Some(Batch {
+            from: before.is_none().then_some(from),
+            count: upto - from,
+            applied: has_news.then_some(applied),
+            unstable: (before != Some(stable)).then_some(from - stable),
+            records: room,
+        })
     }
 }
 
@@ -309,8 +327,8 @@ mod tests {
     }
 
     /// Positions of what a batch holds.
-    fn positions(batch: &Batch<'_>) -> Vec<u64> {
-        let (mut records, mut record, mut at) = (batch.records, Vec::new(), batch.from);
+    fn positions(from: u64, batch: &Batch<'_>) -> Vec<u64> {
+        let (mut records, mut record, mut at) = (batch.records, Vec::new(), from);
         let mut positions = Vec::new();
         while !records.is_empty() {
             at += take_with_gap(&mut records, &mut record).unwrap();
@@ -334,13 +352,19 @@ mod tests {
         lane.push(None, &end(1));
         lane.push(Some(NodeSet::of(B)), &end(2));
         lane.push(None, &end(3));
-        let batch = lane.batch(A, (7, false), 1000, &mut room).unwrap();
-        assert_eq!((batch.from, batch.upto, batch.applied, batch.stable), (0, 3, 7, 0));
-        assert_eq!(positions(&batch), [1, 3]);
-        assert_eq!(positions(&lane.batch(B, (0, false), 1000, &mut room).unwrap()), [1, 2, 3]);
+        let batch = lane.batch(A, (7, true), 1000, &mut room).unwrap();
+        let numbers = (batch.from, batch.count, batch.applied, batch.unstable);
+        assert_eq!(numbers, (Some(0), 3, Some(7), Some(0)));
+        assert_eq!(positions(0, &batch), [1, 3]);
+        assert_eq!(positions(0, &lane.batch(B, (0, false), 1000, &mut room).unwrap()), [1, 2, 3]);
         assert!(lane.batch(A, (7, false), 1000, &mut room).is_none());
         let batch = lane.batch(A, (8, true), 1000, &mut room).unwrap();
-        assert_eq!((batch.from, batch.upto, batch.applied), (3, 3, 8));
+        let numbers = (batch.from, batch.count, batch.applied, batch.unstable);
+        assert_eq!(numbers, (None, 0, Some(8), None));
+        lane.push(None, &end(4));
+        let batch = lane.batch(A, (8, false), 1000, &mut room).unwrap();
+        let numbers = (batch.from, batch.count, batch.applied, batch.unstable);
+        assert_eq!((numbers, positions(3, &batch)), ((None, 1, None, None), vec![4]));
     }
 
     #[test]
@@ -354,7 +378,8 @@ mod tests {
         assert!(lane.batch(A, (0, true), 1000, &mut room).is_none());
         assert!(!lane.resume(A, 4));
         assert!(lane.resume(A, 1));
-        assert_eq!(positions(&lane.batch(A, (0, false), 1000, &mut room).unwrap()), [2, 3]);
+        let batch = lane.batch(A, (0, false), 1000, &mut room).unwrap();
+        assert_eq!((batch.from, positions(1, &batch)), (Some(1), vec![2, 3]));
         assert!(lane.acknowledge(A, 3) && !lane.acknowledge(A, 4) && !lane.resume(A, 2));
         assert_eq!(lane.stable(), 0);
         lane.batch(B, (0, false), 1000, &mut room).unwrap();

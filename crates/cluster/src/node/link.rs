@@ -6,7 +6,9 @@ use crate::inbox::Inbox;
 use crate::lanes::CutOff;
 use crate::shorten;
 use crate::slot_map::Node as Number;
-use crate::wire::{Batch, Frame, FrameReader, Hello, LANES, Record, put_frame};
+use crate::wire::{
+    Batch, Frame, FrameReader, Hello, LANES, Record, put_batch, put_frame, take_batch,
+};
 use std::fmt;
 
 /// A link that is up.
@@ -182,7 +184,13 @@ impl Node {
                 let can_be = lane.resume(from, received);
                 can_be.then_some(()).ok_or(LinkError::Malformed)
             }
-            Frame::Batch(batch) => self.take_batch(from, lane, &batch),
+            Frame::Batches(mut batches) => {
+                while !batches.is_empty() {
+                    let taken = take_batch(&mut batches).map_err(|_| LinkError::Malformed)?;
+                    self.take_batch(from, taken.0.into(), &taken.1)?;
+                }
+                Ok(())
+            }
             Frame::CutOff => {
                 self.copies.is_cut_off = true;
                 Ok(())
@@ -202,7 +210,9 @@ impl Node {
         batch: &Batch<'_>,
     ) -> Result<(), LinkError> {
         let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
-        if !self.lanes.lane(lane).acknowledge(from, batch.applied) {
+        if let Some(applied) = batch.applied
+            && !self.lanes.lane(lane).acknowledge(from, applied)
+        {
             return Err(LinkError::Malformed);
         }
         let Node { identity, inboxes, fallen, is_unblocked, origin, .. } = self;
@@ -246,9 +256,10 @@ impl Node {
         let Some(link) = self.links.get_mut(&to) else { return false };
         out.append(&mut link.first);
         let Some(inboxes) = self.inboxes.get_mut(&peer) else { return out.len() > before };
-        let (mut room, waits) = (Vec::new(), self.copies.fetch.is_some());
+        let (mut room, mut batches) = (Vec::new(), Vec::new());
+        let (waits, mut is_cut_off) = (self.copies.fetch.is_some(), false);
         for step in 0..LANES {
-            if out.len() - before >= budget {
+            if out.len() - before + batches.len() >= budget {
                 break;
             }
             let lane = (link.turn + step) % LANES;
@@ -256,15 +267,17 @@ impl Node {
             match self.lanes.batch(lane, to, news, self.limits.batch, &mut room) {
                 Ok(Some(batch)) => {
                     inboxes[lane].tell(news.0);
-                    put_frame(out, lane as u8, self.view.epoch, &Frame::Batch(batch));
+                    put_batch(&mut batches, lane as u8, &batch);
                 }
                 Ok(None) => {}
-                Err(CutOff) if link.is_cut_off => {}
-                Err(CutOff) => {
-                    link.is_cut_off = true;
-                    put_frame(out, 0, self.view.epoch, &Frame::CutOff);
-                }
+                Err(CutOff) => is_cut_off = true,
             }
+        }
+        if !batches.is_empty() {
+            put_frame(out, 0, self.view.epoch, &Frame::Batches(&batches));
+        }
+        if is_cut_off && !std::mem::replace(&mut link.is_cut_off, true) {
+            put_frame(out, 0, self.view.epoch, &Frame::CutOff);
         }
         link.turn = (link.turn + 1) % LANES;
         out.len() > before

@@ -4,7 +4,7 @@ use super::{LANES, VERSION};
 use crate::slot_map::Node;
 use crate::view::Identity;
 use petrel_persistence::log::Malformed;
-use petrel_persistence::log::number::{Bytes, put};
+use petrel_persistence::log::number::{Bytes, put, put_bytes};
 
 /// Bytes before a frame's body.
 pub const HEADER_LEN: usize = 8;
@@ -12,7 +12,7 @@ pub const HEADER_LEN: usize = 8;
 mod kind {
     pub const HELLO: u8 = 1;
     pub const RESUME: u8 = 2;
-    pub const BATCH: u8 = 3;
+    pub const BATCHES: u8 = 3;
     pub const FETCH: u8 = 4;
     pub const POSITIONS: u8 = 5;
     pub const COPY: u8 = 6;
@@ -29,19 +29,58 @@ pub struct Hello {
     pub identity: Identity,
 }
 
-/// The head of a batch, and its records.
+/// A batch of one lane: what has changed since the last one of the link, and records.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Batch<'a> {
-    /// The position behind which it begins.
-    pub from: u64,
-    /// The position up to which it goes.
-    pub upto: u64,
-    /// What the sender has applied of the receiver's lane.
-    pub applied: u64,
-    /// What all members have applied of the sender's lane; not above `from`.
-    pub stable: u64,
+    /// The position behind which it begins, in the first batch of a link; else behind the one before.
+    pub from: Option<u64>,
+    /// How many positions it has.
+    pub count: u64,
+    /// What the sender has applied of the receiver's lane, if that is news.
+    pub applied: Option<u64>,
+    /// How many positions before the batch some member has not applied, if what all have is news.
+    pub unstable: Option<u64>,
     /// The records, as [`super::take_with_gap`] reads them.
     pub records: &'a [u8],
+}
+
+/// Which numbers of a batch follow its head, whose lowest four bits are the lane.
+mod has {
+    pub const FROM: u8 = 0x10;
+    pub const APPLIED: u8 = 0x20;
+    pub const UNSTABLE: u8 = 0x40;
+}
+
+/// Appends a batch to [`Frame::Batches`].
+pub fn put_batch(out: &mut Vec<u8>, lane: u8, batch: &Batch<'_>) {
+    let numbers =
+        [(has::FROM, batch.from), (has::APPLIED, batch.applied), (has::UNSTABLE, batch.unstable)];
+    let present = numbers.iter().filter(|(_, number)| number.is_some());
+    out.push(present.fold(lane, |head, (flag, _)| head | flag));
+    numbers.into_iter().filter_map(|(_, number)| number).for_each(|number| put(out, number));
+    put(out, batch.count);
+    put_bytes(out, batch.records);
+}
+
+/// Takes the next batch of [`Frame::Batches`], and its lane.
+///
+/// # Errors
+/// If the bytes are none.
+pub fn take_batch<'a>(batches: &mut &'a [u8]) -> Result<(u8, Batch<'a>), Malformed> {
+    let mut bytes = Bytes(batches);
+    let head = bytes.byte()?;
+    let mut number = |flag: u8| {
+        let is_there = head & flag != 0;
+        is_there.then(|| bytes.number()).transpose()
+    };
+    let (from, applied) = (number(has::FROM)?, number(has::APPLIED)?);
+    let unstable = number(has::UNSTABLE)?;
+    let (count, records) = (bytes.number()?, bytes.bytes()?);
+    *batches = bytes.0;
+    if head & 0x80 != 0 {
+        return Err(Malformed);
+    }
+    Ok((head & 0x0f, Batch { from, count, applied, unstable, records }))
 }
 
 /// A frame's body.
@@ -54,8 +93,8 @@ pub enum Frame<'a> {
         /// The position in the receiver's lane.
         received: u64,
     },
-    /// Records of a lane.
-    Batch(Batch<'a>),
+    /// Records of lanes, as [`take_batch`] reads them.
+    Batches(&'a [u8]),
     /// The sender has no data, and asks for a copy of the receiver's.
     Fetch,
     /// Where the copy that follows stands, as [`super::Positions`] reads it.
@@ -86,7 +125,7 @@ pub enum Frame<'a> {
     CutOff,
 }
 
-/// Appends a frame of a lane; `epoch` is that of the sender's view.
+/// Appends a frame, of a lane where it is of one; `epoch` is that of the sender's view.
 pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_LEN]);
@@ -101,13 +140,9 @@ pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
             put(out, received);
             kind::RESUME
         }
-        Frame::Batch(Batch { from, upto, applied, stable, records }) => {
-            put(out, from);
-            put(out, upto - from);
-            put(out, applied);
-            put(out, from - stable);
-            out.extend_from_slice(records);
-            kind::BATCH
+        Frame::Batches(batches) => {
+            out.extend_from_slice(batches);
+            kind::BATCHES
         }
         Frame::Fetch => kind::FETCH,
         Frame::CutOff => kind::CUT_OFF,
@@ -198,14 +233,7 @@ fn take_body(kind: u8, body: &[u8]) -> Result<Frame<'_>, Malformed> {
             Frame::Hello(Hello { identity: Identity { node: Node(node), incarnation } })
         }
         kind::RESUME => Frame::Resume { received: bytes.number()? },
-        kind::BATCH => {
-            let from = bytes.number()?;
-            let upto = from.checked_add(bytes.number()?).ok_or(Malformed)?;
-            let applied = bytes.number()?;
-            let stable = from.checked_sub(bytes.number()?).ok_or(Malformed)?;
-            let records = std::mem::take(&mut bytes.0);
-            Frame::Batch(Batch { from, upto, applied, stable, records })
-        }
+        kind::BATCHES => Frame::Batches(std::mem::take(&mut bytes.0)),
         kind::FETCH => Frame::Fetch,
         kind::CUT_OFF => Frame::CutOff,
         kind::FETCH_SLOTS => {

@@ -23,7 +23,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{Batch, Frame, FrameReader, HEADER_LEN, Hello, put_frame};
+pub use frame::{Batch, Frame, FrameReader, HEADER_LEN, Hello, put_batch, put_frame, take_batch};
 pub use record::{
     Exec, Parts, Record, Tag, Tags, WaitEnd, put_record, put_with_gap, take_with_gap,
 };

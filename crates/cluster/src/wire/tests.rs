@@ -137,11 +137,28 @@ proptest! {
         sent in prop::collection::vec((any::<u32>(), 0u64..1000, any::<u32>(), bytes()), 1..5),
         piece in 1usize..30,
     ) {
-        let frames = sent.iter().map(|(from, len, applied, records)| {
-            let (from, applied) = ((*from).into(), (*applied).into());
-            Frame::Batch(Batch { from, upto: from + len, applied, stable: from / 2, records })
-        });
-        let frames: Vec<Frame<'_>> = frames.collect();
+        let mut batches = Vec::new();
+        let mut put: Vec<Vec<u8>> = Vec::new();
+        for (at, (from, count, applied, records)) in sent.iter().enumerate() {
+            let batch = Batch {
+                from: (from % 2 == 0).then_some(u64::from(*from)),
+                count: *count,
+                applied: (applied % 2 == 0).then_some(u64::from(*applied)),
+                unstable: (applied % 3 == 0).then_some(count / 2),
+                records,
+            };
+            batches.push((at as u8, batch));
+            // One more in each.
+            let mut bytes = Vec::new();
+            batches.iter().for_each(|(lane, batch)| put_batch(&mut bytes, *lane, batch));
+            let (mut rest, mut taken) = (&bytes[..], Vec::new());
+            while !rest.is_empty() {
+                taken.push(take_batch(&mut rest).unwrap());
+            }
+            prop_assert_eq!(&taken, &batches);
+            put.push(bytes);
+        }
+        let frames: Vec<Frame<'_>> = put.iter().map(|bytes| Frame::Batches(bytes)).collect();
         let mut out = Vec::new();
         for (i, frame) in frames.iter().enumerate() {
             put_frame(&mut out, i as u8, 0x1_0007, frame);
@@ -189,10 +206,10 @@ fn what_cannot_be_is_refused() {
     assert_eq!(read(&[2, 2, 3, 1, 2, 1]), Err(Malformed));
     // More commands than bytes.
     assert_eq!(read(&[3, 1, 0, 1, 0, 0, 0, 200, 1]), Err(Malformed));
-    // A batch that is stable beyond its beginning.
-    let mut reader = FrameReader::new(64);
-    reader.push(&[8, 0, 0, 0, 3, 0, 0, 0, 5, 1, 0, 6]);
-    assert_eq!(reader.next(), Err(Malformed));
+    // A batch with a number that there is not, and one that ends too early.
+    for mut bytes in [&[0x80, 1, 0][..], &[0x15, 1], &[5, 1, 2, 0]] {
+        assert_eq!(take_batch(&mut bytes), Err(Malformed));
+    }
     // A frame that is longer than any may be.
     let mut reader = FrameReader::new(64);
     reader.push(&[65, 0, 0, 0]);
