@@ -61,7 +61,8 @@ impl<'a> Links<'a> {
     /// The nodes that are linked.
     #[inline]
     pub fn iter(self) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator + Clone + 'a {
-        (0..self.len).map(move |index| get(self.bytes, index, self.bits))
+        let Links { bytes, len, bits } = self;
+        (0..len).map(move |index| get(bytes, index, bits))
     }
 }
 
@@ -81,8 +82,8 @@ fn mask(bits: u32) -> u64 {
 #[inline]
 fn get(bytes: &[u8], index: usize, bits: u32) -> u32 {
     let (from, shift) = place(index, bits);
-    let word = bytes.get(from..).and_then(<[u8]>::first_chunk);
-    let word = word.map_or(0, |&word| u64::from_le_bytes(word));
+    let word = bytes.get(from..from + 8).and_then(|word| word.try_into().ok());
+    let word = word.map_or(0, u64::from_le_bytes);
     // At most 32 bits are left.
     (word >> shift & mask(bits)) as u32
 }
