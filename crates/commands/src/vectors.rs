@@ -296,45 +296,24 @@ fn draw_some(ctx: &mut Ctx<'_>, set: &VectorSet, count: u64) -> Outcome {
 fn vrange(ctx: &mut Ctx<'_>) -> Outcome {
     let len = ctx.args().len();
     expect(ctx, len == 4 || len == 5)?;
-    let (from, to) = (bound(ctx.arg(2))?, bound(ctx.arg(3))?);
+    let (from, to) = (bound(ctx.arg(2), b"-")?, bound(ctx.arg(3), b"+")?);
     let max = if len == 5 { ctx.integer(4)? } else { -1 };
     let max = usize::try_from(max).unwrap_or(usize::MAX);
-    // Above everything begins nothing, and below everything nothing ends.
-    let is_empty = from == Edge::Above || to == Edge::Below;
-    let names = match set_at_key(ctx)? {
-        Some(set) if !is_empty => set.range(from.bound(), to.bound(), max),
-        _ => Vec::new(),
-    };
+    let names = set_at_key(ctx)?.map_or_else(Vec::new, |set| set.range(from, to, max));
     ctx.reply.array(names.len());
     names.iter().for_each(|name| ctx.reply.bulk(name));
     Ok(())
 }
 
-/// An end of a range of names.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Edge<'a> {
-    Below,
-    Above,
-    With(&'a [u8]),
-    Without(&'a [u8]),
-}
-
-impl<'a> Edge<'a> {
-    fn bound(self) -> Bound<&'a [u8]> {
-        match self {
-            Edge::Below | Edge::Above => Bound::Unbounded,
-            Edge::With(name) => Bound::Included(name),
-            Edge::Without(name) => Bound::Excluded(name),
-        }
-    }
-}
-
-fn bound(text: &[u8]) -> Result<Edge<'_>, Fail> {
+/// An end of a range of names; `open` is the symbol of that end for no bound at all.
+fn bound<'a>(text: &'a [u8], open: &[u8]) -> Result<Bound<&'a [u8]>, Fail> {
     match text {
-        b"-" => Ok(Edge::Below),
-        b"+" => Ok(Edge::Above),
-        [b'[', name @ ..] => Ok(Edge::With(name)),
-        [b'(', name @ ..] => Ok(Edge::Without(name)),
+        _ if text == open => Ok(Bound::Unbounded),
+        b"-" | b"+" => {
+            Err(Fail::fixed("ERR '-' can only be used as first argument, '+' only as second"))
+        }
+        [b'[', name @ ..] if !name.is_empty() => Ok(Bound::Included(name)),
+        [b'(', name @ ..] if !name.is_empty() => Ok(Bound::Excluded(name)),
         _ => Err(Fail::fixed("ERR min or max not valid string range item")),
     }
 }

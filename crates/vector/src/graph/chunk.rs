@@ -3,13 +3,13 @@
 //! ```text
 //! codes    | code | code | code | ...          as long as the shape says
 //! factors  | norm, range | ...
-//! links    | n, a, b, c, ... | n, a, b, ... |  level 0: a count of two bytes, room for the most links
+//! links    | n, a, b, c, ... | n, a, b, ... |  level 0: a count, room for the most links ([`links`])
 //! heads    | generation, level or FREE | ...
 //! upper    levels 1 and up, of the few nodes that have them
 //! ```
 
 use super::link_limit;
-use super::links::{Links, NARROW_END, write};
+use super::links::{self, Links, PADDING, bits_of};
 use crate::quantise::{EncodedRef, Factors, Shape};
 use petrel_heap::prefetch;
 
@@ -28,9 +28,6 @@ const PREFETCHED_MAX: usize = 512;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Bytes of a count of links.
-const COUNT_BYTES: usize = 2;
-
 /// At most [`CHUNK_LEN`] nodes.
 #[derive(Clone, Debug)]
 pub struct Chunk {
@@ -40,26 +37,27 @@ pub struct Chunk {
     prefetched: usize,
     /// Most links of a node on level 0, and on each other.
     limits: [usize; 2],
-    /// Bytes of a link.
-    width: usize,
+    /// Bits of a link: what the greatest number needs that was linked so far.
+    bits: u32,
     codes: Vec<u8>,
     factors: Vec<Factors>,
     links: Vec<u8>,
     heads: Vec<u32>,
-    /// By node, in ascending order.
+    /// By node, in ascending order: its links level by level.
     upper: Vec<(u16, Box<[u8]>)>,
     /// Bytes of `upper`'s allocations.
     upper_bytes: usize,
 }
 
 impl Chunk {
-    pub fn new(shape: &Shape) -> Self {
+    /// An empty one; its nodes are numbered from `first` on.
+    pub fn new(shape: &Shape, first: u32) -> Self {
         Chunk {
             code_bytes: shape.code_bytes(),
             walked: shape.walked_bytes(),
             prefetched: shape.walked_bytes().min(PREFETCHED_MAX),
             limits: [link_limit(shape, 0), link_limit(shape, 1)],
-            width: 3,
+            bits: bits_of(first | (CHUNK_LEN - 1) as u32),
             codes: Vec::new(),
             factors: Vec::new(),
             links: Vec::new(),
@@ -134,7 +132,7 @@ impl Chunk {
     /// Bytes of a node's links on a level.
     #[inline]
     fn stride(&self, level: usize) -> usize {
-        COUNT_BYTES + self.limits[level.min(1)] * self.width
+        links::stride(self.limits[level.min(1)], self.bits)
     }
 
     /// Where the levels above the lowest of a node are, or would be.
@@ -146,75 +144,63 @@ impl Chunk {
     pub fn links(&self, at: usize, level: usize) -> Links<'_> {
         let stride = self.stride(level);
         let bytes = match level.checked_sub(1) {
-            None => &self.links[at * stride..(at + 1) * stride],
+            None => self.links.get(at * stride..),
             Some(upper) => {
                 let levels = self.upper_at(at).map_or(&[][..], |at| &self.upper[at].1);
-                levels.get(upper * stride..(upper + 1) * stride).unwrap_or(&[0; COUNT_BYTES])
+                levels.get(upper * stride..).filter(|rest| rest.len() > PADDING)
             }
         };
-        let len = usize::from(bytes[0]) | usize::from(bytes[1]) << 8;
-        Links::new(&bytes[COUNT_BYTES..COUNT_BYTES + len * self.width], self.width)
+        bytes.map_or(Links::NONE, |bytes| Links::new(bytes, self.bits))
     }
 
-    /// Calls `change` with the room for a node's links on a level, and their number, which it
-    /// returns anew.
-    fn change_links(
-        &mut self,
-        at: usize,
-        level: usize,
-        change: impl FnOnce(&mut [u8], usize) -> usize,
-    ) {
+    /// Calls `change` with the bytes of a node's links on a level and all after them, and the bits
+    /// of a link.
+    fn change_links(&mut self, at: usize, level: usize, change: impl FnOnce(&mut [u8], u32)) {
         let stride = self.stride(level);
         let bytes = match level.checked_sub(1) {
-            None => &mut self.links[at * stride..(at + 1) * stride],
+            None => self.links.get_mut(at * stride..),
             Some(upper) => match self.upper_at(at) {
-                Ok(at) => &mut self.upper[at].1[upper * stride..(upper + 1) * stride],
-                Err(_) => return,
+                Ok(at) => self.upper[at].1.get_mut(upper * stride..),
+                Err(_) => None,
             },
         };
-        let (count, links) = bytes.split_at_mut(COUNT_BYTES);
-        let len = change(links, usize::from(count[0]) | usize::from(count[1]) << 8);
-        write(count, len as u32);
+        if let Some(bytes) = bytes {
+            change(bytes, self.bits);
+        }
     }
 
     pub fn add_link(&mut self, at: usize, level: usize, to: u32) {
-        if to >= NARROW_END && self.width == 3 {
-            self.widen();
+        if bits_of(to) > self.bits {
+            self.widen(bits_of(to));
         }
-        let width = self.width;
-        self.change_links(at, level, |links, len| {
-            write(&mut links[len * width..(len + 1) * width], to);
-            len + 1
-        });
+        self.change_links(at, level, |bytes, bits| links::push(bytes, bits, to));
     }
 
     pub fn remove_link(&mut self, at: usize, level: usize, to: u32) {
-        let width = self.width;
-        let index = self.links(at, level).iter().position(|link| link == to);
-        if let Some(index) = index {
-            self.change_links(at, level, |links, len| {
-                links.copy_within((index + 1) * width..len * width, index * width);
-                len - 1
-            });
-        }
+        self.change_links(at, level, |bytes, bits| links::remove(bytes, bits, to));
     }
 
-    /// Makes links four bytes wide.
-    fn widen(&mut self) {
-        let old = self.clone();
-        self.width = 4;
-        self.links = vec![0; self.stride(0) * self.heads.len()];
-        self.links.reserve_exact((self.heads.capacity() - self.heads.len()) * self.stride(0));
-        for (node, levels) in &old.upper {
-            let count = levels.len() / old.stride(1);
-            self.set_upper(usize::from(*node), count);
-        }
-        for at in 0..old.heads.len() {
-            let top = old.upper_at(at).map_or(0, |it| old.upper[it].1.len() / old.stride(1));
-            for level in 0..=top {
-                old.links(at, level).iter().for_each(|link| self.add_link(at, level, link));
+    /// Gives links more bits: once for each doubling of the nodes.
+    fn widen(&mut self, bits: u32) {
+        let (before, after) =
+            ([self.stride(0), self.stride(1)], self.limits.map(|limit| links::stride(limit, bits)));
+        let wider = |old: &[u8], new: &mut [u8], level: usize, count: usize| {
+            for at in 0..count {
+                let links = Links::new(&old[at * before[level]..], self.bits);
+                links::write(&mut new[at * after[level]..], bits, links.iter());
             }
+        };
+        let mut links = Vec::with_capacity(self.heads.capacity() * after[0] + PADDING);
+        links.resize(self.heads.len() * after[0] + PADDING, 0);
+        wider(&self.links, &mut links, 0, self.heads.len());
+        for (_, levels) in &mut self.upper {
+            let count = (levels.len() - PADDING) / before[1];
+            let mut new = vec![0; count * after[1] + PADDING].into_boxed_slice();
+            wider(levels, &mut new, 1, count);
+            self.upper_bytes = self.upper_bytes + new.len() - levels.len();
+            *levels = new;
         }
+        (self.links, self.bits) = (links, bits);
     }
 
     /// Makes a node of a number that was one before.
@@ -222,7 +208,7 @@ impl Chunk {
         let from = at * self.code_bytes;
         self.codes[from..from + self.code_bytes].copy_from_slice(vector.code);
         self.factors[at] = vector.factors;
-        self.change_links(at, 0, |_, _| 0);
+        self.change_links(at, 0, |bytes, bits| links::write(bytes, bits, std::iter::empty()));
         self.heads[at] = self.heads[at] & !FREE | level as u32;
         self.set_upper(at, level);
     }
@@ -232,8 +218,8 @@ impl Chunk {
         self.grow();
         self.codes.extend_from_slice(vector.code);
         self.factors.push(vector.factors);
-        self.links.resize(self.links.len() + self.stride(0), 0);
         self.heads.push(level as u32);
+        self.links.resize(self.heads.len() * self.stride(0) + PADDING, 0);
         self.set_upper(self.heads.len() - 1, level);
     }
 
@@ -246,13 +232,15 @@ impl Chunk {
         let more = (len / 2).max(1).min(CHUNK_LEN - len);
         self.codes.reserve_exact(more * self.code_bytes);
         self.factors.reserve_exact(more);
-        self.links.reserve_exact(more * self.stride(0));
+        let links = (len + more) * self.stride(0) + PADDING;
+        self.links.reserve_exact(links - self.links.len());
         self.heads.reserve_exact(more);
     }
 
     /// Gives a node this many levels above the lowest, without links.
     fn set_upper(&mut self, at: usize, levels: usize) {
-        let empty: Box<[u8]> = vec![0; levels * self.stride(1)].into();
+        let bytes = if levels == 0 { 0 } else { levels * self.stride(1) + PADDING };
+        let empty: Box<[u8]> = vec![0; bytes].into();
         let added = empty.len();
         let removed = match (self.upper_at(at), levels) {
             (Ok(at), 0) => self.upper.remove(at).1.len(),
@@ -292,10 +280,11 @@ mod tests {
     use crate::quantise::Quantisation;
 
     #[test]
-    fn links_to_large_numbers_widen_a_chunk() {
+    fn links_to_larger_numbers_widen_a_chunk() {
         let quantisation = Quantisation::Q8;
         let shape = Shape { dim: 3, quantisation, links: 4, input_dim: None, seed: 0 };
-        let mut chunk = Chunk::new(&shape);
+        let mut chunk = Chunk::new(&shape, 3072);
+        assert_eq!(chunk.bits, 12);
         let vector = EncodedRef { code: &[1, 2, 3], factors: Factors::default() };
         (0..5).for_each(|at| chunk.push(vector, at % 3));
         let links = |chunk: &Chunk| -> Vec<Vec<u32>> {
@@ -304,16 +293,21 @@ mod tests {
         };
         for at in 0..5 {
             for level in 0..=at % 3 {
-                (0..4).for_each(|link| chunk.add_link(at, level, link + 0x00ff_fff0));
+                (0..4).for_each(|link| chunk.add_link(at, level, link + 0xff0));
             }
         }
         let mut expected = links(&chunk);
-        chunk.remove_link(2, 1, 0x00ff_fff1);
-        chunk.add_link(2, 1, 0x0100_0001);
-        expected[4] = vec![0x00ff_fff0, 0x00ff_fff2, 0x00ff_fff3, 0x0100_0001];
-        assert_eq!(links(&chunk), expected);
-        let upper: usize = chunk.upper.iter().map(|(_, levels)| levels.len()).sum();
-        assert_eq!((chunk.width, upper), (4, chunk.upper_bytes));
-        assert_eq!(chunk.heads.capacity() * chunk.stride(0), chunk.links.capacity());
+        for (to, bits) in [(0x1000, 13), (0x0fff_ffff, 28), (0x1fff, 28), (u32::MAX, 32)] {
+            let gone = expected[4].remove(1);
+            chunk.remove_link(2, 1, gone);
+            chunk.add_link(2, 1, to);
+            expected[4].push(to);
+            assert_eq!(links(&chunk), expected);
+            let upper: usize = chunk.upper.iter().map(|(_, levels)| levels.len()).sum();
+            assert_eq!((chunk.bits, upper), (bits, chunk.upper_bytes));
+            let room = chunk.heads.capacity() * chunk.stride(0) + PADDING;
+            assert_eq!(room, chunk.links.capacity());
+        }
+        assert!(chunk.links(0, 1).is_empty() && chunk.links(1, 2).is_empty());
     }
 }

@@ -227,7 +227,7 @@ impl Graph {
         }
         let node = self.end();
         if (node as usize).is_multiple_of(CHUNK_LEN) {
-            let chunk = Chunk::new(&shape);
+            let chunk = Chunk::new(&shape, node);
             self.chunk_bytes += chunk.footprint();
             self.chunks.push(Arc::new(chunk));
         }

@@ -2,10 +2,11 @@
 //!
 //! A snapshot shares the chunks of the set; changes after it copy those that they touch.
 
-use super::{Element, Inner, VectorSet};
-use crate::graph::{Chunk, Graph, LEVELS_MAX, Links, link_limit, place};
+use super::texts::{Element, Texts};
+use super::{Inner, VectorSet};
+use crate::graph::{Chunk, LEVELS_MAX, Links, link_limit, place};
 use crate::quantise::{EncodedRef, Shape};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use std::sync::Arc;
 pub struct Snapshot {
     shape: Shape,
     chunks: Vec<Arc<Chunk>>,
-    elements: Vec<Arc<Vec<Option<Element>>>>,
+    texts: Vec<Arc<Texts>>,
     len: usize,
     has_attributes: bool,
 }
@@ -24,7 +25,7 @@ pub struct Snapshot {
 pub struct SnapshotNode<'s> {
     snapshot: &'s Snapshot,
     node: u32,
-    element: &'s Element,
+    element: Element<'s>,
 }
 
 impl VectorSet {
@@ -34,7 +35,7 @@ impl VectorSet {
         Snapshot {
             shape: self.shape,
             chunks: inner.graph.chunks().to_vec(),
-            elements: inner.elements.clone(),
+            texts: inner.texts.clone(),
             len: inner.names.len(),
             has_attributes: inner.attributed > 0,
         }
@@ -64,10 +65,10 @@ impl Snapshot {
 
     /// All of them, in portions: those at nodes from `at` on.
     pub fn nodes_from(&self, at: u32) -> impl Iterator<Item = SnapshotNode<'_>> {
-        let end = self.elements.len() * crate::graph::CHUNK_LEN;
+        let end = self.texts.len() * crate::graph::CHUNK_LEN;
         (at..end as u32).filter_map(|node| {
             let (chunk, at) = place(node);
-            let element = self.elements[chunk].get(at)?.as_ref()?;
+            let element = self.texts[chunk].get(at)?;
             Some(SnapshotNode { snapshot: self, node, element })
         })
     }
@@ -81,12 +82,12 @@ impl<'s> SnapshotNode<'s> {
 
     /// Its name.
     pub fn name(&self) -> &'s [u8] {
-        &self.element.name
+        self.element.name
     }
 
     /// Its attributes.
     pub fn attributes(&self) -> Option<&'s [u8]> {
-        self.element.attributes.as_deref()
+        self.element.attributes
     }
 
     /// Its vector.
@@ -208,14 +209,7 @@ impl Loader {
         if !shape.is_valid() {
             return Err(ImageError::Shape);
         }
-        let inner = Inner {
-            graph: Graph::new(shape, seed),
-            names: BTreeMap::new(),
-            elements: Vec::new(),
-            element_bytes: 0,
-            attributed: 0,
-            inserted: 0,
-        };
+        let inner = Inner::new(shape, seed);
         Ok(Loader { inner, numbers: HashMap::new(), links: Vec::new(), nodes: Vec::new() })
     }
 
@@ -224,7 +218,7 @@ impl Loader {
     /// # Errors
     /// If it does not fit the shape, or is there already.
     pub fn push(&mut self, image: &NodeImage<'_>) -> Result<(), ImageError> {
-        let graph = &mut self.inner.graph;
+        let graph = &self.inner.graph;
         if image.vector.code.len() != graph.shape().code_bytes() {
             return Err(ImageError::CodeLength);
         }
@@ -241,16 +235,15 @@ impl Loader {
         if graph.is_full() {
             return Err(ImageError::TooMany);
         }
-        if self.inner.names.contains_key(image.name) {
+        let Err(place) = self.inner.place_of(image.name) else {
             return Err(ImageError::DoubledName);
-        }
+        };
         if self.numbers.contains_key(&image.number) {
             return Err(ImageError::DoubledNumber);
         }
-        let node = graph.insert_unlinked(image.vector, image.levels.len() - 1);
+        let node = self.inner.graph.insert_unlinked(image.vector, image.levels.len() - 1);
         self.numbers.insert(image.number, node);
-        let attributes = image.attributes.filter(|text| !text.is_empty()).map(Into::into);
-        self.inner.put(node, Element { name: image.name.into(), attributes });
+        self.inner.put_at(place, node, image.name, image.attributes);
         for links in image.levels {
             self.links.push(links.len() as u64);
             self.links.extend(links);

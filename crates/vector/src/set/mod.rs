@@ -8,21 +8,21 @@ mod filtered;
 pub mod image;
 mod lock;
 mod memo;
+mod names;
 pub mod search;
 #[cfg(test)]
 mod tests;
+mod texts;
 
-use crate::graph::{CHUNK_LEN, Graph, place};
+use crate::graph::{Graph, place};
 use crate::quantise::{Encoded, EncodedRef, Shape};
 use lock::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
-use std::collections::{BTreeMap, HashSet};
+use names::{Names, Place};
+use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-
-/// Bytes of an entry of a B-tree of names: a reference of 16, a number of 4, a share of the tree's
-/// nodes, which are two thirds full.
-const NAME_ENTRY_BYTES: usize = 32;
+use texts::{Element, Texts};
 
 /// A set of vectors.
 #[derive(Debug)]
@@ -39,20 +39,14 @@ pub struct VectorSet {
 #[derive(Clone, Debug)]
 struct Inner {
     graph: Graph,
-    names: BTreeMap<Arc<[u8]>, u32>,
+    names: Names,
     /// By node, in chunks as the graph's.
-    elements: Vec<Arc<Vec<Option<Element>>>>,
-    element_bytes: usize,
+    texts: Vec<Arc<Texts>>,
+    /// Bytes of them.
+    text_bytes: usize,
     attributed: usize,
     /// How many vectors were ever inserted.
     inserted: u64,
-}
-
-/// What is at a node beside its vector.
-#[derive(Clone, Debug)]
-pub(crate) struct Element {
-    name: Arc<[u8]>,
-    attributes: Option<Arc<[u8]>>,
 }
 
 /// What `VINFO` shows.
@@ -73,27 +67,12 @@ pub struct Info {
 }
 
 /// A linked element: its name and the distance, 0 to 2.
-pub type Linked = (Arc<[u8]>, f32);
-
-impl Element {
-    /// Bytes of its allocations, whose two counts lie before the text.
-    fn bytes(&self) -> usize {
-        let text = |text: &Arc<[u8]>| (2 * size_of::<usize>() + text.len()).next_multiple_of(8);
-        text(&self.name) + self.attributes.as_ref().map_or(0, text)
-    }
-}
+pub type Linked = (Box<[u8]>, f32);
 
 impl VectorSet {
     /// An empty set; its shape is [valid](Shape::is_valid). The seed decides the graph's levels.
     pub fn new(shape: Shape, seed: u64) -> Self {
-        Self::with(Inner {
-            graph: Graph::new(shape, seed),
-            names: BTreeMap::new(),
-            elements: Vec::new(),
-            element_bytes: 0,
-            attributed: 0,
-            inserted: 0,
-        })
+        Self::with(Inner::new(shape, seed))
     }
 
     fn with(inner: Inner) -> Self {
@@ -155,7 +134,7 @@ impl VectorSet {
 
     /// Whether there is such an element.
     pub fn contains(&self, name: &[u8]) -> bool {
-        self.inner.read().names.contains_key(name)
+        self.inner.read().find(name).is_some()
     }
 
     /// Adds an element or replaces its vector; `ef` is how many neighbours are looked at for it.
@@ -175,24 +154,20 @@ impl VectorSet {
         if inner.graph.is_full() {
             return None;
         }
-        let mut kept = None;
-        let old = inner.names.get(name).copied();
-        if let Some(node) = old {
-            kept = inner.element(node).and_then(|element| element.attributes.clone());
+        let mut kept: Option<Box<[u8]>> = None;
+        let old = inner.find(name);
+        if let Some((node, place)) = old {
+            kept = inner.element(node).and_then(|element| element.attributes).map(Into::into);
             let mut writer = RwLockUpgradableReadGuard::upgrade(inner);
-            writer.remove(name, node);
+            writer.remove(node, place);
             self.memos.forget(node);
             inner = RwLockWriteGuard::downgrade_to_upgradable(writer);
         }
-        let attributes = match attributes {
-            Some(b"") => None,
-            Some(given) => Some(given.into()),
-            None => kept,
-        };
+        let attributes = attributes.or(kept.as_deref());
         let plan = inner.graph.plan(&self.shape.query_of(vector), inner.graph.next_level(), ef);
         let mut inner = RwLockUpgradableReadGuard::upgrade(inner);
         let node = inner.graph.insert(vector, &plan);
-        inner.put(node, Element { name: name.into(), attributes });
+        inner.put(node, name, attributes);
         self.memos.forget(node);
         self.count(&inner);
         Some(old.is_none())
@@ -201,8 +176,8 @@ impl VectorSet {
     /// Removes an element; false if there was none.
     pub fn remove(&self, name: &[u8]) -> bool {
         let mut inner = self.inner.write();
-        let Some(&node) = inner.names.get(name) else { return false };
-        inner.remove(name, node);
+        let Some((node, place)) = inner.find(name) else { return false };
+        inner.remove(node, place);
         self.memos.forget(node);
         self.count(&inner);
         true
@@ -211,37 +186,34 @@ impl VectorSet {
     /// Sets the attributes of an element, or removes them; false if there is no such element.
     pub fn set_attributes(&self, name: &[u8], attributes: Option<&[u8]>) -> bool {
         let mut inner = self.inner.write();
-        let Some(&node) = inner.names.get(name) else { return false };
-        if let Some(mut element) = inner.take(node) {
-            element.attributes = attributes.map(Into::into);
-            inner.place(node, element);
-        }
+        let Some((node, _)) = inner.find(name) else { return false };
+        inner.change_text(node, |texts, at| texts.put(at, name, attributes));
         self.memos.forget(node);
         self.count(&inner);
         true
     }
 
     /// The attributes of an element; none if there is no such element, or it has none.
-    pub fn attributes(&self, name: &[u8]) -> Option<Arc<[u8]>> {
+    pub fn attributes(&self, name: &[u8]) -> Option<Box<[u8]>> {
         let inner = self.inner.read();
-        let node = *inner.names.get(name)?;
-        inner.element(node)?.attributes.clone()
+        let (node, _) = inner.find(name)?;
+        inner.element(node)?.attributes.map(Into::into)
     }
 
     /// The vector of an element.
     pub fn vector(&self, name: &[u8]) -> Option<Encoded> {
         let inner = self.inner.read();
-        let node = *inner.names.get(name)?;
+        let (node, _) = inner.find(name)?;
         Some(inner.graph.vector(node).to_owned())
     }
 
     /// What an element is linked to, by level, the highest first.
     pub fn links(&self, name: &[u8]) -> Option<Vec<Vec<Linked>>> {
         let inner = self.inner.read();
-        let node = *inner.names.get(name)?;
+        let (node, _) = inner.find(name)?;
         let query = self.shape.query_of(inner.graph.vector(node));
         let linked = |other: u32| {
-            let name = inner.element(other)?.name.clone();
+            let name = inner.element(other)?.name.into();
             Some((name, inner.graph.distance_fine(&query, other)))
         };
         let level = |level| inner.graph.links(node, level).iter().filter_map(linked).collect();
@@ -249,33 +221,34 @@ impl VectorSet {
     }
 
     /// Elements in the order of their names; at most `max` of them.
-    pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, max: usize) -> Vec<Arc<[u8]>> {
-        let is_empty = match (from, to) {
-            (Bound::Included(from), Bound::Included(to)) => from > to,
-            (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to))
-            | (Bound::Excluded(from), Bound::Included(to)) => from >= to,
-            _ => false,
-        };
-        if is_empty {
-            return Vec::new();
-        }
+    pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, max: usize) -> Vec<Box<[u8]>> {
         let inner = self.inner.read();
-        let range = inner.names.range::<[u8], _>((from, to));
-        range.take(max).map(|(name, _)| name.clone()).collect()
+        let from = match from {
+            Bound::Unbounded => Place::default(),
+            Bound::Included(name) => inner.place_of(name).unwrap_or_else(|place| place),
+            Bound::Excluded(name) => inner.place_of(name).map_or_else(|place| place, Place::next),
+        };
+        let is_within = |name: &&[u8]| match to {
+            Bound::Unbounded => true,
+            Bound::Included(last) => *name <= last,
+            Bound::Excluded(end) => *name < end,
+        };
+        let names = inner.names.from(from).map(|node| inner.name(node));
+        names.take_while(is_within).take(max).map(Into::into).collect()
     }
 
     /// An element by chance; `below` draws a number below the one it is given.
-    pub fn random(&self, below: &mut dyn FnMut(u64) -> u64) -> Option<Arc<[u8]>> {
+    pub fn random(&self, below: &mut dyn FnMut(u64) -> u64) -> Option<Box<[u8]>> {
         let inner = self.inner.read();
         let node = inner.random(below)?;
-        inner.element(node).map(|element| element.name.clone())
+        inner.element(node).map(|element| element.name.into())
     }
 
     /// Different elements by chance, `count` of them or all, and the nodes that they are at.
-    pub fn sample(&self, count: usize, below: &mut dyn FnMut(u64) -> u64) -> Vec<Arc<[u8]>> {
+    pub fn sample(&self, count: usize, below: &mut dyn FnMut(u64) -> u64) -> Vec<Box<[u8]>> {
         let inner = self.inner.read();
         let count = count.min(inner.names.len());
-        let name = |node: u32| inner.element(node).map(|element| element.name.clone());
+        let name = |node: u32| inner.element(node).map(|element| element.name.into());
         if count < inner.names.len() / 3 {
             let mut drawn = HashSet::with_capacity(count);
             while drawn.len() < count {
@@ -284,7 +257,7 @@ impl VectorSet {
             }
             return drawn.into_iter().filter_map(name).collect();
         }
-        let mut nodes: Vec<u32> = inner.names.values().copied().collect();
+        let mut nodes: Vec<u32> = inner.names.iter().collect();
         for at in 0..count {
             // Within `nodes`, whose length is at least `count`.
             let other = at + below((nodes.len() - at) as u64) as usize;
@@ -297,93 +270,104 @@ impl VectorSet {
     /// Calls `each` with every element: name, vector, attributes.
     pub fn for_each(&self, mut each: impl FnMut(&[u8], EncodedRef<'_>, Option<&[u8]>)) {
         let inner = self.inner.read();
-        for &node in inner.names.values() {
+        for node in inner.names.iter() {
             if let Some(element) = inner.element(node) {
-                each(&element.name, inner.graph.vector(node), element.attributes.as_deref());
+                each(element.name, inner.graph.vector(node), element.attributes);
             }
         }
     }
 }
 
 impl Inner {
+    fn new(shape: Shape, seed: u64) -> Self {
+        Inner {
+            graph: Graph::new(shape, seed),
+            names: Names::default(),
+            texts: Vec::new(),
+            text_bytes: 0,
+            attributed: 0,
+            inserted: 0,
+        }
+    }
+
     /// Copies what a snapshot still shares.
     fn separated(mut self) -> Self {
         self.graph.separate();
-        for chunk in &mut self.elements {
-            let copies = chunk.iter().map(|element| element.as_ref().map(Element::copy));
-            self.element_bytes -= chunk.capacity() * size_of::<Option<Element>>();
-            *chunk = Arc::new(copies.collect());
-            self.element_bytes += chunk.capacity() * size_of::<Option<Element>>();
+        for chunk in &mut self.texts {
+            *chunk = Arc::new(chunk.separated());
         }
-        self.names = self
-            .names
-            .values()
-            .filter_map(|&node| self.element(node).map(|element| (element.name.clone(), node)))
-            .collect();
+        self.text_bytes = self.texts.iter().map(|chunk| chunk.footprint()).sum();
         self
     }
 
     fn footprint(&self) -> usize {
-        let of_chunk = size_of::<Vec<Option<Element>>>() + 2 * size_of::<usize>();
         size_of::<Self>()
             + self.graph.footprint()
-            + self.names.len() * NAME_ENTRY_BYTES
-            + self.elements.capacity() * size_of::<Arc<Vec<Option<Element>>>>()
-            + self.elements.len() * of_chunk
-            + self.element_bytes
+            + self.names.footprint()
+            + self.texts.capacity() * size_of::<Arc<Texts>>()
+            + self.text_bytes
     }
 
-    fn element(&self, node: u32) -> Option<&Element> {
+    fn element(&self, node: u32) -> Option<Element<'_>> {
         let (chunk, at) = place(node);
-        self.elements.get(chunk)?.get(at)?.as_ref()
+        self.texts.get(chunk)?.get(at)
     }
 
-    /// Puts a new element at its node.
-    fn put(&mut self, node: u32, element: Element) {
+    /// The name of a node; empty if it is none.
+    fn name(&self, node: u32) -> &[u8] {
+        self.element(node).map_or(b"", |element| element.name)
+    }
+
+    /// Where a name is among the others, or would be.
+    fn place_of(&self, name: &[u8]) -> Result<Place, Place> {
+        self.names.find(|node| self.name(node).cmp(name))
+    }
+
+    /// The node of a name, and where it is among the others.
+    fn find(&self, name: &[u8]) -> Option<(u32, Place)> {
+        let place = self.place_of(name).ok()?;
+        Some((self.names.at(place), place))
+    }
+
+    /// Puts a new element at its node; no other has its name.
+    fn put(&mut self, node: u32, name: &[u8], attributes: Option<&[u8]>) {
+        let place = self.place_of(name).unwrap_or_else(|place| place);
+        self.put_at(place, node, name, attributes);
+    }
+
+    /// As [`Inner::put`], where the place of the name is known.
+    fn put_at(&mut self, place: Place, node: u32, name: &[u8], attributes: Option<&[u8]>) {
         self.inserted += 1;
-        self.names.insert(element.name.clone(), node);
-        self.place(node, element);
+        self.names.insert(place, node);
+        self.change_text(node, |texts, at| texts.put(at, name, attributes));
     }
 
-    fn place(&mut self, node: u32, element: Element) {
+    /// Changes the text of a node, in a copy of its chunk if a snapshot needs that as it is, and
+    /// accounts for it.
+    fn change_text(&mut self, node: u32, change: impl FnOnce(&mut Texts, usize)) {
         let (chunk, at) = place(node);
-        while self.elements.len() <= chunk {
-            self.elements.push(Arc::default());
+        while self.texts.len() <= chunk {
+            let texts = Texts::default();
+            self.text_bytes += texts.footprint();
+            self.texts.push(Arc::new(texts));
         }
-        self.attributed += usize::from(element.attributes.is_some());
-        self.element_bytes += element.bytes();
-        let before = self.elements[chunk].capacity();
-        let elements = Arc::make_mut(&mut self.elements[chunk]);
-        while elements.len() <= at {
-            if elements.len() == elements.capacity() {
-                let more = (elements.len() / 2).max(1).min(CHUNK_LEN - elements.len());
-                elements.reserve_exact(more);
-            }
-            elements.push(None);
-        }
-        elements[at] = Some(element);
-        // A copy has no room to spare.
-        let of_one = size_of::<Option<Element>>();
-        self.element_bytes = self.element_bytes + elements.capacity() * of_one - before * of_one;
+        let attributed = |texts: &Texts| {
+            usize::from(texts.get(at).is_some_and(|element| element.attributes.is_some()))
+        };
+        self.text_bytes -= self.texts[chunk].footprint();
+        self.attributed -= attributed(&self.texts[chunk]);
+        let texts = Arc::make_mut(&mut self.texts[chunk]);
+        change(texts, at);
+        self.text_bytes += texts.footprint();
+        self.attributed += attributed(texts);
     }
 
-    fn take(&mut self, node: u32) -> Option<Element> {
-        let (chunk, at) = place(node);
-        let elements = self.elements.get_mut(chunk)?;
-        let before = elements.capacity();
-        let elements = Arc::make_mut(elements);
-        let lost = before - elements.capacity();
-        let element = elements.get_mut(at)?.take()?;
-        // A copy has no room to spare.
-        self.element_bytes -= lost * size_of::<Option<Element>>();
-        self.element_bytes -= element.bytes();
-        self.attributed -= usize::from(element.attributes.is_some());
-        Some(element)
-    }
-
-    fn remove(&mut self, name: &[u8], node: u32) {
-        self.names.remove(name);
-        self.take(node);
+    /// Removes an element, whose name is at a place among the others.
+    fn remove(&mut self, node: u32, place: Place) {
+        self.names.remove(place);
+        self.change_text(node, |texts, at| {
+            texts.remove(at);
+        });
         self.graph.remove(node);
     }
 
@@ -401,12 +385,5 @@ impl Inner {
             }
         }
         (node..end).chain(0..node).find(|&node| self.graph.contains(node))
-    }
-}
-
-impl Element {
-    fn copy(&self) -> Self {
-        let text = |text: &Arc<[u8]>| Arc::from(&text[..]);
-        Element { name: text(&self.name), attributes: self.attributes.as_ref().map(text) }
     }
 }

@@ -6,7 +6,6 @@ use crate::filter::Filter;
 use crate::graph::{Near, Walk};
 use crate::quantise::Query;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
 /// Nodes whose links a search follows before it lets writers go first.
 pub(super) const NODES_PER_HOLD: usize = hold(256);
@@ -33,11 +32,11 @@ pub struct Search {
 #[derive(Clone, Debug)]
 pub struct Hit {
     /// Its name.
-    pub name: Arc<[u8]>,
+    pub name: Box<[u8]>,
     /// How far away it is, 0 to 2.
     pub distance: f32,
     /// Its attributes.
-    pub attributes: Option<Arc<[u8]>>,
+    pub attributes: Option<Box<[u8]>>,
 }
 
 impl VectorSet {
@@ -59,8 +58,8 @@ impl VectorSet {
         let epsilon = search.epsilon.unwrap_or(f64::INFINITY);
         let hit = |near: Near| {
             let element = inner.element(near.node)?;
-            let (name, attributes) = (element.name.clone(), element.attributes.clone());
-            Some(Hit { name, distance: near.distance, attributes })
+            let attributes = element.attributes.map(Into::into);
+            Some(Hit { name: element.name.into(), distance: near.distance, attributes })
         };
         let is_near = |near: &Near| f64::from(near.distance) / 2.0 <= epsilon;
         nearest.into_iter().take(search.count).filter(is_near).filter_map(hit).collect()
@@ -128,7 +127,7 @@ impl VectorSet {
 
 impl super::Inner {
     pub(super) fn passes(&self, node: u32, filter: &Filter) -> bool {
-        let attributes = self.element(node).and_then(|element| element.attributes.as_deref());
+        let attributes = self.element(node).and_then(|element| element.attributes);
         attributes.is_some_and(|attributes| filter.passes(attributes))
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::quantise::Quantisation;
 use crate::{Filter, ImageError, Loader, NodeImage, Search};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 fn shape(dim: u32) -> Shape {
     Shape { dim, quantisation: Quantisation::Q8, links: 4, input_dim: None, seed: 0 }
@@ -109,7 +110,7 @@ proptest! {
         for (name, ..) in &all {
             set.remove(name);
         }
-        prop_assert!(set.is_empty() && set.inner.read().elements.iter().flat_map(|c| c.iter()).all(Option::is_none));
+        prop_assert!(set.is_empty() && set.inner.read().texts.iter().all(|texts| (0..40).all(|at| texts.get(at).is_none())));
         prop_assert_eq!(set.inner.read().attributed, 0);
         prop_assert_eq!(contents(&twin), all);
     }
