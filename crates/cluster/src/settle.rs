@@ -46,6 +46,11 @@ impl Leaving {
         self.slots.contains(slot)
     }
 
+    /// The slots of a lane.
+    pub fn slots_of(&self, lane: usize) -> impl Iterator<Item = Slot> {
+        self.slots.iter().filter(move |&slot| lane_of(slot) == lane)
+    }
+
     /// The nodes that have applied all that the primary has numbered of a slot, as far as they have
     /// its lane.
     fn followers(&self, slot: Slot) -> NodeSet {

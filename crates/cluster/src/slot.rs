@@ -48,7 +48,11 @@ impl SlotSet {
 
     /// The slots, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Slot> {
-        (0..SLOTS).filter(|&slot| self.contains(slot))
+        (0..).zip(&self.0).flat_map(|(at, &word)| {
+            let next = |word: &u64| Some(word & (word - 1)).filter(|rest| *rest != 0);
+            let words = std::iter::successors(Some(word).filter(|word| *word != 0), next);
+            words.map(move |word| at * 64 + word.trailing_zeros() as Slot)
+        })
     }
 
     /// Runs of neighbours: the first and the last of each.

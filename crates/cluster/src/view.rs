@@ -2,7 +2,7 @@
 //! in the same order, one after another.
 
 use crate::slot::{SLOTS, Slot};
-use crate::slot_map::{Node, SlotMap};
+use crate::slot_map::{Node, SlotMap, common_runs};
 
 /// Members have numbers below this, so that a set of them is one word.
 pub const NODES_MAX: u16 = 64;
@@ -44,6 +44,11 @@ impl View {
     /// The nodes that are being sent the data of a slot.
     pub fn incoming(&self, slot: Slot) -> &[Node] {
         self.incoming.as_ref().map_or(&[], |incoming| incoming.homes(slot))
+    }
+
+    /// All maps of slots.
+    pub(crate) fn maps(&self) -> impl Iterator<Item = &SlotMap> {
+        std::iter::once(&self.slots).chain(&self.incoming)
     }
 
     /// Who hears of the changes of a slot: its homes, and those that are to become some.
@@ -98,8 +103,12 @@ pub(crate) struct Primaries {
 
 impl Primaries {
     pub fn of(view: &View) -> Self {
-        let slots = (0..SLOTS).map(|slot| (view.slots.primary(slot), view.epoch));
-        Primaries { slots: slots.collect() }
+        let mut slots = vec![(None, view.epoch); SLOTS.into()];
+        for run in common_runs([&view.slots]) {
+            let primary = view.slots.primary(*run.start());
+            run.for_each(|slot| slots[usize::from(slot)].0 = primary);
+        }
+        Primaries { slots }
     }
 
     pub fn of_slot(&self, slot: Slot) -> Option<Node> {
@@ -138,12 +147,14 @@ impl Primaries {
 
     /// Takes the next view over; `lost` is told of each slot that a primary has lost.
     pub fn adopt(&mut self, view: &View, mut lost: impl FnMut(Slot, Node)) {
-        for slot in 0..SLOTS {
-            let now = view.slots.primary(slot);
-            let (before, tenure) = &mut self.slots[usize::from(slot)];
-            if *before != now {
-                before.iter().for_each(|&node| lost(slot, node));
-                (*before, *tenure) = (now, view.epoch);
+        for run in common_runs([&view.slots]) {
+            let now = view.slots.primary(*run.start());
+            let of_run = usize::from(*run.start())..usize::from(*run.end()) + 1;
+            for (slot, (before, tenure)) in run.zip(&mut self.slots[of_run]) {
+                if *before != now {
+                    before.iter().for_each(|&node| lost(slot, node));
+                    (*before, *tenure) = (now, view.epoch);
+                }
             }
         }
     }

@@ -3,8 +3,8 @@
 use super::{Host, Node, others};
 use crate::lanes::lane_of;
 use crate::settle::{Fallen, Leaving, Stage};
-use crate::slot::{SLOTS, Slot};
-use crate::slot_map::Node as Number;
+use crate::slot::Slot;
+use crate::slot_map::{Node as Number, common_runs};
 use crate::view::{Identity, View};
 use crate::wire::{LANES, Record};
 use std::collections::BTreeMap;
@@ -96,16 +96,18 @@ impl Node {
 
     /// The keyspace removes keys by itself only of slots whose changes this node numbers.
     pub(super) fn tell_removers(&self) {
-        (0..LANES).for_each(|lane| self.tell_removers_of(lane));
+        let me = self.identity.node;
+        for run in common_runs(self.view.maps()) {
+            let is_home = self.view.slots.homes(*run.start()).contains(&me);
+            run.for_each(|slot| self.tell_remover(slot, is_home));
+        }
     }
 
-    /// The same of the slots of a lane.
-    fn tell_removers_of(&self, lane: usize) {
-        for slot in (lane as Slot..SLOTS).step_by(LANES) {
-            let primary = self.primaries.of_slot(slot).filter(|_| self.may_number(&[slot]));
-            let has_copies = self.takes_copies(slot);
-            self.own_slots.set(slot, primary, self.is_readable(slot), has_copies);
-        }
+    /// The same of one slot, whether or not this node is a home of it.
+    fn tell_remover(&self, slot: Slot, is_home: bool) {
+        let primary = self.primaries.of_slot(slot).filter(|_| self.may_number(&[slot]));
+        let is_readable = !self.is_partial() || is_home && self.holds(slot);
+        self.own_slots.set(slot, primary, is_readable, self.takes_copies(slot));
     }
 
     /// Tells the others what this node has of the lanes of nodes that have died.
@@ -141,16 +143,16 @@ impl Node {
         if let Some(inbox) = self.inboxes.get_mut(&from).and_then(|inboxes| inboxes.get_mut(lane)) {
             inbox.end_epoch = epoch;
         }
-        let ended = self.leaving.iter_mut();
-        let ended = ended.filter(|leaving| leaving.from == from && leaving.epoch <= epoch);
-        let mut has_ended = false;
-        for leaving in ended {
+        let is_ended = |leaving: &Leaving| leaving.from == from && leaving.epoch <= epoch;
+        for leaving in self.leaving.iter_mut().filter(|leaving| is_ended(leaving)) {
             leaving.end(lane);
-            has_ended = true;
-        }
-        if has_ended {
             self.is_unblocked = true;
-            self.tell_removers_of(lane);
+        }
+        let me = self.identity.node;
+        for leaving in self.leaving.iter().filter(|leaving| is_ended(leaving)) {
+            for slot in leaving.slots_of(lane) {
+                self.tell_remover(slot, self.view.slots.homes(slot).contains(&me));
+            }
         }
     }
 
