@@ -16,7 +16,9 @@ use crate::workload::{GROUPS, Op, Workload, used_slots};
 use commands::{has_copies, start, take_replies};
 use petrel_cluster::mutation::{Mutation, break_rule};
 use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{ClusterNode, Identity, Limits, Node, Received, Route, SLOTS, SlotMap, View};
+use petrel_cluster::{
+    ClusterNode, Identity, Limits, Node, NodeSet, Received, Route, SLOTS, SlotMap, View,
+};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -586,6 +588,9 @@ impl World {
         for node in self.alive() {
             let core = &self.members[usize::from(node)].core;
             let cut_off = core.lanes().cut_off();
+            if cut_off == NodeSet::default() {
+                continue;
+            }
             let lags = |&other: &u16| cut_off.contains(Node(other));
             if let Some(other) = self.alive().into_iter().find(lags)
                 && self.may_lose(other)

@@ -31,6 +31,8 @@ pub(crate) struct Holdings {
     slots: Box<[Holding]>,
     /// Slots of which keys may be left that are to be removed.
     leftover: SlotSet,
+    /// Whether there are any.
+    has_leftover: bool,
     /// Slots of which there may be copies here.
     copied: SlotSet,
     /// Where the removal goes on.
@@ -53,7 +55,7 @@ impl Holdings {
             slots[usize::from(first)..=usize::from(*run.end())].fill(holding);
         }
         let (leftover, copied, at) = Default::default();
-        Holdings { slots, leftover, copied, at, arrivals: 0 }
+        Holdings { slots, leftover, has_leftover: false, copied, at, arrivals: 0 }
     }
 
     /// Whether everything of the slot is here, and nothing else.
@@ -61,11 +63,16 @@ impl Holdings {
         self.slots[usize::from(slot)] == Holding::Held && !self.leftover.contains(slot)
     }
 
-    /// Takes the next view over. False if the node is named as a home of a slot whose data it has
+    /// Takes the next view over, which says something else of these runs. False if the node is named as a home of a slot whose data it has
     /// not got, though others have.
-    pub fn adopt(&mut self, before: &View, view: &View, me: Identity) -> bool {
+    pub fn adopt(
+        &mut self,
+        (before, view): (&View, &View),
+        runs: &[RangeInclusive<Slot>],
+        me: Identity,
+    ) -> bool {
         let mut is_possible = true;
-        for run in common_runs(before.maps().chain(view.maps())) {
+        for run in runs.iter().cloned() {
             let first = *run.start();
             let homes = view.slots.homes(first);
             let has_changed = before.primary(first) != view.primary(first);
@@ -118,6 +125,7 @@ impl Holdings {
     /// What may be here of a slot is to be removed.
     fn leave(&mut self, slot: Slot) {
         self.leftover.insert(slot);
+        self.has_leftover = true;
         self.copied.remove(slot);
         self.at = Default::default();
     }
@@ -169,14 +177,14 @@ impl Holdings {
 
     /// Whether something is left that is to be removed.
     pub fn has_leftover(&self) -> bool {
-        !self.leftover.is_empty()
+        self.has_leftover
     }
 
     /// Looks through about `count` keys for what is left of slots that the node has lost. False
     /// once nothing is left. The thread is in no batch.
     pub fn sweep(&mut self, handle: &mut Handle, count: usize) -> bool {
         let databases = handle.keyspace().databases();
-        if self.leftover.is_empty() {
+        if !self.has_leftover {
             return false;
         }
         let (db, cursor) = self.at;
@@ -206,10 +214,11 @@ impl Holdings {
         };
         if self.at.0 >= databases {
             self.leftover = SlotSet::default();
+            self.has_leftover = false;
             self.at = Default::default();
             self.arrivals += 1;
         }
-        !self.leftover.is_empty()
+        self.has_leftover
     }
 }
 
@@ -235,7 +244,7 @@ mod tests {
     const ALL: [u16; 3] = [0, 1, 2];
 
     fn adopt(holdings: &mut Holdings, before: &View, after: &View) -> bool {
-        holdings.adopt(before, after, ME)
+        holdings.adopt((before, after), &before.differences(after), ME)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::slot::{SLOTS, Slot};
 use crate::slot_map::{Node, SlotMap, common_runs};
+use std::ops::RangeInclusive;
 
 /// Members have numbers below this, so that a set of them is one word.
 pub const NODES_MAX: u16 = 64;
@@ -44,6 +45,19 @@ impl View {
     /// The nodes that are being sent the data of a slot.
     pub fn incoming(&self, slot: Slot) -> &[Node] {
         self.incoming.as_ref().map_or(&[], |incoming| incoming.homes(slot))
+    }
+
+    /// Runs of slots that another view says something else of: of their homes, who is to become
+    /// one, or the life of their primary.
+    pub(crate) fn differences(&self, other: &View) -> Vec<RangeInclusive<Slot>> {
+        let mut runs = common_runs(self.maps().chain(other.maps()));
+        runs.retain(|run| {
+            let slot = *run.start();
+            self.slots.homes(slot) != other.slots.homes(slot)
+                || self.incoming(slot) != other.incoming(slot)
+                || self.primary(slot) != other.primary(slot)
+        });
+        runs
     }
 
     /// All maps of slots.
@@ -145,9 +159,15 @@ impl Primaries {
         }
     }
 
-    /// Takes the next view over; `lost` is told of each slot that a primary has lost.
-    pub fn adopt(&mut self, view: &View, mut lost: impl FnMut(Slot, Node)) {
-        for run in common_runs([&view.slots]) {
+    /// Takes the next view over, which says something else of these runs; `lost` is told of each
+    /// slot that a primary has lost.
+    pub fn adopt(
+        &mut self,
+        view: &View,
+        runs: &[RangeInclusive<Slot>],
+        mut lost: impl FnMut(Slot, Node),
+    ) {
+        for run in runs.iter().cloned() {
             let now = view.slots.primary(*run.start());
             let of_run = usize::from(*run.start())..usize::from(*run.end()) + 1;
             for (slot, (before, tenure)) in run.zip(&mut self.slots[of_run]) {

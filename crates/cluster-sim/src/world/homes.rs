@@ -85,8 +85,16 @@ impl World {
         let Some(copies) = self.plan.copies else { return };
         let Some(node) = self.any_awake() else { return };
         let core = &self.members[usize::from(node)].core;
-        let (arrived, seen, identity) = (core.arrived(), core.view().epoch, core.identity());
-        let members = self.latest().members.clone();
+        let (seen, identity) = (core.view().epoch, core.identity());
+        let latest = self.latest();
+        let is_due = |slot| {
+            let (homes, incoming) = (latest.slots.homes(slot), latest.incoming(slot));
+            incoming.contains(&identity.node) || homes.len() + incoming.len() < copies
+        };
+        if !(0..GROUPS).map(group_begin).any(is_due) {
+            return;
+        }
+        let members = latest.members.clone();
         let mut placings = self.placings();
         let mut has_changed = false;
         for group in 0..GROUPS {
@@ -94,14 +102,16 @@ impl World {
             let placing = &mut placings[usize::from(group)];
             // It has them from the primary that there is, without an interruption since.
             let primary = self.latest().primary(slot);
-            let since = self.views.iter().filter(|view| view.epoch >= seen);
-            let has_stayed = since.into_iter().all(|view| {
+            let has_stayed = self.views[seen as usize - 1..].iter().all(|view| {
                 view.member(identity.node) == Some(identity)
                     && view.incoming(slot).contains(&identity.node)
                     && view.primary(slot) == primary
             });
-            let mut slots = slot..slot + SLOTS / GROUPS;
-            if has_stayed && slots.all(|slot| arrived.contains(slot)) {
+            let has_arrived = || {
+                let arrived = self.members[usize::from(node)].core.arrived();
+                (slot..slot + SLOTS / GROUPS).all(|slot| arrived.contains(slot))
+            };
+            if has_stayed && has_arrived() {
                 placing.incoming.retain(|incoming| *incoming != identity.node);
                 placing.homes.push(identity.node);
                 if placing.homes.len() > copies && placing.homes.len() > 2 {

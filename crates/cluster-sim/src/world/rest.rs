@@ -50,7 +50,6 @@ impl World {
     fn is_quiet(&self) -> bool {
         let epoch = self.latest().epoch;
         self.dying.is_empty()
-            && self.is_allotted()
             && self.links.iter().all(|(&(from, _), direction)| {
                 direction.pipe.is_empty() || !self.members[usize::from(from)].is_alive
             })
@@ -61,6 +60,7 @@ impl World {
                     && member.core.lanes().bytes() == 0
                     && member.connections.iter().all(|connection| connection.pending.is_empty())
             })
+            && self.is_allotted()
     }
 
     fn explain_unrest(&self) -> String {

@@ -8,6 +8,7 @@ use crate::slot_map::{Node as Number, common_runs};
 use crate::view::{Identity, View};
 use crate::wire::{LANES, Record};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 impl Node {
@@ -32,10 +33,12 @@ impl Node {
             return false;
         }
         let before = std::mem::replace(&mut self.view, view);
+        let runs = before.differences(&self.view);
         self.note_members(&before.members);
-        self.note_lost_slots(&before);
+        self.note_lost_slots(&before, &runs);
         if let Some(holdings) = &mut self.holdings {
-            self.copies.is_cut_off |= !holdings.adopt(&before, &self.view, self.identity);
+            let views = (&before, &self.view);
+            self.copies.is_cut_off |= !holdings.adopt(views, &runs, self.identity);
             self.lanes.adopt(self.identity, &self.view);
             self.review_transfers();
         }
@@ -67,7 +70,7 @@ impl Node {
             self.tell_tails();
         }
         self.is_unblocked = true;
-        self.tell_removers();
+        self.tell_removers_of(&runs);
         true
     }
 
@@ -77,12 +80,12 @@ impl Node {
         self.flush(host);
     }
 
-    fn note_lost_slots(&mut self, before: &View) {
+    fn note_lost_slots(&mut self, before: &View, runs: &[RangeInclusive<Slot>]) {
         let (me, epoch) = (self.identity.node, self.view.epoch);
         let homes = Arc::new(before.slots.clone());
         let mut leaving: BTreeMap<Number, Leaving> = BTreeMap::new();
         let directory = self.lanes.directory();
-        self.primaries.adopt(&self.view, |slot, from| {
+        self.primaries.adopt(&self.view, runs, |slot, from| {
             directory.clear(slot);
             if let Some(primary) = before.member(from).filter(|_| from != me) {
                 leaving
@@ -96,8 +99,13 @@ impl Node {
 
     /// The keyspace removes keys by itself only of slots whose changes this node numbers.
     pub(super) fn tell_removers(&self) {
+        self.tell_removers_of(&common_runs(self.view.maps()));
+    }
+
+    /// The same of runs of slots with the same homes.
+    fn tell_removers_of(&self, runs: &[RangeInclusive<Slot>]) {
         let me = self.identity.node;
-        for run in common_runs(self.view.maps()) {
+        for run in runs.iter().cloned() {
             let is_home = self.view.slots.homes(*run.start()).contains(&me);
             run.for_each(|slot| self.tell_remover(slot, is_home));
         }
