@@ -41,6 +41,16 @@ impl SlotSet {
         self.0[usize::from(slot / 64)] >> (slot % 64) & 1 != 0
     }
 
+    /// Adds the slots of another set.
+    pub fn unite(&mut self, other: &SlotSet) {
+        self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
+    }
+
+    /// Those of each 64 neighbours that have a bit in `mask`.
+    pub fn masked(&self, mask: u64) -> SlotSet {
+        SlotSet(self.0.iter().map(|word| word & mask).collect())
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
@@ -159,6 +169,10 @@ mod tests {
         let last = SLOTS - 1;
         assert_eq!(set.ranges(), [(0, 2), (63, 65), (700, 700), (last, last)]);
         assert!(!set.is_empty() && SlotSet::default().is_empty());
+        let mut third = set.masked(4);
+        assert!(third.iter().eq([2]));
+        third.unite(&set.masked(1));
+        assert!(third.iter().eq([0, 2, 64]));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::{Host, Node, others};
 use crate::lanes::lane_of;
+use crate::mutation::{Mutation, is_broken};
 use crate::settle::{Fallen, Leaving, Stage};
-use crate::slot::Slot;
+use crate::slot::{Slot, SlotSet};
 use crate::slot_map::{Node as Number, common_runs};
 use crate::view::{Identity, View};
 use crate::wire::{LANES, Record};
@@ -105,15 +106,27 @@ impl Node {
     /// The same of runs of slots with the same homes.
     fn tell_removers_of(&self, runs: &[RangeInclusive<Slot>]) {
         let me = self.identity.node;
+        let mut held = SlotSet::default();
+        for leaving in &self.leaving {
+            held.unite(&leaving.slots_of(!leaving.ended()));
+        }
+        // As `may_number`, of many slots.
+        let is_early = is_broken(Mutation::NumberEarly);
+        let may_number_any = self.may_number(&[]);
+        let may_number =
+            |slot| may_number_any && (is_early || !held.contains(slot) && self.may_hold(&[slot]));
         for run in runs.iter().cloned() {
             let is_home = self.view.slots.homes(*run.start()).contains(&me);
-            run.for_each(|slot| self.tell_remover(slot, is_home));
+            for slot in run {
+                self.tell_remover(slot, is_home, may_number(slot));
+            }
         }
     }
 
-    /// The same of one slot, whether or not this node is a home of it.
-    fn tell_remover(&self, slot: Slot, is_home: bool) {
-        let primary = self.primaries.of_slot(slot).filter(|_| self.may_number(&[slot]));
+    /// The same of one slot, whether or not this node is a home of it, or may number its changes
+    /// if it is its primary.
+    fn tell_remover(&self, slot: Slot, is_home: bool, may_number: bool) {
+        let primary = self.primaries.of_slot(slot).filter(|_| may_number);
         let is_readable = !self.is_partial() || is_home && self.holds(slot);
         self.own_slots.set(slot, primary, is_readable, self.takes_copies(slot));
     }
@@ -158,8 +171,9 @@ impl Node {
         }
         let me = self.identity.node;
         for leaving in self.leaving.iter().filter(|leaving| is_ended(leaving)) {
-            for slot in leaving.slots_of(lane) {
-                self.tell_remover(slot, self.view.slots.homes(slot).contains(&me));
+            for slot in leaving.slots_of(1 << lane).iter() {
+                let is_home = self.view.slots.homes(slot).contains(&me);
+                self.tell_remover(slot, is_home, self.may_number(&[slot]));
             }
         }
     }
