@@ -79,6 +79,8 @@ struct Member {
     away: BTreeMap<u64, (usize, Tag)>,
     /// Those of them that wait for their keys.
     parked: BTreeSet<u64>,
+    /// The groups whose data it has got, in this epoch and after so many arrivals.
+    arrived: ((u64, u64), Vec<u16>),
 }
 
 impl Member {
@@ -108,6 +110,7 @@ impl Member {
             skew_ms,
             away,
             parked,
+            arrived: ((0, 0), Vec::new()),
         }
     }
 }

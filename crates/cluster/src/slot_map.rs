@@ -24,7 +24,12 @@ pub struct SlotRange {
 pub struct SlotMap {
     /// In order of slots; slots that are in none have no home.
     ranges: Vec<SlotRange>,
+    /// By the first of [`STEP`] slots: how many ranges end before it.
+    index: Box<[u16]>,
 }
+
+/// Slots of an entry of the index.
+const STEP: u16 = 64;
 
 /// Neighbouring slots of which several maps say the same, in order: they cover all slots.
 pub(crate) fn common_runs<'a>(
@@ -57,7 +62,9 @@ impl SlotMap {
                 _ => ranges.push(SlotRange { first: slot, last: slot, homes: homes.into() }),
             }
         }
-        SlotMap { ranges }
+        let before = |slot| ranges.partition_point(|range| range.last < slot) as u16;
+        let index = (0..SLOTS).step_by(STEP.into()).map(before).collect();
+        SlotMap { ranges, index }
     }
 
     /// The ranges, in order of slots; neighbours differ.
@@ -67,8 +74,9 @@ impl SlotMap {
 
     /// The homes of a slot: the primary, then the backups; none if nobody holds it.
     pub fn homes(&self, slot: Slot) -> &[Node] {
-        let at = self.ranges.partition_point(|range| range.last < slot);
-        match self.ranges.get(at) {
+        let Some(&before) = self.index.get(usize::from(slot / STEP)) else { return &[] };
+        let mut ranges = self.ranges[before.into()..].iter();
+        match ranges.find(|range| slot <= range.last) {
             Some(range) if range.first <= slot => &range.homes,
             _ => &[],
         }

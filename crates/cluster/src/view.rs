@@ -67,7 +67,8 @@ impl View {
 
     /// Who hears of the changes of a slot: its homes, and those that are to become some.
     pub fn audience(&self, slot: Slot) -> NodeSet {
-        self.slots.homes(slot).iter().chain(self.incoming(slot)).copied().collect()
+        let homes: NodeSet = self.slots.homes(slot).iter().copied().collect();
+        self.incoming(slot).iter().fold(homes, |all, &node| all.with(node))
     }
 }
 
