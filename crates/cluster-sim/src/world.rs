@@ -4,6 +4,7 @@
 mod commands;
 mod homes;
 mod join;
+mod messages;
 mod rest;
 
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State};
@@ -14,13 +15,14 @@ use crate::random::Random;
 use crate::witness::Witness;
 use crate::workload::{GROUPS, Op, Workload, used_slots};
 use commands::{has_copies, start, take_replies};
+use messages::Written;
 use petrel_cluster::mutation::{Mutation, break_rule};
 use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{
     ClusterNode, Identity, Limits, Node, NodeSet, Received, Route, SLOTS, SlotMap, View,
 };
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -33,10 +35,14 @@ pub enum Wrong {
     ReadsPastWrites,
     /// Every node removes keys whose time has passed.
     ExpiresEverywhere,
+    /// Transactions do not look at what their clients watch.
+    IgnoresWatches,
+    /// A node goes on watching keys of slots whose primary it is no longer.
+    KeepsWatches,
 }
 
 /// All that can be done wrong, by name.
-pub const WRONGS: [(&str, Wrong); 11] = [
+pub const WRONGS: [(&str, Wrong); 15] = [
     ("ignore-parts", Wrong::Rule(Mutation::IgnoreParts)),
     ("answer-early", Wrong::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Wrong::Rule(Mutation::ExecuteTwice)),
@@ -48,6 +54,10 @@ pub const WRONGS: [(&str, Wrong); 11] = [
     ("unshare-early", Wrong::Rule(Mutation::UnshareEarly)),
     ("reads-past-writes", Wrong::ReadsPastWrites),
     ("expires-everywhere", Wrong::ExpiresEverywhere),
+    ("acknowledge-early", Wrong::Rule(Mutation::AcknowledgeEarly)),
+    ("repeat-messages", Wrong::Rule(Mutation::RepeatMessages)),
+    ("ignore-watches", Wrong::IgnoresWatches),
+    ("keep-watches", Wrong::KeepsWatches),
 ];
 
 /// A run.
@@ -73,6 +83,8 @@ struct Member {
     connections: Vec<Connection>,
     is_alive: bool,
     has_data: bool,
+    /// When it got them.
+    data_since: u64,
     paused_until: u64,
     skew_ms: i64,
     /// Commands in flight: the connection, the place among its own, and the name.
@@ -81,6 +93,8 @@ struct Member {
     parked: BTreeSet<u64>,
     /// The groups whose data it has got, in this epoch and after so many arrivals.
     arrived: ((u64, u64), Vec<u16>),
+    /// Some of the last changes of its clients, of which others say that they have applied them.
+    written: VecDeque<Written>,
 }
 
 impl Member {
@@ -106,11 +120,13 @@ impl Member {
             connections,
             is_alive,
             has_data,
+            data_since: 0,
             paused_until,
             skew_ms,
             away,
             parked,
             arrived: ((0, 0), Vec::new()),
+            written: VecDeque::new(),
         }
     }
 }
@@ -197,6 +213,7 @@ impl World {
             let core = ClusterNode::new(identity, view.clone(), limits);
             let expires_all = plan.wrong == Some(Wrong::ExpiresEverywhere);
             machine.join(core.sinks(), core.homes(), expires_all);
+            machine.ignores_watches = plan.wrong == Some(Wrong::IgnoresWatches);
             let connections = (0..2 + random.index(2)).map(|_| Connection::default()).collect();
             let skew_ms = random.below(60) as i64 - 30;
             witness.borrow_mut().adopts(identity, view.clone());
@@ -277,7 +294,9 @@ impl World {
             95..97 => self.expire(),
             _ => self.adopt_some(),
         }
+        self.compare_acknowledged();
         if with_clients {
+            self.publish();
             self.misbehave();
         } else {
             self.repair(true);
@@ -313,9 +332,13 @@ impl World {
         if member.connections[at].pending.len() >= PIPELINE_MAX {
             return 0;
         }
-        let op = self.workload.draw(&mut self.random, member.machine.now_ms);
-        let read = self.workload.read_after(&mut self.random, &op);
-        let mut ops: Vec<Op> = std::iter::once(op).chain(read).collect();
+        let mut ops = if self.random.one_in(16) {
+            self.workload.watched(&mut self.random, self.tokens + 1)
+        } else {
+            let op = self.workload.draw(&mut self.random, member.machine.now_ms);
+            let read = self.workload.read_after(&mut self.random, &op);
+            std::iter::once(op).chain(read).collect()
+        };
         if self.plan.copies.is_some() {
             // What was read before may be here as a copy by now.
             ops.extend(member.last_read.clone().filter(|_| self.random.one_in(2)));
@@ -454,6 +477,11 @@ impl World {
             view.member(origin.node) != Some(origin)
                 || waiter.slots.iter().any(|&slot| view.slots.primary(slot) != me)
         });
+        if self.plan.wrong != Some(Wrong::KeepsWatches) {
+            member.machine.drop_watches(|origin, slot| {
+                view.member(origin.node) != Some(origin) || view.slots.primary(slot) != me
+            });
+        }
         let adopted = member.core.begin_view(view.clone());
         member.send_back(dismissed);
         member.core.go_on(&mut member.machine);
@@ -672,7 +700,11 @@ impl World {
         let witness = self.witness.borrow();
         outcome.violations = witness.violations.clone();
         (outcome.reads, outcome.commits) = (witness.reads, witness.commits);
-        outcome.forwarded = witness.forwarded;
+        (outcome.forwarded, outcome.messages) = (witness.forwarded, witness.messages);
+        for member in &self.members {
+            let sums = outcome.watching.iter_mut().zip(member.machine.watching);
+            sums.for_each(|(sum, of_member)| *sum += of_member);
+        }
         outcome
     }
 }

@@ -51,6 +51,7 @@ fn nothing_is_found() {
     }
     println!("seeds 1 to 12, {found_once:?}, and from {now} on: {}", sum.figures());
     assert!(sum.reads > 1000 && sum.forwarded > 1000 && sum.deaths > 0 && sum.views > 10);
+    assert!(sum.messages > 1000 && sum.acknowledged > 1000 && sum.watching.iter().all(|n| *n > 10));
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn nothing_is_found_where_few_members_hold_a_slot() {
     }
     println!("seeds 1 to 6, and from {now} on: {}", sum.figures());
     assert!(sum.reads > 1000 && sum.forwarded > 1000 && sum.deaths > 0 && sum.loaded > 10);
-    assert!(sum.near > 100);
+    assert!(sum.near > 100 && sum.messages > 1000 && sum.acknowledged > 100);
 }
 
 #[test]

@@ -34,6 +34,13 @@ impl World {
             self.members[usize::from(node)].machine.compare_survivors();
         }
         for &node in &alive {
+            let watches = self.members[usize::from(node)].machine.watches();
+            if watches > 0 {
+                let text = format!("at rest {watches} clients watch keys at node {node}");
+                self.witness.borrow_mut().violation(text);
+            }
+        }
+        for &node in &alive {
             let member = &mut self.members[usize::from(node)];
             let keys = member.machine.keys();
             let held = member.machine.held(keys);

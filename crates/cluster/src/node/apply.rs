@@ -134,6 +134,9 @@ impl Node {
                 let Some((_, bytes)) = self.pop(from, lane) else { return false };
                 if let Ok(Record::Message { is_sharded, channel, payload }) = Record::read(&bytes) {
                     host.publish(is_sharded, channel, payload);
+                    if is_broken(Mutation::RepeatMessages) {
+                        host.publish(is_sharded, channel, payload);
+                    }
                 }
             }
             Record::Copy { group } => {
