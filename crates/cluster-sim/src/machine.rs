@@ -2,7 +2,8 @@
 
 use crate::content::{Content, Family};
 use crate::witness::{Held, Witness};
-use crate::workload::used_slots;
+use crate::workload::{is_flush, used_slots};
+use crate::world::Wrong;
 use petrel_cluster::lanes::{Served, note_served};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
 use petrel_cluster::wire::{Exec, Tag, WaitEnd};
@@ -21,7 +22,7 @@ use petrel_resp::{DecodeLimits, RespWriter, Value, decode};
 use petrel_table::keys::key_positions;
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -171,10 +172,22 @@ pub struct Machine {
     copied: Vec<u8>,
     /// Clients that watch keys here, by their nodes and names.
     watches: BTreeMap<(Identity, u64), Watched>,
-    /// Transactions do not look at what their clients watch.
-    pub ignores_watches: bool,
+    /// Jobs that were begun, in order.
+    flushes: VecDeque<Flush>,
+    /// What is done wrong.
+    pub wrong: Option<Wrong>,
     /// Transactions of clients that watch keys: those that were executed, and those that were not.
     pub watching: [u64; 2],
+}
+
+/// The removal of all keys whose home is here.
+struct Flush {
+    tag: Tag,
+    slots: Vec<u16>,
+    /// Those that are left.
+    keys: Vec<DbKey>,
+    /// Another view has been adopted since.
+    is_late: bool,
 }
 
 /// A client that watches keys.
@@ -211,7 +224,8 @@ impl Machine {
             own: None,
             copied: Vec::new(),
             watches: BTreeMap::new(),
-            ignores_watches: false,
+            flushes: VecDeque::new(),
+            wrong: None,
             watching: [0; 2],
         }
     }
@@ -379,7 +393,7 @@ impl Machine {
         let new = || Watched { session: Session::new(true), slot, forwarded: 0 };
         let Watched { mut session, forwarded, .. } = watched.unwrap_or_else(new);
         // What it has watched at another home, or in another view, is forgotten.
-        let is_forgotten = before != forwarded && !self.ignores_watches;
+        let is_forgotten = before != forwarded && self.wrong != Some(Wrong::IgnoresWatches);
         if is_forgotten && is_transaction {
             self.abandon(session);
             self.watching[1] += 1;
@@ -397,7 +411,7 @@ impl Machine {
             }
             return reply;
         }
-        if self.ignores_watches {
+        if self.wrong == Some(Wrong::IgnoresWatches) {
             self.abandon(std::mem::replace(&mut session, Session::new(true)));
         }
         let last = self.witness.borrow().last(slot);
@@ -409,6 +423,46 @@ impl Machine {
             self.witness.borrow_mut().transaction(self.identity, client, last);
         }
         reply
+    }
+
+    fn begin_flush(&mut self, tag: Tag, exec: &Exec<'_>) -> Executed {
+        let mut keys = self.keys();
+        let may_go = |key: &[u8]| Family::of(key).is_some_and(Family::may_be_removed);
+        keys.retain(|(_, key)| self.is_home(slot_of(key)) && may_go(key));
+        self.witness.borrow_mut().flush_begins(tag, &keys);
+        if self.wrong == Some(Wrong::FlushesOneDatabase) {
+            keys.retain(|(db, _)| *db == 0);
+        }
+        let slots = exec.slots.clone();
+        let done = (&slots[..], false, self.now_ms);
+        self.witness.borrow_mut().executed(self.identity, tag, done);
+        self.flushes.push_back(Flush { tag, slots, keys, is_late: false });
+        Executed::Waits(None)
+    }
+
+    /// Another view is adopted: jobs end, those of nodes that are no members without a word.
+    pub fn end_flushes(&mut self, is_member: impl Fn(Identity) -> bool) {
+        self.flushes.retain(|flush| is_member(flush.tag.origin));
+        self.flushes.iter_mut().for_each(|flush| flush.is_late = true);
+    }
+
+    /// Goes on with a job; at its end, its name, its slots and its reply.
+    pub fn go_on_flushing(&mut self, count: usize) -> Option<(Tag, Vec<u16>, Vec<u8>)> {
+        let mut flush = self.flushes.pop_front()?;
+        if flush.is_late {
+            return Some((flush.tag, flush.slots, b"-TRYAGAIN\r\n".to_vec()));
+        }
+        self.compare_survivors();
+        for (db, key) in flush.keys.drain(..count.min(flush.keys.len())) {
+            self.run(db, false, &[vec![b"DEL", &key]]);
+            self.report();
+        }
+        if !flush.keys.is_empty() {
+            self.flushes.push_back(flush);
+            return None;
+        }
+        self.witness.borrow_mut().flush_ends(self.identity, flush.tag);
+        Some((flush.tag, flush.slots, b"+OK\r\n".to_vec()))
     }
 
     /// Ends watches of which this is so.
@@ -596,6 +650,9 @@ impl ClusterHost for Machine {
         debug_assert!(exec.slots.iter().all(|&slot| slot < SLOTS));
         let waiter = Arc::new(Waiter { tag, slots: exec.slots.clone() });
         self.host.may_wait = (!exec.is_transaction).then_some(waiter);
+        if is_flush(&exec.commands) {
+            return self.begin_flush(tag, exec);
+        }
         let client = (tag.origin, exec.client);
         *reply = self.run_of(client, exec.db, exec.is_transaction, &exec.commands);
         self.host.may_wait = None;

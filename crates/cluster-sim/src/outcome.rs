@@ -35,6 +35,8 @@ pub struct Outcome {
     pub again: u64,
     /// Transactions of clients that watch keys: those that were executed, and those that were not.
     pub watching: [u64; 2],
+    /// How often all keys of a home were removed.
+    pub flushes: u64,
     /// Messages that nodes have got.
     pub messages: u64,
     /// Acknowledgements that were compared with what was applied.
@@ -63,6 +65,7 @@ impl Outcome {
         for (sum, other) in self.watching.iter_mut().zip(other.watching) {
             *sum += other;
         }
+        self.flushes += other.flushes;
         self.messages += other.messages;
         self.acknowledged += other.acknowledged;
     }
@@ -72,7 +75,7 @@ impl Outcome {
         format!(
             "{} replies, {} reads explained ({} of copies), {} commits, {} commands forwarded, {} views, {} deaths, {} joins ({} \
              loaded, {} given up), {} links broken, {} unknown, {} waited ({} forwarded again), {} transactions of watching clients \
-             ({} refused), {} messages, {} acknowledgements compared",
+             ({} refused), {} flushes, {} messages, {} acknowledgements compared",
             self.replies,
             self.reads,
             self.near,
@@ -89,6 +92,7 @@ impl Outcome {
             self.again,
             self.watching[0],
             self.watching[1],
+            self.flushes,
             self.messages,
             self.acknowledged
         )

@@ -9,6 +9,7 @@
 //! * only a slot's primary changes it;
 //! * a forwarded command changes something once at most;
 //! * no transaction is executed of a client that watches keys which have changed since;
+//! * where all keys of a home were removed, each that it had has changed meanwhile;
 //! * each node gets a message once at most, and those of one node and channel in their order;
 //! * what survives a node is a prefix of what it has done, with everything that others have read.
 
@@ -75,6 +76,8 @@ pub struct Witness {
     logged: BTreeMap<(DbKey, Vec<u8>), (u16, u64)>,
     /// By client and key that it watches: the last position of the slot at that time, and the time.
     watched: BTreeMap<(u64, DbKey), (u64, i64)>,
+    /// Keys that are to be removed at a home, and the positions of their slots.
+    flushed: BTreeMap<Tag, Vec<(DbKey, u64)>>,
     /// Messages by number: their nodes and channels.
     published: Vec<(Identity, Vec<u8>)>,
     /// By the node that has got messages, and the node and the channel that they were of: how many
@@ -82,6 +85,8 @@ pub struct Witness {
     heard: BTreeMap<(Identity, Identity, Vec<u8>), usize>,
     /// Messages that nodes have got.
     pub messages: u64,
+    /// How often all keys of a home were removed.
+    pub flushes: u64,
     /// What was found.
     pub violations: Vec<String>,
     /// Reads that were explained.
@@ -327,6 +332,24 @@ impl Witness {
                 "{by:?} executes a transaction though {key}, watched at {at}, has changed at {changed}"
             ));
         }
+    }
+
+    /// A home begins to remove all its keys.
+    pub fn flush_begins(&mut self, tag: Tag, keys: &[DbKey]) {
+        let at = |key: &DbKey| (key.clone(), self.last(slot_of(&key.1)));
+        let keys = keys.iter().map(at).collect();
+        self.flushed.insert(tag, keys);
+    }
+
+    /// It says that it has.
+    pub fn flush_ends(&mut self, by: Identity, tag: Tag) {
+        for (key, at) in self.flushed.remove(&tag).unwrap_or_default() {
+            let last = self.history.get(&key).and_then(|versions| versions.last());
+            if last.is_none_or(|last| last.at <= at) {
+                self.violation(format!("{by:?} has removed all but {}@{}", shown(&key.1), key.0));
+            }
+        }
+        self.flushes += 1;
     }
 
     /// A node publishes a message; what it says.

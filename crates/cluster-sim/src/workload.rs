@@ -64,8 +64,15 @@ impl Op {
     /// Whether it may wait for its keys: its connection executes nothing meanwhile.
     pub fn may_wait(&self) -> bool {
         let name = self.commands.first().and_then(|command| command.first());
-        !self.is_transaction && name.is_some_and(|name| name.starts_with(b"B"))
+        let is_blocking = name.is_some_and(|name| name.starts_with(b"B"));
+        !self.is_transaction && (is_blocking || is_flush(&self.commands))
     }
+}
+
+/// Whether a command removes all keys whose home is where it is executed.
+pub fn is_flush(commands: &[Vec<impl AsRef<[u8]>>]) -> bool {
+    let first = commands.first().and_then(|command| command.first());
+    first.is_some_and(|name| name.as_ref() == b"FLUSHALL")
 }
 
 /// Draws commands.
@@ -109,6 +116,13 @@ impl Workload {
         let key = self.name(random, group, family);
         let (commands, check) = self.write(random, (group, family), &key, now_ms);
         op(db, false, vec![commands], check)
+    }
+
+    /// The removal of all keys whose home is that of some slot, but of families that stay.
+    pub fn flush(&mut self, random: &mut Random) -> Op {
+        let slot = group_begin(random.below(GROUPS.into()) as u16);
+        let command = vec![b"FLUSHALL".to_vec()];
+        Op { slots: vec![slot], ..op(0, false, vec![command], Check::Nothing) }
     }
 
     /// Commands of a client that watches keys of a slot, by this name at their home, and changes

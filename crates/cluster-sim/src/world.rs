@@ -37,12 +37,14 @@ pub enum Wrong {
     ExpiresEverywhere,
     /// Transactions do not look at what their clients watch.
     IgnoresWatches,
+    /// Keys of one database alone are removed where all are to be.
+    FlushesOneDatabase,
     /// A node goes on watching keys of slots whose primary it is no longer.
     KeepsWatches,
 }
 
 /// All that can be done wrong, by name.
-pub const WRONGS: [(&str, Wrong); 15] = [
+pub const WRONGS: [(&str, Wrong); 16] = [
     ("ignore-parts", Wrong::Rule(Mutation::IgnoreParts)),
     ("answer-early", Wrong::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Wrong::Rule(Mutation::ExecuteTwice)),
@@ -57,6 +59,7 @@ pub const WRONGS: [(&str, Wrong); 15] = [
     ("acknowledge-early", Wrong::Rule(Mutation::AcknowledgeEarly)),
     ("repeat-messages", Wrong::Rule(Mutation::RepeatMessages)),
     ("ignore-watches", Wrong::IgnoresWatches),
+    ("flush-one-database", Wrong::FlushesOneDatabase),
     ("keep-watches", Wrong::KeepsWatches),
 ];
 
@@ -213,7 +216,7 @@ impl World {
             let core = ClusterNode::new(identity, view.clone(), limits);
             let expires_all = plan.wrong == Some(Wrong::ExpiresEverywhere);
             machine.join(core.sinks(), core.homes(), expires_all);
-            machine.ignores_watches = plan.wrong == Some(Wrong::IgnoresWatches);
+            machine.wrong = plan.wrong;
             let connections = (0..2 + random.index(2)).map(|_| Connection::default()).collect();
             let skew_ms = random.below(60) as i64 - 30;
             witness.borrow_mut().adopts(identity, view.clone());
@@ -294,6 +297,7 @@ impl World {
             95..97 => self.expire(),
             _ => self.adopt_some(),
         }
+        self.flush_some();
         self.compare_acknowledged();
         if with_clients {
             self.publish();
@@ -334,6 +338,8 @@ impl World {
         }
         let mut ops = if self.random.one_in(16) {
             self.workload.watched(&mut self.random, self.tokens + 1)
+        } else if self.random.one_in(150) {
+            vec![self.workload.flush(&mut self.random)]
         } else {
             let op = self.workload.draw(&mut self.random, member.machine.now_ms);
             let read = self.workload.read_after(&mut self.random, &op);
@@ -482,6 +488,8 @@ impl World {
                 view.member(origin.node) != Some(origin) || view.slots.primary(slot) != me
             });
         }
+        let is_member = |origin: Identity| view.member(origin.node) == Some(origin);
+        member.machine.end_flushes(is_member);
         let adopted = member.core.begin_view(view.clone());
         member.send_back(dismissed);
         member.core.go_on(&mut member.machine);
@@ -701,6 +709,7 @@ impl World {
         outcome.violations = witness.violations.clone();
         (outcome.reads, outcome.commits) = (witness.reads, witness.commits);
         (outcome.forwarded, outcome.messages) = (witness.forwarded, witness.messages);
+        outcome.flushes = witness.flushes;
         for member in &self.members {
             let sums = outcome.watching.iter_mut().zip(member.machine.watching);
             sums.for_each(|(sum, of_member)| *sum += of_member);

@@ -51,7 +51,12 @@ fn nothing_is_found() {
     }
     println!("seeds 1 to 12, {found_once:?}, and from {now} on: {}", sum.figures());
     assert!(sum.reads > 1000 && sum.forwarded > 1000 && sum.deaths > 0 && sum.views > 10);
-    assert!(sum.messages > 1000 && sum.acknowledged > 1000 && sum.watching.iter().all(|n| *n > 10));
+    assert!(
+        sum.messages > 1000
+            && sum.acknowledged > 1000
+            && sum.watching.iter().all(|n| *n > 10)
+            && sum.flushes > 10
+    );
 }
 
 #[test]

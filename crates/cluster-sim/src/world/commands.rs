@@ -5,7 +5,7 @@ use crate::connection::{State, content_of};
 use crate::machine::{Machine, parse};
 use crate::outcome::Outcome;
 use crate::witness::Witness;
-use crate::workload::{Op, Watch};
+use crate::workload::{Op, Watch, is_flush};
 use petrel_cluster::wire::Tag;
 use petrel_cluster::{Call, ClusterNode, Identity, Reply, Route};
 use std::cell::RefCell;
@@ -42,10 +42,11 @@ pub(super) fn start(
         false if has_copies(&member.core, &mut member.machine, op) => Route::Here,
         false => member.core.route_read(&op.slots),
     };
-    if route != Route::Here {
+    // Every home does that in steps, for its own clients too.
+    if route != Route::Here || is_flush(&op.commands) {
         return match route {
             Route::Apart => done(b"-CROSSSLOT\r\n".to_vec(), Vec::new(), false),
-            Route::At(_) => {
+            Route::At(_) | Route::Here => {
                 let Op { db, is_transaction, ref slots, ref commands, .. } = *op;
                 let (slots, commands) = (slots.clone(), commands.clone());
                 let slot = slots[0];

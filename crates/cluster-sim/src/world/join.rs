@@ -1,7 +1,7 @@
 //! Nodes that join, those that were there before with another life too: they are sent a copy of
 //! another's data, and serve clients once they have loaded it.
 
-use super::{Member, World, Wrong};
+use super::{Member, World};
 use crate::machine::Machine;
 use crate::witness::Positions;
 use petrel_cluster::{ClusterNode, Fetch, Identity, Node};
@@ -61,7 +61,7 @@ impl World {
         let view = self.latest().clone();
         self.witness.borrow_mut().adopts(identity, view.clone());
         let mut machine = Machine::new(identity, self.random.bits(), self.witness.clone());
-        machine.ignores_watches = self.plan.wrong == Some(Wrong::IgnoresWatches);
+        machine.wrong = self.plan.wrong;
         let mut limits = self.limits;
         if self.random.one_in(8) {
             limits.waiting = 20 << 10;

@@ -1,6 +1,7 @@
-//! What nodes say of each other's changes: messages, and that they have applied them, which is what
-//! `WAIT` counts.
+//! What goes to other nodes beside commands: messages, and that changes were applied, which is what
+//! `WAIT` counts; and what a home does in steps.
 
+use super::commands::take_replies;
 use super::{Member, World};
 use crate::machine::START_MS;
 use petrel_cluster::lanes::lane_of;
@@ -48,6 +49,21 @@ impl World {
         if *has_data {
             let payload = self.witness.borrow_mut().publishes(core.identity(), &channel);
             machine.publish_message(&channel, &payload);
+        }
+    }
+
+    /// A home goes on with the removal of all its keys.
+    pub(super) fn flush_some(&mut self) {
+        if !self.random.one_in(20) {
+            return;
+        }
+        let Some(node) = self.any_awake() else { return };
+        self.tell_time(node);
+        let count = 1 + self.random.index(8);
+        let member = &mut self.members[usize::from(node)];
+        if let Some((tag, slots, reply)) = member.machine.go_on_flushing(count) {
+            member.core.end_of_wait(tag, &slots, Some(reply));
+            take_replies(member, &self.witness, &mut self.outcome);
         }
     }
 
