@@ -8,7 +8,7 @@ mod messages;
 mod rest;
 
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State};
-use crate::link::Pipe;
+use crate::link::Links;
 use crate::machine::{Machine, START_MS, Waiter};
 use crate::outcome::Outcome;
 use crate::random::Random;
@@ -134,21 +134,11 @@ impl Member {
     }
 }
 
-/// One direction of a link.
-#[derive(Default)]
-struct Direction {
-    pipe: Pipe,
-    /// Bytes that may be on their way.
-    window: usize,
-    /// The receiver has to adopt a view first.
-    is_early: bool,
-}
-
 struct World {
     random: Random,
     now: u64,
     members: Vec<Member>,
-    links: BTreeMap<(u16, u16), Direction>,
+    links: Links,
     /// When links that broke come back.
     broken: BTreeMap<(u16, u16), u64>,
     views: Vec<View>,
@@ -235,7 +225,7 @@ impl World {
             random,
             now: 1,
             members,
-            links: BTreeMap::new(),
+            links: Links::default(),
             broken: BTreeMap::new(),
             views: vec![view],
             witness,
@@ -262,7 +252,7 @@ impl World {
                 true => 600,
                 false => 16 << 10,
             };
-            self.links.insert((from, to), Direction { window, ..Direction::default() });
+            self.links.insert((from, to), window);
             self.members[usize::from(from)].core.link(Node(to));
         }
     }
@@ -405,7 +395,7 @@ impl World {
     /// Some bytes arrive.
     fn deliver(&mut self) {
         let some = self.random.index(self.links.len().max(1));
-        let Some((&(from, to), direction)) = self.links.iter_mut().nth(some) else { return };
+        let Some(((from, to), direction)) = self.links.nth(some) else { return };
         let receiver = &self.members[usize::from(to)];
         if !receiver.is_alive || receiver.paused_until > self.now || direction.is_early {
             return;
@@ -445,7 +435,7 @@ impl World {
     /// A node sends what it has for another.
     fn transmit(&mut self) {
         let some = self.random.index(self.links.len().max(1));
-        let Some((&(from, to), direction)) = self.links.iter_mut().nth(some) else { return };
+        let Some(((from, to), direction)) = self.links.nth(some) else { return };
         let sender = &mut self.members[usize::from(from)];
         let is_awake = sender.is_alive && sender.paused_until <= self.now;
         if !is_awake || direction.pipe.len() >= direction.window {
@@ -510,7 +500,7 @@ impl World {
     fn misbehave(&mut self) {
         if self.random.one_in(self.rates.reset) {
             let some = self.random.index(self.links.len().max(1));
-            if let Some(&(a, b)) = self.links.keys().nth(some) {
+            if let Some(((a, b), _)) = self.links.nth(some) {
                 self.disconnect(a, b);
                 self.broken.insert((a.min(b), a.max(b)), self.now + self.random.below(60));
                 self.outcome.resets += 1;
@@ -519,7 +509,7 @@ impl World {
         if self.random.one_in(self.rates.stall) {
             let until = self.now + self.random.below(200);
             let some = self.random.index(self.links.len().max(1));
-            if let Some(direction) = self.links.values_mut().nth(some) {
+            if let Some((_, direction)) = self.links.nth(some) {
                 direction.pipe.stall(until);
             }
         }
@@ -548,7 +538,7 @@ impl World {
             }
             self.kill(node);
         }
-        if self.may_lose_another() {
+        if self.random.one_in(8) && self.may_lose_another() {
             self.cut_laggards_off();
         }
         self.repair(false);
@@ -652,8 +642,7 @@ impl World {
         self.tokens += 1;
         let place = (0, self.tokens);
         let _ = start(member, place, &op, &self.witness);
-        let Some(&to) =
-            self.links.keys().filter(|(from, _)| *from == node).map(|(_, to)| to).next()
+        let Some((_, to)) = self.links.iter().map(|(link, _)| link).find(|(from, _)| *from == node)
         else {
             return;
         };
@@ -670,7 +659,7 @@ impl World {
         self.members[usize::from(node)].is_alive = false;
         self.outcome.deaths += 1;
         // What it has sent may still arrive; nothing arrives there.
-        self.links.retain(|&(_, to), _| to != node);
+        self.links.retain(|(_, to)| to != node);
         self.broken.retain(|&(a, b), _| a != node && b != node);
         self.dying.push((identity, self.now + self.random.below(100)));
     }

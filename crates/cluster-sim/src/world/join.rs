@@ -80,7 +80,7 @@ impl World {
             None => self.members.push(member),
         }
         let node = node as u16;
-        self.links.retain(|&(from, to), _| from != node && to != node);
+        self.links.retain(|(from, to)| from != node && to != node);
         self.broken.retain(|&(a, b), _| a != node && b != node);
     }
 
@@ -94,7 +94,7 @@ impl World {
                     let identity = other.core.identity();
                     one.core.view().member(identity.node) == Some(identity)
                 };
-                let is_linked = self.links.contains_key(&(a, b));
+                let is_linked = self.links.contains((a, b));
                 if !is_linked
                     && !self.broken.contains_key(&(a, b))
                     && knows(one, other)

@@ -10,7 +10,7 @@ impl World {
         for member in &mut self.members {
             member.paused_until = 0;
         }
-        for direction in self.links.values_mut() {
+        for direction in self.links.directions() {
             direction.pipe.stall(0);
         }
         let mut quiet = 0;
@@ -57,7 +57,7 @@ impl World {
     fn is_quiet(&self) -> bool {
         let epoch = self.latest().epoch;
         self.dying.is_empty()
-            && self.links.iter().all(|(&(from, _), direction)| {
+            && self.links.iter().all(|((from, _), direction)| {
                 direction.pipe.is_empty() || !self.members[usize::from(from)].is_alive
             })
             && self.members.iter().filter(|member| member.is_alive).all(|member| {
