@@ -3,7 +3,7 @@
 use crate::content::{Content, Family};
 use crate::machine::parse;
 use crate::witness::{Positions, Witness};
-use crate::workload::{Check, Op};
+use crate::workload::{Check, Op, Watch};
 use petrel_cluster::Identity;
 use petrel_resp::Value;
 use std::collections::VecDeque;
@@ -65,9 +65,11 @@ impl Connection {
         let shares =
             |pending: &Pending| pending.op.slots.iter().any(|slot| op.slots.contains(slot));
         let reads_here = !op.reads.is_empty() && reads_here(op);
+        let ends_watch = matches!(op.watch, Some(Watch::End(_)));
         let waits = self.pending.iter().take(at).filter(is_open).any(|pending| {
             // What is sent to another node keeps its order on the way.
-            pending.op.may_wait() || shares(pending) && (reads_here || op.slots != pending.op.slots)
+            pending.op.may_wait()
+                || shares(pending) && (reads_here || ends_watch || op.slots != pending.op.slots)
         });
         (!waits).then_some(at)
     }

@@ -59,6 +59,12 @@ impl Family {
         FAMILIES.into_iter().find(|family| family.letter() == letter)
     }
 
+    /// Whether keys may be removed in steps: nothing is said of them that holds as long as they are
+    /// not.
+    pub fn may_be_removed(self) -> bool {
+        !matches!(self, Family::Counter | Family::Log | Family::Twin)
+    }
+
     /// The command that reads all of a key.
     pub fn read(self, key: &[u8]) -> Vec<Vec<u8>> {
         let args: &[&[u8]] = match self {

@@ -2,7 +2,8 @@
 
 use crate::content::{Content, Family};
 use crate::witness::{Held, Witness};
-use crate::workload::used_slots;
+use crate::workload::{is_flush, used_slots};
+use crate::world::Wrong;
 use petrel_cluster::lanes::{Served, note_served};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
 use petrel_cluster::wire::{Exec, Tag, WaitEnd};
@@ -12,7 +13,8 @@ use petrel_commands::{
     Ticket, WaitEnd as End, transactions,
 };
 use petrel_keyspace::{
-    Cleared, Effect, EffectHead, EffectSink, Handle, Homes, Keyspace, Options, SinkSource,
+    Cleared, Effect, EffectHead, EffectSink, Handle, Homes, Keyspace, Options, Published,
+    SinkSource,
 };
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
@@ -20,12 +22,15 @@ use petrel_resp::{DecodeLimits, RespWriter, Value, decode};
 use petrel_table::keys::key_positions;
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The moment at which every run begins, in Unix milliseconds.
 pub const START_MS: i64 = 1_700_000_000_000;
+
+/// The reply of a transaction that was not executed.
+const NULL_ARRAY: &[u8] = b"*-1\r\n";
 
 /// A key with its database.
 pub type DbKey = (u16, Vec<u8>);
@@ -165,6 +170,32 @@ pub struct Machine {
     own: Option<Arc<dyn Homes>>,
     /// What has come of a copy of another's data.
     copied: Vec<u8>,
+    /// Clients that watch keys here, by their nodes and names.
+    watches: BTreeMap<(Identity, u64), Watched>,
+    /// Jobs that were begun, in order.
+    flushes: VecDeque<Flush>,
+    /// What is done wrong.
+    pub wrong: Option<Wrong>,
+    /// Transactions of clients that watch keys: those that were executed, and those that were not.
+    pub watching: [u64; 2],
+}
+
+/// The removal of all keys whose home is here.
+struct Flush {
+    tag: Tag,
+    slots: Vec<u16>,
+    /// Those that are left.
+    keys: Vec<DbKey>,
+    /// Another view has been adopted since.
+    is_late: bool,
+}
+
+/// A client that watches keys.
+struct Watched {
+    session: Session,
+    slot: u16,
+    /// Commands of its watching that came here.
+    forwarded: u16,
 }
 
 impl Machine {
@@ -192,6 +223,10 @@ impl Machine {
             witness,
             own: None,
             copied: Vec::new(),
+            watches: BTreeMap::new(),
+            flushes: VecDeque::new(),
+            wrong: None,
+            watching: [0; 2],
         }
     }
 
@@ -303,25 +338,155 @@ impl Machine {
 
     /// Executes a command of a client of this node; its reply as bytes.
     pub fn run(&mut self, db: u16, is_transaction: bool, commands: &[Vec<&[u8]>]) -> Vec<u8> {
-        self.exec.ks.set_clock(self.now_ms);
         let mut session = Session::new(true);
+        let reply = self.run_in(&mut session, db, is_transaction, commands);
+        self.abandon(session);
+        reply
+    }
+
+    fn abandon(&mut self, mut session: Session) {
+        self.exec.begin();
+        transactions::abandon(&mut self.exec, &mut session);
+        self.exec.end();
+    }
+
+    fn run_in(
+        &mut self,
+        session: &mut Session,
+        db: u16,
+        is_transaction: bool,
+        commands: &[Vec<&[u8]>],
+    ) -> Vec<u8> {
+        self.exec.ks.set_clock(self.now_ms);
         session.db = db;
         let mut reply = Vec::new();
         self.exec.begin();
         if is_transaction {
-            self.call(&[b"MULTI"], &mut session, &mut reply);
+            self.call(&[b"MULTI"], session, &mut reply);
         }
         for command in commands {
             reply.clear();
-            self.call(command, &mut session, &mut reply);
+            self.call(command, session, &mut reply);
         }
         if is_transaction {
             reply.clear();
-            self.call(&[b"EXEC"], &mut session, &mut reply);
+            self.call(&[b"EXEC"], session, &mut reply);
         }
-        transactions::abandon(&mut self.exec, &mut session);
         self.exec.end();
         reply
+    }
+
+    /// The same of a client of some node, that has a name here if it watches keys.
+    pub fn run_of(
+        &mut self,
+        (origin, client): (Identity, Option<u64>),
+        db: u16,
+        is_transaction: bool,
+        commands: &[Vec<&[u8]>],
+    ) -> Vec<u8> {
+        let Some((client, before)) = client.map(|client| (client >> 16, client as u16)) else {
+            return self.run(db, is_transaction, commands);
+        };
+        let key = commands[0][1].to_vec();
+        let slot = slot_of(&key);
+        let watched = self.watches.remove(&(origin, client));
+        let new = || Watched { session: Session::new(true), slot, forwarded: 0 };
+        let Watched { mut session, forwarded, .. } = watched.unwrap_or_else(new);
+        // What it has watched at another home, or in another view, is forgotten.
+        let is_forgotten = before != forwarded && self.wrong != Some(Wrong::IgnoresWatches);
+        if is_forgotten && is_transaction {
+            self.abandon(session);
+            self.watching[1] += 1;
+            return NULL_ARRAY.to_vec();
+        }
+        if !is_transaction {
+            let reply = self.run_in(&mut session, db, false, commands);
+            self.witness.borrow_mut().watched(client, (db, key), self.now_ms);
+            match is_forgotten {
+                true => self.abandon(session),
+                false => {
+                    let watched = Watched { session, slot, forwarded: before + 1 };
+                    drop(self.watches.insert((origin, client), watched));
+                }
+            }
+            return reply;
+        }
+        if self.wrong == Some(Wrong::IgnoresWatches) {
+            self.abandon(std::mem::replace(&mut session, Session::new(true)));
+        }
+        let last = self.witness.borrow().last(slot);
+        let reply = self.run_in(&mut session, db, true, commands);
+        self.abandon(session);
+        let is_done = reply != NULL_ARRAY;
+        self.watching[usize::from(!is_done)] += 1;
+        if is_done {
+            self.witness.borrow_mut().transaction(self.identity, client, last);
+        }
+        reply
+    }
+
+    fn begin_flush(&mut self, tag: Tag, exec: &Exec<'_>) -> Executed {
+        let mut keys = self.keys();
+        let may_go = |key: &[u8]| Family::of(key).is_some_and(Family::may_be_removed);
+        keys.retain(|(_, key)| self.is_home(slot_of(key)) && may_go(key));
+        self.witness.borrow_mut().flush_begins(tag, &keys);
+        if self.wrong == Some(Wrong::FlushesOneDatabase) {
+            keys.retain(|(db, _)| *db == 0);
+        }
+        let slots = exec.slots.clone();
+        let done = (&slots[..], false, self.now_ms);
+        self.witness.borrow_mut().executed(self.identity, tag, done);
+        self.flushes.push_back(Flush { tag, slots, keys, is_late: false });
+        Executed::Waits(None)
+    }
+
+    /// Another view is adopted: jobs end, those of nodes that are no members without a word.
+    pub fn end_flushes(&mut self, is_member: impl Fn(Identity) -> bool) {
+        self.flushes.retain(|flush| is_member(flush.tag.origin));
+        self.flushes.iter_mut().for_each(|flush| flush.is_late = true);
+    }
+
+    /// Goes on with a job; at its end, its name, its slots and its reply.
+    pub fn go_on_flushing(&mut self, count: usize) -> Option<(Tag, Vec<u16>, Vec<u8>)> {
+        let mut flush = self.flushes.pop_front()?;
+        if flush.is_late {
+            return Some((flush.tag, flush.slots, b"-TRYAGAIN\r\n".to_vec()));
+        }
+        self.compare_survivors();
+        for (db, key) in flush.keys.drain(..count.min(flush.keys.len())) {
+            self.run(db, false, &[vec![b"DEL", &key]]);
+            self.report();
+        }
+        if !flush.keys.is_empty() {
+            self.flushes.push_back(flush);
+            return None;
+        }
+        self.witness.borrow_mut().flush_ends(self.identity, flush.tag);
+        Some((flush.tag, flush.slots, b"+OK\r\n".to_vec()))
+    }
+
+    /// Ends watches of which this is so.
+    pub fn drop_watches(&mut self, which: impl Fn(Identity, u16) -> bool) {
+        let watches = self.watches.iter();
+        let dropped = watches.filter(|((origin, _), watched)| which(*origin, watched.slot));
+        for name in dropped.map(|(name, _)| *name).collect::<Vec<_>>() {
+            if let Some(watched) = self.watches.remove(&name) {
+                self.abandon(watched.session);
+            }
+        }
+    }
+
+    /// How many clients watch keys here.
+    pub fn watches(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// Publishes a message; the thread is outside of a batch.
+    pub fn publish_message(&mut self, channel: &[u8], payload: &[u8]) {
+        self.exec.begin();
+        let message = Published { db: 0, is_sharded: false, channel, payload };
+        self.exec.ks.record_message(&message);
+        self.exec.end();
     }
 
     fn call(&mut self, args: &[&[u8]], session: &mut Session, out: &mut Vec<u8>) {
@@ -439,7 +604,7 @@ impl Machine {
     }
 
     /// The node's place in a slot's order.
-    fn position(&self, slot: u16) -> u64 {
+    pub fn position(&self, slot: u16) -> u64 {
         let commits = self.commits.lock();
         commits.ok().and_then(|commits| commits.positions.get(&slot).copied()).unwrap_or(0)
     }
@@ -485,7 +650,11 @@ impl ClusterHost for Machine {
         debug_assert!(exec.slots.iter().all(|&slot| slot < SLOTS));
         let waiter = Arc::new(Waiter { tag, slots: exec.slots.clone() });
         self.host.may_wait = (!exec.is_transaction).then_some(waiter);
-        *reply = self.run(exec.db, exec.is_transaction, &exec.commands);
+        if is_flush(&exec.commands) {
+            return self.begin_flush(tag, exec);
+        }
+        let client = (tag.origin, exec.client);
+        *reply = self.run_of(client, exec.db, exec.is_transaction, &exec.commands);
         self.host.may_wait = None;
         let changed = self.commits.lock().is_ok_and(|commits| !commits.own.is_empty());
         self.report();
@@ -506,11 +675,14 @@ impl ClusterHost for Machine {
         (!is_over).then(|| self.exec.late_reply(&blocked, End::Timeout).bytes)
     }
 
-    fn unwatch(&mut self, _: Identity, _: u64) {}
+    fn unwatch(&mut self, origin: Identity, client: u64) {
+        if let Some(watched) = self.watches.remove(&(origin, client >> 16)) {
+            self.abandon(watched.session);
+        }
+    }
 
-    fn publish(&mut self, _: bool, channel: &[u8], _: &[u8]) {
-        let text = format!("a message of {} that was never sent", channel.escape_ascii());
-        self.witness.borrow_mut().violation(text);
+    fn publish(&mut self, _: bool, channel: &[u8], payload: &[u8]) {
+        self.witness.borrow_mut().heard(self.identity, channel, payload);
     }
 
     fn keys_read(&mut self, exec: &Exec<'_>, keys: &mut Vec<Vec<u8>>) {

@@ -33,6 +33,14 @@ pub struct Outcome {
     pub parked: u64,
     /// Those of them that were forwarded again.
     pub again: u64,
+    /// Transactions of clients that watch keys: those that were executed, and those that were not.
+    pub watching: [u64; 2],
+    /// How often all keys of a home were removed.
+    pub flushes: u64,
+    /// Messages that nodes have got.
+    pub messages: u64,
+    /// Acknowledgements that were compared with what was applied.
+    pub acknowledged: u64,
     /// A number that two runs with one seed have in common.
     pub digest: u64,
 }
@@ -54,13 +62,20 @@ impl Outcome {
         self.unknown += other.unknown;
         self.parked += other.parked;
         self.again += other.again;
+        for (sum, other) in self.watching.iter_mut().zip(other.watching) {
+            *sum += other;
+        }
+        self.flushes += other.flushes;
+        self.messages += other.messages;
+        self.acknowledged += other.acknowledged;
     }
 
     /// The figures in words.
     pub fn figures(&self) -> String {
         format!(
             "{} replies, {} reads explained ({} of copies), {} commits, {} commands forwarded, {} views, {} deaths, {} joins ({} \
-             loaded, {} given up), {} links broken, {} unknown, {} waited ({} forwarded again)",
+             loaded, {} given up), {} links broken, {} unknown, {} waited ({} forwarded again), {} transactions of watching clients \
+             ({} refused), {} flushes, {} messages, {} acknowledgements compared",
             self.replies,
             self.reads,
             self.near,
@@ -74,7 +89,12 @@ impl Outcome {
             self.resets,
             self.unknown,
             self.parked,
-            self.again
+            self.again,
+            self.watching[0],
+            self.watching[1],
+            self.flushes,
+            self.messages,
+            self.acknowledged
         )
     }
 }

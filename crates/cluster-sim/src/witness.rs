@@ -8,6 +8,9 @@
 //!   what its own commands were answered; so does each connection, in the order of its commands;
 //! * only a slot's primary changes it;
 //! * a forwarded command changes something once at most;
+//! * no transaction is executed of a client that watches keys which have changed since;
+//! * where all keys of a home were removed, each that it had has changed meanwhile;
+//! * each node gets a message once at most, and those of one node and channel in their order;
 //! * what survives a node is a prefix of what it has done, with everything that others have read.
 
 use crate::content::Content;
@@ -71,6 +74,19 @@ pub struct Witness {
     unique: BTreeMap<(DbKey, Vec<u8>), (u16, u64)>,
     /// Elements that stay.
     logged: BTreeMap<(DbKey, Vec<u8>), (u16, u64)>,
+    /// By client and key that it watches: the last position of the slot at that time, and the time.
+    watched: BTreeMap<(u64, DbKey), (u64, i64)>,
+    /// Keys that are to be removed at a home, and the positions of their slots.
+    flushed: BTreeMap<Tag, Vec<(DbKey, u64)>>,
+    /// Messages by number: their nodes and channels.
+    published: Vec<(Identity, Vec<u8>)>,
+    /// By the node that has got messages, and the node and the channel that they were of: how many
+    /// messages of the run had been published with the last one.
+    heard: BTreeMap<(Identity, Identity, Vec<u8>), usize>,
+    /// Messages that nodes have got.
+    pub messages: u64,
+    /// How often all keys of a home were removed.
+    pub flushes: u64,
     /// What was found.
     pub violations: Vec<String>,
     /// Reads that were explained.
@@ -285,6 +301,77 @@ impl Witness {
         for &(slot, at) in positions {
             let seen = seen.entry(slot).or_default();
             *seen = at.max(*seen);
+        }
+    }
+
+    /// A client watches a key, at its home.
+    pub fn watched(&mut self, client: u64, key: DbKey, now_ms: i64) {
+        let at = self.last(slot_of(&key.1));
+        self.watched.insert((client, key), (at, now_ms));
+    }
+
+    /// A transaction of a client that watches keys was executed, behind this position of their
+    /// slot.
+    pub fn transaction(&mut self, by: Identity, client: u64, last: u64) {
+        let first = (client, (0, Vec::new()));
+        let watched = self.watched.range(first..).take_while(|((of, _), _)| *of == client);
+        let has_changed = |((_, key), (at, now_ms)): (&(u64, DbKey), &(u64, i64))| {
+            let versions = self.history.get(key).map(Vec::as_slice).unwrap_or_default();
+            let first = versions.partition_point(|version| version.at <= *at);
+            let next = versions.get(first).filter(|version| version.at <= last)?;
+            // That its time was over already when it was watched is no change.
+            let before = first.checked_sub(1).and_then(|before| versions[before].expiry);
+            let was_over = before.is_some_and(|expiry| expiry <= *now_ms);
+            let is_changed = !was_over || next.content.is_there() || {
+                versions.get(first + 1).is_some_and(|version| version.at <= last)
+            };
+            is_changed.then(|| (shown(&key.1), *at, next.at))
+        };
+        if let Some((key, at, changed)) = watched.into_iter().find_map(has_changed) {
+            self.violation(format!(
+                "{by:?} executes a transaction though {key}, watched at {at}, has changed at {changed}"
+            ));
+        }
+    }
+
+    /// A home begins to remove all its keys.
+    pub fn flush_begins(&mut self, tag: Tag, keys: &[DbKey]) {
+        let at = |key: &DbKey| (key.clone(), self.last(slot_of(&key.1)));
+        let keys = keys.iter().map(at).collect();
+        self.flushed.insert(tag, keys);
+    }
+
+    /// It says that it has.
+    pub fn flush_ends(&mut self, by: Identity, tag: Tag) {
+        for (key, at) in self.flushed.remove(&tag).unwrap_or_default() {
+            let last = self.history.get(&key).and_then(|versions| versions.last());
+            if last.is_none_or(|last| last.at <= at) {
+                self.violation(format!("{by:?} has removed all but {}@{}", shown(&key.1), key.0));
+            }
+        }
+        self.flushes += 1;
+    }
+
+    /// A node publishes a message; what it says.
+    pub fn publishes(&mut self, by: Identity, channel: &[u8]) -> Vec<u8> {
+        self.published.push((by, channel.to_vec()));
+        self.published.len().to_string().into_bytes()
+    }
+
+    /// A node has got a message.
+    pub fn heard(&mut self, by: Identity, channel: &[u8], payload: &[u8]) {
+        self.messages += 1;
+        let number = std::str::from_utf8(payload).ok().and_then(|text| text.parse().ok());
+        let number: usize = number.unwrap_or(0);
+        let sent = number.checked_sub(1).and_then(|at| self.published.get(at));
+        let Some((from, _)) = sent.filter(|(_, of)| of == channel) else {
+            return self.violation(format!("{by:?} gets {} which was not sent", shown(payload)));
+        };
+        let last = self.heard.entry((by, *from, channel.to_vec())).or_default();
+        let before = std::mem::replace(last, number);
+        if before >= number {
+            let text = format!("{by:?} gets message {number} of {from:?} behind {before}");
+            self.violation(text);
         }
     }
 

@@ -31,6 +31,16 @@ pub enum Check {
     Logged(DbKey, Vec<u8>),
 }
 
+/// What a command has to do with the keys that its client watches. The number names the client at
+/// the home, and above its low 16 bits alone; those count the commands that have come before.
+#[derive(Clone, Copy, Debug)]
+pub enum Watch {
+    /// It watches a key, or is the transaction that depends on those that are watched.
+    Of(u64),
+    /// It watches none any more.
+    End(u64),
+}
+
 /// A command of a client, or a transaction.
 #[derive(Clone, Debug)]
 pub struct Op {
@@ -46,14 +56,23 @@ pub struct Op {
     pub reads: Vec<DbKey>,
     /// What is to be checked of the reply.
     pub check: Check,
+    /// What it has to do with watched keys.
+    pub watch: Option<Watch>,
 }
 
 impl Op {
     /// Whether it may wait for its keys: its connection executes nothing meanwhile.
     pub fn may_wait(&self) -> bool {
         let name = self.commands.first().and_then(|command| command.first());
-        !self.is_transaction && name.is_some_and(|name| name.starts_with(b"B"))
+        let is_blocking = name.is_some_and(|name| name.starts_with(b"B"));
+        !self.is_transaction && (is_blocking || is_flush(&self.commands))
     }
+}
+
+/// Whether a command removes all keys whose home is where it is executed.
+pub fn is_flush(commands: &[Vec<impl AsRef<[u8]>>]) -> bool {
+    let first = commands.first().and_then(|command| command.first());
+    first.is_some_and(|name| name.as_ref() == b"FLUSHALL")
 }
 
 /// Draws commands.
@@ -97,6 +116,51 @@ impl Workload {
         let key = self.name(random, group, family);
         let (commands, check) = self.write(random, (group, family), &key, now_ms);
         op(db, false, vec![commands], check)
+    }
+
+    /// The removal of all keys whose home is that of some slot, but of families that stay.
+    pub fn flush(&mut self, random: &mut Random) -> Op {
+        let slot = group_begin(random.below(GROUPS.into()) as u16);
+        let command = vec![b"FLUSHALL".to_vec()];
+        Op { slots: vec![slot], ..op(0, false, vec![command], Check::Nothing) }
+    }
+
+    /// Commands of a client that watches keys of a slot, by this name at their home, and changes
+    /// one of them by a transaction, or not.
+    pub fn watched(&mut self, random: &mut Random, client: u64) -> Vec<Op> {
+        let group = random.below(GROUPS.into()) as u16;
+        self.place = random.below(SLOTS_PER_GROUP.into()) as u16;
+        let slot = group_begin(group) + self.place;
+        let key = |i| tagged(&format!("{}{i}", Family::Text.letter()), slot).into_bytes();
+        let keys = [0, 1].map(key);
+        let of = |key: &[u8], is_transaction, command: &[&[u8]], at: u64| {
+            let command = command.iter().map(|word| word.to_vec()).collect();
+            let watch = Some(Watch::Of(client << 16 | at));
+            let op = op(database(Family::Text), is_transaction, vec![command], Check::Nothing);
+            debug_assert_eq!(petrel_cluster::slot_of(key), slot);
+            Op { watch, ..op }
+        };
+        let count = 1 + random.below(2);
+        let watched = keys.iter().zip(0..count);
+        let mut ops: Vec<Op> =
+            watched.map(|(key, at)| of(key, false, &[b"WATCH", key], at)).collect();
+        let (key, value) = (random.pick(&keys[..]).clone(), self.fresh());
+        match random.below(4) {
+            0 => {
+                let last = ops[0].clone();
+                return ops
+                    .into_iter()
+                    .chain([Op { watch: Some(Watch::End(client << 16)), ..last }])
+                    .collect();
+            }
+            1 => {
+                let write = of(&key, false, &[b"SET", &key, &self.fresh()], 0);
+                ops.push(Op { watch: None, ..write });
+            }
+            _ => {}
+        }
+        ops.push(of(&key, true, &[b"SET", &key, &value], count));
+        ops
     }
 
     /// Half of the time, a read of a key that a command writes, to come behind it.
@@ -306,5 +370,5 @@ fn op(db: u16, is_transaction: bool, commands: Vec<Vec<Vec<u8>>>, check: Check) 
     let words = commands.iter().flatten();
     let keys = words.filter(|word| word.contains(&b'{')).map(Vec::as_slice);
     let slots = crate::machine::slots_of(keys);
-    Op { db, is_transaction, commands, slots, reads: Vec::new(), check }
+    Op { db, is_transaction, commands, slots, reads: Vec::new(), check, watch: None }
 }

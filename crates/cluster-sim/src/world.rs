@@ -4,21 +4,25 @@
 mod commands;
 mod homes;
 mod join;
+mod messages;
 mod rest;
 
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State};
-use crate::link::Pipe;
+use crate::link::Links;
 use crate::machine::{Machine, START_MS, Waiter};
 use crate::outcome::Outcome;
 use crate::random::Random;
 use crate::witness::Witness;
 use crate::workload::{GROUPS, Op, Workload, used_slots};
 use commands::{has_copies, start, take_replies};
+use messages::Written;
 use petrel_cluster::mutation::{Mutation, break_rule};
 use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{ClusterNode, Identity, Limits, Node, Received, Route, SLOTS, SlotMap, View};
+use petrel_cluster::{
+    ClusterNode, Identity, Limits, Node, NodeSet, Received, Route, SLOTS, SlotMap, View,
+};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -31,10 +35,16 @@ pub enum Wrong {
     ReadsPastWrites,
     /// Every node removes keys whose time has passed.
     ExpiresEverywhere,
+    /// Transactions do not look at what their clients watch.
+    IgnoresWatches,
+    /// Keys of one database alone are removed where all are to be.
+    FlushesOneDatabase,
+    /// A node goes on watching keys of slots whose primary it is no longer.
+    KeepsWatches,
 }
 
 /// All that can be done wrong, by name.
-pub const WRONGS: [(&str, Wrong); 11] = [
+pub const WRONGS: [(&str, Wrong); 16] = [
     ("ignore-parts", Wrong::Rule(Mutation::IgnoreParts)),
     ("answer-early", Wrong::Rule(Mutation::AnswerEarly)),
     ("execute-twice", Wrong::Rule(Mutation::ExecuteTwice)),
@@ -46,6 +56,11 @@ pub const WRONGS: [(&str, Wrong); 11] = [
     ("unshare-early", Wrong::Rule(Mutation::UnshareEarly)),
     ("reads-past-writes", Wrong::ReadsPastWrites),
     ("expires-everywhere", Wrong::ExpiresEverywhere),
+    ("acknowledge-early", Wrong::Rule(Mutation::AcknowledgeEarly)),
+    ("repeat-messages", Wrong::Rule(Mutation::RepeatMessages)),
+    ("ignore-watches", Wrong::IgnoresWatches),
+    ("flush-one-database", Wrong::FlushesOneDatabase),
+    ("keep-watches", Wrong::KeepsWatches),
 ];
 
 /// A run.
@@ -71,12 +86,18 @@ struct Member {
     connections: Vec<Connection>,
     is_alive: bool,
     has_data: bool,
+    /// When it got them.
+    data_since: u64,
     paused_until: u64,
     skew_ms: i64,
     /// Commands in flight: the connection, the place among its own, and the name.
     away: BTreeMap<u64, (usize, Tag)>,
     /// Those of them that wait for their keys.
     parked: BTreeSet<u64>,
+    /// The groups whose data it has got, in this epoch and after so many arrivals.
+    arrived: ((u64, u64), Vec<u16>),
+    /// Some of the last changes of its clients, of which others say that they have applied them.
+    written: VecDeque<Written>,
 }
 
 impl Member {
@@ -102,29 +123,22 @@ impl Member {
             connections,
             is_alive,
             has_data,
+            data_since: 0,
             paused_until,
             skew_ms,
             away,
             parked,
+            arrived: ((0, 0), Vec::new()),
+            written: VecDeque::new(),
         }
     }
-}
-
-/// One direction of a link.
-#[derive(Default)]
-struct Direction {
-    pipe: Pipe,
-    /// Bytes that may be on their way.
-    window: usize,
-    /// The receiver has to adopt a view first.
-    is_early: bool,
 }
 
 struct World {
     random: Random,
     now: u64,
     members: Vec<Member>,
-    links: BTreeMap<(u16, u16), Direction>,
+    links: Links,
     /// When links that broke come back.
     broken: BTreeMap<(u16, u16), u64>,
     views: Vec<View>,
@@ -192,6 +206,7 @@ impl World {
             let core = ClusterNode::new(identity, view.clone(), limits);
             let expires_all = plan.wrong == Some(Wrong::ExpiresEverywhere);
             machine.join(core.sinks(), core.homes(), expires_all);
+            machine.wrong = plan.wrong;
             let connections = (0..2 + random.index(2)).map(|_| Connection::default()).collect();
             let skew_ms = random.below(60) as i64 - 30;
             witness.borrow_mut().adopts(identity, view.clone());
@@ -210,7 +225,7 @@ impl World {
             random,
             now: 1,
             members,
-            links: BTreeMap::new(),
+            links: Links::default(),
             broken: BTreeMap::new(),
             views: vec![view],
             witness,
@@ -237,7 +252,7 @@ impl World {
                 true => 600,
                 false => 16 << 10,
             };
-            self.links.insert((from, to), Direction { window, ..Direction::default() });
+            self.links.insert((from, to), window);
             self.members[usize::from(from)].core.link(Node(to));
         }
     }
@@ -272,7 +287,10 @@ impl World {
             95..97 => self.expire(),
             _ => self.adopt_some(),
         }
+        self.flush_some();
+        self.compare_acknowledged();
         if with_clients {
+            self.publish();
             self.misbehave();
         } else {
             self.repair(true);
@@ -308,9 +326,15 @@ impl World {
         if member.connections[at].pending.len() >= PIPELINE_MAX {
             return 0;
         }
-        let op = self.workload.draw(&mut self.random, member.machine.now_ms);
-        let read = self.workload.read_after(&mut self.random, &op);
-        let mut ops: Vec<Op> = std::iter::once(op).chain(read).collect();
+        let mut ops = if self.random.one_in(16) {
+            self.workload.watched(&mut self.random, self.tokens + 1)
+        } else if self.random.one_in(150) {
+            vec![self.workload.flush(&mut self.random)]
+        } else {
+            let op = self.workload.draw(&mut self.random, member.machine.now_ms);
+            let read = self.workload.read_after(&mut self.random, &op);
+            std::iter::once(op).chain(read).collect()
+        };
         if self.plan.copies.is_some() {
             // What was read before may be here as a copy by now.
             ops.extend(member.last_read.clone().filter(|_| self.random.one_in(2)));
@@ -371,7 +395,7 @@ impl World {
     /// Some bytes arrive.
     fn deliver(&mut self) {
         let some = self.random.index(self.links.len().max(1));
-        let Some((&(from, to), direction)) = self.links.iter_mut().nth(some) else { return };
+        let Some(((from, to), direction)) = self.links.nth(some) else { return };
         let receiver = &self.members[usize::from(to)];
         if !receiver.is_alive || receiver.paused_until > self.now || direction.is_early {
             return;
@@ -411,7 +435,7 @@ impl World {
     /// A node sends what it has for another.
     fn transmit(&mut self) {
         let some = self.random.index(self.links.len().max(1));
-        let Some((&(from, to), direction)) = self.links.iter_mut().nth(some) else { return };
+        let Some(((from, to), direction)) = self.links.nth(some) else { return };
         let sender = &mut self.members[usize::from(from)];
         let is_awake = sender.is_alive && sender.paused_until <= self.now;
         if !is_awake || direction.pipe.len() >= direction.window {
@@ -449,6 +473,13 @@ impl World {
             view.member(origin.node) != Some(origin)
                 || waiter.slots.iter().any(|&slot| view.slots.primary(slot) != me)
         });
+        if self.plan.wrong != Some(Wrong::KeepsWatches) {
+            member.machine.drop_watches(|origin, slot| {
+                view.member(origin.node) != Some(origin) || view.slots.primary(slot) != me
+            });
+        }
+        let is_member = |origin: Identity| view.member(origin.node) == Some(origin);
+        member.machine.end_flushes(is_member);
         let adopted = member.core.begin_view(view.clone());
         member.send_back(dismissed);
         member.core.go_on(&mut member.machine);
@@ -469,7 +500,7 @@ impl World {
     fn misbehave(&mut self) {
         if self.random.one_in(self.rates.reset) {
             let some = self.random.index(self.links.len().max(1));
-            if let Some(&(a, b)) = self.links.keys().nth(some) {
+            if let Some(((a, b), _)) = self.links.nth(some) {
                 self.disconnect(a, b);
                 self.broken.insert((a.min(b), a.max(b)), self.now + self.random.below(60));
                 self.outcome.resets += 1;
@@ -478,7 +509,7 @@ impl World {
         if self.random.one_in(self.rates.stall) {
             let until = self.now + self.random.below(200);
             let some = self.random.index(self.links.len().max(1));
-            if let Some(direction) = self.links.values_mut().nth(some) {
+            if let Some((_, direction)) = self.links.nth(some) {
                 direction.pipe.stall(until);
             }
         }
@@ -507,7 +538,7 @@ impl World {
             }
             self.kill(node);
         }
-        if self.may_lose_another() {
+        if self.random.one_in(8) && self.may_lose_another() {
             self.cut_laggards_off();
         }
         self.repair(false);
@@ -586,6 +617,9 @@ impl World {
         for node in self.alive() {
             let core = &self.members[usize::from(node)].core;
             let cut_off = core.lanes().cut_off();
+            if cut_off == NodeSet::default() {
+                continue;
+            }
             let lags = |&other: &u16| cut_off.contains(Node(other));
             if let Some(other) = self.alive().into_iter().find(lags)
                 && self.may_lose(other)
@@ -608,8 +642,7 @@ impl World {
         self.tokens += 1;
         let place = (0, self.tokens);
         let _ = start(member, place, &op, &self.witness);
-        let Some(&to) =
-            self.links.keys().filter(|(from, _)| *from == node).map(|(_, to)| to).next()
+        let Some((_, to)) = self.links.iter().map(|(link, _)| link).find(|(from, _)| *from == node)
         else {
             return;
         };
@@ -626,7 +659,7 @@ impl World {
         self.members[usize::from(node)].is_alive = false;
         self.outcome.deaths += 1;
         // What it has sent may still arrive; nothing arrives there.
-        self.links.retain(|&(_, to), _| to != node);
+        self.links.retain(|(_, to)| to != node);
         self.broken.retain(|&(a, b), _| a != node && b != node);
         self.dying.push((identity, self.now + self.random.below(100)));
     }
@@ -664,7 +697,12 @@ impl World {
         let witness = self.witness.borrow();
         outcome.violations = witness.violations.clone();
         (outcome.reads, outcome.commits) = (witness.reads, witness.commits);
-        outcome.forwarded = witness.forwarded;
+        (outcome.forwarded, outcome.messages) = (witness.forwarded, witness.messages);
+        outcome.flushes = witness.flushes;
+        for member in &self.members {
+            let sums = outcome.watching.iter_mut().zip(member.machine.watching);
+            sums.for_each(|(sum, of_member)| *sum += of_member);
+        }
         outcome
     }
 }

@@ -13,8 +13,10 @@
 use crate::lanes::FROM_PEERS;
 use crate::mutation::{Mutation, is_broken};
 use crate::slot::{SLOTS, Slot, SlotSet, slot_of};
+use crate::slot_map::common_runs;
 use crate::view::{Identity, View};
 use petrel_keyspace::{Cursor, Effect, Handle, Removal};
+use std::ops::RangeInclusive;
 
 /// What a node has of a slot.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,6 +31,8 @@ pub(crate) struct Holdings {
     slots: Box<[Holding]>,
     /// Slots of which keys may be left that are to be removed.
     leftover: SlotSet,
+    /// Whether there are any.
+    has_leftover: bool,
     /// Slots of which there may be copies here.
     copied: SlotSet,
     /// Where the removal goes on.
@@ -40,14 +44,18 @@ pub(crate) struct Holdings {
 impl Holdings {
     /// Those of a node that begins with a view. It has the data of the slots that it is a home of.
     pub fn new(view: &View, me: Identity) -> Self {
-        let holding = |slot| match view.slots.homes(slot).contains(&me.node) {
-            true => Holding::Held,
-            false if view.incoming(slot).contains(&me.node) => Holding::Awaited,
-            false => Holding::Away,
-        };
-        let slots = (0..SLOTS).map(holding).collect();
+        let mut slots = vec![Holding::Away; SLOTS.into()].into_boxed_slice();
+        for run in common_runs(view.maps()) {
+            let first = *run.start();
+            let holding = match view.slots.homes(first).contains(&me.node) {
+                true => Holding::Held,
+                false if view.incoming(first).contains(&me.node) => Holding::Awaited,
+                false => Holding::Away,
+            };
+            slots[usize::from(first)..=usize::from(*run.end())].fill(holding);
+        }
         let (leftover, copied, at) = Default::default();
-        Holdings { slots, leftover, copied, at, arrivals: 0 }
+        Holdings { slots, leftover, has_leftover: false, copied, at, arrivals: 0 }
     }
 
     /// Whether everything of the slot is here, and nothing else.
@@ -55,28 +63,49 @@ impl Holdings {
         self.slots[usize::from(slot)] == Holding::Held && !self.leftover.contains(slot)
     }
 
-    /// Takes the next view over. False if the node is named as a home of a slot whose data it has
+    /// Takes the next view over, which says something else of these runs. False if the node is named as a home of a slot whose data it has
     /// not got, though others have.
-    pub fn adopt(&mut self, before: &View, view: &View, me: Identity) -> bool {
+    pub fn adopt(
+        &mut self,
+        (before, view): (&View, &View),
+        runs: &[RangeInclusive<Slot>],
+        me: Identity,
+    ) -> bool {
         let mut is_possible = true;
-        for slot in 0..SLOTS {
-            let homes = view.slots.homes(slot);
-            let has_changed = before.primary(slot) != view.primary(slot);
-            let old = self.slots[usize::from(slot)];
-            let new = match (homes.contains(&me.node), view.incoming(slot).contains(&me.node)) {
-                (true, _) if old == Holding::Held => Holding::Held,
-                (true, _) => {
-                    let mut were = before.slots.homes(slot).iter();
-                    let is_lost = were.all(|&node| before.member(node) != view.member(node));
-                    let begins_anew = is_lost && homes == [me.node];
-                    is_possible &= begins_anew;
-                    if begins_anew { Holding::Held } else { Holding::Awaited }
-                }
+        for run in runs.iter().cloned() {
+            let first = *run.start();
+            let homes = view.slots.homes(first);
+            let has_changed = before.primary(first) != view.primary(first);
+            let is_home = homes.contains(&me.node);
+            let is_incoming = view.incoming(first).contains(&me.node);
+            let mut were = before.slots.homes(first).iter();
+            let is_lost = were.all(|&node| before.member(node) != view.member(node));
+            let begins_anew = is_lost && homes == [me.node];
+            let next = |old| match (is_home, is_incoming) {
+                (true, _) if old == Holding::Held || begins_anew => Holding::Held,
+                (true, _) => Holding::Awaited,
                 // Another primary's data may lack what was applied here, and hold what was not.
                 (_, true) if old == Holding::Held && !has_changed => Holding::Held,
                 (_, true) => Holding::Awaited,
                 _ => Holding::Away,
             };
+            is_possible &= self.adopt_run(run, (is_home, has_changed), next);
+        }
+        is_possible
+    }
+
+    /// The same of some slots, of which both views say the same.
+    fn adopt_run(
+        &mut self,
+        run: RangeInclusive<Slot>,
+        (is_home, has_changed): (bool, bool),
+        next: impl Fn(Holding) -> Holding,
+    ) -> bool {
+        let mut is_possible = true;
+        for slot in run {
+            let old = self.slots[usize::from(slot)];
+            let new = next(old);
+            is_possible &= !is_home || new == Holding::Held;
             let is_left = match old {
                 // Another primary sends no changes of what is here.
                 Holding::Away => {
@@ -96,6 +125,7 @@ impl Holdings {
     /// What may be here of a slot is to be removed.
     fn leave(&mut self, slot: Slot) {
         self.leftover.insert(slot);
+        self.has_leftover = true;
         self.copied.remove(slot);
         self.at = Default::default();
     }
@@ -147,14 +177,14 @@ impl Holdings {
 
     /// Whether something is left that is to be removed.
     pub fn has_leftover(&self) -> bool {
-        !self.leftover.is_empty()
+        self.has_leftover
     }
 
     /// Looks through about `count` keys for what is left of slots that the node has lost. False
     /// once nothing is left. The thread is in no batch.
     pub fn sweep(&mut self, handle: &mut Handle, count: usize) -> bool {
         let databases = handle.keyspace().databases();
-        if self.leftover.is_empty() {
+        if !self.has_leftover {
             return false;
         }
         let (db, cursor) = self.at;
@@ -184,10 +214,11 @@ impl Holdings {
         };
         if self.at.0 >= databases {
             self.leftover = SlotSet::default();
+            self.has_leftover = false;
             self.at = Default::default();
             self.arrivals += 1;
         }
-        !self.leftover.is_empty()
+        self.has_leftover
     }
 }
 
@@ -213,7 +244,7 @@ mod tests {
     const ALL: [u16; 3] = [0, 1, 2];
 
     fn adopt(holdings: &mut Holdings, before: &View, after: &View) -> bool {
-        holdings.adopt(before, after, ME)
+        holdings.adopt((before, after), &before.differences(after), ME)
     }
 
     #[test]

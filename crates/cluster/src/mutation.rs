@@ -21,6 +21,10 @@ pub enum Mutation {
     DropWhileLoading,
     /// Copies of keys are read on when their slot has got another primary.
     KeepCopies,
+    /// A node says that it has applied what it has received.
+    AcknowledgeEarly,
+    /// A message is handed out each time that it could be.
+    RepeatMessages,
     /// A node says that it has no copy of a key though it has just asked for one.
     UnshareEarly,
 }

@@ -46,6 +46,18 @@ impl Leaving {
         self.slots.contains(slot)
     }
 
+    /// The slots of some lanes, of which there is a bit for each.
+    pub fn slots_of(&self, lanes: u16) -> SlotSet {
+        // Slots are in the lanes by turns.
+        const { assert!(LANES == u16::BITS as usize) };
+        self.slots.masked(u64::from(lanes) * 0x0001_0001_0001_0001)
+    }
+
+    /// The lanes in which the primary has ended: a bit for each.
+    pub fn ended(&self) -> u16 {
+        self.ended
+    }
+
     /// The nodes that have applied all that the primary has numbered of a slot, as far as they have
     /// its lane.
     fn followers(&self, slot: Slot) -> NodeSet {

@@ -41,6 +41,16 @@ impl SlotSet {
         self.0[usize::from(slot / 64)] >> (slot % 64) & 1 != 0
     }
 
+    /// Adds the slots of another set.
+    pub fn unite(&mut self, other: &SlotSet) {
+        self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
+    }
+
+    /// Those of each 64 neighbours that have a bit in `mask`.
+    pub fn masked(&self, mask: u64) -> SlotSet {
+        SlotSet(self.0.iter().map(|word| word & mask).collect())
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
@@ -48,7 +58,11 @@ impl SlotSet {
 
     /// The slots, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Slot> {
-        (0..SLOTS).filter(|&slot| self.contains(slot))
+        (0..).zip(&self.0).flat_map(|(at, &word)| {
+            let next = |word: &u64| Some(word & (word - 1)).filter(|rest| *rest != 0);
+            let words = std::iter::successors(Some(word).filter(|word| *word != 0), next);
+            words.map(move |word| at * 64 + word.trailing_zeros() as Slot)
+        })
     }
 
     /// Runs of neighbours: the first and the last of each.
@@ -155,6 +169,10 @@ mod tests {
         let last = SLOTS - 1;
         assert_eq!(set.ranges(), [(0, 2), (63, 65), (700, 700), (last, last)]);
         assert!(!set.is_empty() && SlotSet::default().is_empty());
+        let mut third = set.masked(4);
+        assert!(third.iter().eq([2]));
+        third.unite(&set.masked(1));
+        assert!(third.iter().eq([0, 2, 64]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which nodes hold which slots.
 
 use crate::slot::{SLOTS, Slot};
+use std::ops::RangeInclusive;
 
 /// Number of a member of the cluster; never used again for another one.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -23,6 +24,28 @@ pub struct SlotRange {
 pub struct SlotMap {
     /// In order of slots; slots that are in none have no home.
     ranges: Vec<SlotRange>,
+    /// By the first of [`STEP`] slots: how many ranges end before it.
+    index: Box<[u16]>,
+}
+
+/// Slots of an entry of the index.
+const STEP: u16 = 64;
+
+/// Neighbouring slots of which several maps say the same, in order: they cover all slots.
+pub(crate) fn common_runs<'a>(
+    maps: impl IntoIterator<Item = &'a SlotMap>,
+) -> Vec<RangeInclusive<Slot>> {
+    let ranges = maps.into_iter().flat_map(|map| &map.ranges);
+    let mut ends: Vec<Slot> = ranges
+        .flat_map(|range| [range.first.checked_sub(1), Some(range.last)])
+        .flatten()
+        .chain([SLOTS - 1])
+        .collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let mut first = 0;
+    let run = |last| RangeInclusive::new(std::mem::replace(&mut first, last + 1), last);
+    ends.into_iter().map(run).collect()
 }
 
 impl SlotMap {
@@ -39,7 +62,9 @@ impl SlotMap {
                 _ => ranges.push(SlotRange { first: slot, last: slot, homes: homes.into() }),
             }
         }
-        SlotMap { ranges }
+        let before = |slot| ranges.partition_point(|range| range.last < slot) as u16;
+        let index = (0..SLOTS).step_by(STEP.into()).map(before).collect();
+        SlotMap { ranges, index }
     }
 
     /// The ranges, in order of slots; neighbours differ.
@@ -49,8 +74,9 @@ impl SlotMap {
 
     /// The homes of a slot: the primary, then the backups; none if nobody holds it.
     pub fn homes(&self, slot: Slot) -> &[Node] {
-        let at = self.ranges.partition_point(|range| range.last < slot);
-        match self.ranges.get(at) {
+        let Some(&before) = self.index.get(usize::from(slot / STEP)) else { return &[] };
+        let mut ranges = self.ranges[before.into()..].iter();
+        match ranges.find(|range| slot <= range.last) {
             Some(range) if range.first <= slot => &range.homes,
             _ => &[],
         }
@@ -94,7 +120,12 @@ mod tests {
         assert_eq!((map.primary(16_000), map.primary(16_001)), (Some(Node(2)), None));
         let runs = [(0, 99, Node(1)), (101, 200, Node(1)), (201, 16_000, Node(2))];
         assert_eq!(map.primaries(), runs);
+        let runs = [0..=99, 100..=100, 101..=200, 201..=16_000, 16_001..=SLOTS - 1];
+        assert_eq!(common_runs([&map]), runs);
         let merged = SlotMap::collect(|slot| if slot < 50 { &ab } else { &a });
         assert_eq!(merged.primaries(), [(0, SLOTS - 1, Node(1))]);
+        let runs = [0..=49, 50..=99, 100..=100, 101..=200, 201..=16_000, 16_001..=SLOTS - 1];
+        assert_eq!(common_runs([&merged, &map]), runs);
+        assert_eq!(common_runs([]), [0..=SLOTS - 1]);
     }
 }

@@ -2,7 +2,8 @@
 //! in the same order, one after another.
 
 use crate::slot::{SLOTS, Slot};
-use crate::slot_map::{Node, SlotMap};
+use crate::slot_map::{Node, SlotMap, common_runs};
+use std::ops::RangeInclusive;
 
 /// Members have numbers below this, so that a set of them is one word.
 pub const NODES_MAX: u16 = 64;
@@ -46,9 +47,28 @@ impl View {
         self.incoming.as_ref().map_or(&[], |incoming| incoming.homes(slot))
     }
 
+    /// Runs of slots that another view says something else of: of their homes, who is to become
+    /// one, or the life of their primary.
+    pub(crate) fn differences(&self, other: &View) -> Vec<RangeInclusive<Slot>> {
+        let mut runs = common_runs(self.maps().chain(other.maps()));
+        runs.retain(|run| {
+            let slot = *run.start();
+            self.slots.homes(slot) != other.slots.homes(slot)
+                || self.incoming(slot) != other.incoming(slot)
+                || self.primary(slot) != other.primary(slot)
+        });
+        runs
+    }
+
+    /// All maps of slots.
+    pub(crate) fn maps(&self) -> impl Iterator<Item = &SlotMap> {
+        std::iter::once(&self.slots).chain(&self.incoming)
+    }
+
     /// Who hears of the changes of a slot: its homes, and those that are to become some.
     pub fn audience(&self, slot: Slot) -> NodeSet {
-        self.slots.homes(slot).iter().chain(self.incoming(slot)).copied().collect()
+        let homes: NodeSet = self.slots.homes(slot).iter().copied().collect();
+        self.incoming(slot).iter().fold(homes, |all, &node| all.with(node))
     }
 }
 
@@ -108,8 +128,12 @@ pub(crate) struct Primaries {
 
 impl Primaries {
     pub fn of(view: &View) -> Self {
-        let slots = (0..SLOTS).map(|slot| (view.slots.primary(slot), view.epoch));
-        Primaries { slots: slots.collect() }
+        let mut slots = vec![(None, view.epoch); SLOTS.into()];
+        for run in common_runs([&view.slots]) {
+            let primary = view.slots.primary(*run.start());
+            run.for_each(|slot| slots[usize::from(slot)].0 = primary);
+        }
+        Primaries { slots }
     }
 
     pub fn of_slot(&self, slot: Slot) -> Option<Node> {
@@ -146,14 +170,22 @@ impl Primaries {
         }
     }
 
-    /// Takes the next view over; `lost` is told of each slot that a primary has lost.
-    pub fn adopt(&mut self, view: &View, mut lost: impl FnMut(Slot, Node)) {
-        for slot in 0..SLOTS {
-            let now = view.slots.primary(slot);
-            let (before, tenure) = &mut self.slots[usize::from(slot)];
-            if *before != now {
-                before.iter().for_each(|&node| lost(slot, node));
-                (*before, *tenure) = (now, view.epoch);
+    /// Takes the next view over, which says something else of these runs; `lost` is told of each
+    /// slot that a primary has lost.
+    pub fn adopt(
+        &mut self,
+        view: &View,
+        runs: &[RangeInclusive<Slot>],
+        mut lost: impl FnMut(Slot, Node),
+    ) {
+        for run in runs.iter().cloned() {
+            let now = view.slots.primary(*run.start());
+            let of_run = usize::from(*run.start())..usize::from(*run.end()) + 1;
+            for (slot, (before, tenure)) in run.zip(&mut self.slots[of_run]) {
+                if *before != now {
+                    before.iter().for_each(|&node| lost(slot, node));
+                    (*before, *tenure) = (now, view.epoch);
+                }
             }
         }
     }

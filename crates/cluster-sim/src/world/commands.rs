@@ -5,7 +5,7 @@ use crate::connection::{State, content_of};
 use crate::machine::{Machine, parse};
 use crate::outcome::Outcome;
 use crate::witness::Witness;
-use crate::workload::Op;
+use crate::workload::{Op, Watch, is_flush};
 use petrel_cluster::wire::Tag;
 use petrel_cluster::{Call, ClusterNode, Identity, Reply, Route};
 use std::cell::RefCell;
@@ -29,21 +29,30 @@ pub(super) fn start(
     let identity = member.core.identity();
     let now_ms = member.machine.now_ms;
     let done = |reply, seen, is_known| Some(State::Done { reply, seen, now_ms, is_known });
+    if let Some(Watch::End(client)) = op.watch {
+        member.core.unwatch(op.slots[0], client, &mut member.machine);
+        return done(b"+OK\r\n".to_vec(), Vec::new(), false);
+    }
+    let client = match op.watch {
+        Some(Watch::Of(client)) => Some(client),
+        _ => None,
+    };
     let route = match op.reads.is_empty() {
         true => member.core.route(&op.slots),
         false if has_copies(&member.core, &mut member.machine, op) => Route::Here,
         false => member.core.route_read(&op.slots),
     };
-    if route != Route::Here {
+    // Every home does that in steps, for its own clients too.
+    if route != Route::Here || is_flush(&op.commands) {
         return match route {
             Route::Apart => done(b"-CROSSSLOT\r\n".to_vec(), Vec::new(), false),
-            Route::At(_) => {
+            Route::At(_) | Route::Here => {
                 let Op { db, is_transaction, ref slots, ref commands, .. } = *op;
                 let (slots, commands) = (slots.clone(), commands.clone());
                 let slot = slots[0];
                 let by_key = !op.reads.is_empty();
                 let wants_copies = by_key && !is_transaction && slots.len() == 1;
-                let call = Call { slots, db, is_transaction, commands, ..Call::default() };
+                let call = Call { slots, db, is_transaction, client, commands, ..Call::default() };
                 let call = Call { by_key, wants_copies, ..call };
                 let oseq = member.core.forward(token, call, &mut member.machine).ok()?;
                 let tag = Tag { origin: identity, slot, oseq };
@@ -56,12 +65,17 @@ pub(super) fn start(
     member.machine.compare_survivors();
     let commands: Vec<Vec<&[u8]>> =
         op.commands.iter().map(|command| command.iter().map(Vec::as_slice).collect()).collect();
-    let reply = member.machine.run(op.db, op.is_transaction, &commands);
+    let slot = op.slots[0];
+    let before = member.machine.position(slot);
+    let reply = member.machine.run_of((identity, client), op.db, op.is_transaction, &commands);
     member.machine.report();
     if op.reads.is_empty() {
         let seen: Vec<(u16, u64)> =
             op.slots.iter().map(|&slot| (slot, witness.borrow().last(slot))).collect();
         witness.borrow_mut().has_seen(identity, &seen);
+        if member.machine.position(slot) > before {
+            member.note_written(slot);
+        }
         return done(reply, seen, true);
     }
     let (value, mut seen) = (parse(&reply), Vec::new());

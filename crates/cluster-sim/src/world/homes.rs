@@ -1,8 +1,8 @@
 //! Slots that few nodes hold: their homes move, those that are to become some are sent the data,
 //! and what a node that has died was a home of falls to the others.
 
-use super::World;
 use super::join::Sent;
+use super::{Member, World};
 use crate::machine::DbKey;
 use crate::workload::{GROUPS, group_begin};
 use petrel_cluster::{Identity, Node, Route, SLOTS, SlotMap, View, slot_of};
@@ -85,8 +85,16 @@ impl World {
         let Some(copies) = self.plan.copies else { return };
         let Some(node) = self.any_awake() else { return };
         let core = &self.members[usize::from(node)].core;
-        let (arrived, seen, identity) = (core.arrived(), core.view().epoch, core.identity());
-        let members = self.latest().members.clone();
+        let (seen, identity) = (core.view().epoch, core.identity());
+        let latest = self.latest();
+        let is_due = |slot| {
+            let (homes, incoming) = (latest.slots.homes(slot), latest.incoming(slot));
+            incoming.contains(&identity.node) || homes.len() + incoming.len() < copies
+        };
+        if !(0..GROUPS).map(group_begin).any(is_due) {
+            return;
+        }
+        let members = latest.members.clone();
         let mut placings = self.placings();
         let mut has_changed = false;
         for group in 0..GROUPS {
@@ -94,14 +102,12 @@ impl World {
             let placing = &mut placings[usize::from(group)];
             // It has them from the primary that there is, without an interruption since.
             let primary = self.latest().primary(slot);
-            let since = self.views.iter().filter(|view| view.epoch >= seen);
-            let has_stayed = since.into_iter().all(|view| {
+            let has_stayed = self.views[seen as usize - 1..].iter().all(|view| {
                 view.member(identity.node) == Some(identity)
                     && view.incoming(slot).contains(&identity.node)
                     && view.primary(slot) == primary
             });
-            let mut slots = slot..slot + SLOTS / GROUPS;
-            if has_stayed && slots.all(|slot| arrived.contains(slot)) {
+            if has_stayed && self.has_arrived(node, group) {
                 placing.incoming.retain(|incoming| *incoming != identity.node);
                 placing.homes.push(identity.node);
                 if placing.homes.len() > copies && placing.homes.len() > 2 {
@@ -125,6 +131,21 @@ impl World {
         if has_changed {
             self.propose_homes(members, &placings);
         }
+    }
+
+    /// Whether a node has got the data of a group.
+    fn has_arrived(&mut self, node: u16, group: u16) -> bool {
+        let Member { core, arrived, .. } = &mut self.members[usize::from(node)];
+        let name = (core.view().epoch, core.arrivals());
+        if arrived.0 != name {
+            let slots = core.arrived();
+            let is_here = |group: &u16| {
+                let first = group_begin(*group);
+                (first..first + SLOTS / GROUPS).all(|slot| slots.contains(slot))
+            };
+            *arrived = (name, (0..GROUPS).filter(is_here).collect());
+        }
+        arrived.1.contains(&group)
     }
 
     /// A node that has died is a home no longer.
@@ -153,7 +174,7 @@ impl World {
             self.witness.borrow_mut().violation(text);
         }
         member.core.sweep(count, &mut member.machine);
-        if self.random.one_in(30) {
+        if self.random.one_in(30) && self.plan.copies.is_some() {
             let keys = member.machine.keys().into_iter();
             let is_copy = |key: &DbKey| {
                 let slots = [slot_of(&key.1)];

@@ -61,6 +61,7 @@ impl World {
         let view = self.latest().clone();
         self.witness.borrow_mut().adopts(identity, view.clone());
         let mut machine = Machine::new(identity, self.random.bits(), self.witness.clone());
+        machine.wrong = self.plan.wrong;
         let mut limits = self.limits;
         if self.random.one_in(8) {
             limits.waiting = 20 << 10;
@@ -79,7 +80,7 @@ impl World {
             None => self.members.push(member),
         }
         let node = node as u16;
-        self.links.retain(|&(from, to), _| from != node && to != node);
+        self.links.retain(|(from, to)| from != node && to != node);
         self.broken.retain(|&(a, b), _| a != node && b != node);
     }
 
@@ -93,7 +94,7 @@ impl World {
                     let identity = other.core.identity();
                     one.core.view().member(identity.node) == Some(identity)
                 };
-                let is_linked = self.links.contains_key(&(a, b));
+                let is_linked = self.links.contains((a, b));
                 if !is_linked
                     && !self.broken.contains_key(&(a, b))
                     && knows(one, other)
@@ -137,7 +138,7 @@ impl World {
         member.machine.join(member.core.sinks(), member.core.homes(), false);
         member.core.loaded(&mut member.machine);
         member.machine.report();
-        member.has_data = true;
+        (member.has_data, member.data_since) = (true, self.now);
         self.outcome.loaded += 1;
     }
 

@@ -10,7 +10,7 @@ impl World {
         for member in &mut self.members {
             member.paused_until = 0;
         }
-        for direction in self.links.values_mut() {
+        for direction in self.links.directions() {
             direction.pipe.stall(0);
         }
         let mut quiet = 0;
@@ -34,6 +34,13 @@ impl World {
             self.members[usize::from(node)].machine.compare_survivors();
         }
         for &node in &alive {
+            let watches = self.members[usize::from(node)].machine.watches();
+            if watches > 0 {
+                let text = format!("at rest {watches} clients watch keys at node {node}");
+                self.witness.borrow_mut().violation(text);
+            }
+        }
+        for &node in &alive {
             let member = &mut self.members[usize::from(node)];
             let keys = member.machine.keys();
             let held = member.machine.held(keys);
@@ -50,8 +57,7 @@ impl World {
     fn is_quiet(&self) -> bool {
         let epoch = self.latest().epoch;
         self.dying.is_empty()
-            && self.is_allotted()
-            && self.links.iter().all(|(&(from, _), direction)| {
+            && self.links.iter().all(|((from, _), direction)| {
                 direction.pipe.is_empty() || !self.members[usize::from(from)].is_alive
             })
             && self.members.iter().filter(|member| member.is_alive).all(|member| {
@@ -61,6 +67,7 @@ impl World {
                     && member.core.lanes().bytes() == 0
                     && member.connections.iter().all(|connection| connection.pending.is_empty())
             })
+            && self.is_allotted()
     }
 
     fn explain_unrest(&self) -> String {

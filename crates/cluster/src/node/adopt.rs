@@ -2,12 +2,14 @@
 
 use super::{Host, Node, others};
 use crate::lanes::lane_of;
+use crate::mutation::{Mutation, is_broken};
 use crate::settle::{Fallen, Leaving, Stage};
-use crate::slot::{SLOTS, Slot};
-use crate::slot_map::Node as Number;
+use crate::slot::{Slot, SlotSet};
+use crate::slot_map::{Node as Number, common_runs};
 use crate::view::{Identity, View};
 use crate::wire::{LANES, Record};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 impl Node {
@@ -32,10 +34,12 @@ impl Node {
             return false;
         }
         let before = std::mem::replace(&mut self.view, view);
+        let runs = before.differences(&self.view);
         self.note_members(&before.members);
-        self.note_lost_slots(&before);
+        self.note_lost_slots(&before, &runs);
         if let Some(holdings) = &mut self.holdings {
-            self.copies.is_cut_off |= !holdings.adopt(&before, &self.view, self.identity);
+            let views = (&before, &self.view);
+            self.copies.is_cut_off |= !holdings.adopt(views, &runs, self.identity);
             self.lanes.adopt(self.identity, &self.view);
             self.review_transfers();
         }
@@ -67,7 +71,7 @@ impl Node {
             self.tell_tails();
         }
         self.is_unblocked = true;
-        self.tell_removers();
+        self.tell_removers_of(&runs);
         true
     }
 
@@ -77,12 +81,12 @@ impl Node {
         self.flush(host);
     }
 
-    fn note_lost_slots(&mut self, before: &View) {
+    fn note_lost_slots(&mut self, before: &View, runs: &[RangeInclusive<Slot>]) {
         let (me, epoch) = (self.identity.node, self.view.epoch);
         let homes = Arc::new(before.slots.clone());
         let mut leaving: BTreeMap<Number, Leaving> = BTreeMap::new();
         let directory = self.lanes.directory();
-        self.primaries.adopt(&self.view, |slot, from| {
+        self.primaries.adopt(&self.view, runs, |slot, from| {
             directory.clear(slot);
             if let Some(primary) = before.member(from).filter(|_| from != me) {
                 leaving
@@ -96,16 +100,35 @@ impl Node {
 
     /// The keyspace removes keys by itself only of slots whose changes this node numbers.
     pub(super) fn tell_removers(&self) {
-        (0..LANES).for_each(|lane| self.tell_removers_of(lane));
+        self.tell_removers_of(&common_runs(self.view.maps()));
     }
 
-    /// The same of the slots of a lane.
-    fn tell_removers_of(&self, lane: usize) {
-        for slot in (lane as Slot..SLOTS).step_by(LANES) {
-            let primary = self.primaries.of_slot(slot).filter(|_| self.may_number(&[slot]));
-            let has_copies = self.takes_copies(slot);
-            self.own_slots.set(slot, primary, self.is_readable(slot), has_copies);
+    /// The same of runs of slots with the same homes.
+    fn tell_removers_of(&self, runs: &[RangeInclusive<Slot>]) {
+        let me = self.identity.node;
+        let mut held = SlotSet::default();
+        for leaving in &self.leaving {
+            held.unite(&leaving.slots_of(!leaving.ended()));
         }
+        // As `may_number`, of many slots.
+        let is_early = is_broken(Mutation::NumberEarly);
+        let may_number_any = self.may_number(&[]);
+        let may_number =
+            |slot| may_number_any && (is_early || !held.contains(slot) && self.may_hold(&[slot]));
+        for run in runs.iter().cloned() {
+            let is_home = self.view.slots.homes(*run.start()).contains(&me);
+            for slot in run {
+                self.tell_remover(slot, is_home, may_number(slot));
+            }
+        }
+    }
+
+    /// The same of one slot, whether or not this node is a home of it, or may number its changes
+    /// if it is its primary.
+    fn tell_remover(&self, slot: Slot, is_home: bool, may_number: bool) {
+        let primary = self.primaries.of_slot(slot).filter(|_| may_number);
+        let is_readable = !self.is_partial() || is_home && self.holds(slot);
+        self.own_slots.set(slot, primary, is_readable, self.takes_copies(slot));
     }
 
     /// Tells the others what this node has of the lanes of nodes that have died.
@@ -141,16 +164,17 @@ impl Node {
         if let Some(inbox) = self.inboxes.get_mut(&from).and_then(|inboxes| inboxes.get_mut(lane)) {
             inbox.end_epoch = epoch;
         }
-        let ended = self.leaving.iter_mut();
-        let ended = ended.filter(|leaving| leaving.from == from && leaving.epoch <= epoch);
-        let mut has_ended = false;
-        for leaving in ended {
+        let is_ended = |leaving: &Leaving| leaving.from == from && leaving.epoch <= epoch;
+        for leaving in self.leaving.iter_mut().filter(|leaving| is_ended(leaving)) {
             leaving.end(lane);
-            has_ended = true;
-        }
-        if has_ended {
             self.is_unblocked = true;
-            self.tell_removers_of(lane);
+        }
+        let me = self.identity.node;
+        for leaving in self.leaving.iter().filter(|leaving| is_ended(leaving)) {
+            for slot in leaving.slots_of(1 << lane).iter() {
+                let is_home = self.view.slots.homes(slot).contains(&me);
+                self.tell_remover(slot, is_home, self.may_number(&[slot]));
+            }
         }
     }
 

@@ -18,7 +18,11 @@ impl Node {
         let mut has_moved = false;
         loop {
             let mut moved = false;
-            for lane in 0..LANES {
+            let inboxes = self.inboxes.get(&from).map(Vec::as_slice).unwrap_or_default();
+            let lanes = inboxes.iter().enumerate();
+            let open = lanes.filter(|(_, inbox)| inbox.front().is_some());
+            let open = open.fold(0u16, |open, (lane, _)| open | 1 << lane);
+            for lane in (0..LANES).filter(|lane| open >> lane & 1 != 0) {
                 while self.step(from, lane, host) {
                     moved = true;
                 }
@@ -120,6 +124,9 @@ impl Node {
             Record::End { epoch } => self.note_end(from, lane, epoch),
             Record::Message { is_sharded, channel, payload } => {
                 host.publish(is_sharded, channel, payload);
+                if is_broken(Mutation::RepeatMessages) {
+                    host.publish(is_sharded, channel, payload);
+                }
             }
             Record::Copy { group } => self.take_copy(from, group, host),
             Record::Changed { db, key } => self.drop_copy((db, key), host),

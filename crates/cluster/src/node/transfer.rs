@@ -21,7 +21,7 @@ use super::{Host, LinkError, Node};
 use crate::holdings::Holdings;
 use crate::mutation::{Mutation, is_broken};
 use crate::slot::{SLOTS, Slot, SlotSet};
-use crate::slot_map::Node as Number;
+use crate::slot_map::{Node as Number, SlotMap, common_runs};
 use crate::view::{Identity, NodeSet};
 use crate::wire::positions::{Executed, put_executed, put_slots, read_executed, read_slots};
 use crate::wire::{Frame, LANES, Record, put_frame};
@@ -106,8 +106,10 @@ impl Node {
     /// name it as a home.
     pub fn arrived(&self) -> SlotSet {
         let me = self.identity.node;
-        let is_new = |&slot: &Slot| self.view.incoming(slot).contains(&me) && self.holds(slot);
-        (0..SLOTS).filter(is_new).collect()
+        let incoming = self.view.incoming.iter().flat_map(SlotMap::ranges);
+        let to_here = incoming.filter(|range| range.homes.contains(&me));
+        let slots = to_here.flat_map(|range| range.first..=range.last);
+        slots.filter(|&slot| self.holds(slot)).collect()
     }
 
     /// Changes with [`Node::arrived`] where no view has changed.
@@ -309,11 +311,17 @@ impl Node {
     /// slots that this node is not to have, are of no use.
     pub(super) fn review_transfers(&mut self) {
         let (me, view) = (self.identity, &self.view);
+        if self.transfers.arrival.is_none() && self.transfers.departures.is_empty() {
+            return;
+        }
+        let runs = common_runs(view.maps());
         let is_wanted = |primary: Identity, to: Identity, slots: &SlotSet| {
             let is_wanted = |slot: Slot| {
                 view.primary(slot) == Some(primary) && view.incoming(slot).contains(&to.node)
             };
-            view.member(to.node) == Some(to) && slots.iter().all(is_wanted)
+            let mut runs = runs.iter().filter(|run| !is_wanted(*run.start()));
+            view.member(to.node) == Some(to)
+                && !runs.any(|run| run.clone().any(|slot| slots.contains(slot)))
         };
         let arrival = self.transfers.arrival.as_ref();
         let is_pointless =
@@ -452,7 +460,6 @@ impl Node {
 mod tests {
     use super::*;
     use crate::node::Limits;
-    use crate::slot_map::SlotMap;
     use crate::view::View;
 
     #[test]
