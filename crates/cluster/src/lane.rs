@@ -51,6 +51,8 @@ struct Peer {
 pub(crate) struct Lane {
     /// The last position that was given.
     seq: u64,
+    /// That of what was changed here last.
+    changed: u64,
     entries: VecDeque<Entry>,
     bytes: usize,
     /// Bytes of all lanes.
@@ -70,6 +72,7 @@ impl Lane {
     pub fn new(members: NodeSet, all_bytes: Arc<AtomicUsize>, bytes_max: usize) -> Self {
         Lane {
             seq: 0,
+            changed: 0,
             entries: VecDeque::new(),
             bytes: 0,
             all_bytes,
@@ -84,6 +87,16 @@ impl Lane {
     /// The last position.
     pub fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// The last position of what was changed here.
+    pub fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    /// Appends what was changed here, as [`Lane::push`] does.
+    pub fn push_change(&mut self, to: Option<NodeSet>, record: &[u8]) {
+        self.changed = self.push(to, record);
     }
 
     /// Bytes of the records that are kept.

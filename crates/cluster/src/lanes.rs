@@ -144,7 +144,7 @@ impl Lanes {
         room.clear();
         let (tag, parts) = (TAG.get(), Parts::default());
         put_record(room, &Record::Effects { tag, parts, served, group });
-        self.lane(lane_of(slot)).push(to, room);
+        self.lane(lane_of(slot)).push_change(to, room);
         for Copied { db, key, holders, is_removed } in &of_slot.copied {
             let others = NodeSet(holders.0 & !homes);
             if !are_told {
@@ -206,6 +206,11 @@ impl Lanes {
         std::array::from_fn(|lane| self.lane(lane).seq())
     }
 
+    /// The last positions of what was changed here.
+    pub fn changed_positions(&self) -> [u64; LANES] {
+        std::array::from_fn(|lane| self.lane(lane).changed())
+    }
+
     /// How many positions of all lanes a member has not applied.
     pub fn lag_of(&self, node: Node) -> u64 {
         self.lanes.iter().map(|lane| lane.lock().lag_of(node)).sum()
@@ -249,7 +254,7 @@ impl Lanes {
         if which.is_power_of_two() {
             room.clear();
             put_record(room, &Record::Effects { tag, parts: Parts::default(), served, group });
-            self.lane(which.trailing_zeros() as usize).push(None, room);
+            self.lane(which.trailing_zeros() as usize).push_change(None, room);
             return;
         }
         // Ascending, as everybody locks them.
@@ -264,7 +269,7 @@ impl Lanes {
                 _ => Record::Part { parts },
             };
             put_record(room, &record);
-            lane.push(None, room);
+            lane.push_change(None, room);
         }
     }
 

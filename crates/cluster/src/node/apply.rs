@@ -155,6 +155,14 @@ impl Node {
                     directory.remove(slot_of(key), name, NodeSet::of(from.node));
                 }
             }
+            Record::DurableAsked { number } => {
+                self.pop(from, lane);
+                self.durable.note_asked(from, lane, number);
+            }
+            Record::Durable { number } => {
+                self.pop(from, lane);
+                self.durable.note_answer(from, number);
+            }
             Record::SlotsBegin { number } => {
                 self.pop(from, lane);
                 self.note_slots_begin(from, lane, number);

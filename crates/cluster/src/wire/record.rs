@@ -9,8 +9,8 @@ use petrel_persistence::log::number::{Bytes, put, put_bytes};
 
 /// Which record, in the lowest four bits of its head.
 mod kind {
-    /// What follows says which of those that are about copies.
-    pub const COPIES: u8 = 0;
+    /// What follows says which of those that are about copies, or about what is durable.
+    pub const OTHERS: u8 = 0;
     pub const EFFECTS: u8 = 1;
     pub const PART: u8 = 2;
     pub const EXEC: u8 = 3;
@@ -28,11 +28,13 @@ mod kind {
     pub const SLOTS_KNOWN: u8 = 15;
 }
 
-/// Which record about copies, in the byte behind its head.
-mod copies {
+/// Which record about copies or about what is durable, in the byte behind its head.
+mod others {
     pub const COPY: u8 = 0;
     pub const CHANGED: u8 = 1;
     pub const UNSHARED: u8 = 2;
+    pub const DURABLE_ASKED: u8 = 3;
+    pub const DURABLE: u8 = 4;
 }
 
 const KIND: u8 = 0x0f;
@@ -299,6 +301,18 @@ pub enum Record<'a> {
         /// The key.
         key: &'a [u8],
     },
+    /// The sender wants to know when everything before this, in all lanes, is durable at the
+    /// receiver. It stands in each lane.
+    DurableAsked {
+        /// Which question of the sender's; a later one has a larger number.
+        number: u64,
+    },
+    /// Everything before this question of the receiver's, and before all earlier ones, is durable
+    /// at the sender.
+    Durable {
+        /// Which question.
+        number: u64,
+    },
     /// A message for the subscribers of a channel. It is delivered once at most.
     Message {
         /// The channel is one of a shard.
@@ -482,17 +496,19 @@ fn take_exec<'a>(
     })
 }
 
-fn take_about_copies<'a>(bytes: &mut Bytes<'a>) -> Result<Record<'a>, Malformed> {
+fn take_other<'a>(bytes: &mut Bytes<'a>) -> Result<Record<'a>, Malformed> {
     match bytes.byte()? {
-        copies::COPY => Ok(Record::Copy { group: std::mem::take(&mut bytes.0) }),
-        which @ (copies::CHANGED | copies::UNSHARED) => {
+        others::COPY => Ok(Record::Copy { group: std::mem::take(&mut bytes.0) }),
+        which @ (others::CHANGED | others::UNSHARED) => {
             let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
             let key = std::mem::take(&mut bytes.0);
             Ok(match which {
-                copies::CHANGED => Record::Changed { db, key },
+                others::CHANGED => Record::Changed { db, key },
                 _ => Record::Unshared { db, key },
             })
         }
+        others::DURABLE_ASKED => Ok(Record::DurableAsked { number: bytes.number()? }),
+        others::DURABLE => Ok(Record::Durable { number: bytes.number()? }),
         _ => Err(Malformed),
     }
 }
@@ -587,21 +603,31 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             kind::SLOTS_KNOWN
         }
         Record::Copy { group } => {
-            out.push(copies::COPY);
+            out.push(others::COPY);
             out.extend_from_slice(group);
-            kind::COPIES
+            kind::OTHERS
         }
         Record::Changed { db, key } => {
-            out.push(copies::CHANGED);
+            out.push(others::CHANGED);
             put(out, db.into());
             out.extend_from_slice(key);
-            kind::COPIES
+            kind::OTHERS
         }
         Record::Unshared { db, key } => {
-            out.push(copies::UNSHARED);
+            out.push(others::UNSHARED);
             put(out, db.into());
             out.extend_from_slice(key);
-            kind::COPIES
+            kind::OTHERS
+        }
+        Record::DurableAsked { number } => {
+            out.push(others::DURABLE_ASKED);
+            put(out, number);
+            kind::OTHERS
+        }
+        Record::Durable { number } => {
+            out.push(others::DURABLE);
+            put(out, number);
+            kind::OTHERS
         }
         Record::Message { is_sharded, channel, payload } => {
             put_bytes(out, channel);
@@ -692,7 +718,7 @@ impl<'a> Record<'a> {
                 let (channel, payload) = (b.bytes()?, std::mem::take(&mut b.0));
                 (Record::Message { is_sharded: first, channel, payload }, FIRST)
             }
-            kind::COPIES => (take_about_copies(b)?, 0),
+            kind::OTHERS => (take_other(b)?, 0),
             _ => return Err(Malformed),
         };
         let has_more = !bytes.0.is_empty() || head & (FIRST | LANE_LIST | MORE) & !allowed != 0;

@@ -107,6 +107,8 @@ proptest! {
         round_trip(&Record::Copy { group: text })?;
         round_trip(&Record::Changed { db, key: text })?;
         round_trip(&Record::Unshared { db, key: text })?;
+        round_trip(&Record::DurableAsked { number: oseq })?;
+        round_trip(&Record::Durable { number: tenure })?;
         round_trip(&Record::Parked { slot, oseq, left_ms: wait_ms })?;
         for end in [WaitEnd::Timeout, WaitEnd::Error, WaitEnd::Gone] {
             round_trip(&Record::Cancel { slot, oseq, end })?;

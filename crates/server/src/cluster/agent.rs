@@ -9,6 +9,7 @@ use super::copy::Copies;
 use super::deferred::{Deferred, Forward, Way};
 use super::jobs::Job;
 use super::lives::{Admission, Hands};
+use super::logs::Owed;
 use super::machine::Machine;
 use super::slots::Slots;
 use super::standing::Standing;
@@ -99,6 +100,7 @@ impl Agent {
         let Hands { mut machine, transport, tasks } = hands;
         machine.own = identity;
         machine.lanes = Some(node.lanes().clone());
+        machine.owed = Owed::default();
         *membership.lanes.write() = machine.lanes.clone();
         Agent {
             node,
@@ -197,6 +199,7 @@ impl Agent {
         has_worked |= self.go_on_with_slots();
         self.attend_waiters();
         has_worked |= self.go_on_with_jobs();
+        self.answer_logs();
         self.end_watches(unwatched, has_taken_all);
         self.attend_away();
         self.machine.end_turn();
@@ -212,8 +215,11 @@ impl Agent {
             || !self.backlog.is_empty()
             || !self.early.is_empty()
             || self.copies_go_on;
-        let pause =
-            if has_to_retry { RETRY_PAUSE } else { self.rest_of_jobs(self.rest_of_waits(REST)) };
+        let pause = if has_to_retry {
+            RETRY_PAUSE
+        } else {
+            self.rest_of_logs(self.rest_of_jobs(self.rest_of_waits(REST)))
+        };
         // Commits before this look do not wake the agent.
         if !self.send() {
             self.next = self.tasks.recv_timeout(pause).ok();
