@@ -6,8 +6,8 @@ use crate::settings::{Settings, Timing};
 use crate::state::{Admission, MemberInfo};
 use crate::trust::{Credentials, Trust, TrustError, key_of};
 use crate::wire::{
-    HELLO_MAX, Hello, Kind, PROTOCOL_NEWEST, PROTOCOL_OLDEST, Refusal, Welcome, decode, encode,
-    read_frame, write_frame,
+    HELLO_MAX, Hello, Kind, PROTOCOL_NEWEST, PROTOCOL_OLDEST, Refusal, Welcome, dated,
+    decode_dated, read_frame, write_frame,
 };
 use parking_lot::Mutex;
 use petrel_cluster::{Identity, Node};
@@ -21,6 +21,9 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+
+/// By how much clocks differ before that is said.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
 
 /// How often a line of the log that says the same again is written.
 const REPEAT: Duration = Duration::from_secs(10);
@@ -120,7 +123,11 @@ impl fmt::Display for ConnectError {
             ConnectError::Io(error) => write!(f, "{error}"),
             ConnectError::Unresolved(error) => write!(f, "the name does not resolve: {error}"),
             ConnectError::Untrusted(error) => {
-                write!(f, "the passphrase or the name of the cluster is another there ({error})")
+                write!(
+                    f,
+                    "the passphrase or the name of the cluster is another there, see \
+                     cluster-passphrase-file and cluster-name ({error})"
+                )
             }
             ConnectError::Refused(refusal) | ConnectError::RefusedBy(refusal) => {
                 write!(f, "{refusal}")
@@ -137,14 +144,24 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Protocol { oldest, newest } => {
-                write!(f, "versions {oldest} to {newest} of the bus's protocol are spoken there")
+                write!(
+                    f,
+                    "the two nodes have no version of the bus's protocol in common, one speaks {oldest} to {newest}: \
+                     start the older program's node with the newer program"
+                )
             }
-            Refusal::OtherCluster => f.write_str("the directory has the data of another cluster"),
+            Refusal::OtherCluster => f.write_str(
+                "the directory of the node that connects is a member's of another cluster: start it with another \
+                 dir, or remove `cluster` and the data from this one",
+            ),
             Refusal::OtherKey => f.write_str(
                 "the node's uuid belongs to another key: node.key and raft.redb are of two nodes",
             ),
             Refusal::Twice { bus } => {
-                write!(f, "the same node is alive at {bus}: its directory was copied")
+                write!(
+                    f,
+                    "the same node is alive at {bus}, its directory was copied: remove `cluster` from the copy"
+                )
             }
             Refusal::Full => f.write_str("the cluster has as many members as it can have"),
             Refusal::NotAMember => f.write_str("the node is no member"),
@@ -269,10 +286,13 @@ impl Bus {
         let name = ServerName::try_from("petrel.cluster").map_err(io::Error::other)?;
         let stream = connector.connect(name, stream).await?;
         let mut stream = TlsStream::from(stream);
-        write_frame(&mut stream, &encode(&self.hello())?).await?;
+        let asked = SystemTime::now();
+        write_frame(&mut stream, &dated(&self.hello())?).await?;
         stream.flush().await?;
         let welcome = read_frame(&mut stream, HELLO_MAX).await?;
-        let hello = match decode(&welcome)? {
+        let (welcome, clock) = decode_dated(&welcome)?;
+        self.note_clock(address, clock, asked);
+        let hello = match welcome {
             Welcome::Hello(hello) => hello,
             Welcome::Refused(refusal) => return Err(ConnectError::RefusedBy(refusal)),
         };
@@ -292,17 +312,19 @@ impl Bus {
         mut stream: TcpStream,
     ) -> Result<(Kind, Secure, Peer), ConnectError> {
         self.prepare(&stream)?;
+        let (began, from) = (SystemTime::now(), stream.peer_addr()?);
         let preamble = stream.read_u8().await?;
         let kind = Kind::of(preamble).ok_or(ConnectError::Foreign)?;
         let acceptor = TlsAcceptor::from(self.credentials.lock().server.clone());
         let mut stream = TlsStream::from(acceptor.accept(stream).await?);
-        let hello: Hello = decode(&read_frame(&mut stream, HELLO_MAX).await?)?;
+        let (hello, clock): (Hello, _) = decode_dated(&read_frame(&mut stream, HELLO_MAX).await?)?;
+        self.note_clock(&from.ip().to_string(), clock, began);
         let known = self.know(kind, &stream, &hello);
         let welcome = match &known {
             Ok(_) => Welcome::Hello(self.hello()),
             Err(refusal) => Welcome::Refused(refusal.clone()),
         };
-        write_frame(&mut stream, &encode(&welcome)?).await?;
+        write_frame(&mut stream, &dated(&welcome)?).await?;
         stream.flush().await?;
         match known {
             Ok(peer) => Ok((kind, stream, peer)),
@@ -311,6 +333,23 @@ impl Bus {
                 drop(stream.shutdown().await);
                 Err(ConnectError::Refused(refusal))
             }
+        }
+    }
+
+    /// Warns if the other side's clock, read after `began`, differs from the one here.
+    fn note_clock(&self, whose: &str, theirs: Option<SystemTime>, began: SystemTime) {
+        let Some(theirs) = theirs else { return };
+        let by = |ahead: Result<Duration, _>| {
+            ahead.ok().filter(|by| *by >= CLOCK_DIFFERENCE).map(|by| by.as_secs())
+        };
+        let ahead = by(theirs.duration_since(SystemTime::now())).map(|by| (by, "ahead of"));
+        let behind = by(began.duration_since(theirs)).map(|by| (by, "behind"));
+        if let Some((by, where_to)) = ahead.or(behind) {
+            let line = format!(
+                "cluster: the clock of {whose} is {by} s {where_to} this one's: have both follow the same time; keys \
+                 expire by the clock of their home, and elsewhere seem to expire too early or too late"
+            );
+            self.log_once(Level::Warning, line);
         }
     }
 
