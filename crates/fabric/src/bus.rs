@@ -340,7 +340,7 @@ impl Bus {
     fn note_clock(&self, whose: &str, theirs: Option<SystemTime>, began: SystemTime) {
         let Some(theirs) = theirs else { return };
         let by = |ahead: Result<Duration, _>| {
-            ahead.ok().filter(|by| *by >= CLOCK_DIFFERENCE).map(|by| by.as_secs())
+            ahead.ok().filter(|by| *by >= CLOCK_DIFFERENCE).map(|by| by.as_secs_f64().round())
         };
         let ahead = by(theirs.duration_since(SystemTime::now())).map(|by| (by, "ahead of"));
         let behind = by(began.duration_since(theirs)).map(|by| (by, "behind"));
@@ -386,5 +386,98 @@ impl Bus {
             .with_interval(self.timing.lease);
         socket.set_tcp_keepalive(&keepalive)?;
         socket.set_tcp_user_timeout(Some(self.timing.lease * 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Copies, Role, Start};
+    use std::future::Future;
+    use tokio::net::TcpListener;
+
+    struct Deaf;
+
+    impl Events for Deaf {
+        fn admitted(&mut self, _: Identity, _: Arc<petrel_cluster::View>, _: Arc<[MemberInfo]>) {}
+        fn view(&mut self, _: Arc<petrel_cluster::View>, _: Arc<[MemberInfo]>) {}
+        fn expelled(&mut self) {}
+        fn link_up(&mut self, _: crate::events::Link) {}
+        fn link_down(&mut self, _: crate::events::Link) {}
+        fn frame(&mut self, _: crate::events::Link, _: Vec<u8>) -> crate::events::Flow {
+            crate::events::Flow::More
+        }
+        fn log(&mut self, _: Level, _: String) {}
+    }
+
+    fn bus() -> Bus {
+        let directory = std::env::temp_dir().join(format!("petrel-bus-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let trust = Trust::new("c", 7, &directory, ["secret"]).expect("keys");
+        drop(std::fs::remove_dir_all(&directory));
+        let settings = Settings {
+            name: "c".into(),
+            passphrase: String::from("secret").into(),
+            previous_passphrase: None,
+            start: Start::Create,
+            bind: ([127, 0, 0, 1], 0).into(),
+            announced: None,
+            client_address: String::new(),
+            role: Role::Data,
+            zone: String::new(),
+            copies: Copies::All,
+            node_timeout: Duration::from_secs(60),
+            directory,
+            waits_for_data: false,
+        };
+        let origin = Origin { uuid: 7, name: "c".into(), cluster: None, id: None };
+        Bus::new(settings, trust, origin, String::new(), Box::new(Deaf)).expect("certificates")
+    }
+
+    /// What a node that speaks these versions is answered, and why it is not let in.
+    async fn says_hello(bus: &Bus, oldest: u16, newest: u16) -> (Welcome, Option<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let accept = async {
+            let (stream, _) = listener.accept().await.expect("a connection");
+            bus.accept(stream).await.err().map(|error| error.to_string())
+        };
+        let dial = async {
+            let mut stream = TcpStream::connect(address).await.expect("a connection");
+            stream.write_all(&[Kind::Control.preamble()]).await.expect("it takes it");
+            let connector = TlsConnector::from(bus.credentials.lock().client.clone());
+            let name = ServerName::try_from("petrel.cluster").expect("a name");
+            let mut stream = connector.connect(name, stream).await.expect("it is trusted");
+            let hello = Hello { oldest, newest, uuid: 8, cluster: None, member: None };
+            let hello = crate::wire::encode(&hello).expect("plain data");
+            write_frame(&mut stream, &hello).await.expect("it takes it");
+            stream.flush().await.expect("it takes it");
+            let welcome = read_frame(&mut stream, HELLO_MAX).await.expect("an answer");
+            decode_dated(&welcome).expect("a welcome").0
+        };
+        let (error, welcome) = tokio::join!(accept, dial);
+        (welcome, error)
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(future)
+    }
+
+    #[test]
+    fn a_peer_of_other_versions_is_refused_and_one_that_speaks_newer_ones_too_is_not() {
+        run(async {
+            let bus = bus();
+            let (welcome, error) = says_hello(&bus, PROTOCOL_OLDEST, PROTOCOL_NEWEST + 5).await;
+            assert!(matches!(welcome, Welcome::Hello(_)) && error.is_none(), "{error:?}");
+            for (oldest, newest) in [(PROTOCOL_NEWEST + 1, PROTOCOL_NEWEST + 2), (0, 0)] {
+                let (welcome, error) = says_hello(&bus, oldest, newest).await;
+                let spoken = (PROTOCOL_OLDEST, PROTOCOL_NEWEST);
+                let refusal = Refusal::Protocol { oldest: spoken.0, newest: spoken.1 };
+                assert_eq!(welcome, Welcome::Refused(refusal));
+                let error = error.expect("it is refused");
+                assert!(error.contains("start the older program's node with the newer"), "{error}");
+            }
+        });
     }
 }
