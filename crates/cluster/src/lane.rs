@@ -64,6 +64,8 @@ struct Peer {
 pub(crate) struct Lane {
     /// The last position that was given.
     seq: u64,
+    /// That of what was changed here last.
+    changed: u64,
     entries: VecDeque<Entry>,
     bytes: usize,
     /// Bytes of all lanes.
@@ -83,6 +85,7 @@ impl Lane {
     pub fn new(members: NodeSet, all_bytes: Arc<AtomicUsize>, bytes_max: usize) -> Self {
         Lane {
             seq: 0,
+            changed: 0,
             entries: VecDeque::new(),
             bytes: 0,
             all_bytes,
@@ -99,6 +102,22 @@ impl Lane {
         self.seq
     }
 
+    /// The last position of what was changed here.
+    pub fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    /// Appends what was changed here, as [`Lane::push`] does; the member that has forwarded the
+    /// command is sent it in other bytes, unless its link breaks.
+    pub fn push_change(
+        &mut self,
+        to: Option<NodeSet>,
+        record: &[u8],
+        short: Option<(Node, Box<[u8]>)>,
+    ) {
+        self.changed = self.append(to, record, short);
+    }
+
     /// Bytes of the records that are kept.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -111,11 +130,10 @@ impl Lane {
 
     /// Appends a record for these members, or all; its position. One for no member has none: the last.
     pub fn push(&mut self, to: Option<NodeSet>, record: &[u8]) -> u64 {
-        self.push_with(to, record, None)
+        self.append(to, record, None)
     }
 
-    /// The same of a record that a member is sent in other bytes, unless its link breaks.
-    pub fn push_with(
+    fn append(
         &mut self,
         to: Option<NodeSet>,
         record: &[u8],
@@ -398,12 +416,12 @@ mod tests {
             assert!(records.is_empty());
             record
         };
-        lane.push_with(None, &whole, Some((B, short.clone().into())));
+        lane.push_change(None, &whole, Some((B, short.clone().into())));
         assert_eq!((sent(&mut lane, A), sent(&mut lane, B)), (whole.clone(), short.clone()));
         lane.interrupt(B);
         assert!(lane.resume(B, 0));
         assert_eq!(sent(&mut lane, B), whole);
-        lane.push_with(None, &whole, Some((B, short.clone().into())));
+        lane.push_change(None, &whole, Some((B, short.clone().into())));
         assert_eq!(sent(&mut lane, B), short);
         assert!(lane.acknowledge(A, 1) && lane.acknowledge(B, 2));
         sent(&mut lane, A);

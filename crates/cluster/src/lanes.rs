@@ -158,7 +158,7 @@ impl Lanes {
         put_record(room, &Record::Effects { tag, parts, served, group });
         let origin = tag.filter(|tag| to.is_none_or(|to| to.contains(tag.origin.node)));
         let short = origin.and_then(|_| shorten_for_origin(room));
-        self.lane(lane_of(slot)).push_with(to, room, short);
+        self.lane(lane_of(slot)).push_change(to, room, short);
         for Copied { db, key, holders, is_removed } in &of_slot.copied {
             let others = NodeSet(holders.0 & !homes);
             if !are_told {
@@ -220,6 +220,11 @@ impl Lanes {
         std::array::from_fn(|lane| self.lane(lane).seq())
     }
 
+    /// The last positions of what was changed here.
+    pub fn changed_positions(&self) -> [u64; LANES] {
+        std::array::from_fn(|lane| self.lane(lane).changed())
+    }
+
     /// How many positions of all lanes a member has not applied.
     pub fn lag_of(&self, node: Node) -> u64 {
         self.lanes.iter().map(|lane| lane.lock().lag_of(node)).sum()
@@ -264,7 +269,7 @@ impl Lanes {
             room.clear();
             put_record(room, &Record::Effects { tag, parts: Parts::default(), served, group });
             let short = shorten_for_origin(room);
-            self.lane(which.trailing_zeros() as usize).push_with(None, room, short);
+            self.lane(which.trailing_zeros() as usize).push_change(None, room, short);
             return;
         }
         // Ascending, as everybody locks them.
@@ -280,7 +285,7 @@ impl Lanes {
             };
             put_record(room, &record);
             let short = if at == 0 { shorten_for_origin(room) } else { None };
-            lane.push_with(None, room, short);
+            lane.push_change(None, room, short);
         }
     }
 

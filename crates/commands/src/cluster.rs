@@ -153,6 +153,10 @@ pub trait Cluster: Send + Sync {
     /// while a primary is changing.
     fn homes(&self) -> Option<Vec<HashSlot>>;
 
+    /// How many other members have applied what this node has changed by now: the fewest of all
+    /// hash slots whose changes it orders.
+    fn members_in_step(&self) -> usize;
+
     /// A number of which another is likely if any slot has another home, or its home has begun
     /// anew.
     fn mark_of_homes(&self) -> u64;

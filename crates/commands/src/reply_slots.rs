@@ -308,6 +308,10 @@ mod tests {
             (Merge::Same, ["+OK\r\n", "+OK\r\n"], "+OK\r\n"),
             (Merge::Sum, [":1\r\n", "-ERR no\r\n"], "-ERR no\r\n"),
             (Merge::Same, ["-ERR no\r\n", "+OK\r\n"], "-ERR no\r\n"),
+            (Merge::Min, [":2\r\n", ":1\r\n"], ":1\r\n"),
+            (Merge::Min, ["*2\r\n:1\r\n:3\r\n", "*2\r\n:2\r\n:0\r\n"], "*2\r\n:1\r\n:0\r\n"),
+            (Merge::Min, ["*2\r\n:1\r\n:3\r\n", "-ERR no\r\n"], "-ERR no\r\n"),
+            (Merge::Min, ["-ERR no\r\n", "*1\r\n:1\r\n"], "-ERR no\r\n"),
         ] {
             slots.push(&[1, 2], 2, merge, false);
             let seq = slots.last().unwrap();

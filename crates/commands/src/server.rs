@@ -10,7 +10,7 @@ pub(crate) mod lolwut;
 pub mod memory;
 pub(crate) mod module;
 pub mod redact;
-pub(crate) mod replication;
+pub mod replication;
 pub mod slowlog;
 pub mod state;
 pub mod stats;

@@ -6,8 +6,8 @@ use crate::settings::{Settings, Timing};
 use crate::state::{Admission, MemberInfo};
 use crate::trust::{Credentials, Trust, TrustError, key_of};
 use crate::wire::{
-    HELLO_MAX, Hello, Kind, PROTOCOL_NEWEST, PROTOCOL_OLDEST, Refusal, Welcome, decode, encode,
-    read_frame, write_frame,
+    HELLO_MAX, Hello, Kind, PROTOCOL_NEWEST, PROTOCOL_OLDEST, Refusal, Welcome, dated,
+    decode_dated, read_frame, write_frame,
 };
 use parking_lot::Mutex;
 use petrel_cluster::{Identity, Node};
@@ -21,6 +21,9 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+
+/// By how much clocks differ before that is said.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
 
 /// How often a line of the log that says the same again is written.
 const REPEAT: Duration = Duration::from_secs(10);
@@ -120,7 +123,11 @@ impl fmt::Display for ConnectError {
             ConnectError::Io(error) => write!(f, "{error}"),
             ConnectError::Unresolved(error) => write!(f, "the name does not resolve: {error}"),
             ConnectError::Untrusted(error) => {
-                write!(f, "the passphrase or the name of the cluster is another there ({error})")
+                write!(
+                    f,
+                    "the passphrase or the name of the cluster is another there, see \
+                     cluster-passphrase-file and cluster-name ({error})"
+                )
             }
             ConnectError::Refused(refusal) | ConnectError::RefusedBy(refusal) => {
                 write!(f, "{refusal}")
@@ -137,14 +144,24 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Protocol { oldest, newest } => {
-                write!(f, "versions {oldest} to {newest} of the bus's protocol are spoken there")
+                write!(
+                    f,
+                    "the two nodes have no version of the bus's protocol in common, one speaks {oldest} to {newest}: \
+                     start the older program's node with the newer program"
+                )
             }
-            Refusal::OtherCluster => f.write_str("the directory has the data of another cluster"),
+            Refusal::OtherCluster => f.write_str(
+                "the directory of the node that connects is a member's of another cluster: start it with another \
+                 dir, or remove `cluster` and the data from this one",
+            ),
             Refusal::OtherKey => f.write_str(
                 "the node's uuid belongs to another key: node.key and raft.redb are of two nodes",
             ),
             Refusal::Twice { bus } => {
-                write!(f, "the same node is alive at {bus}: its directory was copied")
+                write!(
+                    f,
+                    "the same node is alive at {bus}, its directory was copied: remove `cluster` from the copy"
+                )
             }
             Refusal::Full => f.write_str("the cluster has as many members as it can have"),
             Refusal::NotAMember => f.write_str("the node is no member"),
@@ -268,10 +285,13 @@ impl Bus {
         let name = ServerName::try_from("petrel.cluster").map_err(io::Error::other)?;
         let stream = connector.connect(name, stream).await?;
         let mut stream = TlsStream::from(stream);
-        write_frame(&mut stream, &encode(&self.hello())?).await?;
+        let asked = SystemTime::now();
+        write_frame(&mut stream, &dated(&self.hello())?).await?;
         stream.flush().await?;
         let welcome = read_frame(&mut stream, HELLO_MAX).await?;
-        let hello = match decode(&welcome)? {
+        let (welcome, clock) = decode_dated(&welcome)?;
+        self.note_clock(address, clock, asked);
+        let hello = match welcome {
             Welcome::Hello(hello) => hello,
             Welcome::Refused(refusal) => return Err(ConnectError::RefusedBy(refusal)),
         };
@@ -291,17 +311,19 @@ impl Bus {
         mut stream: TcpStream,
     ) -> Result<(Kind, Secure, Peer), ConnectError> {
         self.prepare(&stream)?;
+        let (began, from) = (SystemTime::now(), stream.peer_addr()?);
         let preamble = stream.read_u8().await?;
         let kind = Kind::of(preamble).ok_or(ConnectError::Foreign)?;
         let acceptor = TlsAcceptor::from(self.credentials.lock().server.clone());
         let mut stream = TlsStream::from(acceptor.accept(stream).await?);
-        let hello: Hello = decode(&read_frame(&mut stream, HELLO_MAX).await?)?;
+        let (hello, clock): (Hello, _) = decode_dated(&read_frame(&mut stream, HELLO_MAX).await?)?;
+        self.note_clock(&from.ip().to_string(), clock, began);
         let known = self.know(kind, &stream, &hello);
         let welcome = match &known {
             Ok(_) => Welcome::Hello(self.hello()),
             Err(refusal) => Welcome::Refused(refusal.clone()),
         };
-        write_frame(&mut stream, &encode(&welcome)?).await?;
+        write_frame(&mut stream, &dated(&welcome)?).await?;
         stream.flush().await?;
         match known {
             Ok(peer) => Ok((kind, stream, peer)),
@@ -310,6 +332,23 @@ impl Bus {
                 drop(stream.shutdown().await);
                 Err(ConnectError::Refused(refusal))
             }
+        }
+    }
+
+    /// Warns if the other side's clock, read after `began`, differs from the one here.
+    fn note_clock(&self, whose: &str, theirs: Option<SystemTime>, began: SystemTime) {
+        let Some(theirs) = theirs else { return };
+        let by = |ahead: Result<Duration, _>| {
+            ahead.ok().filter(|by| *by >= CLOCK_DIFFERENCE).map(|by| by.as_secs_f64().round())
+        };
+        let ahead = by(theirs.duration_since(SystemTime::now())).map(|by| (by, "ahead of"));
+        let behind = by(began.duration_since(theirs)).map(|by| (by, "behind"));
+        if let Some((by, where_to)) = ahead.or(behind) {
+            let line = format!(
+                "cluster: the clock of {whose} is {by} s {where_to} this one's: have both follow the same time; keys \
+                 expire by the clock of their home, and elsewhere seem to expire too early or too late"
+            );
+            self.log_once(Level::Warning, line);
         }
     }
 
@@ -346,5 +385,98 @@ impl Bus {
             .with_interval(self.timing.lease);
         socket.set_tcp_keepalive(&keepalive)?;
         socket.set_tcp_user_timeout(Some(self.timing.lease * 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Copies, Role, Start};
+    use std::future::Future;
+    use tokio::net::TcpListener;
+
+    struct Deaf;
+
+    impl Events for Deaf {
+        fn admitted(&mut self, _: Identity, _: Arc<petrel_cluster::View>, _: Arc<[MemberInfo]>) {}
+        fn view(&mut self, _: Arc<petrel_cluster::View>, _: Arc<[MemberInfo]>) {}
+        fn expelled(&mut self) {}
+        fn link_up(&mut self, _: crate::events::Link) {}
+        fn link_down(&mut self, _: crate::events::Link) {}
+        fn frame(&mut self, _: crate::events::Link, _: Vec<u8>) -> crate::events::Flow {
+            crate::events::Flow::More
+        }
+        fn log(&mut self, _: Level, _: String) {}
+    }
+
+    fn bus() -> Bus {
+        let directory = std::env::temp_dir().join(format!("petrel-bus-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let trust = Trust::new("c", 7, &directory, ["secret"]).expect("keys");
+        drop(std::fs::remove_dir_all(&directory));
+        let settings = Settings {
+            name: "c".into(),
+            passphrase: String::from("secret").into(),
+            previous_passphrase: None,
+            start: Start::Create,
+            bind: ([127, 0, 0, 1], 0).into(),
+            announced: None,
+            client_address: String::new(),
+            role: Role::Data,
+            zone: String::new(),
+            copies: Copies::All,
+            node_timeout: Duration::from_secs(60),
+            directory,
+            waits_for_data: false,
+        };
+        let origin = Origin { uuid: 7, name: "c".into(), cluster: None, id: None };
+        Bus::new(settings, trust, origin, String::new(), Box::new(Deaf)).expect("certificates")
+    }
+
+    /// What a node that speaks these versions is answered, and why it is not let in.
+    async fn says_hello(bus: &Bus, oldest: u16, newest: u16) -> (Welcome, Option<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let accept = async {
+            let (stream, _) = listener.accept().await.expect("a connection");
+            bus.accept(stream).await.err().map(|error| error.to_string())
+        };
+        let dial = async {
+            let mut stream = TcpStream::connect(address).await.expect("a connection");
+            stream.write_all(&[Kind::Control.preamble()]).await.expect("it takes it");
+            let connector = TlsConnector::from(bus.credentials.lock().client.clone());
+            let name = ServerName::try_from("petrel.cluster").expect("a name");
+            let mut stream = connector.connect(name, stream).await.expect("it is trusted");
+            let hello = Hello { oldest, newest, uuid: 8, cluster: None, member: None };
+            let hello = crate::wire::encode(&hello).expect("plain data");
+            write_frame(&mut stream, &hello).await.expect("it takes it");
+            stream.flush().await.expect("it takes it");
+            let welcome = read_frame(&mut stream, HELLO_MAX).await.expect("an answer");
+            decode_dated(&welcome).expect("a welcome").0
+        };
+        let (error, welcome) = tokio::join!(accept, dial);
+        (welcome, error)
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(future)
+    }
+
+    #[test]
+    fn a_peer_of_other_versions_is_refused_and_one_that_speaks_newer_ones_too_is_not() {
+        run(async {
+            let bus = bus();
+            let (welcome, error) = says_hello(&bus, PROTOCOL_OLDEST, PROTOCOL_NEWEST + 5).await;
+            assert!(matches!(welcome, Welcome::Hello(_)) && error.is_none(), "{error:?}");
+            for (oldest, newest) in [(PROTOCOL_NEWEST + 1, PROTOCOL_NEWEST + 2), (0, 0)] {
+                let (welcome, error) = says_hello(&bus, oldest, newest).await;
+                let spoken = (PROTOCOL_OLDEST, PROTOCOL_NEWEST);
+                let refusal = Refusal::Protocol { oldest: spoken.0, newest: spoken.1 };
+                assert_eq!(welcome, Welcome::Refused(refusal));
+                let error = error.expect("it is refused");
+                assert!(error.contains("start the older program's node with the newer"), "{error}");
+            }
+        });
     }
 }

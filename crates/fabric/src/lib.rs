@@ -556,11 +556,27 @@ async fn listen(
                 Err(ConnectError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 Err(ConnectError::Refused(wire::Refusal::NotAMember)) => {}
                 Err(error) => {
-                    let line = format!("cluster: {} was turned away: {error}", from.ip());
+                    let line = format!("cluster: {} {}", from.ip(), not_accepted(&error));
                     bus.log_once(Level::Warning, line);
                 }
             }
             drop(connection);
         });
+    }
+}
+
+/// What became of a connection that another side has made.
+fn not_accepted(error: &ConnectError) -> String {
+    match error {
+        ConnectError::Foreign => {
+            "was turned away: it speaks as no node does; this is the bus of the cluster, \
+             clients connect to `port` or `tls-port`"
+                .into()
+        }
+        ConnectError::Io(error) => {
+            format!("has connected and gone before it said who it is: {error}")
+        }
+        ConnectError::TooLong => "was turned away: it does not say who it is".into(),
+        error => format!("was turned away: {error}"),
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! connection   preamble, one byte (C control, L lanes), then TLS 1.3, then frames both ways
 //! frame        length, 4 bytes, little-endian, then so many bytes
-//! first        who connects: Hello; the other side: Welcome, and nothing follows a refusal
+//! first        who connects: Hello; the other side: Welcome, and nothing follows a refusal;
+//!              behind either the sender's clock, in Unix milliseconds
 //! C            then (number, Request) one way, (number, Reply) the other, in any order
 //! L            then frames of the data plane, which this crate does not look into
 //! ```
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::task::{Context, Waker};
+use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The versions of these messages that this node speaks.
@@ -149,6 +151,26 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
     postcard::take_from_bytes(bytes).map(|(message, _)| message).map_err(malformed)
 }
 
+/// A message and the clock of this moment behind it.
+pub(crate) fn dated<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
+    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut bytes = encode(message)?;
+    bytes.extend(encode(&u64::try_from(unix.as_millis()).unwrap_or(u64::MAX))?);
+    Ok(bytes)
+}
+
+/// What [`dated`] has written; without the clock if it is not there, or none that could be.
+pub(crate) fn decode_dated<T: DeserializeOwned>(
+    bytes: &[u8],
+) -> io::Result<(T, Option<SystemTime>)> {
+    let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let (message, rest) = postcard::take_from_bytes(bytes).map_err(malformed)?;
+    let unix_ms = postcard::take_from_bytes::<u64>(rest).ok().map(|(unix_ms, _)| unix_ms);
+    let clock =
+        unix_ms.and_then(|ms| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
+    Ok((message, clock))
+}
+
 /// Reads one frame of at most `max` bytes. Memory grows as they arrive, not by what was announced.
 pub(crate) async fn read_frame<S>(stream: &mut S, max: usize) -> io::Result<Vec<u8>>
 where
@@ -186,7 +208,7 @@ pub fn decode_anything(bytes: &[u8]) {
         return;
     }
     drop(decode::<Hello>(rest));
-    drop(decode::<Welcome>(rest));
+    drop(decode_dated::<Welcome>(rest));
     drop(decode::<(u64, Request)>(rest));
     drop(decode::<(u64, Reply)>(rest));
     if let Ok((_, Request::Gossip(packet))) = decode::<(u64, Request)>(rest) {
@@ -264,6 +286,13 @@ mod tests {
         let read: Hello = decode(&hello).expect("a hello");
         let longer = [hello, vec![1, 2, 3]].concat();
         assert_eq!(decode::<Hello>(&longer).expect("a hello"), read);
+        // One without a clock is of an older version.
+        let (undated, clock) = decode_dated::<Hello>(&samples().swap_remove(0)).expect("a hello");
+        assert!(undated == read && clock.is_none());
+        let now = SystemTime::now();
+        let (_, clock) = decode_dated::<Hello>(&dated(&read).expect("a hello")).expect("a hello");
+        let late = clock.and_then(|clock| now.duration_since(clock).ok());
+        assert!(clock.is_some() && late.is_none_or(|late| late < Duration::from_secs(60)));
     }
 
     #[test]

@@ -107,6 +107,8 @@ bitset! {
         /// Changes what all members of a cluster have alike, though it names no key: they agree on
         /// what it comes to.
         AGREED = 20 "agreed",
+        /// Asks what is in logs on disks, that of the member which its client speaks to first.
+        ASKS_LOGS = 21 "asks_logs",
     }
 }
 

@@ -135,6 +135,8 @@ impl Node {
                 let name = directory.name_of(db, key);
                 directory.remove(slot_of(key), name, NodeSet::of(from.node));
             }
+            Record::DurableAsked { number } => self.durable.note_asked(from, lane, number),
+            Record::Durable { number } => self.durable.note_answer(from, number),
             Record::SlotsBegin { number } => self.note_slots_begin(from, lane, number),
             Record::SlotsKnown { number } => self.note_slots_known(from, number),
             // They go with others, or were made whole or noted when they arrived.

@@ -18,12 +18,14 @@
 //! | `wait` | forwarded commands that wait for their keys |
 //! | `adopt` | views: primaries that change, members that come or die |
 //! | `copy` | a member that has no data yet, and the one that sends it a copy |
+//! | `durable` | which nodes have on their disks what this one has changed |
 //! | `near` | copies of keys that clients read here, though their homes are elsewhere |
 //! | `transfer` | the same for some slots, where not every member holds all data |
 
 mod adopt;
 mod apply;
 mod copy;
+mod durable;
 mod link;
 mod near;
 mod serve;
@@ -45,6 +47,7 @@ use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet, Primaries, View};
 use crate::wire::{Exec, LANES, Record, Tag, WaitEnd};
 use copy::Copies;
+use durable::Durable;
 use link::Link;
 use petrel_keyspace::{Handle, Homes, KeyHash, SinkSource};
 pub use petrel_persistence::effects::GroupError;
@@ -190,6 +193,7 @@ pub struct Node {
     /// The slots whose data are here. None where every member holds all.
     holdings: Option<Holdings>,
     transfers: Transfers,
+    durable: Durable,
 }
 
 impl Node {
@@ -215,6 +219,7 @@ impl Node {
             own_slots,
             holdings: view.incoming.as_ref().map(|_| Holdings::new(&view, identity)),
             transfers: Transfers::default(),
+            durable: Durable::default(),
             primaries: Primaries::of(&view),
             view,
             links: BTreeMap::new(),

@@ -9,8 +9,8 @@ use petrel_persistence::log::number::{Bytes, put, put_bytes};
 
 /// Which record, in the lowest four bits of its head.
 mod kind {
-    /// What follows says which of those that are about copies, or shortened effects.
-    pub const COPIES: u8 = 0;
+    /// What follows says which of those that are about copies, about what is durable, or shortened effects.
+    pub const OTHERS: u8 = 0;
     pub const EFFECTS: u8 = 1;
     pub const PART: u8 = 2;
     pub const EXEC: u8 = 3;
@@ -28,12 +28,14 @@ mod kind {
     pub const SLOTS_KNOWN: u8 = 15;
 }
 
-/// Which record about copies, or of those that are rarer, in the byte behind its head.
-mod copies {
+/// Which record about copies, about what is durable, or shortened effects, in the byte behind its head.
+mod others {
     pub const COPY: u8 = 0;
     pub const CHANGED: u8 = 1;
     pub const UNSHARED: u8 = 2;
-    pub const SHORTENED: u8 = 3;
+    pub const DURABLE_ASKED: u8 = 3;
+    pub const DURABLE: u8 = 4;
+    pub const SHORTENED: u8 = 5;
 }
 
 const KIND: u8 = 0x0f;
@@ -311,6 +313,18 @@ pub enum Record<'a> {
         /// The record without it.
         rest: &'a [u8],
     },
+    /// The sender wants to know when everything before this, in all lanes, is durable at the
+    /// receiver. It stands in each lane.
+    DurableAsked {
+        /// Which question of the sender's; a later one has a larger number.
+        number: u64,
+    },
+    /// Everything before this question of the receiver's, and before all earlier ones, is durable
+    /// at the sender.
+    Durable {
+        /// Which question.
+        number: u64,
+    },
     /// A message for the subscribers of a channel. It is delivered once at most.
     Message {
         /// The channel is one of a shard.
@@ -494,21 +508,23 @@ fn take_exec<'a>(
     })
 }
 
-fn take_about_copies<'a>(bytes: &mut Bytes<'a>) -> Result<Record<'a>, Malformed> {
+fn take_other<'a>(bytes: &mut Bytes<'a>) -> Result<Record<'a>, Malformed> {
     match bytes.byte()? {
-        copies::COPY => Ok(Record::Copy { group: std::mem::take(&mut bytes.0) }),
-        which @ (copies::CHANGED | copies::UNSHARED) => {
+        others::COPY => Ok(Record::Copy { group: std::mem::take(&mut bytes.0) }),
+        which @ (others::CHANGED | others::UNSHARED) => {
             let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
             let key = std::mem::take(&mut bytes.0);
             Ok(match which {
-                copies::CHANGED => Record::Changed { db, key },
+                others::CHANGED => Record::Changed { db, key },
                 _ => Record::Unshared { db, key },
             })
         }
-        copies::SHORTENED => {
+        others::SHORTENED => {
             let (at, command, arg) = (bytes.number()?, bytes.number()?, bytes.number()?);
             Ok(Record::Shortened { at, command, arg, rest: std::mem::take(&mut bytes.0) })
         }
+        others::DURABLE_ASKED => Ok(Record::DurableAsked { number: bytes.number()? }),
+        others::DURABLE => Ok(Record::Durable { number: bytes.number()? }),
         _ => Err(Malformed),
     }
 }
@@ -603,29 +619,39 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             kind::SLOTS_KNOWN
         }
         Record::Copy { group } => {
-            out.push(copies::COPY);
+            out.push(others::COPY);
             out.extend_from_slice(group);
-            kind::COPIES
+            kind::OTHERS
         }
         Record::Changed { db, key } => {
-            out.push(copies::CHANGED);
+            out.push(others::CHANGED);
             put(out, db.into());
             out.extend_from_slice(key);
-            kind::COPIES
+            kind::OTHERS
         }
         Record::Unshared { db, key } => {
-            out.push(copies::UNSHARED);
+            out.push(others::UNSHARED);
             put(out, db.into());
             out.extend_from_slice(key);
-            kind::COPIES
+            kind::OTHERS
+        }
+        Record::DurableAsked { number } => {
+            out.push(others::DURABLE_ASKED);
+            put(out, number);
+            kind::OTHERS
+        }
+        Record::Durable { number } => {
+            out.push(others::DURABLE);
+            put(out, number);
+            kind::OTHERS
         }
         Record::Shortened { at, command, arg, rest } => {
-            out.push(copies::SHORTENED);
+            out.push(others::SHORTENED);
             put(out, at);
             put(out, command);
             put(out, arg);
             out.extend_from_slice(rest);
-            kind::COPIES
+            kind::OTHERS
         }
         Record::Message { is_sharded, channel, payload } => {
             put_bytes(out, channel);
@@ -716,7 +742,7 @@ impl<'a> Record<'a> {
                 let (channel, payload) = (b.bytes()?, std::mem::take(&mut b.0));
                 (Record::Message { is_sharded: first, channel, payload }, FIRST)
             }
-            kind::COPIES => (take_about_copies(b)?, 0),
+            kind::OTHERS => (take_other(b)?, 0),
             _ => return Err(Malformed),
         };
         let has_more = !bytes.0.is_empty() || head & (FIRST | LANE_LIST | MORE) & !allowed != 0;
@@ -746,7 +772,7 @@ pub(crate) fn is_ordered(record: &[u8]) -> bool {
 
 /// Whether a record lacks an argument of its receiver's.
 pub(crate) fn is_shortened(record: &[u8]) -> bool {
-    is_one_of(record, &[kind::COPIES]) && record.get(1) == Some(&copies::SHORTENED)
+    is_one_of(record, &[kind::OTHERS]) && record.get(1) == Some(&others::SHORTENED)
 }
 
 /// The command that has made the effects of a record, of which only the beginning is there.

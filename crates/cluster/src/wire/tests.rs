@@ -109,6 +109,8 @@ proptest! {
         round_trip(&Record::Unshared { db, key: text })?;
         let (at, command, arg) = (oseq, u64::from(db), u64::from(slot));
         round_trip(&Record::Shortened { at, command, arg, rest: text })?;
+        round_trip(&Record::DurableAsked { number: oseq })?;
+        round_trip(&Record::Durable { number: tenure })?;
         round_trip(&Record::Parked { slot, oseq, left_ms: wait_ms })?;
         for end in [WaitEnd::Timeout, WaitEnd::Error, WaitEnd::Gone] {
             round_trip(&Record::Cancel { slot, oseq, end })?;

@@ -31,6 +31,7 @@ use crate::registry::Command;
 use crate::reply_slots::{Merge, ReplySlots};
 use crate::request::Request;
 use crate::scripting::cache::{NO_SCRIPT, parse_sum};
+use crate::server::replication::{NO_LOG, logs_wanted};
 use crate::server::state::ServerState;
 use crate::session::Session;
 use crate::spec::{Flags, GateFlags, KeyShape};
@@ -108,7 +109,8 @@ impl Executor {
             false if command.spec.gate.contains(GateFlags::RUNS_QUEUE) => {
                 self.place_transaction(session, &*cluster, host)
             }
-            false => self.place_command(command, request, session, &*cluster, true),
+            false => admit_log(command, request.args, host)
+                .and_then(|()| self.place_command(command, request, session, &*cluster, true)),
         };
         placed.unwrap_or_else(Verdict::Refuse)
     }
@@ -159,6 +161,10 @@ impl Executor {
     /// Refuses what cannot be part of a transaction in a cluster, before it is queued.
     pub(super) fn admit_queued(&self, command: Command) -> Result<(), Fail> {
         match self.shared.is_in_state(ServerState::Clustered) {
+            // In a transaction it waits for no other member.
+            true if command.spec.gate.contains(GateFlags::RUNS_ANYWHERE) => {
+                admit_in_cluster(command)
+            }
             true if self.is_no_part(command) => Err(self.no_part(command)),
             true => admit_in_cluster(command),
             false => Ok(()),
@@ -179,7 +185,10 @@ impl Executor {
     /// The error of such a command as a part of others.
     fn no_part(&self, command: Command) -> Fail {
         let name = self.registry().full_name(command.index).to_ascii_uppercase();
-        Fail::new(format!("ERR {name} is not supported in a transaction or script of a cluster"))
+        Fail::new(format!(
+            "ERR {name} is not supported in a transaction or script of a cluster: several members execute it, not all \
+             at one moment; send it by itself"
+        ))
     }
 
     fn place_command(
@@ -458,6 +467,15 @@ fn admit_in_cluster(command: Command) -> Result<(), Fail> {
         true => Err(Fail::new(format!("ERR {} is not allowed in cluster mode", name()))),
         false => Ok(()),
     }
+}
+
+/// Refuses what waits for the log of this member where there is none.
+fn admit_log(command: Command, args: &[&[u8]], host: &dyn Host) -> Result<(), Fail> {
+    if !command.spec.gate.contains(GateFlags::ASKS_LOGS) {
+        return Ok(());
+    }
+    let (local, _) = logs_wanted(args)?;
+    if local && host.durable_epoch().is_none() { Err(NO_LOG) } else { Ok(()) }
 }
 
 /// Has each home execute a command for its share.

@@ -163,6 +163,10 @@ mod tests {
             Some(vec![0, 1, 2])
         }
 
+        fn members_in_step(&self) -> usize {
+            0
+        }
+
         fn mark_of_homes(&self) -> u64 {
             self.mark
         }

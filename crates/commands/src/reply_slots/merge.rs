@@ -9,7 +9,7 @@ pub enum Merge {
     Sum,
     /// All say the same.
     Same,
-    /// The least of the numbers.
+    /// The least of the numbers, or of those at each place of the arrays.
     Min,
     /// Each element of the arrays has its place in the whole.
     Places,
@@ -65,6 +65,9 @@ impl Whole {
                 self.bytes = format!(":{}\r\n", sum.saturating_add(more)).into_bytes();
             }
             (Merge::Min, Some(least), Some(more)) if least <= more => {}
+            (Merge::Min, None, None) if !self.bytes.is_empty() && reply.first() != Some(&b'-') => {
+                self.bytes = least(&self.bytes, reply).unwrap_or_else(|| MISFIT.to_vec());
+            }
             (Merge::Places, ..) if reply.first() != Some(&b'-') => {
                 self.bytes.extend_from_slice(reply);
                 self.came.push((part, reply.len()));
@@ -123,6 +126,18 @@ fn joined(first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
     whole.extend_from_slice(first.1);
     whole.extend_from_slice(second.1);
     Some(whole)
+}
+
+/// An array of the lesser numbers of two that are equally long.
+fn least(first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
+    let ((len, mut first), (other_len, mut second)) = (array(first)?, array(second)?);
+    let mut whole = format!("*{len}\r\n").into_bytes();
+    for _ in 0..len {
+        let ((one, others), (two, more)) = (element(first)?, element(second)?);
+        whole.extend_from_slice(if number(one)? <= number(two)? { one } else { two });
+        (first, second) = (others, more);
+    }
+    (len == other_len).then_some(whole)
 }
 
 fn number(reply: &[u8]) -> Option<i64> {

@@ -4,6 +4,7 @@ use crate::blocking::Block;
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::spec::{CommandSpec, Locks};
+use petrel_keyspace::parse_int;
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,7 +41,11 @@ fn wait(ctx: &mut Ctx<'_>) -> Outcome {
             ctx.host.stream_offset()
         }
     };
-    let (acknowledged, _) = ctx.host.replicas_at(offset);
+    // A member of a cluster gets here in transactions alone: elsewhere each home waits.
+    let acknowledged = match ctx.exec.shared.cluster.get() {
+        Some(cluster) => cluster.members_in_step(),
+        None => ctx.host.replicas_at(offset).0,
+    };
     let at_once = ctx.exec.is_last_try() || ctx.session.in_exec;
     if acknowledged as i64 >= replicas || at_once {
         return ctx.number(acknowledged as i64);
@@ -52,23 +57,36 @@ fn wait(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.block(block.replacing(2, offset.to_string().into()).polling().trying_late())
 }
 
-/// `WAITAOF numlocal numreplicas timeout`
-fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
-    let local = ctx.integer(1)?;
+/// The error of a wait for a log that is not written.
+pub(crate) const NO_LOG: Fail =
+    Fail::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+
+/// What `WAITAOF` waits for: whether for the log of its own server, and for those of how many
+/// others.
+///
+/// # Errors
+/// If the arguments are out of range.
+pub fn logs_wanted(args: &[&[u8]]) -> Result<(bool, i64), Fail> {
+    let number = |at: usize| args.get(at).and_then(|arg| parse_int(arg));
+    let local = number(1).ok_or(Fail::NOT_AN_INTEGER)?;
     if !(0..=1).contains(&local) {
         return Err(Fail::fixed("ERR value is out of range, value must between 0 and 1"));
     }
-    let replicas = ctx.integer(2).ok().filter(|&replicas| replicas >= 0);
-    let replicas = replicas.ok_or(Fail::fixed("ERR value is out of range, must be positive"))?;
+    let others = number(2).filter(|&others| others >= 0);
+    let others = others.ok_or(Fail::fixed("ERR value is out of range, must be positive"))?;
+    Ok((local > 0, others))
+}
+
+/// `WAITAOF numlocal numreplicas timeout`
+fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
+    let (local, replicas) = logs_wanted(ctx.args())?;
     if ctx.exec.shared.is_replica.load(Relaxed) {
         return Err(only_for_primaries("WAITAOF"));
     }
     let deadline = if ctx.exec.is_unblocking() { None } else { ctx.timeout_millis(3)? };
     let durable = ctx.host.durable_epoch();
-    if local > 0 && durable.is_none() {
-        return Err(Fail::fixed(
-            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
-        ));
+    if local && durable.is_none() {
+        return Err(NO_LOG);
     }
     // Executed again it has, instead of its timeout, the epoch and the offset that it waits for:
     // all of its client's writes are in that epoch or an earlier one, and before the offset.
@@ -79,7 +97,7 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     };
     let is_durable = durable.is_some_and(|durable| durable >= epoch);
     let (_, synced) = ctx.host.replicas_at(offset);
-    let is_enough = synced as i64 >= replicas && (local == 0 || is_durable);
+    let is_enough = synced as i64 >= replicas && (!local || is_durable);
     if is_enough || ctx.exec.is_last_try() || ctx.session.in_exec {
         ctx.reply.array(2);
         ctx.reply.integer(i64::from(is_durable));

@@ -37,7 +37,7 @@ pub fn await_service(server: &Server) -> Client {
     client
 }
 
-fn await_line(server: &Server, part: &str) {
+pub fn await_line(server: &Server, part: &str) {
     eventually(part, || server.output().contains(part));
 }
 

@@ -23,24 +23,29 @@ use std::time::Duration;
 const LOG: &str = ".effects.log";
 
 /// Builds what makes a server's disk fail; none where it cannot be, which is said.
-fn faulty() -> Option<Scratch> {
+pub fn faulty() -> Option<Scratch> {
+    library("faults")
+}
+
+/// Builds a library that is loaded before the C library; none where it cannot be, which is said.
+pub fn library(name: &str) -> Option<Scratch> {
     let scratch = Scratch::new();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/faults.c");
+    let source = format!("{}/tests/server/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let built = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
-        .arg(scratch.path("faults.so"))
-        .args([source, "-ldl", "-lpthread"])
+        .arg(scratch.path(&format!("{name}.so")))
+        .args([&source, "-ldl", "-lpthread"])
         .output();
     if built.is_ok_and(|output| output.status.success()) {
         return Some(scratch);
     }
-    println!("skipped: there is no C compiler to make a disk fail with");
+    println!("skipped: there is no C compiler to build {name}.c with");
     None
 }
 
 /// Starts a server whose disk can be made to fail; none where nothing can be loaded before its C
 /// library, which is said.
-fn started(scratch: Scratch, args: &[&str]) -> Option<Server> {
+pub fn started(scratch: Scratch, args: &[&str]) -> Option<Server> {
     let (library, faults) = (scratch.path("faults.so"), scratch.path("faults"));
     let variables = [("LD_PRELOAD", &library), ("PETREL_FAULTS", &faults)];
     let variables = variables.map(|(name, path)| (name, path.to_str().unwrap()));
@@ -53,13 +58,13 @@ fn started(scratch: Scratch, args: &[&str]) -> Option<Server> {
 }
 
 /// From now on this fails for files with such a name.
-fn fail(server: &Server, what: &str, part: &str) {
+pub fn fail(server: &Server, what: &str, part: &str) {
     let next = server.scratch.path("faults.next");
     std::fs::write(&next, format!("{what} {part}\n")).unwrap();
     std::fs::rename(next, server.scratch.path("faults")).unwrap();
 }
 
-fn repair(server: &Server) {
+pub fn repair(server: &Server) {
     std::fs::remove_file(server.scratch.path("faults")).unwrap();
 }
 

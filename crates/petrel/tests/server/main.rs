@@ -16,6 +16,8 @@ mod clients;
 mod cluster;
 #[cfg(feature = "cluster")]
 mod cluster_functions;
+#[cfg(feature = "cluster")]
+mod cluster_refusals;
 mod cluster_slots;
 mod compatibility;
 mod configuration;

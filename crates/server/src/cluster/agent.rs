@@ -10,6 +10,7 @@ use super::deferred::{Deferred, Forward, Way};
 use super::jobs::Job;
 use super::links::Linked;
 use super::lives::{Admission, Hands};
+use super::logs::Owed;
 use super::machine::Machine;
 use super::slots::Slots;
 use super::standing::Standing;
@@ -87,6 +88,7 @@ impl Agent {
         let Hands { mut machine, transport, tasks, poll } = hands;
         machine.own = identity;
         machine.lanes = Some(node.lanes().clone());
+        machine.owed = Owed::default();
         *membership.lanes.write() = machine.lanes.clone();
         Agent {
             node,
@@ -172,6 +174,7 @@ impl Agent {
         has_more |= self.go_on_with_slots();
         self.attend_waiters();
         has_more |= self.go_on_with_jobs();
+        self.answer_logs();
         self.end_watches(unwatched, has_taken_all);
         self.attend_away();
         self.machine.end_turn();
@@ -186,8 +189,11 @@ impl Agent {
         let is_waiting = |linked: &Linked| linked.is_early() || linked.pipe.is_blocked();
         let has_to_retry =
             !self.deferred.is_empty() || self.linked.values().any(is_waiting) || self.copies_go_on;
-        let pause =
-            if has_to_retry { RETRY_PAUSE } else { self.rest_of_jobs(self.rest_of_waits(REST)) };
+        let pause = if has_to_retry {
+            RETRY_PAUSE
+        } else {
+            self.rest_of_logs(self.rest_of_jobs(self.rest_of_waits(REST)))
+        };
         // What was committed before this look does not wake the agent.
         let pause = if self.send() { Duration::ZERO } else { pause };
         self.wait(pause);

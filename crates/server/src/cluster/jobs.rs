@@ -1,14 +1,16 @@
 //! Commands that every home executes for its own share, over several turns of the agent: `FLUSHALL`
 //! and `FLUSHDB` remove the keys of the home's hash slots, `WAIT` counts the members that have
-//! applied what the home has changed, and where members hold only some slots `DBSIZE` and `KEYS`
+//! applied what the home has changed, `WAITAOF` those that have it on their disks (`logs.rs`), and where members hold only some slots `DBSIZE` and `KEYS`
 //! look at the keys of those that the home was asked for. Their origin is answered as by a command
 //! that has waited.
 
 use super::agent::Agent;
+use super::logs::Logs;
 use super::machine::Machine;
 use petrel_cluster::wire::{Exec, LANES, Tag};
 use petrel_cluster::{Identity, Lanes, NodeSet, SLOTS, Slot, SlotSet, View, lane_of, slot_of};
 use petrel_commands::glob::{self, Case};
+use petrel_commands::server::replication::logs_wanted;
 use petrel_commands::{Command, Fail};
 use petrel_keyspace::{Cursor, parse_int};
 use petrel_table::{Flags, GateFlags};
@@ -31,22 +33,24 @@ pub(super) struct Job {
     slots: Box<[Slot]>,
     /// The view in which it began: the share of the home is another in the next.
     epoch: u64,
-    work: Work,
+    pub(super) work: Work,
     /// Its origin asks for its end.
     is_cancelled: bool,
 }
 
-enum Work {
+pub(super) enum Work {
     /// Removes keys of this database and those behind it.
     Flush { db: u16, last_db: u16, cursor: Cursor },
     /// Looks for the keys of some slots in a database.
     Keys { db: u16, cursor: Cursor, slots: SlotSet, found: Found },
     /// Waits until so many members have applied these positions of all lanes.
     Wait { positions: Box<[u64; LANES]>, members: i64, until: Option<Instant> },
+    /// Waits until logs have on their disks what was changed by its begin.
+    Logs { logs: Logs, until: Option<Instant> },
 }
 
 /// Keys that were found.
-struct Found {
+pub(super) struct Found {
     count: u64,
     /// Which are wanted, in an array; else they are counted.
     pattern: Option<Vec<u8>>,
@@ -80,7 +84,7 @@ impl Job {
     /// Milliseconds until its time is up, if it ever is.
     pub fn left_ms(&self) -> Option<u64> {
         match &self.work {
-            Work::Wait { until, .. } => {
+            Work::Wait { until, .. } | Work::Logs { until, .. } => {
                 until.map(|at| at.saturating_duration_since(Instant::now()).as_millis() as u64)
             }
             Work::Flush { .. } | Work::Keys { .. } => None,
@@ -106,7 +110,7 @@ impl Job {
         command: Command,
         exec: &Exec<'_>,
         databases: u16,
-        positions: impl FnOnce() -> [u64; LANES],
+        (positions, epoch): (impl FnOnce() -> [u64; LANES], u64),
     ) -> Result<Self, Fail> {
         let args = exec.commands.first().map(Vec::as_slice).unwrap_or_default();
         let work = if command.spec.meta.is_summed() {
@@ -114,14 +118,12 @@ impl Job {
             let found = Found { count: 0, pattern, elements: Vec::new() };
             let slots = exec.slots.iter().copied().collect();
             Work::Keys { db: exec.db, cursor: Cursor::default(), slots, found }
+        } else if command.spec.gate.contains(GateFlags::ASKS_LOGS) {
+            let logs = Logs::new(logs_wanted(args)?, tag.origin.node, epoch);
+            Work::Logs { logs, until: until(args.get(3), exec)? }
         } else if !command.spec.flags.contains(Flags::WRITE) {
             let members = args.get(1).and_then(|arg| parse_int(arg)).ok_or(Fail::NOT_AN_INTEGER)?;
-            let timeout = args.get(2).and_then(|arg| parse_int(arg)).ok_or(NO_TIMEOUT)?;
-            let timeout_ms = u64::try_from(timeout).map_err(|_| NEGATIVE_TIMEOUT)?;
-            // It may have waited at another home before.
-            let left_ms = exec.wait_ms.unwrap_or(timeout_ms);
-            let until = Instant::now().checked_add(Duration::from_millis(left_ms));
-            let until = until.filter(|_| timeout_ms > 0);
+            let until = until(args.get(2), exec)?;
             Work::Wait { positions: Box::new(positions()), members, until }
         } else {
             let how = args.get(1).copied().unwrap_or(b"SYNC");
@@ -140,6 +142,16 @@ impl Job {
     }
 }
 
+/// When the time of a command is up that waits for so many milliseconds, if it ever is.
+fn until(timeout: Option<&&[u8]>, exec: &Exec<'_>) -> Result<Option<Instant>, Fail> {
+    let timeout = timeout.and_then(|arg| parse_int(arg)).ok_or(NO_TIMEOUT)?;
+    let timeout_ms = u64::try_from(timeout).map_err(|_| NEGATIVE_TIMEOUT)?;
+    // It may have waited at another home before.
+    let left_ms = exec.wait_ms.unwrap_or(timeout_ms);
+    let until = Instant::now().checked_add(Duration::from_millis(left_ms));
+    Ok(until.filter(|_| timeout_ms > 0))
+}
+
 const TOO_MANY: Fail =
     Fail::fixed("ERR too many keys match for one reply, walk them with SCAN instead");
 const NO_TIMEOUT: Fail = Fail::fixed("ERR timeout is not an integer or out of range");
@@ -147,7 +159,12 @@ const NEGATIVE_TIMEOUT: Fail = Fail::fixed("ERR timeout is negative");
 
 /// How many other members have applied what stands before these positions. Where members hold only
 /// some slots, those that are homes of a slot: the fewest of all slots that this node orders.
-fn members_at(lanes: &Lanes, positions: &[u64; LANES], view: &View, me: Identity) -> i64 {
+pub(super) fn members_at(
+    lanes: &Lanes,
+    positions: &[u64; LANES],
+    view: &View,
+    me: Identity,
+) -> i64 {
     let all = lanes.members_at(positions);
     if view.incoming.is_none() {
         return all as i64;
@@ -167,6 +184,7 @@ impl Agent {
     pub(super) fn go_on_with_jobs(&mut self) -> bool {
         let epoch = self.node.view().epoch;
         let mut is_busy = false;
+        self.ask_logs();
         for mut job in std::mem::take(&mut self.machine.jobs) {
             if job.epoch == 0 {
                 job.epoch = epoch;
@@ -193,6 +211,12 @@ impl Agent {
                 let is_late = until.is_some_and(|until| Instant::now() >= until);
                 let is_over = count >= *members || is_late || job.is_cancelled;
                 is_over.then(|| format!(":{count}\r\n").into_bytes())
+            }
+            Work::Logs { logs, until } => {
+                let is_late = until.is_some_and(|until| Instant::now() >= until);
+                let counted = self.count_logs(logs);
+                let is_over = logs.is_enough(counted) || is_late || job.is_cancelled;
+                is_over.then(|| format!("*2\r\n:{}\r\n:{}\r\n", counted.0, counted.1).into_bytes())
             }
             // Some of its keys may have another home now, which has done its share already.
             Work::Flush { .. } | Work::Keys { .. } if job.epoch != epoch => {
@@ -226,7 +250,7 @@ impl Agent {
     /// When the next of them has to be looked at, though nothing has come.
     pub(super) fn rest_of_jobs(&self, rest: Duration) -> Duration {
         let due = self.machine.jobs.iter().filter_map(|job| match &job.work {
-            Work::Wait { until, .. } => *until,
+            Work::Wait { until, .. } | Work::Logs { until, .. } => *until,
             Work::Flush { .. } | Work::Keys { .. } => Some(Instant::now()),
         });
         let left = due.min().map(|due| due.saturating_duration_since(Instant::now()));

@@ -3,6 +3,7 @@
 
 use super::copy::Incoming;
 use super::jobs::Job;
+use super::logs::Owed;
 use super::waiters::RemoteClient;
 use super::{Membership, count};
 use crate::client::Client;
@@ -38,6 +39,8 @@ pub(super) struct Machine {
     pub lanes: Option<Arc<Lanes>>,
     /// What it does in steps.
     pub jobs: Vec<Job>,
+    /// Questions of other members that are not answered yet.
+    pub owed: Owed,
     /// Clients of members that watch keys whose home is here, and the slots of those.
     watches: HashMap<(Identity, u64), Watched>,
     /// In whose name commands of other members' clients are executed.
@@ -88,6 +91,7 @@ impl Machine {
             own: Identity { node: Node(u16::MAX), incarnation: 0 },
             lanes: None,
             jobs: Vec::new(),
+            owed: Owed::default(),
             watches: HashMap::new(),
             stand_in,
             user,
@@ -203,7 +207,8 @@ impl Machine {
     ) -> Executed {
         let databases = self.exec.ks.keyspace().databases();
         let positions = || self.lanes.as_ref().map(|lanes| lanes.positions()).unwrap_or_default();
-        match Job::of(tag, command, exec, databases, positions) {
+        let epoch = self.exec.ks.keyspace().epochs().now();
+        match Job::of(tag, command, exec, databases, (positions, epoch)) {
             Ok(job) => {
                 let left_ms = job.left_ms();
                 self.jobs.push(job);

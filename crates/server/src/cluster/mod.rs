@@ -39,6 +39,7 @@ mod jobs;
 mod leave;
 mod links;
 mod lives;
+mod logs;
 mod machine;
 mod settings;
 mod shown;
@@ -548,6 +549,18 @@ impl Cluster for Membership {
             homes.get_mut(home)?.get_or_insert(slot);
         }
         Some(homes.into_iter().flatten().collect())
+    }
+
+    fn members_in_step(&self) -> usize {
+        let (view, me) = {
+            let state = self.state.lock();
+            (state.view.clone(), state.me)
+        };
+        let lanes = self.lanes.read().clone();
+        let count = lanes
+            .zip(me)
+            .map(|(lanes, me)| jobs::members_at(&lanes, &lanes.changed_positions(), &view, me));
+        count.map_or(0, |count| usize::try_from(count).unwrap_or(0))
     }
 
     fn mark_of_homes(&self) -> u64 {

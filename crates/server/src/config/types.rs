@@ -518,6 +518,12 @@ impl Value for OomScores {
 #[derive(Clone, Debug, Eq, PartialEq, Default)]
 pub struct Text(Vec<u8>);
 
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Text(text.into())
+    }
+}
+
 impl Text {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {

@@ -27,15 +27,21 @@ pub struct Members {
 impl Members {
     /// So many members, whose frames take about so long.
     pub fn start(nodes: u16, delay: Duration) -> Self {
-        Self::start_in(view(1, nodes), nodes, delay)
+        Self::start_in(view(1, nodes), nodes, delay, 0)
     }
 
     /// The same, each slot with so many homes.
     pub fn start_few(nodes: u16, homes: u16, delay: Duration) -> Self {
-        Self::start_in(view_of_few(1, nodes, homes), nodes, delay)
+        Self::start_in(view_of_few(1, nodes, homes), nodes, delay, 0)
     }
 
-    fn start_in(view: Arc<View>, nodes: u16, delay: Duration) -> Self {
+    /// The same, of which the first so many write a log; all homes if there are as many as nodes.
+    pub fn start_logged(nodes: u16, homes: u16, logged: u16) -> Self {
+        let view = if homes < nodes { view_of_few(1, nodes, homes) } else { view(1, nodes) };
+        Self::start_in(view, nodes, Duration::from_micros(500), logged)
+    }
+
+    fn start_in(view: Arc<View>, nodes: u16, delay: Duration, logged: u16) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("petrel-cluster-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let dir = std::env::temp_dir().join(name);
@@ -50,11 +56,20 @@ impl Members {
                 unixsocket: Some(home.join("s")),
                 threads: 2,
                 save: SavePoints::default(),
+                appenddirname: home.join("log").to_str().unwrap().into(),
                 dir: home,
+                appendonly: node < logged,
                 ..Config::default()
             };
             let config = Arc::new(SharedConfig::new(config, None));
             let started = petrel_server::start(config, Box::new(Indifferent)).unwrap();
+            // An empty log is loaded, too.
+            while started.server.commands.is_loading() {
+                if started.server.is_stopping() {
+                    panic!("{:?}", started.wait().err());
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
             let begin = (view.clone(), infos(nodes));
             let side = Box::new(Side { me: node });
             inboxes.push(join(&started.server, identity(node), begin, side).unwrap());

@@ -5,6 +5,7 @@ mod bench;
 mod blocking;
 mod few;
 mod lives;
+mod logs;
 mod network;
 mod pipelines;
 mod pubsub;

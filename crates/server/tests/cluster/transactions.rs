@@ -58,7 +58,8 @@ fn transactions_have_one_home() {
     // What there is none of spoils a transaction.
     let commands = ["MULTI".into(), "FLUSHALL".into(), format!("INCR {away}"), "EXEC".into()];
     let replies = client.pipeline(&commands);
-    let expected = "ERR FLUSHALL is not supported in a transaction or script of a cluster";
+    let expected = "ERR FLUSHALL is not supported in a transaction or script of a cluster: several members execute \
+                    it, not all at one moment; send it by itself";
     assert_eq!(error(&replies[1]), expected);
     assert!(error(&replies[3]).starts_with("EXECABORT"));
     let commands = ["MULTI".into(), "SELECT 1".into(), format!("INCR {away}"), "EXEC".into()];

@@ -1,0 +1,212 @@
+//! `WAITAOF`: what is in the logs of members, on their disks. The home of the changes asks the other
+//! members in its lanes, behind what it asks for (`petrel_cluster`, `node/durable.rs`); one without
+//! a log never answers.
+//!
+//! The log that counts as the local one is that of the member which the client speaks to, where
+//! that holds the slot, else the home's: whatever is counted is another copy on another disk.
+
+use super::agent::Agent;
+use super::jobs::Work;
+use petrel_cluster::{Identity, Node, NodeSet, SLOTS, View};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Between two looks whether the log has written what is waited for.
+const LOG_PAUSE: Duration = Duration::from_millis(2);
+
+/// Questions of one member that are kept apart: the last of them stands for those behind it, too.
+const OWED_MAX: usize = 256;
+
+/// What one `WAITAOF` waits for at a home.
+pub(super) struct Logs {
+    is_local_wanted: bool,
+    others_wanted: i64,
+    /// The member that its client speaks to.
+    asked: Node,
+    /// The epoch of this member's log with which all is there.
+    epoch: u64,
+    /// The question to the other members, and the epoch of the view in which they were asked.
+    question: Option<(u64, u64)>,
+}
+
+impl Logs {
+    pub fn new((is_local_wanted, others_wanted): (bool, i64), asked: Node, epoch: u64) -> Self {
+        Logs { is_local_wanted, others_wanted, asked, epoch, question: None }
+    }
+
+    /// Whether so many logs are enough.
+    pub fn is_enough(&self, (local, others): (i64, i64)) -> bool {
+        (!self.is_local_wanted || local > 0) && others >= self.others_wanted
+    }
+}
+
+/// Questions of other members, each with the epoch of the log here that answers it, in their order.
+#[derive(Default)]
+pub(super) struct Owed(BTreeMap<Identity, VecDeque<(u64, u64)>>);
+
+impl Owed {
+    fn add(&mut self, from: Identity, number: u64, epoch: u64) {
+        let owed = self.0.entry(from).or_default();
+        // The answer to a later one is one to those before it.
+        if owed.len() >= OWED_MAX {
+            owed.pop_back();
+        }
+        owed.push_back((number, epoch));
+    }
+
+    /// The last question of each member that is answered by this epoch.
+    fn take(&mut self, durable: u64) -> Vec<(Identity, u64)> {
+        let mut answered = Vec::new();
+        self.0.retain(|from, owed| {
+            let mut last = None;
+            while let Some((number, _)) = owed.front().filter(|(_, epoch)| *epoch <= durable) {
+                last = Some(*number);
+                owed.pop_front();
+            }
+            answered.extend(last.map(|number| (*from, number)));
+            !owed.is_empty()
+        });
+        answered
+    }
+
+    /// The last epoch that is waited for.
+    fn last_epoch(&self) -> Option<u64> {
+        self.0.values().filter_map(|owed| owed.back()).map(|(_, epoch)| *epoch).max()
+    }
+}
+
+/// Whether the local log has it, and how many others do: the least over the slots that `me` orders.
+fn count(view: &View, me: Node, asked: Node, durable: NodeSet) -> (i64, i64) {
+    let of = |homes: NodeSet, local: Node| {
+        let others = NodeSet(homes.0 & durable.0).without(local);
+        (i64::from(durable.contains(local)), i64::from(others.0.count_ones()))
+    };
+    let all = of(NodeSet(u64::MAX), asked);
+    if view.incoming.is_none() {
+        return all;
+    }
+    let own = (0..SLOTS).filter(|&slot| view.slots.primary(slot) == Some(me));
+    let counts = own.map(|slot| {
+        let homes: NodeSet = view.slots.homes(slot).iter().copied().collect();
+        of(homes, if homes.contains(asked) { asked } else { me })
+    });
+    let least =
+        |(local, others): (i64, i64), more: (i64, i64)| (local.min(more.0), others.min(more.1));
+    counts.reduce(least).unwrap_or(all)
+}
+
+impl Agent {
+    /// Asks the other members for those who wait for their logs, once for all who have come in this
+    /// turn, and again in another view: it may have other members.
+    pub(super) fn ask_logs(&mut self) {
+        let view = self.node.view().epoch;
+        let is_new = |logs: &Logs| logs.question.is_none_or(|(_, epoch)| epoch != view);
+        let all = |work: &Work| matches!(work, Work::Logs { logs, .. } if is_new(logs));
+        if !self.machine.jobs.iter().any(|job| all(&job.work)) {
+            return;
+        }
+        let number = self.node.ask_durable();
+        let mut last = 0;
+        for job in &mut self.machine.jobs {
+            if let Work::Logs { logs, .. } = &mut job.work
+                && is_new(logs)
+            {
+                logs.question = Some((number, view));
+                last = last.max(logs.epoch);
+            }
+        }
+        if let Some(log) = self.machine.host.server.durability.log() {
+            log.want(last);
+        }
+    }
+
+    /// How many logs have what one waits for: the local one, and others.
+    pub(super) fn count_logs(&self, logs: &Logs) -> (i64, i64) {
+        let me = self.identity().node;
+        let number = logs.question.map_or(u64::MAX, |(number, _)| number);
+        let mut durable = self.node.durable_at(number);
+        let log = self.machine.host.server.durability.log();
+        if log.is_some_and(|log| log.durable() >= logs.epoch) {
+            durable = durable.with(me);
+        }
+        count(self.node.view(), me, logs.asked, durable)
+    }
+
+    /// Answers questions of other members whose answers have become true.
+    pub(super) fn answer_logs(&mut self) {
+        let asked = self.node.take_durable_asked();
+        let log = self.machine.host.server.durability.log();
+        if !asked.is_empty() {
+            let epoch = self.machine.exec.ks.keyspace().epochs().now();
+            log.iter().for_each(|log| log.want(epoch));
+            asked.into_iter().for_each(|(from, number)| self.machine.owed.add(from, number, epoch));
+        }
+        let Some(log) = log else { return };
+        for (to, number) in self.machine.owed.take(log.durable()) {
+            self.node.answer_durable(to, number);
+        }
+    }
+
+    /// For how long at most the thread may rest, so that it sees what the log has written.
+    pub(super) fn rest_of_logs(&self, rest: Duration) -> Duration {
+        let waited = self.machine.jobs.iter().filter_map(|job| match &job.work {
+            Work::Logs { logs, .. } => Some(logs.epoch),
+            _ => None,
+        });
+        let Some(last) = waited.chain(self.machine.owed.last_epoch()).max() else { return rest };
+        let log = self.machine.host.server.durability.log();
+        match log.is_some_and(|log| log.durable() < last) {
+            true => rest.min(LOG_PAUSE),
+            false => rest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petrel_cluster::SlotMap;
+
+    fn set(nodes: &[u16]) -> NodeSet {
+        nodes.iter().map(|&node| Node(node)).collect()
+    }
+
+    #[test]
+    fn each_disk_counts_once() {
+        let identity = |node| Identity { node: Node(node), incarnation: 1 };
+        let slots = SlotMap::collect(|slot| match slot {
+            0..8192 => &[Node(0), Node(1)],
+            _ => &[Node(0), Node(2)],
+        });
+        let members = (0..4).map(identity).collect();
+        let few = View { epoch: 1, members, slots, incoming: Some(SlotMap::collect(|_| &[])) };
+        let all = View { incoming: None, ..few.clone() };
+        let (home, other, none) = (Node(0), Node(1), Node(3));
+        for (durable, asked, of_few, of_all) in [
+            (&[0, 1, 2, 3][..], home, (1, 1), (1, 3)),
+            (&[0, 1, 2, 3], other, (1, 1), (1, 3)),
+            (&[0, 1, 2, 3], none, (1, 1), (1, 3)),
+            (&[0, 1], home, (1, 0), (1, 1)),
+            (&[1, 2], home, (0, 1), (0, 2)),
+            (&[1, 2], other, (0, 0), (1, 1)),
+            (&[3], none, (0, 0), (1, 0)),
+            (&[], none, (0, 0), (0, 0)),
+        ] {
+            assert_eq!(count(&few, home, asked, set(durable)), of_few, "{durable:?} {asked:?}");
+            assert_eq!(count(&all, home, asked, set(durable)), of_all, "{durable:?} {asked:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_question_stands_for_those_that_have_no_place() {
+        let from = Identity { node: Node(1), incarnation: 1 };
+        let mut owed = Owed::default();
+        for number in 1..=OWED_MAX as u64 + 5 {
+            owed.add(from, number, number);
+        }
+        assert_eq!(owed.0[&from].len(), OWED_MAX);
+        assert_eq!((owed.take(0), owed.take(2)), (vec![], vec![(from, 2)]));
+        assert_eq!(owed.take(u64::MAX), [(from, OWED_MAX as u64 + 5)]);
+        assert!(owed.0.is_empty());
+    }
+}
