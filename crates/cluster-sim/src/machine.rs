@@ -648,11 +648,11 @@ impl ClusterHost for Machine {
     fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed {
         self.compare_survivors();
         debug_assert!(exec.slots.iter().all(|&slot| slot < SLOTS));
-        let waiter = Arc::new(Waiter { tag, slots: exec.slots.clone() });
-        self.host.may_wait = (!exec.is_transaction).then_some(waiter);
         if is_flush(&exec.commands) {
             return self.begin_flush(tag, exec);
         }
+        let waiter = Arc::new(Waiter { tag, slots: exec.slots.clone() });
+        self.host.may_wait = (!exec.is_transaction).then_some(waiter);
         let client = (tag.origin, exec.client);
         *reply = self.run_of(client, exec.db, exec.is_transaction, &exec.commands);
         self.host.may_wait = None;
