@@ -12,7 +12,7 @@ use crate::log::effect::{Context, Logged, put_effect, take_effect};
 use crate::log::number::Bytes;
 use crate::rdb::{Slice, read_value};
 use crate::value::Builder;
-use petrel_keyspace::{Effect, Handle, Key, KeyHash, Misfit, Order, Origin, Removal};
+use petrel_keyspace::{Cleared, Effect, Handle, Key, KeyHash, Misfit, Order, Origin, Removal};
 use std::fmt;
 
 /// Writes the effects of one group.
@@ -32,6 +32,17 @@ impl GroupWriter {
     /// What was written since the last [`GroupWriter::clear`].
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The same, to be taken or copied; [`GroupWriter::clear`] comes next.
+    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Whether nothing was.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
     }
 
     /// Begins a new group.
@@ -107,13 +118,66 @@ pub fn apply_group(
     origin: Origin,
     hashes: &mut Vec<KeyHash>,
 ) -> Result<(), GroupError> {
-    lock_and(handle, group, hashes, |handle| apply_held(handle, group, origin))
+    lock_and(handle, group, true, hashes, |handle| apply_held(handle, group, origin))
+}
+
+/// What the changes of a group need that the keyspace alone cannot give.
+pub trait Keeper {
+    /// A database was emptied: what it held is to be freed.
+    fn cleared(&mut self, cleared: Cleared);
+
+    /// These are the sources of all libraries of functions from now on.
+    fn functions(&mut self, handle: &mut Handle, sources: &[&[u8]]);
+
+    /// An effect does not fit what is there, and is left out.
+    fn misfit(&mut self, misfit: Misfit);
+
+    /// The group was applied; its stripes, or everything, are held.
+    fn applied(&mut self, handle: &mut Handle);
+}
+
+/// Applies a group as [`apply_group`] does, but for effects that the keyspace cannot apply, which
+/// `keeper` has to do with; those that do not fit what is there are left out. One that changes
+/// whole databases, or functions, is malformed unless it may do so.
+///
+/// # Errors
+/// If the group is malformed, or names a database that is not there; nothing was applied then. Or
+/// if a value in it cannot be read: what stands before it was applied.
+pub fn apply_group_with(
+    handle: &mut Handle,
+    group: &[u8],
+    may_be_whole: bool,
+    hashes: &mut Vec<KeyHash>,
+    keeper: &mut dyn Keeper,
+) -> Result<(), GroupError> {
+    lock_and(handle, group, may_be_whole, hashes, |handle| {
+        let applied = each(group, |db, logged| match logged {
+            Logged::Effect(Effect::Functions { sources }) => {
+                keeper.functions(handle, sources);
+                Ok(())
+            }
+            Logged::Effect(Effect::Clear) => {
+                keeper.cleared(handle.on_behalf(Origin::LOCAL, |handle| handle.clear(Some(db))));
+                Ok(())
+            }
+            logged => match apply_one(handle, db, logged, Origin::LOCAL) {
+                Err(GroupError::Misfit(misfit)) => {
+                    keeper.misfit(misfit);
+                    Ok(())
+                }
+                applied => applied,
+            },
+        });
+        keeper.applied(handle);
+        applied
+    })
 }
 
 /// Holds the stripes of the keys of a group while it is applied.
 fn lock_and(
     handle: &mut Handle,
     group: &[u8],
+    may_be_whole: bool,
     hashes: &mut Vec<KeyHash>,
     apply: impl FnOnce(&mut Handle) -> Result<(), GroupError>,
 ) -> Result<(), GroupError> {
@@ -127,6 +191,9 @@ fn lock_and(
             None => whole = true,
         }
     })?;
+    if whole && !may_be_whole {
+        return Err(GroupError::Malformed);
+    }
     if let Some(db) = beyond {
         return Err(GroupError::Database(db));
     }
@@ -156,7 +223,7 @@ pub fn apply_to_copies(
     hashes: &mut Vec<KeyHash>,
     mut absent: impl FnMut(u16, &[u8]),
 ) -> Result<(), GroupError> {
-    lock_and(handle, group, hashes, |handle| {
+    lock_and(handle, group, true, hashes, |handle| {
         each(group, |db, logged| {
             let Some(key) = logged.key() else { return Ok(()) };
             if !is_there(handle, db, key) {

@@ -1,9 +1,12 @@
-//! Executing what the primary sends, as it was executed there.
+//! Executing what the primary sends, as it was executed there: commands, and frames
+//! ([`super::frames`]).
 //!
 //! Nothing expires for these commands: when a key goes is the primary's to say, which sends a `DEL`
 //! then. The offset moves over whole commands, and over whole transactions: a link that breaks
 //! amid one goes on before it.
 
+use super::Relayed;
+use super::frames::Aside;
 use super::link::Link;
 use super::synced::Synced;
 use crate::client::Client;
@@ -17,6 +20,7 @@ use petrel_commands::{
 use petrel_keyspace::{Cleared, Event, Handle};
 use petrel_net::{Endpoint, Slot};
 use petrel_persistence::rdb::Leniency;
+use petrel_replication::frame::MARK;
 use petrel_resp::{Limits, Parsed, Protocol, Reply, RespWriter, Resume, parse, recycle};
 use std::any::Any;
 use std::sync::Arc;
@@ -37,16 +41,19 @@ const ROOM_MAX: usize = 1 << 20;
 /// Executes the primary's commands.
 pub(super) struct Applier {
     pub(super) exec: Executor,
-    session: Session,
-    host: PrimaryHost,
+    pub(super) session: Session,
+    pub(super) host: PrimaryHost,
+    pub(super) aside: Aside,
     reply: Vec<u8>,
     args: Vec<&'static [u8]>,
     /// What has come and is not counted yet: from `parsed` on it has not been executed.
     input: Vec<u8>,
-    parsed: usize,
+    pub(super) parsed: usize,
     resume: Resume,
     /// The input has been looked at and holds no whole command.
-    is_incomplete: bool,
+    pub(super) is_incomplete: bool,
+    /// A primary has sent frames that are none: commands are asked for.
+    pub(super) distrusts_frames: bool,
     /// The history that nothing can be gone on with, if there is one.
     broken: Option<String>,
     /// Commands that answered with an error here, or were not executed, since the stream began.
@@ -55,9 +62,11 @@ pub(super) struct Applier {
 }
 
 /// What became of some commands.
-struct Executed {
+pub(super) struct Executed {
     /// Bytes of the input up to the end of the last whole command or transaction.
-    whole: usize,
+    pub whole: usize,
+    /// What they were.
+    pub relayed: Relayed,
     /// The database that is selected there.
     db: u16,
     /// Where in the input an acknowledgement was asked for.
@@ -80,12 +89,14 @@ impl Applier {
             exec,
             session,
             host: PrimaryHost(host),
+            aside: Aside::default(),
             reply: Vec::new(),
             args: Vec::new(),
             input: Vec::new(),
             parsed: 0,
             resume: Resume::default(),
             is_incomplete: false,
+            distrusts_frames: false,
             broken: None,
             errors: 0,
             synced: Synced::default(),
@@ -188,11 +199,13 @@ impl Applier {
         replication.is_amid.store(true, Relaxed);
         let executed = self.execute_some(&input, link);
         let asked = match &executed {
-            Ok(Executed { whole, db, asked_at }) => {
+            Ok(Executed { whole, relayed, db, asked_at }) => {
                 let before = replication.offset.fetch_add(*whole as i64, Relaxed);
                 replication.stream_db.store(*db, Relaxed);
                 if *whole > 0 {
-                    replication.tell_downstream(|downstream| downstream.relay(&input[..*whole]));
+                    replication.tell_downstream(|downstream| {
+                        downstream.relay(&input[..*whole], *relayed);
+                    });
                 }
                 asked_at.map(|at| before + at as i64)
             }
@@ -220,7 +233,7 @@ impl Applier {
     }
 
     /// Bytes that one command or transaction may have.
-    fn longest(&self) -> usize {
+    pub(super) fn longest(&self) -> usize {
         let config = &self.host.0.config;
         config.client_query_buffer_limit.saturating_add(config.proto_max_bulk_len) as usize
     }
@@ -240,11 +253,18 @@ impl Applier {
         let limits = Limits::new(ARGUMENT_LEN_MAX);
         let number = link.server.replication.wish_number.load(Acquire);
         let db = link.server.replication.stream_db.load(Relaxed);
-        let mut executed = Executed { whole: 0, db, asked_at: None };
+        let relayed = Relayed::default();
+        let mut executed = Executed { whole: 0, relayed, db, asked_at: None };
         for _ in 0..COMMANDS_AT_ONCE {
             let is_wanted = link.server.replication.wish_number.load(Acquire) == number;
             if !is_wanted || self.exec.ks.should_yield() {
                 break;
+            }
+            if input.get(self.parsed) == Some(&MARK) {
+                match self.apply_next(input, link, &mut executed)? {
+                    true => continue,
+                    false => break,
+                }
             }
             let mut args = recycle(std::mem::take(&mut self.args));
             let parsed = parse(&input[self.parsed..], &limits, &mut args, &mut self.resume);
@@ -257,7 +277,7 @@ impl Applier {
                     if is_question(&args) {
                         executed.asked_at = Some(at);
                     } else {
-                        self.execute(&args, link);
+                        executed.relayed.changes |= self.execute(&args, link);
                     }
                 }
                 Parsed::Empty { consumed } => self.parsed += consumed,
@@ -284,13 +304,15 @@ impl Applier {
         Ok(executed)
     }
 
-    fn execute(&mut self, args: &[&[u8]], link: &Link) {
+    /// Executes a command; whether it is one that changes data.
+    fn execute(&mut self, args: &[&[u8]], link: &Link) -> bool {
         self.exec.ks.refresh_clock();
         // The keys; the fields of hashes go by the clock alone.
         self.exec.ks.see_expired(true);
         let request = self.exec.prepare(args, None);
         let Some(command) = request.command else {
-            return self.note_error(link, args, b"it is not known here, and was left out");
+            self.note_error(link, args, b"it is not known here, and was left out");
+            return true;
         };
         if !goes_by_clock(command, args) {
             self.exec.ks.ignore_expiry();
@@ -306,27 +328,39 @@ impl Applier {
             self.note_error(link, args, error.trim_ascii());
             self.reply = error;
         }
+        command.spec.flags.contains(Flags::WRITE)
+            || command.spec.flags.contains(Flags::SCRIPT_RUNNER)
     }
 
-    /// Logs a command of the primary that was not executed as it was there, and stops the server
-    /// if `propagation-error-behavior` says so.
     #[cold]
     fn note_error(&mut self, link: &Link, args: &[&[u8]], error: &[u8]) {
+        let name = super::handshake::shown(args[0]);
+        let error = String::from_utf8_lossy(error);
+        let key = args.get(1).copied().unwrap_or_default();
+        self.note_failure(link, ("command", &name), key, &error);
+    }
+
+    /// Logs something that the primary did and that was not done here as it was there, and stops
+    /// the server if `propagation-error-behavior` says so.
+    #[cold]
+    pub(super) fn note_failure(
+        &mut self,
+        link: &Link,
+        (kind, name): (&str, &str),
+        key: &[u8],
+        error: &str,
+    ) {
         self.errors += 1;
         if self.host.0.config.replication.propagation_error_behavior.word() != "ignore" {
-            let name = super::handshake::shown(args[0]);
-            let error = String::from_utf8_lossy(error);
             let why = "propagation-error-behavior";
-            link.server.fail(format!("the primary's command '{name}' fails here ({why}): {error}"));
+            link.server.fail(format!("the primary's {kind} '{name}' fails here ({why}): {error}"));
         }
         if self.errors <= ERRORS_LOGGED {
-            let name = super::handshake::shown(args[0]);
-            let error = String::from_utf8_lossy(error);
-            let key = args.get(1).map(|key| super::handshake::shown(key)).unwrap_or_default();
+            let key = super::handshake::shown(key);
             let offset = link.server.replication.offset();
             tracing::error!(
-                "a command of the primary fails here, so that the data may differ: '{name}' '{key}' behind byte \
-                 {offset}: {error}"
+                "the primary's {kind} fails here, so that the data may differ: '{name}' '{key}' behind byte {offset}: \
+                 {error}"
             );
         }
     }
@@ -379,7 +413,7 @@ fn goes_by_clock(command: Command, args: &[&[u8]]) -> bool {
 }
 
 /// The host of the primary's commands, which are no connection's of a worker.
-struct PrimaryHost(ServerHost);
+pub(super) struct PrimaryHost(pub(super) ServerHost);
 
 impl Host for PrimaryHost {
     fn as_any(&mut self) -> &mut dyn Any {

@@ -204,6 +204,10 @@ fn backlog(report: &mut Report<'_>) {
     });
     report.field("repl_backlog_first_byte_offset", first);
     report.field("repl_backlog_histlen", len);
+    if let Some(stream) = report.server.outgoing.stream() {
+        // Redis has no such field: its stream has commands alone.
+        report.field("repl_stream", stream.language.word());
+    }
 }
 
 /// `# Keyspace`: a line per database that has keys.

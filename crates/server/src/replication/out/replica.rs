@@ -49,6 +49,8 @@ pub struct Replica {
     pub dialect: Option<Dialect>,
     /// It wants to hear where the copy stands in the history (`PSYNC`).
     pub(super) speaks_psync: bool,
+    /// It reads frames, and wants commands in their place from now on.
+    pub(super) frames: (bool, bool),
     stage: AtomicU8,
     /// Bytes of the stream that it has executed.
     pub acked: AtomicU64,
@@ -83,12 +85,13 @@ pub(super) struct Traits {
     pub wants: (bool, bool),
     pub dialect: Option<Dialect>,
     pub speaks_psync: bool,
+    pub frames: (bool, bool),
 }
 
 impl Replica {
     pub(super) fn new(client: Arc<Client>, traits: Traits, now: i64) -> Self {
         let Traits { port, address, knows_end_mark, takes_copy_only, .. } = traits;
-        let Traits { wants, dialect, speaks_psync, .. } = traits;
+        let Traits { wants, dialect, speaks_psync, frames, .. } = traits;
         Replica {
             client,
             port,
@@ -98,6 +101,7 @@ impl Replica {
             wants,
             dialect,
             speaks_psync,
+            frames,
             stage: AtomicU8::new(Stage::Waits as u8),
             acked: AtomicU64::new(0),
             synced: AtomicU64::new(0),
@@ -109,6 +113,23 @@ impl Replica {
             has_left: AtomicBool::new(false),
             soft_since: AtomicI64::new(0),
         }
+    }
+
+    /// Whether it reads nothing but commands.
+    pub(super) fn is_plain(&self) -> bool {
+        let (reads, _) = self.frames;
+        !reads && !self.takes_copy_only
+    }
+
+    /// Whether changes are to come to it as commands from now on.
+    pub(super) fn needs_commands(&self) -> bool {
+        let (_, wants_commands) = self.frames;
+        self.is_plain() || wants_commands && !self.takes_copy_only
+    }
+
+    /// Whether it is sent the stream, or is about to be.
+    pub(super) fn is_fed(&self) -> bool {
+        self.outbox.lock().reader.is_some()
     }
 
     /// How far it has come.

@@ -40,6 +40,7 @@ impl Server {
         if stream.backlog.size() != config.replication.repl_backlog_size {
             stream.backlog.resize(config.replication.repl_backlog_size);
         }
+        self.tend_language(ks, &stream, config);
         if outgoing.replicas.lock().is_empty() {
             let ttl_ms = config.replication.repl_backlog_ttl.saturating_mul(1000);
             let is_over = ttl_ms > 0 && now - outgoing.last_seen.load(Relaxed) > ttl_ms;

@@ -1,0 +1,147 @@
+//! Applying the frames that a Petrel sends: the effects of each commit, with the stripes of all its
+//! keys held, so that no reader sees half of it.
+
+use super::apply::{Applier, Executed, PrimaryHost};
+use super::link::Link;
+use petrel_commands::{Executor, Host, Shared};
+use petrel_keyspace::{Cleared, Handle, KeyHash, Misfit};
+use petrel_persistence::effects::{GroupError, Keeper, apply_group_with};
+use petrel_replication::Frame;
+use petrel_replication::frame::WHOLE;
+
+/// What is put aside while a commit is applied; empty between two, but for its capacity.
+#[derive(Default)]
+pub(super) struct Aside {
+    hashes: Vec<KeyHash>,
+    cleared: Vec<Cleared>,
+    failures: Vec<Failure>,
+}
+
+/// What could not be done: of which kind it is, of which key, and why.
+type Failure = (String, Option<Vec<u8>>, String);
+
+/// What commits need beside the keyspace.
+struct Surroundings<'a> {
+    shared: &'a Shared,
+    host: &'a mut PrimaryHost,
+    cleared: &'a mut Vec<Cleared>,
+    failures: &'a mut Vec<Failure>,
+}
+
+impl Keeper for Surroundings<'_> {
+    fn cleared(&mut self, cleared: Cleared) {
+        self.cleared.push(cleared);
+    }
+
+    fn functions(&mut self, handle: &mut Handle, sources: &[&[u8]]) {
+        let texts: Vec<Vec<u8>> = sources.iter().map(|text| text.to_vec()).collect();
+        match self.shared.exchange_libraries(&texts) {
+            Ok(()) => self.shared.record_libraries(handle),
+            Err(fail) => {
+                let why = String::from_utf8_lossy(&fail.to_reply()).trim().to_owned();
+                self.failures.push(("Functions".into(), None, why));
+            }
+        }
+    }
+
+    fn misfit(&mut self, misfit: Misfit) {
+        self.failures.push((misfit.effect, misfit.key, misfit.why.into()));
+    }
+
+    fn applied(&mut self, handle: &mut Handle) {
+        if self.cleared.len() == usize::from(handle.keyspace().databases()) {
+            self.host.flushed_all(handle, false);
+        }
+    }
+}
+
+/// Applies the effects of a commit, and serves clients that wait for its keys. The thread is in a
+/// batch and holds nothing.
+///
+/// # Errors
+/// If the group is malformed, or a value in it cannot be read.
+pub(super) fn apply_frame(
+    exec: &mut Executor,
+    host: &mut PrimaryHost,
+    frame: Frame<'_>,
+    aside: &mut Aside,
+) -> Result<(), GroupError> {
+    let Aside { hashes, cleared, failures } = aside;
+    let mut around = Surroundings { shared: &exec.shared, host, cleared, failures };
+    let applied =
+        apply_group_with(&mut exec.ks, frame.group, frame.lane == WHOLE, hashes, &mut around);
+    for cleared in aside.cleared.drain(..) {
+        match host.flushes_in_background() {
+            true => host.discard(cleared),
+            false => drop(cleared),
+        }
+    }
+    while exec.has_ready() {
+        exec.serve_ready(host);
+    }
+    match applied {
+        Err(GroupError::Database(db)) => {
+            let why = format!("there is no database {db} here (databases)");
+            aside.failures.push(("Database".into(), None, why));
+            Ok(())
+        }
+        applied => applied,
+    }
+}
+
+impl Applier {
+    /// Applies the frame that stands next in the input; false if it is not whole yet, or has to be
+    /// the first of a turn.
+    ///
+    /// # Errors
+    /// If it is no frame, or its effects are none.
+    pub(super) fn apply_next(
+        &mut self,
+        input: &[u8],
+        link: &Link,
+        executed: &mut Executed,
+    ) -> Result<bool, String> {
+        if self.session.in_multi() {
+            return Err(self.distrust("a frame amid a transaction of commands"));
+        }
+        let longest = self.longest() as u64;
+        let frame = match Frame::read(&input[self.parsed..], longest) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => {
+                self.is_incomplete = true;
+                return Ok(false);
+            }
+            Err(why) => return Err(self.distrust(&why.to_string())),
+        };
+        // Others may come in before it, and find what was executed counted.
+        if frame.lane == WHOLE && executed.whole > 0 {
+            return Ok(false);
+        }
+        self.exec.ks.refresh_clock();
+        let applied = apply_frame(&mut self.exec, &mut self.host, frame, &mut self.aside);
+        let failures = std::mem::take(&mut self.aside.failures);
+        for (name, key, why) in failures {
+            self.note_failure(link, ("effect", &name), &key.unwrap_or_default(), &why);
+        }
+        if let Err(error) = applied {
+            return Err(self.distrust(&format!("a frame that cannot be applied: {error}")));
+        }
+        self.parsed += frame.len;
+        executed.whole = self.parsed;
+        executed.relayed.frames = true;
+        Ok(true)
+    }
+
+    /// Reads no frames any more: what is wrong with them, for the log.
+    fn distrust(&mut self, what: &str) -> String {
+        self.distrusts_frames = true;
+        format!(
+            "its stream holds {what}; a new copy is needed, and commands will be asked for in place of effects"
+        )
+    }
+
+    /// Whether this server offers to read frames.
+    pub(super) fn reads_frames(&self) -> bool {
+        !self.distrusts_frames
+    }
+}
