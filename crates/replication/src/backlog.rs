@@ -12,7 +12,7 @@
 //! attached replica has yet to be sent: how much that may be is decided by its output limit.
 
 use crate::commands::{Batch, MULTI};
-use crate::frame::{HEAD_LEN_MAX, put_head};
+use crate::frame::{HEAD_LEN_MAX, TURN, put_head};
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -187,6 +187,17 @@ impl Backlog {
         let end = kept.end();
         self.framed.store(end, Release);
         self.written.store(end, Release);
+        self.publish(kept)
+    }
+
+    /// Says what changes are written as from now on. Returns the end.
+    pub fn append_turn(&self, frames: bool) -> u64 {
+        let mut room = [0; HEAD_LEN_MAX];
+        let head = put_head(&mut room, TURN, 1);
+        let mut kept = self.kept.lock();
+        kept.copy(head);
+        kept.copy(&[u8::from(frames)]);
+        self.framed.store(kept.end(), Release);
         self.publish(kept)
     }
 

@@ -5,7 +5,8 @@
 //! frame   +------+------+--------+-- ... --+
 //!         | 0xef | lane | length | effects |    one commit: a command, a transaction, a script
 //!         +------+------+--------+-- ... --+
-//! lane       0 to 15: the hash slots of all its keys end in these four bits; 16: others; 17: whole databases, functions
+//! lane       0 to 15: the hash slots of all its keys end in these four bits; 16: others; 17: whole databases, functions;
+//!            18: no commit, but what changes are written as from here on, in a byte: 0 as commands, 1 as frames
 //! length     bytes of the effects, as a number of varying length
 //! effects    a group of [`petrel_persistence::effects`]: the log's encoding
 //! ```
@@ -42,6 +43,9 @@ pub const SEVERAL: u8 = LANES;
 /// The lane of a commit that changes whole databases, or the libraries of functions.
 pub const WHOLE: u8 = LANES + 1;
 
+/// No lane: what is said is whether frames or commands follow.
+pub const TURN: u8 = LANES + 2;
+
 /// Bytes of a number at most.
 const NUMBER_LEN_MAX: usize = 10;
 
@@ -51,7 +55,7 @@ pub(crate) const HEAD_LEN_MAX: usize = 2 + NUMBER_LEN_MAX;
 /// A commit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Frame<'a> {
-    /// Its lane, or [`SEVERAL`], or [`WHOLE`].
+    /// Its lane, or [`SEVERAL`], [`WHOLE`] or [`TURN`].
     pub lane: u8,
     /// Its effects.
     pub group: &'a [u8],
@@ -92,7 +96,7 @@ impl<'a> Frame<'a> {
         let Some((&lane, rest)) = bytes.get(1..).and_then(<[u8]>::split_first) else {
             return Ok(None);
         };
-        if lane > WHOLE {
+        if lane > TURN {
             return Err(NoFrame::Lane(lane));
         }
         let mut source = Bytes(rest);
@@ -198,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_refused_as_soon_as_that_is_seen() {
-        assert_eq!(Frame::read(&[MARK, 18], 10), Err(NoFrame::Lane(18)));
+        assert_eq!(Frame::read(&[MARK, 19], 10), Err(NoFrame::Lane(19)));
         assert_eq!(Frame::read(&[MARK, 3, 11], 10), Err(NoFrame::TooLong(11)));
         let endless = [&[MARK, 16][..], &[0xff; 9]].concat();
         assert_eq!(Frame::read(&endless, 10), Ok(None));

@@ -277,7 +277,9 @@ impl Applier {
                     if is_question(&args) {
                         executed.asked_at = Some(at);
                     } else {
-                        executed.relayed.changes |= self.execute(&args, link);
+                        if self.execute(&args, link) {
+                            executed.relayed.frames = Some(false);
+                        }
                     }
                 }
                 Parsed::Empty { consumed } => self.parsed += consumed,

@@ -7,7 +7,8 @@ use petrel_commands::{Executor, Host, Shared};
 use petrel_keyspace::{Cleared, Handle, KeyHash, Misfit};
 use petrel_persistence::effects::{GroupError, Keeper, apply_group_with};
 use petrel_replication::Frame;
-use petrel_replication::frame::WHOLE;
+use petrel_replication::frame::{TURN, WHOLE};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What is put aside while a commit is applied; empty between two, but for its capacity.
 #[derive(Default)]
@@ -117,6 +118,12 @@ impl Applier {
         if frame.lane == WHOLE && executed.whole > 0 {
             return Ok(false);
         }
+        if frame.lane == TURN {
+            let has_frames = frame.group != [0];
+            link.server.replication.link.sends_frames.store(has_frames, Relaxed);
+            self.count_frame(frame.len, has_frames, executed);
+            return Ok(true);
+        }
         self.exec.ks.refresh_clock();
         let applied = apply_frame(&mut self.exec, &mut self.host, frame, &mut self.aside);
         let failures = std::mem::take(&mut self.aside.failures);
@@ -126,10 +133,15 @@ impl Applier {
         if let Err(error) = applied {
             return Err(self.distrust(&format!("a frame that cannot be applied: {error}")));
         }
-        self.parsed += frame.len;
-        executed.whole = self.parsed;
-        executed.relayed.frames = true;
+        self.count_frame(frame.len, true, executed);
         Ok(true)
+    }
+
+    fn count_frame(&mut self, len: usize, has_frames: bool, executed: &mut Executed) {
+        self.parsed += len;
+        executed.whole = self.parsed;
+        executed.relayed.marks = true;
+        executed.relayed.frames = Some(has_frames);
     }
 
     /// Reads no frames any more: what is wrong with them, for the log.

@@ -130,7 +130,9 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
         replica.set_stage(Stage::Online);
         outgoing.resumed.fetch_add(1, Relaxed);
         tracing::info!("replica {} goes on from offset {from}", replica.name());
-        let (id, frames) = (server.replication.ids().id, replica.frames_word(&config));
+        let id = server.replication.ids().id;
+        let frames = outgoing.stream().map(|stream| server.frames_word(&replica, &stream, from));
+        let frames = frames.unwrap_or_default();
         let whole = || format!("CONTINUE {id}{frames}");
         ctx.reply.simple(&if knows_ids { whole() } else { "CONTINUE".into() });
     } else {

@@ -137,7 +137,8 @@ impl Server {
         let (wants_keys, _) = replicas.first().map_or((true, true), |first| first.wants);
         ks.enter();
         ks.lock_all();
-        if self.replication.is_amid() || self.awaits_commands(&replicas) {
+        let is_amid = self.replication.is_amid() || self.replication.failover.is_active();
+        if is_amid || self.awaits_commands(&replicas) {
             // The thread ends, since nothing is sent to it: tried again in a moment.
             ks.unlock();
             ks.exit();
@@ -162,7 +163,7 @@ impl Server {
         for (replica, reader) in replicas.iter().zip(readers) {
             replica.set_stage(Stage::Copied);
             if replica.speaks_psync {
-                let frames = replica.frames_word(config);
+                let frames = self.frames_word(replica, &stream, at);
                 replica.tell(format!("+FULLRESYNC {id} {at}{frames}\r\n").as_bytes());
             }
             if let (Ok(reader), false) = (reader, replica.takes_copy_only) {

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Both stand in one stream, with one name and one offset: a replica that reads frames goes on
-//! anywhere in it, another behind the last of them. A replica's stream is its primary's. If it
-//! needs commands, for its own replicas or itself, it says so when it links, and links anew if that
-//! changes.
+//! anywhere in it, another behind the last of them; each turn is a frame of its own. A replica's
+//! stream is its primary's. If it needs commands, for its own replicas or itself, it says so when
+//! it links, and links anew if that changes.
 
 use super::{Replica, Stream};
 use crate::config::Config;
@@ -26,24 +26,26 @@ const NONE: u64 = u64::MAX;
 pub(crate) struct Language {
     /// Commits are written as frames. Changes while everything is held, or on a replica.
     frames: AtomicBool,
-    /// The last offset at which a replica may stand that reads nothing but commands, or [`NONE`].
+    /// The last offset at which a replica may stand that needs commands, or [`NONE`].
     plain_at: AtomicU64,
+    /// The same of replicas that its primary may have had.
+    relayed_at: AtomicU64,
 }
 
 /// What of the primary's stream was executed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Relayed {
-    /// There were frames.
-    pub frames: bool,
-    /// There were commands that change data.
-    pub changes: bool,
+    /// There is something in it that only those understand that read frames.
+    pub marks: bool,
+    /// Whether changes are written as frames at its end, if it says so.
+    pub frames: Option<bool>,
 }
 
 impl Language {
     /// Commands, which another server may have read up to an offset.
-    pub(super) fn commands(plain_at: Option<u64>) -> Self {
-        let plain_at = AtomicU64::new(plain_at.unwrap_or(NONE));
-        Language { frames: AtomicBool::new(false), plain_at }
+    pub(super) fn commands(relayed_at: Option<u64>) -> Self {
+        let relayed_at = AtomicU64::new(relayed_at.unwrap_or(NONE));
+        Language { frames: AtomicBool::new(false), plain_at: AtomicU64::new(NONE), relayed_at }
     }
 
     /// Whether commits are written as frames.
@@ -59,35 +61,43 @@ impl Language {
 
     /// The primary's stream has come to `end`, with these.
     pub(super) fn follow(&self, relayed: Relayed, end: u64) {
-        if relayed.frames {
-            self.frames.store(true, Relaxed);
-            self.plain_at.store(NONE, Relaxed);
-        } else if relayed.changes {
-            self.frames.store(false, Relaxed);
-            self.plain_at.store(end, Relaxed);
+        if let Some(frames) = relayed.frames {
+            self.frames.store(frames, Relaxed);
+        }
+        match relayed.frames {
+            Some(false) => self.relayed_at.store(end, Relaxed),
+            _ if relayed.marks => self.relayed_at.store(NONE, Relaxed),
+            _ => {}
         }
     }
 
-    fn use_commands(&self) {
-        self.frames.store(false, Relaxed);
+    /// A replica that needs commands stands there at most.
+    fn note_plain(&self, end: u64) {
+        self.plain_at.store(end, Relaxed);
     }
 
-    /// Whether a replica that was sent commands could come back and go on with them.
+    /// Commits are written so from now on. Everything is held.
+    fn turn(&self, frames: bool, backlog: &Backlog) {
+        if self.frames.swap(frames, Relaxed) != frames {
+            backlog.append_turn(frames);
+        }
+    }
+
+    /// Whether a replica that was sent commands could come back and go on with them, one of its
+    /// primary's too.
     fn is_awaited(&self, backlog: &Backlog) -> bool {
-        let plain_at = self.plain_at.load(Relaxed);
-        plain_at != NONE && plain_at >= backlog.start().max(backlog.framed())
+        self.awaits_own(backlog) || is_kept(self.relayed_at.load(Relaxed), backlog)
+    }
+
+    /// The same without those of its primary.
+    fn awaits_own(&self, backlog: &Backlog) -> bool {
+        is_kept(self.plain_at.load(Relaxed), backlog)
     }
 }
 
-impl Replica {
-    /// What stands behind the answer to its `PSYNC`: whether frames may follow, if it asked.
-    pub(super) fn frames_word(&self, config: &Config) -> String {
-        let (reads, wants_commands) = self.frames;
-        match reads && !wants_commands && config.replication.repl_effects {
-            true => format!(" {READS_FRAMES}"),
-            false => String::new(),
-        }
-    }
+/// Whether a replica that reads nothing but commands could go on from an offset.
+fn is_kept(offset: u64, backlog: &Backlog) -> bool {
+    offset != NONE && offset >= backlog.start().max(backlog.framed())
 }
 
 impl Server {
@@ -102,21 +112,41 @@ impl Server {
         !config.replication.repl_effects || makes_events || evicts || asked()
     }
 
-    /// Whether a replica reads nothing but commands.
-    fn has_plain_replica(&self) -> bool {
-        self.outgoing.replicas.lock().iter().any(|replica| replica.is_plain())
+    /// What stands behind the answer to the `PSYNC` of a replica that gets the stream from there
+    /// on: whether frames may come, if it reads them.
+    pub(super) fn frames_word(&self, replica: &Replica, stream: &Stream, from: u64) -> String {
+        let (reads, _) = replica.frames;
+        let has_frames = self.has_frames(stream);
+        match reads && (has_frames || from < stream.backlog.framed()) {
+            true => format!(" {READS_FRAMES}"),
+            false => String::new(),
+        }
+    }
+
+    /// Whether frames may follow.
+    fn has_frames(&self, stream: &Stream) -> bool {
+        match self.replication.is_replica() {
+            true => self.replication.link.sends_frames.load(Relaxed),
+            false => stream.language.has_frames(),
+        }
+    }
+
+    /// Notes how far replicas are that need commands.
+    fn note_plain_replicas(&self, stream: &Stream) {
+        let replicas = self.outgoing.replicas.lock();
+        if replicas.iter().any(|replica| replica.needs_commands()) {
+            stream.language.note_plain(stream.backlog.end());
+        }
     }
 
     /// Writes commits as the replicas that there are read them. Everything is held.
     pub(super) fn settle_language(&self, stream: &Stream, config: &Config) {
         let (language, backlog) = (&stream.language, &stream.backlog);
-        if self.has_plain_replica() {
-            language.plain_at.store(backlog.end(), Relaxed);
-        }
-        // A replica's stream is its primary's.
-        if !self.replication.is_replica() {
+        self.note_plain_replicas(stream);
+        // A replica's stream is its primary's; while the role is handed over it stands still.
+        if !self.replication.is_replica() && !self.replication.failover.is_active() {
             let frames = !self.needs_commands(config) && !language.is_awaited(backlog);
-            language.frames.store(frames, Relaxed);
+            language.turn(frames, backlog);
         }
     }
 
@@ -124,13 +154,14 @@ impl Server {
     /// thread is in no batch.
     pub(super) fn tend_language(&self, ks: &mut Handle, stream: &Stream, config: &Config) {
         let language = &stream.language;
-        let is_awaited = language.is_awaited(&stream.backlog);
         let needs_commands = self.needs_commands(config);
+        self.note_plain_replicas(stream);
         if self.replication.is_replica() {
             let link = &self.replication.link;
+            let has_asked = link.asked_commands.load(Relaxed);
             let is_wrong = match needs_commands {
-                true => link.sends_frames.load(Relaxed),
-                false => link.asked_commands.load(Relaxed) && !is_awaited,
+                true => !has_asked && link.sends_frames.load(Relaxed),
+                false => has_asked && !language.awaits_own(&stream.backlog),
             };
             if self.replication.follows() && is_wrong {
                 tracing::info!(
@@ -141,15 +172,14 @@ impl Server {
             }
             return;
         }
-        if self.has_plain_replica() {
-            language.plain_at.store(stream.backlog.end(), Relaxed);
-        }
+        let is_awaited = language.is_awaited(&stream.backlog);
         if language.has_frames() == (needs_commands || is_awaited) {
             ks.enter();
             ks.lock_all();
             self.settle_language(stream, config);
             ks.unlock();
             ks.exit();
+            stream.owners.call(self);
         }
     }
 
@@ -159,7 +189,7 @@ impl Server {
         &self,
         ks: &mut Handle,
         stream: &Stream,
-        replica: &Replica,
+        replica: &Arc<Replica>,
         from: u64,
     ) -> Option<petrel_replication::Reader> {
         if ks.holds_any() {
@@ -167,11 +197,13 @@ impl Server {
         }
         ks.lock_all();
         let backlog = &stream.backlog;
-        let reads_all = !replica.is_plain() || from >= backlog.framed();
+        // A turn to commands would be a frame behind it.
+        let is_plain = replica.is_plain();
+        let reads_all = !is_plain || from >= backlog.framed() && !self.has_frames(stream);
         let reader = backlog.reader(from).ok().filter(|_| reads_all);
         if reader.is_some() && !self.replication.is_replica() {
-            stream.language.use_commands();
-            stream.language.plain_at.store(backlog.end(), Relaxed);
+            stream.language.turn(false, backlog);
+            stream.language.note_plain(backlog.end());
         }
         ks.unlock();
         reader

@@ -280,10 +280,10 @@ impl Downstream for Relay {
     fn relay(&self, bytes: &[u8], relayed: Relayed) {
         let Some(server) = self.0.upgrade() else { return };
         let Some(stream) = server.outgoing.stream() else { return };
-        if relayed.frames {
+        if relayed.marks {
             server.close_plain_replicas();
         }
-        let end = stream.backlog.append_verbatim(bytes, relayed.frames);
+        let end = stream.backlog.append_verbatim(bytes, relayed.marks);
         stream.language.follow(relayed, end);
         stream.owners.call(&server);
     }
