@@ -289,3 +289,53 @@ fn effects_that_do_not_fit_are_logged_and_left_out() {
     let output = server.output();
     assert!(output.contains("'Add' 'n'") && output.contains("no database 200"), "{output}");
 }
+
+/// The names of a server's threads.
+fn threads(node: &Node) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", node.server.pid())).unwrap().flatten();
+    tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok()).collect()
+}
+
+#[test]
+fn lanes_are_applied_by_several_threads_in_their_order() {
+    let primary = Node::new(&DEBUG);
+    let args = [&DEBUG[..], &["--appendonly", "yes"]].concat();
+    let replica = Node::following(primary.port, &args);
+    let second = Node::following(replica.port, &DEBUG);
+    second.await_field("master_link_status", "up");
+    await_stream(&primary, "effects");
+    let writers = [1u64, 2, 3, 4].map(|seed| {
+        let port = primary.port;
+        std::thread::spawn(move || {
+            let (mut client, mut draw) = (Client::tcp(port), Draw(seed));
+            for round in 0..30 {
+                for _ in 0..400 {
+                    let number = draw.below(100);
+                    let (key, element) = (format!("k:{number}"), draw.below(1000).to_string());
+                    match draw.below(400) {
+                        0 => client.send(&["RENAME", &format!("l{key}"), &format!("l{number}")]),
+                        1 => client.send(&["MSET", &key, &element, "a", "1", "b", "2"]),
+                        2..100 => client.send(&["RPUSH", &format!("l{key}"), &element]),
+                        100..170 => client.send(&["LPOP", &format!("l{key}")]),
+                        _ => client.send(&["APPEND", &key, &element]),
+                    }
+                }
+                (0..400).for_each(|_| drop(client.receive()));
+                if round % 10 == 9 {
+                    client.text(&["SWAPDB", "0", "1"]);
+                }
+            }
+        })
+    });
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    assert_eq!(primary.connect().text(&["WAIT", "1", "60000"]), "1");
+    assert_same(&primary, &[&replica, &second]);
+    for node in [&replica, &second] {
+        let names = threads(node);
+        assert!(names.iter().any(|name| name.starts_with("petrel-lane-1")), "{names:?}");
+    }
+    let mut at = replica.connect();
+    let digest = at.text(&["DEBUG", "DIGEST"]);
+    assert_eq!(at.text(&["DEBUG", "LOADAOF"]), "OK");
+    assert_eq!(at.text(&["DEBUG", "DIGEST"]), digest);
+}

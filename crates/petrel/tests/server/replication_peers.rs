@@ -17,7 +17,7 @@ const EXPIRY_PATIENCE: Duration = Duration::from_secs(10);
 pub struct Draw(pub u64);
 
 impl Draw {
-    fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % end
     }

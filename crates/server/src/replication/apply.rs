@@ -7,6 +7,7 @@
 
 use super::Relayed;
 use super::frames::Aside;
+use super::lanes::{Hands, Place};
 use super::link::Link;
 use super::synced::Synced;
 use crate::client::Client;
@@ -44,6 +45,9 @@ pub(super) struct Applier {
     pub(super) session: Session,
     pub(super) host: PrimaryHost,
     pub(super) aside: Aside,
+    pub(super) hands: Hands,
+    /// Frames that are applied together; empty but while they are.
+    pub(super) run: Vec<Place>,
     reply: Vec<u8>,
     args: Vec<&'static [u8]>,
     /// What has come and is not counted yet: from `parsed` on it has not been executed.
@@ -76,20 +80,17 @@ pub(super) struct Executed {
 impl Applier {
     /// One for the calling thread.
     pub fn new(server: &Arc<Server>) -> Self {
-        let here = Endpoint::Unix;
-        let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
-        let shared = server.commands.clone();
         let mut session = Session::new(true);
         session.set(Modes::LOADER, true);
-        session.become_user(Some(Users::nobody_above(&shared.registry)));
-        let host = ServerHost::new(server.clone(), Arc::new(nobody));
-        let mut exec = Executor::new(server.keyspace.attach(), shared);
-        exec.ks.set_events(host.config.notify_keyspace_events.wanted());
+        session.become_user(Some(Users::nobody_above(&server.commands.registry)));
+        let (exec, host) = Self::tools(server);
         Applier {
             exec,
             session,
-            host: PrimaryHost(host),
+            host,
             aside: Aside::default(),
+            hands: Hands::default(),
+            run: Vec::new(),
             reply: Vec::new(),
             args: Vec::new(),
             input: Vec::new(),
@@ -101,6 +102,16 @@ impl Applier {
             errors: 0,
             synced: Synced::default(),
         }
+    }
+
+    /// What a thread applies the primary's changes with.
+    pub fn tools(server: &Arc<Server>) -> (Executor, PrimaryHost) {
+        let here = Endpoint::Unix;
+        let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
+        let host = ServerHost::new(server.clone(), Arc::new(nobody));
+        let mut exec = Executor::new(server.keyspace.attach(), server.commands.clone());
+        exec.ks.set_events(host.config.notify_keyspace_events.wanted());
+        (exec, PrimaryHost(host))
     }
 
     /// The history that this server has, and how many bytes of it; none if it needs a copy.
@@ -190,11 +201,8 @@ impl Applier {
         let replication = &server.replication;
         let _applying = replication.applying.lock();
         link.check_wish()?;
-        if self.host.0.begin_turn() {
-            let events = self.host.0.config.notify_keyspace_events.wanted();
-            self.exec.ks.set_events(events);
-        }
-        let input = std::mem::take(&mut self.input);
+        self.host.begin_turn(&mut self.exec);
+        let input = Arc::new(std::mem::take(&mut self.input));
         self.exec.begin();
         replication.is_amid.store(true, Relaxed);
         let executed = self.execute_some(&input, link);
@@ -213,9 +221,10 @@ impl Applier {
         };
         replication.is_amid.store(false, Relaxed);
         self.exec.end();
-        let epoch = self.exec.ks.take_need();
+        let epoch = self.exec.ks.take_need().max(self.hands.epoch);
         self.synced.executed(epoch, replication.offset());
-        self.input = input;
+        // No other thread has it any more, unless one has ended amid its work.
+        self.input = Arc::unwrap_or_clone(input);
         self.tell_others();
         let executed = executed.inspect_err(|_| {
             // What is wrong with it stands in the primary's stream, or was put into it on the way.
@@ -249,7 +258,7 @@ impl Applier {
         }
     }
 
-    fn execute_some(&mut self, input: &[u8], link: &Link) -> Result<Executed, String> {
+    fn execute_some(&mut self, input: &Arc<Vec<u8>>, link: &Link) -> Result<Executed, String> {
         let limits = Limits::new(ARGUMENT_LEN_MAX);
         let number = link.server.replication.wish_number.load(Acquire);
         let db = link.server.replication.stream_db.load(Relaxed);
@@ -367,14 +376,17 @@ impl Applier {
         }
     }
 
-    /// Tells subscribers, and those who cache, what has changed.
     fn tell_others(&mut self) {
-        let host = &mut self.host.0;
-        host.take_upkeep_invalidations(&mut self.exec.ks);
-        host.send_invalidations();
-        host.send_broadcasts();
-        host.call_workers();
+        tell_others(&mut self.exec, &mut self.host);
     }
+}
+
+/// Tells subscribers, and those who cache, what has changed.
+pub(super) fn tell_others(exec: &mut Executor, PrimaryHost(host): &mut PrimaryHost) {
+    host.take_upkeep_invalidations(&mut exec.ks);
+    host.send_invalidations();
+    host.send_broadcasts();
+    host.call_workers();
 }
 
 /// Whether a command may wait until it has the whole keyspace, during which another thread may
@@ -416,6 +428,15 @@ fn goes_by_clock(command: Command, args: &[&[u8]]) -> bool {
 
 /// The host of the primary's commands, which are no connection's of a worker.
 pub(super) struct PrimaryHost(pub(super) ServerHost);
+
+impl PrimaryHost {
+    /// A turn of the thread that it is of begins.
+    pub(super) fn begin_turn(&mut self, exec: &mut Executor) {
+        if self.0.begin_turn() {
+            exec.ks.set_events(self.0.config.notify_keyspace_events.wanted());
+        }
+    }
+}
 
 impl Host for PrimaryHost {
     fn as_any(&mut self) -> &mut dyn Any {

@@ -2,12 +2,14 @@
 //! keys held, so that no reader sees half of it.
 
 use super::apply::{Applier, Executed, PrimaryHost};
+use super::lanes::find_run;
 use super::link::Link;
 use petrel_commands::{Executor, Host, Shared};
 use petrel_keyspace::{Cleared, Handle, KeyHash, Misfit};
 use petrel_persistence::effects::{GroupError, Keeper, apply_group_with};
 use petrel_replication::Frame;
 use petrel_replication::frame::{TURN, WHOLE};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What is put aside while a commit is applied; empty between two, but for its capacity.
@@ -15,11 +17,11 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) struct Aside {
     hashes: Vec<KeyHash>,
     cleared: Vec<Cleared>,
-    failures: Vec<Failure>,
+    pub failures: Vec<Failure>,
 }
 
 /// What could not be done: of which kind it is, of which key, and why.
-type Failure = (String, Option<Vec<u8>>, String);
+pub(super) type Failure = (String, Option<Vec<u8>>, String);
 
 /// What commits need beside the keyspace.
 struct Surroundings<'a> {
@@ -91,14 +93,14 @@ pub(super) fn apply_frame(
 }
 
 impl Applier {
-    /// Applies the frame that stands next in the input; false if it is not whole yet, or has to be
-    /// the first of a turn.
+    /// Applies the frames that stand next in the input; false if none is whole yet, or the next has
+    /// to be the first of a turn.
     ///
     /// # Errors
-    /// If it is no frame, or its effects are none.
+    /// If what stands there is no frame, or its effects are none.
     pub(super) fn apply_next(
         &mut self,
-        input: &[u8],
+        input: &Arc<Vec<u8>>,
         link: &Link,
         executed: &mut Executed,
     ) -> Result<bool, String> {
@@ -106,6 +108,15 @@ impl Applier {
             return Err(self.distrust("a frame amid a transaction of commands"));
         }
         let longest = self.longest() as u64;
+        let mut run = std::mem::take(&mut self.run);
+        run.clear();
+        find_run(input, self.parsed, longest, &mut run);
+        if let Some(last) = run.last() {
+            self.apply_run(input, &run, link)?;
+            self.count_frames(last.end(), true, executed);
+            self.run = run;
+            return Ok(true);
+        }
         let frame = match Frame::read(&input[self.parsed..], longest) {
             Ok(Some(frame)) => frame,
             Ok(None) => {
@@ -114,38 +125,42 @@ impl Applier {
             }
             Err(why) => return Err(self.distrust(&why.to_string())),
         };
-        // Others may come in before it, and find what was executed counted.
-        if frame.lane == WHOLE && executed.whole > 0 {
-            return Ok(false);
+        let end = self.parsed + frame.len;
+        match frame.lane {
+            TURN => {
+                let has_frames = frame.group != [0];
+                link.server.replication.link.sends_frames.store(has_frames, Relaxed);
+                self.count_frames(end, has_frames, executed);
+            }
+            // Others may come in before it, and find what was executed counted.
+            WHOLE if executed.whole > 0 => return Ok(false),
+            _ => {
+                self.apply_alone(frame, link)?;
+                self.count_frames(end, true, executed);
+            }
         }
-        if frame.lane == TURN {
-            let has_frames = frame.group != [0];
-            link.server.replication.link.sends_frames.store(has_frames, Relaxed);
-            self.count_frame(frame.len, has_frames, executed);
-            return Ok(true);
-        }
-        self.exec.ks.refresh_clock();
-        let applied = apply_frame(&mut self.exec, &mut self.host, frame, &mut self.aside);
-        let failures = std::mem::take(&mut self.aside.failures);
-        for (name, key, why) in failures {
-            self.note_failure(link, ("effect", &name), &key.unwrap_or_default(), &why);
-        }
-        if let Err(error) = applied {
-            return Err(self.distrust(&format!("a frame that cannot be applied: {error}")));
-        }
-        self.count_frame(frame.len, true, executed);
         Ok(true)
     }
 
-    fn count_frame(&mut self, len: usize, has_frames: bool, executed: &mut Executed) {
-        self.parsed += len;
-        executed.whole = self.parsed;
+    /// Applies a frame that goes before all that follow.
+    fn apply_alone(&mut self, frame: Frame<'_>, link: &Link) -> Result<(), String> {
+        self.exec.ks.refresh_clock();
+        let applied = apply_frame(&mut self.exec, &mut self.host, frame, &mut self.aside);
+        for (name, key, why) in std::mem::take(&mut self.aside.failures) {
+            self.note_failure(link, ("effect", &name), &key.unwrap_or_default(), &why);
+        }
+        applied.map_err(|error| self.distrust(&format!("a frame that cannot be applied: {error}")))
+    }
+
+    fn count_frames(&mut self, end: usize, has_frames: bool, executed: &mut Executed) {
+        self.parsed = end;
+        executed.whole = end;
         executed.relayed.marks = true;
         executed.relayed.frames = Some(has_frames);
     }
 
     /// Reads no frames any more: what is wrong with them, for the log.
-    fn distrust(&mut self, what: &str) -> String {
+    pub(super) fn distrust(&mut self, what: &str) -> String {
         self.distrusts_frames = true;
         format!(
             "its stream holds {what}; a new copy is needed, and commands will be asked for in place of effects"

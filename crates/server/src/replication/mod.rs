@@ -14,7 +14,7 @@
 //! copy.rs       the primary's data: received into a file, looked through, loaded; copy_stream.rs, without one
 //! saved.rs      where in the history a snapshot stands
 //! apply.rs      the primary's commands: executed through the gate, counted by the byte
-//! frames.rs     its frames: effects, applied as they were recorded there
+//! frames.rs     its frames: effects, applied as they were recorded there; lanes.rs, by several threads
 //! synced.rs     how much of that is on the disk
 //! own_expiring.rs  keys that a writable replica's own clients let expire
 //! failover.rs   FAILOVER: the role goes to a replica
@@ -30,6 +30,7 @@ mod failover;
 mod frames;
 mod handshake;
 pub(crate) mod info;
+mod lanes;
 mod link;
 mod own_expiring;
 mod roles;
