@@ -118,7 +118,7 @@ pub fn apply_group(
     origin: Origin,
     hashes: &mut Vec<KeyHash>,
 ) -> Result<(), GroupError> {
-    lock_and(handle, group, true, hashes, |handle| apply_held(handle, group, origin))
+    lock_and(handle, group, hashes, |handle| apply_held(handle, group, origin))
 }
 
 /// What the changes of a group need that the keyspace alone cannot give.
@@ -136,48 +136,90 @@ pub trait Keeper {
     fn applied(&mut self, handle: &mut Handle);
 }
 
-/// Applies a group as [`apply_group`] does, but for effects that the keyspace cannot apply, which
-/// `keeper` has to do with; those that do not fit what is there are left out. One that changes
-/// whole databases, or functions, is malformed unless it may do so.
+/// Notes the keys of a group behind those that `keys` has: their databases, and the hashes that
+/// tell which stripes have to be held. True if everything has to be, which is malformed unless it
+/// may be so.
 ///
 /// # Errors
-/// If the group is malformed, or names a database that is not there; nothing was applied then. Or
-/// if a value in it cannot be read: what stands before it was applied.
-pub fn apply_group_with(
-    handle: &mut Handle,
+/// If the group is malformed, or names a database that is not there.
+pub fn survey(
+    handle: &Handle,
     group: &[u8],
     may_be_whole: bool,
-    hashes: &mut Vec<KeyHash>,
+    keys: &mut Vec<(u16, KeyHash)>,
+) -> Result<bool, GroupError> {
+    let databases = handle.keyspace().databases();
+    let (mut beyond, mut whole) = (None, false);
+    visit_keys(group, |db, key| {
+        beyond = beyond.or((db >= databases).then_some(db));
+        match key {
+            Some(key) => keys.push((db, handle.hash(key))),
+            None => whole = true,
+        }
+    })?;
+    match beyond {
+        _ if whole && !may_be_whole => Err(GroupError::Malformed),
+        Some(db) => Err(GroupError::Database(db)),
+        None => Ok(whole),
+    }
+}
+
+/// Applies a group that was surveyed as [`apply_group`] does, but for effects that the keyspace
+/// cannot apply, which `keeper` has to do with; those that do not fit what is there are left out.
+///
+/// # Errors
+/// If a value in it cannot be read: what stands before it was applied.
+pub fn apply_surveyed(
+    handle: &mut Handle,
+    group: &[u8],
+    keys: &[(u16, KeyHash)],
+    whole: bool,
     keeper: &mut dyn Keeper,
 ) -> Result<(), GroupError> {
-    lock_and(handle, group, may_be_whole, hashes, |handle| {
-        let applied = each(group, |db, logged| match logged {
-            Logged::Effect(Effect::Functions { sources }) => {
-                keeper.functions(handle, sources);
+    if keys.is_empty() && !whole {
+        return Ok(());
+    }
+    hold(handle, keys.iter().map(|(_, hash)| *hash), whole);
+    let applied = each(group, |db, logged| match logged {
+        Logged::Effect(Effect::Functions { sources }) => {
+            keeper.functions(handle, sources);
+            Ok(())
+        }
+        Logged::Effect(Effect::Clear) => {
+            keeper.cleared(handle.on_behalf(Origin::LOCAL, |handle| handle.clear(Some(db))));
+            Ok(())
+        }
+        logged => match apply_one(handle, db, logged, Origin::LOCAL) {
+            Err(GroupError::Misfit(misfit)) => {
+                keeper.misfit(misfit);
                 Ok(())
             }
-            Logged::Effect(Effect::Clear) => {
-                keeper.cleared(handle.on_behalf(Origin::LOCAL, |handle| handle.clear(Some(db))));
-                Ok(())
-            }
-            logged => match apply_one(handle, db, logged, Origin::LOCAL) {
-                Err(GroupError::Misfit(misfit)) => {
-                    keeper.misfit(misfit);
-                    Ok(())
-                }
-                applied => applied,
-            },
-        });
-        keeper.applied(handle);
-        applied
-    })
+            applied => applied,
+        },
+    });
+    keeper.applied(handle);
+    handle.unlock();
+    applied
+}
+
+/// Locks the stripes of keys, of which there is one at least, or everything.
+#[inline]
+fn hold(handle: &mut Handle, mut hashes: impl Iterator<Item = KeyHash> + Clone, whole: bool) {
+    if whole {
+        return handle.lock_all();
+    }
+    let all = hashes.clone();
+    let first = hashes.next();
+    match first {
+        Some(first) if hashes.all(|hash| hash.stripe() == first.stripe()) => handle.lock(first),
+        _ => handle.lock_many(all),
+    }
 }
 
 /// Holds the stripes of the keys of a group while it is applied.
 fn lock_and(
     handle: &mut Handle,
     group: &[u8],
-    may_be_whole: bool,
     hashes: &mut Vec<KeyHash>,
     apply: impl FnOnce(&mut Handle) -> Result<(), GroupError>,
 ) -> Result<(), GroupError> {
@@ -191,19 +233,13 @@ fn lock_and(
             None => whole = true,
         }
     })?;
-    if whole && !may_be_whole {
-        return Err(GroupError::Malformed);
-    }
     if let Some(db) = beyond {
         return Err(GroupError::Database(db));
     }
     if hashes.is_empty() && !whole {
         return Ok(());
     }
-    match whole {
-        true => handle.lock_all(),
-        false => handle.lock_many(hashes.iter().copied()),
-    }
+    hold(handle, hashes.iter().copied(), whole);
     let applied = apply(handle);
     handle.unlock();
     applied
@@ -223,7 +259,7 @@ pub fn apply_to_copies(
     hashes: &mut Vec<KeyHash>,
     mut absent: impl FnMut(u16, &[u8]),
 ) -> Result<(), GroupError> {
-    lock_and(handle, group, true, hashes, |handle| {
+    lock_and(handle, group, hashes, |handle| {
         each(group, |db, logged| {
             let Some(key) = logged.key() else { return Ok(()) };
             if !is_there(handle, db, key) {

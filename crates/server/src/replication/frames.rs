@@ -6,7 +6,7 @@ use super::lanes::find_run;
 use super::link::Link;
 use petrel_commands::{Executor, Host, Shared};
 use petrel_keyspace::{Cleared, Handle, KeyHash, Misfit};
-use petrel_persistence::effects::{GroupError, Keeper, apply_group_with};
+use petrel_persistence::effects::{GroupError, Keeper, apply_surveyed, survey};
 use petrel_replication::Frame;
 use petrel_replication::frame::{TURN, WHOLE};
 use std::sync::Arc;
@@ -15,7 +15,6 @@ use std::sync::atomic::Ordering::Relaxed;
 /// What is put aside while a commit is applied; empty between two, but for its capacity.
 #[derive(Default)]
 pub(super) struct Aside {
-    hashes: Vec<KeyHash>,
     cleared: Vec<Cleared>,
     pub failures: Vec<Failure>,
 }
@@ -58,21 +57,21 @@ impl Keeper for Surroundings<'_> {
     }
 }
 
-/// Applies the effects of a commit, and serves clients that wait for its keys. The thread is in a
+/// Applies a group that was surveyed, and serves clients that wait for its keys. The thread is in a
 /// batch and holds nothing.
 ///
 /// # Errors
-/// If the group is malformed, or a value in it cannot be read.
-pub(super) fn apply_frame(
+/// If a value in it cannot be read.
+pub(super) fn apply_group(
     exec: &mut Executor,
     host: &mut PrimaryHost,
-    frame: Frame<'_>,
+    group: &[u8],
+    (keys, whole): (&[(u16, KeyHash)], bool),
     aside: &mut Aside,
 ) -> Result<(), GroupError> {
-    let Aside { hashes, cleared, failures } = aside;
+    let Aside { cleared, failures } = aside;
     let mut around = Surroundings { shared: &exec.shared, host, cleared, failures };
-    let applied =
-        apply_group_with(&mut exec.ks, frame.group, frame.lane == WHOLE, hashes, &mut around);
+    let applied = apply_surveyed(&mut exec.ks, group, keys, whole, &mut around);
     for cleared in aside.cleared.drain(..) {
         match host.flushes_in_background() {
             true => host.discard(cleared),
@@ -82,13 +81,28 @@ pub(super) fn apply_frame(
     while exec.has_ready() {
         exec.serve_ready(host);
     }
-    match applied {
+    applied
+}
+
+/// What a group needs to be held. None if it names a database that is not here, which is noted and
+/// costs the group.
+///
+/// # Errors
+/// If it is malformed.
+pub(super) fn survey_group(
+    exec: &Executor,
+    frame: Frame<'_>,
+    keys: &mut Vec<(u16, KeyHash)>,
+    failures: &mut Vec<Failure>,
+) -> Result<Option<bool>, GroupError> {
+    match survey(&exec.ks, frame.group, frame.lane == WHOLE, keys) {
+        Ok(whole) => Ok(Some(whole)),
         Err(GroupError::Database(db)) => {
             let why = format!("there is no database {db} here (databases)");
-            aside.failures.push(("Database".into(), None, why));
-            Ok(())
+            failures.push(("Database".into(), None, why));
+            Ok(None)
         }
-        applied => applied,
+        Err(error) => Err(error),
     }
 }
 
@@ -145,7 +159,13 @@ impl Applier {
     /// Applies a frame that goes before all that follow.
     fn apply_alone(&mut self, frame: Frame<'_>, link: &Link) -> Result<(), String> {
         self.exec.ks.refresh_clock();
-        let applied = apply_frame(&mut self.exec, &mut self.host, frame, &mut self.aside);
+        let Applier { exec, host, aside, .. } = self;
+        let mut keys = Vec::new();
+        let needs = survey_group(exec, frame, &mut keys, &mut aside.failures);
+        let applied = needs.and_then(|whole| match whole {
+            Some(whole) => apply_group(exec, host, frame.group, (&keys, whole), aside),
+            None => Ok(()),
+        });
         for (name, key, why) in std::mem::take(&mut self.aside.failures) {
             self.note_failure(link, ("effect", &name), &key.unwrap_or_default(), &why);
         }

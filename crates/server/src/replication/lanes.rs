@@ -12,11 +12,12 @@
 //! lane before an earlier one of another meanwhile.
 
 use super::apply::{Applier, PrimaryHost, tell_others};
-use super::frames::{Aside, Failure, apply_frame};
+use super::frames::{Aside, Failure, apply_group, survey_group};
 use super::link::Link;
 use super::own_expiring;
 use crate::server::Server;
 use petrel_commands::Executor;
+use petrel_keyspace::KeyHash;
 use petrel_replication::Frame;
 use petrel_replication::frame::LANES;
 use std::io;
@@ -29,6 +30,9 @@ const SHARED_MIN: usize = 64;
 /// Commits, and bytes, that are shared out together.
 const SHARED_MAX: usize = 4096;
 const SHARED_BYTES_MAX: usize = 1 << 20;
+
+/// Keys whose cache lines are asked for before the first of them is needed.
+const AHEAD: usize = 12;
 
 /// A frame of a single lane in the input.
 #[derive(Clone, Copy, Debug)]
@@ -180,18 +184,51 @@ fn apply_share(
 ) {
     host.begin_turn(exec);
     exec.ks.refresh_clock();
+    let (mut keys, mut ends) = (Vec::with_capacity(places.len()), Vec::new());
     for place in places {
+        let Some(frame) = place.read(input) else { break };
+        let begin = keys.len();
+        match survey_group(exec, frame, &mut keys, &mut done.failures) {
+            // A group of a lane never needs everything.
+            Ok(Some(_)) => {}
+            Ok(None) => keys.truncate(begin),
+            Err(error) => {
+                done.broken = Some(error.to_string());
+                break;
+            }
+        }
+        ends.push(keys.len());
+    }
+    let mut begin = 0;
+    for (place, &end) in places.iter().zip(&ends) {
         if exec.ks.should_yield() {
             exec.end();
             exec.begin();
         }
-        let Some(frame) = place.read(input) else { continue };
-        if let Err(error) = apply_frame(exec, host, frame, aside) {
+        look_ahead(exec, &keys, begin);
+        let needs = &keys[std::mem::replace(&mut begin, end)..end];
+        let Some(frame) = place.read(input) else { break };
+        if let Err(error) = apply_group(exec, host, frame.group, (needs, false), aside) {
             done.broken = Some(error.to_string());
             break;
         }
     }
     done.failures.append(&mut aside.failures);
+}
+
+/// Asks for what the changes behind this one will look at.
+#[inline]
+fn look_ahead(exec: &Executor, keys: &[(u16, KeyHash)], at: usize) {
+    if let Some((_, hash)) = keys.get(at + 2 * AHEAD) {
+        exec.ks.prefetch_stripe(*hash);
+    }
+    let Some(peek) = exec.ks.peeker() else { return };
+    if let Some((db, hash)) = keys.get(at + AHEAD) {
+        peek.prefetch_bucket(*db, *hash);
+    }
+    if let Some((db, hash)) = keys.get(at + AHEAD / 2) {
+        peek.prefetch_entry(*db, *hash, 2);
+    }
 }
 
 impl Applier {

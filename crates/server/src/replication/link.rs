@@ -163,6 +163,7 @@ impl Link {
             }
         }
         self.server.keep_stream(applier);
+        self.server.note_language(frames);
         self.note_connected();
         self.server.finish_failover();
         troubles.forget();

@@ -66,8 +66,8 @@ impl Language {
         }
         match relayed.frames {
             Some(false) => self.relayed_at.store(end, Relaxed),
-            _ if relayed.marks => self.relayed_at.store(NONE, Relaxed),
-            _ => {}
+            Some(true) => self.relayed_at.store(NONE, Relaxed),
+            None => {}
         }
     }
 
@@ -128,6 +128,14 @@ impl Server {
         match self.replication.is_replica() {
             true => self.replication.link.sends_frames.load(Relaxed),
             false => stream.language.has_frames(),
+        }
+    }
+
+    /// The primary has said whether frames may come.
+    pub(crate) fn note_language(&self, frames: bool) {
+        if let Some(stream) = self.outgoing.stream() {
+            let relayed = Relayed { marks: false, frames: Some(frames) };
+            stream.language.follow(relayed, stream.backlog.end());
         }
     }
 
