@@ -186,7 +186,7 @@ fn replicas(report: &mut Report<'_>) {
         report.field("min_slaves_good_slaves", report.server.outgoing.good(lag_max));
     }
     for (number, line) in lines.iter().enumerate() {
-        let ReplicaLine { ip, port, state, offset, lag } = line;
+        let ReplicaLine { ip, port, state, offset, lag, .. } = line;
         report.put(format_args!(
             "slave{number}:ip={ip},port={port},state={state},offset={offset},lag={lag}\r\n"
         ));

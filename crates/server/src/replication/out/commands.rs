@@ -231,6 +231,7 @@ fn acknowledge(ctx: &mut Ctx<'_>, at: usize) -> Outcome {
     let Ok(offset) = ctx.integer(at + 1) else { return Ok(()) };
     let offset = offset.max(0) as u64;
     let before = replica.acked.fetch_max(offset, SeqCst);
+    replica.has_answered.store(true, SeqCst);
     if at + 3 < ctx.args().len() && ctx.is(at + 2, "FACK") {
         let synced = ctx.integer(at + 3).unwrap_or(0).max(0) as u64;
         replica.synced.fetch_max(synced, SeqCst);

@@ -82,6 +82,8 @@ pub struct ReplicaLine {
     pub offset: u64,
     /// Seconds since it last did so.
     pub lag: i64,
+    /// It has done so since [`Outgoing::expect_answers`].
+    pub(crate) has_answered: bool,
 }
 
 impl Outgoing {
@@ -175,6 +177,12 @@ impl Outgoing {
             ),
             _ => tracing::info!("replica {} is gone", replica.name()),
         }
+    }
+
+    /// Every replica has an acknowledgement to send from now on.
+    pub(super) fn expect_answers(&self) {
+        let replicas = self.replicas.lock();
+        replicas.iter().for_each(|replica| replica.has_answered.store(false, SeqCst));
     }
 
     /// Asks the replicas what they have executed, unless they were asked for that much already.

@@ -54,6 +54,8 @@ pub struct Replica {
     stage: AtomicU8,
     /// Bytes of the stream that it has executed.
     pub acked: AtomicU64,
+    /// It has acknowledged something since this was last set to false.
+    pub(super) has_answered: AtomicBool,
     /// Those that it has on its disk.
     pub synced: AtomicU64,
     /// When it was last heard of, in Unix milliseconds.
@@ -104,6 +106,7 @@ impl Replica {
             frames,
             stage: AtomicU8::new(Stage::Waits as u8),
             acked: AtomicU64::new(0),
+            has_answered: AtomicBool::new(true),
             synced: AtomicU64::new(0),
             heard_at: AtomicI64::new(now),
             waits_since: now,
@@ -176,7 +179,8 @@ impl Replica {
         let (offset, lag) = (self.acked.load(SeqCst), self.lag(now));
         // One that has not acknowledged anything yet does not lag behind.
         let lag = if self.stage() == Stage::Online { lag } else { 0 };
-        ReplicaLine { ip: self.ip(), port: self.port, state, offset, lag }
+        let has_answered = self.has_answered.load(SeqCst);
+        ReplicaLine { ip: self.ip(), port: self.port, state, offset, lag, has_answered }
     }
 
     /// Sends bytes that belong to no copy.
