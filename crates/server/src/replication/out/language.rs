@@ -187,7 +187,7 @@ impl Server {
             self.settle_language(stream, config);
             ks.unlock();
             ks.exit();
-            stream.owners.call(self);
+            stream.owners.call_at_once(self);
         }
     }
 

@@ -195,7 +195,7 @@ impl Outgoing {
         }
         let end = stream.backlog.append_aside(GET_ACK);
         self.asked_at.store(end, SeqCst);
-        stream.owners.call(server);
+        stream.owners.call_at_once(server);
     }
 }
 

@@ -250,6 +250,13 @@ impl Replica {
         outbox.bytes as u64 + outbox.reader.as_ref().map_or(0, Reader::behind)
     }
 
+    /// Whether nothing but fewer bytes of the stream than these are for it.
+    pub(super) fn has_less_than(&self, bytes: u64) -> bool {
+        let outbox = self.outbox.lock();
+        let behind = outbox.reader.as_ref().map_or(0, Reader::behind);
+        outbox.queue.is_empty() && behind < bytes
+    }
+
     /// Whether there is something that could be sent at once.
     pub(super) fn has_more(&self) -> bool {
         let outbox = self.outbox.lock();

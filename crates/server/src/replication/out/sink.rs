@@ -162,11 +162,29 @@ thread_local! {
 pub(crate) struct Owners {
     /// By worker: it has replicas, and waits for something to happen.
     asleep: Box<[AtomicBool]>,
+    /// By worker: what there is is to be sent at once.
+    urgent: Box<[AtomicBool]>,
 }
 
 impl Owners {
     fn new(workers: usize) -> Self {
-        Owners { asleep: (0..workers).map(|_| AtomicBool::new(false)).collect() }
+        let flags = || (0..workers).map(|_| AtomicBool::new(false)).collect();
+        Owners { asleep: flags(), urgent: flags() }
+    }
+
+    /// The same, for something that is awaited: it is not kept until there is more.
+    pub(crate) fn call_at_once(&self, server: &Server) {
+        for (worker, urgent) in self.urgent.iter().enumerate() {
+            urgent.store(true, SeqCst);
+            if worker != WORKER.get() {
+                server.workers[worker].wake();
+            }
+        }
+    }
+
+    /// Whether what there is for a worker's replicas is to be sent at once, now that it is.
+    pub(super) fn takes_urgent(&self, worker: usize) -> bool {
+        self.urgent[worker].load(SeqCst) && self.urgent[worker].swap(false, SeqCst)
     }
 
     /// Wakes the workers that have replicas and wait; the calling one looks by itself.
