@@ -30,6 +30,7 @@ pub mod event {
 }
 
 /// Packed items, as small collections hold them.
+pub use structures::hash_slot;
 pub use structures::packed;
 
 /// Collections, by type.

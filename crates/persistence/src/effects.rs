@@ -12,7 +12,7 @@ use crate::log::effect::{Context, Logged, put_effect, take_effect};
 use crate::log::number::Bytes;
 use crate::rdb::{Slice, read_value};
 use crate::value::Builder;
-use petrel_keyspace::{Effect, Handle, Key, KeyHash, Misfit, Order, Origin, Removal};
+use petrel_keyspace::{Cleared, Effect, Handle, Key, KeyHash, Misfit, Order, Origin, Removal};
 use std::fmt;
 
 /// Writes the effects of one group.
@@ -32,6 +32,17 @@ impl GroupWriter {
     /// What was written since the last [`GroupWriter::clear`].
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The same, to be taken or copied; [`GroupWriter::clear`] comes next.
+    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Whether nothing was.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
     }
 
     /// Begins a new group.
@@ -110,6 +121,101 @@ pub fn apply_group(
     lock_and(handle, group, hashes, |handle| apply_held(handle, group, origin))
 }
 
+/// What the changes of a group need that the keyspace alone cannot give.
+pub trait Keeper {
+    /// A database was emptied: what it held is to be freed.
+    fn cleared(&mut self, cleared: Cleared);
+
+    /// These are the sources of all libraries of functions from now on.
+    fn functions(&mut self, handle: &mut Handle, sources: &[&[u8]]);
+
+    /// An effect does not fit what is there, and is left out.
+    fn misfit(&mut self, misfit: Misfit);
+
+    /// The group was applied; its stripes, or everything, are held.
+    fn applied(&mut self, handle: &mut Handle);
+}
+
+/// Notes the keys of a group behind those that `keys` has: their databases, and the hashes that
+/// tell which stripes have to be held. True if everything has to be, which is malformed unless it
+/// may be so.
+///
+/// # Errors
+/// If the group is malformed, or names a database that is not there.
+pub fn survey(
+    handle: &Handle,
+    group: &[u8],
+    may_be_whole: bool,
+    keys: &mut Vec<(u16, KeyHash)>,
+) -> Result<bool, GroupError> {
+    let databases = handle.keyspace().databases();
+    let (mut beyond, mut whole) = (None, false);
+    visit_keys(group, |db, key| {
+        beyond = beyond.or((db >= databases).then_some(db));
+        match key {
+            Some(key) => keys.push((db, handle.hash(key))),
+            None => whole = true,
+        }
+    })?;
+    match beyond {
+        _ if whole && !may_be_whole => Err(GroupError::Malformed),
+        Some(db) => Err(GroupError::Database(db)),
+        None => Ok(whole),
+    }
+}
+
+/// Applies a group that was surveyed as [`apply_group`] does, but for effects that the keyspace
+/// cannot apply, which `keeper` has to do with; those that do not fit what is there are left out.
+///
+/// # Errors
+/// If a value in it cannot be read: what stands before it was applied.
+pub fn apply_surveyed(
+    handle: &mut Handle,
+    group: &[u8],
+    keys: &[(u16, KeyHash)],
+    whole: bool,
+    keeper: &mut dyn Keeper,
+) -> Result<(), GroupError> {
+    if keys.is_empty() && !whole {
+        return Ok(());
+    }
+    hold(handle, keys.iter().map(|(_, hash)| *hash), whole);
+    let applied = each(group, |db, logged| match logged {
+        Logged::Effect(Effect::Functions { sources }) => {
+            keeper.functions(handle, sources);
+            Ok(())
+        }
+        Logged::Effect(Effect::Clear) => {
+            keeper.cleared(handle.on_behalf(Origin::LOCAL, |handle| handle.clear(Some(db))));
+            Ok(())
+        }
+        logged => match apply_one(handle, db, logged, Origin::LOCAL) {
+            Err(GroupError::Misfit(misfit)) => {
+                keeper.misfit(misfit);
+                Ok(())
+            }
+            applied => applied,
+        },
+    });
+    keeper.applied(handle);
+    handle.unlock();
+    applied
+}
+
+/// Locks the stripes of keys, of which there is one at least, or everything.
+#[inline]
+fn hold(handle: &mut Handle, mut hashes: impl Iterator<Item = KeyHash> + Clone, whole: bool) {
+    if whole {
+        return handle.lock_all();
+    }
+    let all = hashes.clone();
+    let first = hashes.next();
+    match first {
+        Some(first) if hashes.all(|hash| hash.stripe() == first.stripe()) => handle.lock(first),
+        _ => handle.lock_many(all),
+    }
+}
+
 /// Holds the stripes of the keys of a group while it is applied.
 fn lock_and(
     handle: &mut Handle,
@@ -133,10 +239,7 @@ fn lock_and(
     if hashes.is_empty() && !whole {
         return Ok(());
     }
-    match whole {
-        true => handle.lock_all(),
-        false => handle.lock_many(hashes.iter().copied()),
-    }
+    hold(handle, hashes.iter().copied(), whole);
     let applied = apply(handle);
     handle.unlock();
     applied

@@ -12,6 +12,7 @@
 //! attached replica has yet to be sent: how much that may be is decided by its output limit.
 
 use crate::commands::{Batch, MULTI};
+use crate::frame::{HEAD_LEN_MAX, TURN, put_head};
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -62,6 +63,8 @@ pub struct Backlog {
     end: AtomicU64,
     /// Offset behind the last change. Written under the lock.
     written: AtomicU64,
+    /// Offset behind the last frame; 0 if there is none. Written under the lock.
+    framed: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -101,6 +104,7 @@ impl Backlog {
             kept: Mutex::new(kept),
             end: AtomicU64::new(offset),
             written: AtomicU64::new(offset),
+            framed: AtomicU64::new(0),
         })
     }
 
@@ -171,14 +175,51 @@ impl Backlog {
         self.publish(kept)
     }
 
-    /// Appends bytes of another server's stream, which this one passes on. Returns the end.
-    pub fn append_verbatim(&self, bytes: &[u8]) -> u64 {
+    /// Appends a commit as a frame; `effects` are a group of [`petrel_persistence::effects`], and
+    /// may be taken. Returns the end. As to order see [`Backlog::append`].
+    #[inline]
+    pub fn append_frame(&self, lane: u8, effects: &mut Vec<u8>) -> u64 {
+        let mut room = [0; HEAD_LEN_MAX];
+        let head = put_head(&mut room, lane, effects.len());
+        let mut kept = self.kept.lock();
+        kept.copy(head);
+        kept.put(effects, 0);
+        let end = kept.end();
+        self.framed.store(end, Release);
+        self.written.store(end, Release);
+        self.publish(kept)
+    }
+
+    /// Says what changes are written as from now on. Returns the end.
+    pub fn append_turn(&self, frames: bool) -> u64 {
+        let mut room = [0; HEAD_LEN_MAX];
+        let head = put_head(&mut room, TURN, 1);
+        let mut kept = self.kept.lock();
+        kept.copy(head);
+        kept.copy(&[u8::from(frames)]);
+        self.framed.store(kept.end(), Release);
+        self.publish(kept)
+    }
+
+    /// Appends bytes of another server's stream, which this one passes on, and which may hold
+    /// frames. Returns the end.
+    pub fn append_verbatim(&self, bytes: &[u8], has_frames: bool) -> u64 {
         let mut kept = self.kept.lock();
         // Which database they leave selected is not known here.
         kept.db = None;
         kept.copy(bytes);
+        if has_frames {
+            self.framed.store(kept.end(), Release);
+        }
         self.written.store(kept.end(), Release);
         self.publish(kept)
+    }
+
+    /// Offset behind the last frame, 0 if there is none: what does not read frames can go on from
+    /// there at the earliest.
+    #[inline]
+    pub fn framed(&self) -> u64 {
+        self.framed.load(Acquire)
     }
 
     #[inline]
@@ -213,6 +254,7 @@ impl Backlog {
         kept.readers.clear();
         self.end.store(offset, Release);
         self.written.store(offset, Release);
+        self.framed.store(0, Release);
         drop(kept);
         drop(chunks);
     }
@@ -405,13 +447,13 @@ mod tests {
         let backlog = Backlog::new(0, 1 << 20);
         let slow = backlog.reader(0).unwrap();
         for _ in 0..100 {
-            backlog.append_verbatim(&[7; 100_000]);
+            backlog.append_verbatim(&[7; 100_000], false);
         }
         assert_eq!((backlog.start(), slow.behind()), (0, 10_000_000));
         drop(slow);
         backlog.release();
         assert!(backlog.end() - backlog.start() < (1 << 20) + 2 * CHUNK_LEN as u64);
-        backlog.append_verbatim(&[7; 100_000]);
+        backlog.append_verbatim(&[7; 100_000], false);
         let kept = backlog.end() - backlog.start();
         assert!((1 << 20..(1 << 20) + 2 * CHUNK_LEN as u64).contains(&kept), "{kept}");
         assert!(backlog.memory() < (2 << 20), "{}", backlog.memory());
@@ -423,9 +465,9 @@ mod tests {
     fn a_stream_that_begins_anew_gives_nothing_to_old_readers() {
         let backlog = Backlog::new(0, 1 << 20);
         let mut old = backlog.reader(0).unwrap();
-        backlog.append_verbatim(b"before");
+        backlog.append_verbatim(b"before", false);
         backlog.restart(100);
-        backlog.append_verbatim(b"after");
+        backlog.append_verbatim(b"after", false);
         old.read(1000, |piece| panic!("{piece:?}"));
         assert!(backlog.reader(6).is_err());
         assert_eq!(read_all(&mut backlog.reader(100).unwrap(), 1000), b"after");
@@ -447,7 +489,7 @@ mod tests {
                 let bytes: Vec<u8> = (0..len).map(|i| (i + all.len()) as u8).collect();
                 all.extend_from_slice(&bytes);
                 match kind {
-                    1 => backlog.append_verbatim(&bytes),
+                    1 => backlog.append_verbatim(&bytes, false),
                     2 => backlog.append_aside(&bytes),
                     _ => {
                         backlog.kept.lock().db = Some(3);

@@ -1,6 +1,7 @@
 //! What a primary sends before its stream: the answer to `PSYNC`, the line before a copy of its
 //! data, and where that copy ends.
 
+use crate::frame::READS_FRAMES;
 use memchr::memmem;
 
 /// Bytes of the mark behind a copy whose length is not known before.
@@ -18,11 +19,15 @@ pub enum Offer {
         id: String,
         /// Bytes of it that the copy has.
         offset: i64,
+        /// Changes may come as frames.
+        frames: bool,
     },
     /// What this server has not got of the stream, under the same id or another.
     Continue {
         /// The name that the history goes on under, if that is said.
         id: Option<String>,
+        /// Changes may come as frames.
+        frames: bool,
     },
 }
 
@@ -45,19 +50,23 @@ impl Offer {
     pub fn read(reply: &[u8]) -> Result<Self, NoOffer> {
         let mut words = reply.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let text = |word: &[u8]| std::str::from_utf8(word).ok().map(str::to_owned);
+        let says_frames = |word: &[u8]| word == READS_FRAMES.as_bytes();
         let is_id = |id: &&[u8]| id.len() == ID_LEN && id.iter().all(u8::is_ascii_graphic);
         match words.next() {
             Some(b"+FULLRESYNC") => {
                 let id = words.next().filter(is_id).and_then(text);
                 let offset = words.next().and_then(text).and_then(|offset| offset.parse().ok());
+                let frames = words.any(says_frames);
                 match (id, offset.filter(|&offset: &i64| offset >= 0)) {
-                    (Some(id), Some(offset)) => Ok(Offer::Copy { id, offset }),
+                    (Some(id), Some(offset)) => Ok(Offer::Copy { id, offset, frames }),
                     _ => Err(NoOffer::Malformed),
                 }
             }
             Some(b"+CONTINUE") => match words.next() {
-                None => Ok(Offer::Continue { id: None }),
-                Some(id) if is_id(&id) => Ok(Offer::Continue { id: text(id) }),
+                None => Ok(Offer::Continue { id: None, frames: false }),
+                Some(id) if is_id(&id) => {
+                    Ok(Offer::Continue { id: text(id), frames: words.any(says_frames) })
+                }
                 Some(_) => Err(NoOffer::Malformed),
             },
             Some(b"-NOMASTERLINK" | b"-LOADING") => Err(NoOffer::NotNow),
@@ -117,12 +126,16 @@ mod tests {
     #[test]
     fn answers_to_psync_are_understood_or_refused() {
         let id = "0123456789abcdef0123456789abcdef01234567";
-        let copy = format!("+FULLRESYNC {id} 17");
-        assert_eq!(Offer::read(copy.as_bytes()), Ok(Offer::Copy { id: id.into(), offset: 17 }));
-        assert_eq!(Offer::read(b"+CONTINUE"), Ok(Offer::Continue { id: None }));
-        let renamed = format!("+CONTINUE {id}");
-        let expected = Offer::Continue { id: Some(id.into()) };
-        assert_eq!(Offer::read(renamed.as_bytes()), Ok(expected));
+        for (more, frames) in [("", false), (" other", false), (" petrel-effects-1", true)] {
+            let copy = format!("+FULLRESYNC {id} 17{more}");
+            let expected = Offer::Copy { id: id.into(), offset: 17, frames };
+            assert_eq!(Offer::read(copy.as_bytes()), Ok(expected));
+            let renamed = format!("+CONTINUE {id}{more}");
+            let expected = Offer::Continue { id: Some(id.into()), frames };
+            assert_eq!(Offer::read(renamed.as_bytes()), Ok(expected));
+        }
+        let expected = Offer::Continue { id: None, frames: false };
+        assert_eq!(Offer::read(b"+CONTINUE"), Ok(expected));
         for (nonsense, why) in [
             (&b"+FULLRESYNC"[..], NoOffer::Malformed),
             (b"+FULLRESYNC short 1", NoOffer::Malformed),

@@ -11,6 +11,7 @@ pub(crate) mod element;
 pub(crate) mod entry;
 pub(crate) mod form;
 pub(crate) mod hash;
+pub mod hash_slot;
 pub(crate) mod image;
 pub mod intset;
 pub(crate) mod json;

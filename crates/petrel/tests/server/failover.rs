@@ -73,7 +73,8 @@ fn the_role_goes_to_a_replica_and_back_without_a_copy() {
     let port = other.port.to_string();
     // Writes that are held back are refused by the replica that the server has become.
     assert_eq!(client.text(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "20000"]), "OK");
-    assert!(client.text(&["SET", "late", "1"]).starts_with("READONLY"));
+    let late = client.text(&["SET", "late", "1"]);
+    assert!(late.starts_with("READONLY"), "{late}: {}", one.server.output());
     one.await_field("master_link_status", "up");
     assert_eq!((one.field("role"), other.field("role")), ("slave".into(), "master".into()));
     assert_eq!(one.field("master_failover_state"), "no-failover");

@@ -44,6 +44,7 @@ mod notifications;
 mod protocol;
 mod pubsub;
 mod replication;
+mod replication_effects;
 mod replication_kills;
 mod replication_out;
 mod replication_peers;

@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 const AT_ONCE: &[&str] = &["--repl-diskless-sync-delay", "0"];
 
 /// A connection that speaks as a replica does.
-struct Follower {
+pub struct Follower {
     stream: UnixStream,
     received: Vec<u8>,
 }
 
 impl Follower {
-    fn new(server: &Server) -> Self {
+    pub fn new(server: &Server) -> Self {
         let stream = UnixStream::connect(server.socket()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Follower { stream, received: Vec::new() }
     }
 
-    fn send(&mut self, line: &str) {
+    pub fn send(&mut self, line: &str) {
         self.stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
     }
 
@@ -35,7 +35,7 @@ impl Follower {
     }
 
     /// The next line that is no sign of life.
-    fn line(&mut self) -> String {
+    pub fn line(&mut self) -> String {
         loop {
             if let Some(at) = self.received.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = self.received.drain(..=at).collect();
@@ -50,7 +50,7 @@ impl Follower {
     }
 
     /// The copy, and the history's name and the offset that it is of.
-    fn full_sync(&mut self) -> (Vec<u8>, String, u64) {
+    pub fn full_sync(&mut self) -> (Vec<u8>, String, u64) {
         self.send("REPLCONF listening-port 4321 capa eof capa psync2");
         assert_eq!(self.line(), "+OK");
         self.send("PSYNC ? -1");
@@ -69,7 +69,7 @@ impl Follower {
 
     /// The next commands of the stream, so many, without what is sent beside changes; and the bytes
     /// of all that was read.
-    fn commands(&mut self, count: usize) -> (Vec<String>, u64) {
+    pub fn commands(&mut self, count: usize) -> (Vec<String>, u64) {
         let (mut commands, mut bytes) = (Vec::new(), 0);
         while commands.len() < count {
             let mut decoder = Decoder::new(DecodeLimits::default());
@@ -89,7 +89,7 @@ impl Follower {
     }
 }
 
-fn commands_of(lines: &[&str]) -> Vec<String> {
+pub fn commands_of(lines: &[&str]) -> Vec<String> {
     let shown = |line: &&str| {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut bytes = Vec::new();

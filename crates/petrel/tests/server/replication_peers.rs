@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 const EXPIRY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Numbers as they come, the same for the same seed.
-struct Draw(u64);
+pub struct Draw(pub u64);
 
 impl Draw {
-    fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % end
     }
@@ -133,7 +133,7 @@ fn drawn(draw: &mut Draw) -> Vec<String> {
 }
 
 /// Has a server execute commands that are drawn.
-fn drive(client: &mut Client, draw: &mut Draw, count: usize) {
+pub fn drive(client: &mut Client, draw: &mut Draw, count: usize) {
     for _ in 0..count {
         let words = drawn(draw);
         client.call(&words.iter().map(|word| &word[..]).collect::<Vec<_>>());

@@ -52,6 +52,8 @@ Replication {
         "Seconds from a replica's request until its copy begins, so that others share it";
     repl_diskless_sync_max_replicas: i64 = "repl-diskless-sync-max-replicas", Number { min: 0, max: I32_MAX }, "0", Runtime,
         "Waiting replicas at which a copy begins before that; 0 is no such number";
+    repl_effects: bool = "repl-effects", YesNo, "yes", Runtime,
+        "Replicate between Petrels by effects where all replicas are Petrels; with no, by the commands that Redis reads";
     repl_ping_replica_period: i64 = "repl-ping-replica-period" aka "repl-ping-slave-period",
         Number { min: 1, max: I32_MAX }, "10", Runtime, "Seconds between PINGs in the stream";
     repl_disable_tcp_nodelay: bool = "repl-disable-tcp-nodelay", YesNo, "no", Runtime,

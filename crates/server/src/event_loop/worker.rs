@@ -164,9 +164,9 @@ impl<D: Driver> Worker<D> {
                 self.release_durable();
             }
             // Only now: whoever was just served has an answer to get.
-            let timeout = match self.replicas_sleep() {
-                true => Some(Duration::ZERO),
-                false => self.timeout(),
+            let timeout = match (self.replicas_sleep(), self.timeout()) {
+                (Some(until_fed), Some(timeout)) => Some(timeout.min(until_fed)),
+                (until_fed, timeout) => until_fed.or(timeout),
             };
             self.traffic().now_does(Doing::Polling);
             self.driver.poll(timeout, &mut events)?;

@@ -1,9 +1,13 @@
-//! Executing what the primary sends, as it was executed there.
+//! Executing what the primary sends, as it was executed there: commands, and frames
+//! ([`super::frames`]).
 //!
 //! Nothing expires for these commands: when a key goes is the primary's to say, which sends a `DEL`
 //! then. The offset moves over whole commands, and over whole transactions: a link that breaks
 //! amid one goes on before it.
 
+use super::Relayed;
+use super::frames::Aside;
+use super::lanes::{Hands, Place};
 use super::link::Link;
 use super::synced::Synced;
 use crate::client::Client;
@@ -17,6 +21,7 @@ use petrel_commands::{
 use petrel_keyspace::{Cleared, Event, Handle};
 use petrel_net::{Endpoint, Slot};
 use petrel_persistence::rdb::Leniency;
+use petrel_replication::frame::MARK;
 use petrel_resp::{Limits, Parsed, Protocol, Reply, RespWriter, Resume, parse, recycle};
 use std::any::Any;
 use std::sync::Arc;
@@ -37,16 +42,22 @@ const ROOM_MAX: usize = 1 << 20;
 /// Executes the primary's commands.
 pub(super) struct Applier {
     pub(super) exec: Executor,
-    session: Session,
-    host: PrimaryHost,
+    pub(super) session: Session,
+    pub(super) host: PrimaryHost,
+    pub(super) aside: Aside,
+    pub(super) hands: Hands,
+    /// Frames that are applied together; empty but while they are.
+    pub(super) run: Vec<Place>,
     reply: Vec<u8>,
     args: Vec<&'static [u8]>,
     /// What has come and is not counted yet: from `parsed` on it has not been executed.
     input: Vec<u8>,
-    parsed: usize,
+    pub(super) parsed: usize,
     resume: Resume,
     /// The input has been looked at and holds no whole command.
-    is_incomplete: bool,
+    pub(super) is_incomplete: bool,
+    /// A primary has sent frames that are none: commands are asked for.
+    pub(super) distrusts_frames: bool,
     /// The history that nothing can be gone on with, if there is one.
     broken: Option<String>,
     /// Commands that answered with an error here, or were not executed, since the stream began.
@@ -55,9 +66,11 @@ pub(super) struct Applier {
 }
 
 /// What became of some commands.
-struct Executed {
+pub(super) struct Executed {
     /// Bytes of the input up to the end of the last whole command or transaction.
-    whole: usize,
+    pub whole: usize,
+    /// What they were.
+    pub relayed: Relayed,
     /// The database that is selected there.
     db: u16,
     /// Where in the input an acknowledgement was asked for.
@@ -67,29 +80,38 @@ struct Executed {
 impl Applier {
     /// One for the calling thread.
     pub fn new(server: &Arc<Server>) -> Self {
-        let here = Endpoint::Unix;
-        let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
-        let shared = server.commands.clone();
         let mut session = Session::new(true);
         session.set(Modes::LOADER, true);
-        session.become_user(Some(Users::nobody_above(&shared.registry)));
-        let host = ServerHost::new(server.clone(), Arc::new(nobody));
-        let mut exec = Executor::new(server.keyspace.attach(), shared);
-        exec.ks.set_events(host.config.notify_keyspace_events.wanted());
+        session.become_user(Some(Users::nobody_above(&server.commands.registry)));
+        let (exec, host) = Self::tools(server);
         Applier {
             exec,
             session,
-            host: PrimaryHost(host),
+            host,
+            aside: Aside::default(),
+            hands: Hands::default(),
+            run: Vec::new(),
             reply: Vec::new(),
             args: Vec::new(),
             input: Vec::new(),
             parsed: 0,
             resume: Resume::default(),
             is_incomplete: false,
+            distrusts_frames: false,
             broken: None,
             errors: 0,
             synced: Synced::default(),
         }
+    }
+
+    /// What a thread applies the primary's changes with.
+    pub fn tools(server: &Arc<Server>) -> (Executor, PrimaryHost) {
+        let here = Endpoint::Unix;
+        let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
+        let host = ServerHost::new(server.clone(), Arc::new(nobody));
+        let mut exec = Executor::new(server.keyspace.attach(), server.commands.clone());
+        exec.ks.set_events(host.config.notify_keyspace_events.wanted());
+        (exec, PrimaryHost(host))
     }
 
     /// The history that this server has, and how many bytes of it; none if it needs a copy.
@@ -179,20 +201,19 @@ impl Applier {
         let replication = &server.replication;
         let _applying = replication.applying.lock();
         link.check_wish()?;
-        if self.host.0.begin_turn() {
-            let events = self.host.0.config.notify_keyspace_events.wanted();
-            self.exec.ks.set_events(events);
-        }
-        let input = std::mem::take(&mut self.input);
+        self.host.begin_turn(&mut self.exec);
+        let input = Arc::new(std::mem::take(&mut self.input));
         self.exec.begin();
         replication.is_amid.store(true, Relaxed);
         let executed = self.execute_some(&input, link);
         let asked = match &executed {
-            Ok(Executed { whole, db, asked_at }) => {
+            Ok(Executed { whole, relayed, db, asked_at }) => {
                 let before = replication.offset.fetch_add(*whole as i64, Relaxed);
                 replication.stream_db.store(*db, Relaxed);
                 if *whole > 0 {
-                    replication.tell_downstream(|downstream| downstream.relay(&input[..*whole]));
+                    replication.tell_downstream(|downstream| {
+                        downstream.relay(&input[..*whole], *relayed);
+                    });
                 }
                 asked_at.map(|at| before + at as i64)
             }
@@ -200,9 +221,10 @@ impl Applier {
         };
         replication.is_amid.store(false, Relaxed);
         self.exec.end();
-        let epoch = self.exec.ks.take_need();
+        let epoch = self.exec.ks.take_need().max(self.hands.epoch);
         self.synced.executed(epoch, replication.offset());
-        self.input = input;
+        // No other thread has it any more, unless one has ended amid its work.
+        self.input = Arc::unwrap_or_clone(input);
         self.tell_others();
         let executed = executed.inspect_err(|_| {
             // What is wrong with it stands in the primary's stream, or was put into it on the way.
@@ -220,7 +242,7 @@ impl Applier {
     }
 
     /// Bytes that one command or transaction may have.
-    fn longest(&self) -> usize {
+    pub(super) fn longest(&self) -> usize {
         let config = &self.host.0.config;
         config.client_query_buffer_limit.saturating_add(config.proto_max_bulk_len) as usize
     }
@@ -236,15 +258,22 @@ impl Applier {
         }
     }
 
-    fn execute_some(&mut self, input: &[u8], link: &Link) -> Result<Executed, String> {
+    fn execute_some(&mut self, input: &Arc<Vec<u8>>, link: &Link) -> Result<Executed, String> {
         let limits = Limits::new(ARGUMENT_LEN_MAX);
         let number = link.server.replication.wish_number.load(Acquire);
         let db = link.server.replication.stream_db.load(Relaxed);
-        let mut executed = Executed { whole: 0, db, asked_at: None };
+        let relayed = Relayed::default();
+        let mut executed = Executed { whole: 0, relayed, db, asked_at: None };
         for _ in 0..COMMANDS_AT_ONCE {
             let is_wanted = link.server.replication.wish_number.load(Acquire) == number;
             if !is_wanted || self.exec.ks.should_yield() {
                 break;
+            }
+            if input.get(self.parsed) == Some(&MARK) {
+                match self.apply_next(input, link, &mut executed)? {
+                    true => continue,
+                    false => break,
+                }
             }
             let mut args = recycle(std::mem::take(&mut self.args));
             let parsed = parse(&input[self.parsed..], &limits, &mut args, &mut self.resume);
@@ -257,7 +286,9 @@ impl Applier {
                     if is_question(&args) {
                         executed.asked_at = Some(at);
                     } else {
-                        self.execute(&args, link);
+                        if self.execute(&args, link) {
+                            executed.relayed.frames = Some(false);
+                        }
                     }
                 }
                 Parsed::Empty { consumed } => self.parsed += consumed,
@@ -284,13 +315,15 @@ impl Applier {
         Ok(executed)
     }
 
-    fn execute(&mut self, args: &[&[u8]], link: &Link) {
+    /// Executes a command; whether it is one that changes data.
+    fn execute(&mut self, args: &[&[u8]], link: &Link) -> bool {
         self.exec.ks.refresh_clock();
         // The keys; the fields of hashes go by the clock alone.
         self.exec.ks.see_expired(true);
         let request = self.exec.prepare(args, None);
         let Some(command) = request.command else {
-            return self.note_error(link, args, b"it is not known here, and was left out");
+            self.note_error(link, args, b"it is not known here, and was left out");
+            return true;
         };
         if !goes_by_clock(command, args) {
             self.exec.ks.ignore_expiry();
@@ -306,39 +339,54 @@ impl Applier {
             self.note_error(link, args, error.trim_ascii());
             self.reply = error;
         }
+        command.spec.flags.contains(Flags::WRITE)
+            || command.spec.flags.contains(Flags::SCRIPT_RUNNER)
     }
 
-    /// Logs a command of the primary that was not executed as it was there, and stops the server
-    /// if `propagation-error-behavior` says so.
     #[cold]
     fn note_error(&mut self, link: &Link, args: &[&[u8]], error: &[u8]) {
+        let name = super::handshake::shown(args[0]);
+        let error = String::from_utf8_lossy(error);
+        let key = args.get(1).copied().unwrap_or_default();
+        self.note_failure(link, ("command", &name), key, &error);
+    }
+
+    /// Logs something that the primary did and that was not done here as it was there, and stops
+    /// the server if `propagation-error-behavior` says so.
+    #[cold]
+    pub(super) fn note_failure(
+        &mut self,
+        link: &Link,
+        (kind, name): (&str, &str),
+        key: &[u8],
+        error: &str,
+    ) {
         self.errors += 1;
         if self.host.0.config.replication.propagation_error_behavior.word() != "ignore" {
-            let name = super::handshake::shown(args[0]);
-            let error = String::from_utf8_lossy(error);
             let why = "propagation-error-behavior";
-            link.server.fail(format!("the primary's command '{name}' fails here ({why}): {error}"));
+            link.server.fail(format!("the primary's {kind} '{name}' fails here ({why}): {error}"));
         }
         if self.errors <= ERRORS_LOGGED {
-            let name = super::handshake::shown(args[0]);
-            let error = String::from_utf8_lossy(error);
-            let key = args.get(1).map(|key| super::handshake::shown(key)).unwrap_or_default();
+            let key = super::handshake::shown(key);
             let offset = link.server.replication.offset();
             tracing::error!(
-                "a command of the primary fails here, so that the data may differ: '{name}' '{key}' behind byte \
-                 {offset}: {error}"
+                "the primary's {kind} fails here, so that the data may differ: '{name}' '{key}' behind byte {offset}: \
+                 {error}"
             );
         }
     }
 
-    /// Tells subscribers, and those who cache, what has changed.
     fn tell_others(&mut self) {
-        let host = &mut self.host.0;
-        host.take_upkeep_invalidations(&mut self.exec.ks);
-        host.send_invalidations();
-        host.send_broadcasts();
-        host.call_workers();
+        tell_others(&mut self.exec, &mut self.host);
     }
+}
+
+/// Tells subscribers, and those who cache, what has changed.
+pub(super) fn tell_others(exec: &mut Executor, PrimaryHost(host): &mut PrimaryHost) {
+    host.take_upkeep_invalidations(&mut exec.ks);
+    host.send_invalidations();
+    host.send_broadcasts();
+    host.call_workers();
 }
 
 /// Whether a command may wait until it has the whole keyspace, during which another thread may
@@ -379,7 +427,16 @@ fn goes_by_clock(command: Command, args: &[&[u8]]) -> bool {
 }
 
 /// The host of the primary's commands, which are no connection's of a worker.
-struct PrimaryHost(ServerHost);
+pub(super) struct PrimaryHost(pub(super) ServerHost);
+
+impl PrimaryHost {
+    /// A turn of the thread that it is of begins.
+    pub(super) fn begin_turn(&mut self, exec: &mut Executor) {
+        if self.0.begin_turn() {
+            exec.ks.set_events(self.0.config.notify_keyspace_events.wanted());
+        }
+    }
+}
 
 impl Host for PrimaryHost {
     fn as_any(&mut self) -> &mut dyn Any {

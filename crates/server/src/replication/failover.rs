@@ -212,8 +212,10 @@ impl Server {
         let end = stream.backlog.end();
         let (before, behind) = asked.unwrap_or((end, 0));
         if behind != end {
+            // One from before says nothing of the question, which is to be counted as well.
+            self.outgoing.expect_answers();
             *asked = Some((end, stream.backlog.append_aside(GET_ACK)));
-            stream.owners.call(self);
+            stream.owners.call_at_once(self);
             return None;
         }
         let lines = self.outgoing.lines();
@@ -222,7 +224,8 @@ impl Server {
         };
         // A replica answers before it counts the question, and counts it before it serves another.
         let found = lines.into_iter().find(|line| {
-            line.state == "online" && line.offset >= before && is_wanted((&line.ip, line.port))
+            let has_everything = line.offset >= before && line.has_answered;
+            line.state == "online" && has_everything && is_wanted((&line.ip, line.port))
         });
         found.map(|line| (line.ip, line.port))
     }

@@ -3,6 +3,7 @@
 use super::wire::Wire;
 use crate::config::Config;
 use petrel_commands::VALKEY_VERSION;
+use petrel_replication::frame::{READS_FRAMES, WANTS_COMMANDS};
 use petrel_replication::primary::{NoOffer, Offer};
 use petrel_resp::encode_command;
 use std::io;
@@ -17,6 +18,19 @@ pub(super) struct Introduction<'c> {
     pub history: Option<(String, i64)>,
     /// The replica that is spoken to is asked to be the primary.
     pub hands_over: bool,
+    /// What this server says of frames.
+    pub frames: Frames,
+}
+
+/// What a replica says of frames, which it reads in place of commands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Frames {
+    /// It reads them.
+    Reads,
+    /// It reads them, but wants commands from now on.
+    WantsCommands,
+    /// Nothing.
+    Silent,
 }
 
 /// Introduces this server, and asks for what is missing.
@@ -27,7 +41,7 @@ pub(super) fn shake_hands(
     wire: &mut Wire,
     introduction: &Introduction<'_>,
 ) -> Result<Offer, String> {
-    let Introduction { config, history, hands_over } = introduction;
+    let Introduction { config, history, hands_over, frames } = introduction;
     let settings = &config.replication;
     let reply = ask(wire, &[b"PING"])?;
     let is_alive = [&b"+"[..], b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"];
@@ -53,7 +67,14 @@ pub(super) fn shake_hands(
     if !settings.replica_announce_ip.is_empty() {
         state(wire, &[b"ip-address", settings.replica_announce_ip.bytes()])?;
     }
-    state(wire, &[b"capa", b"eof", b"capa", b"psync2", b"capa", b"petrel"])?;
+    let mut capabilities = vec!["eof", "psync2", "petrel"];
+    match frames {
+        Frames::Reads => capabilities.push(READS_FRAMES),
+        Frames::WantsCommands => capabilities.extend([READS_FRAMES, WANTS_COMMANDS]),
+        Frames::Silent => {}
+    }
+    let capabilities = capabilities.iter().flat_map(|name| [&b"capa"[..], name.as_bytes()]);
+    state(wire, &capabilities.collect::<Vec<_>>())?;
     // Valkey sends the forms that its release of this number knows, and older ones to those that
     // say nothing; Redis does not know the question.
     ask(wire, &[b"REPLCONF", b"version", VALKEY_VERSION.as_bytes()])?;

@@ -7,7 +7,7 @@
 //! ```
 
 use super::apply::Applier;
-use super::handshake::{Introduction, REFUSES, shake_hands};
+use super::handshake::{Frames, Introduction, REFUSES, shake_hands};
 use super::wire::Wire;
 use super::{LinkState, copy, own_expiring};
 use crate::client::{Client, Flag};
@@ -133,6 +133,7 @@ impl Link {
             tries.fetch_add(1, Relaxed);
         }
         figures.enter(LinkState::Connecting);
+        figures.sends_frames.store(false, Relaxed);
         let config = self.server.config.snapshot();
         let mut wire = Wire::connect(&self.host, self.port, &config)?;
         {
@@ -144,15 +145,17 @@ impl Link {
         figures.enter(LinkState::Handshake);
         let offer = self.introduce(&mut wire, applier, &config)?;
         let primary = format_args!("{}:{}", self.host, self.port);
+        let (Offer::Continue { frames, .. } | Offer::Copy { frames, .. }) = offer;
+        figures.sends_frames.store(frames, Relaxed);
         match offer {
-            Offer::Continue { id } => {
+            Offer::Continue { id, .. } => {
                 if let Some(id) = id {
                     self.rename_history(id);
                 }
                 let offset = self.server.replication.offset();
                 tracing::info!("the primary at {primary} goes on behind byte {offset}");
             }
-            Offer::Copy { id, offset } => {
+            Offer::Copy { id, offset, .. } => {
                 tracing::info!(
                     "the primary at {primary} sends a copy: history {id}, byte {offset}"
                 );
@@ -160,6 +163,7 @@ impl Link {
             }
         }
         self.server.keep_stream(applier);
+        self.server.note_language(frames);
         self.note_connected();
         self.server.finish_failover();
         troubles.forget();
@@ -176,7 +180,14 @@ impl Link {
     ) -> Result<Offer, String> {
         let hands_over = self.server.replication.failover.is_handing_over();
         let history = applier.history(&self.server);
-        let offer = shake_hands(wire, &Introduction { config, history, hands_over });
+        let frames = match (applier.reads_frames(), self.server.needs_commands(config)) {
+            (true, false) => Frames::Reads,
+            (true, true) => Frames::WantsCommands,
+            (false, _) => Frames::Silent,
+        };
+        let wants_commands = frames == Frames::WantsCommands;
+        self.server.replication.link.asked_commands.store(wants_commands, Relaxed);
+        let offer = shake_hands(wire, &Introduction { config, history, hands_over, frames });
         if !hands_over {
             return offer;
         }

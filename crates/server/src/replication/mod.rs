@@ -14,6 +14,7 @@
 //! copy.rs       the primary's data: received into a file, looked through, loaded; copy_stream.rs, without one
 //! saved.rs      where in the history a snapshot stands
 //! apply.rs      the primary's commands: executed through the gate, counted by the byte
+//! frames.rs     its frames: effects, applied as they were recorded there; lanes.rs, by several threads
 //! synced.rs     how much of that is on the disk
 //! own_expiring.rs  keys that a writable replica's own clients let expire
 //! failover.rs   FAILOVER: the role goes to a replica
@@ -26,8 +27,10 @@ pub(crate) mod commands;
 mod copy;
 mod copy_stream;
 mod failover;
+mod frames;
 mod handshake;
 pub(crate) mod info;
+mod lanes;
 mod link;
 mod own_expiring;
 mod roles;
@@ -38,7 +41,7 @@ mod wire;
 pub mod out;
 
 pub use failover::Failover;
-pub use out::Outgoing;
+pub use out::{Outgoing, Relayed};
 pub use own_expiring::OwnExpiring;
 
 use crate::client::Client;
@@ -81,7 +84,7 @@ pub trait Downstream: Send + Sync {
     /// Bytes of the primary's stream have been executed: the last of them is the one at
     /// [`Replication::offset`]. Replicas of this server are sent the same bytes. The caller is in a
     /// batch.
-    fn relay(&self, bytes: &[u8]);
+    fn relay(&self, bytes: &[u8], relayed: Relayed);
 
     /// The history goes on under another id, or the role has changed: replicas ask again, and may
     /// go on where they were.
@@ -141,6 +144,10 @@ pub struct LinkFigures {
     copied_at: AtomicI64,
     /// Bytes that came from primaries.
     pub(crate) received: AtomicU64,
+    /// The primary has said that it may send frames.
+    sends_frames: AtomicBool,
+    /// It was asked for commands in their place.
+    asked_commands: AtomicBool,
     /// The link as `CLIENT LIST` shows it, while there is one.
     client: Mutex<Option<Arc<Client>>>,
 }
@@ -157,6 +164,8 @@ impl Default for LinkFigures {
             copy_bytes: Default::default(),
             copied_at: AtomicI64::new(0),
             received: AtomicU64::new(0),
+            sends_frames: AtomicBool::new(false),
+            asked_commands: AtomicBool::new(false),
             client: Mutex::default(),
         }
     }

@@ -186,7 +186,7 @@ fn replicas(report: &mut Report<'_>) {
         report.field("min_slaves_good_slaves", report.server.outgoing.good(lag_max));
     }
     for (number, line) in lines.iter().enumerate() {
-        let ReplicaLine { ip, port, state, offset, lag } = line;
+        let ReplicaLine { ip, port, state, offset, lag, .. } = line;
         report.put(format_args!(
             "slave{number}:ip={ip},port={port},state={state},offset={offset},lag={lag}\r\n"
         ));
@@ -204,6 +204,10 @@ fn backlog(report: &mut Report<'_>) {
     });
     report.field("repl_backlog_first_byte_offset", first);
     report.field("repl_backlog_histlen", len);
+    if let Some(stream) = report.server.outgoing.stream() {
+        // Redis has no such field: its stream has commands alone.
+        report.field("repl_stream", stream.language.word());
+    }
 }
 
 /// `# Keyspace`: a line per database that has keys.

@@ -45,7 +45,7 @@ impl Server {
 
     fn log_lagging(&self, lagging: &[ReplicaLine]) {
         let written = self.outgoing.written();
-        for ReplicaLine { ip, port, state, offset, lag } in lagging {
+        for ReplicaLine { ip, port, state, offset, lag, .. } in lagging {
             let behind = written.saturating_sub(*offset);
             tracing::warn!(
                 "Lagging replica {ip}:{port} reported offset {behind} behind master, lag={lag}, state={state}."

@@ -7,6 +7,7 @@ use crate::server::unix_ms;
 use petrel_commands::spec::Locks;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_persistence::rdb::Dialect;
+use petrel_replication::frame::{READS_FRAMES, WANTS_COMMANDS};
 use petrel_table::commands as meta;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -31,6 +32,8 @@ pub(super) struct Handshake {
     /// What it reads where Redis and Valkey part, if it has said that.
     dialect: Option<Dialect>,
     is_petrel: bool,
+    /// It reads frames, and wants commands in their place from now on.
+    frames: (bool, bool),
 }
 
 impl Default for Handshake {
@@ -44,6 +47,7 @@ impl Default for Handshake {
             wants: (true, true),
             dialect: None,
             is_petrel: false,
+            frames: (false, false),
         }
     }
 }
@@ -99,15 +103,21 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
         // Petrel reads both.
         dialect: said.dialect.filter(|_| !said.is_petrel),
         speaks_psync: asked.is_some(),
+        frames: said.frames,
     };
     let replica = Arc::new(Replica::new(client.clone(), traits, unix_ms()));
     let reader = asked.and_then(|(id, first)| {
         let from = u64::try_from(first.checked_sub(1)?).ok()?;
         let is_continued = server.replication.is_continued_by(id, first);
-        outgoing.backlog().filter(|_| is_continued)?.reader(from).ok()
+        let stream = outgoing.stream().filter(|_| is_continued)?;
+        match replica.needs_commands() {
+            true => server.resume_in_commands(&mut ctx.exec.ks, &stream, &replica, from),
+            false => stream.backlog.reader(from).ok(),
+        }
     });
     client.set(Flag::Replica, true);
-    let gathers = server.config.snapshot().replication.repl_disable_tcp_nodelay;
+    let config = server.config.snapshot();
+    let gathers = config.replication.repl_disable_tcp_nodelay;
     if gathers && let Err(error) = petrel_net::set_nodelay(client.fd, false) {
         tracing::info!("repl-disable-tcp-nodelay does not reach {}: {error}", replica.name());
     }
@@ -121,7 +131,10 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
         outgoing.resumed.fetch_add(1, Relaxed);
         tracing::info!("replica {} goes on from offset {from}", replica.name());
         let id = server.replication.ids().id;
-        ctx.reply.simple(&if knows_ids { format!("CONTINUE {id}") } else { "CONTINUE".into() });
+        let frames = outgoing.stream().map(|stream| server.frames_word(&replica, &stream, from));
+        let frames = frames.unwrap_or_default();
+        let whole = || format!("CONTINUE {id}{frames}");
+        ctx.reply.simple(&if knows_ids { whole() } else { "CONTINUE".into() });
     } else {
         if asked.is_some_and(|(id, _)| id != b"?") {
             outgoing.not_resumed.fetch_add(1, Relaxed);
@@ -176,6 +189,8 @@ fn note(ctx: &mut Ctx<'_>, at: usize) -> Outcome {
             known.knows_end_mark |= value.eq_ignore_ascii_case(b"eof");
             known.knows_ids |= value.eq_ignore_ascii_case(b"psync2");
             known.is_petrel |= value.eq_ignore_ascii_case(b"petrel");
+            known.frames.0 |= value.eq_ignore_ascii_case(READS_FRAMES.as_bytes());
+            known.frames.1 |= value.eq_ignore_ascii_case(WANTS_COMMANDS.as_bytes());
         }
         // Only Valkey says it.
         b"version" => known.dialect = Some(Dialect::Valkey),
@@ -216,6 +231,7 @@ fn acknowledge(ctx: &mut Ctx<'_>, at: usize) -> Outcome {
     let Ok(offset) = ctx.integer(at + 1) else { return Ok(()) };
     let offset = offset.max(0) as u64;
     let before = replica.acked.fetch_max(offset, SeqCst);
+    replica.has_answered.store(true, SeqCst);
     if at + 3 < ctx.args().len() && ctx.is(at + 2, "FACK") {
         let synced = ctx.integer(at + 3).unwrap_or(0).max(0) as u64;
         replica.synced.fetch_max(synced, SeqCst);

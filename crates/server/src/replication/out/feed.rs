@@ -7,14 +7,24 @@ use crate::server::unix_ms;
 use petrel_net::Driver;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::{Duration, Instant};
 
 /// Bytes that a socket is given before it has taken what came before.
 const WINDOW: usize = 1 << 20;
+
+/// Between two sends of fewer bytes than these, while more comes: each costs both ends as much as
+/// executing several commands.
+const SEND_EVERY: Duration = Duration::from_micros(200);
+const LITTLE: u64 = 16 * 1024;
 
 /// A worker's replicas.
 #[derive(Default)]
 pub(crate) struct OwnReplicas {
     list: Vec<Arc<Replica>>,
+    /// When something was sent last.
+    sent_at: Option<Instant>,
+    /// When what waits for more is sent.
+    due: Option<Instant>,
     /// [`super::Outgoing::version`] when the list was made.
     version: usize,
 }
@@ -39,23 +49,42 @@ impl<D: Driver> Worker<D> {
         let replicas = outgoing.replicas.lock();
         let is_own = |r: &&Arc<Replica>| usize::from(r.client.worker) == self.index;
         let list = replicas.iter().filter(is_own).cloned().collect();
-        self.replicas = OwnReplicas { list, version };
+        self.replicas = OwnReplicas { list, version, ..OwnReplicas::default() };
     }
 
     fn feed_all(&mut self) {
+        let now = Instant::now();
+        self.replicas.due = self.due(now);
+        if self.replicas.due.is_some() {
+            return;
+        }
         let list = std::mem::take(&mut self.replicas.list);
         for replica in &list {
-            if !replica.has_left() {
-                self.feed(replica);
+            if !replica.has_left() && self.feed(replica) {
+                self.replicas.sent_at = Some(now);
             }
         }
         self.replicas.list = list;
     }
 
-    fn feed(&mut self, replica: &Arc<Replica>) {
+    /// When what there is is sent, if there may be more until then.
+    fn due(&self, now: Instant) -> Option<Instant> {
+        let OwnReplicas { list, sent_at, .. } = &self.replicas;
+        let server = &self.engine.host.server;
+        let due = sent_at.map(|at| at + SEND_EVERY).filter(|due| now < *due)?;
+        let is_urgent =
+            || server.outgoing.stream().is_some_and(|s| s.owners.takes_urgent(self.index));
+        let has_little = || list.iter().all(|replica| replica.has_less_than(LITTLE));
+        let waits = has_little() && !server.is_stopping() && !is_urgent();
+        (waits && list.iter().any(|replica| replica.has_more())).then_some(due)
+    }
+
+    /// Sends a replica what its socket takes; whether there was anything.
+    fn feed(&mut self, replica: &Arc<Replica>) -> bool {
         let slot = replica.client.slot;
         let unsent = self.driver.unsent(slot);
-        if unsent < WINDOW && replica.has_more() {
+        let has_more = unsent < WINDOW && replica.has_more();
+        if has_more {
             let mut output = self.driver.output();
             replica.fill(&mut output, WINDOW - unsent);
             if output.is_empty() {
@@ -69,6 +98,7 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.check_replica(replica);
+        has_more
     }
 
     /// Closes a replica that leaves too much of the stream untaken.
@@ -109,11 +139,18 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Whether a replica has something left that its socket would take: then nothing is waited
-    /// for. Until the next call of [`Worker::replicas_awake`], what is appended wakes this worker.
+    /// How long may be waited for something to happen: not at all if a replica has something left
+    /// that its socket would take. Until the next call of [`Worker::replicas_awake`], what is
+    /// appended wakes this worker, unless it wakes soon by itself. None if there is no such limit.
     #[inline]
-    pub(crate) fn replicas_sleep(&mut self) -> bool {
-        !self.replicas.list.is_empty() && self.fall_asleep()
+    pub(crate) fn replicas_sleep(&mut self) -> Option<Duration> {
+        if self.replicas.list.is_empty() {
+            return None;
+        }
+        if let Some(due) = self.replicas.due {
+            return Some(due.saturating_duration_since(Instant::now()));
+        }
+        self.fall_asleep().then_some(Duration::ZERO)
     }
 
     fn fall_asleep(&mut self) -> bool {

@@ -137,7 +137,8 @@ impl Server {
         let (wants_keys, _) = replicas.first().map_or((true, true), |first| first.wants);
         ks.enter();
         ks.lock_all();
-        if self.replication.is_amid() {
+        let is_amid = self.replication.is_amid() || self.replication.failover.is_active();
+        if is_amid || self.awaits_commands(&replicas) {
             // The thread ends, since nothing is sent to it: tried again in a moment.
             ks.unlock();
             ks.exit();
@@ -152,6 +153,7 @@ impl Server {
             return Ok(());
         }
         let stream = self.begin_stream(ks, config);
+        self.settle_language(&stream, config);
         let at = stream.backlog.forget_database();
         let readers: Vec<_> = replicas.iter().map(|_| stream.backlog.reader(at)).collect();
         let id = self.replication.ids().id;
@@ -161,7 +163,8 @@ impl Server {
         for (replica, reader) in replicas.iter().zip(readers) {
             replica.set_stage(Stage::Copied);
             if replica.speaks_psync {
-                replica.tell(format!("+FULLRESYNC {id} {at}\r\n").as_bytes());
+                let frames = self.frames_word(replica, &stream, at);
+                replica.tell(format!("+FULLRESYNC {id} {at}{frames}\r\n").as_bytes());
             }
             if let (Ok(reader), false) = (reader, replica.takes_copy_only) {
                 replica.set_reader(reader);

@@ -1,7 +1,7 @@
 //! What serves this server's replicas: Redis, Valkey and Petrel, by `PSYNC`.
 //!
 //! ```text
-//! any thread   commit ─ effects as commands ─▶ backlog ◀─ read ─ a replica's worker ─▶ its socket
+//! any thread   commit ─ effects, or commands ─▶ backlog ◀─ read ─ a replica's worker ─▶ its socket
 //! image        a thread of its own ─ RDB ─▶ each replica's queue ─▶ its worker ─▶ its socket
 //! ```
 //!
@@ -14,12 +14,14 @@
 mod commands;
 mod feed;
 mod full_sync;
+mod language;
 mod replica;
 mod sink;
 mod upkeep;
 
 pub(crate) use commands::{PSYNC, REPLCONF, SYNC};
 pub(crate) use feed::OwnReplicas;
+pub use language::Relayed;
 pub use replica::{Replica, Stage};
 pub(crate) use sink::Stream;
 
@@ -29,6 +31,7 @@ use crate::replication::Downstream;
 use crate::replication::apply::Applier;
 use crate::server::{Server, unix_ms};
 use commands::Handshake;
+use language::Language;
 use parking_lot::{Mutex, RwLock};
 use petrel_keyspace::Handle;
 use petrel_replication::Backlog;
@@ -79,6 +82,8 @@ pub struct ReplicaLine {
     pub offset: u64,
     /// Seconds since it last did so.
     pub lag: i64,
+    /// It has done so since [`Outgoing::expect_answers`].
+    pub(crate) has_answered: bool,
 }
 
 impl Outgoing {
@@ -174,6 +179,12 @@ impl Outgoing {
         }
     }
 
+    /// Every replica has an acknowledgement to send from now on.
+    pub(super) fn expect_answers(&self) {
+        let replicas = self.replicas.lock();
+        replicas.iter().for_each(|replica| replica.has_answered.store(false, SeqCst));
+    }
+
     /// Asks the replicas what they have executed, unless they were asked for that much already.
     pub(crate) fn ask(&self, server: &Server) {
         let Some(stream) = self.stream() else { return };
@@ -184,7 +195,7 @@ impl Outgoing {
         }
         let end = stream.backlog.append_aside(GET_ACK);
         self.asked_at.store(end, SeqCst);
-        stream.owners.call(server);
+        stream.owners.call_at_once(server);
     }
 }
 
@@ -194,12 +205,14 @@ pub(super) const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r
 impl Server {
     /// Begins the stream unless there is one. Everything is held.
     fn begin_stream(self: &Arc<Self>, handle: &mut Handle, config: &Config) -> Arc<Stream> {
-        let is_new = self.outgoing.stream().is_none();
-        if is_new && !self.replication.is_replica() {
+        if let Some(stream) = self.outgoing.stream() {
+            return stream;
+        }
+        if !self.replication.is_replica() {
             // What was changed without a stream belongs to no history that a replica could know.
             self.replication.renew_ids();
         }
-        self.begin_known_stream(handle, config)
+        self.make_stream(handle, Language::commands(None), config)
     }
 
     /// The same of a history that replicas may know.
@@ -208,13 +221,23 @@ impl Server {
         handle: &mut Handle,
         config: &Config,
     ) -> Arc<Stream> {
-        let mut place = self.outgoing.stream.write();
-        if let Some(stream) = &*place {
-            return stream.clone();
+        if let Some(stream) = self.outgoing.stream() {
+            return stream;
         }
         let offset = self.replication.offset().max(0) as u64;
+        self.make_stream(handle, Language::commands(Some(offset)), config)
+    }
+
+    fn make_stream(
+        self: &Arc<Self>,
+        handle: &mut Handle,
+        language: Language,
+        config: &Config,
+    ) -> Arc<Stream> {
+        let mut place = self.outgoing.stream.write();
+        let offset = self.replication.offset().max(0) as u64;
         let backlog = Backlog::new(offset, config.replication.repl_backlog_size);
-        let stream = Stream::new(backlog.clone(), Arc::downgrade(self), config);
+        let stream = Stream::new(backlog.clone(), language, Arc::downgrade(self), config);
         self.replication.set_backlog(Some(backlog));
         handle.set_sinks(sink::NAME, Some(stream.source()));
         let now = unix_ms();
@@ -262,10 +285,14 @@ impl Server {
 pub(crate) struct Relay(pub Weak<Server>);
 
 impl Downstream for Relay {
-    fn relay(&self, bytes: &[u8]) {
+    fn relay(&self, bytes: &[u8], relayed: Relayed) {
         let Some(server) = self.0.upgrade() else { return };
         let Some(stream) = server.outgoing.stream() else { return };
-        stream.backlog.append_verbatim(bytes);
+        if relayed.marks {
+            server.close_plain_replicas();
+        }
+        let end = stream.backlog.append_verbatim(bytes, relayed.marks);
+        stream.language.follow(relayed, end);
         stream.owners.call(&server);
     }
 

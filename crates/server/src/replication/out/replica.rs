@@ -49,9 +49,13 @@ pub struct Replica {
     pub dialect: Option<Dialect>,
     /// It wants to hear where the copy stands in the history (`PSYNC`).
     pub(super) speaks_psync: bool,
+    /// It reads frames, and wants commands in their place from now on.
+    pub(super) frames: (bool, bool),
     stage: AtomicU8,
     /// Bytes of the stream that it has executed.
     pub acked: AtomicU64,
+    /// It has acknowledged something since this was last set to false.
+    pub(super) has_answered: AtomicBool,
     /// Those that it has on its disk.
     pub synced: AtomicU64,
     /// When it was last heard of, in Unix milliseconds.
@@ -83,12 +87,13 @@ pub(super) struct Traits {
     pub wants: (bool, bool),
     pub dialect: Option<Dialect>,
     pub speaks_psync: bool,
+    pub frames: (bool, bool),
 }
 
 impl Replica {
     pub(super) fn new(client: Arc<Client>, traits: Traits, now: i64) -> Self {
         let Traits { port, address, knows_end_mark, takes_copy_only, .. } = traits;
-        let Traits { wants, dialect, speaks_psync, .. } = traits;
+        let Traits { wants, dialect, speaks_psync, frames, .. } = traits;
         Replica {
             client,
             port,
@@ -98,8 +103,10 @@ impl Replica {
             wants,
             dialect,
             speaks_psync,
+            frames,
             stage: AtomicU8::new(Stage::Waits as u8),
             acked: AtomicU64::new(0),
+            has_answered: AtomicBool::new(true),
             synced: AtomicU64::new(0),
             heard_at: AtomicI64::new(now),
             waits_since: now,
@@ -109,6 +116,23 @@ impl Replica {
             has_left: AtomicBool::new(false),
             soft_since: AtomicI64::new(0),
         }
+    }
+
+    /// Whether it reads nothing but commands.
+    pub(super) fn is_plain(&self) -> bool {
+        let (reads, _) = self.frames;
+        !reads && !self.takes_copy_only
+    }
+
+    /// Whether changes are to come to it as commands from now on.
+    pub(super) fn needs_commands(&self) -> bool {
+        let (_, wants_commands) = self.frames;
+        self.is_plain() || wants_commands && !self.takes_copy_only
+    }
+
+    /// Whether it is sent the stream, or is about to be.
+    pub(super) fn is_fed(&self) -> bool {
+        self.outbox.lock().reader.is_some()
     }
 
     /// How far it has come.
@@ -155,7 +179,8 @@ impl Replica {
         let (offset, lag) = (self.acked.load(SeqCst), self.lag(now));
         // One that has not acknowledged anything yet does not lag behind.
         let lag = if self.stage() == Stage::Online { lag } else { 0 };
-        ReplicaLine { ip: self.ip(), port: self.port, state, offset, lag }
+        let has_answered = self.has_answered.load(SeqCst);
+        ReplicaLine { ip: self.ip(), port: self.port, state, offset, lag, has_answered }
     }
 
     /// Sends bytes that belong to no copy.
@@ -223,6 +248,13 @@ impl Replica {
     pub fn waiting(&self) -> u64 {
         let outbox = self.outbox.lock();
         outbox.bytes as u64 + outbox.reader.as_ref().map_or(0, Reader::behind)
+    }
+
+    /// Whether nothing but fewer bytes of the stream than these are for it.
+    pub(super) fn has_less_than(&self, bytes: u64) -> bool {
+        let outbox = self.outbox.lock();
+        let behind = outbox.reader.as_ref().map_or(0, Reader::behind);
+        outbox.queue.is_empty() && behind < bytes
     }
 
     /// Whether there is something that could be sent at once.

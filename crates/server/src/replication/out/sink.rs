@@ -1,11 +1,12 @@
-//! What the threads of the keyspace record into: effects as commands, appended to the backlog at
-//! each commit.
+//! What the threads of the keyspace record into: effects as a frame or as commands, appended to the
+//! backlog at each commit.
 
+use super::language::Language;
 use crate::config::Config;
 use crate::random_id::random_id;
 use crate::server::Server;
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Published, SinkSource};
-use petrel_replication::{Backlog, Encoder, Understood};
+use petrel_replication::{Backlog, Encoder, FrameWriter, Understood};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst, fence};
 use std::sync::{Arc, Weak};
@@ -17,6 +18,7 @@ pub(super) const NAME: &str = "replication";
 pub(crate) struct Stream {
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) owners: Owners,
+    pub(crate) language: Language,
     /// The change of the libraries of functions that was recorded last.
     functions: AtomicU64,
     understood: Understood,
@@ -26,7 +28,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(backlog: Arc<Backlog>, server: Weak<Server>, config: &Config) -> Arc<Self> {
+    pub(super) fn new(
+        backlog: Arc<Backlog>,
+        language: Language,
+        server: Weak<Server>,
+        config: &Config,
+    ) -> Arc<Self> {
         let understood = Understood {
             dialect: config.form(),
             version_max: config.rdb_version_max(),
@@ -38,6 +45,7 @@ impl Stream {
         Arc::new_cyclic(|itself| Stream {
             backlog,
             owners,
+            language,
             functions: AtomicU64::new(0),
             understood,
             mark,
@@ -60,7 +68,14 @@ impl SinkSource for StreamSource {
         match stream.and_then(|stream| Some((stream.server.upgrade()?, stream))) {
             Some((server, stream)) => {
                 let encoder = Encoder::new(stream.understood, stream.mark.as_bytes());
-                Box::new(Recorder { server, stream, encoder, passes_on: None, has_appended: false })
+                Box::new(Recorder {
+                    server,
+                    stream,
+                    encoder,
+                    frame: FrameWriter::default(),
+                    passes_on: None,
+                    has_appended: false,
+                })
             }
             // The stream has ended: another source, or none, takes this one's place.
             None => Box::new(|_: u16, _: &Effect<'_>| ()),
@@ -73,6 +88,7 @@ struct Recorder {
     server: Arc<Server>,
     stream: Arc<Stream>,
     encoder: Encoder,
+    frame: FrameWriter,
     /// Whether the commit is sent to replicas: not if it is the primary's, whose bytes are; none
     /// before its first effect. A whole commit is, or nothing of it.
     passes_on: Option<bool>,
@@ -102,7 +118,11 @@ impl EffectSink for Recorder {
             // A thread was faster that has put a later list into the stream.
             return;
         }
-        self.encoder.add(head.db, effect);
+        // Everything is held when that changes, so that a commit is written in one way.
+        match self.stream.language.has_frames() {
+            true => self.frame.add(head.db, effect),
+            false => self.encoder.add(head.db, effect),
+        }
     }
 
     fn message(&mut self, message: &Published<'_>) -> bool {
@@ -118,6 +138,7 @@ impl EffectSink for Recorder {
     #[inline]
     fn committed(&mut self, _: u64, _: bool) {
         self.passes_on = None;
+        self.has_appended |= self.frame.append_to(&self.stream.backlog);
         if let Some(commands) = self.encoder.finish() {
             self.stream.backlog.append(commands);
             self.has_appended = true;
@@ -141,11 +162,29 @@ thread_local! {
 pub(crate) struct Owners {
     /// By worker: it has replicas, and waits for something to happen.
     asleep: Box<[AtomicBool]>,
+    /// By worker: what there is is to be sent at once.
+    urgent: Box<[AtomicBool]>,
 }
 
 impl Owners {
     fn new(workers: usize) -> Self {
-        Owners { asleep: (0..workers).map(|_| AtomicBool::new(false)).collect() }
+        let flags = || (0..workers).map(|_| AtomicBool::new(false)).collect();
+        Owners { asleep: flags(), urgent: flags() }
+    }
+
+    /// The same, for something that is awaited: it is not kept until there is more.
+    pub(crate) fn call_at_once(&self, server: &Server) {
+        for (worker, urgent) in self.urgent.iter().enumerate() {
+            urgent.store(true, SeqCst);
+            if worker != WORKER.get() {
+                server.workers[worker].wake();
+            }
+        }
+    }
+
+    /// Whether what there is for a worker's replicas is to be sent at once, now that it is.
+    pub(super) fn takes_urgent(&self, worker: usize) -> bool {
+        self.urgent[worker].load(SeqCst) && self.urgent[worker].swap(false, SeqCst)
     }
 
     /// Wakes the workers that have replicas and wait; the calling one looks by itself.

@@ -40,6 +40,7 @@ impl Server {
         if stream.backlog.size() != config.replication.repl_backlog_size {
             stream.backlog.resize(config.replication.repl_backlog_size);
         }
+        self.tend_language(ks, &stream, config);
         if outgoing.replicas.lock().is_empty() {
             let ttl_ms = config.replication.repl_backlog_ttl.saturating_mul(1000);
             let is_over = ttl_ms > 0 && now - outgoing.last_seen.load(Relaxed) > ttl_ms;
@@ -55,7 +56,7 @@ impl Server {
         if is_due && !self.replication.is_replica() && !still.is_needed() {
             outgoing.pinged_at.store(now, Relaxed);
             stream.backlog.append_aside(PING);
-            stream.owners.call(self);
+            stream.owners.call_at_once(self);
         }
     }
 

@@ -1,0 +1,212 @@
+//! Frames: the commits of a stream whose replicas all read effects. They stand where else commands
+//! would, between commands that change nothing (`PING`, `PUBLISH`), in one stream with one offset.
+//!
+//! ```text
+//! frame   +------+------+--------+-- ... --+
+//!         | 0xef | lane | length | effects |    one commit: a command, a transaction, a script
+//!         +------+------+--------+-- ... --+
+//! lane       0 to 15: the hash slots of all its keys end in these four bits; 16: others; 17: whole databases, functions;
+//!            18: no commit, but what changes are written as from here on, in a byte: 0 as commands, 1 as frames
+//! length     bytes of the effects, as a number of varying length
+//! effects    a group of [`petrel_persistence::effects`]: the log's encoding
+//! ```
+//!
+//! No command begins with the first byte. Replicas say that they read frames by
+//! `REPLCONF capa petrel-effects-1`, where 1 is the [`VERSION`] of all of this; a primary that is
+//! going to send them says so behind its answer to `PSYNC`.
+
+use crate::backlog::Backlog;
+use petrel_keyspace::Effect;
+use petrel_keyspace::hash_slot::slot_of;
+use petrel_persistence::effects::GroupWriter;
+use petrel_persistence::log::number::Bytes;
+use std::fmt;
+
+/// The version of frames, of which every other is another capability.
+pub const VERSION: u32 = 1;
+
+/// The capability of replicas that read frames.
+pub const READS_FRAMES: &str = "petrel-effects-1";
+
+/// That of replicas which want commands in their place from now on.
+pub const WANTS_COMMANDS: &str = "petrel-commands";
+
+/// The first byte of a frame, and of no command.
+pub const MARK: u8 = 0xef;
+
+/// Commits of different lanes have no key in common.
+pub const LANES: u8 = 16;
+
+/// The lane of a commit whose keys are of several.
+pub const SEVERAL: u8 = LANES;
+
+/// The lane of a commit that changes whole databases, or the libraries of functions.
+pub const WHOLE: u8 = LANES + 1;
+
+/// No lane: what is said is whether frames or commands follow.
+pub const TURN: u8 = LANES + 2;
+
+/// Bytes of a number at most.
+const NUMBER_LEN_MAX: usize = 10;
+
+/// Bytes of a frame's head at most.
+pub(crate) const HEAD_LEN_MAX: usize = 2 + NUMBER_LEN_MAX;
+
+/// A commit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Frame<'a> {
+    /// Its lane, or [`SEVERAL`], [`WHOLE`] or [`TURN`].
+    pub lane: u8,
+    /// Its effects.
+    pub group: &'a [u8],
+    /// Bytes of the whole frame.
+    pub len: usize,
+}
+
+/// Why bytes are no frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NoFrame {
+    /// It is of a kind that this version does not know.
+    Lane(u8),
+    /// Its length is no number.
+    Length,
+    /// It has more bytes than any may have.
+    TooLong(u64),
+}
+
+impl fmt::Display for NoFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoFrame::Lane(lane) => {
+                write!(f, "a frame of kind {lane}, which version {VERSION} does not have")
+            }
+            NoFrame::Length => f.write_str("a frame whose length is no number"),
+            NoFrame::TooLong(len) => write!(f, "a frame of {len} bytes"),
+        }
+    }
+}
+
+impl<'a> Frame<'a> {
+    /// Reads the frame that the bytes begin with; none if it is not whole yet. It may have so many
+    /// bytes at most.
+    ///
+    /// # Errors
+    /// If they begin with [`MARK`] but no frame of this version can follow.
+    pub fn read(bytes: &'a [u8], len_max: u64) -> Result<Option<Self>, NoFrame> {
+        let Some((&lane, rest)) = bytes.get(1..).and_then(<[u8]>::split_first) else {
+            return Ok(None);
+        };
+        if lane > TURN {
+            return Err(NoFrame::Lane(lane));
+        }
+        let mut source = Bytes(rest);
+        let len = match source.number() {
+            Ok(len) if len > len_max => return Err(NoFrame::TooLong(len)),
+            Ok(len) => len,
+            Err(_) if rest.len() < NUMBER_LEN_MAX && rest.iter().all(|byte| byte & 0x80 != 0) => {
+                return Ok(None);
+            }
+            Err(_) => return Err(NoFrame::Length),
+        };
+        let group = usize::try_from(len).ok().and_then(|len| source.take(len).ok());
+        Ok(group.map(|group| Frame { lane, group, len: bytes.len() - source.0.len() }))
+    }
+}
+
+/// Memory of a frame that is kept for the next one.
+const FRAME_KEPT_MAX: usize = 128 * 1024;
+
+/// Writes the effects of a commit that becomes a frame, and notes its lane.
+#[derive(Debug, Default)]
+pub struct FrameWriter {
+    group: GroupWriter,
+    lane: u8,
+}
+
+impl FrameWriter {
+    /// Adds an effect on a database.
+    #[inline]
+    pub fn add(&mut self, db: u16, effect: &Effect<'_>) {
+        let lane = lane_of_effect(effect);
+        if self.group.is_empty() {
+            self.lane = lane;
+        } else if lane != self.lane {
+            self.lane = if lane == WHOLE { WHOLE } else { self.lane.max(SEVERAL) };
+        }
+        self.group.add(db, effect);
+    }
+
+    /// Appends the commit, and begins the next; false if there is nothing of it.
+    #[inline]
+    pub fn append_to(&mut self, backlog: &Backlog) -> bool {
+        if self.group.is_empty() {
+            return false;
+        }
+        let bytes = self.group.bytes_mut();
+        backlog.append_frame(self.lane, bytes);
+        if bytes.capacity() > FRAME_KEPT_MAX {
+            *bytes = Vec::new();
+        }
+        self.group.clear();
+        true
+    }
+}
+
+/// The lane of a key: of its hash slot, as in a cluster.
+#[inline]
+fn lane_of(key: &[u8]) -> u8 {
+    slot_of(key) as u8 % LANES
+}
+
+#[inline]
+fn lane_of_effect(effect: &Effect<'_>) -> u8 {
+    let Some(lane) = effect.key().map(lane_of) else { return WHOLE };
+    match effect.source() {
+        Some((_, other)) if lane_of(other) != lane => SEVERAL,
+        _ => lane,
+    }
+}
+
+/// The head of a frame, whose effects have so many bytes.
+#[inline]
+pub(crate) fn put_head(room: &mut [u8; HEAD_LEN_MAX], lane: u8, len: usize) -> &[u8] {
+    (room[0], room[1]) = (MARK, lane);
+    let (mut left, mut at) = (len as u64, 2);
+    while left >= 0x80 {
+        room[at] = left as u8 | 0x80;
+        left >>= 7;
+        at += 1;
+    }
+    room[at] = left as u8;
+    &room[..=at]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_read_when_it_is_whole() {
+        for len in [0, 1, 127, 128, 20_000] {
+            let mut bytes = put_head(&mut [0; HEAD_LEN_MAX], 7, len).to_vec();
+            bytes.extend((0..len).map(|n| n as u8));
+            for cut in 1..bytes.len() {
+                assert_eq!(Frame::read(&bytes[..cut], 20_000), Ok(None), "{cut} of {len}");
+            }
+            bytes.extend_from_slice(b"*1\r\n");
+            let frame = Frame::read(&bytes, 20_000).unwrap().unwrap();
+            assert_eq!((frame.lane, frame.len), (7, bytes.len() - 4));
+            assert_eq!(frame.group, &bytes[bytes.len() - 4 - len..bytes.len() - 4]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_refused_as_soon_as_that_is_seen() {
+        assert_eq!(Frame::read(&[MARK, 19], 10), Err(NoFrame::Lane(19)));
+        assert_eq!(Frame::read(&[MARK, 3, 11], 10), Err(NoFrame::TooLong(11)));
+        let endless = [&[MARK, 16][..], &[0xff; 9]].concat();
+        assert_eq!(Frame::read(&endless, 10), Ok(None));
+        let endless = [&[MARK, 16][..], &[0xff; 10]].concat();
+        assert_eq!(Frame::read(&endless, 10), Err(NoFrame::Length));
+    }
+}

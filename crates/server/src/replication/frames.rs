@@ -1,0 +1,194 @@
+//! Applying the frames that a Petrel sends: the effects of each commit, with the stripes of all its
+//! keys held, so that no reader sees half of it.
+
+use super::apply::{Applier, Executed, PrimaryHost};
+use super::lanes::find_run;
+use super::link::Link;
+use petrel_commands::{Executor, Host, Shared};
+use petrel_keyspace::{Cleared, Handle, KeyHash, Misfit};
+use petrel_persistence::effects::{GroupError, Keeper, apply_surveyed, survey};
+use petrel_replication::Frame;
+use petrel_replication::frame::{TURN, WHOLE};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What is put aside while a commit is applied; empty between two, but for its capacity.
+#[derive(Default)]
+pub(super) struct Aside {
+    cleared: Vec<Cleared>,
+    pub failures: Vec<Failure>,
+}
+
+/// What could not be done: of which kind it is, of which key, and why.
+pub(super) type Failure = (String, Option<Vec<u8>>, String);
+
+/// What commits need beside the keyspace.
+struct Surroundings<'a> {
+    shared: &'a Shared,
+    host: &'a mut PrimaryHost,
+    cleared: &'a mut Vec<Cleared>,
+    failures: &'a mut Vec<Failure>,
+}
+
+impl Keeper for Surroundings<'_> {
+    fn cleared(&mut self, cleared: Cleared) {
+        self.cleared.push(cleared);
+    }
+
+    fn functions(&mut self, handle: &mut Handle, sources: &[&[u8]]) {
+        let texts: Vec<Vec<u8>> = sources.iter().map(|text| text.to_vec()).collect();
+        match self.shared.exchange_libraries(&texts) {
+            Ok(()) => self.shared.record_libraries(handle),
+            Err(fail) => {
+                let why = String::from_utf8_lossy(&fail.to_reply()).trim().to_owned();
+                self.failures.push(("Functions".into(), None, why));
+            }
+        }
+    }
+
+    fn misfit(&mut self, misfit: Misfit) {
+        self.failures.push((misfit.effect, misfit.key, misfit.why.into()));
+    }
+
+    fn applied(&mut self, handle: &mut Handle) {
+        if self.cleared.len() == usize::from(handle.keyspace().databases()) {
+            self.host.flushed_all(handle, false);
+        }
+    }
+}
+
+/// Applies a group that was surveyed, and serves clients that wait for its keys. The thread is in a
+/// batch and holds nothing.
+///
+/// # Errors
+/// If a value in it cannot be read.
+pub(super) fn apply_group(
+    exec: &mut Executor,
+    host: &mut PrimaryHost,
+    group: &[u8],
+    (keys, whole): (&[(u16, KeyHash)], bool),
+    aside: &mut Aside,
+) -> Result<(), GroupError> {
+    let Aside { cleared, failures } = aside;
+    let mut around = Surroundings { shared: &exec.shared, host, cleared, failures };
+    let applied = apply_surveyed(&mut exec.ks, group, keys, whole, &mut around);
+    for cleared in aside.cleared.drain(..) {
+        match host.flushes_in_background() {
+            true => host.discard(cleared),
+            false => drop(cleared),
+        }
+    }
+    while exec.has_ready() {
+        exec.serve_ready(host);
+    }
+    applied
+}
+
+/// What a group needs to be held. None if it names a database that is not here, which is noted and
+/// costs the group.
+///
+/// # Errors
+/// If it is malformed.
+pub(super) fn survey_group(
+    exec: &Executor,
+    frame: Frame<'_>,
+    keys: &mut Vec<(u16, KeyHash)>,
+    failures: &mut Vec<Failure>,
+) -> Result<Option<bool>, GroupError> {
+    match survey(&exec.ks, frame.group, frame.lane == WHOLE, keys) {
+        Ok(whole) => Ok(Some(whole)),
+        Err(GroupError::Database(db)) => {
+            let why = format!("there is no database {db} here (databases)");
+            failures.push(("Database".into(), None, why));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl Applier {
+    /// Applies the frames that stand next in the input; false if none is whole yet, or the next has
+    /// to be the first of a turn.
+    ///
+    /// # Errors
+    /// If what stands there is no frame, or its effects are none.
+    pub(super) fn apply_next(
+        &mut self,
+        input: &Arc<Vec<u8>>,
+        link: &Link,
+        executed: &mut Executed,
+    ) -> Result<bool, String> {
+        if self.session.in_multi() {
+            return Err(self.distrust("a frame amid a transaction of commands"));
+        }
+        let longest = self.longest() as u64;
+        let mut run = std::mem::take(&mut self.run);
+        run.clear();
+        find_run(input, self.parsed, longest, &mut run);
+        if let Some(last) = run.last() {
+            self.apply_run(input, &run, link)?;
+            self.count_frames(last.end(), true, executed);
+            self.run = run;
+            return Ok(true);
+        }
+        let frame = match Frame::read(&input[self.parsed..], longest) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => {
+                self.is_incomplete = true;
+                return Ok(false);
+            }
+            Err(why) => return Err(self.distrust(&why.to_string())),
+        };
+        let end = self.parsed + frame.len;
+        match frame.lane {
+            TURN => {
+                let has_frames = frame.group != [0];
+                link.server.replication.link.sends_frames.store(has_frames, Relaxed);
+                self.count_frames(end, has_frames, executed);
+            }
+            // Others may come in before it, and find what was executed counted.
+            WHOLE if executed.whole > 0 => return Ok(false),
+            _ => {
+                self.apply_alone(frame, link)?;
+                self.count_frames(end, true, executed);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Applies a frame that goes before all that follow.
+    fn apply_alone(&mut self, frame: Frame<'_>, link: &Link) -> Result<(), String> {
+        self.exec.ks.refresh_clock();
+        let Applier { exec, host, aside, .. } = self;
+        let mut keys = Vec::new();
+        let needs = survey_group(exec, frame, &mut keys, &mut aside.failures);
+        let applied = needs.and_then(|whole| match whole {
+            Some(whole) => apply_group(exec, host, frame.group, (&keys, whole), aside),
+            None => Ok(()),
+        });
+        for (name, key, why) in std::mem::take(&mut self.aside.failures) {
+            self.note_failure(link, ("effect", &name), &key.unwrap_or_default(), &why);
+        }
+        applied.map_err(|error| self.distrust(&format!("a frame that cannot be applied: {error}")))
+    }
+
+    fn count_frames(&mut self, end: usize, has_frames: bool, executed: &mut Executed) {
+        self.parsed = end;
+        executed.whole = end;
+        executed.relayed.marks = true;
+        executed.relayed.frames = Some(has_frames);
+    }
+
+    /// Reads no frames any more: what is wrong with them, for the log.
+    pub(super) fn distrust(&mut self, what: &str) -> String {
+        self.distrusts_frames = true;
+        format!(
+            "its stream holds {what}; a new copy is needed, and commands will be asked for in place of effects"
+        )
+    }
+
+    /// Whether this server offers to read frames.
+    pub(super) fn reads_frames(&self) -> bool {
+        !self.distrusts_frames
+    }
+}

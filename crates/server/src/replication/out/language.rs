@@ -1,0 +1,237 @@
+//! In what the stream says changes: frames of effects while all replicas read them, commands else.
+//!
+//! ```text
+//! commands ──▶ frames     no replica needs commands, and none that needs them could come back and go on
+//! frames ──▶ commands     one that needs them is about to be sent the stream; everything is held
+//! ```
+//!
+//! Both stand in one stream, with one name and one offset: a replica that reads frames goes on
+//! anywhere in it, another behind the last of them; each turn is a frame of its own. A replica's
+//! stream is its primary's. If it needs commands, for its own replicas or itself, it says so when
+//! it links, and links anew if that changes.
+
+use super::{Replica, Stream};
+use crate::config::Config;
+use crate::server::Server;
+use petrel_keyspace::Handle;
+use petrel_replication::Backlog;
+use petrel_replication::frame::READS_FRAMES;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// No offset.
+const NONE: u64 = u64::MAX;
+
+/// See the module.
+pub(crate) struct Language {
+    /// Commits are written as frames. Changes while everything is held, or on a replica.
+    frames: AtomicBool,
+    /// The last offset at which a replica may stand that needs commands, or [`NONE`].
+    plain_at: AtomicU64,
+    /// The same of replicas that its primary may have had.
+    relayed_at: AtomicU64,
+}
+
+/// What of the primary's stream was executed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Relayed {
+    /// There is something in it that only those understand that read frames.
+    pub marks: bool,
+    /// Whether changes are written as frames at its end, if it says so.
+    pub frames: Option<bool>,
+}
+
+impl Language {
+    /// Commands, which another server may have read up to an offset.
+    pub(super) fn commands(relayed_at: Option<u64>) -> Self {
+        let relayed_at = AtomicU64::new(relayed_at.unwrap_or(NONE));
+        Language { frames: AtomicBool::new(false), plain_at: AtomicU64::new(NONE), relayed_at }
+    }
+
+    /// Whether commits are written as frames.
+    #[inline]
+    pub(crate) fn has_frames(&self) -> bool {
+        self.frames.load(Relaxed)
+    }
+
+    /// What changes are written as: `repl_stream` of `INFO`.
+    pub(crate) fn word(&self) -> &'static str {
+        if self.has_frames() { "effects" } else { "commands" }
+    }
+
+    /// The primary's stream has come to `end`, with these.
+    pub(super) fn follow(&self, relayed: Relayed, end: u64) {
+        if let Some(frames) = relayed.frames {
+            self.frames.store(frames, Relaxed);
+        }
+        match relayed.frames {
+            Some(false) => self.relayed_at.store(end, Relaxed),
+            Some(true) => self.relayed_at.store(NONE, Relaxed),
+            None => {}
+        }
+    }
+
+    /// A replica that needs commands stands there at most.
+    fn note_plain(&self, end: u64) {
+        self.plain_at.store(end, Relaxed);
+    }
+
+    /// Commits are written so from now on. Everything is held.
+    fn turn(&self, frames: bool, backlog: &Backlog) {
+        if self.frames.swap(frames, Relaxed) != frames {
+            backlog.append_turn(frames);
+        }
+    }
+
+    /// Whether a replica that was sent commands could come back and go on with them, one of its
+    /// primary's too.
+    fn is_awaited(&self, backlog: &Backlog) -> bool {
+        self.awaits_own(backlog) || is_kept(self.relayed_at.load(Relaxed), backlog)
+    }
+
+    /// The same without those of its primary.
+    fn awaits_own(&self, backlog: &Backlog) -> bool {
+        is_kept(self.plain_at.load(Relaxed), backlog)
+    }
+}
+
+/// Whether a replica that reads nothing but commands could go on from an offset.
+fn is_kept(offset: u64, backlog: &Backlog) -> bool {
+    offset != NONE && offset >= backlog.start().max(backlog.framed())
+}
+
+impl Server {
+    /// Whether changes are to come as commands, from the primary or to replicas.
+    pub(crate) fn needs_commands(&self, config: &Config) -> bool {
+        // Events of keys, and room for what is written, are made by commands.
+        let is_replica = self.replication.is_replica();
+        let makes_events = is_replica && config.notify_keyspace_events.wanted() != 0;
+        let evicts =
+            is_replica && config.maxmemory > 0 && !config.replication.replica_ignore_maxmemory;
+        let asked = || self.outgoing.replicas.lock().iter().any(|replica| replica.needs_commands());
+        !config.replication.repl_effects || makes_events || evicts || asked()
+    }
+
+    /// What stands behind the answer to the `PSYNC` of a replica that gets the stream from there
+    /// on: whether frames may come, if it reads them.
+    pub(super) fn frames_word(&self, replica: &Replica, stream: &Stream, from: u64) -> String {
+        let (reads, _) = replica.frames;
+        let has_frames = self.has_frames(stream);
+        match reads && (has_frames || from < stream.backlog.framed()) {
+            true => format!(" {READS_FRAMES}"),
+            false => String::new(),
+        }
+    }
+
+    /// Whether frames may follow.
+    fn has_frames(&self, stream: &Stream) -> bool {
+        match self.replication.is_replica() {
+            true => self.replication.link.sends_frames.load(Relaxed),
+            false => stream.language.has_frames(),
+        }
+    }
+
+    /// The primary has said whether frames may come.
+    pub(crate) fn note_language(&self, frames: bool) {
+        if let Some(stream) = self.outgoing.stream() {
+            let relayed = Relayed { marks: false, frames: Some(frames) };
+            stream.language.follow(relayed, stream.backlog.end());
+        }
+    }
+
+    /// Notes how far replicas are that need commands.
+    fn note_plain_replicas(&self, stream: &Stream) {
+        let replicas = self.outgoing.replicas.lock();
+        if replicas.iter().any(|replica| replica.needs_commands()) {
+            stream.language.note_plain(stream.backlog.end());
+        }
+    }
+
+    /// Writes commits as the replicas that there are read them. Everything is held.
+    pub(super) fn settle_language(&self, stream: &Stream, config: &Config) {
+        let (language, backlog) = (&stream.language, &stream.backlog);
+        self.note_plain_replicas(stream);
+        // A replica's stream is its primary's; while the role is handed over it stands still.
+        if !self.replication.is_replica() && !self.replication.failover.is_active() {
+            let frames = !self.needs_commands(config) && !language.is_awaited(backlog);
+            language.turn(frames, backlog);
+        }
+    }
+
+    /// The same now and then, and for a replica: has its primary send what is needed here. The
+    /// thread is in no batch.
+    pub(super) fn tend_language(&self, ks: &mut Handle, stream: &Stream, config: &Config) {
+        let language = &stream.language;
+        let needs_commands = self.needs_commands(config);
+        self.note_plain_replicas(stream);
+        if self.replication.is_replica() {
+            let link = &self.replication.link;
+            let has_asked = link.asked_commands.load(Relaxed);
+            let is_wrong = match needs_commands {
+                true => !has_asked && link.sends_frames.load(Relaxed),
+                false => has_asked && !language.awaits_own(&stream.backlog),
+            };
+            if self.replication.follows() && is_wrong {
+                tracing::info!(
+                    "linking anew: changes are to come as {}",
+                    if needs_commands { "commands" } else { "effects" }
+                );
+                self.replication.cut_link();
+            }
+            return;
+        }
+        let is_awaited = language.is_awaited(&stream.backlog);
+        if language.has_frames() == (needs_commands || is_awaited) {
+            ks.enter();
+            ks.lock_all();
+            self.settle_language(stream, config);
+            ks.unlock();
+            ks.exit();
+            stream.owners.call_at_once(self);
+        }
+    }
+
+    /// Lets a replica that needs commands go on from an offset, if it reads all that is kept from
+    /// there on. The thread is in a batch.
+    pub(super) fn resume_in_commands(
+        &self,
+        ks: &mut Handle,
+        stream: &Stream,
+        replica: &Arc<Replica>,
+        from: u64,
+    ) -> Option<petrel_replication::Reader> {
+        if ks.holds_any() {
+            return None;
+        }
+        ks.lock_all();
+        let backlog = &stream.backlog;
+        // A turn to commands would be a frame behind it.
+        let is_plain = replica.is_plain();
+        let reads_all = !is_plain || from >= backlog.framed() && !self.has_frames(stream);
+        let reader = backlog.reader(from).ok().filter(|_| reads_all);
+        if reader.is_some() && !self.replication.is_replica() {
+            stream.language.turn(false, backlog);
+            stream.language.note_plain(backlog.end());
+        }
+        ks.unlock();
+        reader
+    }
+
+    /// Whether some of these replicas cannot be sent anything before the primary sends commands.
+    pub(super) fn awaits_commands(&self, replicas: &[Arc<Replica>]) -> bool {
+        let sends_frames = self.replication.link.sends_frames.load(Relaxed);
+        self.replication.is_replica()
+            && sends_frames
+            && replicas.iter().any(|replica| replica.is_plain())
+    }
+
+    /// Frames have come that this server's replicas get as they are: closes those that do not read
+    /// them.
+    pub(super) fn close_plain_replicas(&self) {
+        let replicas: Vec<Arc<Replica>> = self.outgoing.replicas.lock().clone();
+        for replica in replicas.iter().filter(|replica| replica.is_plain() && replica.is_fed()) {
+            tracing::info!("replica {} is closed: it does not read effects", replica.name());
+            self.close_replica(replica);
+        }
+    }
+}
