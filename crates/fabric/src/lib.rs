@@ -49,7 +49,7 @@
 //! | data of another cluster, a uuid with another key, a full cluster | refused, asked again in 10 s |
 //! | no common protocol version | the same |
 //! | a name does not resolve, no member answers, there is no leader | a line, asked again |
-//! | the disk under `raft.redb` fails | the node is expelled and joins again; its slots move |
+//! | the disk under `raft.redb` fails | expelled until that can be written; its slots move |
 //! | garbage on the port | at most 64 strangers at once, 4 KiB and 2 to 10 s each |
 //!
 //! Up to five members vote, an odd number. Of two nodes one votes: when it dies, the other cannot

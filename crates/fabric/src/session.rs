@@ -117,6 +117,7 @@ impl<'a> Session<'a> {
     async fn begin(&mut self) -> Result<(), String> {
         let bus = &self.around.bus;
         let mut origin = bus.origin.lock().clone();
+        self.around.store.mend(&origin)?;
         if origin.id.is_none() && matches!(bus.settings.start, Start::Create) {
             origin.id = Some(1);
             self.around.store.set_origin(&origin).map_err(|error| error.to_string())?;
@@ -287,6 +288,7 @@ impl<'a> Session<'a> {
     fn look(&mut self) -> Option<End> {
         if let Some(why) = self.consensus.as_ref().and_then(Consensus::failure) {
             let why = format!("consensus cannot go on: {why}");
+            let why = self.around.store.failure().unwrap_or(why);
             return Some(End::Again { why, after: self.around.bus.timing.search });
         }
         if let Some(end) = self.is_gone() {

@@ -12,6 +12,7 @@ use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{
     Entry, LogId, LogState, OptionalSend, RaftLogReader, StorageError, StorageIOError, Vote,
 };
+use parking_lot::Mutex;
 use redb::{
     Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
 };
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fmt::Debug;
 use std::ops::RangeBounds;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
@@ -63,7 +64,15 @@ pub(crate) struct Origin {
 
 /// The file.
 #[derive(Clone)]
-pub(crate) struct Store(Arc<Database>);
+pub(crate) struct Store(Arc<File>);
+
+struct File {
+    path: PathBuf,
+    /// None while it cannot be opened.
+    database: Mutex<Option<Arc<Database>>>,
+    /// Why it could not be written last.
+    failure: Mutex<Option<String>>,
+}
 
 impl Store {
     /// Opens the file, or makes it. One process at a time has it open.
@@ -71,14 +80,63 @@ impl Store {
     /// # Errors
     /// If it cannot be.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let database = Database::builder().set_cache_size(CACHE).create(path)?;
-        let store = Store(Arc::new(database));
+        let file =
+            File { path: path.into(), database: Mutex::default(), failure: Mutex::default() };
+        let store = Store(Arc::new(file));
+        store.open_again()?;
         store.write(|write| {
             write.open_table(LOG)?;
             write.open_table(FACTS)?;
             Ok(())
         })?;
         Ok(store)
+    }
+
+    fn open_again(&self) -> Result<(), StoreError> {
+        let mut database = self.0.database.lock();
+        // It locks the file.
+        *database = None;
+        let opened = Database::builder().set_cache_size(CACHE).create(&self.0.path)?;
+        *database = Some(Arc::new(opened));
+        Ok(())
+    }
+
+    fn database(&self) -> Result<Arc<Database>, StoreError> {
+        let closed = || StoreError("it is not open".into());
+        self.0.database.lock().clone().ok_or_else(closed)
+    }
+
+    /// Has the file take what is written again, after a failure of the disk too, which it does not
+    /// get over while it is open. Nothing else reads or writes it meanwhile.
+    ///
+    /// # Errors
+    /// What the operator is to do, if it cannot be written.
+    pub fn mend(&self, origin: &Origin) -> Result<(), String> {
+        let mended = self.set_origin(origin).or_else(|_| {
+            self.open_again()?;
+            self.set_origin(origin)
+        });
+        match mended {
+            Ok(()) => {
+                *self.0.failure.lock() = None;
+                Ok(())
+            }
+            Err(error) => Err(self.note(&error)),
+        }
+    }
+
+    /// Why it could not be written, and what the operator is to do about it, if that is so.
+    pub fn failure(&self) -> Option<String> {
+        self.0.failure.lock().clone()
+    }
+
+    fn note(&self, error: &StoreError) -> String {
+        let why = format!(
+            "{} cannot be written: {}; make room, or see to the disk: this server is no member before it can be",
+            self.0.path.display(),
+            error.0
+        );
+        self.0.failure.lock().get_or_insert(why).clone()
     }
 
     fn write<T>(
@@ -93,15 +151,18 @@ impl Store {
         durability: Durability,
         change: impl FnOnce(&WriteTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut write = self.0.begin_write()?;
-        write.set_durability(durability)?;
-        let result = change(&write)?;
-        write.commit()?;
-        Ok(result)
+        let written = self.database().and_then(|database| {
+            let mut write = database.begin_write()?;
+            write.set_durability(durability)?;
+            let result = change(&write)?;
+            write.commit()?;
+            Ok(result)
+        });
+        written.inspect_err(|error| drop(self.note(error)))
     }
 
     fn fact<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
-        let read = self.0.begin_read()?;
+        let read = self.database()?.begin_read()?;
         let table = read.open_table(FACTS)?;
         let Some(bytes) = table.get(name)? else { return Ok(None) };
         decode(bytes.value()).map(Some).map_err(malformed)
@@ -142,7 +203,7 @@ impl Store {
     }
 
     fn entries(&self, range: impl RangeBounds<u64>) -> Result<Vec<Entry<Types>>, StoreError> {
-        let read = self.0.begin_read()?;
+        let read = self.database()?.begin_read()?;
         let table = read.open_table(LOG)?;
         let mut entries = Vec::new();
         for row in table.range(range)? {
@@ -152,7 +213,7 @@ impl Store {
     }
 
     fn last_entry(&self) -> Result<Option<Entry<Types>>, StoreError> {
-        let read = self.0.begin_read()?;
+        let read = self.database()?.begin_read()?;
         let table = read.open_table(LOG)?;
         let Some((_, bytes)) = table.last()? else { return Ok(None) };
         decode(bytes.value()).map(Some).map_err(malformed)

@@ -210,8 +210,10 @@ fn a_full_disk_under_what_members_agree_on_is_named() {
     // What the members agree on next cannot be written there.
     let third = start(scratch("secret"), &flags);
     await_service(&third);
-    await_line(&full, "raft.redb");
-    await_line(&full, "No space left on device");
+    await_line(
+        &full,
+        "raft.redb cannot be written: I/O error: No space left on device (os error 28); make room",
+    );
     let mut client = await_service(&founder);
     assert_eq!(call(&mut client, "INCR n"), "1");
     repair(&full);
