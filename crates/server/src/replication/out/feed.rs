@@ -148,7 +148,10 @@ impl<D: Driver> Worker<D> {
             return None;
         }
         if let Some(due) = self.replicas.due {
-            return Some(due.saturating_duration_since(Instant::now()));
+            let stream = self.engine.host.server.outgoing.stream();
+            let dozes = stream.is_none_or(|stream| stream.owners.dozes(self.index));
+            let left = due.saturating_duration_since(Instant::now());
+            return Some(if dozes { left } else { Duration::ZERO });
         }
         self.fall_asleep().then_some(Duration::ZERO)
     }

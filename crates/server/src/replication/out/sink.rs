@@ -162,6 +162,8 @@ thread_local! {
 pub(crate) struct Owners {
     /// By worker: it has replicas, and waits for something to happen.
     asleep: Box<[AtomicBool]>,
+    /// By worker: it has something to send, and waits a little for more.
+    dozing: Box<[AtomicBool]>,
     /// By worker: what there is is to be sent at once.
     urgent: Box<[AtomicBool]>,
 }
@@ -169,17 +171,26 @@ pub(crate) struct Owners {
 impl Owners {
     fn new(workers: usize) -> Self {
         let flags = || (0..workers).map(|_| AtomicBool::new(false)).collect();
-        Owners { asleep: flags(), urgent: flags() }
+        Owners { asleep: flags(), dozing: flags(), urgent: flags() }
     }
 
     /// The same, for something that is awaited: it is not kept until there is more.
     pub(crate) fn call_at_once(&self, server: &Server) {
-        for (worker, urgent) in self.urgent.iter().enumerate() {
-            urgent.store(true, SeqCst);
-            if worker != WORKER.get() {
+        self.urgent.iter().for_each(|urgent| urgent.store(true, SeqCst));
+        self.call(server);
+        let own = WORKER.get();
+        for (worker, dozing) in self.dozing.iter().enumerate() {
+            if dozing.load(SeqCst) && worker != own {
                 server.workers[worker].wake();
             }
         }
+    }
+
+    /// The worker, which is the calling thread, is about to wait for more to send; false if what
+    /// there is is to be sent at once.
+    pub(super) fn dozes(&self, worker: usize) -> bool {
+        self.dozing[worker].store(true, SeqCst);
+        !self.urgent[worker].load(SeqCst)
     }
 
     /// Whether what there is for a worker's replicas is to be sent at once, now that it is.
@@ -206,6 +217,7 @@ impl Owners {
     }
 
     pub(super) fn wakes_up(&self, worker: usize) {
+        self.dozing[worker].store(false, SeqCst);
         self.asleep[worker].store(false, SeqCst);
     }
 }
