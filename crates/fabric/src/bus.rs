@@ -401,11 +401,8 @@ mod tests {
         fn admitted(&mut self, _: Identity, _: Arc<petrel_cluster::View>, _: Arc<[MemberInfo]>) {}
         fn view(&mut self, _: Arc<petrel_cluster::View>, _: Arc<[MemberInfo]>) {}
         fn expelled(&mut self) {}
-        fn link_up(&mut self, _: crate::events::Link) {}
-        fn link_down(&mut self, _: crate::events::Link) {}
-        fn frame(&mut self, _: crate::events::Link, _: Vec<u8>) -> crate::events::Flow {
-            crate::events::Flow::More
-        }
+        fn link_up(&mut self, _: crate::connection::Connection) {}
+        fn link_down(&mut self, _: crate::connection::Link) {}
         fn log(&mut self, _: Level, _: String) {}
     }
 

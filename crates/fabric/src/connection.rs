@@ -2,15 +2,14 @@
 //! has to say and the kernel there is no other thread, and no queue but the one for what the kernel
 //! does not take.
 
-use crate::bus::{Bus, Secure};
-use crate::events::Link;
-use crate::links::Entry;
+use petrel_cluster::Identity;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use tokio::sync::Notify;
 use tokio_rustls::TlsStream;
 
 /// Bytes that are read from the kernel at a time.
@@ -18,6 +17,27 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// Bytes that are encrypted before the kernel is given them.
 const SEALED_BYTES: usize = 256 * 1024;
+
+/// A link to a member from when it is up to when it is down. The next link to the same member is
+/// another one, so that nothing that belongs to the former gets into it.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Link {
+    /// The other side.
+    pub peer: Identity,
+    /// Grows with each link.
+    pub number: u64,
+}
+
+/// A link, as the fabric and its [`Connection`] know it.
+pub(crate) struct Entry {
+    pub link: Link,
+    /// Bytes that wait for the kernel to take them.
+    pub queued: AtomicUsize,
+    /// Notified when the connection has ended, or is to.
+    pub ended: Notify,
+    /// `link_down` was reported to the host.
+    pub is_down: AtomicBool,
+}
 
 /// The bytes of a link, both ways, encrypted on the way. It does not wait: [`Connection::as_fd`] is
 /// for that. Dropped, the link ends: [`crate::Events::link_down`] follows, and another link to the
@@ -29,9 +49,9 @@ pub struct Connection {
     arrived: Box<[u8]>,
     /// What could not be encrypted yet.
     unsent: Vec<u8>,
-    uuid: u128,
     entry: Arc<Entry>,
-    bus: Arc<Bus>,
+    /// Counts bytes that were sent, and received.
+    count: Box<dyn Fn(usize, usize) + Send>,
 }
 
 impl fmt::Debug for Connection {
@@ -43,10 +63,9 @@ impl fmt::Debug for Connection {
 impl Connection {
     /// Takes a connection whose sides know each other from the fabric's thread.
     pub(crate) fn new(
-        stream: Secure,
-        uuid: u128,
+        stream: TlsStream<tokio::net::TcpStream>,
         entry: Arc<Entry>,
-        bus: Arc<Bus>,
+        count: Box<dyn Fn(usize, usize) + Send>,
     ) -> io::Result<Self> {
         let (socket, mut tls): (_, rustls::Connection) = match stream {
             TlsStream::Client(stream) => {
@@ -60,7 +79,7 @@ impl Connection {
         };
         tls.set_buffer_limit(Some(SEALED_BYTES));
         let (socket, arrived) = (socket.into_std()?, vec![0; READ_BYTES].into());
-        Ok(Connection { socket, tls, arrived, unsent: Vec::new(), uuid, entry, bus })
+        Ok(Connection { socket, tls, arrived, unsent: Vec::new(), entry, count })
     }
 
     /// The link whose bytes these are.
@@ -68,7 +87,7 @@ impl Connection {
         self.entry.link
     }
 
-    /// Appends bytes that have come, in their order, until there are no more or `most` are exceeded;
+    /// Appends bytes that have come, in their order, until there are no more, or more than `most`;
     /// whether there may be more at once.
     ///
     /// # Errors
@@ -96,7 +115,7 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         };
-        self.bus.count(self.uuid, 0, into.len() - before);
+        (self.count)(0, into.len() - before);
         if self.tls.wants_write() {
             self.flush()?;
         }
@@ -134,7 +153,7 @@ impl Connection {
     /// # Errors
     /// When the link has ended.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.bus.count(self.uuid, bytes.len(), 0);
+        (self.count)(bytes.len(), 0);
         let taken = if self.unsent.is_empty() { self.encrypt(bytes)? } else { 0 };
         self.unsent.extend_from_slice(&bytes[taken..]);
         self.entry.queued.store(self.unsent.len(), Relaxed);

@@ -1,6 +1,6 @@
 //! Events for the host: admission, views, links.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Link};
 use crate::state::MemberInfo;
 use petrel_cluster::{Identity, View};
 use std::sync::Arc;
@@ -13,16 +13,6 @@ pub enum Level {
     Notice,
     /// What an operator has to look at.
     Warning,
-}
-
-/// A link to a member from when it is up to when it is down. The next link to the same member is
-/// another one, so that nothing that belongs to the former gets into it.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Link {
-    /// The other side.
-    pub peer: Identity,
-    /// Grows with each link.
-    pub number: u64,
 }
 
 /// The host. It is called on the fabric's thread, one call after another, and must not keep that

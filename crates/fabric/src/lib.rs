@@ -78,8 +78,8 @@ mod voters;
 mod wire;
 
 pub use bus::Traffic;
-pub use connection::Connection;
-pub use events::{Events, Level, Link};
+pub use connection::{Connection, Link};
+pub use events::{Events, Level};
 pub use functions::{FUNCTIONS_MAX, Functions, FunctionsChange, FunctionsOutcome, functions_len};
 pub use settings::{Copies, Hold, Role, Settings, Start};
 pub use state::MemberInfo;

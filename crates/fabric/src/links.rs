@@ -5,8 +5,8 @@
 //! ever sent twice or out of order; what has to arrive, the data plane sends again.
 
 use crate::bus::{Bus, ConnectError, Peer, Secure};
-use crate::connection::Connection;
-use crate::events::{Level, Link};
+use crate::connection::{Connection, Entry, Link};
+use crate::events::Level;
 use crate::state::MemberInfo;
 use crate::wire::Kind;
 use parking_lot::Mutex;
@@ -16,17 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-
-/// A link, as the fabric and its [`Connection`] know it.
-pub(crate) struct Entry {
-    pub link: Link,
-    /// Bytes that wait for the kernel to take them.
-    pub queued: AtomicUsize,
-    /// Notified when the connection has ended, or is to.
-    pub ended: Notify,
-    /// `link_down` was reported to the host.
-    is_down: AtomicBool,
-}
 
 /// All links of a node.
 pub(crate) struct Links {
@@ -122,7 +111,9 @@ impl Links {
             ended: Notify::new(),
             is_down: AtomicBool::new(false),
         });
-        let connection = Connection::new(stream, uuid, entry.clone(), self.bus.clone()).ok()?;
+        let bus = self.bus.clone();
+        let count = Box::new(move |sent, received| bus.count(uuid, sent, received));
+        let connection = Connection::new(stream, entry.clone(), count).ok()?;
         self.up.lock().insert(member, entry.clone());
         self.bus.events.lock().link_up(connection);
         Some(entry)

@@ -15,7 +15,6 @@
 //! `REPLCONF capa petrel-effects-1`, where 1 is the [`VERSION`] of all of this; a primary that is
 //! going to send them says so behind its answer to `PSYNC`.
 
-use crate::backlog::Backlog;
 use petrel_keyspace::Effect;
 use petrel_keyspace::hash_slot::slot_of;
 use petrel_persistence::effects::GroupWriter;
@@ -136,14 +135,15 @@ impl FrameWriter {
         self.group.add(db, effect);
     }
 
-    /// Appends the commit, and begins the next; false if there is nothing of it.
+    /// Ends the commit, whose lane and effects [`crate::Backlog::append_frame`] takes, and begins the
+    /// next; false if there is nothing of it.
     #[inline]
-    pub fn append_to(&mut self, backlog: &Backlog) -> bool {
+    pub fn end(&mut self, append: impl FnOnce(u8, &mut Vec<u8>)) -> bool {
         if self.group.is_empty() {
             return false;
         }
         let bytes = self.group.bytes_mut();
-        backlog.append_frame(self.lane, bytes);
+        append(self.lane, bytes);
         if bytes.capacity() > FRAME_KEPT_MAX {
             *bytes = Vec::new();
         }

@@ -17,16 +17,17 @@
 //! applied of the receiver's lane, `stable` what all members have applied of the sender's, written
 //! as the distance to `from`.
 
+mod exec;
 mod frame;
+mod numbers;
 pub(crate) mod positions;
 mod record;
 #[cfg(test)]
 mod tests;
 
+pub use exec::Exec;
 pub use frame::{Batch, Frame, FrameReader, HEADER_LEN, Hello, put_batch, put_frame, take_batch};
-pub use record::{
-    Exec, Parts, Record, Tag, Tags, WaitEnd, put_record, put_with_gap, take_with_gap,
-};
+pub use record::{Parts, Record, Tag, Tags, WaitEnd, put_record, put_with_gap, take_with_gap};
 pub(crate) use record::{is_of_dead, is_ordered, is_shortened, tag_of_effects};
 
 /// How many lanes there are; the lane of a slot is its lowest four bits.

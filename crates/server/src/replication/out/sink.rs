@@ -138,7 +138,10 @@ impl EffectSink for Recorder {
     #[inline]
     fn committed(&mut self, _: u64, _: bool) {
         self.passes_on = None;
-        self.has_appended |= self.frame.append_to(&self.stream.backlog);
+        let backlog = &self.stream.backlog;
+        self.has_appended |= self.frame.end(|lane, effects| {
+            backlog.append_frame(lane, effects);
+        });
         if let Some(commands) = self.encoder.finish() {
             self.stream.backlog.append(commands);
             self.has_appended = true;
