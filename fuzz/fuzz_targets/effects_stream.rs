@@ -1,4 +1,5 @@
-//! The frames that a Petrel sends its replicas are read the same however they are cut, and what they hold is applied or refused.
+//! The frames that a Petrel sends its replicas are read the same however they are cut, and what they
+//! hold is applied or refused.
 
 #![no_main]
 

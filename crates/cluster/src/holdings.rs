@@ -63,8 +63,8 @@ impl Holdings {
         self.slots[usize::from(slot)] == Holding::Held && !self.leftover.contains(slot)
     }
 
-    /// Takes the next view over, which says something else of these runs. False if the node is named as a home of a slot whose data it has
-    /// not got, though others have.
+    /// Takes the next view over, which says something else of these runs. False if the node is
+    /// named as a home of a slot whose data it has not got, though others have.
     pub fn adopt(
         &mut self,
         (before, view): (&View, &View),

@@ -2,12 +2,12 @@
 //! as the value of a `SET`, does not travel twice.
 //!
 //! ```text
-//! origin   EXEC SET key VALUE ------------> home: executes
-//!          what is left, with VALUE put in <------ effects without VALUE, and which argument it was
+//! origin   EXEC SET key VALUE -----> home: executes
+//!          puts VALUE in <----- effects without VALUE, and which argument it was
 //! ```
 //!
-//! The home keeps the whole record, for others and for a link that breaks meanwhile; the origin puts
-//! the argument in as the record arrives. From then on there is no difference.
+//! The home keeps the whole record, for others and for a link that breaks meanwhile; the origin
+//! puts the argument in as the record arrives. From then on there is no difference.
 
 use crate::origin::Call;
 use crate::wire::{Exec, Record, Tag, put_record};

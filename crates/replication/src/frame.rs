@@ -135,8 +135,8 @@ impl FrameWriter {
         self.group.add(db, effect);
     }
 
-    /// Ends the commit, whose lane and effects [`crate::Backlog::append_frame`] takes, and begins the
-    /// next; false if there is nothing of it.
+    /// Ends the commit, whose lane and effects [`crate::Backlog::append_frame`] takes, and begins
+    /// the next; false if there is nothing of it.
     #[inline]
     pub fn end(&mut self, append: impl FnOnce(u8, &mut Vec<u8>)) -> bool {
         if self.group.is_empty() {

@@ -32,7 +32,8 @@ pub struct Hello {
 /// A batch of one lane: what has changed since the last one of the link, and records.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Batch<'a> {
-    /// The position behind which it begins, in the first batch of a link; else behind the one before.
+    /// The position behind which it begins, in the first batch of a link; else it goes on behind
+    /// the one before.
     pub from: Option<u64>,
     /// How many positions it has.
     pub count: u64,

@@ -11,7 +11,7 @@ use petrel_persistence::log::number::{Bytes, put, put_bytes};
 
 /// Which record, in the lowest four bits of its head.
 mod kind {
-    /// What follows says which of those that are about copies, about what is durable, or shortened effects.
+    /// What follows says which of those that are rarer ([`others`]).
     pub const OTHERS: u8 = 0;
     pub const EFFECTS: u8 = 1;
     pub const PART: u8 = 2;
@@ -30,7 +30,8 @@ mod kind {
     pub const SLOTS_KNOWN: u8 = 15;
 }
 
-/// Which record about copies, about what is durable, or shortened effects, in the byte behind its head.
+/// Which record about copies, about what is durable, or of shortened effects, in the byte behind
+/// its head.
 mod others {
     pub const COPY: u8 = 0;
     pub const CHANGED: u8 = 1;

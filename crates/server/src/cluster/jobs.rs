@@ -1,8 +1,8 @@
 //! Commands that every home executes for its own share, over several turns of the agent: `FLUSHALL`
 //! and `FLUSHDB` remove the keys of the home's hash slots, `WAIT` counts the members that have
-//! applied what the home has changed, `WAITAOF` those that have it on their disks (`logs.rs`), and where members hold only some slots `DBSIZE` and `KEYS`
-//! look at the keys of those that the home was asked for. Their origin is answered as by a command
-//! that has waited.
+//! applied what the home has changed, `WAITAOF` those that have it on their disks (`logs.rs`), and
+//! where members hold only some slots `DBSIZE` and `KEYS` look at the keys of those that the home was
+//! asked for. Their origin is answered as by a command that has waited.
 
 use super::agent::Agent;
 use super::logs::Logs;
