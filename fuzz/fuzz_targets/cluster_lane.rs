@@ -11,7 +11,7 @@ fuzz_target!(|input: &[u8]| {
     let mut reader = FrameReader::new(1 << 16);
     reader.push(input);
     while let Ok(Some((len, _, _, frame))) = reader.next() {
-        let mut batches = if let Frame::Batches(batches) = frame { batches } else { &[] };
+        let mut batches: &[u8] = if let Frame::Batches(batches) = frame { batches } else { &[] };
         while let Ok((_, batch)) = take_batch(&mut batches) {
             let (mut records, mut record) = (batch.records, Vec::new());
             while !records.is_empty() && take_with_gap(&mut records, &mut record).is_ok() {
