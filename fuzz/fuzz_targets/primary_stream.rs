@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((&piece, input)) = input.split_first() else { return };
     let mut lines = input.splitn(3, |&byte| byte == b'\n');
     let (answer, announced) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-    if let Ok(Offer::Copy { id, offset }) = Offer::read(answer) {
+    if let Ok(Offer::Copy { id, offset, .. }) = Offer::read(answer) {
         assert!(id.len() == 40 && offset >= 0);
     }
     let (Some(extent), Some(bytes)) = (Extent::read(announced), lines.next()) else { return };

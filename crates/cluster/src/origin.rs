@@ -196,6 +196,17 @@ impl Origin {
         Some((flight.token, flight.call))
     }
 
+    /// A command that has no answer yet, whether it waits at its home or not.
+    pub fn call(&self, slot: Slot, oseq: u64) -> Option<&Call> {
+        let queue = self.queues.get(&slot);
+        let flight = queue.and_then(|queue| {
+            let at = queue.flights.binary_search_by_key(&oseq, |flight| flight.oseq).ok()?;
+            queue.flights.get(at)
+        });
+        let parked = || self.parked.get(&(slot, oseq)).map(|parked| &parked.call);
+        flight.map(|flight| &flight.call).or_else(parked)
+    }
+
     /// A command waits at its home.
     pub fn park(&mut self, slot: Slot, oseq: u64, parked: Parked) {
         self.bytes += parked.call.bytes();

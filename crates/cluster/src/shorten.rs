@@ -10,7 +10,7 @@
 //! puts the argument in as the record arrives. From then on there is no difference.
 
 use crate::origin::Call;
-use crate::wire::{Exec, Record, Tag, put_record};
+use crate::wire::{Exec, Record, Tag, put_record, tag_of_effects};
 use memchr::memmem;
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,6 +47,9 @@ impl Argument {
     pub fn shorten(&self, effects: &[u8]) -> Option<Box<[u8]>> {
         let bytes = &self.record[self.place.clone()];
         let at = memmem::find(effects, bytes)?;
+        // Before it stands what says which command it is of: a client may have made an argument that
+        // looks like that.
+        tag_of_effects(&effects[..at])?;
         let rest = [&effects[..at], &effects[at + bytes.len()..]].concat();
         let mut out = Vec::with_capacity(rest.len() + LEN_MIN);
         let (command, arg) = (self.command as u64, self.arg as u64);
@@ -63,7 +66,7 @@ pub(crate) fn restore<'a>(
 ) -> Option<Vec<u8>> {
     let &Record::Shortened { at, command, arg, rest } = shortened else { return None };
     let (before, behind) = rest.split_at_checked(usize::try_from(at).ok()?)?;
-    let commands = &call(crate::wire::tag_of_effects(before)?)?.commands;
+    let commands = &call(tag_of_effects(before)?)?.commands;
     let args = commands.get(usize::try_from(command).ok()?)?;
     let arg = args.get(usize::try_from(arg).ok()?)?;
     Some([before, arg, behind].concat())
@@ -114,7 +117,13 @@ mod tests {
         let record = Record::read(&short).unwrap();
         let named = |tag: Tag| (tag.slot == 7 && tag.oseq == 3).then_some(&call);
         assert_eq!(restore(&record, named), Some(whole));
+        // One that looks like the beginning of its own effects.
+        let without_value = effects(b"");
+        let alike = &without_value[1..17];
+        let argument = longest(&self::call(&[b"SET", b"key", alike])).unwrap();
+        assert!(argument.shorten(&effects(alike)).is_none());
         // What the command has made of it, another command, none.
+        let argument = longest(&call).unwrap();
         assert!(argument.shorten(&effects(b"something else that is long")).is_none());
         assert!(longest(&self::call(&[b"SET", b"key", b"short"])).is_none());
         assert_eq!(restore(&record, |_| None), None);

@@ -39,6 +39,9 @@ pub(crate) struct Entry {
     pub is_down: AtomicBool,
 }
 
+/// Room that is kept for what comes next.
+const ROOM_MAX: usize = 1 << 20;
+
 /// The bytes of a link, both ways, encrypted on the way. It does not wait: [`Connection::as_fd`] is
 /// for that. Dropped, the link ends: [`crate::Events::link_down`] follows, and another link to the
 /// member begins by itself.
@@ -47,11 +50,19 @@ pub struct Connection {
     tls: rustls::Connection,
     /// What the kernel has given last.
     arrived: Box<[u8]>,
-    /// What could not be encrypted yet.
+    /// What could not be encrypted yet, from `begin` on.
     unsent: Vec<u8>,
+    begin: usize,
     entry: Arc<Entry>,
     /// Counts bytes that were sent, and received.
     count: Box<dyn Fn(usize, usize) + Send>,
+}
+
+/// An empty buffer with the room of another, unless that is of a large value.
+fn kept_room(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.clear();
+    bytes.shrink_to(ROOM_MAX);
+    bytes
 }
 
 impl fmt::Debug for Connection {
@@ -79,7 +90,7 @@ impl Connection {
         };
         tls.set_buffer_limit(Some(SEALED_BYTES));
         let (socket, arrived) = (socket.into_std()?, vec![0; READ_BYTES].into());
-        Ok(Connection { socket, tls, arrived, unsent: Vec::new(), entry, count })
+        Ok(Connection { socket, tls, arrived, unsent: Vec::new(), begin: 0, entry, count })
     }
 
     /// The link whose bytes these are.
@@ -130,8 +141,13 @@ impl Connection {
     fn decrypt(&mut self, len: usize, into: &mut Vec<u8>) -> io::Result<()> {
         let mut from = 0;
         while from < len {
-            from += self.tls.read_tls(&mut &self.arrived[from..len])?;
+            let taken = self.tls.read_tls(&mut &self.arrived[from..len])?;
             self.take_plain(into)?;
+            // Behind the end of what the other side has to say nothing is taken.
+            if taken == 0 {
+                break;
+            }
+            from += taken;
         }
         Ok(())
     }
@@ -156,7 +172,7 @@ impl Connection {
         (self.count)(bytes.len(), 0);
         let taken = if self.unsent.is_empty() { self.encrypt(bytes)? } else { 0 };
         self.unsent.extend_from_slice(&bytes[taken..]);
-        self.entry.queued.store(self.unsent.len(), Relaxed);
+        self.entry.queued.store(self.unsent.len() - self.begin, Relaxed);
         Ok(())
     }
 
@@ -166,10 +182,12 @@ impl Connection {
     /// When the link has ended.
     pub fn flush(&mut self) -> io::Result<()> {
         let unsent = std::mem::take(&mut self.unsent);
-        let taken = self.encrypt(&unsent)?;
+        self.begin += self.encrypt(&unsent[self.begin..])?;
         self.unsent = unsent;
-        self.unsent.drain(..taken);
-        self.entry.queued.store(self.unsent.len(), Relaxed);
+        if self.begin == self.unsent.len() {
+            (self.unsent, self.begin) = (kept_room(std::mem::take(&mut self.unsent)), 0);
+        }
+        self.entry.queued.store(self.unsent.len() - self.begin, Relaxed);
         Ok(())
     }
 

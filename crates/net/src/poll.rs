@@ -55,12 +55,12 @@ impl Poll {
             flags.set(PollFlags::OUT, awaited.to_write);
             fds.push(PollFd::from_borrowed_fd(awaited.socket, flags));
         }
+        ready.clear();
         let polled = poll(&mut fds, Some(&timeout));
         self.sleep.woke();
         if !fds[0].revents().is_empty() {
             self.sleep.forget()?;
         }
-        ready.clear();
         ready.extend(fds[1..].iter().map(|fd| polled.is_ok() && !fd.revents().is_empty()));
         match polled {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

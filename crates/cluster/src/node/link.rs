@@ -221,8 +221,7 @@ impl Node {
         // What is said of nodes that have died waits for nothing, for other lanes wait for that.
         let restore = |record: &Record<'_>| {
             shorten::restore(record, |tag| {
-                let queue = origin.queues.get_mut(&tag.slot).filter(|_| tag.origin == *identity);
-                queue?.find(tag.oseq).map(|flight| &flight.call)
+                if tag.origin == *identity { origin.call(tag.slot, tag.oseq) } else { None }
             })
         };
         let taken = inbox.take(batch, restore, |record| {

@@ -34,7 +34,9 @@ impl Node {
             return;
         }
         let oseq = exec.oseq;
-        let argument = Argument::longest(&record, &exec);
+        // Another life of the origin has no such command.
+        let is_there = self.view.member(from.node) == Some(from);
+        let argument = is_there.then(|| Argument::longest(&record, &exec)).flatten();
         let reply = match self.serve(from, &exec, argument, host) {
             Served::Not => return,
             Served::Before => None,

@@ -173,6 +173,9 @@ pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
     out[start + 6..start + 8].copy_from_slice(&(epoch as u16).to_le_bytes());
 }
 
+/// Room that is kept for the frames that come next.
+const ROOM_MAX: usize = 1 << 20;
+
 /// Puts frames together from the bytes of a link.
 #[derive(Debug)]
 pub struct FrameReader {
@@ -192,6 +195,9 @@ impl FrameReader {
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.read);
         self.read = 0;
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(ROOM_MAX);
+        }
         self.bytes.extend_from_slice(bytes);
     }
 

@@ -60,6 +60,8 @@ pub(super) struct Agent {
     pub(super) linked: BTreeMap<u16, Linked>,
     pub(super) copies: Copies,
     pub(super) slots: Slots,
+    /// The epoch of the local log that is on the disk, as this turn has seen it.
+    pub(super) durable: u64,
     /// Room for what comes on a link, and for what is sent.
     pub(super) received: Vec<u8>,
     /// See `received`.
@@ -107,6 +109,7 @@ impl Agent {
             linked: BTreeMap::new(),
             copies: Copies::default(),
             slots: Slots::default(),
+            durable: 0,
             received: Vec::new(),
             sent: Vec::new(),
             copies_go_on: false,
@@ -173,6 +176,7 @@ impl Agent {
         self.copies_go_on = self.go_on_with_copies();
         has_more |= self.go_on_with_slots();
         self.attend_waiters();
+        self.look_at_log();
         has_more |= self.go_on_with_jobs();
         self.answer_logs();
         self.end_watches(unwatched, has_taken_all);

@@ -14,6 +14,9 @@ const SEND_BYTES: usize = 256 * 1024;
 /// Bytes that are taken from a member at a time.
 const RECEIVE_BYTES: usize = 256 * 1024;
 
+/// Room that is kept for what is sent and received next.
+const ROOM_MAX: usize = 1 << 20;
+
 /// A link that is up.
 pub(super) struct Linked {
     pub link: Link,
@@ -99,6 +102,7 @@ impl Agent {
                 count(&self.membership.figures.peer(number).received, bytes.len());
                 self.receive(link, &bytes);
             }
+            bytes.shrink_to(ROOM_MAX);
             self.received = bytes;
             if received.is_err() {
                 self.link_down(link);
@@ -170,6 +174,8 @@ impl Agent {
                 lost.push(linked.link);
             }
         }
+        bytes.clear();
+        bytes.shrink_to(ROOM_MAX);
         self.sent = bytes;
         lost.into_iter().for_each(|link| self.link_down(link));
         has_sent

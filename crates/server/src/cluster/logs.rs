@@ -120,13 +120,18 @@ impl Agent {
         }
     }
 
+    /// Looks how much of the local log is on the disk, which this turn goes by.
+    pub(super) fn look_at_log(&mut self) {
+        let log = self.machine.host.server.durability.log();
+        self.durable = log.map_or(0, |log| log.durable());
+    }
+
     /// How many logs have what one waits for: the local one, and others.
     pub(super) fn count_logs(&self, logs: &Logs) -> (i64, i64) {
         let me = self.identity().node;
         let number = logs.question.map_or(u64::MAX, |(number, _)| number);
         let mut durable = self.node.durable_at(number);
-        let log = self.machine.host.server.durability.log();
-        if log.is_some_and(|log| log.durable() >= logs.epoch) {
+        if self.machine.host.server.durability.log().is_some() && self.durable >= logs.epoch {
             durable = durable.with(me);
         }
         count(self.node.view(), me, logs.asked, durable)
@@ -141,8 +146,10 @@ impl Agent {
             log.iter().for_each(|log| log.want(epoch));
             asked.into_iter().for_each(|(from, number)| self.machine.owed.add(from, number, epoch));
         }
-        let Some(log) = log else { return };
-        for (to, number) in self.machine.owed.take(log.durable()) {
+        if log.is_none() {
+            return;
+        }
+        for (to, number) in self.machine.owed.take(self.durable) {
             self.node.answer_durable(to, number);
         }
     }
@@ -155,7 +162,10 @@ impl Agent {
         });
         let Some(last) = waited.chain(self.machine.owed.last_epoch()).max() else { return rest };
         let log = self.machine.host.server.durability.log();
-        match log.is_some_and(|log| log.durable() < last) {
+        let durable = log.map_or(0, |log| log.durable());
+        match self.durable < last {
+            // This turn has not seen it yet.
+            true if durable > self.durable => Duration::ZERO,
             true => rest.min(LOG_PAUSE),
             false => rest,
         }

@@ -123,7 +123,9 @@ impl Applier {
 
     /// Another history begins, whose stream has selected a database.
     pub fn begin_history(&mut self, db: u16) {
-        self.host.0.server.replication.stream_db.store(db, Relaxed);
+        let replication = &self.host.0.server.replication;
+        replication.stream_db.store(db, Relaxed);
+        replication.is_broken.store(false, Relaxed);
         self.broken = None;
     }
 
@@ -199,6 +201,7 @@ impl Applier {
     pub fn execute_received(&mut self, link: &Link) -> Result<Option<i64>, String> {
         let server = link.server.clone();
         let replication = &server.replication;
+        replication.give_way_at_a_point();
         let _applying = replication.applying.lock();
         link.check_wish()?;
         self.host.begin_turn(&mut self.exec);
@@ -217,7 +220,10 @@ impl Applier {
                 }
                 asked_at.map(|at| before + at as i64)
             }
-            Err(_) => None,
+            Err(_) => {
+                replication.is_broken.store(true, Relaxed);
+                None
+            }
         };
         replication.is_amid.store(false, Relaxed);
         self.exec.end();
@@ -266,7 +272,9 @@ impl Applier {
         let mut executed = Executed { whole: 0, relayed, db, asked_at: None };
         for _ in 0..COMMANDS_AT_ONCE {
             let is_wanted = link.server.replication.wish_number.load(Acquire) == number;
-            if !is_wanted || self.exec.ks.should_yield() {
+            let gives_way =
+                self.exec.ks.should_yield() || link.server.replication.is_point_wanted();
+            if !is_wanted || gives_way && executed.whole > 0 {
                 break;
             }
             if input.get(self.parsed) == Some(&MARK) {

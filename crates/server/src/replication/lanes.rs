@@ -265,7 +265,10 @@ impl Applier {
         let others = self.hands.gather(&called);
         self.exec.begin();
         self.note_done(done, link)?;
-        for done in others.ok_or("a thread that applies effects has ended")? {
+        let Some(others) = others else {
+            return Err(self.distrust("a frame by which a thread that applies effects has ended"));
+        };
+        for done in others {
             self.note_done(done, link)?;
         }
         Ok(())

@@ -47,10 +47,14 @@ pub use own_expiring::OwnExpiring;
 use crate::client::Client;
 use crate::random_id::random_id;
 use parking_lot::{Condvar, Mutex, RwLock};
+use petrel_keyspace::Handle;
 use petrel_replication::Backlog;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
+use std::time::Duration;
 
 /// The id that names no history.
 pub const NO_ID: &str = "0000000000000000000000000000000000000000";
@@ -190,6 +194,13 @@ impl LinkFigures {
     }
 }
 
+/// How often a point that the offset counts is looked for, and for how long the link's thread gives
+/// way to those who look.
+const POINT_TRIES: usize = 100;
+
+/// Between two looks.
+const POINT_PAUSE: Duration = Duration::from_micros(200);
+
 /// What is known of replication.
 pub struct Replication {
     ids: Mutex<Ids>,
@@ -198,6 +209,11 @@ pub struct Replication {
     /// Commands of the primary may have been executed that the offset does not count yet: its
     /// thread waits for a stripe amid a batch, outside of the gate.
     is_amid: AtomicBool,
+    /// Threads that want to hold everything while that is not so.
+    points_wanted: AtomicUsize,
+    /// What the primary has sent could not be applied whole: the data is in no history until there
+    /// is a new copy.
+    is_broken: AtomicBool,
     /// The database that the primary's stream has selected there.
     stream_db: AtomicU16,
     is_replica: AtomicBool,
@@ -242,6 +258,8 @@ impl Default for Replication {
             ids: Mutex::new(Ids::new()),
             offset: AtomicI64::new(0),
             is_amid: AtomicBool::new(false),
+            points_wanted: AtomicUsize::new(0),
+            is_broken: AtomicBool::new(false),
             stream_db: AtomicU16::new(0),
             is_replica: AtomicBool::new(false),
             backlog: RwLock::default(),
@@ -286,7 +304,42 @@ impl Replication {
     /// Whether the data is ahead of the offset, so that an image of it has no place in the history.
     /// Everything is held.
     pub(crate) fn is_amid(&self) -> bool {
-        self.is_amid.load(Relaxed)
+        self.is_amid.load(Relaxed) || self.is_broken.load(Relaxed)
+    }
+
+    /// Holds everything, if it can be had within a moment at a point that the offset counts:
+    /// [`Replication::is_amid`] says so. The thread is in a batch and holds nothing.
+    pub(crate) fn lock_all_at_a_point(&self, ks: &mut Handle) {
+        self.points_wanted.fetch_add(1, Relaxed);
+        for _ in 0..POINT_TRIES {
+            ks.lock_all();
+            if !self.is_amid.load(Relaxed) {
+                break;
+            }
+            ks.unlock();
+            ks.exit();
+            std::thread::sleep(POINT_PAUSE);
+            ks.enter();
+        }
+        if !ks.holds_everything() {
+            ks.lock_all();
+        }
+        self.points_wanted.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether another thread wants to hold everything at such a point.
+    fn is_point_wanted(&self) -> bool {
+        self.points_wanted.load(Relaxed) > 0
+    }
+
+    /// Gives those threads time. The thread is in no batch.
+    fn give_way_at_a_point(&self) {
+        for _ in 0..POINT_TRIES {
+            if !self.is_point_wanted() {
+                break;
+            }
+            std::thread::sleep(POINT_PAUSE);
+        }
     }
 
     /// Notes where the stream is kept from now on, if it is.

@@ -111,9 +111,12 @@ impl Server {
             None if was_replica => {
                 let mut ids = replication.ids.lock();
                 let earlier = std::mem::replace(&mut *ids, Ids::new());
-                ids.second_id = earlier.id;
-                // The first byte that belongs to the new name alone.
-                ids.second_offset = end + 1;
+                // Others cannot go on with data that no offset counts.
+                if !replication.is_broken.swap(false, Relaxed) {
+                    ids.second_id = earlier.id;
+                    // The first byte that belongs to the new name alone.
+                    ids.second_offset = end + 1;
+                }
                 tracing::info!(
                     "this server is a primary: its history is {} from byte {} on, and {} before",
                     ids.id,

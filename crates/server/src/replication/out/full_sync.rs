@@ -136,7 +136,7 @@ impl Server {
         self.outgoing.syncing.store(true, SeqCst);
         let (wants_keys, _) = replicas.first().map_or((true, true), |first| first.wants);
         ks.enter();
-        ks.lock_all();
+        self.replication.lock_all_at_a_point(ks);
         let is_amid = self.replication.is_amid() || self.replication.failover.is_active();
         if is_amid || self.awaits_commands(&replicas) {
             // The thread ends, since nothing is sent to it: tried again in a moment.
