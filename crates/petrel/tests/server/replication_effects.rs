@@ -345,3 +345,44 @@ fn lanes_are_applied_by_several_threads_in_their_order() {
     assert_eq!(at.text(&["DEBUG", "LOADAOF"]), "OK");
     assert_eq!(at.text(&["DEBUG", "DIGEST"]), digest);
 }
+
+#[test]
+fn images_of_a_replica_under_load_stand_at_an_offset() {
+    let primary = Node::new(&DEBUG);
+    let args = [&DEBUG[..], &["--threads", "2"]].concat();
+    let replica = Node::following(primary.port, &args);
+    replica.await_field("master_link_status", "up");
+    await_stream(&primary, "effects");
+    let is_done = Arc::new(AtomicBool::new(false));
+    let mut writer = primary.connect();
+    let ended = is_done.clone();
+    let load = std::thread::spawn(move || {
+        let mut round = 0;
+        while !ended.load(Relaxed) {
+            let sets: Vec<u8> = (0..2000)
+                .flat_map(|at| {
+                    encode(&[b"SET", format!("key{at}").as_bytes(), round.to_string().as_bytes()])
+                })
+                .collect();
+            writer.send_bytes(&sets);
+            (0..2000).for_each(|_| drop(writer.receive()));
+            round += 1;
+        }
+    });
+    let mut client = replica.connect();
+    let file = replica.server.scratch.path("dump.rdb");
+    let has_offset = || {
+        let bytes = std::fs::read(&file).unwrap();
+        bytes[..bytes.len().min(1000)].windows(11).any(|part| part == b"repl-offset")
+    };
+    for _ in 0..8 {
+        assert_eq!(client.text(&["SAVE"]), "OK");
+        assert!(has_offset(), "an image at no offset");
+        assert!(client.text(&["BGSAVE"]).starts_with("Background saving started"));
+        eventually("it is saved", || replica.server.info("rdb_bgsave_in_progress") == 0);
+        assert!(has_offset(), "an image at no offset");
+    }
+    is_done.store(true, Relaxed);
+    load.join().unwrap();
+    assert_same(&primary, &[&replica]);
+}

@@ -132,7 +132,7 @@ impl Server {
     /// If the file cannot be written; the old one is untouched then.
     pub fn save(&self, ks: &mut Handle, config: &Config) -> Result<(), FileError> {
         let start = Instant::now();
-        ks.lock_all();
+        self.replication.lock_all_at_a_point(ks);
         // Under the locks, so that files take their places in the order of the moments that they
         // show.
         let _placing = self.snapshot.placing.lock();
@@ -230,7 +230,7 @@ impl Server {
             };
             std::thread::Builder::new().name("petrel-saver".into()).spawn(work)?;
             // Once there is a thread, for an image that was begun has to be gone through.
-            ks.lock_all();
+            self.replication.lock_all_at_a_point(ks);
             let (mut image, history) = (Image::begin(ks, options), self.history_to_save());
             ks.unlock();
             if let Some(image) = &mut image {

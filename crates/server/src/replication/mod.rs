@@ -54,7 +54,7 @@ use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The id that names no history.
 pub const NO_ID: &str = "0000000000000000000000000000000000000000";
@@ -194,9 +194,11 @@ impl LinkFigures {
     }
 }
 
-/// How often a point that the offset counts is looked for, and for how long the link's thread gives
-/// way to those who look.
-const POINT_TRIES: usize = 100;
+/// For how long a point that the offset counts is looked for.
+const POINT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// For how long the link's thread gives way to those who look for one, at each.
+const POINT_TIME: Duration = Duration::from_millis(20);
 
 /// Between two looks.
 const POINT_PAUSE: Duration = Duration::from_micros(200);
@@ -311,17 +313,13 @@ impl Replication {
     /// [`Replication::is_amid`] says so. The thread is in a batch and holds nothing.
     pub(crate) fn lock_all_at_a_point(&self, ks: &mut Handle) {
         self.points_wanted.fetch_add(1, Relaxed);
-        for _ in 0..POINT_TRIES {
-            ks.lock_all();
-            if !self.is_amid.load(Relaxed) {
-                break;
-            }
+        let begin = Instant::now();
+        ks.lock_all();
+        while self.is_amid.load(Relaxed) && begin.elapsed() < POINT_PATIENCE {
             ks.unlock();
             ks.exit();
             std::thread::sleep(POINT_PAUSE);
             ks.enter();
-        }
-        if !ks.holds_everything() {
             ks.lock_all();
         }
         self.points_wanted.fetch_sub(1, Relaxed);
@@ -334,10 +332,8 @@ impl Replication {
 
     /// Gives those threads time. The thread is in no batch.
     fn give_way_at_a_point(&self) {
-        for _ in 0..POINT_TRIES {
-            if !self.is_point_wanted() {
-                break;
-            }
+        let begin = Instant::now();
+        while self.is_point_wanted() && begin.elapsed() < POINT_TIME {
             std::thread::sleep(POINT_PAUSE);
         }
     }
