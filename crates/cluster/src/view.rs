@@ -170,7 +170,7 @@ impl Primaries {
         }
     }
 
-    /// Takes the next view over, which says something else of these runs; `lost` is told of each
+    /// Takes the next view over, which says something else of these runs; `lost` is called with each
     /// slot that a primary has lost.
     pub fn adopt(
         &mut self,

@@ -5,8 +5,9 @@
 //! frame   +------+------+--------+-- ... --+
 //!         | 0xef | lane | length | effects |    one commit: a command, a transaction, a script
 //!         +------+------+--------+-- ... --+
-//! lane       0 to 15: the hash slots of all its keys end in these four bits; 16: others; 17: whole databases, functions;
-//!            18: no commit, but what changes are written as from here on, in a byte: 0 as commands, 1 as frames
+//! lane       0 to 15: the hash slots of all its keys end in these four bits; 16: others;
+//!            17: whole databases, functions;
+//!            18: no commit, but a byte: changes are written as commands (0) or frames (1) from here on
 //! length     bytes of the effects, as a number of varying length
 //! effects    a group of [`petrel_persistence::effects`]: the log's encoding
 //! ```
