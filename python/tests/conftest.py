@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -57,6 +58,10 @@ class Server:
                 pass
             time.sleep(0.02)
         raise RuntimeError((self.folder / "log").read_text())
+
+    def stop(self):
+        """Stops the process: it answers nothing from now on, and its connections stay."""
+        self.process.send_signal(signal.SIGSTOP)
 
     def kill(self):
         self.process.kill()
