@@ -239,6 +239,17 @@ impl Lane {
         self.trim();
     }
 
+    /// Takes back records for one member alone of which this is so: it gets none that it has not
+    /// received yet.
+    pub fn withdraw(&mut self, node: Node, is_wanted: impl Fn(&[u8]) -> bool) {
+        let only = NodeSet::of(node);
+        for entry in self.entries.iter_mut().filter(|entry| entry.to == only) {
+            if is_wanted(&entry.record) {
+                entry.to = NodeSet::default();
+            }
+        }
+    }
+
     /// The member's link ended: it will say where to go on.
     pub fn interrupt(&mut self, node: Node) {
         self.peer(node).is_ready = false;

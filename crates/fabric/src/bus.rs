@@ -384,7 +384,8 @@ impl Bus {
             .with_time(self.timing.lease)
             .with_interval(self.timing.lease);
         socket.set_tcp_keepalive(&keepalive)?;
-        socket.set_tcp_user_timeout(Some(self.timing.lease * 2))
+        // What it does not acknowledge was lost on the way: its system does that, however busy.
+        socket.set_tcp_user_timeout(Some(self.timing.lease))
     }
 }
 

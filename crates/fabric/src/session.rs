@@ -597,9 +597,15 @@ impl<'a> Session<'a> {
         self.say_what_it_holds(admission);
         self.say_what_has_arrived();
         let is_renewal = matches!(request, Request::Renew { .. });
+        let has_lease = self.around.lease.holds();
         tokio::spawn(async move {
             let asked = Instant::now();
-            let outcome = match asker.ask(request).await {
+            let mut reply = asker.ask(request.clone()).await;
+            // A leader that has taken this member for dead lets it hear nothing more.
+            if !has_lease && !matches!(reply, Some(Reply::Done | Reply::Refused(_))) {
+                reply = asker.ask_around(request).await;
+            }
+            let outcome = match reply {
                 Some(Reply::Done) if is_renewal => Outcome::Renewed(asked),
                 Some(Reply::Refused(Refusal::NotAMember)) => Outcome::NotAMember,
                 Some(_) | None => Outcome::Asked,
@@ -684,6 +690,26 @@ impl Asker {
         // Another may lead by then.
         let timeout = self.bus.timing.renewal * 2;
         self.control.call(target, request, timeout).await.ok()
+    }
+
+    /// Asks those who may know the leader, and then it.
+    async fn ask_around(&self, request: Request) -> Option<Reply> {
+        let mut targets = VecDeque::from(self.known());
+        let mut redirects = 0;
+        while let Some(address) = targets.pop_front() {
+            let target = Target { address, uuid: None };
+            match self.control.call(target, request.clone(), self.bus.timing.renewal).await {
+                Ok(Reply::Redirect(leader)) if redirects < REDIRECTS_MAX => {
+                    redirects += 1;
+                    targets.push_front(leader);
+                }
+                Ok(reply @ (Reply::Done | Reply::Refused(Refusal::NotAMember))) => {
+                    return Some(reply);
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        None
     }
 
     /// Asks the other members that hold slots until their hosts have libraries of functions.

@@ -1,14 +1,16 @@
 //! Links to other nodes: what arrives on them, and what is to be sent.
 
 use super::copy::put_resumes;
-use super::{Host, Node};
+use super::{Host, Node, Reply};
 use crate::inbox::Inbox;
-use crate::lanes::CutOff;
+use crate::lanes::{CutOff, lane_of};
 use crate::shorten;
+use crate::slot::Slot;
 use crate::slot_map::Node as Number;
 use crate::wire::{
     Batch, Frame, FrameReader, Hello, LANES, Record, put_batch, put_frame, take_batch,
 };
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A link that is up.
@@ -93,6 +95,35 @@ impl Node {
         for lane in 0..LANES {
             self.lanes.lane(lane).interrupt(node);
         }
+    }
+
+    /// The link to a node has ended and none follows, nor does a view say what has become of the
+    /// node: the clients whose commands were sent to it hear that they may have been executed. What
+    /// it has not received by now it does not get. Commands that wait there for their keys go on to
+    /// wait. How many were given up.
+    pub fn give_up(&mut self, node: Number, host: &mut dyn Host) -> usize {
+        let mut lost: [BTreeSet<(Slot, u64)>; LANES] = Default::default();
+        for (&slot, queue) in &self.origin.queues {
+            let sent = queue.flights.iter().filter(|flight| {
+                // Its answer may wait for what else the node had to say.
+                flight.sent.is_some_and(|(to, _)| to == node)
+            });
+            lost[lane_of(slot)].extend(sent.map(|flight| (slot, flight.oseq)));
+        }
+        for (lane, lost) in lost.iter().enumerate().filter(|(_, lost)| !lost.is_empty()) {
+            let is_lost = |record: &[u8]| match Record::read(record) {
+                Ok(Record::Exec(exec)) => lost.contains(&(exec.slots[0], exec.oseq)),
+                _ => false,
+            };
+            self.lanes.lane(lane).withdraw(node, is_lost);
+        }
+        let lost: Vec<(Slot, u64)> = lost.into_iter().flatten().collect();
+        for &(slot, oseq) in &lost {
+            self.finish(slot, oseq, Reply::Unknown);
+            self.to_flush.push(slot);
+        }
+        self.flush(host);
+        lost.len()
     }
 
     /// Whether there is a link.

@@ -90,10 +90,15 @@ impl Node {
     pub(super) fn park(&mut self, at: Identity, name: (Slot, u64), left_ms: Option<u64>) {
         let (slot, oseq) = name;
         let flight = self.origin.queues.get_mut(&slot).and_then(|queue| queue.find(oseq));
-        if flight.is_none_or(|flight| flight.answer.is_some()) {
+        if flight.is_some_and(|flight| flight.answer.is_some()) {
             return;
         }
-        let Some((token, call)) = self.origin.take(slot, oseq) else { return };
+        let Some((token, call)) = self.origin.take(slot, oseq) else {
+            // Its client was answered when the home was out of reach.
+            let cancel = Record::Cancel { slot, oseq, end: WaitEnd::Gone };
+            self.lanes.push(lane_of(slot), Some(NodeSet::of(at.node)), &cancel);
+            return;
+        };
         let parked = Parked { token, call, at, is_executed: false, answer: None };
         self.origin.park(slot, oseq, parked);
         self.replies.push((token, Reply::Parked(left_ms)));

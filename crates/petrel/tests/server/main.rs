@@ -17,6 +17,8 @@ mod cluster;
 #[cfg(feature = "cluster")]
 mod cluster_functions;
 #[cfg(feature = "cluster")]
+mod cluster_network;
+#[cfg(feature = "cluster")]
 mod cluster_refusals;
 mod cluster_slots;
 mod compatibility;

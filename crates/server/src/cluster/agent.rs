@@ -58,6 +58,8 @@ pub(super) struct Agent {
     pub(super) deferred: Deferred,
     /// By the numbers of members.
     pub(super) linked: BTreeMap<u16, Linked>,
+    /// Members without a link, since when, or since their commands were given up.
+    pub(super) lost: BTreeMap<u16, Instant>,
     pub(super) copies: Copies,
     pub(super) slots: Slots,
     /// The epoch of the local log that is on the disk, as this turn has seen it.
@@ -107,6 +109,7 @@ impl Agent {
             last_token: 0,
             deferred: Deferred::default(),
             linked: BTreeMap::new(),
+            lost: BTreeMap::new(),
             copies: Copies::default(),
             slots: Slots::default(),
             durable: 0,
@@ -173,6 +176,7 @@ impl Agent {
             self.retry_deferred();
         }
         self.close_early();
+        self.give_up_lost();
         self.copies_go_on = self.go_on_with_copies();
         has_more |= self.go_on_with_slots();
         self.attend_waiters();
@@ -286,9 +290,14 @@ impl Agent {
     }
 
     fn take_command(&mut self, forward: Forward) {
-        let slots = &forward.call.slots;
-        if !self.deferred.holds(slots) && matches!(self.way(&forward.call), Way::Open) {
-            return self.forward(forward);
+        let way = self.way(&forward.call);
+        match way {
+            Way::Open if !self.deferred.holds(&forward.call.slots) => return self.forward(forward),
+            // Nothing changes soon without a majority.
+            Way::Closed(fail) if !self.membership.has_lease() => {
+                return self.refuse(&forward.client, forward.seq, &fail);
+            }
+            _ => {}
         }
         if let Err(refused) = self.deferred.add(Instant::now(), forward) {
             self.refuse(&refused.client, refused.seq, &Fail::TOO_MUCH_FORWARDED);

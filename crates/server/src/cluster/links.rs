@@ -4,7 +4,7 @@
 use super::agent::{Agent, COMPLAINT_PAUSE, EARLY_MAX, RETRY_PAUSE};
 use super::{Link, Pipe, count};
 use crate::server::unix_ms;
-use petrel_cluster::{Identity, Received};
+use petrel_cluster::{Identity, Node, Received};
 use petrel_net::Awaited;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,9 @@ const RECEIVE_BYTES: usize = 256 * 1024;
 
 /// Room that is kept for what is sent and received next.
 const ROOM_MAX: usize = 1 << 20;
+
+/// How long commands wait for a member without a link, while this one hears of no majority either.
+const LOST_MAX: Duration = Duration::from_secs(1);
 
 /// A link that is up.
 pub(super) struct Linked {
@@ -50,6 +53,42 @@ impl Agent {
             self.node.unlink(link.peer.node);
             self.forget_link(link.peer.node.0);
             self.show_links();
+        }
+    }
+
+    /// Answers the clients whose commands were sent to a member to which there is no link, once no
+    /// view can be expected any more that says what has become of it: all this while another would
+    /// have been appointed in its place, or the majority is out of reach too.
+    pub(super) fn give_up_lost(&mut self) {
+        let members = &self.node.view().members;
+        if self.lost.is_empty() && self.linked.len() + 1 >= members.len() {
+            return;
+        }
+        let (now, me) = (Instant::now(), self.identity());
+        let is_lost =
+            |member: &&Identity| **member != me && !self.linked.contains_key(&member.node.0);
+        let lost = members.iter().filter(is_lost).map(|member| {
+            let since = self.lost.get(&member.node.0).copied();
+            (member.node.0, since.unwrap_or(now))
+        });
+        self.lost = lost.collect();
+        let timeout = self.machine.host.config.cluster.node_timeout;
+        let limit = match self.membership.has_lease() {
+            true => 2 * Duration::from_millis(timeout.into()),
+            false => LOST_MAX,
+        };
+        for (&number, since) in &mut self.lost {
+            if now.duration_since(*since) < limit {
+                continue;
+            }
+            *since = now;
+            let count = self.node.give_up(Node(number), &mut self.machine);
+            if count > 0 {
+                tracing::warn!(
+                    "cluster: member {number} is out of reach: {count} commands that were sent to \
+                     it are answered with UNKNOWN"
+                );
+            }
         }
     }
 

@@ -1,0 +1,209 @@
+//! A cluster whose links are slow, lose packets, or are cut in one direction or both. Needs
+//! namespaces (root); where there are none, nothing is tested, and a line says so.
+
+use petrel_netbed::{Host, Network, Path};
+
+use crate::cluster::{FOUND, await_service, call, count_meanwhile, join, scratch};
+use crate::harness::{Client, Server, eventually, petrel};
+use std::time::Duration;
+
+/// Members that are cut off are taken for dead after so long.
+const TIMEOUT: &str = "--cluster-node-timeout 3000";
+
+/// Keys that every test fills.
+const KEYS: usize = 300;
+
+/// Other keys, which are counted up.
+const COUNTERS: usize = 40;
+
+struct Cluster {
+    members: Vec<Server>,
+    network: Network,
+    /// Lives as long as the processes in it.
+    _hosts: Vec<Host>,
+}
+
+impl Cluster {
+    /// Three members, each in a host of its own.
+    fn start(copies: &str) -> Option<Cluster> {
+        let (mut network, mut hosts, mut members) = (Network::new(1), Vec::new(), Vec::new());
+        for number in 0..3 {
+            let host = match network.host() {
+                Ok(host) => host,
+                Err(error) => {
+                    println!("skipped: {error}");
+                    return None;
+                }
+            };
+            let flags = members.first().map_or(FOUND.to_owned(), join);
+            let flags = flags.replace("127.0.0.1", &host.address().to_string());
+            let flags = flags.replace("copies all", &format!("copies {copies}"));
+            members.push(host.run(move || {
+                let scratch = scratch("secret");
+                let args = format!("{flags} {TIMEOUT}");
+                let args: Vec<&str> = args.split(' ').collect();
+                Server::start_by(petrel(&scratch), scratch, "epoll", &args)
+            }));
+            await_service(&members[number]);
+            hosts.push(host);
+        }
+        let cluster = Cluster { members, network, _hosts: hosts };
+        cluster.await_size(&[0, 1, 2], 3);
+        let mut client = cluster.client(0);
+        for at in 0..KEYS {
+            assert_eq!(call(&mut client, &format!("SET key{at} {at}")), "OK");
+        }
+        Some(cluster)
+    }
+
+    fn client(&self, member: usize) -> Client {
+        self.members[member].connect()
+    }
+
+    /// Waits until these members know of so many that hold slots.
+    fn await_size(&self, members: &[usize], size: usize) {
+        let size = format!("cluster_size:{size}\r\n");
+        for &member in members {
+            let mut client = self.client(member);
+            eventually(&format!("member {member} knows of {size}"), || {
+                let info = call(&mut client, "CLUSTER INFO");
+                info.contains(&size) && info.contains("cluster_state:ok")
+            });
+        }
+    }
+
+    /// All keys, and what they hold, by a member.
+    fn content(&self, member: usize) -> String {
+        let mut client = self.client(member);
+        let keys = (0..KEYS).map(|at| format!("key{at}"));
+        let keys = keys.chain((0..COUNTERS).map(|at| format!("n{at}")));
+        let keys = keys.chain(["counter".to_owned(), "list".to_owned()]);
+        keys.map(|key| call(&mut client, &format!("DUMP {key}")) + "\n").collect()
+    }
+
+    fn await_same_content(&self) {
+        eventually("all members hold the same", || {
+            let first = self.content(0);
+            (1..3).all(|member| self.content(member) == first)
+        });
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.members.iter().for_each(|member| println!("{}", member.output()));
+        }
+    }
+}
+
+/// What must not be given twice was not.
+fn assert_distinct(mut values: Vec<String>) {
+    let count = values.len();
+    values.sort_unstable();
+    values.dedup();
+    assert!(count > 10 && values.len() == count, "{} of {count} values", values.len());
+}
+
+/// The third member is cut off from the others and comes back.
+fn cut_off(cut: impl FnOnce(&Network)) {
+    let Some(cluster) = Cluster::start("2") else { return };
+    let [mut first, mut third] = [0, 2].map(|member| cluster.client(member));
+    cut(&cluster.network);
+    let majority: Vec<&Server> = cluster.members[..2].iter().collect();
+    let (values, ()) = count_meanwhile(&majority, || {
+        cluster.await_size(&[0, 1], 2);
+        // No command is left without an answer, whether it was under way or came later.
+        eventually("the member that is cut off refuses writes", || {
+            (0..KEYS).all(|at| {
+                let reply = call(&mut third, &format!("SET key{at} lost"));
+                reply.starts_with("CLUSTERDOWN ")
+            })
+        });
+    });
+    assert_distinct(values);
+    // What it holds it still has, and what it does not hold is no nil.
+    let mut held = 0;
+    for at in 0..KEYS {
+        let reply = call(&mut third, &format!("GET key{at}"));
+        let is_held = reply == at.to_string() || reply == "lost";
+        assert!(is_held || reply.starts_with("CLUSTERDOWN "), "key{at}: {reply}");
+        held += usize::from(is_held);
+    }
+    assert!(held > KEYS / 3, "{held}");
+    for at in 0..KEYS {
+        assert_eq!(call(&mut first, &format!("SET key{at} new")), "OK");
+    }
+    cluster.network.set_all_paths(Path::default());
+    cluster.await_size(&[0, 1, 2], 3);
+    cluster.await_same_content();
+    assert_eq!(call(&mut cluster.client(2), "GET key0"), "new");
+}
+
+#[test]
+fn a_member_that_is_cut_off_refuses_writes_and_comes_back() {
+    cut_off(|network| network.set_paths_between(&[2], Path::CUT));
+}
+
+#[test]
+fn a_member_that_no_other_hears_refuses_writes_and_comes_back() {
+    cut_off(|network| [0, 1].into_iter().for_each(|to| network.set_path(2, to, Path::CUT)));
+}
+
+#[test]
+fn a_member_that_hears_no_other_refuses_writes_and_comes_back() {
+    cut_off(|network| [0, 1].into_iter().for_each(|from| network.set_path(from, 2, Path::CUT)));
+}
+
+#[test]
+fn commands_between_two_members_without_a_link_are_answered_and_not_executed_later() {
+    let Some(cluster) = Cluster::start("2") else { return };
+    let [mut first, mut second, mut third] = [0, 1, 2].map(|member| cluster.client(member));
+    cluster.network.set_path(1, 2, Path::CUT);
+    cluster.network.set_path(2, 1, Path::CUT);
+    let (mut counted, mut refused, mut unknown) = (Vec::new(), 0, 0);
+    for at in 0..COUNTERS {
+        let reply = call(&mut second, &format!("INCR n{at}"));
+        match reply.split_once(' ').map_or(reply.as_str(), |(code, _)| code) {
+            "1" => counted.push(at),
+            "CLUSTERDOWN" => refused += 1,
+            "UNKNOWN" => unknown += 1,
+            _ => panic!("n{at}: {reply}"),
+        }
+    }
+    assert!(!counted.is_empty() && refused > 0 && unknown > 0, "{counted:?}");
+    // Those who reach all homes do all that they are asked for.
+    for at in 0..KEYS {
+        assert_eq!(call(&mut first, &format!("SET key{at} new")), "OK");
+    }
+    cluster.network.set_all_paths(Path::default());
+    eventually("the link is back", || {
+        (0..KEYS).all(|at| call(&mut second, &format!("APPEND key{at} er")).parse::<u64>().is_ok())
+    });
+    cluster.await_same_content();
+    for at in 0..COUNTERS {
+        let count = if counted.contains(&at) { "1" } else { "nil" };
+        assert_eq!(call(&mut third, &format!("GET n{at}")), count, "n{at}");
+    }
+}
+
+#[test]
+fn a_network_that_is_slow_and_loses_packets_only_takes_longer() {
+    let Some(cluster) = Cluster::start("all") else { return };
+    let jitter = Duration::from_millis(3);
+    let path = Path { delay: jitter, jitter, loss: 0.02, ..Path::default() };
+    cluster.network.set_all_paths(path);
+    let all: Vec<&Server> = cluster.members.iter().collect();
+    let (values, ()) = count_meanwhile(&all, || {
+        for (at, member) in (0..150).zip([0, 1, 2].into_iter().cycle()) {
+            let mut client: Client = cluster.client(member);
+            assert_eq!(call(&mut client, &format!("RPUSH list {at}")), (at + 1).to_string());
+            assert_eq!(call(&mut client, &format!("SET key{at} {at}")), "OK");
+            assert_eq!(call(&mut client, &format!("GET key{at}")), at.to_string());
+        }
+    });
+    assert_distinct(values);
+    cluster.await_same_content();
+    let size = call(&mut cluster.client(0), "CLUSTER INFO");
+    assert!(size.contains("cluster_size:3\r\n"), "{size}");
+}
