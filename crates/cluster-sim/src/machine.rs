@@ -667,12 +667,15 @@ impl ClusterHost for Machine {
     }
 
     fn end_wait(&mut self, tag: Tag, end: WaitEnd) -> Option<Vec<u8>> {
-        debug_assert_eq!(end, WaitEnd::Timeout);
         let blocked = self.host.waiting.remove(&tag)?;
         self.exec.begin();
         let is_over = !self.exec.give_up(&blocked);
         self.exec.end();
-        (!is_over).then(|| self.exec.late_reply(&blocked, End::Timeout).bytes)
+        (!is_over).then(|| match end {
+            // Its client was answered when this home was out of reach.
+            WaitEnd::Gone => Vec::new(),
+            WaitEnd::Timeout | WaitEnd::Error => self.exec.late_reply(&blocked, End::Timeout).bytes,
+        })
     }
 
     fn unwatch(&mut self, origin: Identity, client: u64) {

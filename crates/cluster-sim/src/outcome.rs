@@ -29,6 +29,8 @@ pub struct Outcome {
     pub resets: u64,
     /// Commands that were answered `UNKNOWN`.
     pub unknown: u64,
+    /// Of those, commands to a node that was taken for out of reach.
+    pub unreachable: u64,
     /// Commands that waited for keys at another node.
     pub parked: u64,
     /// Those of them that were forwarded again.
@@ -60,6 +62,7 @@ impl Outcome {
         self.failed_joins += other.failed_joins;
         self.resets += other.resets;
         self.unknown += other.unknown;
+        self.unreachable += other.unreachable;
         self.parked += other.parked;
         self.again += other.again;
         for (sum, other) in self.watching.iter_mut().zip(other.watching) {
@@ -74,7 +77,7 @@ impl Outcome {
     pub fn figures(&self) -> String {
         format!(
             "{} replies, {} reads explained ({} of copies), {} commits, {} commands forwarded, {} views, {} deaths, {} joins ({} \
-             loaded, {} given up), {} links broken, {} unknown, {} waited ({} forwarded again), {} transactions of watching clients \
+             loaded, {} given up), {} links broken, {} unknown ({} out of reach), {} waited ({} forwarded again), {} transactions of watching clients \
              ({} refused), {} flushes, {} messages, {} acknowledgements compared",
             self.replies,
             self.reads,
@@ -88,6 +91,7 @@ impl Outcome {
             self.failed_joins,
             self.resets,
             self.unknown,
+            self.unreachable,
             self.parked,
             self.again,
             self.watching[0],

@@ -566,9 +566,28 @@ impl World {
             .collect();
         for (a, b) in due {
             self.broken.remove(&(a, b));
+            for (at, lost) in [(a, b), (b, a)] {
+                if self.is_awake(at) && self.random.one_in(3) {
+                    self.give_up(at, lost);
+                }
+            }
             let is_member = |node: u16| self.members[usize::from(node)].is_alive;
             if is_member(a) && is_member(b) {
                 self.connect(a, b);
+            }
+        }
+    }
+
+    /// A node takes another for out of reach, for whose answers its clients wait.
+    fn give_up(&mut self, at: u16, lost: u16) {
+        self.tell_time(at);
+        let member = &mut self.members[usize::from(at)];
+        let count = member.core.give_up(Node(lost));
+        member.machine.report();
+        self.outcome.unreachable += count as u64;
+        if take_replies(member, &self.witness, &mut self.outcome) {
+            for connection in 0..member.connections.len() {
+                self.serve_connection(at, connection);
             }
         }
     }

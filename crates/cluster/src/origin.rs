@@ -76,9 +76,21 @@ pub(crate) struct Flight {
     pub oseq: u64,
     pub token: u64,
     pub call: Call,
-    /// To whom it was sent, in which epoch.
-    pub sent: Option<(Node, u64)>,
+    pub sent: Option<Sent>,
     pub answer: Option<HeldAnswer>,
+    /// Its client was answered when its home was out of reach. It may have been executed: what it
+    /// has read may be on its way.
+    pub is_given_up: bool,
+}
+
+/// To whom a command was sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Sent {
+    pub to: Node,
+    /// The epoch then.
+    pub epoch: u64,
+    /// Its position in the lane.
+    pub position: u64,
 }
 
 /// The commands of one slot, in order.
@@ -89,9 +101,10 @@ pub(crate) struct SlotQueue {
 }
 
 impl SlotQueue {
-    /// The first command that has no answer.
+    /// The first command that has no answer, and waits for one.
     pub fn first(&self) -> u64 {
-        let unanswered = self.flights.iter().find(|flight| flight.answer.is_none());
+        let waits = |flight: &&Flight| flight.answer.is_none() && !flight.is_given_up;
+        let unanswered = self.flights.iter().find(waits);
         unanswered.map_or(self.last + 1, |flight| flight.oseq)
     }
 
@@ -180,11 +193,12 @@ impl Origin {
         let queue = self.queues.entry(slot).or_default();
         queue.last += 1;
         let oseq = queue.last;
-        queue.flights.push_back(Flight { oseq, token, call, sent: None, answer: None });
+        let (sent, answer, is_given_up) = (None, None, false);
+        queue.flights.push_back(Flight { oseq, token, call, sent, answer, is_given_up });
         oseq
     }
 
-    /// A command has its answer; the token of its client.
+    /// A command has its answer; the token of its client, if that waits for it.
     pub fn finish(&mut self, slot: Slot, oseq: u64) -> Option<u64> {
         Some(self.take(slot, oseq)?.0)
     }
@@ -193,7 +207,34 @@ impl Origin {
     pub fn take(&mut self, slot: Slot, oseq: u64) -> Option<(u64, Call)> {
         let flight = self.queues.get_mut(&slot)?.remove(oseq)?;
         self.bytes -= flight.call.bytes();
-        Some((flight.token, flight.call))
+        (!flight.is_given_up).then_some((flight.token, flight.call))
+    }
+
+    /// Gives up the commands that were sent to a node and have not come back: the tokens of their
+    /// clients.
+    pub fn give_up(&mut self, node: Node) -> Vec<u64> {
+        let flights = self.queues.values_mut().flat_map(|queue| &mut queue.flights);
+        let lost = flights.filter(|flight| {
+            !flight.is_given_up && flight.sent.is_some_and(|sent| sent.to == node)
+        });
+        let mut tokens: Vec<u64> = lost
+            .map(|flight| {
+                flight.is_given_up = true;
+                flight.token
+            })
+            .collect();
+        tokens.sort_unstable();
+        tokens
+    }
+
+    /// The names of commands that were given up, of which this is so.
+    pub fn given_up(&self, is_wanted: impl Fn(&Sent) -> bool) -> Vec<(Slot, u64)> {
+        let queues = self.queues.iter();
+        let all = queues
+            .flat_map(|(&slot, queue)| queue.flights.iter().map(move |flight| (slot, flight)));
+        all.filter(|(_, flight)| flight.is_given_up && flight.sent.as_ref().is_some_and(&is_wanted))
+            .map(|(slot, flight)| (slot, flight.oseq))
+            .collect()
     }
 
     /// A command that has no answer yet, whether it waits at its home or not.

@@ -37,6 +37,8 @@ pub(super) fn start(
         Some(Watch::Of(client)) => Some(client),
         _ => None,
     };
+    // A key that is over goes when it is looked for.
+    member.machine.compare_survivors();
     let route = match op.reads.is_empty() {
         true => member.core.route(&op.slots),
         false if has_copies(&member.core, &mut member.machine, op) => Route::Here,
@@ -62,7 +64,6 @@ pub(super) fn start(
             _ => None,
         };
     }
-    member.machine.compare_survivors();
     let commands: Vec<Vec<&[u8]>> =
         op.commands.iter().map(|command| command.iter().map(Vec::as_slice).collect()).collect();
     let slot = op.slots[0];

@@ -3,6 +3,7 @@
 use super::{Host, Node, others};
 use crate::lanes::lane_of;
 use crate::mutation::{Mutation, is_broken};
+use crate::origin::Sent;
 use crate::settle::{Fallen, Leaving, Stage};
 use crate::slot::{Slot, SlotSet};
 use crate::slot_map::{Node as Number, common_runs};
@@ -262,7 +263,9 @@ impl Node {
                 }
                 let has_lost = queue.send_again(|flight| {
                     let sent = flight.sent;
-                    sent.is_some_and(|(to, at)| to == leaving.from.node && at < leaving.epoch)
+                    let is_lost =
+                        |sent: Sent| sent.to == leaving.from.node && sent.epoch < leaving.epoch;
+                    sent.is_some_and(is_lost)
                         && flight.call.slots.iter().any(|&slot| leaving.contains(slot))
                 });
                 if has_lost {

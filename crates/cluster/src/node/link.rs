@@ -101,29 +101,35 @@ impl Node {
     /// node: the clients whose commands were sent to it hear that they may have been executed. What
     /// it has not received by now it does not get. Commands that wait there for their keys go on to
     /// wait. How many were given up.
-    pub fn give_up(&mut self, node: Number, host: &mut dyn Host) -> usize {
-        let mut lost: [BTreeSet<(Slot, u64)>; LANES] = Default::default();
-        for (&slot, queue) in &self.origin.queues {
-            let sent = queue.flights.iter().filter(|flight| {
-                // Its answer may wait for what else the node had to say.
-                flight.sent.is_some_and(|(to, _)| to == node)
-            });
-            lost[lane_of(slot)].extend(sent.map(|flight| (slot, flight.oseq)));
+    pub fn give_up(&mut self, node: Number) -> usize {
+        let tokens = self.origin.give_up(node);
+        if tokens.is_empty() {
+            return 0;
         }
-        for (lane, lost) in lost.iter().enumerate().filter(|(_, lost)| !lost.is_empty()) {
-            let is_lost = |record: &[u8]| match Record::read(record) {
-                Ok(Record::Exec(exec)) => lost.contains(&(exec.slots[0], exec.oseq)),
+        let mut names: [BTreeSet<(Slot, u64)>; LANES] = Default::default();
+        for (slot, oseq) in self.origin.given_up(|sent| sent.to == node) {
+            names[lane_of(slot)].insert((slot, oseq));
+        }
+        for (lane, names) in names.iter().enumerate().filter(|(_, names)| !names.is_empty()) {
+            let is_given_up = |record: &[u8]| match Record::read(record) {
+                Ok(Record::Exec(exec)) => names.contains(&(exec.slots[0], exec.oseq)),
                 _ => false,
             };
-            self.lanes.lane(lane).withdraw(node, is_lost);
+            self.lanes.lane(lane).withdraw(node, is_given_up);
         }
-        let lost: Vec<(Slot, u64)> = lost.into_iter().flatten().collect();
-        for &(slot, oseq) in &lost {
-            self.finish(slot, oseq, Reply::Unknown);
-            self.to_flush.push(slot);
+        self.replies.extend(tokens.iter().map(|&token| (token, Reply::Unknown)));
+        tokens.len()
+    }
+
+    /// A node has received everything up to this position of a lane: of commands that were given up
+    /// those behind it were withdrawn.
+    fn forget_withdrawn(&mut self, node: Number, lane: usize, received: u64) {
+        let withdrawn = self.origin.given_up(|sent| sent.to == node && sent.position > received);
+        for (slot, oseq) in withdrawn {
+            if lane_of(slot) == lane {
+                self.origin.finish(slot, oseq);
+            }
         }
-        self.flush(host);
-        lost.len()
     }
 
     /// Whether there is a link.
@@ -206,13 +212,16 @@ impl Node {
             }
             _ if !*is_greeted => Err(LinkError::Stranger),
             Frame::Resume { received } => {
-                let mut lane = self.lanes.lane(lane);
+                let number = lane;
+                let mut lane = self.lanes.lane(number);
                 let received = match received {
                     // It has come later, and does not know where the lane begins for it.
                     0 if self.holdings.is_some() => lane.begin_of(from),
                     received => received,
                 };
                 let can_be = lane.resume(from, received);
+                drop(lane);
+                self.forget_withdrawn(from, number, received);
                 can_be.then_some(()).ok_or(LinkError::Malformed)
             }
             Frame::Batches(mut batches) => {

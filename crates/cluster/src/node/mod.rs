@@ -39,7 +39,7 @@ pub use wait::Executed;
 use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
-use crate::origin::{Call, LastExecuted, Origin};
+use crate::origin::{Call, LastExecuted, Origin, Sent};
 use crate::own_slots::OwnSlots;
 use crate::settle::{Fallen, Leaving, Stage};
 use crate::slot::Slot;
@@ -372,6 +372,11 @@ impl Node {
             |flight: &&crate::origin::Flight| flight.sent.is_none() && flight.answer.is_none();
         let Some(flight) = queue.flights.iter().find(unsent) else { return false };
         let oseq = flight.oseq;
+        if flight.is_given_up {
+            // It was not executed where it was sent, and is not to be sent again.
+            self.origin.finish(slot, oseq);
+            return true;
+        }
         let tenures = flight.call.slots.iter().map(|&slot| self.primaries.tenure(slot));
         let exec = flight.call.exec(oseq, queue.first(), tenures.max().unwrap_or(0));
         let home = match self.route_of(&exec.slots, exec.by_key) {
@@ -397,11 +402,12 @@ impl Node {
                 return true;
             }
         };
-        self.lanes.push(lane_of(slot), Some(NodeSet::of(home)), &Record::Exec(exec));
+        let to = Some(NodeSet::of(home));
+        let position = self.lanes.push(lane_of(slot), to, &Record::Exec(exec));
         let epoch = self.view.epoch;
         let queue = self.origin.queues.get_mut(&slot);
         if let Some(flight) = queue.and_then(|queue| queue.find(oseq)) {
-            flight.sent = Some((home, epoch));
+            flight.sent = Some(Sent { to: home, epoch, position });
         }
         true
     }

@@ -90,7 +90,7 @@ impl Node {
     pub(super) fn park(&mut self, at: Identity, name: (Slot, u64), left_ms: Option<u64>) {
         let (slot, oseq) = name;
         let flight = self.origin.queues.get_mut(&slot).and_then(|queue| queue.find(oseq));
-        if flight.is_some_and(|flight| flight.answer.is_some()) {
+        if flight.as_ref().is_none_or(|flight| flight.answer.is_some()) {
             return;
         }
         let Some((token, call)) = self.origin.take(slot, oseq) else {

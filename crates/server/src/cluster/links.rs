@@ -82,7 +82,7 @@ impl Agent {
                 continue;
             }
             *since = now;
-            let count = self.node.give_up(Node(number), &mut self.machine);
+            let count = self.node.give_up(Node(number));
             if count > 0 {
                 tracing::warn!(
                     "cluster: member {number} is out of reach: {count} commands that were sent to \
