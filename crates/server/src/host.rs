@@ -8,7 +8,8 @@ use crate::fanout::invalidation_queue::InvalidationQueue;
 use crate::fanout::outbox::PushDesk;
 use crate::fanout::pubsub::Subscribers;
 use crate::fanout::tracking::Invalidations;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
 };

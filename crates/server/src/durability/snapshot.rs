@@ -3,7 +3,8 @@
 use crate::config::{Config, VersionCheck};
 use crate::observation::counted::Counted;
 use crate::replication::saved::SavedHistory;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use parking_lot::Mutex;
 use petrel_commands::{REDIS_VERSION, ServerState};
 use petrel_keyspace::Handle;

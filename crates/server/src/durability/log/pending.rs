@@ -3,7 +3,8 @@
 
 use super::load::Found;
 use crate::observation::counted::Counted;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use petrel_persistence::log::{
     Directory, FileKind, Known, PendingEpoch, Remains, SystemFile, append_pending, replay_pending,
 };

@@ -7,7 +7,8 @@
 //! ```
 
 use super::pending::{Unwritten, warn_without};
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use petrel_keyspace::Handle;
 use petrel_persistence::log::{Directory, FileHead, Log, LogSource, Pending, SystemFile};
 use std::fs::File;
