@@ -3,13 +3,13 @@
 use crate::client::{Client, Flag};
 use crate::commands::client::line::describe;
 use crate::config::{Config, ConfigReader};
-use crate::event_loop::busy_loop::StandIn;
 use crate::event_loop::mailbox::Message;
 use crate::fanout::invalidation_queue::InvalidationQueue;
 use crate::fanout::outbox::PushDesk;
 use crate::fanout::pubsub::Subscribers;
 use crate::fanout::tracking::Invalidations;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
 };
@@ -41,6 +41,20 @@ pub(crate) trait AbsentClient: Send + Sync {
 
 /// The [ticket](Host::ticket) of such a client.
 pub(crate) struct Absent(pub Box<dyn AbsentClient>);
+
+/// What serves a worker's connections while the worker runs a script (`event_loop/busy_loop.rs`),
+/// whatever its driver.
+pub(crate) trait StandIn {
+    /// Does what cannot wait, and before it waits so long for something to do; true if the server
+    /// is stopping.
+    fn attend(&mut self, timeout: Duration) -> bool;
+
+    /// Whether the connection has ended whose script runs.
+    fn has_lost_absent(&self) -> bool;
+
+    /// The stand-in itself.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
 
 /// One worker's host: lent to every command that the worker executes.
 pub struct ServerHost {

@@ -17,6 +17,7 @@ mod random_id;
 pub mod replication;
 pub mod server;
 pub mod tls;
+pub mod unix_time;
 pub mod users;
 
 pub use lifecycle::start::{Running, start};

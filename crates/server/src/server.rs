@@ -20,6 +20,7 @@ use crate::observation::recurring::Recurring;
 use crate::observation::traffic::{Rates, Totals, Traffic};
 use crate::replication::{Outgoing, Replication};
 use crate::tls::{Settings, Trouble};
+pub use crate::unix_time::{unix_ms, unix_now};
 use parking_lot::Mutex;
 use petrel_commands::{Blocked, Registry, ServerState, Shared};
 use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
@@ -28,7 +29,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How often the allocator is to give back memory that it holds back.
 const PURGE_EVERY: Duration = Duration::from_secs(1);
@@ -657,16 +658,6 @@ impl WorkerLink {
     pub fn messages(&self) -> Vec<Message> {
         self.mailbox.get().map(Mailbox::take).unwrap_or_default()
     }
-}
-
-/// Unix time in milliseconds.
-pub fn unix_ms() -> i64 {
-    unix_now().as_millis() as i64
-}
-
-/// Time since the beginning of 1970.
-pub fn unix_now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The thresholds of collections, and of what else changes its form with its size.

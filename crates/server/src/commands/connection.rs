@@ -97,7 +97,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     let (server, client) = (host.server.clone(), host.client.clone());
     server.remove_monitor(&client);
     let grown = host.forget_subscriber(&client);
-    server.untrack(&client, ctx.session);
+    server.trackers.untrack(&server.keyspace, &client, ctx.session);
     ctx.exec.ks.count_foreign(grown);
     client.unname();
     client.show_user(None);

@@ -2,7 +2,8 @@
 
 use crate::host::ServerHost;
 use crate::lifecycle::process::{CpuTime, Whose, cpu_time};
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use petrel_commands::server::help::help;
 use petrel_commands::server::hotkeys::{Collection, Top, Wish};
 use petrel_commands::server::stats::Observer;

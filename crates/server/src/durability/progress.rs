@@ -2,7 +2,8 @@
 //! as it goes.
 
 use crate::config::Config;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::Ordering::Relaxed;
 

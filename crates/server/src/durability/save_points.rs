@@ -4,7 +4,8 @@
 use crate::config::Config;
 use crate::durability::snapshot::Begun;
 use crate::observation::counted::Counted;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use petrel_commands::ServerState;
 use petrel_keyspace::Handle;
 use petrel_persistence::rdb::FileError;

@@ -21,7 +21,7 @@ use crate::event_loop::connection::Conn;
 use crate::event_loop::mailbox::Message;
 use crate::event_loop::read::hold;
 use crate::event_loop::worker::Worker;
-use crate::host::ServerHost;
+use crate::host::{ServerHost, StandIn};
 use crate::observation::traffic::Doing;
 use petrel_commands::Executor;
 use petrel_net::{Chunk, Driver, Endpoint, Event, Output, Slot};
@@ -80,19 +80,6 @@ impl Absent {
     fn new(slot: Slot) -> Self {
         Absent { slot, input: Vec::new(), has_ended: false, left: Vec::new() }
     }
-}
-
-/// A stand-in, whatever its driver.
-pub(crate) trait StandIn {
-    /// Does what cannot wait, and before it waits so long for something to do; true if the server
-    /// is stopping.
-    fn attend(&mut self, timeout: Duration) -> bool;
-
-    /// Whether the connection has ended whose script runs.
-    fn has_lost_absent(&self) -> bool;
-
-    /// The stand-in itself.
-    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 impl<D: Driver> Worker<D> {

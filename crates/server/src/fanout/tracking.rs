@@ -15,6 +15,7 @@
 //! connection's output before any push is. So the invalidation of every change comes behind the
 //! value that the change made stale.
 
+mod delivery;
 mod pending;
 mod routes;
 mod tracker;

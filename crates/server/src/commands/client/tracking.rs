@@ -30,11 +30,16 @@ pub fn tracking(ctx: &mut Ctx<'_>) -> Outcome {
         }
         let host = ServerHost::of(ctx);
         let (server, client) = (host.server.clone(), host.client.clone());
-        server.track(&client, ctx.session, &Options { mode, no_loop, target, prefixes });
+        server.trackers.track(
+            &server.keyspace,
+            &client,
+            ctx.session,
+            &Options { mode, no_loop, target, prefixes },
+        );
     } else if ctx.is(2, "OFF") {
         let host = ServerHost::of(ctx);
         let (server, client) = (host.server.clone(), host.client.clone());
-        server.untrack(&client, ctx.session);
+        server.trackers.untrack(&server.keyspace, &client, ctx.session);
     } else {
         return Err(Fail::SYNTAX);
     }

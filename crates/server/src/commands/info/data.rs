@@ -3,7 +3,7 @@
 use super::{Report, human};
 use crate::commands::footprint::Footprint;
 use crate::replication::out::ReplicaLine;
-use crate::server::unix_ms;
+use crate::unix_time::unix_ms;
 use petrel_commands::PeerFigures;
 use petrel_keyspace::Cursor;
 use std::sync::atomic::Ordering::Relaxed;

@@ -4,7 +4,7 @@ use super::Report;
 use crate::config::Config;
 use crate::lifecycle::process::{Whose, cpu_time, system_name};
 use crate::pause::PauseReason;
-use crate::server::unix_ms;
+use crate::unix_time::unix_ms;
 use petrel_commands::{VALKEY_VERSION, redis_version};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -3,7 +3,7 @@
 
 use super::Report;
 use crate::fanout::pubsub::ChannelKind;
-use crate::server::unix_ms;
+use crate::unix_time::unix_ms;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,8 +1,8 @@
 //! The certificates in use, as Valkey shows them.
 
 use super::Report;
-use crate::server::unix_ms;
 use crate::tls::Certificate;
+use crate::unix_time::unix_ms;
 
 pub(super) fn tls(report: &mut Report<'_>) {
     let settings = report.server.tls.lock().clone();

@@ -1,11 +1,10 @@
 //! What a build without object stores says.
 
 use crate::config::Config;
-use crate::server::Server;
+use crate::durability::log::Durability;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Ships nothing.
@@ -28,7 +27,7 @@ pub(super) fn fetch(_: &Config, _: &Path) -> io::Result<()> {
 }
 
 impl Backups {
-    pub(super) fn start(_: &Arc<Server>, _: &Config) -> io::Result<()> {
+    pub(super) fn start(&self, _: &Config) -> io::Result<()> {
         Err(io::Error::other(format!("backup-store: {ABSENT}")))
     }
 
@@ -40,7 +39,7 @@ impl Backups {
 
     pub(super) fn ship_if_newer(&self, _: File) {}
 
-    pub(super) fn ship_rest(&self, _: &Server) {}
+    pub(super) fn ship_rest(&self, _: &Durability, _: &Config) {}
 
     pub(super) fn stop(&self, _: Duration) {}
 

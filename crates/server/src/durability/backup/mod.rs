@@ -81,13 +81,17 @@ impl Server {
         if config.backup_store.is_empty() {
             return Ok(());
         }
-        Backups::start(self, config)
+        self.backups.start(config)?;
+        #[cfg(feature = "object-store")]
+        log::follow(self)?;
+        Ok(())
     }
 
     /// Ends it, once what waits is shipped or has been waited for. The log has ended.
     pub(crate) fn end_backups(&self) {
-        self.backups.ship_rest(self);
-        let seconds = self.config.snapshot().backup_shutdown_timeout;
+        let config = self.config.snapshot();
+        self.backups.ship_rest(&self.durability, &config);
+        let seconds = config.backup_shutdown_timeout;
         self.backups.stop(Duration::from_secs(seconds.into()));
     }
 

@@ -1,17 +1,15 @@
 //! What a build with object stores does.
 
-use super::log;
 use crate::config::Config;
 use crate::durability::log::Durability;
-use crate::server::Server;
 use petrel_backup::{LogState, LogTarget, Options, RestoreTarget, Shipper, Source};
 use petrel_persistence::log::Manifest;
 use std::fmt::Write;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Ships to the configured store, if there is one.
@@ -49,16 +47,16 @@ pub(super) fn fetch(config: &Config, log: &Path) -> io::Result<()> {
 }
 
 impl Backups {
-    pub(super) fn start(server: &Arc<Server>, config: &Config) -> io::Result<()> {
+    pub(super) fn start(&self, config: &Config) -> io::Result<()> {
         let options =
             Options { server: env!("CARGO_PKG_VERSION").into(), keep: config.backup_keep };
         let shipper = Shipper::start(&config.backup_store.lossy(), options);
         let shipper =
             shipper.map_err(|error| io::Error::other(format!("backup-store: {error}")))?;
         // A server starts once.
-        let _ = server.backups.shipper.set(shipper);
+        let _ = self.shipper.set(shipper);
         tracing::info!("shipping backups to {}", config.backup_store.lossy());
-        log::follow(server)
+        Ok(())
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -86,9 +84,9 @@ impl Backups {
     }
 
     /// Ships all of a log that has ended.
-    pub(super) fn ship_rest(&self, server: &Server) {
-        if server.config.snapshot().backup_log_interval > 0 {
-            self.ship_log(&server.durability, &server.durability.closed_files());
+    pub(super) fn ship_rest(&self, durability: &Durability, config: &Config) {
+        if config.backup_log_interval > 0 {
+            self.ship_log(durability, &durability.closed_files());
         }
     }
 

@@ -1,7 +1,6 @@
 //! The way back in: the files of a log, at the start.
 
-use super::pending::Unwritten;
-use super::unopened::Beginning;
+use super::beginning::{Beginning, Unwritten};
 use crate::config::Config;
 use crate::observation::counted::Counted;
 use crate::server::Server;

@@ -1,53 +1,11 @@
 //! What a process that died had recorded and not written: at the start it is put behind the log,
 //! and applied.
 
+use super::beginning::Unwritten;
 use super::load::Found;
-use crate::observation::counted::Counted;
-use crate::server::{Server, unix_ms};
-use petrel_persistence::log::{
-    Directory, FileKind, Known, PendingEpoch, Remains, SystemFile, append_pending, replay_pending,
-};
+use crate::server::Server;
+use petrel_persistence::log::{Directory, FileKind, Known, Remains, replay_pending};
 use std::fs;
-use std::io;
-
-/// What a process that died had recorded and not written, and what is not in the log yet either.
-/// Its file stays until it is.
-pub(super) struct Unwritten {
-    epochs: Vec<PendingEpoch>,
-    /// The epoch that they follow on.
-    previous: u64,
-}
-
-impl Unwritten {
-    /// Puts it behind the log, in a file of its own.
-    ///
-    /// # Errors
-    /// What the system says; the log has no such file then.
-    pub fn write(&self, directory: &mut Directory) -> io::Result<()> {
-        let (file, head) = directory.begin_effects(unix_ms(), true)?;
-        let written = SystemFile::new(file).and_then(|file| {
-            append_pending(&self.epochs, Box::new(file), head, self.previous, unix_ms())
-        });
-        written.inspect_err(|_| directory.abandon_effects(head.seq))?;
-        let records = self.epochs.iter().map(|epoch| epoch.records).sum();
-        let log = directory.manifest().entries.last().map(|entry| directory.path_of(entry));
-        tracing::info!(
-            "{} from {}, which the process before had not written when it ended, are in {} now",
-            Counted(records, "record"),
-            directory.pending_path().display(),
-            log.unwrap_or_default().display()
-        );
-        Ok(())
-    }
-}
-
-/// Says what it means that there is no file of pending records.
-pub(super) fn warn_without(why: &str) {
-    tracing::warn!(
-        "there is no room for records that survive the process: {why}; with appendfsync everysec and no, what was \
-         acknowledged in the last moments is lost if the process dies"
-    );
-}
 
 impl Server {
     /// Applies what a process that died had recorded and not written; it is to be written behind

@@ -11,7 +11,8 @@
 use super::Durability;
 use crate::config::Config;
 use crate::observation::counted::Counted;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use petrel_keyspace::Handle;
 use petrel_persistence::log::{FileHead, Log, SystemFile};
 use petrel_persistence::rdb::{FileError, FileWriter};

@@ -2,7 +2,8 @@
 //! more, can be copied elsewhere.
 
 use super::Durability;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use petrel_persistence::log::{Log, Manifest, SystemFile};
 use std::io;
 use std::path::PathBuf;

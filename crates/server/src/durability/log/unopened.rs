@@ -6,11 +6,11 @@
 //! then     twice a second: the pending records of the process before ─ the next file ─ the log is written again
 //! ```
 
-use super::pending::{Unwritten, warn_without};
-use crate::server::{Server, unix_ms};
+use super::beginning::Beginning;
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use petrel_keyspace::Handle;
-use petrel_persistence::log::{Directory, FileHead, Log, LogSource, Pending, SystemFile};
-use std::fs::File;
+use petrel_persistence::log::{Log, LogSource, Pending, SystemFile};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,55 +20,6 @@ use std::thread::JoinHandle;
 const RETRY_MS: i64 = 500;
 /// The same, of the file of pending records.
 const PENDING_RETRY_MS: i64 = 1000;
-
-/// How a log begins to be written.
-pub(super) struct Beginning {
-    /// What has to be written before anything else.
-    pub unwritten: Option<Unwritten>,
-    /// Epoch of the last block, of what is unwritten or else of the files that are there.
-    pub previous: u64,
-    /// What is in the keyspace is in those.
-    pub is_complete: bool,
-}
-
-/// A log that has not begun to be written.
-pub(super) struct Unopened {
-    beginning: Beginning,
-    /// When that was tried last, in Unix milliseconds.
-    tried_at: i64,
-}
-
-impl Beginning {
-    /// Makes the file that the log goes on in, behind what is to be written before.
-    ///
-    /// # Errors
-    /// What the system says. What was not written then is at the next call.
-    pub fn next_file(&mut self, directory: &mut Directory) -> io::Result<(File, FileHead)> {
-        if let Some(unwritten) = &self.unwritten {
-            unwritten.write(directory)?;
-            self.unwritten = None;
-        }
-        directory.begin_effects(unix_ms(), self.is_complete)
-    }
-
-    /// Makes the file of pending records of a log whose last block has the epoch `written`, unless
-    /// what an earlier process has left there may be of use until there is a base; none if it
-    /// cannot be made, which is said.
-    pub fn create_pending(&self, directory: &Directory, written: u64) -> Option<Arc<Pending>> {
-        if !self.is_complete && directory.pending_path().exists() {
-            return None;
-        }
-        let created = directory.create_pending(written);
-        created.inspect_err(|error| warn_without(&error.to_string())).ok()
-    }
-}
-
-impl Unopened {
-    /// It was tried just now.
-    pub fn new(beginning: Beginning) -> Self {
-        Unopened { beginning, tried_at: unix_ms() }
-    }
-}
 
 /// Whether so much time has passed since, or the clock was put back.
 fn has_passed(ms: i64, since: i64) -> bool {

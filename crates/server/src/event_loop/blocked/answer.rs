@@ -228,7 +228,11 @@ impl<D: Driver> Worker<D> {
         self.engine.host.server.remove_monitor(&conn.client);
         let grown = self.engine.host.forget_subscriber(&conn.client);
         self.engine.exec.ks.count_foreign(grown);
-        self.engine.host.server.untrack(&conn.client, &mut conn.session);
+        self.engine.host.server.trackers.untrack(
+            &self.engine.host.server.keyspace,
+            &conn.client,
+            &mut conn.session,
+        );
         true
     }
 

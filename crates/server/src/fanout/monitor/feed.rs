@@ -3,7 +3,8 @@
 use crate::client::{Client, Flag};
 use crate::fanout::outbox::Push;
 use crate::host::ServerHost;
-use crate::server::{Server, unix_now};
+use crate::server::Server;
+use crate::unix_time::unix_now;
 use petrel_commands::server::stats::Observer;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome};
 use petrel_net::Endpoint;

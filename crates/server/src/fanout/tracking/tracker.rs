@@ -1,7 +1,6 @@
 //! The connections that track (`CLIENT TRACKING`), with the options of each.
 
 use crate::client::{Client, Flag};
-use crate::server::Server;
 use parking_lot::{Mutex, RwLock};
 use petrel_commands::{Session, Tracking, TrackingMode};
 use petrel_keyspace::{Keyspace, Reader};
@@ -178,24 +177,28 @@ impl Trackers {
             }
         }
     }
-}
 
-impl Server {
     /// Turns tracking on for a connection, or changes how it tracks. What it has read before stays
     /// remembered.
-    pub fn track(&self, client: &Arc<Client>, session: &mut Session, options: &Options) {
+    pub fn track(
+        &self,
+        keyspace: &Keyspace,
+        client: &Arc<Client>,
+        session: &mut Session,
+        options: &Options,
+    ) {
         let extras = session.extras_mut();
         let reader = match &extras.tracking {
             Some(tracking) => tracking.reader.clone(),
             None => {
-                let reader = self.keyspace.add_reader(Tracker {
+                let reader = keyspace.add_reader(Tracker {
                     client: client.clone(),
                     no_loop: AtomicBool::new(false),
                     redirects: AtomicBool::new(false),
                     target: Mutex::new(None),
                     prefixes: Mutex::default(),
                 });
-                self.trackers.by_id.write().insert(client.id, reader.clone());
+                self.by_id.write().insert(client.id, reader.clone());
                 reader
             }
         };
@@ -208,23 +211,23 @@ impl Server {
         client.set(Flag::Broadcast, broadcast);
         client.set(Flag::BrokenRedirect, false);
         reader.listen(!broadcast);
-        self.trackers.outdate();
+        self.outdate();
         if broadcast {
-            self.trackers.listen(&reader, &options.prefixes, &self.keyspace);
+            self.listen(&reader, &options.prefixes, keyspace);
         }
         let (mode, redirects) = (options.mode, options.target.is_some());
         extras.tracking = Some(Tracking { reader, mode, caching: false, redirects });
     }
 
     /// Turns tracking off for a connection, if it is on.
-    pub fn untrack(&self, client: &Client, session: &mut Session) {
+    pub fn untrack(&self, keyspace: &Keyspace, client: &Client, session: &mut Session) {
         let Some(extras) = session.extras.as_mut() else { return };
         let Some(tracking) = extras.tracking.take() else { return };
         tracking.reader.listen(false);
-        self.trackers.outdate();
-        self.keyspace.remove_reader(&tracking.reader);
-        self.trackers.forget_prefixes(Tracker::of(&tracking.reader), &self.keyspace);
-        self.trackers.by_id.write().remove(&client.id);
+        self.outdate();
+        keyspace.remove_reader(&tracking.reader);
+        self.forget_prefixes(Tracker::of(&tracking.reader), keyspace);
+        self.by_id.write().remove(&client.id);
         for flag in [Flag::Tracking, Flag::Broadcast, Flag::BrokenRedirect] {
             client.set(flag, false);
         }

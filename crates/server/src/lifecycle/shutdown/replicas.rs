@@ -4,7 +4,8 @@ use super::LOOK;
 use crate::config::Config;
 use crate::pause::PauseReason;
 use crate::replication::out::ReplicaLine;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
+use crate::unix_time::unix_ms;
 use petrel_keyspace::Handle;
 
 impl Server {

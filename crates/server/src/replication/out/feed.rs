@@ -1,6 +1,6 @@
 //! What a worker does for its replicas: at the end of a turn it sends them what there is.
 
-use super::Replica;
+use super::replica::{OwnReplicas, Replica};
 use crate::config::OutputBufferLimit;
 use crate::event_loop::worker::Worker;
 use crate::server::unix_ms;
@@ -16,18 +16,6 @@ const WINDOW: usize = 1 << 20;
 /// executing several commands.
 const SEND_EVERY: Duration = Duration::from_micros(200);
 const LITTLE: u64 = 16 * 1024;
-
-/// A worker's replicas.
-#[derive(Default)]
-pub(crate) struct OwnReplicas {
-    list: Vec<Arc<Replica>>,
-    /// When something was sent last.
-    sent_at: Option<Instant>,
-    /// When what waits for more is sent.
-    due: Option<Instant>,
-    /// [`super::Outgoing::version`] when the list was made.
-    version: usize,
-}
 
 impl<D: Driver> Worker<D> {
     /// Sends this worker's replicas what there is for them.

@@ -20,8 +20,8 @@ mod sink;
 mod upkeep;
 
 pub(crate) use commands::{PSYNC, REPLCONF, SYNC};
-pub(crate) use feed::OwnReplicas;
 pub use language::Relayed;
+pub(crate) use replica::OwnReplicas;
 pub use replica::{Replica, Stage};
 pub(crate) use sink::Stream;
 

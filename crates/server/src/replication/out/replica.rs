@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of a copy that wait for a replica's worker; its sender waits for it then.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
@@ -76,6 +76,18 @@ struct Outbox {
     queue: VecDeque<Bytes>,
     bytes: usize,
     reader: Option<Reader>,
+}
+
+/// A worker's replicas.
+#[derive(Default)]
+pub(crate) struct OwnReplicas {
+    pub(super) list: Vec<Arc<Replica>>,
+    /// When something was sent last.
+    pub(super) sent_at: Option<Instant>,
+    /// When what waits for more is sent.
+    pub(super) due: Option<Instant>,
+    /// [`super::Outgoing::version`] when the list was made.
+    pub(super) version: usize,
 }
 
 /// What a connection is as a replica.

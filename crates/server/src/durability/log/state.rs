@@ -1,0 +1,116 @@
+//! What the server knows of its log.
+
+use super::beginning::Unopened;
+use parking_lot::{Mutex, RwLock};
+use petrel_persistence::log::{Directory, Log};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+/// The log, and what is known of it.
+#[derive(Default)]
+pub struct Durability {
+    /// The log that is written.
+    pub(super) log: RwLock<Option<Arc<Log>>>,
+    pub(super) writer: Mutex<Option<JoinHandle<()>>>,
+    /// The log has no file to go on in since a start could not make one. Held while the log gets
+    /// its file, or that of pending records, and while it is turned off; locked before
+    /// `directory`.
+    pub(super) unopened: Mutex<Option<Unopened>>,
+    /// When the file of pending records was last tried to be made, in Unix milliseconds.
+    pub(super) pending_tried_at: AtomicI64,
+    pub(super) directory: Mutex<Option<Directory>>,
+    /// Bytes of the base and of the files that are no longer written to.
+    pub(super) closed_len: AtomicU64,
+    /// Bytes of all files when the log was last rewritten, or loaded.
+    pub(super) base_len: AtomicU64,
+    /// When rewriting began, in Unix milliseconds; 0 while nothing is rewritten.
+    pub(crate) rewriting_since: AtomicI64,
+    /// It is to be rewritten once nothing is in its way.
+    pub(crate) rewrite_scheduled: AtomicBool,
+    pub(crate) rewrites: AtomicU64,
+    /// Times in a row that rewriting failed.
+    pub(crate) rewrite_failures: AtomicU64,
+    /// When it was last begun, in Unix seconds.
+    pub(super) rewrite_tried_at: AtomicI64,
+    /// Milliseconds that it took the last time.
+    pub(crate) rewrite_ms: AtomicI64,
+    /// When it last ended, in Unix milliseconds.
+    pub(super) rewrite_ended_at: AtomicI64,
+    /// Why the log cannot be written, if it cannot.
+    pub(super) failure: Mutex<Option<String>>,
+    /// The files that the manifest names are all that there is.
+    pub(super) is_complete: AtomicBool,
+    /// It takes a new base to go on.
+    pub(super) needs_base: AtomicBool,
+    /// The log is about to go on in a new file without being rewritten.
+    pub(super) sealing: AtomicBool,
+}
+
+impl Durability {
+    /// The log, if one is written.
+    pub fn log(&self) -> Option<Arc<Log>> {
+        self.log.read().clone()
+    }
+
+    /// Whether a log is written.
+    pub fn is_on(&self) -> bool {
+        self.log.read().is_some()
+    }
+
+    /// Seconds that rewriting took the last time; -1 if there was none.
+    pub fn last_rewrite_seconds(&self) -> i64 {
+        match self.rewrites.load(Relaxed) + self.rewrite_failures.load(Relaxed) {
+            0 => -1,
+            _ => self.rewrite_ms.load(Relaxed) / 1000,
+        }
+    }
+
+    /// Whether it is being rewritten.
+    pub fn is_rewriting(&self) -> bool {
+        self.rewriting_since.load(Relaxed) != 0
+    }
+
+    /// Has the log rewritten soon.
+    pub(crate) fn schedule_rewrite(&self) {
+        self.rewrite_scheduled.store(true, Relaxed);
+    }
+
+    /// Whether the log was turned on a moment ago, and its first base is still being written.
+    pub(crate) fn lacks_base(&self) -> bool {
+        self.is_on() && self.is_rewriting() && !self.is_complete.load(Relaxed)
+    }
+
+    /// Whether the log cannot be written.
+    pub fn has_failed(&self) -> bool {
+        self.failure.lock().is_some()
+    }
+
+    /// Whether what was recorded and not written yet survives the process.
+    pub fn survives_process(&self) -> bool {
+        self.log().is_some_and(|log| log.survives_process())
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.closed_len.load(Relaxed) + self.log().map_or(0, |log| log.file_len())
+    }
+
+    /// Bytes of all files when the log was last rewritten, or loaded.
+    pub fn base_bytes(&self) -> u64 {
+        self.base_len.load(Relaxed)
+    }
+
+    /// Whether there is a file that the log is written to.
+    pub(super) fn is_written(&self) -> bool {
+        self.writer.lock().is_some()
+    }
+
+    /// Counts anew what the files take that are not written to.
+    pub(super) fn weigh(&self, directory: &Directory) {
+        let files = &directory.manifest().entries;
+        let written = files.len().saturating_sub(usize::from(self.is_written()));
+        let len = |entry| directory.path_of(entry).metadata().map_or(0, |meta| meta.len());
+        self.closed_len.store(files[..written].iter().map(len).sum(), Relaxed);
+    }
+}
