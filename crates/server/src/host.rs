@@ -317,7 +317,7 @@ impl Host for ServerHost {
 
     fn want_acknowledged(&mut self, offset: u64) {
         self.server.outgoing.awaited.fetch_max(offset, std::sync::atomic::Ordering::SeqCst);
-        self.server.outgoing.ask(&self.server);
+        self.server.ask_replicas();
     }
 
     fn discard(&mut self, cleared: Cleared) {

@@ -215,7 +215,7 @@ impl Server {
             // One from before says nothing of the question, which is to be counted as well.
             self.outgoing.expect_answers();
             *asked = Some((end, stream.backlog.append_aside(GET_ACK)));
-            stream.owners.call_at_once(self);
+            stream.owners.call_at_once(&self.workers);
             return None;
         }
         let lines = self.outgoing.lines();

@@ -56,7 +56,7 @@ impl Server {
         if is_due && !self.replication.is_replica() && !still.is_needed() {
             outgoing.pinged_at.store(now, Relaxed);
             stream.backlog.append_aside(PING);
-            stream.owners.call_at_once(self);
+            stream.owners.call_at_once(&self.workers);
         }
     }
 
