@@ -8,9 +8,8 @@
 //!  joiner   the link ─▶ the agent ─▶ a nameless file; whole: a thread of its own loads it
 //! ```
 
-use super::agent::Agent;
+use super::agent::{Agent, Standing};
 use super::machine::Machine;
-use super::standing::Standing;
 use super::{Hold, Membership};
 use crate::durability::replace::{check, leniency, unnamed_file};
 use crate::server::Server;

@@ -10,9 +10,8 @@
 //! ```
 
 use super::Hold;
-use super::agent::Agent;
+use super::agent::{Agent, Standing};
 use super::copy::{FAILURE_PAUSE, Incoming};
-use super::standing::Standing;
 use crate::durability::replace::{check, leniency};
 use crate::observation::counted::Counted;
 use crate::server::Server;
