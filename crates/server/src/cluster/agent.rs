@@ -4,9 +4,8 @@
 //! Nothing that it does waits: what a link does not take is kept for later (`links.rs`), and a
 //! command whose home is out of reach waits by itself (`deferred.rs`).
 
-use super::away::Waiting;
 use super::copy::Copies;
-use super::deferred::{Deferred, Forward, Way};
+use super::deferred::{Deferred, Forward, Waiting, Way};
 use super::jobs::Job;
 use super::links::Linked;
 use super::logs::Owed;
