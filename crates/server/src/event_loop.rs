@@ -12,3 +12,4 @@ pub(crate) mod read;
 pub(crate) mod remote;
 pub(crate) mod timers;
 pub(crate) mod worker;
+pub mod worker_link;

@@ -1,7 +1,8 @@
 //! The server as session commands see it: the connection in hand and what it belongs to.
 
+pub mod client_line;
+
 use crate::client::{Client, Flag};
-use crate::commands::client::line::describe;
 use crate::config::{Config, ConfigReader};
 use crate::event_loop::mailbox::Message;
 use crate::fanout::invalidation_queue::InvalidationQueue;
@@ -10,6 +11,7 @@ use crate::fanout::pubsub::Subscribers;
 use crate::fanout::tracking::Invalidations;
 use crate::server::Server;
 use crate::unix_time::unix_ms;
+use client_line::describe;
 use petrel_commands::{
     Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
 };
@@ -317,7 +319,7 @@ impl Host for ServerHost {
 
     fn want_acknowledged(&mut self, offset: u64) {
         self.server.outgoing.awaited.fetch_max(offset, std::sync::atomic::Ordering::SeqCst);
-        self.server.outgoing.ask(&self.server);
+        self.server.ask_replicas();
     }
 
     fn discard(&mut self, cleared: Cleared) {

@@ -1,14 +1,13 @@
 //! The server as all its workers share it.
 
-use crate::client::{CONNECTION_BYTES, Client, Clients, Flag};
+use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::config::{Config, MaxmemoryPolicy, SharedConfig};
 use crate::durability::backup::Backups;
 use crate::durability::log::Durability;
 use crate::durability::snapshot::Snapshot;
-use crate::event_loop::blocked::BlockedClients;
-use crate::event_loop::mailbox::{Mailbox, Message};
+use crate::event_loop::mailbox::Message;
+use crate::event_loop::worker_link::WorkerLink;
 use crate::fanout::monitor::Monitors;
-use crate::fanout::outbox::PushQueue;
 use crate::fanout::pubsub::Directory;
 use crate::fanout::tracking::Trackers;
 use crate::lifecycle::listening::Listening;
@@ -115,26 +114,6 @@ pub struct Server {
     /// What the reaper has to do, and has done.
     pub reaped: Arc<Reaped>,
     reaper: mpsc::SyncSender<Reap>,
-}
-
-/// What others know of a worker.
-#[derive(Default)]
-pub struct WorkerLink {
-    /// Its connections by number.
-    pub clients: Clients,
-    /// How many connections it has, those on their way to it included: new ones go to the worker
-    /// that has fewest.
-    pub load: AtomicUsize,
-    /// Those that wait for a key.
-    pub blocked: BlockedClients,
-    /// Its traffic.
-    pub traffic: Traffic,
-    /// What is on its way to its connections without their having asked.
-    pub pushes: PushQueue,
-    /// It keeps something back until it is durable, or has somebody waiting for that.
-    pub(crate) holds: AtomicBool,
-    mailbox: OnceLock<Mailbox>,
-    backend: OnceLock<&'static str>,
 }
 
 /// Counted by workers, cleared by `CONFIG RESETSTAT`.
@@ -554,9 +533,7 @@ impl Server {
 
     /// Tells a worker something.
     pub fn tell(&self, worker: usize, message: Message) {
-        if let Some(mailbox) = self.workers[worker].mailbox.get() {
-            mailbox.send(message);
-        }
+        self.workers[worker].send(message);
     }
 
     /// Reads the certificates and keys that the configuration names; new connections go by them
@@ -631,32 +608,7 @@ impl Server {
 
     /// Name of the back-end that the workers' loops run on.
     pub fn backend(&self) -> &'static str {
-        self.workers.first().and_then(|worker| worker.backend.get()).copied().unwrap_or("none")
-    }
-}
-
-impl WorkerLink {
-    /// Says how to reach the worker; called once, by the worker, before it serves anyone.
-    pub fn open(&self, mailbox: Mailbox, backend: &'static str) {
-        let _ = self.mailbox.set(mailbox);
-        let _ = self.backend.set(backend);
-    }
-
-    /// Makes it look at what was left for it.
-    pub fn wake(&self) {
-        if let Some(mailbox) = self.mailbox.get() {
-            mailbox.wake();
-        }
-    }
-
-    /// How many messages have arrived and are not taken.
-    pub fn messages_waiting(&self) -> usize {
-        self.mailbox.get().map_or(0, Mailbox::len)
-    }
-
-    /// The messages that have arrived.
-    pub fn messages(&self) -> Vec<Message> {
-        self.mailbox.get().map(Mailbox::take).unwrap_or_default()
+        self.workers.first().and_then(WorkerLink::backend).unwrap_or("none")
     }
 }
 

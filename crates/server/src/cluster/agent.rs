@@ -4,16 +4,13 @@
 //! Nothing that it does waits: what a link does not take is kept for later (`links.rs`), and a
 //! command whose home is out of reach waits by itself (`deferred.rs`).
 
-use super::away::Waiting;
 use super::copy::Copies;
-use super::deferred::{Deferred, Forward, Way};
+use super::deferred::{Deferred, Forward, Waiting, Way};
 use super::jobs::Job;
 use super::links::Linked;
-use super::lives::{Admission, Hands};
 use super::logs::Owed;
 use super::machine::Machine;
 use super::slots::Slots;
-use super::standing::Standing;
 use super::{Event, Link, MemberInfo, Membership, State, Transport, count};
 use crate::client::Client;
 use crate::event_loop::mailbox::{Message, RemoteReply};
@@ -39,6 +36,32 @@ pub(super) const EARLY_MAX: Duration = Duration::from_secs(1);
 
 /// Between two lines of the log about links to one member.
 pub(super) const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
+
+/// What goes from one life to the next.
+pub(super) struct Hands {
+    pub machine: Machine,
+    pub transport: Box<dyn Transport>,
+    pub tasks: Receiver<Forward>,
+    pub poll: Poll,
+}
+
+/// The beginning of a life.
+pub(super) struct Admission {
+    pub identity: Identity,
+    pub view: Arc<View>,
+    pub members: Arc<[MemberInfo]>,
+}
+
+/// What a member is doing (`standing.rs`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Standing {
+    /// Its data are not known to be the cluster's; no member is known that has them.
+    Waiting,
+    /// It fetches them from a member that has them (`copy.rs`).
+    Fetching,
+    /// Clients are served.
+    Serving,
+}
 
 pub(super) struct Agent {
     pub(super) node: ClusterNode,

@@ -4,34 +4,13 @@
 
 use super::agent::Agent;
 use super::count;
-use crate::client::{Client, Flag};
+use super::deferred::Waiting;
+use crate::client::Flag;
 use petrel_cluster::wire::WaitEnd;
 use petrel_cluster::{Call, Reply, Slot};
 use petrel_commands::Fail;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The client of a forwarded command.
-pub(super) struct Waiting {
-    client: Arc<Client>,
-    /// The number of its reply slot.
-    seq: u64,
-    /// It is the share of one home of what all of them execute.
-    is_share: bool,
-    /// The command waits for its keys at their home, or has.
-    is_parked: bool,
-    /// Until when, if not for ever.
-    until: Option<Instant>,
-    /// Why its wait is to end.
-    end: Option<WaitEnd>,
-}
-
-impl Waiting {
-    pub fn new(client: Arc<Client>, seq: u64, is_share: bool) -> Self {
-        Waiting { client, seq, is_share, is_parked: false, until: None, end: None }
-    }
-}
 
 impl Agent {
     /// Passes replies of other members on, and requests to end waits.

@@ -8,20 +8,23 @@
 //!  joiner   the link ─▶ the agent ─▶ a nameless file; whole: a thread of its own loads it
 //! ```
 
-use super::agent::Agent;
+mod state;
+
+pub(super) use state::{Copies, Incoming};
+
+use super::agent::{Agent, Standing};
 use super::machine::Machine;
-use super::standing::Standing;
 use super::{Hold, Membership};
-use crate::durability::replace::{check, leniency, unnamed_file};
+use crate::durability::replace::{check, leniency};
 use crate::server::Server;
 use petrel_cluster::{Fetch, Identity, SLOTS, SlotSet, slot_of};
 use petrel_keyspace::{Cleared, Handle};
 use petrel_persistence::rdb::{FileError, FileOptions, FileWriter, Form};
 use petrel_persistence::{Image, Loaded, load};
-use std::fs::File;
+use state::{Part, Sent, Share};
 use std::io::{self, Seek, Write};
 use std::ops::ControlFlow;
-use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::sync::mpsc::{self, SyncSender, TryRecvError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -39,79 +42,6 @@ const IMAGE_PAUSE: Duration = Duration::from_millis(100);
 
 /// After a copy could not be loaded, until another is asked for.
 pub(super) const FAILURE_PAUSE: Duration = Duration::from_secs(1);
-
-/// What has come of a copy.
-#[derive(Default)]
-pub(super) struct Incoming {
-    file: Option<File>,
-    len: u64,
-    failed: Option<io::Error>,
-}
-
-impl Incoming {
-    /// Takes a part. What goes wrong is said once the copy is whole.
-    pub fn take(&mut self, part: &[u8]) {
-        let taken = (|| {
-            let file = match &mut self.file {
-                Some(file) => file,
-                none => none.insert(unnamed_file("join")?),
-            };
-            file.write_all(part)
-        })();
-        self.len += part.len() as u64;
-        if let Err(error) = taken {
-            self.failed.get_or_insert(error);
-        }
-    }
-
-    /// The whole, from its beginning on, and its length.
-    pub fn finish(self) -> io::Result<(File, u64)> {
-        if let Some(error) = self.failed {
-            return Err(error);
-        }
-        let mut file = self.file.ok_or_else(|| io::Error::other("it is empty"))?;
-        file.rewind()?;
-        Ok((file, self.len))
-    }
-}
-
-/// A thread that loads a copy; the receiver hears how that has ended.
-type Loading = Receiver<Result<(), String>>;
-
-/// Copies that this member gets and sends.
-#[derive(Default)]
-pub(super) struct Copies {
-    loading: Option<Loading>,
-    /// When a copy could not be loaded.
-    failed: Option<Instant>,
-    sent: Option<Sent>,
-    /// When a copy could not begin, since another image is being taken.
-    tried: Option<Instant>,
-    has_to_rejoin: bool,
-}
-
-/// What a member is sent.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Share {
-    /// All data.
-    All,
-    /// Those of the slots that it has asked for.
-    Slots,
-}
-
-/// A copy that is being sent.
-struct Sent {
-    to: Identity,
-    share: Share,
-    parts: Receiver<Part>,
-    start: Instant,
-    bytes: u64,
-}
-
-enum Part {
-    Bytes(Vec<u8>),
-    End,
-}
 
 /// Passes what is written on to the agent.
 struct ToAgent {

@@ -1,8 +1,9 @@
 //! Commands whose home is out of reach for a moment: its primary is changing, or there is no link.
 //! Nothing of them was sent, so after a while they are answered with an error that clients take as
-//! an invitation to try again.
+//! an invitation to try again. Beside them, the clients of commands that were sent.
 
 use crate::client::Client;
+use petrel_cluster::wire::WaitEnd;
 use petrel_cluster::{Call, Slot};
 use petrel_commands::Fail;
 use std::collections::{HashSet, VecDeque};
@@ -31,6 +32,27 @@ pub(super) enum Way {
     Open,
     /// It cannot.
     Closed(Fail),
+}
+
+/// The client of a forwarded command.
+pub(super) struct Waiting {
+    pub client: Arc<Client>,
+    /// The number of its reply slot.
+    pub seq: u64,
+    /// It is the share of one home of what all of them execute.
+    pub is_share: bool,
+    /// The command waits for its keys at their home, or has.
+    pub is_parked: bool,
+    /// Until when, if not for ever.
+    pub until: Option<Instant>,
+    /// Why its wait is to end.
+    pub end: Option<WaitEnd>,
+}
+
+impl Waiting {
+    pub fn new(client: Arc<Client>, seq: u64, is_share: bool) -> Self {
+        Waiting { client, seq, is_share, is_parked: false, until: None, end: None }
+    }
 }
 
 /// The commands that wait, in the order in which they came.

@@ -3,7 +3,7 @@
 use super::settings::{DIRECTORY, settings};
 use super::{Ends, Event, Link, MemberInfo, Membership, Pipe, Transport};
 use crate::config::Config;
-use crate::lifecycle::start::once_free;
+use crate::lifecycle::listening::once_free;
 use crate::server::Server;
 use petrel_cluster::{Identity, SlotSet, View};
 use petrel_fabric::{Connection, Events, Fabric, Hold, Level, Role, Settings, Start};

@@ -7,8 +7,9 @@
 use super::agent::Agent;
 use super::logs::Logs;
 use super::machine::Machine;
+use super::members_at;
 use petrel_cluster::wire::{Exec, LANES, Tag};
-use petrel_cluster::{Identity, Lanes, NodeSet, SLOTS, Slot, SlotSet, View, lane_of, slot_of};
+use petrel_cluster::{Slot, SlotSet, slot_of};
 use petrel_commands::glob::{self, Case};
 use petrel_commands::server::replication::logs_wanted;
 use petrel_commands::{Command, Fail};
@@ -156,28 +157,6 @@ const TOO_MANY: Fail =
     Fail::fixed("ERR too many keys match for one reply, walk them with SCAN instead");
 const NO_TIMEOUT: Fail = Fail::fixed("ERR timeout is not an integer or out of range");
 const NEGATIVE_TIMEOUT: Fail = Fail::fixed("ERR timeout is negative");
-
-/// How many other members have applied what stands before these positions. Where members hold only
-/// some slots, those that are homes of a slot: the fewest of all slots that this node orders.
-pub(super) fn members_at(
-    lanes: &Lanes,
-    positions: &[u64; LANES],
-    view: &View,
-    me: Identity,
-) -> i64 {
-    let all = lanes.members_at(positions);
-    if view.incoming.is_none() {
-        return all as i64;
-    }
-    let applied: Vec<NodeSet> =
-        (0..LANES).map(|lane| lanes.members_at_lane(lane, positions[lane])).collect();
-    let own = (0..SLOTS).filter(|&slot| view.slots.primary(slot) == Some(me.node));
-    let counts = own.map(|slot| {
-        let homes = view.slots.homes(slot).iter().filter(|home| **home != me.node);
-        homes.filter(|home| applied[lane_of(slot)].contains(**home)).count()
-    });
-    counts.min().unwrap_or(all) as i64
-}
 
 impl Agent {
     /// Goes on with what is being done in steps. True if there is more to do at once.

@@ -1,36 +1,17 @@
 //! The thread of the cluster between two lives of the member: it waits until the server is let in,
 //! and until its own data are loaded. Nothing is executed meanwhile.
 
-use super::agent::Agent;
+use super::agent::{Admission, Agent, Hands};
 use super::deferred::Forward;
-use super::machine::Machine;
-use super::{Event, MemberInfo, Membership, Transport};
+use super::{Event, Membership};
 use crate::event_loop::mailbox::{Message, RemoteReply};
 use crate::server::Server;
-use petrel_cluster::{Identity, View};
 use petrel_commands::Fail;
-use petrel_net::Poll;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// Between two looks whether data are loaded, or the server is stopping.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
-
-/// What goes from one life to the next.
-pub(super) struct Hands {
-    pub machine: Machine,
-    pub transport: Box<dyn Transport>,
-    pub tasks: Receiver<Forward>,
-    pub poll: Poll,
-}
-
-/// The beginning of a life.
-pub(super) struct Admission {
-    pub identity: Identity,
-    pub view: Arc<View>,
-    pub members: Arc<[MemberInfo]>,
-}
 
 /// Until the server stops.
 pub(super) fn live(mut hands: Hands, membership: &Arc<Membership>) {

@@ -4,7 +4,7 @@
 use super::copy::Incoming;
 use super::jobs::Job;
 use super::logs::Owed;
-use super::waiters::RemoteClient;
+use super::waiters::{RemoteClient, splice};
 use super::{Membership, count};
 use crate::client::Client;
 use crate::fanout::pubsub::ChannelKind;
@@ -256,23 +256,6 @@ impl Machine {
         };
         Arc::new(Absent(Box::new(client)))
     }
-}
-
-/// Puts values that lie elsewhere into their places.
-pub(super) fn splice(out: &mut Vec<u8>, shared: &mut Vec<(usize, Bytes)>) {
-    if shared.is_empty() {
-        return;
-    }
-    let values: usize = shared.iter().map(|(_, value)| value.len()).sum();
-    let mut whole = Vec::with_capacity(out.len() + values);
-    let mut from = 0;
-    for (at, value) in shared.drain(..) {
-        whole.extend_from_slice(&out[from..at]);
-        whole.extend_from_slice(&value);
-        from = at;
-    }
-    whole.extend_from_slice(&out[from..]);
-    *out = whole;
 }
 
 impl Host for Machine {

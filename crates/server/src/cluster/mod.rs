@@ -13,6 +13,7 @@
 //! | `settings` | what the configuration says, and what is wrong with it |
 //! | `fabric` | the members' side of the process (`petrel_fabric`): its events, its links |
 //! | `events` | the queue of those events |
+//! | `entry` | how a server becomes one of a cluster: its thread is started, and ended |
 //! | `lives` | the thread between two lives of the member |
 //! | `agent` | the thread while it is a member: what comes in, what is sent |
 //! | `links` | the bytes of its links to other members |
@@ -32,6 +33,7 @@ mod agent;
 mod away;
 mod copy;
 mod deferred;
+mod entry;
 mod events;
 mod fabric;
 mod functions;
@@ -47,22 +49,21 @@ mod slots;
 mod standing;
 mod waiters;
 
+pub use entry::start;
 pub(crate) use fabric::enlist;
 
 use crate::client::Client;
-use crate::server::Server;
 use deferred::Forward;
 use events::EventQueue;
 use functions::{Functions, Wish};
-use lives::Hands;
-use machine::Machine;
 use parking_lot::{Mutex, RwLock};
-use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
+use petrel_cluster::wire::{LANES, Tag, WaitEnd};
+use petrel_cluster::{
+    Identity, Lanes, NodeSet, OwnSlots, SLOTS, SlotMap, SlotSet, View, lane_of, slot_of,
+};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
-    Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall, ServerState,
-    Ticket,
+    Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall, Ticket,
 };
 use petrel_fabric::Fabric;
 pub use petrel_fabric::Hold;
@@ -370,38 +371,6 @@ impl Membership {
     fn has_lease(&self) -> bool {
         Clock::get().now() < self.lease_until()
     }
-
-    /// Makes the server one of a cluster, whose commands that need data are refused until it is a
-    /// member and has the cluster's. No client is served before.
-    fn enter(self: &Arc<Self>, server: &Server) -> io::Result<()> {
-        let is_first = server.cluster.set(self.clone()).is_ok()
-            && server.commands.cluster.set(self.clone()).is_ok()
-            && server.keyspace.set_homes(self.clone());
-        if !is_first {
-            return Err(io::Error::other("the server is one of a cluster already"));
-        }
-        self.waiters.belong_to(server.commands.clone());
-        server.commands.set_state(ServerState::Apart, true);
-        server.commands.set_state(ServerState::Clustered, true);
-        Ok(())
-    }
-
-    /// Starts the thread.
-    fn live(
-        self: &Arc<Self>,
-        server: &Arc<Server>,
-        (tasks, poll): Ends,
-        transport: Box<dyn Transport>,
-    ) -> io::Result<()> {
-        let (server, membership) = (server.clone(), self.clone());
-        let thread =
-            std::thread::Builder::new().name("petrel-cluster".into()).spawn(move || {
-                let machine = Machine::new(&server, membership.clone());
-                lives::live(Hands { machine, transport, tasks, poll }, &membership);
-            })?;
-        *self.thread.lock() = Some(thread);
-        Ok(())
-    }
 }
 
 impl Homes for Membership {
@@ -559,7 +528,7 @@ impl Cluster for Membership {
         let lanes = self.lanes.read().clone();
         let count = lanes
             .zip(me)
-            .map(|(lanes, me)| jobs::members_at(&lanes, &lanes.changed_positions(), &view, me));
+            .map(|(lanes, me)| members_at(&lanes, &lanes.changed_positions(), &view, me));
         count.map_or(0, |count| usize::try_from(count).unwrap_or(0))
     }
 
@@ -598,49 +567,21 @@ impl Cluster for Membership {
     }
 }
 
-/// Makes a server a member of a cluster whose members the caller names, from a view on that
-/// all have begun with, with the same data, or that has brought this one. It holds its lease until
-/// [`Membership::hold_lease`] says else. No client is served before.
-///
-/// # Errors
-/// If it is a member already, or the system allows no thread.
-pub fn start(
-    server: &Arc<Server>,
-    identity: Identity,
-    (view, members): (Arc<View>, Arc<[MemberInfo]>),
-    transport: Box<dyn Transport>,
-) -> io::Result<Inbox> {
-    let (membership, ends) = Membership::new(false, None)?;
-    let own = members.iter().find(|member| member.identity == identity);
-    own.into_iter().for_each(|own| drop(membership.name.set(own.id.clone())));
-    membership.lease_until.store(Tick::NEVER.number(), Release);
-    membership.enter(server)?;
-    let inbox = Inbox(membership.clone());
-    inbox.leave(Event::Admitted(identity, view, members));
-    membership.live(server, ends, transport)?;
-    while server.commands.is_in_state(ServerState::Apart) {
-        if membership.thread.lock().as_ref().is_none_or(JoinHandle::is_finished) {
-            return Err(io::Error::other("the thread of the cluster has ended"));
-        }
-        std::thread::sleep(lives::PAUSE);
+/// How many other members have applied what stands before these positions. Where members hold only
+/// some slots, those that are homes of a slot: the fewest of all slots that this node orders.
+fn members_at(lanes: &Lanes, positions: &[u64; LANES], view: &View, me: Identity) -> i64 {
+    let all = lanes.members_at(positions);
+    if view.incoming.is_none() {
+        return all as i64;
     }
-    Ok(inbox)
-}
-
-impl Server {
-    /// Waits for the end of the agent, once the server is stopping, and of the links.
-    pub(crate) fn end_cluster(&self) {
-        let Some(membership) = self.cluster.get() else { return };
-        membership.functions.end();
-        membership.waker.wake();
-        if let Some(thread) = membership.thread.lock().take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread of the cluster has ended by a panic");
-        }
-        let fabric = membership.fabric.lock().take();
-        drop(fabric);
-    }
+    let applied: Vec<NodeSet> =
+        (0..LANES).map(|lane| lanes.members_at_lane(lane, positions[lane])).collect();
+    let own = (0..SLOTS).filter(|&slot| view.slots.primary(slot) == Some(me.node));
+    let counts = own.map(|slot| {
+        let homes = view.slots.homes(slot).iter().filter(|home| **home != me.node);
+        homes.filter(|home| applied[lane_of(slot)].contains(**home)).count()
+    });
+    counts.min().unwrap_or(all) as i64
 }
 
 fn count(figure: &AtomicU64, more: usize) {

@@ -9,20 +9,23 @@
 //!             -> says that they have arrived
 //! ```
 
+mod state;
+
+pub(super) use state::Slots;
+
 use super::Hold;
-use super::agent::Agent;
+use super::agent::{Agent, Standing};
 use super::copy::{FAILURE_PAUSE, Incoming};
-use super::standing::Standing;
 use crate::durability::replace::{check, leniency};
 use crate::observation::counted::Counted;
 use crate::server::Server;
 use petrel_cluster::FROM_PEERS;
 use petrel_keyspace::Handle;
 use petrel_persistence::{LoadFrom, Progress, load_from};
+use state::SlotLoad;
 use std::io::Seek;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Keys that are looked at for slots that were lost, in one turn.
@@ -30,44 +33,6 @@ const SWEPT_PER_TURN: usize = 512;
 
 /// Between two looks whether what was loaded is durable.
 const DURABLE_PAUSE: Duration = Duration::from_millis(1);
-
-/// Slots that this member gets and loses.
-#[derive(Default)]
-pub(super) struct Slots {
-    loading: Option<SlotLoad>,
-    /// When data of slots could not be loaded.
-    failed: Option<Instant>,
-    /// The epoch of the view, and [`petrel_cluster::ClusterNode::arrivals`], of which it was said
-    /// what has arrived.
-    reported: Option<(u64, u64)>,
-    /// Slots may wait for this member, which has their data.
-    may_claim: bool,
-    has_taken: bool,
-}
-
-/// A thread that loads data of slots. Dropped, it is stopped and waited for.
-struct SlotLoad {
-    progress: Arc<Progress>,
-    thread: Option<JoinHandle<Result<(), String>>>,
-}
-
-impl SlotLoad {
-    fn is_over(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-
-    fn end(mut self) -> Result<(), String> {
-        let ended = self.thread.take().map(JoinHandle::join);
-        ended.map_or(Ok(()), |ended| ended.unwrap_or_else(|_| Err("the thread panicked".into())))
-    }
-}
-
-impl Drop for SlotLoad {
-    fn drop(&mut self) {
-        self.progress.stop.store(true, Relaxed);
-        drop(self.thread.take().map(JoinHandle::join));
-    }
-}
 
 impl Agent {
     /// At the admission to a cluster in which members hold the data of some slots.

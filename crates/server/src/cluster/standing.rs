@@ -16,7 +16,7 @@
 //! says so, sees that in a view. A member that takes unheld slots begins its lanes with its own
 //! admission: those who were members before it and wait do not fit them, and begin anew.
 
-use super::agent::Agent;
+use super::agent::{Agent, Standing};
 use super::{Hold, MemberInfo, Membership, State};
 use crate::event_loop::mailbox::Message;
 use petrel_cluster::{Identity, View};
@@ -27,17 +27,6 @@ use std::path::PathBuf;
 
 /// The file which says that the data beside it are those of the cluster, as they were once.
 const MARK: &str = "has-data";
-
-/// What a member is doing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Standing {
-    /// Its data are not known to be the cluster's; no member is known that has them.
-    Waiting,
-    /// It fetches them from a member that has them (`copy.rs`).
-    Fetching,
-    /// Clients are served.
-    Serving,
-}
 
 impl Agent {
     /// Decides whose data the member serves with, at its admission.

@@ -3,162 +3,22 @@
 //! worker that changes the key executes the command, and its answer goes into the lanes behind
 //! what it has committed.
 
-use super::Membership;
+mod remote;
+mod state;
+
+pub(super) use remote::{RemoteClient, splice};
+pub(super) use state::Waiters;
+
 use super::agent::Agent;
-use crate::client::Client;
-use crate::host::AbsentClient;
-use parking_lot::Mutex;
-use petrel_cluster::lanes::{Served, note_served};
+use super::machine::Machine;
+use petrel_cluster::Identity;
 use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{Identity, Slot};
-use petrel_commands::{Answer, Blocked, Shared, WaitEnd as End};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use petrel_commands::{Answer, WaitEnd as End};
+use state::Waiter;
 use std::time::{Duration, Instant};
 
 /// Between two tries of commands that time alone may serve.
 const POLL_PAUSE: Duration = Duration::from_millis(100);
-
-/// A command that waits here for another member's client.
-#[derive(Clone)]
-pub(super) struct Waiter {
-    pub slots: Box<[Slot]>,
-    pub blocked: Arc<Blocked>,
-}
-
-/// All of them.
-#[derive(Default)]
-pub(super) struct Waiters {
-    by_tag: Mutex<Waiting>,
-    /// How many there are: asked after each turn.
-    count: AtomicUsize,
-    /// What counts them among clients here that wait, which they are not.
-    shared: OnceLock<Arc<Shared>>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    waiters: BTreeMap<Tag, Waiter>,
-    /// When whose time is up, in Unix milliseconds.
-    deadlines: BTreeSet<(i64, Tag)>,
-    polling: BTreeSet<Tag>,
-}
-
-impl Waiters {
-    /// They are those of this server.
-    pub fn belong_to(&self, shared: Arc<Shared>) {
-        let _ = self.shared.set(shared);
-    }
-
-    /// What this server's threads share.
-    pub fn commands(&self) -> Option<&Arc<Shared>> {
-        self.shared.get()
-    }
-
-    fn count_blocked(&self, delta: i64) {
-        self.shared.get().into_iter().for_each(|shared| shared.count_blocked(delta));
-    }
-
-    fn add(&self, tag: Tag, waiter: Waiter) {
-        let mut waiting = self.by_tag.lock();
-        waiting.deadlines.extend(waiter.blocked.deadline().map(|at| (at, tag)));
-        if waiter.blocked.polls() {
-            waiting.polling.insert(tag);
-        }
-        waiting.waiters.insert(tag, waiter);
-        self.count.store(waiting.waiters.len(), Relaxed);
-        self.count_blocked(-1);
-    }
-
-    pub fn remove(&self, tag: Tag) -> Option<Waiter> {
-        let mut waiting = self.by_tag.lock();
-        let waiter = waiting.waiters.remove(&tag)?;
-        if let Some(at) = waiter.blocked.deadline() {
-            waiting.deadlines.remove(&(at, tag));
-        }
-        waiting.polling.remove(&tag);
-        self.count.store(waiting.waiters.len(), Relaxed);
-        self.count_blocked(1);
-        Some(waiter)
-    }
-
-    fn find(&self, tag: Tag) -> Option<Waiter> {
-        self.by_tag.lock().waiters.get(&tag).cloned()
-    }
-
-    /// Milliseconds until a command's time is up, if it ever is.
-    pub fn left_ms(&self, tag: Tag, now_ms: i64) -> Option<u64> {
-        let at = self.find(tag)?.blocked.deadline()?;
-        Some(at.saturating_sub(now_ms).max(0) as u64)
-    }
-
-    /// How many wait.
-    pub fn len(&self) -> usize {
-        self.count.load(Relaxed)
-    }
-
-    /// Those of which this is so.
-    fn those(&self, which: impl Fn(Tag, &Waiter) -> bool) -> Vec<(Tag, Waiter)> {
-        let waiting = self.by_tag.lock();
-        let all = waiting.waiters.iter().map(|(tag, waiter)| (*tag, waiter.clone()));
-        all.filter(|(tag, waiter)| which(*tag, waiter)).collect()
-    }
-
-    fn due(&self, now_ms: i64) -> Option<Tag> {
-        self.by_tag.lock().deadlines.first().filter(|(at, _)| *at <= now_ms).map(|(_, tag)| *tag)
-    }
-
-    fn next_deadline(&self) -> Option<i64> {
-        self.by_tag.lock().deadlines.first().map(|(at, _)| *at)
-    }
-
-    fn polling(&self) -> Vec<Tag> {
-        self.by_tag.lock().polling.iter().copied().collect()
-    }
-}
-
-/// The client of a forwarded command, as the executor's host knows it.
-pub(super) struct RemoteClient {
-    pub tag: Tag,
-    pub slots: Box<[Slot]>,
-    /// Milliseconds that the command may still wait, if it has waited at another home.
-    pub wait_ms: Option<u64>,
-    /// In whose name it is executed.
-    pub stand_in: Arc<Client>,
-    pub membership: Arc<Membership>,
-    pub own: Identity,
-}
-
-impl AbsentClient for RemoteClient {
-    fn stand_in(&self) -> Arc<Client> {
-        self.stand_in.clone()
-    }
-
-    fn wait_ms(&self) -> Option<u64> {
-        self.wait_ms
-    }
-
-    fn wait(&self, blocked: &Arc<Blocked>) {
-        let waiter = Waiter { slots: self.slots.clone(), blocked: blocked.clone() };
-        self.membership.waiters.add(self.tag, waiter);
-    }
-
-    fn answer(&self, answer: Answer) -> bool {
-        self.membership.waiters.remove(self.tag);
-        let Answer { mut bytes, mut shared } = answer;
-        super::machine::splice(&mut bytes, &mut shared);
-        let RemoteClient { tag, slots, .. } = self;
-        if tag.origin != self.own {
-            note_served(Served { tag: *tag, slots: slots.clone(), reply: bytes });
-            return true;
-        }
-        // It was forwarded when its home was another member, and is here now.
-        self.membership.ended.lock().push((*tag, bytes));
-        self.membership.waker.wake();
-        false
-    }
-}
 
 impl Agent {
     /// What there is to be done for commands that wait here, in each turn.
@@ -240,7 +100,7 @@ impl Agent {
     }
 }
 
-impl super::machine::Machine {
+impl Machine {
     /// Ends a wait here; the reply, unless the command has been executed.
     pub(super) fn end_wait_here(&mut self, tag: Tag, end: WaitEnd) -> Option<Vec<u8>> {
         let waiter = self.membership.waiters.find(tag)?;

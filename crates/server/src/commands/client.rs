@@ -1,11 +1,11 @@
 //! CLIENT.
 
 mod filter;
-pub mod line;
 mod tracking;
 
 use crate::client::Flag;
 use crate::host::ServerHost;
+use crate::host::client_line::describe;
 use crate::pause::PauseReason;
 use filter::{Filter, Verb};
 use petrel_commands::server::help::help;
@@ -106,7 +106,7 @@ fn info(ctx: &mut Ctx<'_>) -> Outcome {
     show_self(ctx);
     let host = ServerHost::of(ctx);
     let mut text = Vec::new();
-    line::describe(&host.client, &host.server, &host.socket_path(), &mut text);
+    describe(&host.client, &host.server, &host.socket_path(), &mut text);
     ctx.reply.verbatim(b"txt", &text);
     Ok(())
 }
@@ -120,7 +120,7 @@ fn list(ctx: &mut Ctx<'_>) -> Outcome {
     let mut text = Vec::new();
     for client in filter.candidates(&host.server, &host.client) {
         if filter.admits(&client, &host.server, &host.client, &path) {
-            line::describe(&client, &host.server, &path, &mut text);
+            describe(&client, &host.server, &path, &mut text);
         }
     }
     ctx.reply.verbatim(b"txt", &text);

@@ -26,6 +26,7 @@ mod logging;
 mod names;
 mod notifications;
 mod params;
+mod rdb;
 mod renames;
 mod replication;
 mod rewrite;

@@ -4,7 +4,7 @@ mod state;
 
 pub use state::Snapshot;
 
-use crate::config::{Config, VersionCheck};
+use crate::config::Config;
 use crate::observation::counted::Counted;
 use crate::replication::saved::SavedHistory;
 use crate::server::Server;
@@ -12,7 +12,7 @@ use crate::unix_time::unix_ms;
 use petrel_commands::{REDIS_VERSION, ServerState};
 use petrel_keyspace::Handle;
 use petrel_persistence::leftover::{self, create_locked};
-use petrel_persistence::rdb::{Dialect, FileError, FileOptions, FileReader, FileWriter, Leniency};
+use petrel_persistence::rdb::{FileError, FileOptions, FileReader, FileWriter, Leniency};
 use petrel_persistence::{Image, LoadOptions, Loaded, PacedFile, load, save};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -524,23 +524,5 @@ fn file_options(config: &Config) -> FileOptions {
         sum: config.rdbchecksum,
         dialect: config.form(),
         version_max: config.rdb_version_max(),
-    }
-}
-
-impl Config {
-    /// Whose form of values is written where Redis and Valkey part.
-    pub fn form(&self) -> Dialect {
-        self.dump_dialect.resolve(self.spoken()).choose(Dialect::Redis, Dialect::Valkey)
-    }
-
-    /// The newest version of RDB that a snapshot may have.
-    pub(crate) fn rdb_version_max(&self) -> u16 {
-        // All words but `auto` are numbers.
-        self.rdb_version.word().parse().unwrap_or(FileOptions::ANY_VERSION)
-    }
-
-    /// Whether RDB files and payloads of versions that are not known are tried.
-    pub fn accepts_any_rdb_version(&self) -> bool {
-        self.rdb_version_check == VersionCheck::Relaxed
     }
 }

@@ -1,12 +1,14 @@
 //! The sockets that the server listens on: at start, and after `CONFIG SET` of `bind` and `port`.
 
 use crate::config::Config;
+use crate::lifecycle::process::Process;
 use petrel_net::{ListenerId, bind_tcp, bind_unix_for, listen_again, stop_listening};
 use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A listener as the driver of the accepting worker knows it.
 pub type Listener = (ListenerId, Arc<OwnedFd>);
@@ -21,12 +23,47 @@ impl Drop for SocketFile {
     }
 }
 
+/// How long a start waits for an address that another process has, ...
+const ADDRESS_PATIENCE: Duration = Duration::from_secs(3);
+/// ... and how long it rests between two tries, at first and later.
+const ADDRESS_PAUSE_MIN: Duration = Duration::from_millis(2);
+const ADDRESS_PAUSE_MAX: Duration = Duration::from_millis(100);
+
 /// Set in the numbers of listeners whose connections speak TLS.
 const TLS: u32 = 1 << 31;
 
 /// Whether the connections of a listener speak TLS.
 pub fn is_tls(id: ListenerId) -> bool {
     id.0 & TLS != 0
+}
+
+/// Listens on an address, and waits some seconds for one that is taken: the sockets of a process
+/// that was killed may outlive it by some milliseconds, and who restarts a server does so before it
+/// has quite ended.
+pub(crate) fn once_free<T>(
+    process: &dyn Process,
+    listen: impl Fn() -> io::Result<T>,
+) -> io::Result<T> {
+    let start = Instant::now();
+    let mut pause = ADDRESS_PAUSE_MIN;
+    loop {
+        let error = match listen() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
+            listens => return listens,
+        };
+        if start.elapsed() >= ADDRESS_PATIENCE {
+            return Err(error);
+        }
+        if pause == ADDRESS_PAUSE_MIN {
+            let seconds = ADDRESS_PATIENCE.as_secs();
+            tracing::warn!("{error}; waiting {seconds} seconds at most for it to become free");
+        }
+        if !process.pause(pause) {
+            let text = format!("{error}; a signal ended the wait for it");
+            return Err(io::Error::new(io::ErrorKind::Interrupted, text));
+        }
+        pause = ADDRESS_PAUSE_MAX.min(2 * pause);
+    }
 }
 
 /// What the server listens on over TCP.

@@ -3,7 +3,7 @@
 use crate::config::{Auto, Config, IoBackend, SharedConfig, sweep_beside};
 use crate::durability::snapshot::sweep_parts;
 use crate::event_loop::worker::Worker;
-use crate::lifecycle::listening::{Listener, SocketFile};
+use crate::lifecycle::listening::{Listener, SocketFile, once_free};
 use crate::lifecycle::process::Process;
 use crate::server::Server;
 use crate::users;
@@ -12,17 +12,10 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 /// Descriptors that are not connections: listeners, rings, event descriptors, log, standard
 /// streams.
 const DESCRIPTORS_RESERVED: u64 = 32;
-
-/// How long a start waits for an address that another process has, ...
-const ADDRESS_PATIENCE: Duration = Duration::from_secs(3);
-/// ... and how long it rests between two tries, at first and later.
-const ADDRESS_PAUSE_MIN: Duration = Duration::from_millis(2);
-const ADDRESS_PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// A server whose workers are running.
 pub struct Running {
@@ -87,35 +80,6 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     let threads_text = if threads.len() == 1 { "thread" } else { "threads" };
     tracing::info!("{} worker {threads_text}, {} back-end", threads.len(), server.backend());
     Ok(Running { server, threads, _socket: socket })
-}
-
-/// Listens on an address, and waits some seconds for one that is taken: the sockets of a process
-/// that was killed may outlive it by some milliseconds, and who restarts a server does so before it
-/// has quite ended.
-pub(crate) fn once_free<T>(
-    process: &dyn Process,
-    listen: impl Fn() -> io::Result<T>,
-) -> io::Result<T> {
-    let start = Instant::now();
-    let mut pause = ADDRESS_PAUSE_MIN;
-    loop {
-        let error = match listen() {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
-            listens => return listens,
-        };
-        if start.elapsed() >= ADDRESS_PATIENCE {
-            return Err(error);
-        }
-        if pause == ADDRESS_PAUSE_MIN {
-            let seconds = ADDRESS_PATIENCE.as_secs();
-            tracing::warn!("{error}; waiting {seconds} seconds at most for it to become free");
-        }
-        if !process.pause(pause) {
-            let text = format!("{error}; a signal ended the wait for it");
-            return Err(io::Error::new(io::ErrorKind::Interrupted, text));
-        }
-        pause = ADDRESS_PAUSE_MAX.min(2 * pause);
-    }
 }
 
 impl Running {

@@ -17,7 +17,7 @@
 //! frames.rs     its frames: effects, applied as they were recorded there; lanes.rs, by several threads
 //! synced.rs     how much of that is on the disk
 //! own_expiring.rs  keys that a writable replica's own clients let expire
-//! failover.rs   FAILOVER: the role goes to a replica
+//! failover.rs   FAILOVER: the role goes to a replica; handover.rs, how far that is
 //! out/          those that follow this server: the stream, copies, PSYNC
 //! commands.rs   REPLICAOF, SLAVEOF, ROLE, FAILOVER;  info.rs  INFO replication
 //! ```
@@ -28,6 +28,7 @@ mod copy;
 mod copy_stream;
 mod failover;
 mod frames;
+mod handover;
 mod handshake;
 pub(crate) mod info;
 mod lanes;
@@ -40,7 +41,7 @@ mod wire;
 
 pub mod out;
 
-pub use failover::Failover;
+pub use handover::Failover;
 pub use out::{Outgoing, Relayed};
 pub use own_expiring::OwnExpiring;
 

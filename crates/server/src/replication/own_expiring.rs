@@ -4,7 +4,7 @@
 //! A key is tracked by name. If the primary changes it meanwhile it goes by the expiry that it has
 //! then, a little earlier perhaps than the primary says so; as in Redis.
 
-use crate::server::{Server, unix_ms};
+use crate::unix_time::unix_ms;
 use parking_lot::Mutex;
 use petrel_keyspace::{Effect, Handle};
 use std::cell::Cell;
@@ -99,21 +99,18 @@ impl OwnExpiring {
         self.count.store(0, Relaxed);
         drop(forgotten);
     }
-}
 
-impl Server {
-    /// Removes keys of this replica's own clients that have expired. The thread is in no batch.
-    pub(super) fn expire_own(&self, ks: &mut Handle) {
-        let own = &self.replication.own_expiring;
-        if own.count() == 0 || !self.replication.is_replica() {
+    /// Removes those that have expired, on a replica. The thread is in no batch.
+    pub(super) fn expire(&self, ks: &mut Handle) {
+        if self.count() == 0 {
             return;
         }
         let now = unix_ms();
         for _ in 0..REMOVED_AT_ONCE {
             let due = {
-                let mut tracked = own.tracked.lock();
+                let mut tracked = self.tracked.lock();
                 let due = tracked.pop(now);
-                own.count.store(tracked.times.len(), Relaxed);
+                self.count.store(tracked.times.len(), Relaxed);
                 due
             };
             let Some((db, name)) = due else { break };
@@ -127,7 +124,7 @@ impl Server {
                     // It has expired, which a change of it finds.
                     ks.remove(db, key);
                 }
-                Some(at) => own.track(db, &name, at),
+                Some(at) => self.track(db, &name, at),
                 None => {}
             }
             ks.unlock();

@@ -3,8 +3,8 @@
 //! Conditions are those of Valkey 9: what one asks for, and with `NOT-` before it what one does not
 //! want.
 
-use super::line;
 use crate::client::{Client, Flag};
+use crate::host::client_line;
 use crate::server::Server;
 use petrel_commands::acl::{DEFAULT_USER, User};
 use petrel_commands::{Ctx, Fail};
@@ -165,21 +165,25 @@ impl Test {
                 _ => false,
             },
             Test::Address(address) => client.address(path).as_bytes() == address,
-            Test::LocalAddress(address) => line::local_address(client, path).as_bytes() == address,
+            Test::LocalAddress(address) => {
+                client_line::local_address(client, path).as_bytes() == address
+            }
             Test::Ip(ip) => client.peer().ip().is_some_and(|own| own.to_string().as_bytes() == ip),
             Test::AgeSeconds(least) => {
                 i64::from(server.uptime_seconds().saturating_sub(client.connected_at)) >= *least
             }
-            Test::IdleSeconds(least) => i64::from(line::idle_seconds(client, server)) >= *least,
+            Test::IdleSeconds(least) => {
+                i64::from(client_line::idle_seconds(client, server)) >= *least
+            }
             Test::Name(name) => is_label(&client.labels().name, name),
             Test::LibraryName(name) => is_label(&client.labels().lib_name, name),
             Test::LibraryVersion(version) => is_label(&client.labels().lib_version, version),
             Test::Flags(wanted) => {
-                let own = line::flags(client);
+                let own = client_line::flags(client);
                 wanted.iter().all(|letter| own.contains(letter))
             }
             Test::Capabilities(wanted) => {
-                let own = line::capabilities(client);
+                let own = client_line::capabilities(client);
                 wanted.iter().all(|letter| own.contains(letter))
             }
             Test::Database(db) => client.db.load(Relaxed) == *db,
@@ -203,13 +207,13 @@ fn test(ctx: &Ctx<'_>, name: &[u8], negated: bool, at: usize) -> Result<Test, Fa
         b"NAME" => Test::Name(value.to_vec()),
         b"LIB-NAME" => Test::LibraryName(value.to_vec()),
         b"LIB-VER" => Test::LibraryVersion(value.to_vec()),
-        b"FLAGS" if value.iter().all(|letter| line::KNOWN_FLAGS.contains(letter)) => {
+        b"FLAGS" if value.iter().all(|letter| client_line::KNOWN_FLAGS.contains(letter)) => {
             Test::Flags(value.to_vec())
         }
         b"FLAGS" => {
             return Err(naming("ERR Unknown flags found in the provided filter: ", value));
         }
-        b"CAPA" if value.iter().all(|letter| line::KNOWN_CAPABILITIES.contains(letter)) => {
+        b"CAPA" if value.iter().all(|letter| client_line::KNOWN_CAPABILITIES.contains(letter)) => {
             Test::Capabilities(value.to_vec())
         }
         b"CAPA" => {

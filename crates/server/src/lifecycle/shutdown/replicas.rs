@@ -32,7 +32,7 @@ impl Server {
         self.await_writes(ks);
         let patience_ms = config.replication.shutdown_timeout.saturating_mul(1000);
         loop {
-            self.outgoing.ask(self);
+            self.ask_replicas();
             let lagging = self.lagging_replicas();
             if lagging.is_empty() || !self.closing.is_requested() {
                 return;

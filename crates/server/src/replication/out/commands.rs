@@ -19,39 +19,6 @@ pub(crate) const SYNC: CommandSpec = CommandSpec::new(&meta::SYNC, sync);
 /// `REPLCONF`.
 pub(crate) const REPLCONF: CommandSpec = CommandSpec::new(&meta::REPLCONF, replconf);
 
-/// What a connection has said of itself before it asks for a copy or the stream.
-#[derive(Clone, Debug)]
-pub(super) struct Handshake {
-    port: u16,
-    address: Option<String>,
-    knows_end_mark: bool,
-    /// It understands a new id of the history in `+CONTINUE`.
-    knows_ids: bool,
-    takes_copy_only: bool,
-    wants: (bool, bool),
-    /// What it reads where Redis and Valkey part, if it has said that.
-    dialect: Option<Dialect>,
-    is_petrel: bool,
-    /// It reads frames, and wants commands in their place from now on.
-    frames: (bool, bool),
-}
-
-impl Default for Handshake {
-    fn default() -> Self {
-        Handshake {
-            port: 0,
-            address: None,
-            knows_end_mark: false,
-            knows_ids: false,
-            takes_copy_only: false,
-            wants: (true, true),
-            dialect: None,
-            is_petrel: false,
-            frames: (false, false),
-        }
-    }
-}
-
 /// `PSYNC replicationid offset [FAILOVER]`: with `FAILOVER`, the primary asks this replica to take
 /// its place, and to serve it as a replica then.
 fn psync(ctx: &mut Ctx<'_>) -> Outcome {

@@ -69,7 +69,7 @@ impl FanOut<'_> {
             }
         }
         if let Some(stream) = self.server.outgoing.stream() {
-            stream.owners.call(self.server);
+            stream.owners.call(&self.server.workers);
         }
         match self.replicas.iter().all(|replica| replica.has_left()) {
             true => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the replicas have left")),
@@ -226,7 +226,7 @@ impl Server {
             tracing::warn!("a copy for replicas was given up: {error}");
         }
         if let Some(stream) = self.outgoing.stream() {
-            stream.owners.call(self);
+            stream.owners.call(&self.workers);
         }
     }
 

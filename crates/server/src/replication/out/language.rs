@@ -10,95 +10,14 @@
 //! stream is its primary's. If it needs commands, for its own replicas or itself, it says so when
 //! it links, and links anew if that changes.
 
-use super::{Replica, Stream};
+use super::replica::Replica;
+use super::stream::{Relayed, Stream};
 use crate::config::Config;
 use crate::server::Server;
 use petrel_keyspace::Handle;
-use petrel_replication::Backlog;
 use petrel_replication::frame::READS_FRAMES;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-
-/// No offset.
-const NONE: u64 = u64::MAX;
-
-/// See the module.
-pub(crate) struct Language {
-    /// Commits are written as frames. Changes while everything is held, or on a replica.
-    frames: AtomicBool,
-    /// The last offset at which a replica may stand that needs commands, or [`NONE`].
-    plain_at: AtomicU64,
-    /// The same of replicas that its primary may have had.
-    relayed_at: AtomicU64,
-}
-
-/// What of the primary's stream was executed.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Relayed {
-    /// There is something in it that only those understand that read frames.
-    pub marks: bool,
-    /// Whether changes are written as frames at its end, if it says so.
-    pub frames: Option<bool>,
-}
-
-impl Language {
-    /// Commands, which another server may have read up to an offset.
-    pub(super) fn commands(relayed_at: Option<u64>) -> Self {
-        let relayed_at = AtomicU64::new(relayed_at.unwrap_or(NONE));
-        Language { frames: AtomicBool::new(false), plain_at: AtomicU64::new(NONE), relayed_at }
-    }
-
-    /// Whether commits are written as frames.
-    #[inline]
-    pub(crate) fn has_frames(&self) -> bool {
-        self.frames.load(Relaxed)
-    }
-
-    /// What changes are written as: `repl_stream` of `INFO`.
-    pub(crate) fn word(&self) -> &'static str {
-        if self.has_frames() { "effects" } else { "commands" }
-    }
-
-    /// The primary's stream has come to `end`, with these.
-    pub(super) fn follow(&self, relayed: Relayed, end: u64) {
-        if let Some(frames) = relayed.frames {
-            self.frames.store(frames, Relaxed);
-        }
-        match relayed.frames {
-            Some(false) => self.relayed_at.store(end, Relaxed),
-            Some(true) => self.relayed_at.store(NONE, Relaxed),
-            None => {}
-        }
-    }
-
-    /// A replica that needs commands stands there at most.
-    fn note_plain(&self, end: u64) {
-        self.plain_at.store(end, Relaxed);
-    }
-
-    /// Commits are written so from now on. Everything is held.
-    fn turn(&self, frames: bool, backlog: &Backlog) {
-        if self.frames.swap(frames, Relaxed) != frames {
-            backlog.append_turn(frames);
-        }
-    }
-
-    /// Whether a replica that was sent commands could come back and go on with them, one of its
-    /// primary's too.
-    fn is_awaited(&self, backlog: &Backlog) -> bool {
-        self.awaits_own(backlog) || is_kept(self.relayed_at.load(Relaxed), backlog)
-    }
-
-    /// The same without those of its primary.
-    fn awaits_own(&self, backlog: &Backlog) -> bool {
-        is_kept(self.plain_at.load(Relaxed), backlog)
-    }
-}
-
-/// Whether a replica that reads nothing but commands could go on from an offset.
-fn is_kept(offset: u64, backlog: &Backlog) -> bool {
-    offset != NONE && offset >= backlog.start().max(backlog.framed())
-}
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Server {
     /// Whether changes are to come as commands, from the primary or to replicas.
@@ -187,7 +106,7 @@ impl Server {
             self.settle_language(stream, config);
             ks.unlock();
             ks.exit();
-            stream.owners.call_at_once(self);
+            stream.owners.call_at_once(&self.workers);
         }
     }
 

@@ -17,192 +17,44 @@ mod full_sync;
 mod language;
 mod replica;
 mod sink;
+mod state;
+mod stream;
 mod upkeep;
 
 pub(crate) use commands::{PSYNC, REPLCONF, SYNC};
-pub use language::Relayed;
 pub(crate) use replica::OwnReplicas;
-pub use replica::{Replica, Stage};
-pub(crate) use sink::Stream;
+pub use replica::{Replica, ReplicaLine, Stage};
+pub use state::Outgoing;
+pub use stream::Relayed;
 
-use crate::client::Client;
 use crate::config::Config;
 use crate::replication::Downstream;
 use crate::replication::apply::Applier;
 use crate::server::{Server, unix_ms};
-use commands::Handshake;
-use language::Language;
-use parking_lot::{Mutex, RwLock};
 use petrel_keyspace::Handle;
 use petrel_replication::Backlog;
-use std::collections::HashMap;
-use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
-};
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
-
-/// This server's replicas, and the stream that they are sent.
-#[derive(Default)]
-pub struct Outgoing {
-    stream: RwLock<Option<Arc<Stream>>>,
-    replicas: Mutex<Vec<Arc<Replica>>>,
-    /// Changes with every change of `replicas`.
-    version: AtomicUsize,
-    /// What connections have said of themselves that are no replicas yet.
-    handshakes: Mutex<HashMap<u64, Handshake>>,
-    /// Up to which offset clients wait for acknowledgements.
-    pub(crate) awaited: AtomicU64,
-    /// The end of the stream behind the last request for acknowledgements.
-    asked_at: AtomicU64,
-    /// When there was a replica last, in Unix milliseconds.
-    last_seen: AtomicI64,
-    pinged_at: AtomicI64,
-    /// An image is being sent.
-    syncing: AtomicBool,
-    /// Bytes that replicas were sent.
-    pub(crate) sent: AtomicU64,
-    /// Full copies, resumptions, and resumptions that could not be.
-    pub(crate) full_syncs: AtomicU64,
-    /// See `full_syncs`.
-    pub(crate) resumed: AtomicU64,
-    /// See `full_syncs`.
-    pub(crate) not_resumed: AtomicU64,
-}
-
-/// A replica as `INFO` and `ROLE` show it.
-#[derive(Clone, Debug)]
-pub struct ReplicaLine {
-    /// Its address.
-    pub ip: String,
-    /// The port that it serves at.
-    pub port: u16,
-    /// `wait_bgsave`, `send_bulk`, `online`.
-    pub state: &'static str,
-    /// Bytes of the stream that it has acknowledged.
-    pub offset: u64,
-    /// Seconds since it last did so.
-    pub lag: i64,
-    /// It has done so since [`Outgoing::expect_answers`].
-    pub(crate) has_answered: bool,
-}
-
-impl Outgoing {
-    /// The stream, if there is or was a replica.
-    pub(crate) fn stream(&self) -> Option<Arc<Stream>> {
-        self.stream.read().clone()
-    }
-
-    /// The stream's bytes that are kept.
-    pub fn backlog(&self) -> Option<Arc<Backlog>> {
-        self.stream.read().as_ref().map(|stream| stream.backlog.clone())
-    }
-
-    /// Every replica, but for those that take a copy only.
-    pub fn lines(&self) -> Vec<ReplicaLine> {
-        let now = unix_ms();
-        let replicas = self.replicas.lock();
-        replicas.iter().filter(|replica| !replica.takes_copy_only).map(|r| r.line(now)).collect()
-    }
-
-    /// Whether replicas are being sent a copy.
-    pub(crate) fn is_copying(&self) -> bool {
-        self.syncing.load(SeqCst)
-    }
-
-    /// Connections that are replicas.
-    pub(crate) fn count(&self) -> usize {
-        self.replicas.lock().len()
-    }
-
-    /// Replicas that have been sent their copy, and heard of within so many seconds.
-    pub fn good(&self, lag_max: i64) -> usize {
-        let now = unix_ms();
-        let replicas = self.replicas.lock();
-        let has_copy = |r: &Replica| matches!(r.stage(), Stage::Loads | Stage::Online);
-        let is_good =
-            |r: &&Arc<Replica>| has_copy(r) && !r.takes_copy_only && r.lag(now) <= lag_max;
-        replicas.iter().filter(is_good).count()
-    }
-
-    /// The end of the stream behind the last change: what is appended beside changes concerns no
-    /// client. 0 if there is no stream.
-    pub(crate) fn written(&self) -> u64 {
-        self.backlog().map_or(0, |backlog| backlog.written())
-    }
-
-    /// Replicas that have acknowledged everything up to an offset.
-    pub(crate) fn acknowledged(&self, offset: u64) -> usize {
-        let has = |r: &&Arc<Replica>| r.stage() == Stage::Online && r.acked.load(SeqCst) >= offset;
-        self.replicas.lock().iter().filter(has).count()
-    }
-
-    /// Replicas that have everything up to an offset on their disks.
-    pub(crate) fn synced(&self, offset: u64) -> usize {
-        let has = |r: &&Arc<Replica>| r.stage() == Stage::Online && r.synced.load(SeqCst) >= offset;
-        self.replicas.lock().iter().filter(has).count()
-    }
-
-    /// The replica that a connection is.
-    pub(crate) fn find(&self, id: u64) -> Option<Arc<Replica>> {
-        self.replicas.lock().iter().find(|replica| replica.client.id == id).cloned()
-    }
-
-    fn add(&self, replica: Arc<Replica>) {
-        self.replicas.lock().push(replica);
-        self.version.fetch_add(1, SeqCst);
-    }
-
-    /// The connection is gone, whether it was a replica or not.
-    #[cold]
-    pub(crate) fn remove(&self, client: &Client) {
-        self.handshakes.lock().remove(&client.id);
-        let mut replicas = self.replicas.lock();
-        let Some(at) = replicas.iter().position(|replica| replica.client.id == client.id) else {
-            return;
-        };
-        // Before it is gone for those who count: what waited for it alone is freed by then.
-        replicas[at].leave();
-        if let Some(backlog) = self.backlog() {
-            backlog.release();
-        }
-        let replica = replicas.remove(at);
-        drop(replicas);
-        self.last_seen.store(unix_ms(), Relaxed);
-        self.version.fetch_add(1, SeqCst);
-        match replica.stage() {
-            Stage::Loads if !replica.takes_copy_only => tracing::warn!(
-                "replica {} is gone before it has loaded its copy; if it says that it does not know a version \
-                 or a type, see rdb-version and dump-dialect",
-                replica.name()
-            ),
-            _ => tracing::info!("replica {} is gone", replica.name()),
-        }
-    }
-
-    /// Every replica has an acknowledgement to send from now on.
-    pub(super) fn expect_answers(&self) {
-        let replicas = self.replicas.lock();
-        replicas.iter().for_each(|replica| replica.has_answered.store(false, SeqCst));
-    }
-
-    /// Asks the replicas what they have executed, unless they were asked for that much already.
-    pub(crate) fn ask(&self, server: &Server) {
-        let Some(stream) = self.stream() else { return };
-        let still = server.replication.failover.still();
-        let end = stream.backlog.end();
-        if still.is_needed() || self.asked_at.load(SeqCst) == end {
-            return;
-        }
-        let end = stream.backlog.append_aside(GET_ACK);
-        self.asked_at.store(end, SeqCst);
-        stream.owners.call_at_once(server);
-    }
-}
+use stream::{Language, Stream};
 
 /// The question what a replica has executed.
 pub(super) const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
 impl Server {
+    /// Asks the replicas what they have executed, unless they were asked for that much already.
+    pub(crate) fn ask_replicas(&self) {
+        let outgoing = &self.outgoing;
+        let Some(stream) = outgoing.stream() else { return };
+        let still = self.replication.failover.still();
+        let end = stream.backlog.end();
+        if still.is_needed() || outgoing.asked_at.load(SeqCst) == end {
+            return;
+        }
+        let end = stream.backlog.append_aside(GET_ACK);
+        outgoing.asked_at.store(end, SeqCst);
+        stream.owners.call_at_once(&self.workers);
+    }
+
     /// Begins the stream unless there is one. Everything is held.
     fn begin_stream(self: &Arc<Self>, handle: &mut Handle, config: &Config) -> Arc<Stream> {
         if let Some(stream) = self.outgoing.stream() {
@@ -237,9 +89,9 @@ impl Server {
         let mut place = self.outgoing.stream.write();
         let offset = self.replication.offset().max(0) as u64;
         let backlog = Backlog::new(offset, config.replication.repl_backlog_size);
-        let stream = Stream::new(backlog.clone(), language, Arc::downgrade(self), config);
+        let stream = Stream::new(backlog.clone(), language, self.workers.len(), config);
         self.replication.set_backlog(Some(backlog));
-        handle.set_sinks(sink::NAME, Some(stream.source()));
+        handle.set_sinks(sink::NAME, Some(sink::source(&stream, Arc::downgrade(self))));
         let now = unix_ms();
         self.outgoing.last_seen.store(now, Relaxed);
         self.outgoing.pinged_at.store(now, Relaxed);
@@ -293,7 +145,7 @@ impl Downstream for Relay {
         }
         let end = stream.backlog.append_verbatim(bytes, relayed.marks);
         stream.language.follow(relayed, end);
-        stream.owners.call(&server);
+        stream.owners.call(&server.workers);
     }
 
     fn renamed(&self) {

@@ -1,6 +1,5 @@
 //! A replica: what it is being sent, and what it has said that it has.
 
-use super::ReplicaLine;
 use crate::client::Client;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
@@ -90,6 +89,39 @@ pub(crate) struct OwnReplicas {
     pub(super) version: usize,
 }
 
+/// What a connection has said of itself before it asks for a copy or the stream.
+#[derive(Clone, Debug)]
+pub(super) struct Handshake {
+    pub port: u16,
+    pub address: Option<String>,
+    pub knows_end_mark: bool,
+    /// It understands a new id of the history in `+CONTINUE`.
+    pub knows_ids: bool,
+    pub takes_copy_only: bool,
+    pub wants: (bool, bool),
+    /// What it reads where Redis and Valkey part, if it has said that.
+    pub dialect: Option<Dialect>,
+    pub is_petrel: bool,
+    /// It reads frames, and wants commands in their place from now on.
+    pub frames: (bool, bool),
+}
+
+impl Default for Handshake {
+    fn default() -> Self {
+        Handshake {
+            port: 0,
+            address: None,
+            knows_end_mark: false,
+            knows_ids: false,
+            takes_copy_only: false,
+            wants: (true, true),
+            dialect: None,
+            is_petrel: false,
+            frames: (false, false),
+        }
+    }
+}
+
 /// What a connection is as a replica.
 pub(super) struct Traits {
     pub port: u16,
@@ -100,6 +132,23 @@ pub(super) struct Traits {
     pub dialect: Option<Dialect>,
     pub speaks_psync: bool,
     pub frames: (bool, bool),
+}
+
+/// A replica as `INFO` and `ROLE` show it.
+#[derive(Clone, Debug)]
+pub struct ReplicaLine {
+    /// Its address.
+    pub ip: String,
+    /// The port that it serves at.
+    pub port: u16,
+    /// `wait_bgsave`, `send_bulk`, `online`.
+    pub state: &'static str,
+    /// Bytes of the stream that it has acknowledged.
+    pub offset: u64,
+    /// Seconds since it last did so.
+    pub lag: i64,
+    /// It has done so since [`Outgoing::expect_answers`].
+    pub(crate) has_answered: bool,
 }
 
 impl Replica {

@@ -33,7 +33,9 @@ impl Server {
             && !self.replication.is_replica()
             && (outgoing.good(lag_max) as i64) < least;
         self.commands.set_state(ServerState::NotReplicated, is_short);
-        self.expire_own(ks);
+        if self.replication.is_replica() {
+            self.replication.own_expiring.expire(ks);
+        }
         let Some(now) = self.tend_connections(config) else { return };
         self.sync_if_due(ks, config);
         let Some(stream) = outgoing.stream() else { return };
@@ -56,7 +58,7 @@ impl Server {
         if is_due && !self.replication.is_replica() && !still.is_needed() {
             outgoing.pinged_at.store(now, Relaxed);
             stream.backlog.append_aside(PING);
-            stream.owners.call_at_once(self);
+            stream.owners.call_at_once(&self.workers);
         }
     }
 

@@ -1,0 +1,82 @@
+//! Copies that a member gets and sends: how far they are.
+
+use crate::durability::replace::unnamed_file;
+use petrel_cluster::Identity;
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
+
+/// What has come of a copy.
+#[derive(Default)]
+pub(in crate::cluster) struct Incoming {
+    file: Option<File>,
+    len: u64,
+    failed: Option<io::Error>,
+}
+
+impl Incoming {
+    /// Takes a part. What goes wrong is said once the copy is whole.
+    pub fn take(&mut self, part: &[u8]) {
+        let taken = (|| {
+            let file = match &mut self.file {
+                Some(file) => file,
+                none => none.insert(unnamed_file("join")?),
+            };
+            file.write_all(part)
+        })();
+        self.len += part.len() as u64;
+        if let Err(error) = taken {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// The whole, from its beginning on, and its length.
+    pub fn finish(self) -> io::Result<(File, u64)> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let mut file = self.file.ok_or_else(|| io::Error::other("it is empty"))?;
+        file.rewind()?;
+        Ok((file, self.len))
+    }
+}
+
+/// A thread that loads a copy; the receiver hears how that has ended.
+pub(super) type Loading = Receiver<Result<(), String>>;
+
+/// Copies that this member gets and sends.
+#[derive(Default)]
+pub(in crate::cluster) struct Copies {
+    pub(super) loading: Option<Loading>,
+    /// When a copy could not be loaded.
+    pub(super) failed: Option<Instant>,
+    pub(super) sent: Option<Sent>,
+    /// When a copy could not begin, since another image is being taken.
+    pub(super) tried: Option<Instant>,
+    pub(super) has_to_rejoin: bool,
+}
+
+/// What a member is sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Share {
+    /// All data.
+    All,
+    /// Those of the slots that it has asked for.
+    Slots,
+}
+
+/// A copy that is being sent.
+pub(super) struct Sent {
+    pub(super) to: Identity,
+    pub(super) share: Share,
+    pub(super) parts: Receiver<Part>,
+    pub(super) start: Instant,
+    pub(super) bytes: u64,
+}
+
+/// What is given to the agent of a copy that is being written.
+pub(super) enum Part {
+    Bytes(Vec<u8>),
+    End,
+}

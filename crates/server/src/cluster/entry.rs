@@ -1,0 +1,92 @@
+//! How a server becomes one of a cluster: its thread is started, and ended with the server.
+
+use super::agent::Hands;
+use super::machine::Machine;
+use super::{Ends, Event, Inbox, MemberInfo, Membership, Transport, lives};
+use crate::server::Server;
+use petrel_cluster::{Identity, View};
+use petrel_commands::ServerState;
+use petrel_commands::clock::Tick;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Release;
+use std::thread::JoinHandle;
+
+impl Membership {
+    /// Makes the server one of a cluster, whose commands that need data are refused until it is a
+    /// member and has the cluster's. No client is served before.
+    pub(super) fn enter(self: &Arc<Self>, server: &Server) -> io::Result<()> {
+        let is_first = server.cluster.set(self.clone()).is_ok()
+            && server.commands.cluster.set(self.clone()).is_ok()
+            && server.keyspace.set_homes(self.clone());
+        if !is_first {
+            return Err(io::Error::other("the server is one of a cluster already"));
+        }
+        self.waiters.belong_to(server.commands.clone());
+        server.commands.set_state(ServerState::Apart, true);
+        server.commands.set_state(ServerState::Clustered, true);
+        Ok(())
+    }
+
+    /// Starts the thread.
+    pub(super) fn live(
+        self: &Arc<Self>,
+        server: &Arc<Server>,
+        (tasks, poll): Ends,
+        transport: Box<dyn Transport>,
+    ) -> io::Result<()> {
+        let (server, membership) = (server.clone(), self.clone());
+        let thread =
+            std::thread::Builder::new().name("petrel-cluster".into()).spawn(move || {
+                let machine = Machine::new(&server, membership.clone());
+                lives::live(Hands { machine, transport, tasks, poll }, &membership);
+            })?;
+        *self.thread.lock() = Some(thread);
+        Ok(())
+    }
+}
+
+/// Makes a server a member of a cluster whose members the caller names, from a view on that
+/// all have begun with, with the same data, or that has brought this one. It holds its lease until
+/// [`Membership::hold_lease`] says else. No client is served before.
+///
+/// # Errors
+/// If it is a member already, or the system allows no thread.
+pub fn start(
+    server: &Arc<Server>,
+    identity: Identity,
+    (view, members): (Arc<View>, Arc<[MemberInfo]>),
+    transport: Box<dyn Transport>,
+) -> io::Result<Inbox> {
+    let (membership, ends) = Membership::new(false, None)?;
+    let own = members.iter().find(|member| member.identity == identity);
+    own.into_iter().for_each(|own| drop(membership.name.set(own.id.clone())));
+    membership.lease_until.store(Tick::NEVER.number(), Release);
+    membership.enter(server)?;
+    let inbox = Inbox(membership.clone());
+    inbox.leave(Event::Admitted(identity, view, members));
+    membership.live(server, ends, transport)?;
+    while server.commands.is_in_state(ServerState::Apart) {
+        if membership.thread.lock().as_ref().is_none_or(JoinHandle::is_finished) {
+            return Err(io::Error::other("the thread of the cluster has ended"));
+        }
+        std::thread::sleep(lives::PAUSE);
+    }
+    Ok(inbox)
+}
+
+impl Server {
+    /// Waits for the end of the agent, once the server is stopping, and of the links.
+    pub(crate) fn end_cluster(&self) {
+        let Some(membership) = self.cluster.get() else { return };
+        membership.functions.end();
+        membership.waker.wake();
+        if let Some(thread) = membership.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the cluster has ended by a panic");
+        }
+        let fabric = membership.fabric.lock().take();
+        drop(fabric);
+    }
+}

@@ -1,0 +1,71 @@
+//! The client of another member in whose name a command is executed here.
+
+use super::state::Waiter;
+use crate::client::Client;
+use crate::cluster::Membership;
+use crate::host::AbsentClient;
+use bytes::Bytes;
+use petrel_cluster::lanes::{Served, note_served};
+use petrel_cluster::wire::Tag;
+use petrel_cluster::{Identity, Slot};
+use petrel_commands::{Answer, Blocked};
+use std::sync::Arc;
+
+/// The client of a forwarded command, as the executor's host knows it.
+pub(in crate::cluster) struct RemoteClient {
+    pub tag: Tag,
+    pub slots: Box<[Slot]>,
+    /// Milliseconds that the command may still wait, if it has waited at another home.
+    pub wait_ms: Option<u64>,
+    /// In whose name it is executed.
+    pub stand_in: Arc<Client>,
+    pub membership: Arc<Membership>,
+    pub own: Identity,
+}
+
+impl AbsentClient for RemoteClient {
+    fn stand_in(&self) -> Arc<Client> {
+        self.stand_in.clone()
+    }
+
+    fn wait_ms(&self) -> Option<u64> {
+        self.wait_ms
+    }
+
+    fn wait(&self, blocked: &Arc<Blocked>) {
+        let waiter = Waiter { slots: self.slots.clone(), blocked: blocked.clone() };
+        self.membership.waiters.add(self.tag, waiter);
+    }
+
+    fn answer(&self, answer: Answer) -> bool {
+        self.membership.waiters.remove(self.tag);
+        let Answer { mut bytes, mut shared } = answer;
+        splice(&mut bytes, &mut shared);
+        let RemoteClient { tag, slots, .. } = self;
+        if tag.origin != self.own {
+            note_served(Served { tag: *tag, slots: slots.clone(), reply: bytes });
+            return true;
+        }
+        // It was forwarded when its home was another member, and is here now.
+        self.membership.ended.lock().push((*tag, bytes));
+        self.membership.waker.wake();
+        false
+    }
+}
+
+/// Puts values that lie elsewhere into their places.
+pub(in crate::cluster) fn splice(out: &mut Vec<u8>, shared: &mut Vec<(usize, Bytes)>) {
+    if shared.is_empty() {
+        return;
+    }
+    let values: usize = shared.iter().map(|(_, value)| value.len()).sum();
+    let mut whole = Vec::with_capacity(out.len() + values);
+    let mut from = 0;
+    for (at, value) in shared.drain(..) {
+        whole.extend_from_slice(&out[from..at]);
+        whole.extend_from_slice(&value);
+        from = at;
+    }
+    whole.extend_from_slice(&out[from..]);
+    *out = whole;
+}

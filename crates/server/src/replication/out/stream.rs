@@ -1,0 +1,195 @@
+//! The stream that replicas are sent: its bytes, what it says changes in, and the workers that pass
+//! it on.
+
+use crate::config::Config;
+use crate::event_loop::worker_link::WorkerLink;
+use crate::random_id::random_id;
+use petrel_replication::{Backlog, Understood};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
+
+/// The stream that replicas are sent.
+pub(crate) struct Stream {
+    pub(crate) backlog: Arc<Backlog>,
+    pub(crate) owners: Owners,
+    pub(crate) language: Language,
+    /// The change of the libraries of functions that was recorded last.
+    pub(super) functions: AtomicU64,
+    pub(super) understood: Understood,
+    pub(super) mark: String,
+}
+
+impl Stream {
+    /// An empty one, for so many workers.
+    pub(super) fn new(
+        backlog: Arc<Backlog>,
+        language: Language,
+        workers: usize,
+        config: &Config,
+    ) -> Arc<Self> {
+        let understood = Understood {
+            dialect: config.form(),
+            version_max: config.rdb_version_max(),
+            databases: u16::try_from(config.databases).unwrap_or(u16::MAX),
+        };
+        Arc::new(Stream {
+            backlog,
+            owners: Owners::new(workers),
+            language,
+            functions: AtomicU64::new(0),
+            understood,
+            mark: random_id(),
+        })
+    }
+}
+
+/// No offset.
+const NONE: u64 = u64::MAX;
+
+/// In what the stream says changes (`language.rs`).
+pub(crate) struct Language {
+    /// Commits are written as frames. Changes while everything is held, or on a replica.
+    frames: AtomicBool,
+    /// The last offset at which a replica may stand that needs commands, or [`NONE`].
+    plain_at: AtomicU64,
+    /// The same of replicas that its primary may have had.
+    relayed_at: AtomicU64,
+}
+
+/// What of the primary's stream was executed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Relayed {
+    /// There is something in it that only those understand that read frames.
+    pub marks: bool,
+    /// Whether changes are written as frames at its end, if it says so.
+    pub frames: Option<bool>,
+}
+
+impl Language {
+    /// Commands, which another server may have read up to an offset.
+    pub(super) fn commands(relayed_at: Option<u64>) -> Self {
+        let relayed_at = AtomicU64::new(relayed_at.unwrap_or(NONE));
+        Language { frames: AtomicBool::new(false), plain_at: AtomicU64::new(NONE), relayed_at }
+    }
+
+    /// Whether commits are written as frames.
+    #[inline]
+    pub(crate) fn has_frames(&self) -> bool {
+        self.frames.load(Relaxed)
+    }
+
+    /// What changes are written as: `repl_stream` of `INFO`.
+    pub(crate) fn word(&self) -> &'static str {
+        if self.has_frames() { "effects" } else { "commands" }
+    }
+
+    /// The primary's stream has come to `end`, with these.
+    pub(super) fn follow(&self, relayed: Relayed, end: u64) {
+        if let Some(frames) = relayed.frames {
+            self.frames.store(frames, Relaxed);
+        }
+        match relayed.frames {
+            Some(false) => self.relayed_at.store(end, Relaxed),
+            Some(true) => self.relayed_at.store(NONE, Relaxed),
+            None => {}
+        }
+    }
+
+    /// A replica that needs commands stands there at most.
+    pub(super) fn note_plain(&self, end: u64) {
+        self.plain_at.store(end, Relaxed);
+    }
+
+    /// Commits are written so from now on. Everything is held.
+    pub(super) fn turn(&self, frames: bool, backlog: &Backlog) {
+        if self.frames.swap(frames, Relaxed) != frames {
+            backlog.append_turn(frames);
+        }
+    }
+
+    /// Whether a replica that was sent commands could come back and go on with them, one of its
+    /// primary's too.
+    pub(super) fn is_awaited(&self, backlog: &Backlog) -> bool {
+        self.awaits_own(backlog) || is_kept(self.relayed_at.load(Relaxed), backlog)
+    }
+
+    /// The same without those of its primary.
+    pub(super) fn awaits_own(&self, backlog: &Backlog) -> bool {
+        is_kept(self.plain_at.load(Relaxed), backlog)
+    }
+}
+
+/// Whether a replica that reads nothing but commands could go on from an offset.
+fn is_kept(offset: u64, backlog: &Backlog) -> bool {
+    offset != NONE && offset >= backlog.start().max(backlog.framed())
+}
+
+thread_local! {
+    /// The worker that this thread is.
+    static WORKER: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// The workers that have replicas, to be woken when there is something to send.
+pub(crate) struct Owners {
+    /// By worker: it has replicas, and waits for something to happen.
+    asleep: Box<[AtomicBool]>,
+    /// By worker: it has something to send, and waits a little for more.
+    dozing: Box<[AtomicBool]>,
+    /// By worker: what there is is to be sent at once.
+    urgent: Box<[AtomicBool]>,
+}
+
+impl Owners {
+    fn new(workers: usize) -> Self {
+        let flags = || (0..workers).map(|_| AtomicBool::new(false)).collect();
+        Owners { asleep: flags(), dozing: flags(), urgent: flags() }
+    }
+
+    /// The same, for something that is awaited: it is not kept until there is more.
+    pub(crate) fn call_at_once(&self, workers: &[WorkerLink]) {
+        self.urgent.iter().for_each(|urgent| urgent.store(true, SeqCst));
+        self.call(workers);
+        let own = WORKER.get();
+        for (worker, dozing) in self.dozing.iter().enumerate() {
+            if dozing.load(SeqCst) && worker != own {
+                workers[worker].wake();
+            }
+        }
+    }
+
+    /// The worker, which is the calling thread, is about to wait for more to send; false if what
+    /// there is is to be sent at once.
+    pub(super) fn dozes(&self, worker: usize) -> bool {
+        self.dozing[worker].store(true, SeqCst);
+        !self.urgent[worker].load(SeqCst)
+    }
+
+    /// Whether what there is for a worker's replicas is to be sent at once, now that it is.
+    pub(super) fn takes_urgent(&self, worker: usize) -> bool {
+        self.urgent[worker].load(SeqCst) && self.urgent[worker].swap(false, SeqCst)
+    }
+
+    /// Wakes the workers that have replicas and wait; the calling one looks by itself.
+    pub(crate) fn call(&self, workers: &[WorkerLink]) {
+        fence(SeqCst);
+        let own = WORKER.get();
+        for (worker, asleep) in self.asleep.iter().enumerate() {
+            if asleep.load(SeqCst) && worker != own && asleep.swap(false, SeqCst) {
+                workers[worker].wake();
+            }
+        }
+    }
+
+    /// The worker, which is the calling thread, is about to wait; it looks once more afterwards.
+    pub(super) fn falls_asleep(&self, worker: usize) {
+        WORKER.set(worker);
+        self.asleep[worker].store(true, SeqCst);
+        fence(SeqCst);
+    }
+
+    pub(super) fn wakes_up(&self, worker: usize) {
+        self.dozing[worker].store(false, SeqCst);
+        self.asleep[worker].store(false, SeqCst);
+    }
+}
