@@ -26,9 +26,10 @@ use crate::server::{Peer, Server, Setting, relay};
 /// that nodes say to each other; and round trips between them.
 ///
 /// petrel-cluster is started with so many nodes, all of which or so many (--copies) hold each key,
-/// and their clients share the processors with them. What is no cluster is measured as one node.
-/// For bytes and round trips what the nodes say to each other passes relays, which count and delay
-/// it. first-touch, copy-get, home-set and cache-write measure a near cache: one node more, which
+/// and their clients share the processors with them; swytch-cluster too, whose nodes hold what they
+/// have been asked for. What is no cluster is measured as one node. For bytes and round trips what
+/// Petrels say to each other passes relays, which count and delay it; Swytch's nodes are hosts of a
+/// network of their own for that, which needs root. first-touch, copy-get, home-set and cache-write measure a near cache: one node more, which
 /// holds copies of what is read there.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct ClusterArgs {
@@ -107,7 +108,7 @@ impl Work {
 
 /// How many nodes hold each key; `None` is all.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-struct Copies(Option<u16>);
+pub struct Copies(pub Option<u16>);
 
 impl std::fmt::Display for Copies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -294,7 +295,10 @@ impl Experiment for ClusterArgs {
         let is_single =
             at::<u16>(point, "nodes") == 1 && at::<Copies>(point, "copies") == self.copies[0];
         let is_load = matches!(at(point, "work"), Work::Get | Work::Set | Work::CopyGet);
-        !(peer.is_cluster() || is_single && is_load)
+        // Where keys have no homes, nobody says how many there are.
+        let is_first = at::<Copies>(point, "copies") == self.copies[0];
+        let is_cluster = peer.is_cluster() && (peer.has_homes() || is_first);
+        !(is_cluster || is_single && is_load)
     }
 
     fn setting(&self, run: &RunArgs, point: &Point) -> Setting {
@@ -338,7 +342,7 @@ impl Experiment for ClusterArgs {
             Work::Get => Operation::Get,
             Work::Set => SET,
             Work::Bytes => return self.count_bytes(server, point),
-            Work::Trips => return self.count_trips(server.endpoint()),
+            Work::Trips => return self.count_trips(server, server.endpoint()),
             work => return self.measure_near(server, work, point, round),
         };
         let plan = Plan { operation, ..self.plan(server) };
@@ -362,15 +366,17 @@ impl ClusterArgs {
     }
 
     /// How many nodes hold each key.
-    fn homes(&self, point: &Point) -> f64 {
+    fn homes(&self, server: &Server, point: &Point) -> f64 {
         let nodes: f64 = at(point, "nodes");
-        at::<Copies>(point, "copies").0.map_or(nodes, |copies| nodes.min(f64::from(copies)))
+        let copies = at::<Copies>(point, "copies").0.filter(|_| server.peer().has_homes());
+        copies.map_or(nodes, |copies| nodes.min(f64::from(copies)))
     }
 
     /// The keys with their homes at the first node, unless every node holds all: of these a GET is
     /// answered there.
     fn held(&self, server: &Server) -> Result<Vec<u64>, String> {
-        if server.setting().copies.is_none_or(|copies| copies >= server.setting().nodes) {
+        let has_all = server.setting().copies.is_none_or(|copies| copies >= server.setting().nodes);
+        if has_all || !server.peer().has_homes() {
             return Ok(Vec::new());
         }
         let own = own_slots(&nodes_of(&client(server.endpoint()).map_err(text)?)?);
@@ -381,7 +387,7 @@ impl ClusterArgs {
 
     /// What nodes say to each other for SETs, for each node to which key and value have to travel.
     fn count_bytes(&self, server: &Server, point: &Point) -> Result<Measurement, String> {
-        let (nodes, homes) = (at::<f64>(point, "nodes"), self.homes(point));
+        let (nodes, homes) = (at::<f64>(point, "nodes"), self.homes(server, point));
         // Those homes of a key that are not the node that was asked, which is one of them for so
         // many of all keys; and a cache that has them, too.
         let cache = f64::from(server.setting().caches);
@@ -415,10 +421,13 @@ impl ClusterArgs {
     }
 
     /// Times of commands at a node whose keys have their homes at others.
-    fn count_trips(&self, endpoint: &Endpoint) -> Result<Measurement, String> {
+    fn count_trips(&self, server: &Server, endpoint: &Endpoint) -> Result<Measurement, String> {
         let alone = self.alone()?;
         let client = client(endpoint).map_err(text)?;
-        let own = own_slots(&nodes_of(&client)?);
+        let own = match server.peer().has_homes() {
+            true => own_slots(&nodes_of(&client)?),
+            false => vec![false; usize::from(SLOTS)],
+        };
         let value = vec![b'v'; self.values.min as usize];
         let mut measured = Measurement::default().with("round_trip", alone.as_secs_f64() * 1e6);
         for (name, words) in

@@ -15,6 +15,7 @@ use petrel_client::Commands;
 use petrel_client::blocking::Client;
 use serde::Serialize;
 
+use crate::cluster::Copies;
 use crate::exchange::{client, cpu_ns};
 use crate::experiment::{
     Better, CPU, Description, Experiment, FIGURE, Figure, Lifetime, Plot, RunArgs, SERVER,
@@ -81,11 +82,15 @@ pub struct TraceArgs {
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
 
-    /// Nodes of clusters, measured apart; connections are shared among those of petrel-cluster.
-    /// What is no cluster is measured as one node
+    /// Nodes of clusters, measured apart; connections are shared among those of
+    /// petrel-cluster and swytch-cluster. What is no cluster is measured as one node
     #[arg(long, value_delimiter = ',', default_value = "1", value_name = "N,...",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     nodes: Vec<u16>,
+
+    /// Nodes of petrel-cluster that hold each key: so many, or all
+    #[arg(long, default_value = "all", value_name = "all|N")]
+    copies: Copies,
 
     /// Threads of the servers, of each node
     #[arg(long, default_value_t = 2, value_name = "N",
@@ -341,7 +346,7 @@ impl Experiment for TraceArgs {
         let connections = usize::from(self.connections) + 64;
         let setting = run.setting(usize::from(self.server_threads), connections.max(1024));
         let value_max = point["values"].parse().unwrap_or(ValueSizes::LIMIT);
-        Setting { value_max, nodes: at(point, "nodes"), ..setting }
+        Setting { value_max, nodes: at(point, "nodes"), copies: self.copies.0, ..setting }
     }
 
     fn prepare(&self, server: Server, point: &Point) -> Result<Self::Session, String> {

@@ -87,8 +87,8 @@ impl ClusterArgs {
         cache: &Endpoint,
         point: &Point,
     ) -> Result<Measurement, String> {
-        let measured = self.count_trips(cache)?;
-        let homes = self.homes(point);
+        let measured = self.count_trips(server, cache)?;
+        let homes = self.homes(server, point);
         let sets = self.bytes_of_sets(server, cache)? / homes;
         // Keys that have no value yet.
         let keys = KeySpace { count: COUNTED, size: 15 };

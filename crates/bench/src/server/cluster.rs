@@ -1,12 +1,13 @@
 //! A cluster on this machine as one peer: a process of this program that starts the nodes, makes a
 //! cluster of them, and ends them with itself. Those of a Redis Cluster are given their shares of
-//! the hash slots and meet; Petrels join the first one, if asked through [`relay`]s.
+//! the hash slots and meet; Petrels join the first one, if asked through [`relay`]s; those of Swytch
+//! find each other.
 
 pub mod relay;
+mod swytch;
 
 use std::fs;
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -42,25 +43,25 @@ const STILL: Duration = Duration::from_millis(300);
 /// Start a cluster on 127.0.0.1, without replicas. It ends with this process.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ClusterArgs {
-    /// redis-server or petrel, or another program that is called like it
+    /// redis-server, petrel or swytch, or another program that is called like it
     #[arg(long, value_name = "PATH")]
     program: PathBuf,
 
-    /// The program is called like petrel
-    #[arg(long)]
-    petrel: bool,
+    /// How the program is called
+    #[arg(long, value_enum, default_value = "redis")]
+    like: Like,
 
     /// Nodes
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     nodes: u16,
 
     /// Nodes that hold each hash slot [default: all] (petrel only)
-    #[arg(long, value_name = "R", requires = "petrel",
+    #[arg(long, value_name = "R",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     copies: Option<u16>,
 
-    /// Nodes after those that hold copies of what is read there (petrel only)
-    #[arg(long, default_value_t = 0, value_name = "N", requires = "petrel",
+    /// Nodes after those that hold copies of what is read there; of swytch like all others
+    #[arg(long, default_value_t = 0, value_name = "N",
           value_parser = clap::value_parser!(u16).range(0..=64))]
     caches: u16,
 
@@ -80,9 +81,9 @@ pub struct ClusterArgs {
     #[arg(long, default_value_t = 1024, value_name = "N")]
     connections: usize,
 
-    /// What nodes say to each other goes through relays, which hold it up for half so many
-    /// microseconds in each direction (petrel only)
-    #[arg(long, value_name = "US", requires = "petrel")]
+    /// What nodes say to each other is counted, and held up for half so many microseconds in each
+    /// direction (petrel by relays, swytch in a network of its own)
+    #[arg(long, value_name = "US")]
     relay: Option<u64>,
 
     /// Directory for the nodes' files
@@ -90,13 +91,27 @@ pub struct ClusterArgs {
     dir: PathBuf,
 }
 
+/// Programs whose clusters can be started.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum Like {
+    Redis,
+    Petrel,
+    Swytch,
+}
+
 /// Runs until a node ends, which is an error, or the process does.
 pub fn run(args: &ClusterArgs) -> Result<(), String> {
     let failed = |error: io::Error| format!("cluster: {error}");
+    if args.like == Like::Swytch {
+        let mut cluster = swytch::start(args).map_err(failed)?;
+        return attend(args, &mut cluster.nodes).map_err(failed);
+    }
+    let is_petrel = args.like == Like::Petrel;
     let mut nodes = Vec::new();
     let carried = args.relay.map(|_| relay::Carried::default());
     if let Some(carried) = &carried {
-        carried.tell(&args.dir.join(WIRE)).map_err(failed)?;
+        let told = carried.clone();
+        relay::tell(&args.dir.join(WIRE), move || told.bytes()).map_err(failed)?;
     }
     for number in 0..args.nodes + args.caches {
         let port = if number == 0 { args.port } else { free_port().map_err(failed)? };
@@ -114,7 +129,7 @@ pub fn run(args: &ClusterArgs) -> Result<(), String> {
         let first = nodes.first();
         let node = Start { args, dir: &dir, socket, port, bus, relay, first, is_cache };
         nodes.push(node.start().map_err(failed)?);
-        if args.petrel {
+        if is_petrel {
             // One joins after the other: each has its data when the next one asks for them.
             let holders = nodes.len().min(usize::from(args.nodes));
             nodes.iter().try_for_each(|node| node.await_all(holders)).map_err(failed)?;
@@ -123,18 +138,23 @@ pub fn run(args: &ClusterArgs) -> Result<(), String> {
             }
         }
     }
-    if !args.petrel {
+    if !is_petrel {
         meet(&nodes)?;
         nodes.iter().try_for_each(|node| node.await_all(nodes.len())).map_err(failed)?;
     }
+    attend(args, &mut nodes).map_err(failed)
+}
+
+/// Says where the nodes are, and waits until one ends.
+fn attend(args: &ClusterArgs, nodes: &mut [Node]) -> io::Result<()> {
     let line = |node: &Node| format!("{} {}\n", node.port, node.socket.display());
     let written = args.dir.join(READY).with_extension("new");
-    fs::write(&written, nodes.iter().map(line).collect::<String>()).map_err(failed)?;
-    fs::rename(&written, args.dir.join(READY)).map_err(failed)?;
+    fs::write(&written, nodes.iter().map(line).collect::<String>())?;
+    fs::rename(&written, args.dir.join(READY))?;
     loop {
         for (number, node) in nodes.iter_mut().enumerate() {
-            if let Some(status) = node.child.try_wait().map_err(failed)? {
-                return Err(format!("node {number} of the cluster has ended: {status}"));
+            if let Some(status) = node.child.try_wait()? {
+                return Err(io::Error::other(format!("node {number} has ended: {status}")));
             }
         }
         thread::sleep(Duration::from_millis(100));
@@ -227,19 +247,20 @@ impl Start<'_> {
     fn start(self) -> io::Result<Node> {
         fs::create_dir_all(self.dir)?;
         let Start { args, dir, socket, port, bus, relay, .. } = self;
+        let is_petrel = args.like == Like::Petrel;
         let mut command = Command::new(&args.program);
         command.args(["--save", "", "--appendonly", "no"]);
         let options = [
             ("--port", port.to_string()),
             ("--cluster-port", bus.to_string()),
             ("--unixsocket", socket.display().to_string()),
-            (if args.petrel { "--threads" } else { "--io-threads" }, args.threads.to_string()),
+            (if is_petrel { "--threads" } else { "--io-threads" }, args.threads.to_string()),
             ("--maxclients", args.connections.to_string()),
         ];
         for (name, value) in options {
             command.arg(name).arg(value);
         }
-        if args.petrel {
+        if is_petrel {
             command.args(["--bind", "127.0.0.1", "--cluster-passphrase", "petrel-bench"]);
             match self.first {
                 Some(first) => {
@@ -279,7 +300,7 @@ struct Node {
 impl Node {
     /// A client, once the node answers.
     fn client(&self) -> io::Result<Client> {
-        let endpoint = Endpoint::Tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port));
+        let endpoint = Endpoint::Unix(self.socket.clone());
         let begin = Instant::now();
         loop {
             match client(&endpoint) {

@@ -23,6 +23,7 @@ enum Program {
     Swytch,
     RedisCluster,
     PetrelCluster,
+    SwytchCluster,
     FloorUring,
     FloorEpoll,
     FloorMemory,
@@ -45,7 +46,7 @@ const TLS_PORT: &str = "--port 0 --tls-port {port} --tls-cert-file {dir}/server.
 const DIRECT_DESCRIPTORS_MAX: usize = 19_000;
 
 /// The ready-made entries: name, program, kind. Floors are this program itself.
-const READY_MADE: [(&str, &str, Program); 14] = [
+const READY_MADE: [(&str, &str, Program); 15] = [
     ("petrel", "petrel", Program::Petrel),
     ("redis", "redis-server", Program::Redis),
     ("valkey", "valkey-server", Program::Valkey),
@@ -57,6 +58,7 @@ const READY_MADE: [(&str, &str, Program); 14] = [
     ("swytch", "swytch", Program::Swytch),
     ("redis-cluster", "redis-server", Program::RedisCluster),
     ("petrel-cluster", "petrel", Program::PetrelCluster),
+    ("swytch-cluster", "swytch", Program::SwytchCluster),
     ("floor-uring", "", Program::FloorUring),
     ("floor-epoll", "", Program::FloorEpoll),
     ("floor-memory", "", Program::FloorMemory),
@@ -89,8 +91,8 @@ pub struct PeerArgs {
 
     /// Take only these, in this order. Ready-made: petrel, redis, valkey, pogocache, memcached,
     /// dragonfly, moon, crucible, swytch (where found beside this program or on PATH), by `cluster`
-    /// petrel-cluster, and only when named redis-cluster (by `trace`), floor-uring, floor-epoll,
-    /// floor-memory.
+    /// petrel-cluster and swytch-cluster, and only when named redis-cluster (by `trace`),
+    /// floor-uring, floor-epoll, floor-memory.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     servers: Vec<String>,
 }
@@ -253,6 +255,12 @@ impl Peer {
 
     /// Whether it is several servers that make one.
     pub fn is_cluster(&self) -> bool {
+        use Program::{PetrelCluster, RedisCluster, SwytchCluster};
+        matches!(self.kind, RedisCluster | PetrelCluster | SwytchCluster)
+    }
+
+    /// Whether each key has nodes of its own in a cluster of it; else all are alike.
+    pub fn has_homes(&self) -> bool {
         matches!(self.kind, Program::RedisCluster | Program::PetrelCluster)
     }
 
@@ -281,7 +289,8 @@ impl Peer {
         let line = self.line(setting);
         let (first, rest) = line.split_once(' ').unwrap_or((&line, ""));
         let program = match self.kind {
-            Program::Custom(_) | Program::RedisCluster | Program::PetrelCluster => Path::new(first),
+            Program::Custom(_) => Path::new(first),
+            _ if self.is_cluster() => Path::new(first),
             _ => &self.program,
         };
         let program = program.file_name().map_or("".into(), |name| name.to_string_lossy());
@@ -309,7 +318,7 @@ impl Peer {
         let first = words.remove(0);
         let program = match self.kind {
             Program::Custom(_) => PathBuf::from(first),
-            Program::RedisCluster | Program::PetrelCluster => {
+            _ if self.is_cluster() => {
                 let program = self.program.display().to_string();
                 words.extend(["--program".to_owned(), program]);
                 env::current_exe().map_err(|error| error.to_string())?
@@ -366,7 +375,10 @@ impl Peer {
                 .to_owned(),
             Program::RedisCluster => cluster(setting),
             Program::PetrelCluster => {
-                format!("{} --petrel{}", cluster(setting), petrels(setting))
+                format!("{} --like petrel{}", cluster(setting), members(setting, true))
+            }
+            Program::SwytchCluster => {
+                format!("{} --like swytch{}", cluster(setting), members(setting, false))
             }
             Program::FloorMemory => format!("{} --memory 600", floor("uring", setting)),
             Program::FloorUring => floor("uring", setting),
@@ -450,10 +462,11 @@ fn cluster(setting: &Setting) -> String {
     )
 }
 
-/// What only a cluster of Petrels is started with.
-fn petrels(setting: &Setting) -> String {
+/// What a cluster is started with whose members all serve any key.
+fn members(setting: &Setting, has_homes: bool) -> String {
     let relay = setting.relay.map(|delay| format!(" --relay {}", delay.as_micros()));
-    let copies = setting.copies.map(|copies| format!(" --copies {copies}"));
+    let copies = setting.copies.filter(|_| has_homes);
+    let copies = copies.map(|copies| format!(" --copies {copies}"));
     let caches = (setting.caches > 0).then(|| format!(" --caches {}", setting.caches));
     [copies, caches, relay].into_iter().flatten().collect()
 }

@@ -71,10 +71,10 @@ pub struct Setting {
     pub nodes: u16,
     /// Of those, how many hold each hash slot of a cluster of Petrels; `None` is all.
     pub copies: Option<u16>,
-    /// Nodes of a cluster of Petrels beside those, which hold copies of what is read there.
+    /// Nodes of a cluster beside those, which hold copies of what is read there.
     pub caches: u16,
-    /// Whether what the nodes of a cluster of Petrels say to each other passes relays, and how long
-    /// those hold it up, there and back.
+    /// Whether what the nodes of a cluster say to each other is counted on its way, and for how long
+    /// it is held up, there and back.
     pub relay: Option<Duration>,
     /// Filled in at start: path of the Unix socket.
     pub socket: PathBuf,
@@ -247,7 +247,7 @@ impl Server {
         last.filter(|_| self.peer.is_cluster() && self.setting.caches > 0)
     }
 
-    /// Bytes that passed the relays of a cluster that was started with some.
+    /// Bytes that the nodes of a cluster have said to each other, if they are counted.
     pub fn carried_between_nodes(&self) -> Result<u64, String> {
         cluster::carried(self.directory.path()).map_err(|error| format!("its relays: {error}"))
     }

@@ -5,7 +5,8 @@ use petrel_netbed::{Host, Network, Path};
 
 use crate::cluster::{FOUND, await_service, call, count_meanwhile, join, scratch};
 use crate::harness::{Client, Server, eventually, petrel};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Members that are cut off are taken for dead after so long.
 const TIMEOUT: &str = "--cluster-node-timeout 3000";
@@ -70,6 +71,22 @@ impl Cluster {
                 info.contains(&size) && info.contains("cluster_state:ok")
             });
         }
+    }
+
+    /// Waits until every slot has two homes that have its data.
+    fn await_homes(&self) {
+        let mut clients: Vec<Client> = (0..3).map(|member| self.client(member)).collect();
+        eventually("each slot has two homes", || {
+            let mut sums = [0; 2];
+            for client in &mut clients {
+                let info = call(client, "CLUSTER INFO");
+                for (sum, name) in sums.iter_mut().zip(["slots_held:", "slots_coming:"]) {
+                    let field = info.lines().find_map(|line| line.split_once(name));
+                    *sum += field.and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0);
+                }
+            }
+            sums == [2 * 16_384, 0]
+        });
     }
 
     /// All keys, and what they hold, by a member.
@@ -206,4 +223,94 @@ fn a_network_that_is_slow_and_loses_packets_only_takes_longer() {
     cluster.await_same_content();
     let size = call(&mut cluster.client(0), "CLUSTER INFO");
     assert!(size.contains("cluster_size:3\r\n"), "{size}");
+}
+
+/// How long links are cut at random; a longer run finds more.
+const SECONDS: &str = "PETREL_TEST_SECONDS";
+
+/// A number below a limit (xorshift, Marsaglia 2003).
+fn below(random: &mut u64, limit: u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    *random % limit
+}
+
+/// Cuts some of the links of one member, or the one between two, for a moment.
+fn cut_some(network: &Network, random: &mut u64) -> String {
+    let (member, kind) = (below(random, 3) as usize, below(random, 4));
+    for other in (0..3).filter(|other| *other != member) {
+        let is_pair_only = kind == 3 && other == (member + 2) % 3;
+        if kind != 1 && !is_pair_only {
+            network.set_path(member, other, Path::CUT);
+        }
+        if kind != 0 && !is_pair_only {
+            network.set_path(other, member, Path::CUT);
+        }
+    }
+    let kind = ["sends nothing", "hears nothing", "is cut off", "has lost a link"][kind as usize];
+    format!("member {member} {kind}")
+}
+
+/// Writes values that grow to keys of its own at a member; what another home had by the time of an
+/// answer, by key.
+fn write(server: &Server, writer: usize, is_over: &AtomicBool) -> Vec<u64> {
+    let (mut client, mut kept, mut value) = (server.connect(), vec![0; 20], 0);
+    while !is_over.load(Relaxed) {
+        value += 1;
+        for (at, kept) in kept.iter_mut().enumerate() {
+            let begin = Instant::now();
+            let reply = call(&mut client, &format!("SET w{writer}:{at} {value}"));
+            let copies = call(&mut client, "WAIT 1 500");
+            if reply == "OK" && copies.parse::<i64>().is_ok_and(|copies| copies >= 1) {
+                *kept = value;
+            }
+            let read = call(&mut client, &format!("GET w{writer}:{at}"));
+            assert!(*kept == 0 || read != "nil", "w{writer}:{at} is gone");
+            assert!(begin.elapsed() < Duration::from_secs(25), "{reply}, {copies}, {read}");
+        }
+    }
+    kept
+}
+
+#[test]
+fn what_another_home_has_outlives_every_cut() {
+    let Some(cluster) = Cluster::start("2") else { return };
+    let seconds = std::env::var(SECONDS).ok().and_then(|text| text.parse().ok()).unwrap_or(15);
+    let mut random = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    println!("seed {random}");
+    let (begin, is_over) = (Instant::now(), AtomicBool::new(false));
+    let kept: Vec<Vec<u64>> = std::thread::scope(|scope| {
+        let writers = cluster.members.iter().enumerate().map(|(writer, server)| {
+            let is_over = &is_over;
+            scope.spawn(move || write(server, writer, is_over))
+        });
+        let writers: Vec<_> = writers.collect();
+        let cuts = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            while begin.elapsed() < Duration::from_secs(seconds) {
+                cluster.await_homes();
+                let cut = cut_some(&cluster.network, &mut random);
+                let time = Duration::from_millis(200 + below(&mut random, 7000));
+                println!("{:?}: {cut} for {time:?}", begin.elapsed());
+                std::thread::sleep(time);
+                cluster.network.set_all_paths(Path::default());
+                cluster.await_size(&[0, 1, 2], 3);
+            }
+        }));
+        is_over.store(true, Relaxed);
+        let kept = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        cuts.unwrap();
+        kept
+    });
+    cluster.await_homes();
+    cluster.await_same_content();
+    let mut client = cluster.client(0);
+    for (writer, kept) in kept.iter().enumerate() {
+        assert!(kept.iter().any(|kept| *kept > 0));
+        for (at, kept) in kept.iter().enumerate() {
+            let value = call(&mut client, &format!("GET w{writer}:{at}"));
+            let value = value.parse().unwrap_or(0);
+            assert!(value >= *kept, "w{writer}:{at} is {value}, and {kept} was kept");
+        }
+    }
 }

@@ -26,21 +26,22 @@ const PIECES_MAX: usize = 1024;
 pub struct Carried(Arc<AtomicU64>);
 
 impl Carried {
-    /// Says the number to every client of a Unix socket.
-    pub fn tell(&self, path: &Path) -> io::Result<()> {
-        let (listener, carried) = (UnixListener::bind(path)?, self.clone());
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                // A client that is gone already needs no answer.
-                let _ = client.and_then(|mut client| writeln!(client, "{}", carried.bytes()));
-            }
-        });
-        Ok(())
-    }
-
-    fn bytes(&self) -> u64 {
+    /// How many.
+    pub fn bytes(&self) -> u64 {
         self.0.load(Relaxed)
     }
+}
+
+/// Says a number to every client of a Unix socket.
+pub fn tell(path: &Path, number: impl Fn() -> u64 + Send + 'static) -> io::Result<()> {
+    let listener = UnixListener::bind(path)?;
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            // A client that is gone already needs no answer.
+            let _ = client.and_then(|mut client| writeln!(client, "{}", number()));
+        }
+    });
+    Ok(())
 }
 
 /// Starts a relay before a port of this machine; where it listens.
