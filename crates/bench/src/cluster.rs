@@ -29,8 +29,8 @@ use crate::server::{Peer, Server, Setting, relay};
 /// and their clients share the processors with them; swytch-cluster too, whose nodes hold what they
 /// have been asked for. What is no cluster is measured as one node. For bytes and round trips what
 /// Petrels say to each other passes relays, which count and delay it; Swytch's nodes are hosts of a
-/// network of their own for that, which needs root. first-touch, copy-get, home-set and cache-write measure a near cache: one node more, which
-/// holds copies of what is read there.
+/// network of their own for that, which needs root. first-touch, copy-get, home-set and cache-write
+/// measure a near cache: one node more, which holds copies of what is read there.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct ClusterArgs {
     /// Nodes

@@ -1,7 +1,7 @@
 //! A cluster on this machine as one peer: a process of this program that starts the nodes, makes a
 //! cluster of them, and ends them with itself. Those of a Redis Cluster are given their shares of
-//! the hash slots and meet; Petrels join the first one, if asked through [`relay`]s; those of Swytch
-//! find each other.
+//! the hash slots and meet; Petrels join the first one, if asked through [`relay`]s; those of
+//! Swytch find each other.
 
 pub mod relay;
 mod swytch;

@@ -73,8 +73,8 @@ pub struct Setting {
     pub copies: Option<u16>,
     /// Nodes of a cluster beside those, which hold copies of what is read there.
     pub caches: u16,
-    /// Whether what the nodes of a cluster say to each other is counted on its way, and for how long
-    /// it is held up, there and back.
+    /// Whether what the nodes of a cluster say to each other is counted on its way, and for how
+    /// long it is held up, there and back.
     pub relay: Option<Duration>,
     /// Filled in at start: path of the Unix socket.
     pub socket: PathBuf,
