@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Start(line)) => line,
         Err(error) => return fail(&error),
     };
-    let config = match line.load() {
+    let config = match line.load(petrel_server::commands::check_renames) {
         Ok(config) => Arc::new(config),
         Err(error) => return fail(&error),
     };

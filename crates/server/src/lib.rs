@@ -8,9 +8,9 @@
 //!          done with the server, in methods of Server, ServerHost and Worker
 //! host     host.rs: the server and the connection whose command is executed, as commands see them
 //! server   server.rs: what all workers share
-//! state    what each room of the work floor keeps in the server: its `state.rs`, or types that take
-//!          what they need as arguments (fanout/, event_loop/worker_link.rs, replication/mod.rs,
-//!          cluster/mod.rs)
+//! state    what each room of the work floor keeps in the server: its `state.rs`, or types that
+//!          take what they need as arguments (fanout/, event_loop/worker_link.rs,
+//!          replication/mod.rs, cluster/mod.rs)
 //! base     config/, client.rs, tls/settings.rs, observation/traffic.rs, lifecycle/listening.rs,
 //!          unix_time.rs
 //! ```

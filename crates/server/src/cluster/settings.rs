@@ -180,6 +180,7 @@ fn address(host: &str, port: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::check_renames;
     use crate::config::{CommandLine, Invocation};
 
     fn settings_of(args: &[&str]) -> Result<Option<Settings>, String> {
@@ -187,7 +188,7 @@ mod tests {
             Invocation::Start(line) => line,
             _ => CommandLine::default(),
         };
-        settings(&line.load().unwrap().snapshot())
+        settings(&line.load(check_renames).unwrap().snapshot())
     }
 
     fn error(args: &str) -> String {

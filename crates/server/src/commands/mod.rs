@@ -55,6 +55,11 @@ pub fn registry(renames: &[Rename]) -> (Registry, Option<ConfigError>) {
     (registry, None)
 }
 
+/// What is wrong with the names that commands are called by, if something is.
+pub fn check_renames(renames: &[Rename]) -> Option<ConfigError> {
+    registry(renames).1
+}
+
 /// Whether a server loads these libraries of functions from a file.
 ///
 /// # Errors

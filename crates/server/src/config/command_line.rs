@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use super::error::{ConfigError, Location, Problem, Source};
 use super::line;
 use super::load::Loader;
+use super::renames::Rename;
 use super::store::{ConfigFile, SharedConfig};
 use super::table::Param;
-use crate::commands::registry;
 
 /// What the command line asks for.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -126,21 +126,25 @@ impl Invocation {
     }
 }
 
+/// What is wrong with commands that are renamed, if something is.
+pub type CheckRenames = fn(&[Rename]) -> Option<ConfigError>;
+
 impl CommandLine {
     /// Reads everything it names. The working directory of the process is where relative paths
-    /// start; `dir` is resolved but not entered.
-    pub fn load(&self) -> Result<SharedConfig, ConfigError> {
+    /// start; `dir` is resolved but not entered. `check` says what is wrong with renamed commands.
+    pub fn load(&self, check: CheckRenames) -> Result<SharedConfig, ConfigError> {
         let base = std::env::current_dir().map_err(|error| ConfigError {
             location: None,
             problem: Problem::Read { path: ".".into(), error },
         })?;
-        self.load_from(&base, &mut std::io::stdin())
+        self.load_from(&base, &mut std::io::stdin(), check)
     }
 
     pub(super) fn load_from(
         &self,
         base: &Path,
         stdin: &mut dyn Read,
+        check: CheckRenames,
     ) -> Result<SharedConfig, ConfigError> {
         let mut loader = Loader::new(base);
         if let Some(file) = &self.file {
@@ -156,7 +160,7 @@ impl CommandLine {
         let file = self.file.as_ref().map(|file| ConfigFile::new(file, base));
         let users = std::mem::take(&mut loader.users);
         let renames = std::mem::take(&mut loader.renames);
-        if let (_, Some(error)) = registry(&renames) {
+        if let Some(error) = check(&renames) {
             return Err(error);
         }
         let shared = SharedConfig::new(loader.finish(), file);

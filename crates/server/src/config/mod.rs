@@ -44,7 +44,7 @@ mod tests;
 pub use cluster::ClusterConfig;
 #[cfg(feature = "cluster")]
 pub use cluster::Passphrase;
-pub use command_line::{CheckLine, CommandLine, Cut, Invocation};
+pub use command_line::{CheckLine, CheckRenames, CommandLine, Cut, Invocation};
 pub use dialect::{note_program, version};
 pub use document::{default_file, help, markdown};
 pub use error::{ConfigError, Location, Problem, Source};

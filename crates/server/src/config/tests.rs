@@ -14,6 +14,7 @@ use proptest::prelude::*;
 
 use super::load::Loader;
 use super::*;
+use crate::commands::check_renames;
 
 /// A directory of its own, removed at the end.
 struct Scratch(PathBuf);
@@ -47,9 +48,9 @@ fn invoke(args: &[&str]) -> Result<Invocation, ConfigError> {
 
 fn start_in(base: &Path, args: &[&str], stdin: &str) -> Result<SharedConfig, String> {
     match invoke(args).map_err(|error| error.to_string())? {
-        Invocation::Start(command) => {
-            command.load_from(base, &mut stdin.as_bytes()).map_err(|error| error.to_string())
-        }
+        Invocation::Start(command) => command
+            .load_from(base, &mut stdin.as_bytes(), check_renames)
+            .map_err(|error| error.to_string()),
         other => panic!("{other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! A worker as the rest of the server knows it: its connections, its figures, and how it is reached.
+//! A worker as the rest of the server knows it: its connections, its figures, how it is reached.
 
 use crate::client::Clients;
 use crate::event_loop::blocked::BlockedClients;

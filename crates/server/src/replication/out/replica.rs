@@ -147,7 +147,7 @@ pub struct ReplicaLine {
     pub offset: u64,
     /// Seconds since it last did so.
     pub lag: i64,
-    /// It has done so since [`Outgoing::expect_answers`].
+    /// It has done so since [`super::Outgoing::expect_answers`].
     pub(crate) has_answered: bool,
 }
 
