@@ -295,6 +295,10 @@ impl Executor {
                 self.ks.lock_many(blocked.hashes.iter().copied());
                 continue;
             }
+            if self.ks.has_expired(ready.db, key) {
+                // Nothing for who waits: it goes when a command looks for it, as in Redis.
+                return;
+            }
             (*left, locked) = (*left - 1, locked - 1);
             self.try_waiter(&blocked, ready, key, host);
         }

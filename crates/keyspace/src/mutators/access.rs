@@ -254,6 +254,11 @@ impl Handle {
         self.sees_expired = on;
     }
 
+    /// Whether a key is there whose time has passed; it stays. Its stripe is held.
+    pub fn has_expired(&self, db: u16, key: Key<'_>) -> bool {
+        self.find(db, key).is_some_and(|(_, entry)| self.is_expired(entry))
+    }
+
     #[inline]
     pub(crate) fn is_expired(&self, entry: Entry) -> bool {
         entry.expiry().is_some_and(|at| at <= self.now_ms && !self.sees_expired)
