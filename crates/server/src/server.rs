@@ -21,7 +21,7 @@ use crate::observation::traffic::{Rates, Totals, Traffic};
 use crate::replication::{Outgoing, Replication};
 use crate::tls::{Settings, Trouble};
 use parking_lot::Mutex;
-use petrel_commands::{Blocked, Registry, ServerState, Shared};
+use petrel_commands::{Blocked, Registry, Shared};
 use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
 use petrel_net::have_ended;
 use std::collections::HashMap;

@@ -224,19 +224,6 @@ fn writes_are_refused_without_enough_replicas() {
 }
 
 #[test]
-fn a_stream_says_the_database_of_the_client_that_flushes_all() {
-    let server = Server::start("epoll", &AT_ONCE[..]);
-    let mut client = server.connect();
-    let mut follower = Follower::new(&server);
-    follower.full_sync();
-    client.text(&["SELECT", "9"]);
-    client.text(&["FLUSHALL"]);
-    client.text(&["SET", "k", "v"]);
-    let (commands, _) = follower.commands(3);
-    assert_eq!(commands, commands_of(&["SELECT 9", "FLUSHALL", "SET k v"]));
-}
-
-#[test]
 fn who_turns_replica_in_a_transaction_refuses_the_next_write() {
     let server = Server::start("epoll", &[]);
     let mut client = server.connect();
