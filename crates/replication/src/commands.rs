@@ -96,14 +96,6 @@ impl Commands {
         }
     }
 
-    /// What follows is for all databases, whichever is selected.
-    pub fn select_any(&mut self) {
-        if self.bytes.is_empty() {
-            self.bytes.extend_from_slice(MULTI);
-            (self.first, self.db) = (None, None);
-        }
-    }
-
     /// Begins a command that has this many arguments, its name's words included; they are to be
     /// appended to what is returned.
     #[inline]

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `Put` | `SET key value [PXAT ms]` |
 //! | `Store` | `RESTORE key ms payload REPLACE ABSTTL`; of a hash whose fields expire, `DEL` and what makes it |
-//! | `Remove` | `DEL` |
+//! | `Remove` | `DEL`; in Valkey's dialect `UNLINK` of what has expired or is evicted |
 //! | `Add`, `Write` | `INCR`, `DECR`, `INCRBY`; `SETRANGE` |
 //! | `ListSet`, `ListTrim` | `LSET`, `LTRIM` |
 //! | `ListInsert` in the middle | `LSET index mark`, `LINSERT BEFORE mark element`, `LSET index+1 neighbour` |
@@ -185,7 +185,12 @@ impl Encoder {
                 self.copy((db, key), (from_db, from), moved);
             }
             Effect::Remove { .. } if continues => {}
-            Effect::Remove { key, .. } => commands.command(&["DEL"], &[key]),
+            Effect::Remove { key, why } => {
+                let is_own = matches!(why, Removal::Expired | Removal::Evicted);
+                // What Valkey says by default of what it removes by itself.
+                let unlinks = is_own && self.understood.dialect == Dialect::Valkey;
+                commands.command(&[if unlinks { "UNLINK" } else { "DEL" }], &[key]);
+            }
             Effect::Expire { key, expiry: Some(at) } => {
                 commands.command(&["PEXPIREAT"], &[key, digits.format(at).as_bytes()]);
             }
@@ -370,7 +375,7 @@ impl Encoder {
 
     fn clear_database(&mut self, db: u16) {
         let (first, count) = self.cleared;
-        if count > 0 && db == first + count {
+        if count > 0 && db == (first + count) % self.understood.databases {
             self.cleared = (first, count + 1);
         } else {
             self.settle_clears();
@@ -392,11 +397,12 @@ impl Encoder {
     fn settle_clears(&mut self) {
         let (first, count) = std::mem::take(&mut self.cleared);
         if count > 1 && count == self.understood.databases {
-            self.commands.select_any();
+            // It names none, but tools and tests that read a stream expect the client's before it.
+            self.commands.select(first);
             return self.commands.command(&["FLUSHALL"], &[]);
         }
         for db in first..first + count {
-            self.commands.select(db);
+            self.commands.select(db % self.understood.databases);
             self.commands.command(&["FLUSHDB"], &[]);
         }
     }

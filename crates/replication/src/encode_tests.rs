@@ -41,6 +41,8 @@ fn one_change_is_one_command_and_several_are_a_transaction() {
         lines(UNDERSTOOD, &[(2, remove), (1, put(None))]),
         ["MULTI", "DEL k", "SELECT 1", "SET k v", "EXEC"]
     );
+    let valkey = Understood { dialect: Dialect::Valkey, ..UNDERSTOOD };
+    assert_eq!(lines(valkey, &[(0, remove)]), ["UNLINK k"]);
 }
 
 #[test]
@@ -109,6 +111,14 @@ fn databases_are_flushed_at_once_or_one_by_one() {
     assert_eq!(lines(UNDERSTOOD, &all[1..]), ["MULTI", "FLUSHDB", "SELECT 2", "FLUSHDB", "EXEC"]);
     let put = (2, Effect::Put { key: b"k", value: StrRef::Bytes(b"v"), expiry: None });
     let swap = (2, Effect::Swap { with: 0 });
+    // From the client's database on, and round.
+    let round = [all[1], all[2], all[0]];
+    assert_eq!(lines(UNDERSTOOD, &round), ["FLUSHALL"]);
+    assert_eq!(
+        lines(UNDERSTOOD, &[put, all[1], all[2], all[0]])[2..],
+        ["SELECT 1", "FLUSHALL", "EXEC"]
+    );
+    assert_eq!(lines(UNDERSTOOD, &round[1..]), ["MULTI", "FLUSHDB", "SELECT 0", "FLUSHDB", "EXEC"]);
     assert_eq!(
         lines(UNDERSTOOD, &[&all[..], &[put, swap]].concat()),
         ["MULTI", "FLUSHALL", "SELECT 2", "SET k v", "SWAPDB 2 0", "EXEC"]

@@ -21,7 +21,7 @@ use crate::replication::{Outgoing, Replication};
 use crate::tls::{Settings, Trouble};
 pub use crate::unix_time::{unix_ms, unix_now};
 use parking_lot::Mutex;
-use petrel_commands::{Blocked, Registry, ServerState, Shared};
+use petrel_commands::{Blocked, Registry, Shared};
 use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
 use petrel_net::have_ended;
 use std::collections::HashMap;
@@ -315,9 +315,7 @@ impl Server {
             log.shorten(args_max, config.slowlog_entry_max_string_len as usize);
         }
         self.judge_writes(config);
-        let wants_replicas = config.replication.min_replicas_to_write > 0
-            && config.replication.min_replicas_max_lag > 0;
-        self.commands.set_state(ServerState::NotReplicated, wants_replicas && !is_replica);
+        self.count_good_replicas(config);
         let delay = config.key_load_delay.max(0) as u64;
         self.snapshot.progress.key_delay_us.store(delay, Relaxed);
         let tracked = usize::try_from(config.tracking_table_max_keys).unwrap_or(usize::MAX);

@@ -40,7 +40,10 @@ fn flush(ctx: &mut Ctx<'_>, db: Option<u16>) -> Outcome {
         2 if ctx.is(1, "ASYNC") => true,
         _ => return Err(Fail::SYNTAX),
     };
-    let cleared = ctx.exec.ks.clear(db);
+    let cleared = match db {
+        Some(db) => ctx.exec.ks.clear(Some(db)),
+        None => ctx.exec.ks.clear_all_from(ctx.session.db),
+    };
     ctx.exec.discard_later(cleared, in_background);
     ctx.ok()
 }

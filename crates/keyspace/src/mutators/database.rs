@@ -10,10 +10,19 @@ impl Handle {
     /// Removes every key of a database, or of all. The keyspace is held exclusively
     /// ([`Handle::lock_all`]). What an image that is being taken wants is left to it.
     pub fn clear(&mut self, db: Option<u16>) -> Cleared {
-        let databases = match db {
-            Some(db) => db..db + 1,
-            None => 0..self.ks.databases,
-        };
+        match db {
+            Some(db) => self.clear_each(db..db + 1),
+            None => self.clear_all_from(0),
+        }
+    }
+
+    /// Removes every key of all databases, as [`Handle::clear`] does, from this one on: what is
+    /// recorded says so.
+    pub fn clear_all_from(&mut self, first: u16) -> Cleared {
+        self.clear_each((first..self.ks.databases).chain(0..first))
+    }
+
+    fn clear_each(&mut self, databases: impl Iterator<Item = u16>) -> Cleared {
         let mut cleared = Cleared {
             tables: Vec::new(),
             tracked: self.forget_everything_read(),

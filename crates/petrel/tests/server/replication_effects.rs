@@ -274,6 +274,38 @@ fn frames_that_are_none_cost_a_copy_and_are_not_asked_for_again() {
 }
 
 #[test]
+fn what_is_behind_a_frame_that_cannot_be_applied_is_in_no_history() {
+    let rdb = snapshot_of(&["SET a 1"]);
+    let primary = Primary::new();
+    let port = primary.port.to_string();
+    let args = ["--replicaof", "127.0.0.1", &port, "--save", ""];
+    let server = Server::start("epoll", &args);
+    let (mut link, _) = primary.greet();
+    link.copy(ID, 10, &rdb);
+    link.await_ack(10);
+    let mut client = server.connect();
+    let image_has_offset = |client: &mut Client| {
+        assert_eq!(client.text(&["SAVE"]), "OK");
+        let bytes = std::fs::read(server.scratch.path("dump.rdb")).unwrap();
+        bytes.windows(11).any(|part| part == b"repl-offset")
+    };
+    assert!(image_has_offset(&mut client));
+    // The first is applied with the second, which is none, and no offset counts it.
+    let set = [0xef, 3, 6, 1, 0, 1, b'a', 1, b'2'];
+    link.send(&[&set[..], &[0xef, 3, 3, 63, 63, 63]].concat());
+    let (_link, asked) = primary.greet();
+    assert_eq!(asked, "? -1");
+    assert!(!image_has_offset(&mut client));
+    // Nor can others go on with it once this server is promoted.
+    assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    let info = client.text(&["INFO", "replication"]);
+    assert!(info.contains(&format!("master_replid2:{}", "0".repeat(40))), "{info}");
+    assert!(info.contains("second_repl_offset:-1"), "{info}");
+    assert!(!info.contains(ID), "{info}");
+    assert!(image_has_offset(&mut client));
+}
+
+#[test]
 fn effects_that_do_not_fit_are_logged_and_left_out() {
     let rdb = snapshot_of(&["SET a 1", "SET n x"]);
     let primary = Primary::new();

@@ -213,8 +213,30 @@ fn writes_are_refused_without_enough_replicas() {
     let (_, _, at) = follower.full_sync();
     follower.send(&format!("REPLCONF ACK {at}"));
     await_answer(&mut client, |answer| answer == "OK");
+    // A change of the configuration counts them, and refuses nothing meanwhile.
+    for (setting, expected) in [("2", "NOREPLICAS"), ("1", "OK"), ("1", "OK")] {
+        client.text(&["CONFIG", "SET", "min-replicas-to-write", setting]);
+        let answer = client.text(&["SET", "k", "v"]);
+        assert!(answer.contains(expected), "{answer}");
+    }
     drop(follower);
     await_answer(&mut client, |answer| answer.contains("NOREPLICAS"));
+}
+
+#[test]
+fn who_turns_replica_in_a_transaction_refuses_the_next_write() {
+    let server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    for _ in 0..20 {
+        for line in [&["MULTI"][..], &["SET", "k", "v"], &["REPLICAOF", "127.0.0.1", "1"]] {
+            client.text(line);
+        }
+        assert_eq!(client.text(&["EXEC"]), "[OK OK]");
+        let answer = client.text(&["SET", "k", "w"]);
+        assert!(answer.contains("READONLY"), "{answer}");
+        assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+        assert_eq!(client.text(&["SET", "k", "w"]), "OK");
+    }
 }
 
 /// Numbers that are as good as random.

@@ -6,7 +6,7 @@
 //! amid one goes on before it.
 
 use super::Relayed;
-use super::frames::Aside;
+use super::frames::{Aside, Failures};
 use super::lanes::{Hands, Place};
 use super::link::Link;
 use super::synced::Synced;
@@ -34,7 +34,7 @@ const COMMANDS_AT_ONCE: usize = 512;
 const ARGUMENT_LEN_MAX: usize = u32::MAX as usize - 1024;
 
 /// Errors of commands that are logged one by one, for each link.
-const ERRORS_LOGGED: u64 = 10;
+pub(super) const ERRORS_LOGGED: u64 = 10;
 
 /// Bytes of room that are kept while nothing waits there.
 const ROOM_MAX: usize = 1 << 20;
@@ -59,7 +59,7 @@ pub(super) struct Applier {
     /// A primary has sent frames that are none: commands are asked for.
     pub(super) distrusts_frames: bool,
     /// The history that nothing can be gone on with, if there is one.
-    broken: Option<String>,
+    pub(super) broken: Option<String>,
     /// Commands that answered with an error here, or were not executed, since the stream began.
     errors: u64,
     synced: Synced,
@@ -382,6 +382,14 @@ impl Applier {
                  {error}"
             );
         }
+    }
+
+    /// The same of what could not be done of some commits.
+    pub(super) fn note_failures(&mut self, link: &Link, failures: Failures) {
+        for (name, key, why) in failures.first {
+            self.note_failure(link, ("effect", &name), &key.unwrap_or_default(), &why);
+        }
+        self.errors += failures.more;
     }
 
     fn tell_others(&mut self) {

@@ -20,6 +20,7 @@ use petrel_replication::primary::Extent;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// Between two signs of life to the primary while the copy is loaded.
@@ -105,15 +106,18 @@ fn install(
 ) -> Result<(), String> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let signs = scope.spawn(|| {
+        let name = std::thread::Builder::new().name("petrel-signs".into());
+        let signs = name.spawn_scoped(scope, || {
             while !is_over.load(Relaxed) {
                 std::thread::park_timeout(SIGN_EVERY);
                 // A connection that is gone is found out when it is read from.
                 let _ = wire.send(b"\n");
             }
         });
+        let signs = signs.map_err(|error| format!("no thread for signs of life: {error}"))?;
+        let _ends = EndOfSigns { is_over: &is_over, signs: signs.thread() };
         let config = link.server.config.snapshot();
-        let installed = check(&file, len, leniency(&config))
+        check(&file, len, leniency(&config))
             .map_err(|error| format!("the copy of {len} bytes is not sound: {error}"))
             .and_then(|()| file.rewind().map_err(|error| error.to_string()))
             .and_then(|()| {
@@ -123,11 +127,21 @@ fn install(
                     loaded.map_err(|error| error.to_string())
                 };
                 replace(link, applier, len, (id, offset), load)
-            });
-        is_over.store(true, Relaxed);
-        signs.thread().unpark();
-        installed
+            })
     })
+}
+
+/// Ends the thread that gives signs of life, however the work ends.
+struct EndOfSigns<'s> {
+    is_over: &'s AtomicBool,
+    signs: &'s Thread,
+}
+
+impl Drop for EndOfSigns<'_> {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        self.signs.unpark();
+    }
 }
 
 /// Puts a copy in the place of the data as it comes; it gives the primary its signs of life.

@@ -1,7 +1,7 @@
 //! Applying the frames that a Petrel sends: the effects of each commit, with the stripes of all its
 //! keys held, so that no reader sees half of it.
 
-use super::apply::{Applier, Executed, PrimaryHost};
+use super::apply::{Applier, ERRORS_LOGGED, Executed, PrimaryHost};
 use super::lanes::find_run;
 use super::link::Link;
 use petrel_commands::{Executor, Host, Shared};
@@ -16,18 +16,41 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Default)]
 pub(super) struct Aside {
     cleared: Vec<Cleared>,
-    pub failures: Vec<Failure>,
+    pub failures: Failures,
 }
 
 /// What could not be done: of which kind it is, of which key, and why.
 pub(super) type Failure = (String, Option<Vec<u8>>, String);
+
+/// What could not be done of some commits: the first of it, and how much more there was. A stream
+/// that does not fit the data has as much of it as it has effects.
+#[derive(Default)]
+pub(super) struct Failures {
+    pub first: Vec<Failure>,
+    pub more: u64,
+}
+
+impl Failures {
+    pub fn push(&mut self, failure: Failure) {
+        // No more than this is logged.
+        match (self.first.len() as u64) < ERRORS_LOGGED {
+            true => self.first.push(failure),
+            false => self.more += 1,
+        }
+    }
+
+    pub fn append(&mut self, other: &mut Failures) {
+        self.more += std::mem::take(&mut other.more);
+        other.first.drain(..).for_each(|failure| self.push(failure));
+    }
+}
 
 /// What commits need beside the keyspace.
 struct Surroundings<'a> {
     shared: &'a Shared,
     host: &'a mut PrimaryHost,
     cleared: &'a mut Vec<Cleared>,
-    failures: &'a mut Vec<Failure>,
+    failures: &'a mut Failures,
 }
 
 impl Keeper for Surroundings<'_> {
@@ -93,7 +116,7 @@ pub(super) fn survey_group(
     exec: &Executor,
     frame: Frame<'_>,
     keys: &mut Vec<(u16, KeyHash)>,
-    failures: &mut Vec<Failure>,
+    failures: &mut Failures,
 ) -> Result<Option<bool>, GroupError> {
     match survey(&exec.ks, frame.group, frame.lane == WHOLE, keys) {
         Ok(whole) => Ok(Some(whole)),
@@ -166,9 +189,8 @@ impl Applier {
             Some(whole) => apply_group(exec, host, frame.group, (&keys, whole), aside),
             None => Ok(()),
         });
-        for (name, key, why) in std::mem::take(&mut self.aside.failures) {
-            self.note_failure(link, ("effect", &name), &key.unwrap_or_default(), &why);
-        }
+        let failures = std::mem::take(&mut self.aside.failures);
+        self.note_failures(link, failures);
         applied.map_err(|error| self.distrust(&format!("a frame that cannot be applied: {error}")))
     }
 
@@ -190,5 +212,22 @@ impl Applier {
     /// Whether this server offers to read frames.
     pub(super) fn reads_frames(&self) -> bool {
         !self.distrusts_frames
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_failures_the_first_are_kept() {
+        let one = |number: u32| (format!("Add {number}"), None, "it is no number".to_owned());
+        let (mut all, mut part) = (Failures::default(), Failures::default());
+        (0..3).for_each(|number| all.push(one(number)));
+        (3..1000).for_each(|number| part.push(one(number)));
+        all.append(&mut part);
+        assert_eq!((all.first.len() as u64, all.more), (ERRORS_LOGGED, 1000 - ERRORS_LOGGED));
+        assert_eq!(all.first[3], one(3));
+        assert_eq!((part.first.len(), part.more), (0, 0));
     }
 }

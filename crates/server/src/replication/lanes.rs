@@ -12,7 +12,7 @@
 //! lane before an earlier one of another meanwhile.
 
 use super::apply::{Applier, PrimaryHost, tell_others};
-use super::frames::{Aside, Failure, apply_group, survey_group};
+use super::frames::{Aside, Failures, apply_group, survey_group};
 use super::link::Link;
 use super::own_expiring;
 use crate::server::Server;
@@ -23,6 +23,7 @@ use petrel_replication::frame::LANES;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 /// Commits from which on others are called: fewer are done before they would have come.
 const SHARED_MIN: usize = 64;
@@ -78,7 +79,7 @@ struct Job {
 /// What became of it.
 #[derive(Default)]
 struct Done {
-    failures: Vec<Failure>,
+    failures: Failures,
     /// What is wrong with a frame.
     broken: Option<String>,
     /// The latest epoch that something was committed to.
@@ -89,6 +90,7 @@ struct Done {
 struct Hand {
     jobs: SyncSender<Job>,
     done: Receiver<Done>,
+    thread: JoinHandle<()>,
 }
 
 /// The threads that help the link's.
@@ -132,6 +134,16 @@ impl Hands {
         called
     }
 
+    /// Ends the threads, once they have done what they have got. The caller holds nothing, and is
+    /// in no batch.
+    pub fn end(self) {
+        for Hand { jobs, done, thread } in self.list {
+            drop((jobs, done));
+            // One that has panicked has ended as well.
+            let _ = thread.join();
+        }
+    }
+
     /// Waits for these threads: what became of their shares. None if one has ended; then there are
     /// none any more.
     fn gather(&mut self, called: &[usize]) -> Option<Vec<Done>> {
@@ -153,7 +165,7 @@ impl Hand {
         let (jobs, to_do) = sync_channel::<Job>(1);
         let (say, done) = sync_channel(1);
         let thread = std::thread::Builder::new().name(format!("petrel-lane-{number}"));
-        thread.spawn(move || {
+        let thread = thread.spawn(move || {
             own_expiring::follows();
             let (mut exec, mut host) = Applier::tools(&server);
             let mut aside = Aside::default();
@@ -170,7 +182,7 @@ impl Hand {
                 }
             }
         })?;
-        Ok(Hand { jobs, done })
+        Ok(Hand { jobs, done, thread })
     }
 }
 
@@ -275,9 +287,7 @@ impl Applier {
     }
 
     fn note_done(&mut self, done: Done, link: &Link) -> Result<(), String> {
-        for (name, key, why) in done.failures {
-            self.note_failure(link, ("effect", &name), &key.unwrap_or_default(), &why);
-        }
+        self.note_failures(link, done.failures);
         match done.broken {
             None => Ok(()),
             Some(why) => Err(self.distrust(&format!("a frame that cannot be applied: {why}"))),

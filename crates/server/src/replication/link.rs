@@ -8,6 +8,7 @@
 
 use super::apply::Applier;
 use super::handshake::{Frames, Introduction, REFUSES, shake_hands};
+use super::panics::survive;
 use super::wire::Wire;
 use super::{LinkState, copy, own_expiring};
 use crate::client::{Client, Flag};
@@ -63,7 +64,7 @@ fn follow_wishes(server: &Arc<Server>) {
         let Some(link) = next_link(server, pause, failed_number) else { continue };
         let began = Instant::now();
         let figures = &server.replication.link;
-        let ended = link.run(&mut applier, &mut troubles);
+        let ended = survive(server, &mut applier, |applier| link.run(applier, &mut troubles));
         server.replication.wish.lock().socket = None;
         leave(server, LinkState::Connect);
         if link.check_wish().is_err() {

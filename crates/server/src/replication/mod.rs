@@ -16,6 +16,7 @@
 //! apply.rs      the primary's commands: executed through the gate, counted by the byte
 //! frames.rs     its frames: effects, applied as they were recorded there; lanes.rs, by several threads
 //! synced.rs     how much of that is on the disk
+//! panics.rs     what is left of a link that ends by one
 //! own_expiring.rs  keys that a writable replica's own clients let expire
 //! failover.rs   FAILOVER: the role goes to a replica; handover.rs, how far that is
 //! out/          those that follow this server: the stream, copies, PSYNC
@@ -34,6 +35,7 @@ pub(crate) mod info;
 mod lanes;
 mod link;
 mod own_expiring;
+mod panics;
 mod roles;
 pub(crate) mod saved;
 mod synced;

@@ -60,11 +60,15 @@ impl Server {
             None => PrimaryAddress::none(),
         };
         self.config.settle(|config| config.replication.replicaof = address);
-        // Else the link's thread, which may wait for what this one holds.
         if !ks.holds_any() {
             ks.exit();
             self.assume_role();
             ks.enter();
+        } else if self.config.snapshot().replication.replicaof.get().is_some() {
+            // The link's thread does the rest, which may wait for what this one holds. The client's
+            // next command is one of a replica's already.
+            let is_read_only = self.config.snapshot().replication.replica_read_only;
+            self.commands.set_state(ServerState::ReadOnly, is_read_only);
         }
         replication.wished.notify_all();
         Ok(Assigned::Changed)
@@ -112,7 +116,7 @@ impl Server {
                 let mut ids = replication.ids.lock();
                 let earlier = std::mem::replace(&mut *ids, Ids::new());
                 // Others cannot go on with data that no offset counts.
-                if !replication.is_broken.swap(false, Relaxed) {
+                if !replication.was_broken() {
                     ids.second_id = earlier.id;
                     // The first byte that belongs to the new name alone.
                     ids.second_offset = end + 1;

@@ -26,13 +26,7 @@ impl Server {
     /// Looks after the replicas. The thread is in no batch.
     pub(crate) fn tend_replicas(self: &Arc<Self>, ks: &mut Handle, config: &Config) {
         let outgoing = &self.outgoing;
-        let least = config.replication.min_replicas_to_write;
-        let lag_max = config.replication.min_replicas_max_lag;
-        let is_short = least > 0
-            && lag_max > 0
-            && !self.replication.is_replica()
-            && (outgoing.good(lag_max) as i64) < least;
-        self.commands.set_state(ServerState::NotReplicated, is_short);
+        self.count_good_replicas(config);
         if self.replication.is_replica() {
             self.replication.own_expiring.expire(ks);
         }
@@ -60,6 +54,18 @@ impl Server {
             stream.backlog.append_aside(PING);
             stream.owners.call_at_once(&self.workers);
         }
+    }
+
+    /// Lets writes be refused, or not, by how many replicas are good enough
+    /// (`min-replicas-to-write`).
+    pub(crate) fn count_good_replicas(&self, config: &Config) {
+        let least = config.replication.min_replicas_to_write;
+        let lag_max = config.replication.min_replicas_max_lag;
+        let is_short = least > 0
+            && lag_max > 0
+            && !self.replication.is_replica()
+            && (self.outgoing.good(lag_max) as i64) < least;
+        self.commands.set_state(ServerState::NotReplicated, is_short);
     }
 
     /// Closes replicas that are silent, and gives those that wait a sign of life. The time; none
