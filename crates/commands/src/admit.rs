@@ -22,7 +22,7 @@ pub(crate) mod scripts;
 pub(crate) mod server_state;
 mod turn_away;
 
-use crate::execute::Executor;
+use crate::execute::{Execution, Executor};
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
 use crate::registry::Command;
@@ -88,6 +88,51 @@ const SPECIAL_MODES: Modes = LISTENER.with(Modes::LOADER);
 const SPECIAL_MOMENTS: Moment = Moment::KEPT_OUT.with(Moment::IN_SCRIPT);
 
 impl Executor {
+    /// Executes one command, and writes exactly one reply if it is [answered](Execution::Answered).
+    #[inline]
+    pub fn execute(
+        &mut self,
+        request: &Request<'_>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Execution {
+        self.execute_at(Moment::NONE, request, session, host, reply)
+    }
+
+    /// The same at a moment at which it may have to be put off.
+    #[inline]
+    pub fn execute_at(
+        &mut self,
+        moment: Moment,
+        request: &Request<'_>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Execution {
+        if session.extras.is_some() && session.tracks_or_imports() {
+            return self.execute_apart(moment, request, session, host, reply);
+        }
+        self.execute_one(moment, request, session, host, reply)
+    }
+
+    #[inline]
+    pub(crate) fn execute_one(
+        &mut self,
+        moment: Moment,
+        request: &Request<'_>,
+        session: &mut Session,
+        host: &mut dyn Host,
+        reply: &mut dyn Reply,
+    ) -> Execution {
+        let nested = self.within_script || self.ks.holds_any();
+        match self.admit(request, session, (moment, nested), host, reply) {
+            Verdict::Run => self.execute_admitted(nested, request, session, host, reply),
+            Verdict::TryCopies => self.execute_of_copies(request, session, host, reply),
+            verdict => self.turn_away(verdict, request, session, host, reply),
+        }
+    }
+
     /// Decides what becomes of a request. `nested`: what it needs is locked, since it is part of a
     /// transaction or a script, or its client was blocked.
     #[inline]

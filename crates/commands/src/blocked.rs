@@ -1,8 +1,7 @@
 //! Clients that wait for keys, as data: what they wait for, and what they are answered.
 
 use crate::acl::User;
-#[cfg(doc)]
-use crate::ctx::Ctx;
+use crate::fail::Fail;
 use crate::registry::Command;
 use crate::session::Access;
 use crate::tracking::mode::Tracking;
@@ -13,6 +12,11 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed};
+
+const UNBLOCKED: Fail = Fail::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+const DEMOTED: Fail = Fail::fixed(
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+);
 
 /// Writes one reply.
 pub(crate) type WriteReply = fn(&mut dyn Reply);
@@ -117,6 +121,28 @@ impl Answer {
         let mut answer = Answer::default();
         write(&mut RespWriter::new(&mut answer.bytes, &mut answer.shared, protocol));
         answer
+    }
+}
+
+/// What ends a wait from outside.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WaitEnd {
+    /// Its time is up, or `CLIENT UNBLOCK` says so.
+    Timeout,
+    /// `CLIENT UNBLOCK … ERROR`.
+    Error,
+    /// The server has become a replica.
+    Demoted,
+}
+
+impl WaitEnd {
+    /// The error that it is to the client, if it is one.
+    pub(crate) fn fail(self) -> Option<Fail> {
+        match self {
+            WaitEnd::Timeout => None,
+            WaitEnd::Error => Some(UNBLOCKED),
+            WaitEnd::Demoted => Some(DEMOTED),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! ```text
 //!  prepare      look the name up, hash the first key, prefetch its stripe
 //!  prefetch     prefetch the bucket, then the entries that the lookup will compare
-//!  execute      admit: what becomes of it (admit.rs); mostly it runs
+//!  execute      admit: what becomes of it (admit.rs, above this file); mostly it runs
 //!               lock every stripe of the command's keys
 //!               handler: reads, changes through mutators, writes the reply
 //!               unlock, free what was replaced
@@ -12,7 +12,6 @@
 //! ```
 
 use crate::acl::Seen;
-use crate::admit::{Moment, Verdict};
 use crate::blocked::Unblocking;
 use crate::clock::{Clock, Tick};
 use crate::cluster::{Cluster, HashSlot};
@@ -314,52 +313,7 @@ impl Executor {
         }
     }
 
-    /// Executes one command, and writes exactly one reply if it is [answered](Execution::Answered).
-    #[inline]
-    pub fn execute(
-        &mut self,
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-    ) -> Execution {
-        self.execute_at(Moment::NONE, request, session, host, reply)
-    }
-
-    /// The same at a moment at which it may have to be put off.
-    #[inline]
-    pub fn execute_at(
-        &mut self,
-        moment: Moment,
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-    ) -> Execution {
-        if session.extras.is_some() && session.tracks_or_imports() {
-            return self.execute_apart(moment, request, session, host, reply);
-        }
-        self.execute_one(moment, request, session, host, reply)
-    }
-
-    #[inline]
-    pub(crate) fn execute_one(
-        &mut self,
-        moment: Moment,
-        request: &Request<'_>,
-        session: &mut Session,
-        host: &mut dyn Host,
-        reply: &mut dyn Reply,
-    ) -> Execution {
-        let nested = self.within_script || self.ks.holds_any();
-        match self.admit(request, session, (moment, nested), host, reply) {
-            Verdict::Run => self.execute_admitted(nested, request, session, host, reply),
-            Verdict::TryCopies => self.execute_of_copies(request, session, host, reply),
-            verdict => self.turn_away(verdict, request, session, host, reply),
-        }
-    }
-
-    /// Executes a command that was let in ([`Verdict::Run`]).
+    /// Executes a command that was let in (admit.rs).
     #[inline]
     pub(crate) fn execute_admitted(
         &mut self,

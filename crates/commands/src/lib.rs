@@ -49,7 +49,7 @@ mod watches;
 
 pub use admit::Moment;
 pub use admit::pause::{Pause, PauseReason};
-pub use blocked::{Answer, Blocked, Standing, Ticket};
+pub use blocked::{Answer, Blocked, Standing, Ticket, WaitEnd};
 pub use blocking::{Awaited, Block};
 pub use cluster::{Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall};
 pub use ctx::Ctx;
@@ -69,7 +69,6 @@ pub use server::stats::Shared;
 pub use session::{Access, Extras, Modes, Replies, Session, Transaction};
 pub use spec::CommandSpec;
 pub use tracking::mode::{Tracking, TrackingMode};
-pub use unblock::WaitEnd;
 
 /// The release of Redis whose behaviour is kept to.
 pub const REDIS_VERSION: &str = "8.8.0";

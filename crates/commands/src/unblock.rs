@@ -22,10 +22,9 @@
 
 use crate::admit::Moment;
 use crate::admit::placement::add_slots;
-use crate::blocked::{Answer, Blocked, Standing};
+use crate::blocked::{Answer, Blocked, Standing, WaitEnd};
 use crate::cluster::{Home, RemoteCall};
 use crate::execute::{Execution, Executor};
-use crate::fail::Fail;
 use crate::host::Host;
 use crate::request::Request;
 use crate::server::state::ServerState;
@@ -42,33 +41,6 @@ const TRIED_AT_ONCE: usize = 1024;
 
 /// Waiters tried before others may have the locks.
 const TRIED_PER_LOCK: usize = 16;
-
-const UNBLOCKED: Fail = Fail::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-const DEMOTED: Fail = Fail::fixed(
-    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
-);
-
-/// What ends a wait from outside.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WaitEnd {
-    /// Its time is up, or `CLIENT UNBLOCK` says so.
-    Timeout,
-    /// `CLIENT UNBLOCK … ERROR`.
-    Error,
-    /// The server has become a replica.
-    Demoted,
-}
-
-impl WaitEnd {
-    /// The error that it is to the client, if it is one.
-    fn fail(self) -> Option<Fail> {
-        match self {
-            WaitEnd::Timeout => None,
-            WaitEnd::Error => Some(UNBLOCKED),
-            WaitEnd::Demoted => Some(DEMOTED),
-        }
-    }
-}
 
 /// What became of a waiter's command.
 enum Tried {

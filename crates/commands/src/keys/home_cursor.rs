@@ -86,11 +86,10 @@ fn local_bits(stripes: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocked::Ticket;
+    use crate::blocked::{Ticket, WaitEnd};
     use crate::clock::Tick;
     use crate::cluster::{ClusterLink, HashSlot, HeldFigures, PeerFigures, RemoteCall};
     use crate::fail::Fail;
-    use crate::unblock::WaitEnd;
 
     /// A cluster of three homes as one of them knows it: home n orders slot n.
     struct Three {
