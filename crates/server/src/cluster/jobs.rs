@@ -8,7 +8,7 @@ use super::agent::Agent;
 use super::logs::Logs;
 use super::machine::Machine;
 use petrel_cluster::wire::{Exec, LANES, Tag};
-use petrel_cluster::{Identity, Lanes, NodeSet, SLOTS, Slot, SlotSet, View, lane_of, slot_of};
+use petrel_cluster::{Slot, SlotSet, slot_of};
 use petrel_commands::glob::{self, Case};
 use petrel_commands::server::replication::logs_wanted;
 use petrel_commands::{Command, Fail};
@@ -157,28 +157,6 @@ const TOO_MANY: Fail =
 const NO_TIMEOUT: Fail = Fail::fixed("ERR timeout is not an integer or out of range");
 const NEGATIVE_TIMEOUT: Fail = Fail::fixed("ERR timeout is negative");
 
-/// How many other members have applied what stands before these positions. Where members hold only
-/// some slots, those that are homes of a slot: the fewest of all slots that this node orders.
-pub(super) fn members_at(
-    lanes: &Lanes,
-    positions: &[u64; LANES],
-    view: &View,
-    me: Identity,
-) -> i64 {
-    let all = lanes.members_at(positions);
-    if view.incoming.is_none() {
-        return all as i64;
-    }
-    let applied: Vec<NodeSet> =
-        (0..LANES).map(|lane| lanes.members_at_lane(lane, positions[lane])).collect();
-    let own = (0..SLOTS).filter(|&slot| view.slots.primary(slot) == Some(me.node));
-    let counts = own.map(|slot| {
-        let homes = view.slots.homes(slot).iter().filter(|home| **home != me.node);
-        homes.filter(|home| applied[lane_of(slot)].contains(**home)).count()
-    });
-    counts.min().unwrap_or(all) as i64
-}
-
 impl Agent {
     /// Goes on with what is being done in steps. True if there is more to do at once.
     pub(super) fn go_on_with_jobs(&mut self) -> bool {
@@ -207,7 +185,7 @@ impl Agent {
         let lanes = self.node.lanes().clone();
         match &mut job.work {
             Work::Wait { positions, members, until } => {
-                let count = members_at(&lanes, positions, self.node.view(), self.identity());
+                let count = lanes.members_at(positions) as i64;
                 let is_late = until.is_some_and(|until| Instant::now() >= until);
                 let is_over = count >= *members || is_late || job.is_cancelled;
                 is_over.then(|| format!(":{count}\r\n").into_bytes())

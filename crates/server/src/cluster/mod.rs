@@ -552,15 +552,8 @@ impl Cluster for Membership {
     }
 
     fn members_in_step(&self) -> usize {
-        let (view, me) = {
-            let state = self.state.lock();
-            (state.view.clone(), state.me)
-        };
         let lanes = self.lanes.read().clone();
-        let count = lanes
-            .zip(me)
-            .map(|(lanes, me)| jobs::members_at(&lanes, &lanes.changed_positions(), &view, me));
-        count.map_or(0, |count| usize::try_from(count).unwrap_or(0))
+        lanes.map_or(0, |lanes| lanes.members_at(&lanes.changed_positions()))
     }
 
     fn mark_of_homes(&self) -> u64 {
