@@ -9,15 +9,17 @@
 
 use crate::directory::Directory;
 use crate::lane::Lane;
+use crate::own_homes::OwnHomes;
 use crate::shorten::Argument;
 use crate::slot::{SLOTS, Slot, slot_of};
-use crate::slot_map::Node;
+use crate::slot_map::{Node, common_runs};
 use crate::view::{Identity, NodeSet, View};
 use crate::wire::{Batch, LANES, Parts, Record, Tag, Tags, put_record};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Origin, Published, SinkSource};
 use petrel_persistence::effects::GroupWriter;
 use std::cell::{Cell, RefCell};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -45,6 +47,8 @@ pub struct Lanes {
     has_others: AtomicBool,
     /// By slot: who hears of its changes. None where all members do.
     audience: Option<Box<[AtomicU64]>>,
+    /// The homes of the slots that this node orders; without any where all members hold all.
+    own_homes: RwLock<Arc<OwnHomes>>,
     /// Who has copies, beside those who hear of a slot's changes.
     directory: Directory,
     /// Effects that no lane could take.
@@ -121,20 +125,31 @@ impl Lanes {
             lanes: std::array::from_fn(lane),
             has_others: AtomicBool::new(members != NodeSet::default()),
             audience,
+            own_homes: RwLock::default(),
             directory: Directory::default(),
             unsent: AtomicU64::new(0),
             is_idle: AtomicBool::new(false),
             waker: OnceLock::new(),
         };
-        lanes.adopt(me, view);
+        lanes.adopt(me, view, &common_runs(view.maps()));
         Arc::new(lanes)
     }
 
-    /// Takes the homes of a view over. Everything is held, or no thread commits yet.
-    pub(crate) fn adopt(&self, me: Identity, view: &View) {
-        for (slot, audience) in (0..SLOTS).zip(self.audience.iter().flatten()) {
-            audience.store(view.audience(slot).without(me.node).0, Relaxed);
+    /// Takes the homes of a view over, which says something else of these runs than the one before.
+    /// Everything is held, or no thread commits yet.
+    pub(crate) fn adopt(&self, me: Identity, view: &View, runs: &[RangeInclusive<Slot>]) {
+        let Some(audience) = &self.audience else { return };
+        for run in runs {
+            let of_run = view.audience(*run.start()).without(me.node).0;
+            let of_slots = &audience[usize::from(*run.start())..=usize::from(*run.end())];
+            of_slots.iter().for_each(|of_slot| of_slot.store(of_run, Relaxed));
         }
+        *self.own_homes.write() = Arc::new(OwnHomes::of(me.node, view));
+    }
+
+    /// The homes of the slots that this node orders, where members hold only some.
+    pub fn own_homes(&self) -> Arc<OwnHomes> {
+        self.own_homes.read().clone()
     }
 
     /// The copies that other members have.
@@ -230,13 +245,14 @@ impl Lanes {
         self.lanes.iter().map(|lane| lane.lock().lag_of(node)).sum()
     }
 
-    /// How many members, besides this one, have applied everything up to these positions.
+    /// How many members, besides this one, have applied everything up to these positions. Where
+    /// members hold only some slots, those that are homes of a slot: the fewest of all slots that
+    /// this node orders.
     pub fn members_at(&self, positions: &[u64; LANES]) -> usize {
-        let mut members = NodeSet(u64::MAX);
-        for (lane, &position) in positions.iter().enumerate() {
-            members.0 &= self.lane(lane).members_at(position).0;
-        }
-        members.0.count_ones() as usize
+        let applied = std::array::from_fn(|lane| self.members_at_lane(lane, positions[lane]));
+        self.own_homes().fewest(&applied).unwrap_or_else(|| {
+            applied.iter().fold(u64::MAX, |all, of_lane| all & of_lane.0).count_ones() as usize
+        })
     }
 
     /// The members, besides this one, that have applied a lane up to a position.

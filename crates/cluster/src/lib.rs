@@ -32,6 +32,7 @@ pub mod lanes;
 pub mod mutation;
 pub mod node;
 mod origin;
+mod own_homes;
 mod own_slots;
 mod settle;
 mod shorten;
@@ -46,6 +47,7 @@ pub use node::{
     Executed, Fetch, Host, Limits, LinkError, Node as ClusterNode, Received, Reply, Route, TooMuch,
 };
 pub use origin::Call;
+pub use own_homes::OwnHomes;
 pub use own_slots::OwnSlots;
 pub use slot::{SLOTS, Slot, SlotSet, slot_of};
 pub use slot_map::{Node, SlotMap, SlotRange};

@@ -1,6 +1,8 @@
 //! What all parts of a node share, and how two nodes come to know each other.
 
 use crate::events::{Events, Level};
+use crate::found::FoundNodes;
+use crate::lines::Lines;
 use crate::raft::{Agreed, Origin};
 use crate::settings::{Settings, Timing};
 use crate::state::{Admission, MemberInfo};
@@ -12,7 +14,7 @@ use crate::wire::{
 use parking_lot::Mutex;
 use petrel_cluster::{Identity, Node};
 use rustls::pki_types::ServerName;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -24,12 +26,6 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 /// By how much clocks differ before that is said.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
-
-/// How often a line of the log that says the same again is written.
-const REPEAT: Duration = Duration::from_secs(10);
-
-/// Different lines that are remembered for that.
-const REPEATS_MAX: usize = 1024;
 
 /// Bytes, before encryption, that went to a node and came from it, over all its connections.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -68,7 +64,9 @@ pub(crate) struct Bus {
     pub consensus: Mutex<ConsensusStatus>,
     pub events: Mutex<Box<dyn Events>>,
     pub traffic: Mutex<BTreeMap<u128, Traffic>>,
-    repeated: Mutex<HashMap<String, Instant>>,
+    /// Nodes that are elsewhere than agreed.
+    pub found: FoundNodes,
+    lines: Lines,
 }
 
 /// The other side of a connection.
@@ -196,7 +194,8 @@ impl Bus {
             consensus: Mutex::default(),
             events: Mutex::new(events),
             traffic: Mutex::default(),
-            repeated: Mutex::default(),
+            found: FoundNodes::default(),
+            lines: Lines::default(),
         })
     }
 
@@ -212,14 +211,10 @@ impl Bus {
         self.events.lock().log(level, line);
     }
 
-    /// Writes a line that is not written again for a while.
+    /// Writes a line that is not written again for a while: the next time it says how often it
+    /// would have been.
     pub fn log_once(&self, level: Level, line: String) {
-        let now = Instant::now();
-        let mut repeated = self.repeated.lock();
-        repeated.retain(|_, at| now.duration_since(*at) < REPEAT);
-        if repeated.len() < REPEATS_MAX && !repeated.contains_key(&line) {
-            repeated.insert(line.clone(), now);
-            drop(repeated);
+        if let Some(line) = self.lines.note(line, Instant::now()) {
             self.log(level, line);
         }
     }
@@ -232,6 +227,18 @@ impl Bus {
     pub fn told_member(&self, identity: Identity) -> Option<MemberInfo> {
         let told = self.told.lock().clone();
         told.iter().find(|member| member.identity() == identity).cloned()
+    }
+
+    /// A node has said that it is at this address, or was found there. Where this one is
+    /// let in, members agree on that, unless it is the copy of a node that is alive elsewhere.
+    pub fn note_found(&self, uuid: u128, address: &str) {
+        if self.own.lock().is_some() {
+            return;
+        }
+        let state = self.agreed.state.lock();
+        if let Some(node) = state.nodes.get(&uuid).filter(|_| uuid != self.uuid()) {
+            self.found.note(&node.info, address);
+        }
     }
 
     /// Counts bytes.

@@ -3,7 +3,7 @@
 use crate::bus::{Bus, ConnectError, Peer, Secure};
 use crate::events::Level;
 use crate::raft::{Pending, Transport};
-use crate::state::VoterId;
+use crate::state::{MemberInfo, VoterId};
 use crate::wire::{CONTROL_MAX, Kind, Reply, Request, decode, encode, read_frame, write_frame};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -29,6 +29,13 @@ pub(crate) struct Target {
     pub address: String,
     /// Who must answer there; none if whoever does is meant.
     pub uuid: Option<u128>,
+}
+
+impl Target {
+    /// A node, where it was found last, or where it is by agreement.
+    pub fn of(bus: &Bus, node: &MemberInfo) -> Self {
+        Target { address: bus.found.address_of(node), uuid: Some(node.uuid) }
+    }
 }
 
 struct Call {
@@ -82,13 +89,8 @@ impl Control {
 
 impl Transport for Control {
     fn call(&self, to: VoterId, address: String, request: Vec<u8>, timeout: Duration) -> Pending {
-        let known = self
-            .bus
-            .agreed
-            .state
-            .lock()
-            .by_id(to)
-            .map(|node| Target { address: node.info.bus.clone(), uuid: Some(node.info.uuid) });
+        let known =
+            self.bus.agreed.state.lock().by_id(to).map(|node| Target::of(&self.bus, &node.info));
         let target = known.unwrap_or(Target { address, uuid: None });
         let (reply, replied) = oneshot::channel();
         let call = Call { request: Request::Raft(request), reply: Some(reply) };
@@ -109,12 +111,18 @@ impl Transport for Control {
 async fn run_line(bus: Arc<Bus>, target: Target, mut calls: mpsc::Receiver<Call>) {
     let dialed = bus.dial(Kind::Control, &target.address).await;
     let dialed = dialed.and_then(|(stream, peer)| match target.uuid {
-        Some(uuid) if uuid != peer.uuid => Err(ConnectError::Another),
-        _ => Ok((stream, peer)),
+        Some(uuid) if uuid == peer.uuid => Ok((stream, peer)),
+        meant => {
+            // The members may not have agreed on this address.
+            let address = stream.get_ref().0.peer_addr();
+            address.iter().for_each(|address| bus.note_found(peer.uuid, &address.to_string()));
+            if meant.is_some() { Err(ConnectError::Another) } else { Ok((stream, peer)) }
+        }
     });
     match dialed {
         Ok((stream, peer)) => converse(&bus, stream, &peer, &mut calls).await,
         Err(error) => {
+            target.uuid.iter().for_each(|&uuid| bus.found.miss(uuid, &target.address));
             if !matches!(error, ConnectError::Oneself) {
                 let line = format!("cluster: no connection to {}: {error}", target.address);
                 bus.log_once(Level::Warning, line);

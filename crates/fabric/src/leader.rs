@@ -82,7 +82,7 @@ impl Leader {
     fn redirect(&self, leader: Option<VoterId>) -> Reply {
         let state = self.bus.agreed.state.lock();
         match leader.and_then(|leader| state.by_id(leader)) {
-            Some(leader) => Reply::Redirect(leader.info.bus.clone()),
+            Some(leader) => Reply::Redirect(self.bus.found.address_of(&leader.info)),
             None => Reply::NoLeader,
         }
     }

@@ -17,6 +17,7 @@
 //! | `trust` | passphrase, keys, certificates |
 //! | `wire` | what nodes say to each other |
 //! | `bus` | how two nodes come to know each other |
+//! | `found` | nodes that are not where the members have agreed they are |
 //! | `control`, `links` | connections for requests, and for the data plane |
 //! | `connection` | the bytes of one of the latter, in the host's hands |
 //! | `state` | what is agreed on: members, incarnations, slots, views |
@@ -25,7 +26,8 @@
 //! | `raft/` | consensus (openraft, redb) |
 //! | `swim` | failure detection (foca) |
 //! | `lease`, `voters`, `leader` | who is dead, who votes, what the leader does |
-//! | `session` | one life of a node: joining, being a member |
+//! | `lines` | lines of the log that would be repeated |
+//! | `session`, `asker` | one life of a node: joining, being a member; its questions to the leader |
 //!
 //! # What the host can rely on
 //!
@@ -50,6 +52,7 @@
 //! | no common protocol version | the same |
 //! | a name does not resolve, no member answers, there is no leader | a line, asked again |
 //! | the disk under `raft.redb` fails | expelled until that can be written; its slots move |
+//! | all members come back at other addresses | they wait for one that names another's, and say so |
 //! | garbage on the port | at most 64 strangers at once, 4 KiB and 2 to 10 s each |
 //!
 //! Up to five members vote, an odd number. Of two nodes one votes: when it dies, the other cannot
@@ -59,14 +62,17 @@
 //! that. A copy of a voter's directory, or one restored from a backup, may vote twice before it is
 //! found out: directories are not to be copied.
 
+mod asker;
 mod bus;
 mod connection;
 mod control;
 mod events;
+mod found;
 mod functions;
 mod homes;
 mod leader;
 mod lease;
+mod lines;
 mod links;
 mod raft;
 mod session;

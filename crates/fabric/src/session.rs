@@ -1,5 +1,6 @@
 //! One life of a node: it asks to be let in, is a member, and is one no longer.
 
+use crate::asker::Asker;
 use crate::bus::{Bus, ConsensusStatus};
 use crate::control::{Control, Inbound, Target};
 use crate::events::Level;
@@ -7,22 +8,16 @@ use crate::leader::Leader;
 use crate::links::Links;
 use crate::raft::{Consensus, Store};
 use crate::settings::{Hold, Role, Start};
-use crate::state::{Admission, Applicant, Command, MemberInfo, Step, VoterId};
+use crate::state::{Admission, Applicant, MemberInfo, Step, VoterId};
 use crate::swim::Swim;
 use crate::wire::{Refusal, Reply, Request};
-use crate::{AwaitFunctions, HostCommand, Lease, random_u64};
+use crate::{HostCommand, Lease, random_u64};
 use petrel_cluster::Identity;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
-
-/// How often a question to the leader is sent on to another member.
-const REDIRECTS_MAX: usize = 3;
-
-/// Until a member is asked again whether its host has libraries of functions.
-const FUNCTIONS_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why a life has ended.
 #[derive(Debug)]
@@ -60,6 +55,7 @@ pub(crate) struct Surroundings {
 pub(crate) struct Session<'a> {
     around: &'a Surroundings,
     boot: u64,
+    began: Instant,
     consensus: Option<Consensus>,
     leader: Option<Arc<Leader>>,
     swim: Option<Swim>,
@@ -91,6 +87,7 @@ impl<'a> Session<'a> {
         let mut session = Session {
             around,
             boot: random_u64(),
+            began: Instant::now(),
             consensus: None,
             leader: None,
             swim: None,
@@ -379,11 +376,8 @@ impl<'a> Session<'a> {
 
     fn send_gossip(&self, swim: &mut Swim) {
         while let Some((to, packet)) = swim.next_packet() {
-            let target =
-                self.around.bus.agreed.state.lock().by_id(to).map(|node| Target {
-                    address: node.info.bus.clone(),
-                    uuid: Some(node.info.uuid),
-                });
+            let bus = &self.around.bus;
+            let target = bus.agreed.state.lock().by_id(to).map(|node| Target::of(bus, &node.info));
             target.into_iter().for_each(|target| {
                 self.around.control.cast(target, Request::Gossip(packet.clone()));
             });
@@ -403,6 +397,7 @@ impl<'a> Session<'a> {
             }
             // Whoever asks is who the connection says.
             Request::Join(applicant) => {
+                self.around.bus.note_found(peer.uuid, &applicant.bus);
                 Request::Join(Applicant { uuid: peer.uuid, key: peer.key, ..applicant })
             }
             request => request,
@@ -662,150 +657,7 @@ impl<'a> Session<'a> {
     fn asker(&self) -> Asker {
         let bus = self.around.bus.clone();
         let control = self.around.control.clone();
-        Asker { bus, control, consensus: self.consensus.clone(), leader: self.leader.clone() }
-    }
-}
-
-/// Asks the leader, wherever it is.
-struct Asker {
-    bus: Arc<Bus>,
-    control: Arc<Control>,
-    consensus: Option<Consensus>,
-    leader: Option<Arc<Leader>>,
-}
-
-impl Asker {
-    /// Asks the leader, if it is known.
-    async fn ask(&self, request: Request) -> Option<Reply> {
-        let consensus = self.consensus.as_ref()?;
-        let leader = consensus.leader()?;
-        if consensus.is_leader() {
-            return Some(self.leader.as_ref()?.serve(request).await);
-        }
-        let target =
-            self.bus.agreed.state.lock().by_id(leader).map(|node| Target {
-                address: node.info.bus.clone(),
-                uuid: Some(node.info.uuid),
-            })?;
-        // Another may lead by then.
-        let timeout = self.bus.timing.renewal * 2;
-        self.control.call(target, request, timeout).await.ok()
-    }
-
-    /// Asks those who may know the leader, and then it.
-    async fn ask_around(&self, request: Request) -> Option<Reply> {
-        let mut targets = VecDeque::from(self.known());
-        let mut redirects = 0;
-        while let Some(address) = targets.pop_front() {
-            let target = Target { address, uuid: None };
-            match self.control.call(target, request.clone(), self.bus.timing.renewal).await {
-                Ok(Reply::Redirect(leader)) if redirects < REDIRECTS_MAX => {
-                    redirects += 1;
-                    targets.push_front(leader);
-                }
-                Ok(reply @ (Reply::Done | Reply::Refused(Refusal::NotAMember))) => {
-                    return Some(reply);
-                }
-                Ok(_) | Err(_) => {}
-            }
-        }
-        None
-    }
-
-    /// Asks the other members that hold slots until their hosts have libraries of functions.
-    async fn await_functions(self, wait: AwaitFunctions) {
-        let AwaitFunctions { version, until, done } = wait;
-        let (own, timeout) = (self.bus.uuid(), self.bus.timing.renewal);
-        let told = self.bus.told.lock().clone();
-        let others = told.iter().filter(|member| member.holds_slots && member.uuid != own);
-        let mut asked = tokio::task::JoinSet::new();
-        for member in others {
-            let target = Target { address: member.bus.clone(), uuid: Some(member.uuid) };
-            let control = self.control.clone();
-            asked.spawn(async move {
-                while Instant::now() < until {
-                    let request = Request::HasFunctions { version };
-                    let reply = control.call(target.clone(), request, timeout).await;
-                    if matches!(reply, Ok(Reply::Done)) {
-                        break;
-                    }
-                    tokio::time::sleep(FUNCTIONS_PAUSE).await;
-                }
-            });
-        }
-        while asked.join_next().await.is_some() {}
-        drop(done);
-    }
-
-    /// Asks everybody who may know who leads.
-    async fn join(&self, applicant: Applicant) -> Option<Reply> {
-        if self.consensus.as_ref().is_some_and(Consensus::is_leader) {
-            let founder = self.bus.agreed.state.lock().cluster.is_none();
-            return if founder {
-                self.found(applicant).await
-            } else {
-                Some(self.leader.as_ref()?.serve(Request::Join(applicant)).await)
-            };
-        }
-        let mut targets = VecDeque::from(self.known());
-        let mut redirects = 0;
-        while let Some(address) = targets.pop_front() {
-            let target = Target { address, uuid: None };
-            let request = Request::Join(applicant.clone());
-            match self.control.call(target, request, self.bus.timing.handshake * 2).await {
-                Ok(Reply::Redirect(leader)) if redirects < REDIRECTS_MAX => {
-                    redirects += 1;
-                    targets.push_front(leader);
-                }
-                Ok(reply @ (Reply::Joined(_) | Reply::Refused(_) | Reply::Wait)) => {
-                    return Some(reply);
-                }
-                Ok(_) | Err(_) => {}
-            }
-        }
-        None
-    }
-
-    async fn found(&self, founder: Applicant) -> Option<Reply> {
-        let bytes = [random_u64(), random_u64()];
-        let cluster = u128::from(bytes[0]) << 64 | u128::from(bytes[1]);
-        let copies = self.bus.settings.copies;
-        let command = Command::Found { cluster, copies, founder };
-        match self.consensus.as_ref()?.propose(command).await {
-            Ok(crate::state::Answer::Joined(admission)) => Some(Reply::Joined(admission)),
-            _ => None,
-        }
-    }
-
-    /// Who may know: the leader, the nodes that the host has named, all that were ever known.
-    fn known(&self) -> Vec<String> {
-        let leader = self.consensus.as_ref().and_then(Consensus::leader);
-        let state = self.bus.agreed.state.lock();
-        let leader = leader.and_then(|leader| state.by_id(leader));
-        let mut known: Vec<String> =
-            leader.map(|leader| leader.info.bus.clone()).into_iter().collect();
-        if let Start::Join(seeds) = &self.bus.settings.start {
-            let own = self.bus.announced.lock().clone();
-            known.extend(seeds.iter().map(|seed| with_port(seed, &own)));
-        }
-        known.extend(state.nodes.values().map(|node| node.info.bus.clone()));
-        drop(state);
-        let participants = self.consensus.as_ref().map(Consensus::participants);
-        known.extend(participants.into_iter().flatten().map(|(_, address)| address));
-        let mut seen = BTreeSet::from([self.bus.announced.lock().clone()]);
-        known.retain(|address| seen.insert(address.clone()));
-        known
-    }
-}
-
-/// A seed with its port, or with that of this node.
-fn with_port(seed: &str, own: &str) -> String {
-    let port = own.rsplit(':').next().unwrap_or_default();
-    match seed.rsplit_once(':') {
-        // An IPv6 address alone has colons too.
-        Some((host, _)) if !host.contains(':') || host.ends_with(']') => seed.into(),
-        Some(_) if seed.starts_with('[') => format!("{seed}:{port}"),
-        Some(_) => format!("[{seed}]:{port}"),
-        None => format!("{seed}:{port}"),
+        let (consensus, leader) = (self.consensus.clone(), self.leader.clone());
+        Asker { bus, control, consensus, leader, began: self.began }
     }
 }

@@ -7,7 +7,7 @@ use host::{Host, Seen, Setup, check_views, is_settled, wait_for};
 use petrel_cluster::{Node, SLOTS};
 use petrel_fabric::{Copies, Hold, Role};
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 
 fn primaries(host: &Host) -> Vec<usize> {
     let view = host.view().expect("it is a member");
@@ -280,4 +280,28 @@ fn garbage_on_the_port_harms_nobody() {
     is_settled(&[&first, &second], 2);
     drop(kept);
     check_views(&[&first, &second]);
+}
+
+#[test]
+fn members_that_all_come_back_elsewhere_find_each_other_by_one_address() {
+    let hosts = host::cluster(3);
+    host::wait_for_voters(&hosts);
+    let former: Vec<String> = hosts.iter().map(|host| host.fabric().info().announced).collect();
+    let mut setups: Vec<Setup> = hosts.into_iter().map(Host::die).collect();
+    // The ports that they had are not free by chance.
+    let _taken: Vec<TcpListener> =
+        former.iter().filter_map(|address| TcpListener::bind(address).ok()).collect();
+    let alone = setups.remove(0).now_join_names(&[]).start();
+    alone.wait_for_line("none of the other members answers where it was last");
+    assert!(alone.view().is_none());
+    // They name the first, which knows neither; they do not know each other.
+    let others: Vec<Host> =
+        setups.into_iter().map(|setup| setup.now_join(&[&alone]).start()).collect();
+    let hosts = [&alone, &others[0], &others[1]];
+    for host in &hosts {
+        assert!(!former.contains(&host.fabric().info().announced), "it is elsewhere");
+    }
+    is_settled(&hosts, 3);
+    host::wait_for_voters(&hosts);
+    check_views(&hosts);
 }

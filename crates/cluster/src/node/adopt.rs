@@ -41,7 +41,7 @@ impl Node {
         if let Some(holdings) = &mut self.holdings {
             let views = (&before, &self.view);
             self.copies.is_cut_off |= !holdings.adopt(views, &runs, self.identity);
-            self.lanes.adopt(self.identity, &self.view);
+            self.lanes.adopt(self.identity, &self.view, &runs);
             self.review_transfers();
         }
         let epoch = self.view.epoch;

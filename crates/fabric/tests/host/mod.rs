@@ -167,6 +167,11 @@ impl Setup {
         Setup::new(Start::Join(names.iter().map(ToString::to_string).collect()))
     }
 
+    pub fn now_join_names(self, names: &[&str]) -> Self {
+        let start = Setup::join_names(names).settings.start;
+        Setup { settings: Settings { start, ..self.settings }, ..self }
+    }
+
     pub fn now_join(self, hosts: &[&Host]) -> Self {
         let start = Setup::join(hosts).settings.start;
         Setup { settings: Settings { start, ..self.settings }, ..self }
@@ -373,9 +378,9 @@ pub fn is_settled(hosts: &[&Host], count: usize) {
 }
 
 /// Waits until each has heard that the first of them has given votes.
-pub fn wait_for_voters(hosts: &[Host]) {
-    for host in hosts {
-        wait_for("votes", || host.fabric().info().voters == hosts.len());
+pub fn wait_for_voters(hosts: &[impl std::borrow::Borrow<Host>]) {
+    for host in hosts.iter().map(std::borrow::Borrow::borrow) {
+        wait_for("votes", || Host::fabric(host).info().voters == hosts.len());
     }
 }
 

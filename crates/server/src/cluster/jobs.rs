@@ -7,7 +7,6 @@
 use super::agent::Agent;
 use super::logs::Logs;
 use super::machine::Machine;
-use super::members_at;
 use petrel_cluster::wire::{Exec, LANES, Tag};
 use petrel_cluster::{Slot, SlotSet, slot_of};
 use petrel_commands::glob::{self, Case};
@@ -186,7 +185,7 @@ impl Agent {
         let lanes = self.node.lanes().clone();
         match &mut job.work {
             Work::Wait { positions, members, until } => {
-                let count = members_at(&lanes, positions, self.node.view(), self.identity());
+                let count = lanes.members_at(positions) as i64;
                 let is_late = until.is_some_and(|until| Instant::now() >= until);
                 let is_over = count >= *members || is_late || job.is_cancelled;
                 is_over.then(|| format!(":{count}\r\n").into_bytes())

@@ -7,7 +7,7 @@
 
 use super::agent::Agent;
 use super::jobs::Work;
-use petrel_cluster::{Identity, Node, NodeSet, SLOTS, View};
+use petrel_cluster::{Identity, Node, NodeSet, OwnHomes};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -75,24 +75,17 @@ impl Owed {
     }
 }
 
-/// Whether the local log has it, and how many others do: the least over the slots that `me` orders.
-fn count(view: &View, me: Node, asked: Node, durable: NodeSet) -> (i64, i64) {
+/// Whether the local log has it, and how many others do: the least over the slots that `me` orders,
+/// if they have homes of their own.
+fn count(own: &OwnHomes, me: Node, asked: Node, durable: NodeSet) -> (i64, i64) {
     let of = |homes: NodeSet, local: Node| {
         let others = NodeSet(homes.0 & durable.0).without(local);
         (i64::from(durable.contains(local)), i64::from(others.0.count_ones()))
     };
-    let all = of(NodeSet(u64::MAX), asked);
-    if view.incoming.is_none() {
-        return all;
-    }
-    let own = (0..SLOTS).filter(|&slot| view.slots.primary(slot) == Some(me));
-    let counts = own.map(|slot| {
-        let homes: NodeSet = view.slots.homes(slot).iter().copied().collect();
-        of(homes, if homes.contains(asked) { asked } else { me })
-    });
+    let counts = own.sets().map(|homes| of(homes, if homes.contains(asked) { asked } else { me }));
     let least =
         |(local, others): (i64, i64), more: (i64, i64)| (local.min(more.0), others.min(more.1));
-    counts.reduce(least).unwrap_or(all)
+    counts.reduce(least).unwrap_or_else(|| of(NodeSet(u64::MAX), asked))
 }
 
 impl Agent {
@@ -134,7 +127,7 @@ impl Agent {
         if self.machine.host.server.durability.log().is_some() && self.durable >= logs.epoch {
             durable = durable.with(me);
         }
-        count(self.node.view(), me, logs.asked, durable)
+        count(&self.node.lanes().own_homes(), me, logs.asked, durable)
     }
 
     /// Answers questions of other members whose answers have become true.
@@ -175,7 +168,7 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petrel_cluster::SlotMap;
+    use petrel_cluster::{SlotMap, View};
 
     fn set(nodes: &[u16]) -> NodeSet {
         nodes.iter().map(|&node| Node(node)).collect()
@@ -190,7 +183,8 @@ mod tests {
         });
         let members = (0..4).map(identity).collect();
         let few = View { epoch: 1, members, slots, incoming: Some(SlotMap::collect(|_| &[])) };
-        let all = View { incoming: None, ..few.clone() };
+        let few = OwnHomes::of(Node(0), &few);
+        let all = OwnHomes::default();
         let (home, other, none) = (Node(0), Node(1), Node(3));
         for (durable, asked, of_few, of_all) in [
             (&[0, 1, 2, 3][..], home, (1, 1), (1, 3)),

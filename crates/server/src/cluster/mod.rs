@@ -57,10 +57,8 @@ use deferred::Forward;
 use events::EventQueue;
 use functions::{Functions, Wish};
 use parking_lot::{Mutex, RwLock};
-use petrel_cluster::wire::{LANES, Tag, WaitEnd};
-use petrel_cluster::{
-    Identity, Lanes, NodeSet, OwnSlots, SLOTS, SlotMap, SlotSet, View, lane_of, slot_of,
-};
+use petrel_cluster::wire::{Tag, WaitEnd};
+use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
     Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall, Ticket,
@@ -521,15 +519,8 @@ impl Cluster for Membership {
     }
 
     fn members_in_step(&self) -> usize {
-        let (view, me) = {
-            let state = self.state.lock();
-            (state.view.clone(), state.me)
-        };
         let lanes = self.lanes.read().clone();
-        let count = lanes
-            .zip(me)
-            .map(|(lanes, me)| members_at(&lanes, &lanes.changed_positions(), &view, me));
-        count.map_or(0, |count| usize::try_from(count).unwrap_or(0))
+        lanes.map_or(0, |lanes| lanes.members_at(&lanes.changed_positions()))
     }
 
     fn mark_of_homes(&self) -> u64 {
@@ -565,23 +556,6 @@ impl Cluster for Membership {
         self.waker.wake();
         true
     }
-}
-
-/// How many other members have applied what stands before these positions. Where members hold only
-/// some slots, those that are homes of a slot: the fewest of all slots that this node orders.
-fn members_at(lanes: &Lanes, positions: &[u64; LANES], view: &View, me: Identity) -> i64 {
-    let all = lanes.members_at(positions);
-    if view.incoming.is_none() {
-        return all as i64;
-    }
-    let applied: Vec<NodeSet> =
-        (0..LANES).map(|lane| lanes.members_at_lane(lane, positions[lane])).collect();
-    let own = (0..SLOTS).filter(|&slot| view.slots.primary(slot) == Some(me.node));
-    let counts = own.map(|slot| {
-        let homes = view.slots.homes(slot).iter().filter(|home| **home != me.node);
-        homes.filter(|home| applied[lane_of(slot)].contains(**home)).count()
-    });
-    counts.min().unwrap_or(all) as i64
 }
 
 fn count(figure: &AtomicU64, more: usize) {

@@ -1,0 +1,193 @@
+//! Questions of a node to the leader, and to all that may know who leads.
+
+use crate::AwaitFunctions;
+use crate::bus::Bus;
+use crate::control::{Control, Target};
+use crate::events::Level;
+use crate::leader::Leader;
+use crate::raft::Consensus;
+use crate::random_u64;
+use crate::settings::Start;
+use crate::state::{Applicant, Command};
+use crate::wire::{Refusal, Reply, Request};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often a question to the leader is sent on to another member.
+const REDIRECTS_MAX: usize = 3;
+
+/// Until a member is asked again whether its host has libraries of functions.
+const FUNCTIONS_PAUSE: Duration = Duration::from_millis(10);
+
+/// Asks the leader, wherever it is.
+pub(crate) struct Asker {
+    pub bus: Arc<Bus>,
+    pub control: Arc<Control>,
+    pub consensus: Option<Consensus>,
+    pub leader: Option<Arc<Leader>>,
+    /// When the node's life began.
+    pub began: Instant,
+}
+
+impl Asker {
+    /// Asks the leader, if it is known.
+    pub async fn ask(&self, request: Request) -> Option<Reply> {
+        let consensus = self.consensus.as_ref()?;
+        let leader = consensus.leader()?;
+        if consensus.is_leader() {
+            return Some(self.leader.as_ref()?.serve(request).await);
+        }
+        let target = {
+            let state = self.bus.agreed.state.lock();
+            state.by_id(leader).map(|node| Target::of(&self.bus, &node.info))?
+        };
+        // Another may lead by then.
+        let timeout = self.bus.timing.renewal * 2;
+        self.control.call(target, request, timeout).await.ok()
+    }
+
+    /// Asks those who may know the leader, and then it.
+    pub async fn ask_around(&self, request: Request) -> Option<Reply> {
+        let mut targets = VecDeque::from(self.known());
+        let mut redirects = 0;
+        while let Some(address) = targets.pop_front() {
+            let target = Target { address, uuid: None };
+            match self.control.call(target, request.clone(), self.bus.timing.renewal).await {
+                Ok(Reply::Redirect(leader)) if redirects < REDIRECTS_MAX => {
+                    redirects += 1;
+                    targets.push_front(leader);
+                }
+                Ok(reply @ (Reply::Done | Reply::Refused(Refusal::NotAMember))) => {
+                    return Some(reply);
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        None
+    }
+
+    /// Asks the other members that hold slots until their hosts have libraries of functions.
+    pub async fn await_functions(self, wait: AwaitFunctions) {
+        let AwaitFunctions { version, until, done } = wait;
+        let (own, timeout) = (self.bus.uuid(), self.bus.timing.renewal);
+        let told = self.bus.told.lock().clone();
+        let others = told.iter().filter(|member| member.holds_slots && member.uuid != own);
+        let mut asked = tokio::task::JoinSet::new();
+        for member in others {
+            let target = Target::of(&self.bus, member);
+            let control = self.control.clone();
+            asked.spawn(async move {
+                while Instant::now() < until {
+                    let request = Request::HasFunctions { version };
+                    let reply = control.call(target.clone(), request, timeout).await;
+                    if matches!(reply, Ok(Reply::Done)) {
+                        break;
+                    }
+                    tokio::time::sleep(FUNCTIONS_PAUSE).await;
+                }
+            });
+        }
+        while asked.join_next().await.is_some() {}
+        drop(done);
+    }
+
+    /// Asks everybody who may know who leads.
+    pub async fn join(&self, applicant: Applicant) -> Option<Reply> {
+        if self.consensus.as_ref().is_some_and(Consensus::is_leader) {
+            if self.bus.agreed.state.lock().cluster.is_none() {
+                return self.found(applicant).await;
+            }
+            let reply = self.leader.as_ref()?.serve(Request::Join(applicant.clone())).await;
+            if matches!(reply, Reply::Joined(_) | Reply::Refused(_) | Reply::Wait) {
+                return Some(reply);
+            }
+            // It has led before it was started again, and does not reach the others.
+        }
+        let mut targets = VecDeque::from(self.known());
+        let (mut redirects, mut is_answered) = (0, false);
+        while let Some(address) = targets.pop_front() {
+            let target = Target { address, uuid: None };
+            let request = Request::Join(applicant.clone());
+            let reply = self.control.call(target, request, self.bus.timing.handshake * 2).await;
+            is_answered |= reply.is_ok();
+            match reply {
+                Ok(Reply::Redirect(leader)) if redirects < REDIRECTS_MAX => {
+                    redirects += 1;
+                    targets.push_front(leader);
+                }
+                Ok(reply @ (Reply::Joined(_) | Reply::Refused(_) | Reply::Wait)) => {
+                    return Some(reply);
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        if !is_answered && self.began.elapsed() > self.bus.timing.search {
+            self.say_no_member_answers();
+        }
+        None
+    }
+
+    /// Says what to do if none of the members that this node knows is where it was.
+    fn say_no_member_answers(&self) {
+        let own = self.bus.uuid();
+        let state = self.bus.agreed.state.lock();
+        let others = state.nodes.values().filter(|node| node.is_member && node.info.uuid != own);
+        let others: Vec<String> = others.map(|node| node.info.bus.clone()).collect();
+        drop(state);
+        if !others.is_empty() {
+            let line = format!(
+                "cluster: none of the other members answers where it was last ({}): start them; if they are at \
+                 other addresses now, start this node with one's bus as cluster-join, or them with this one's ({})",
+                others.join(", "),
+                self.bus.announced.lock()
+            );
+            self.bus.log_once(Level::Warning, line);
+        }
+    }
+
+    async fn found(&self, founder: Applicant) -> Option<Reply> {
+        let bytes = [random_u64(), random_u64()];
+        let cluster = u128::from(bytes[0]) << 64 | u128::from(bytes[1]);
+        let copies = self.bus.settings.copies;
+        let command = Command::Found { cluster, copies, founder };
+        match self.consensus.as_ref()?.propose(command).await {
+            Ok(crate::state::Answer::Joined(admission)) => Some(Reply::Joined(admission)),
+            _ => None,
+        }
+    }
+
+    /// Who may know: the leader, the nodes that the host has named, all that were ever known.
+    fn known(&self) -> Vec<String> {
+        let leader = self.consensus.as_ref().and_then(Consensus::leader);
+        let state = self.bus.agreed.state.lock();
+        let leader = leader.and_then(|leader| state.by_id(leader));
+        let mut known: Vec<String> =
+            leader.map(|leader| self.bus.found.address_of(&leader.info)).into_iter().collect();
+        if let Start::Join(seeds) = &self.bus.settings.start {
+            let own = self.bus.announced.lock().clone();
+            known.extend(seeds.iter().map(|seed| with_port(seed, &own)));
+        }
+        let found = state.nodes.values().map(|node| self.bus.found.address_of(&node.info));
+        known.extend(found);
+        known.extend(state.nodes.values().map(|node| node.info.bus.clone()));
+        drop(state);
+        let participants = self.consensus.as_ref().map(Consensus::participants);
+        known.extend(participants.into_iter().flatten().map(|(_, address)| address));
+        let mut seen = BTreeSet::from([self.bus.announced.lock().clone()]);
+        known.retain(|address| seen.insert(address.clone()));
+        known
+    }
+}
+
+/// A seed with its port, or with that of this node.
+fn with_port(seed: &str, own: &str) -> String {
+    let port = own.rsplit(':').next().unwrap_or_default();
+    match seed.rsplit_once(':') {
+        // An IPv6 address alone has colons too.
+        Some((host, _)) if !host.contains(':') || host.ends_with(']') => seed.into(),
+        Some(_) if seed.starts_with('[') => format!("{seed}:{port}"),
+        Some(_) => format!("[{seed}]:{port}"),
+        None => format!("{seed}:{port}"),
+    }
+}
