@@ -18,7 +18,10 @@ fuzz_target!(|input: &[u8]| {
                 if let Ok(read) = Record::read(&record) {
                     let mut again = Vec::new();
                     put_record(&mut again, &read);
-                    assert_eq!(Record::read(&again), Ok(read));
+                    // A number may have come in more bytes than it needs.
+                    let mut twice = Vec::new();
+                    put_record(&mut twice, &Record::read(&again).expect("it was written"));
+                    assert_eq!(twice, again);
                 }
             }
         }
