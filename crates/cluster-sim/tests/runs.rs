@@ -83,7 +83,7 @@ fn what_is_done_wrong_is_found() {
         // Two of them take more than forty runs from the first seed on.
         let first = match name {
             "apply-early" => 41,
-            "unshare-early" => 61,
+            "unshare-early" => 141,
             _ => 1,
         };
         let is_of_homes = ["drop-while-loading", "keep-copies", "unshare-early"].contains(&name);

@@ -371,7 +371,7 @@ impl Peer {
                  --listen 127.0.0.1:{port} --maxconns {connections} --appendonly no --dir {dir}"
                 .to_owned(),
             Program::Swytch => "swytch redis --bind 127.0.0.1 --port {port} --unixsocket {sock} \
-                 --threads {threads} --maxmemory 50% --no-telemetry"
+                 --threads {threads} --maxmemory 3gb --no-telemetry"
                 .to_owned(),
             Program::RedisCluster => cluster(setting),
             Program::PetrelCluster => {

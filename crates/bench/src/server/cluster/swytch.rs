@@ -29,6 +29,9 @@ const MEMBERS: &str = "__swytch:members";
 /// A passphrase in the form that `swytch gen-passphrase` gives: 32 bytes in Base64 for URLs.
 const PASSPHRASE: &str = "cGV0cmVsLWJlbmNoLXBldHJlbC1iZW5jaC1wZXRyZWw";
 
+/// What a node may use, as on the published page: without it that is 64 MB.
+const MEMORY: &str = "3gb";
+
 /// How long nodes may take until all know all: they wait up to 30 s for each other.
 const START_MAX: Duration = Duration::from_secs(60);
 
@@ -111,13 +114,11 @@ fn command(
     let mut command = Command::new("unshare");
     command.args(["--mount", "--map-root-user", "sh", "-c", WITH_HOSTS]).arg(names);
     command.arg(program).args(["redis", "--no-telemetry", "--bind", "127.0.0.1"]);
-    // All nodes share the memory of this machine.
-    let share = format!("{}%", (50 / count).max(1));
     let options = [
         ("--port", port.to_string()),
         ("--unixsocket", socket.display().to_string()),
         ("--threads", args.threads.to_string()),
-        ("--maxmemory", share),
+        ("--maxmemory", MEMORY.to_owned()),
     ];
     for (name, value) in options {
         command.arg(name).arg(value);
