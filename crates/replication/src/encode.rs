@@ -375,7 +375,10 @@ impl Encoder {
 
     fn clear_database(&mut self, db: u16) {
         let (first, count) = self.cleared;
-        if count > 0 && db == (first + count) % self.understood.databases {
+        let databases = u32::from(self.understood.databases);
+        let next = (u32::from(first) + u32::from(count)) % databases.max(1);
+        // Each of them once: another round is another command.
+        if count > 0 && u32::from(count) < databases && u32::from(db) == next {
             self.cleared = (first, count + 1);
         } else {
             self.settle_clears();
@@ -401,8 +404,9 @@ impl Encoder {
             self.commands.select(first);
             return self.commands.command(&["FLUSHALL"], &[]);
         }
-        for db in first..first + count {
-            self.commands.select(db % self.understood.databases);
+        let databases = u32::from(self.understood.databases);
+        for db in u32::from(first)..u32::from(first) + u32::from(count) {
+            self.commands.select((db % databases) as u16);
             self.commands.command(&["FLUSHDB"], &[]);
         }
     }

@@ -119,6 +119,12 @@ fn databases_are_flushed_at_once_or_one_by_one() {
         ["SELECT 1", "FLUSHALL", "EXEC"]
     );
     assert_eq!(lines(UNDERSTOOD, &round[1..]), ["MULTI", "FLUSHDB", "SELECT 0", "FLUSHDB", "EXEC"]);
+    // Twice, and of more databases than the largest number of one.
+    let twice = [&all[..], &all[..]].concat();
+    assert_eq!(lines(UNDERSTOOD, &twice), ["MULTI", "FLUSHALL", "FLUSHALL", "EXEC"]);
+    let many = Understood { databases: u16::MAX, ..UNDERSTOOD };
+    let each = (60_000..u16::MAX).chain(0..60_000).map(|db| (db, Effect::Clear));
+    assert_eq!(lines(many, &each.collect::<Vec<_>>()), ["FLUSHALL"]);
     assert_eq!(
         lines(UNDERSTOOD, &[&all[..], &[put, swap]].concat()),
         ["MULTI", "FLUSHALL", "SELECT 2", "SET k v", "SWAPDB 2 0", "EXEC"]

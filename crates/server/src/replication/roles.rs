@@ -64,11 +64,14 @@ impl Server {
             ks.exit();
             self.assume_role();
             ks.enter();
-        } else if self.config.snapshot().replication.replicaof.get().is_some() {
+        } else {
             // The link's thread does the rest, which may wait for what this one holds. The client's
-            // next command is one of a replica's already.
+            // next command is one of a replica's already, unless another wish has come meanwhile.
             let is_read_only = self.config.snapshot().replication.replica_read_only;
-            self.commands.set_state(ServerState::ReadOnly, is_read_only);
+            let wish = replication.wish.lock();
+            if wish.pending_role && wish.primary.is_some() {
+                self.commands.set_state(ServerState::ReadOnly, is_read_only);
+            }
         }
         replication.wished.notify_all();
         Ok(Assigned::Changed)
