@@ -414,6 +414,16 @@ impl Node {
 
     /// The client of a forwarded command is answered.
     fn finish(&mut self, slot: Slot, oseq: u64, reply: Reply) {
+        let queue = self.origin.queues.get_mut(&slot);
+        let given_up = queue.and_then(|queue| queue.find(oseq)).filter(|flight| flight.is_given_up);
+        // Its client has not heard that it watches keys there.
+        let watched = given_up.and_then(|flight| {
+            let client = flight.call.client.filter(|_| !flight.call.is_transaction)?;
+            Some((flight.sent?.to, client))
+        });
+        if let Some((home, client)) = watched {
+            self.lanes.push(lane_of(slot), Some(NodeSet::of(home)), &Record::Unwatch { client });
+        }
         if let Some(token) = self.origin.finish(slot, oseq) {
             self.replies.push((token, reply));
         }
