@@ -391,7 +391,7 @@ impl Bus {
             .with_time(self.timing.lease)
             .with_interval(self.timing.lease);
         socket.set_tcp_keepalive(&keepalive)?;
-        // What it does not acknowledge was lost on the way: its system does that, however busy.
+        // What it does not acknowledge was lost on the way, or it reads nothing.
         socket.set_tcp_user_timeout(Some(self.timing.lease))
     }
 }

@@ -227,7 +227,8 @@ impl Switch {
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
-            waiting.extend(packets.try_iter().take(PACKETS_MAX - waiting.len()).map(Reverse));
+            let room = PACKETS_MAX.saturating_sub(waiting.len());
+            waiting.extend(packets.try_iter().take(room).map(Reverse));
             let now = Instant::now();
             while waiting.peek().is_some_and(|Reverse(packet)| packet.due <= now) {
                 if let Some(Reverse(packet)) = waiting.pop() {
