@@ -295,7 +295,7 @@ impl Experiment for ClusterArgs {
         let is_single =
             at::<u16>(point, "nodes") == 1 && at::<Copies>(point, "copies") == self.copies[0];
         let is_load = matches!(at(point, "work"), Work::Get | Work::Set | Work::CopyGet);
-        // Where keys have no homes, nobody says how many there are.
+        // Where keys have no homes there is no number of copies to vary.
         let is_first = at::<Copies>(point, "copies") == self.copies[0];
         let is_cluster = peer.is_cluster() && (peer.has_homes() || is_first);
         !(is_cluster || is_single && is_load)

@@ -47,7 +47,7 @@ impl Asker {
         self.control.call(target, request, timeout).await.ok()
     }
 
-    /// Asks those who may know the leader, and then it.
+    /// Asks all nodes that may know the leader, and then the leader.
     pub async fn ask_around(&self, request: Request) -> Option<Reply> {
         let mut targets = VecDeque::from(self.known());
         let mut redirects = 0;
@@ -71,8 +71,8 @@ impl Asker {
     pub async fn await_functions(self, wait: AwaitFunctions) {
         let AwaitFunctions { version, until, done } = wait;
         let (own, timeout) = (self.bus.uuid(), self.bus.timing.renewal);
-        let told = self.bus.told.lock().clone();
-        let others = told.iter().filter(|member| member.holds_slots && member.uuid != own);
+        let members = self.bus.told.lock().clone();
+        let others = members.iter().filter(|member| member.holds_slots && member.uuid != own);
         let mut asked = tokio::task::JoinSet::new();
         for member in others {
             let target = Target::of(&self.bus, member);
@@ -92,7 +92,7 @@ impl Asker {
         drop(done);
     }
 
-    /// Asks everybody who may know who leads.
+    /// Asks every node that may know the leader to let this one in.
     pub async fn join(&self, applicant: Applicant) -> Option<Reply> {
         if self.consensus.as_ref().is_some_and(Consensus::is_leader) {
             if self.bus.agreed.state.lock().cluster.is_none() {

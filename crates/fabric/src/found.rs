@@ -2,8 +2,8 @@
 //! come back at other addresses, and agree on nothing before they find each other.
 //!
 //! ```text
-//! A --cluster-join B's address --->  B    A dials it, and B's certificate says who answers: B is there
-//!                        "let me in, I am at ..."    A's question says where A is
+//! A --cluster-join B's address --->  B    B's certificate names the node that answers there
+//!             "let me in, I am at ..."    A's question says where A is
 //! ```
 //!
 //! An address that was found counts until it does not answer, or until members agree on another.

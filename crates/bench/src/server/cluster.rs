@@ -110,8 +110,8 @@ pub fn run(args: &ClusterArgs) -> Result<(), String> {
     let mut nodes = Vec::new();
     let carried = args.relay.map(|_| relay::Carried::default());
     if let Some(carried) = &carried {
-        let told = carried.clone();
-        relay::tell(&args.dir.join(WIRE), move || told.bytes()).map_err(failed)?;
+        let counted = carried.clone();
+        relay::tell(&args.dir.join(WIRE), move || counted.bytes()).map_err(failed)?;
     }
     for number in 0..args.nodes + args.caches {
         let port = if number == 0 { args.port } else { free_port().map_err(failed)? };

@@ -22,14 +22,14 @@ pub struct WorkerLink {
     pub traffic: Traffic,
     /// What is on its way to its connections without their having asked.
     pub pushes: PushQueue,
-    /// It keeps something back until it is durable, or has somebody waiting for that.
+    /// It keeps something back until it is durable, or has a client that waits for that.
     pub(crate) holds: AtomicBool,
     mailbox: OnceLock<Mailbox>,
     backend: OnceLock<&'static str>,
 }
 
 impl WorkerLink {
-    /// Says how to reach the worker; called once, by the worker, before it serves anyone.
+    /// Says how to reach the worker; called once, by the worker, before it serves its first client.
     pub fn open(&self, mailbox: Mailbox, backend: &'static str) {
         let _ = self.mailbox.set(mailbox);
         let _ = self.backend.set(backend);
