@@ -239,14 +239,16 @@ impl Lane {
         self.trim();
     }
 
-    /// Takes back records for one member alone of which this is so: it gets none that it has not
-    /// received yet.
-    pub fn withdraw(&mut self, node: Node, is_wanted: impl Fn(&[u8]) -> bool) {
-        let only = NodeSet::of(node);
-        for entry in self.entries.iter_mut().filter(|entry| entry.to == only) {
-            if is_wanted(&entry.record) {
-                entry.to = NodeSet::default();
-            }
+    /// Takes back the record at a position if it is for this member alone and is the one that is
+    /// meant: the member does not get it unless it has received it already.
+    pub fn withdraw(&mut self, node: Node, position: u64, is_meant: impl Fn(&[u8]) -> bool) {
+        let begin = self.seq - self.entries.len() as u64;
+        let at = position.checked_sub(begin + 1).and_then(|at| usize::try_from(at).ok());
+        let entry = at.and_then(|at| self.entries.get_mut(at));
+        if let Some(entry) = entry.filter(|entry| entry.to == NodeSet::of(node))
+            && is_meant(&entry.record)
+        {
+            entry.to = NodeSet::default();
         }
     }
 

@@ -93,6 +93,18 @@ pub(crate) struct Sent {
     pub position: u64,
 }
 
+/// What a command was that has its answer.
+pub(crate) enum Finished {
+    /// The client of this token waits for it.
+    Waits(u64),
+    /// It was given up.
+    GivenUp {
+        /// The node that it was sent to, and the name of a client that watches keys there.
+        watches: Option<(Node, u64)>,
+        is_transaction: bool,
+    },
+}
+
 /// The commands of one slot, in order.
 #[derive(Default)]
 pub(crate) struct SlotQueue {
@@ -198,21 +210,35 @@ impl Origin {
         oseq
     }
 
-    /// A command has its answer; the token of its client, if that waits for it.
-    pub fn finish(&mut self, slot: Slot, oseq: u64) -> Option<u64> {
-        Some(self.take(slot, oseq)?.0)
+    /// A command has its answer, or gets none.
+    pub fn finish(&mut self, slot: Slot, oseq: u64) -> Option<Finished> {
+        let flight = self.remove(slot, oseq)?;
+        if !flight.is_given_up {
+            return Some(Finished::Waits(flight.token));
+        }
+        let watches = flight.sent.zip(flight.call.client);
+        let watches = watches.map(|(sent, client)| (sent.to, client));
+        Some(Finished::GivenUp { watches, is_transaction: flight.call.is_transaction })
+    }
+
+    fn remove(&mut self, slot: Slot, oseq: u64) -> Option<Flight> {
+        let flight = self.queues.get_mut(&slot)?.remove(oseq)?;
+        if !flight.is_given_up {
+            self.bytes -= flight.call.bytes();
+        }
+        Some(flight)
     }
 
     /// The same with the command itself.
     pub fn take(&mut self, slot: Slot, oseq: u64) -> Option<(u64, Call)> {
-        let flight = self.queues.get_mut(&slot)?.remove(oseq)?;
-        self.bytes -= flight.call.bytes();
+        let flight = self.remove(slot, oseq)?;
         (!flight.is_given_up).then_some((flight.token, flight.call))
     }
 
     /// Gives up the commands that were sent to a node and have not come back: the tokens of their
-    /// clients.
+    /// clients. They count no more: none follows to that node before it is back.
     pub fn give_up(&mut self, node: Node) -> Vec<u64> {
+        let bytes = &mut self.bytes;
         let flights = self.queues.values_mut().flat_map(|queue| &mut queue.flights);
         let lost = flights.filter(|flight| {
             !flight.is_given_up && flight.sent.is_some_and(|sent| sent.to == node)
@@ -220,6 +246,7 @@ impl Origin {
         let mut tokens: Vec<u64> = lost
             .map(|flight| {
                 flight.is_given_up = true;
+                *bytes -= flight.call.bytes();
                 flight.token
             })
             .collect();
@@ -227,13 +254,16 @@ impl Origin {
         tokens
     }
 
-    /// The names of commands that were given up, of which this is so.
-    pub fn given_up(&self, is_wanted: impl Fn(&Sent) -> bool) -> Vec<(Slot, u64)> {
+    /// The names of commands that were given up, of which this is so, and their positions.
+    pub fn given_up(&self, is_wanted: impl Fn(&Sent) -> bool) -> Vec<(Slot, u64, u64)> {
         let queues = self.queues.iter();
         let all = queues
             .flat_map(|(&slot, queue)| queue.flights.iter().map(move |flight| (slot, flight)));
-        all.filter(|(_, flight)| flight.is_given_up && flight.sent.as_ref().is_some_and(&is_wanted))
-            .map(|(slot, flight)| (slot, flight.oseq))
+        let given_up = all.filter(|(_, flight)| flight.is_given_up);
+        given_up
+            .filter_map(|(slot, flight)| Some((slot, flight.oseq, flight.sent?)))
+            .filter(|(.., sent)| is_wanted(sent))
+            .map(|(slot, oseq, sent)| (slot, oseq, sent.position))
             .collect()
     }
 

@@ -49,19 +49,26 @@ impl Asker {
 
     /// Asks all nodes that may know the leader, and then the leader.
     pub async fn ask_around(&self, request: Request) -> Option<Reply> {
-        let mut targets = VecDeque::from(self.known());
-        let mut redirects = 0;
-        while let Some(address) = targets.pop_front() {
+        // All at once: most may be gone.
+        let mut asked = tokio::task::JoinSet::new();
+        let ask = |asked: &mut tokio::task::JoinSet<_>, address: String| {
+            let (control, request) = (self.control.clone(), request.clone());
+            let timeout = self.bus.timing.renewal;
             let target = Target { address, uuid: None };
-            match self.control.call(target, request.clone(), self.bus.timing.renewal).await {
-                Ok(Reply::Redirect(leader)) if redirects < REDIRECTS_MAX => {
+            asked.spawn(async move { control.call(target, request, timeout).await });
+        };
+        self.known().into_iter().for_each(|address| ask(&mut asked, address));
+        let mut redirects = 0;
+        while let Some(reply) = asked.join_next().await {
+            match reply {
+                Ok(Ok(Reply::Redirect(leader))) if redirects < REDIRECTS_MAX => {
                     redirects += 1;
-                    targets.push_front(leader);
+                    ask(&mut asked, leader);
                 }
-                Ok(reply @ (Reply::Done | Reply::Refused(Refusal::NotAMember))) => {
+                Ok(Ok(reply @ (Reply::Done | Reply::Refused(Refusal::NotAMember)))) => {
                     return Some(reply);
                 }
-                Ok(_) | Err(_) => {}
+                _ => {}
             }
         }
         None

@@ -27,6 +27,9 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 /// By how much clocks differ before that is said.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
 
+/// A member that takes nothing for so long may only be busy, however short leases are.
+const SILENCE_MIN: Duration = Duration::from_secs(2);
+
 /// Bytes, before encryption, that went to a node and came from it, over all its connections.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Traffic {
@@ -392,7 +395,7 @@ impl Bus {
             .with_interval(self.timing.lease);
         socket.set_tcp_keepalive(&keepalive)?;
         // What it does not acknowledge was lost on the way, or it reads nothing.
-        socket.set_tcp_user_timeout(Some(self.timing.lease))
+        socket.set_tcp_user_timeout(Some(self.timing.lease.max(SILENCE_MIN)))
     }
 }
 

@@ -375,8 +375,8 @@ impl Encoder {
 
     fn clear_database(&mut self, db: u16) {
         let (first, count) = self.cleared;
-        let databases = u32::from(self.understood.databases);
-        let next = (u32::from(first) + u32::from(count)) % databases.max(1);
+        let databases = u32::from(self.understood.databases).max(1);
+        let next = (u32::from(first) + u32::from(count)) % databases;
         // Each of them once: another round is another command.
         if count > 0 && u32::from(count) < databases && u32::from(db) == next {
             self.cleared = (first, count + 1);
@@ -404,7 +404,7 @@ impl Encoder {
             self.commands.select(first);
             return self.commands.command(&["FLUSHALL"], &[]);
         }
-        let databases = u32::from(self.understood.databases);
+        let databases = u32::from(self.understood.databases).max(1);
         for db in u32::from(first)..u32::from(first) + u32::from(count) {
             self.commands.select((db % databases) as u16);
             self.commands.command(&["FLUSHDB"], &[]);

@@ -4,13 +4,12 @@ use super::copy::put_resumes;
 use super::{Host, Node, Reply};
 use crate::inbox::Inbox;
 use crate::lanes::{CutOff, lane_of};
+use crate::origin::Finished;
 use crate::shorten;
-use crate::slot::Slot;
 use crate::slot_map::Node as Number;
 use crate::wire::{
     Batch, Frame, FrameReader, Hello, LANES, Record, put_batch, put_frame, take_batch,
 };
-use std::collections::BTreeSet;
 use std::fmt;
 
 /// A link that is up.
@@ -106,16 +105,12 @@ impl Node {
         if tokens.is_empty() {
             return 0;
         }
-        let mut names: [BTreeSet<(Slot, u64)>; LANES] = Default::default();
-        for (slot, oseq) in self.origin.given_up(|sent| sent.to == node) {
-            names[lane_of(slot)].insert((slot, oseq));
-        }
-        for (lane, names) in names.iter().enumerate().filter(|(_, names)| !names.is_empty()) {
-            let is_given_up = |record: &[u8]| match Record::read(record) {
-                Ok(Record::Exec(exec)) => names.contains(&(exec.slots[0], exec.oseq)),
+        for (slot, oseq, position) in self.origin.given_up(|sent| sent.to == node) {
+            let is_it = |record: &[u8]| match Record::read(record) {
+                Ok(Record::Exec(exec)) => (exec.slots[0], exec.oseq) == (slot, oseq),
                 _ => false,
             };
-            self.lanes.lane(lane).withdraw(node, is_given_up);
+            self.lanes.lane(lane_of(slot)).withdraw(node, position, is_it);
         }
         self.replies.extend(tokens.iter().map(|&token| (token, Reply::Unknown)));
         tokens.len()
@@ -125,9 +120,12 @@ impl Node {
     /// those behind it were withdrawn.
     fn forget_withdrawn(&mut self, node: Number, lane: usize, received: u64) {
         let withdrawn = self.origin.given_up(|sent| sent.to == node && sent.position > received);
-        for (slot, oseq) in withdrawn {
-            if lane_of(slot) == lane {
-                self.origin.finish(slot, oseq);
+        for (slot, oseq, _) in withdrawn.into_iter().filter(|(slot, ..)| lane_of(*slot) == lane) {
+            // The keys that its client has watched for it are watched in vain.
+            if let Some(Finished::GivenUp { watches: Some(watches), is_transaction: true }) =
+                self.origin.finish(slot, oseq)
+            {
+                self.end_watches_at(slot, watches);
             }
         }
     }

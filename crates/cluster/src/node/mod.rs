@@ -39,7 +39,7 @@ pub use wait::Executed;
 use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
-use crate::origin::{Call, LastExecuted, Origin, Sent};
+use crate::origin::{Call, Finished, LastExecuted, Origin, Sent};
 use crate::own_slots::OwnSlots;
 use crate::settle::{Fallen, Leaving, Stage};
 use crate::slot::Slot;
@@ -414,19 +414,20 @@ impl Node {
 
     /// The client of a forwarded command is answered.
     fn finish(&mut self, slot: Slot, oseq: u64, reply: Reply) {
-        let queue = self.origin.queues.get_mut(&slot);
-        let given_up = queue.and_then(|queue| queue.find(oseq)).filter(|flight| flight.is_given_up);
-        // Its client has not heard that it watches keys there.
-        let watched = given_up.and_then(|flight| {
-            let client = flight.call.client.filter(|_| !flight.call.is_transaction)?;
-            Some((flight.sent?.to, client))
-        });
-        if let Some((home, client)) = watched {
-            self.lanes.push(lane_of(slot), Some(NodeSet::of(home)), &Record::Unwatch { client });
+        match self.origin.finish(slot, oseq) {
+            Some(Finished::Waits(token)) => self.replies.push((token, reply)),
+            // Its client has not heard that it watches keys there.
+            Some(Finished::GivenUp { watches: Some(watches), is_transaction: false }) => {
+                self.end_watches_at(slot, watches);
+            }
+            Some(Finished::GivenUp { .. }) | None => {}
         }
-        if let Some(token) = self.origin.finish(slot, oseq) {
-            self.replies.push((token, reply));
-        }
+    }
+
+    /// A client does not watch keys at a node any more.
+    fn end_watches_at(&mut self, slot: Slot, (home, client): (Number, u64)) {
+        let to = Some(NodeSet::of(home));
+        self.lanes.push(lane_of(slot), to, &Record::Unwatch { client });
     }
 
     /// The members that were there before a view.

@@ -18,6 +18,7 @@ use super::{Host, Node, Reply};
 use crate::lanes::lane_of;
 use crate::origin::{HeldAnswer, Parked};
 use crate::slot::Slot;
+use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet};
 use crate::wire::{Record, Tag, WaitEnd};
 
@@ -48,6 +49,21 @@ impl Node {
             let cancel = Record::Cancel { slot, oseq, end };
             self.lanes.push(lane_of(slot), Some(NodeSet::of(home.node)), &cancel);
         }
+        true
+    }
+
+    /// The time of a command is up that waits at a node which is out of reach, or its client has
+    /// left: the client hears that it may have been executed. False if it does not wait there.
+    pub fn give_up_wait(&mut self, token: u64, at: Number) -> bool {
+        let Some((slot, oseq)) = self.origin.parked_name(token) else { return false };
+        let parked = self.origin.parked.get(&(slot, oseq));
+        if parked.is_none_or(|parked| parked.at.node != at || at == self.identity.node) {
+            return false;
+        }
+        self.origin.unpark(slot, oseq);
+        let cancel = Record::Cancel { slot, oseq, end: WaitEnd::Gone };
+        self.lanes.push(lane_of(slot), Some(NodeSet::of(at)), &cancel);
+        self.replies.push((token, Reply::Unknown));
         true
     }
 

@@ -4,7 +4,7 @@
 use petrel_netbed::{Host, Network, Path};
 
 use crate::cluster::{FOUND, await_service, call, count_meanwhile, join, scratch};
-use crate::harness::{Client, Server, eventually, petrel};
+use crate::harness::{Client, Server, eventually, petrel, show};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -176,6 +176,12 @@ fn a_member_that_hears_no_other_refuses_writes_and_comes_back() {
 fn commands_between_two_members_without_a_link_are_answered_and_not_executed_later() {
     let Some(cluster) = Cluster::start("2") else { return };
     let [mut first, mut second, mut third] = [0, 1, 2].map(|member| cluster.client(member));
+    // Some of these lists have their homes beyond the cut.
+    let mut waiters: Vec<Client> = (0..12).map(|_| cluster.client(1)).collect();
+    for (at, waiter) in waiters.iter_mut().enumerate() {
+        waiter.send(&["BLPOP", &format!("q{at}"), "2"]);
+    }
+    std::thread::sleep(Duration::from_millis(500));
     cluster.network.set_path(1, 2, Path::CUT);
     cluster.network.set_path(2, 1, Path::CUT);
     let (mut counted, mut refused, mut unknown) = (Vec::new(), 0, 0);
@@ -189,6 +195,10 @@ fn commands_between_two_members_without_a_link_are_answered_and_not_executed_lat
         }
     }
     assert!(!counted.is_empty() && refused > 0 && unknown > 0, "{counted:?}");
+    let ends = waiters.iter_mut().map(|waiter| show(&waiter.receive().expect("a reply")));
+    let (over, unknown): (Vec<_>, Vec<_>) = ends.partition(|end| end == "nil");
+    assert!(!over.is_empty() && !unknown.is_empty(), "{over:?}, {unknown:?}");
+    assert!(unknown.iter().all(|end| end.starts_with("UNKNOWN ")), "{unknown:?}");
     // Those who reach all homes do all that they are asked for.
     for at in 0..KEYS {
         assert_eq!(call(&mut first, &format!("SET key{at} new")), "OK");

@@ -318,13 +318,23 @@ impl Agent {
             Way::Open if !self.deferred.holds(&forward.call.slots) => return self.forward(forward),
             // Nothing changes soon without a majority.
             Way::Closed(fail) if !self.membership.has_lease() => {
-                return self.refuse(&forward.client, forward.seq, &fail);
+                return self.turn_back(&forward, &fail);
             }
             _ => {}
         }
         if let Err(refused) = self.deferred.add(Instant::now(), forward) {
-            self.refuse(&refused.client, refused.seq, &Fail::TOO_MUCH_FORWARDED);
+            self.turn_back(&refused, &Fail::TOO_MUCH_FORWARDED);
         }
+    }
+
+    /// Refuses a command that was not sent. The keys that its client has watched for it are watched
+    /// in vain.
+    fn turn_back(&mut self, forward: &Forward, fail: &Fail) {
+        let Call { is_transaction, client, ref slots, .. } = forward.call;
+        if let (true, Some(client), Some(&slot)) = (is_transaction, client, slots.first()) {
+            self.node.unwatch(slot, client, &mut self.machine);
+        }
+        self.refuse(&forward.client, forward.seq, fail);
     }
 
     fn retry_deferred(&mut self) {
@@ -332,7 +342,7 @@ impl Agent {
         for (forward, fail) in deferred.take(Instant::now(), |call| self.way(call)) {
             match fail {
                 None => self.forward(forward),
-                Some(fail) => self.refuse(&forward.client, forward.seq, &fail),
+                Some(fail) => self.turn_back(&forward, &fail),
             }
         }
         self.deferred = deferred;

@@ -50,6 +50,11 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    /// Whether a command that waits for its keys has waited long enough, or is to end.
+    pub fn is_over(&self, now: Instant) -> bool {
+        self.is_parked && (self.end.is_some() || self.until.is_some_and(|until| now >= until))
+    }
+
     pub fn new(client: Arc<Client>, seq: u64, is_share: bool) -> Self {
         Waiting { client, seq, is_share, is_parked: false, until: None, end: None }
     }

@@ -82,7 +82,11 @@ impl Agent {
                 continue;
             }
             *since = now;
-            let count = self.node.give_up(Node(number));
+            let over = self.waiting.iter().filter(|(_, waiting)| waiting.is_over(now));
+            let over: Vec<u64> = over.map(|(token, _)| *token).collect();
+            let over =
+                over.into_iter().filter(|token| self.node.give_up_wait(*token, Node(number)));
+            let count = over.count() + self.node.give_up(Node(number));
             if count > 0 {
                 tracing::warn!(
                     "cluster: member {number} is out of reach: {count} commands that were sent to \
