@@ -19,7 +19,8 @@ use messages::Written;
 use petrel_cluster::mutation::{Mutation, break_rule};
 use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{
-    ClusterNode, Identity, Limits, Node, NodeSet, Received, Route, SLOTS, SlotMap, View,
+    Acknowledge, ClusterNode, Identity, Limits, Node, NodeSet, Received, Route, SLOTS, SlotMap,
+    View,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -444,7 +445,12 @@ impl World {
         let mut bytes = Vec::new();
         // Often no more than one lane: others are late then.
         let budget = if self.random.one_in(2) { 1 } else { 1 + self.random.index(8192) };
-        if sender.core.send(Node(to), budget, &mut bytes) {
+        // Acknowledgements are late at times, but go out in the end.
+        let acknowledge = match self.random.one_in(2) {
+            true => Acknowledge::Now,
+            false => Acknowledge::WithRecords,
+        };
+        if sender.core.send(Node(to), budget, acknowledge, &mut bytes).is_any {
             let delay = self.random.below(4);
             direction.pipe.push(self.now + delay, bytes);
         }
@@ -666,7 +672,7 @@ impl World {
             return;
         };
         let mut bytes = Vec::new();
-        if member.core.send(Node(to), 1, &mut bytes)
+        if member.core.send(Node(to), 1, Acknowledge::WithRecords, &mut bytes).is_any
             && let Some(direction) = self.links.get_mut(&(node, to))
         {
             direction.pipe.push(self.now, bytes);

@@ -22,8 +22,6 @@ pub(crate) struct Inbox {
     queue: VecDeque<Placed>,
     tail: VecDeque<Placed>,
     stable: u64,
-    /// What was told its node last.
-    told: u64,
     /// The epoch of the last end that was applied.
     pub end_epoch: u64,
     /// Bytes of the queue.
@@ -53,12 +51,11 @@ impl Inbox {
         self.queue.front().map_or(self.received, |(seq, _)| seq - 1)
     }
 
-    /// What the next acknowledgement says, and whether that is news. What `waits` for data counts
-    /// as applied: it is kept here until it is.
-    pub fn news(&self, waits: bool) -> (u64, bool) {
+    /// What the next acknowledgement says. What `waits` for data counts as applied: it is kept here
+    /// until it is.
+    pub fn acknowledged(&self, waits: bool) -> u64 {
         let counts_all = waits || is_broken(Mutation::AcknowledgeEarly);
-        let applied = if counts_all { self.received } else { self.applied() };
-        (applied, applied > self.told)
+        if counts_all { self.received } else { self.applied() }
     }
 
     /// The lane begins behind the position up to which this node's data hold it.
@@ -76,11 +73,6 @@ impl Inbox {
     /// Bytes of the records that wait.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
-    }
-
-    /// The node was told.
-    pub fn tell(&mut self, applied: u64) {
-        self.told = applied;
     }
 
     /// Takes a batch; `restore` makes records whole that were shortened, `each` sees what records

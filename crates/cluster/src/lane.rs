@@ -302,19 +302,19 @@ impl Lane {
         true
     }
 
-    /// What there is to be sent to a member, in about `budget` bytes, or an empty batch if only
-    /// `has_news` of what was applied of its own lane. The records are written to `room`.
+    /// What there is to be sent to a member, in about `budget` bytes, with what was `applied` of its
+    /// own lane if that is news: `is_worth_it` even without records. They are written to `room`.
     pub fn batch<'r>(
         &mut self,
         node: Node,
-        (applied, has_news): (u64, bool),
+        (applied, is_worth_it): (Option<u64>, bool),
         budget: usize,
         room: &'r mut Vec<u8>,
     ) -> Option<Batch<'r>> {
         let (seq, kept) = (self.seq, self.entries.len() as u64);
         let is_member = self.members.contains(node);
         let peer = self.peers[usize::from(node.0 % NODES_MAX)];
-        if !peer.is_ready || !is_member || peer.sent == seq && !has_news {
+        if !peer.is_ready || !is_member || peer.sent == seq && !(is_worth_it && applied.is_some()) {
             return None;
         }
         let stable = self.stable();
@@ -339,7 +339,7 @@ impl Lane {
         Some(Batch {
             from: before.is_none().then_some(from),
             count: upto - from,
-            applied: has_news.then_some(applied),
+            applied,
             unstable: (before != Some(stable)).then_some(from - stable),
             records: room,
         })
@@ -383,17 +383,17 @@ mod tests {
         lane.push(None, &end(1));
         lane.push(Some(NodeSet::of(B)), &end(2));
         lane.push(None, &end(3));
-        let batch = lane.batch(A, (7, true), 1000, &mut room).unwrap();
+        let batch = lane.batch(A, (Some(7), true), 1000, &mut room).unwrap();
         let numbers = (batch.from, batch.count, batch.applied, batch.unstable);
         assert_eq!(numbers, (Some(0), 3, Some(7), Some(0)));
         assert_eq!(positions(0, &batch), [1, 3]);
-        assert_eq!(positions(0, &lane.batch(B, (0, false), 1000, &mut room).unwrap()), [1, 2, 3]);
-        assert!(lane.batch(A, (7, false), 1000, &mut room).is_none());
-        let batch = lane.batch(A, (8, true), 1000, &mut room).unwrap();
+        assert_eq!(positions(0, &lane.batch(B, (None, true), 1000, &mut room).unwrap()), [1, 2, 3]);
+        assert!(lane.batch(A, (None, true), 1000, &mut room).is_none());
+        let batch = lane.batch(A, (Some(8), true), 1000, &mut room).unwrap();
         let numbers = (batch.from, batch.count, batch.applied, batch.unstable);
         assert_eq!(numbers, (None, 0, Some(8), None));
         lane.push(None, &end(4));
-        let batch = lane.batch(A, (8, false), 1000, &mut room).unwrap();
+        let batch = lane.batch(A, (None, true), 1000, &mut room).unwrap();
         let numbers = (batch.from, batch.count, batch.applied, batch.unstable);
         assert_eq!((numbers, positions(3, &batch)), ((None, 1, None, None), vec![4]));
     }
@@ -404,16 +404,16 @@ mod tests {
         for epoch in 1..=3 {
             lane.push(None, &end(epoch));
         }
-        lane.batch(A, (0, false), 1000, &mut room).unwrap();
+        lane.batch(A, (None, true), 1000, &mut room).unwrap();
         lane.interrupt(A);
-        assert!(lane.batch(A, (0, true), 1000, &mut room).is_none());
+        assert!(lane.batch(A, (Some(0), true), 1000, &mut room).is_none());
         assert!(!lane.resume(A, 4));
         assert!(lane.resume(A, 1));
-        let batch = lane.batch(A, (0, false), 1000, &mut room).unwrap();
+        let batch = lane.batch(A, (None, true), 1000, &mut room).unwrap();
         assert_eq!((batch.from, positions(1, &batch)), (Some(1), vec![2, 3]));
         assert!(lane.acknowledge(A, 3) && !lane.acknowledge(A, 4) && !lane.resume(A, 2));
         assert_eq!(lane.stable(), 0);
-        lane.batch(B, (0, false), 1000, &mut room).unwrap();
+        lane.batch(B, (None, true), 1000, &mut room).unwrap();
         assert!(lane.acknowledge(B, 2));
         assert_eq!((lane.stable(), lane.entries.len()), (2, 1));
     }
@@ -424,7 +424,7 @@ mod tests {
         let (whole, short) = (end(1 << 40), end(2));
         let mut sent = |lane: &mut Lane, to| {
             let (mut records, mut record) =
-                (lane.batch(to, (0, false), 1000, &mut room).unwrap().records, Vec::new());
+                (lane.batch(to, (None, true), 1000, &mut room).unwrap().records, Vec::new());
             take_with_gap(&mut records, &mut record).unwrap();
             assert!(records.is_empty());
             record
@@ -462,12 +462,12 @@ mod tests {
         let (mut lane, mut room) = (lane(), Vec::new());
         for epoch in 0..1000 {
             let seq = lane.push(None, &end(epoch));
-            lane.batch(A, (0, false), 1000, &mut room).unwrap();
+            lane.batch(A, (None, true), 1000, &mut room).unwrap();
             assert!(lane.acknowledge(A, seq));
             assert!(lane.bytes() <= 4096 + 3 * 64);
         }
         assert_eq!(lane.cut_off(), NodeSet::of(B));
-        assert!(lane.batch(B, (0, false), 1000, &mut room).is_none());
+        assert!(lane.batch(B, (None, true), 1000, &mut room).is_none());
         assert_eq!((lane.stable(), lane.bytes()), (1000, 0));
         // It begins anew, in another life, once it was not a member.
         lane.set_members(NodeSet::of(A));

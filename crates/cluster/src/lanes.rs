@@ -10,7 +10,7 @@
 use crate::directory::Directory;
 use crate::lane::Lane;
 use crate::own_homes::OwnHomes;
-use crate::shorten::Argument;
+use crate::shorten::Arguments;
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::{Node, common_runs};
 use crate::view::{Identity, NodeSet, View};
@@ -65,7 +65,7 @@ thread_local! {
     /// The forwarded command that this thread executes.
     static TAG: Cell<Option<Tag>> = const { Cell::new(None) };
     /// The longest of that command's arguments.
-    static ARGUMENT: RefCell<Option<Argument>> = const { RefCell::new(None) };
+    static ARGUMENTS: RefCell<Option<Arguments>> = const { RefCell::new(None) };
     /// Commands that had waited here for other nodes and were executed by what this thread commits
     /// next.
     static SERVED: RefCell<Vec<Served>> = const { RefCell::new(Vec::new()) };
@@ -98,20 +98,20 @@ pub(crate) fn positions_seen(lanes: &Lanes, slots: &[Slot]) -> Vec<(usize, u64)>
 }
 
 /// Executes a forwarded command: what it commits on this thread carries the tag, and goes back to
-/// where the command came from without its longest argument.
-pub(crate) fn tagged<T>(tag: Tag, argument: Option<Argument>, execute: impl FnOnce() -> T) -> T {
+/// where the command came from without its longest arguments.
+pub(crate) fn tagged<T>(tag: Tag, arguments: Option<Arguments>, execute: impl FnOnce() -> T) -> T {
     TAG.set(Some(tag));
-    ARGUMENT.set(argument);
+    ARGUMENTS.set(arguments);
     let executed = execute();
     TAG.set(None);
-    ARGUMENT.set(None);
+    ARGUMENTS.set(None);
     executed
 }
 
 /// The record for the node that has forwarded the command which this thread executes.
 fn shorten_for_origin(effects: &[u8]) -> Option<(Node, Box<[u8]>)> {
     let origin = TAG.get()?.origin.node;
-    ARGUMENT.with_borrow(|argument| Some((origin, argument.as_ref()?.shorten(effects)?)))
+    ARGUMENTS.with_borrow(|arguments| Some((origin, arguments.as_ref()?.shorten(effects)?)))
 }
 
 impl Lanes {
@@ -319,7 +319,7 @@ impl Lanes {
         &self,
         lane: usize,
         to: Node,
-        news: (u64, bool),
+        news: (Option<u64>, bool),
         budget: usize,
         room: &'r mut Vec<u8>,
     ) -> Result<Option<Batch<'r>>, CutOff> {

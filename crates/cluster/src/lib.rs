@@ -44,7 +44,8 @@ pub mod wire;
 pub use allocate::{Member, allocate};
 pub use lanes::{FROM_PEERS, Lanes, lane_of};
 pub use node::{
-    Executed, Fetch, Host, Limits, LinkError, Node as ClusterNode, Received, Reply, Route, TooMuch,
+    Acknowledge, Executed, Fetch, Host, Limits, LinkError, Node as ClusterNode, Received, Reply,
+    Route, SendOutcome, TooMuch,
 };
 pub use origin::Call;
 pub use own_homes::OwnHomes;

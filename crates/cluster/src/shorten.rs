@@ -1,75 +1,105 @@
-//! Effects that go back to the member which forwarded their command: an argument that they contain,
-//! as the value of a `SET`, does not travel twice.
+//! Effects that go back to the member which forwarded their command: arguments that they contain,
+//! as the key and the value of a `SET`, do not travel twice.
 //!
 //! ```text
-//! origin   EXEC SET key VALUE -----> home: executes
-//!          puts VALUE in <----- effects without VALUE, and which argument it was
+//! origin   EXEC SET KEY VALUE --------> home: executes
+//!          puts KEY, VALUE in <----- effects without them, and which arguments they were
 //! ```
 //!
 //! The home keeps the whole record, for others and for a link that breaks meanwhile; the origin
-//! puts the argument in as the record arrives. From then on there is no difference.
+//! puts the arguments in as the record arrives. From then on there is no difference.
 
 use crate::origin::Call;
-use crate::wire::{Exec, Record, Tag, put_record, tag_of_effects};
+use crate::wire::{Exec, Pieces, Record, Tag, put_record, tag_of_effects};
 use memchr::memmem;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Shorter arguments stay where they are.
-const LEN_MIN: usize = 16;
+const LEN_MIN: usize = 8;
 
-/// The longest argument of a forwarded command.
-pub(crate) struct Argument {
+/// Arguments that are taken out of one record at most.
+const PIECES_MAX: usize = 4;
+
+/// The longest arguments of a forwarded command.
+pub(crate) struct Arguments {
     /// The command, as it came.
     record: Arc<[u8]>,
-    /// Where it stands there.
-    place: Range<usize>,
-    command: usize,
-    arg: usize,
+    /// Where they stand there, and which they are, in their order.
+    longest: Vec<(Range<usize>, u64)>,
 }
 
-impl Argument {
-    /// That of a command which was read from these bytes, if it is long enough to matter.
+impl Arguments {
+    /// Those of a command which was read from these bytes, if they are long enough to matter.
     pub fn longest(record: &Arc<[u8]>, exec: &Exec<'_>) -> Option<Self> {
-        let all = exec.commands.iter().enumerate().flat_map(|(command, args)| {
-            args.iter().enumerate().map(move |(arg, bytes)| (bytes.len(), command, arg))
-        });
-        let (len, command, arg) = all.max().filter(|(len, ..)| *len >= LEN_MIN)?;
-        let bytes = exec.commands[command][arg];
-        let at = bytes.as_ptr().addr().checked_sub(record.as_ptr().addr())?;
-        (at + len <= record.len()).then(|| {
-            let place = at..at + len;
-            Argument { record: record.clone(), place, command, arg }
-        })
+        let begin = record.as_ptr().addr();
+        let all = (0u64..).zip(exec.commands.iter().flatten());
+        let mut longest: Vec<(Range<usize>, u64)> = all
+            .filter(|(_, bytes)| bytes.len() >= LEN_MIN)
+            .filter_map(|(arg, bytes)| {
+                let at = bytes.as_ptr().addr().checked_sub(begin)?;
+                let end = at.checked_add(bytes.len()).filter(|end| *end <= record.len())?;
+                Some((at..end, arg))
+            })
+            .collect();
+        if longest.len() > PIECES_MAX {
+            longest.sort_by_key(|(place, _)| std::cmp::Reverse(place.len()));
+            longest.truncate(PIECES_MAX);
+            longest.sort_by_key(|(_, arg)| *arg);
+        }
+        (!longest.is_empty()).then(|| Arguments { record: record.clone(), longest })
     }
 
-    /// A record of effects without it; none if it is not in there.
+    /// A record of effects without them; none if it contains none of them.
     pub fn shorten(&self, effects: &[u8]) -> Option<Box<[u8]>> {
-        let bytes = &self.record[self.place.clone()];
-        let at = memmem::find(effects, bytes)?;
-        // Before it stands what says which command it is of: a client may have made an argument that
-        // looks like that.
-        tag_of_effects(&effects[..at])?;
-        let rest = [&effects[..at], &effects[at + bytes.len()..]].concat();
-        let mut out = Vec::with_capacity(rest.len() + LEN_MIN);
-        let (command, arg) = (self.command as u64, self.arg as u64);
-        put_record(&mut out, &Record::Shortened { at: at as u64, command, arg, rest: &rest });
+        // What says which command it is of stays: a client may have made an argument that looks
+        // like that.
+        let (_, mut from) = tag_of_effects(effects)?;
+        let (mut rest, mut pieces, mut kept) = (Vec::new(), Vec::new(), 0);
+        for (place, arg) in &self.longest {
+            let bytes = &self.record[place.clone()];
+            let Some(at) = memmem::find(&effects[from..], bytes).map(|at| from + at) else {
+                continue;
+            };
+            rest.extend_from_slice(&effects[kept..at]);
+            pieces.push(((at - kept) as u64, *arg));
+            from = at + bytes.len();
+            kept = from;
+        }
+        if pieces.is_empty() {
+            return None;
+        }
+        rest.extend_from_slice(&effects[kept..]);
+        let (mut room, mut out) = (Vec::new(), Vec::with_capacity(rest.len() + 2 + 2 * PIECES_MAX));
+        let pieces = Pieces::of(&mut room, pieces.into_iter());
+        put_record(&mut out, &Record::Shortened { pieces, rest: &rest });
         Some(out.into())
     }
 }
 
-/// The record that [`Argument::shorten`] has shortened; `call` finds the command. None if it is of
+/// The record that [`Arguments::shorten`] has shortened; `call` finds the command. None if it is of
 /// no command here, or something else.
 pub(crate) fn restore<'a>(
     shortened: &Record<'_>,
     call: impl FnOnce(Tag) -> Option<&'a Call>,
 ) -> Option<Vec<u8>> {
-    let &Record::Shortened { at, command, arg, rest } = shortened else { return None };
-    let (before, behind) = rest.split_at_checked(usize::try_from(at).ok()?)?;
-    let commands = &call(tag_of_effects(before)?)?.commands;
-    let args = commands.get(usize::try_from(command).ok()?)?;
-    let arg = args.get(usize::try_from(arg).ok()?)?;
-    Some([before, arg, behind].concat())
+    let &Record::Shortened { pieces, mut rest } = shortened else { return None };
+    // The name of the command stands before all of them.
+    let first = usize::try_from(pieces.iter().next()?.0).ok()?;
+    let commands = &call(tag_of_effects(rest.get(..first)?)?.0)?.commands;
+    let mut record = Vec::new();
+    for (count, (before, arg)) in pieces.iter().enumerate() {
+        let (kept, behind) = rest.split_at_checked(usize::try_from(before).ok()?)?;
+        let arg = commands.iter().flatten().nth(usize::try_from(arg).ok()?)?;
+        if count >= PIECES_MAX {
+            return None;
+        }
+        record.extend_from_slice(kept);
+        record.extend_from_slice(arg);
+        rest = behind;
+    }
+    record.extend_from_slice(rest);
+    Some(record)
 }
 
 #[cfg(test)]
@@ -90,12 +120,12 @@ mod tests {
         out
     }
 
-    /// A command as it arrives, and its longest argument.
-    fn longest(call: &Call) -> Option<Argument> {
+    /// The longest arguments of a command as it arrives.
+    fn longest(call: &Call) -> Option<Arguments> {
         let record = Arc::from(bytes(&Record::Exec(call.exec(3, 3, 1))));
         let read = Record::read(&record);
         let Ok(Record::Exec(exec)) = &read else { panic!("{read:?}") };
-        Argument::longest(&record, exec)
+        Arguments::longest(&record, exec)
     }
 
     fn effects(value: &[u8]) -> Vec<u8> {
@@ -107,26 +137,36 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_goes_one_way_only() {
+    fn arguments_go_one_way_only() {
         let value = b"a value that is long enough";
-        let call = call(&[b"SET", b"key", value]);
-        let argument = longest(&call).unwrap();
+        let call = call(&[b"SET", b"about a key", value]);
+        let arguments = longest(&call).unwrap();
         let whole = effects(value);
-        let short = argument.shorten(&whole).unwrap();
-        assert!(short.len() + value.len() < whole.len() + 8, "{} of {}", short.len(), whole.len());
+        let short = arguments.shorten(&whole).unwrap();
+        assert_eq!(short.len(), whole.len() - value.len() - 11 + 2 + 1 + 4);
         let record = Record::read(&short).unwrap();
         let named = |tag: Tag| (tag.slot == 7 && tag.oseq == 3).then_some(&call);
         assert_eq!(restore(&record, named), Some(whole));
         // One that looks like the beginning of its own effects.
         let without_value = effects(b"");
         let alike = &without_value[1..17];
-        let argument = longest(&self::call(&[b"SET", b"key", alike])).unwrap();
-        assert!(argument.shorten(&effects(alike)).is_none());
+        let arguments = longest(&self::call(&[b"SET", b"key", alike])).unwrap();
+        let whole = effects(alike);
+        let short = arguments.shorten(&whole).unwrap();
+        let call = self::call(&[b"SET", b"key", alike]);
+        assert_eq!(restore(&Record::read(&short).unwrap(), |_| Some(&call)), Some(whole));
         // What the command has made of it, another command, none.
-        let argument = longest(&call).unwrap();
-        assert!(argument.shorten(&effects(b"something else that is long")).is_none());
+        let arguments = longest(&self::call(&[b"SET", b"key", value])).unwrap();
+        assert!(arguments.shorten(&effects(b"something else that is long")).is_none());
         assert!(longest(&self::call(&[b"SET", b"key", b"short"])).is_none());
         assert_eq!(restore(&record, |_| None), None);
+        // The four longest of many.
+        let args: Vec<Vec<u8>> = (8..20).map(|len| vec![len; len.into()]).collect();
+        let call = self::call(&args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let whole = effects(&args.concat());
+        let short = longest(&call).unwrap().shorten(&whole).unwrap();
+        assert_eq!(short.len(), whole.len() - 16 - 17 - 18 - 19 + 2 + 1 + 8);
+        assert_eq!(restore(&Record::read(&short).unwrap(), |_| Some(&call)), Some(whole));
     }
 
     #[test]
@@ -134,16 +174,20 @@ mod tests {
         let call = call(&[b"SET", b"key", b"a value that is long enough"]);
         let rest = effects(b"");
         let at = rest.len() as u64 - 9;
-        let restore = |at, command, arg, rest: &[u8]| {
-            restore(&Record::Shortened { at, command, arg, rest }, |_| Some(&call))
+        let restore = |pieces: &[(u64, u64)], rest: &[u8]| {
+            let mut room = Vec::new();
+            let pieces = Pieces::of(&mut room, pieces.iter().copied());
+            restore(&Record::Shortened { pieces, rest }, |_| Some(&call))
         };
-        assert!(restore(at, 0, 2, &rest).is_some());
-        for (at, command, arg) in [(at, 1, 2), (at, 0, 3), (999, 0, 2), (u64::MAX, 0, 2), (2, 0, 2)]
-        {
-            assert_eq!(restore(at, command, arg, &rest), None);
+        assert!(restore(&[(at, 2)], &rest).is_some());
+        assert!(restore(&[(at, 2), (9, 1), (0, 0)], &rest).is_some());
+        for (at, arg) in [(at, 3), (999, 2), (u64::MAX, 2), (2, 2)] {
+            assert_eq!(restore(&[(at, arg)], &rest), None);
         }
-        let untagged = bytes(&Record::End { epoch: 700 });
-        assert_eq!(restore(2, 0, 2, &untagged), None);
-        assert_eq!(restore(0, 0, 2, b""), None);
+        assert_eq!(restore(&[(at, 2), (10, 1)], &rest), None);
+        assert_eq!(restore(&[(at, 2); 1], &bytes(&Record::End { epoch: 700 })), None);
+        assert_eq!(restore(&[(at, 1), (0, 1), (0, 1), (0, 1), (0, 1)], &rest), None);
+        assert_eq!(restore(&[(0, 2)], b""), None);
+        assert_eq!(restore(&[], &rest), None);
     }
 }

@@ -8,21 +8,54 @@ use crate::origin::Finished;
 use crate::shorten;
 use crate::slot_map::Node as Number;
 use crate::wire::{
-    Batch, Frame, FrameReader, Hello, LANES, Record, put_batch, put_frame, take_batch,
+    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, Hello, LANES, Record, put_batch, put_frame,
+    take_batch,
 };
 use std::fmt;
 
 /// A link that is up.
 pub(super) struct Link {
     reader: FrameReader,
-    /// The other side has said who it is.
-    is_greeted: bool,
+    heard: Heard,
     /// What is to be sent before anything else.
     pub(super) first: Vec<u8>,
     /// The lane that is looked at first.
     turn: usize,
     /// The other side was sent that it is cut off.
     is_cut_off: bool,
+    /// What the other side was sent of its lanes: they were applied up to here.
+    acknowledged: [u64; LANES],
+    /// It was sent that acknowledgements are wanted at once.
+    has_asked: bool,
+}
+
+/// What the other side of a link has said.
+#[derive(Default)]
+struct Heard {
+    /// Who it is.
+    is_greeted: bool,
+    /// It has applied the lanes up to here.
+    acknowledged: [u64; LANES],
+    /// It waits for acknowledgements.
+    wants_acks: bool,
+}
+
+/// When to send what was applied of the receiver's lanes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Acknowledge {
+    /// Now.
+    Now,
+    /// With records, or when the receiver waits for it.
+    WithRecords,
+}
+
+/// What there was to be sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SendOutcome {
+    /// Something was.
+    pub is_any: bool,
+    /// What was applied of the receiver's lanes is still to be sent.
+    pub owes_acks: bool,
 }
 
 /// Why a link is to be closed.
@@ -68,9 +101,7 @@ impl Node {
         let hello = Frame::Hello(Hello { identity: self.identity });
         put_frame(&mut first, 0, self.view.epoch, &hello);
         let has_positions = !self.has_no_positions();
-        let inboxes = self.inboxes.get_mut(&peer).map(Vec::as_mut_slice).unwrap_or_default();
-        // The last acknowledgement may have been lost on the way.
-        inboxes.iter_mut().for_each(|inbox| inbox.tell(0));
+        let inboxes = self.inboxes.get(&peer).map(Vec::as_slice).unwrap_or_default();
         if has_positions {
             put_resumes(&mut first, self.view.epoch, inboxes);
         }
@@ -82,7 +113,16 @@ impl Node {
             self.lanes.lane(lane).interrupt(node);
         }
         let reader = FrameReader::new(self.limits.frame);
-        let link = Link { reader, is_greeted: false, first, turn: 0, is_cut_off: false };
+        let link = Link {
+            reader,
+            heard: Heard::default(),
+            first,
+            turn: 0,
+            is_cut_off: false,
+            // The last acknowledgement may have been lost on the way.
+            acknowledged: [0; LANES],
+            has_asked: false,
+        };
         self.links.insert(node, link);
     }
 
@@ -177,16 +217,18 @@ impl Node {
             let is_partial = self.holdings.is_some();
             match frame {
                 Frame::FetchSlots { .. } | Frame::SlotsFollow { .. } | Frame::Copy { .. }
-                    if is_partial && link.is_greeted =>
+                    if is_partial && link.heard.is_greeted =>
                 {
                     let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
                     self.take_slots_frame(peer, &frame, host)?;
                 }
-                Frame::Fetch | Frame::Positions(_) | Frame::Copy { .. } if link.is_greeted => {
+                Frame::Fetch | Frame::Positions(_) | Frame::Copy { .. }
+                    if link.heard.is_greeted =>
+                {
                     let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
                     self.take_copy_frame(peer, &frame, (&mut link.first, host))?;
                 }
-                _ => self.take_frame(from, lane.into(), frame, &mut link.is_greeted)?,
+                _ => self.take_frame(from, lane.into(), frame, &mut link.heard)?,
             }
             link.reader.consume(len);
             if let Some(peer) = self.view.member(from) {
@@ -200,15 +242,15 @@ impl Node {
         from: Number,
         lane: usize,
         frame: Frame<'_>,
-        is_greeted: &mut bool,
+        heard: &mut Heard,
     ) -> Result<(), LinkError> {
         let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
         match frame {
             Frame::Hello(hello) => {
-                *is_greeted = true;
+                heard.is_greeted = true;
                 if hello.identity == peer { Ok(()) } else { Err(LinkError::Stranger) }
             }
-            _ if !*is_greeted => Err(LinkError::Stranger),
+            _ if !heard.is_greeted => Err(LinkError::Stranger),
             Frame::Resume { received } => {
                 let number = lane;
                 let mut lane = self.lanes.lane(number);
@@ -223,9 +265,10 @@ impl Node {
                 can_be.then_some(()).ok_or(LinkError::Malformed)
             }
             Frame::Batches(mut batches) => {
+                heard.wants_acks = lane == usize::from(ACKNOWLEDGE_AT_ONCE);
                 while !batches.is_empty() {
                     let taken = take_batch(&mut batches).map_err(|_| LinkError::Malformed)?;
-                    self.take_batch(from, taken.0.into(), &taken.1)?;
+                    self.take_batch(from, taken.0.into(), &taken.1, heard)?;
                 }
                 Ok(())
             }
@@ -246,12 +289,15 @@ impl Node {
         from: Number,
         lane: usize,
         batch: &Batch<'_>,
+        heard: &mut Heard,
     ) -> Result<(), LinkError> {
         let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
-        if let Some(applied) = batch.applied
-            && !self.lanes.lane(lane).acknowledge(from, applied)
-        {
-            return Err(LinkError::Malformed);
+        if let Some(more) = batch.applied {
+            let applied = heard.acknowledged[lane].checked_add(more).ok_or(LinkError::Malformed)?;
+            heard.acknowledged[lane] = applied;
+            if !self.lanes.lane(lane).acknowledge(from, applied) {
+                return Err(LinkError::Malformed);
+            }
         }
         let Node { identity, inboxes, fallen, is_unblocked, origin, .. } = self;
         let inbox = inboxes.get_mut(&peer).and_then(|inboxes| inboxes.get_mut(lane));
@@ -285,38 +331,70 @@ impl Node {
         taken.map_err(|_| LinkError::Malformed)
     }
 
-    /// Appends what is to be sent to a node now, in about `budget` bytes; false if there is
-    /// nothing.
-    pub fn send(&mut self, to: Number, budget: usize, out: &mut Vec<u8>) -> bool {
+    /// Whether something here waits for what all members have applied: they are asked to say so at
+    /// once.
+    pub fn want_acks(&mut self, wants_acks: bool) {
+        self.wants_acks = wants_acks;
+    }
+
+    /// Appends what is to be sent to a node now, in about `budget` bytes.
+    pub fn send(
+        &mut self,
+        to: Number,
+        budget: usize,
+        acknowledge: Acknowledge,
+        out: &mut Vec<u8>,
+    ) -> SendOutcome {
         let before = out.len();
-        let Some(peer) = self.view.member(to) else { return false };
-        let Some(link) = self.links.get_mut(&to) else { return false };
+        let nothing = SendOutcome { is_any: false, owes_acks: false };
+        let Some(peer) = self.view.member(to) else { return nothing };
+        let Some(link) = self.links.get_mut(&to) else { return nothing };
         out.append(&mut link.first);
-        let Some(inboxes) = self.inboxes.get_mut(&peer) else { return out.len() > before };
-        let (mut room, mut batches) = (Vec::new(), Vec::new());
+        let Some(inboxes) = self.inboxes.get(&peer) else {
+            return SendOutcome { is_any: out.len() > before, ..nothing };
+        };
         let (waits, mut is_cut_off) = (self.copies.fetch.is_some(), false);
-        for step in 0..LANES {
+        let asks = self.wants_acks && !link.has_asked;
+        let with_acks = acknowledge == Acknowledge::Now || link.heard.wants_acks || asks;
+        let (mut room, mut batches, mut owed) = (Vec::new(), Vec::new(), 0u16);
+        for lane in (0..LANES).map(|step| (link.turn + step) % LANES) {
+            let told = &mut link.acknowledged[lane];
+            let applied = inboxes[lane].acknowledged(waits);
+            let news = applied.checked_sub(*told).filter(|more| *more > 0);
+            owed |= u16::from(news.is_some()) << lane;
             if out.len() - before + batches.len() >= budget {
-                break;
+                continue;
             }
-            let lane = (link.turn + step) % LANES;
-            let news = inboxes[lane].news(waits);
-            match self.lanes.batch(lane, to, news, self.limits.batch, &mut room) {
+            match self.lanes.batch(lane, to, (news, with_acks), self.limits.batch, &mut room) {
                 Ok(Some(batch)) => {
-                    inboxes[lane].tell(news.0);
+                    *told += news.unwrap_or(0);
+                    owed &= !(1 << lane);
                     put_batch(&mut batches, lane as u8, &batch);
                 }
                 Ok(None) => {}
                 Err(CutOff) => is_cut_off = true,
             }
         }
-        if !batches.is_empty() {
-            put_frame(out, 0, self.view.epoch, &Frame::Batches(&batches));
+        // With records goes what was applied of other lanes.
+        let late = if batches.is_empty() || with_acks { 0 } else { owed };
+        for lane in (0..LANES).filter(|lane| late >> lane & 1 != 0) {
+            let told = &mut link.acknowledged[lane];
+            let news = inboxes[lane].acknowledged(waits).checked_sub(*told);
+            if let Ok(Some(batch)) = self.lanes.batch(lane, to, (news, true), 0, &mut room) {
+                *told += news.unwrap_or(0);
+                owed &= !(1 << lane);
+                put_batch(&mut batches, lane as u8, &batch);
+            }
         }
+        if !batches.is_empty() || asks {
+            let urgency = if self.wants_acks { ACKNOWLEDGE_AT_ONCE } else { 0 };
+            put_frame(out, urgency, self.view.epoch, &Frame::Batches(&batches));
+        }
+        link.has_asked = self.wants_acks;
         if is_cut_off && !std::mem::replace(&mut link.is_cut_off, true) {
             put_frame(out, 0, self.view.epoch, &Frame::CutOff);
         }
         link.turn = (link.turn + 1) % LANES;
-        out.len() > before
+        SendOutcome { is_any: out.len() > before, owes_acks: owed != 0 }
     }
 }

@@ -33,7 +33,7 @@ mod transfer;
 mod wait;
 
 pub use copy::Fetch;
-pub use link::{LinkError, Received};
+pub use link::{Acknowledge, LinkError, Received, SendOutcome};
 pub use wait::Executed;
 
 use crate::holdings::Holdings;
@@ -187,6 +187,8 @@ pub struct Node {
     parked: Vec<(Identity, Slot, Arc<[u8]>)>,
     /// Something has happened that all lanes may have waited for.
     is_unblocked: bool,
+    /// Members are asked to acknowledge at once.
+    wants_acks: bool,
     replies: Vec<(u64, Reply)>,
     hashes: Vec<KeyHash>,
     copies: Copies,
@@ -232,6 +234,7 @@ impl Node {
             executed: LastExecuted::default(),
             parked: Vec::new(),
             is_unblocked: false,
+            wants_acks: false,
             replies: Vec::new(),
             hashes: Vec::new(),
             copies: Copies::default(),

@@ -3,7 +3,7 @@
 use super::{Executed, Host, Node};
 use crate::lanes::{lane_of, positions_seen, tagged};
 use crate::mutation::{Mutation, is_broken};
-use crate::shorten::Argument;
+use crate::shorten::Arguments;
 use crate::view::{Identity, NodeSet};
 use crate::wire::{Exec, Parts, Record, Tag};
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl Node {
         let oseq = exec.oseq;
         // Another life of the origin has no such command.
         let is_there = self.view.member(from.node) == Some(from);
-        let argument = is_there.then(|| Argument::longest(&record, &exec)).flatten();
-        let reply = match self.serve(from, &exec, argument, host) {
+        let arguments = is_there.then(|| Arguments::longest(&record, &exec)).flatten();
+        let reply = match self.serve(from, &exec, arguments, host) {
             Served::Not => return,
             Served::Before => None,
             Served::Replied(reply) => Some(reply),
@@ -70,7 +70,7 @@ impl Node {
         &mut self,
         from: Identity,
         exec: &Exec<'_>,
-        argument: Option<Argument>,
+        arguments: Option<Arguments>,
         host: &mut dyn Host,
     ) -> Served {
         if !self.is_ours(exec) {
@@ -89,7 +89,7 @@ impl Node {
         *last = exec.oseq.max(*last);
         let tag = Tag { origin: from, slot, oseq: exec.oseq };
         let mut reply = Vec::new();
-        match tagged(tag, argument, || host.execute(tag, exec, &mut reply)) {
+        match tagged(tag, arguments, || host.execute(tag, exec, &mut reply)) {
             Executed::Replied => Served::Replied(reply),
             Executed::Waits(left_ms) => Served::Waits(left_ms),
         }

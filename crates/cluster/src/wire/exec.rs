@@ -46,8 +46,12 @@ pub(super) fn has_more(exec: &Exec<'_>) -> bool {
 
 pub(super) fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
     put(out, exec.oseq);
-    put(out, exec.oseq - exec.first);
-    put(out, exec.slots.len() as u64);
+    // The lowest bit: there are several slots, or none.
+    let is_one = exec.slots.len() == 1;
+    put(out, (exec.oseq - exec.first) << 1 | u64::from(!is_one));
+    if !is_one {
+        put(out, exec.slots.len() as u64);
+    }
     exec.slots.iter().for_each(|&slot| put(out, slot.into()));
     put(out, exec.tenure);
     put(out, exec.db.into());
@@ -58,7 +62,9 @@ pub(super) fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
         out[at] |= if exec.wants_copies { WANTS_COPIES } else { 0 };
         put_option(out, exec.client);
     }
-    put(out, exec.commands.len() as u64);
+    if exec.is_transaction {
+        put(out, exec.commands.len() as u64);
+    }
     for command in &exec.commands {
         put(out, command.len() as u64);
         command.iter().for_each(|arg| put_bytes(out, arg));
@@ -69,9 +75,9 @@ pub(super) fn take_exec<'a>(
     bytes: &mut Bytes<'a>,
     (is_transaction, resp3, has_more): (bool, bool, bool),
 ) -> Result<Exec<'a>, Malformed> {
-    let oseq = bytes.number()?;
-    let first = oseq.checked_sub(bytes.number()?).filter(|&first| first > 0).ok_or(Malformed)?;
-    let count = take_count(bytes)?;
+    let (oseq, before) = (bytes.number()?, bytes.number()?);
+    let first = oseq.checked_sub(before >> 1).filter(|&first| first > 0).ok_or(Malformed)?;
+    let count = if before & 1 == 0 { 1 } else { take_count(bytes)? };
     let slots = (0..count).map(|_| take_slot(bytes)).collect::<Result<Vec<_>, _>>()?;
     let tenure = bytes.number()?;
     let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
@@ -86,17 +92,14 @@ pub(super) fn take_exec<'a>(
             return Err(Malformed);
         }
     }
-    let count = take_count(bytes)?;
+    let count = if is_transaction { take_count(bytes)? } else { 1 };
     let mut commands = Vec::new();
     for _ in 0..count {
         let args = take_count(bytes)?;
         let command = (0..args).map(|_| bytes.bytes()).collect::<Result<Vec<_>, _>>()?;
         commands.push(command);
     }
-    let is_whole = !slots.is_empty()
-        && commands.iter().all(|command| !command.is_empty())
-        && (is_transaction || commands.len() == 1);
-    if !is_whole {
+    if slots.is_empty() || commands.iter().any(Vec::is_empty) {
         return Err(Malformed);
     }
     Ok(Exec {

@@ -22,6 +22,10 @@ mod kind {
     pub const SLOTS_FOLLOW: u8 = 10;
 }
 
+/// In a frame of batches: the sender waits for what the receiver has applied, which is not to be
+/// kept back until there is something else to be sent.
+pub const ACKNOWLEDGE_AT_ONCE: u8 = 1;
+
 /// The first frame of a link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Hello {
@@ -37,7 +41,8 @@ pub struct Batch<'a> {
     pub from: Option<u64>,
     /// How many positions it has.
     pub count: u64,
-    /// What the sender has applied of the receiver's lane, if that is news.
+    /// How many more positions of the receiver's lane the sender has applied than the batches
+    /// before it on this link have said, if that is news.
     pub applied: Option<u64>,
     /// How many positions before the batch some member has not applied, if what all have is news.
     pub unstable: Option<u64>,
@@ -45,11 +50,19 @@ pub struct Batch<'a> {
     pub records: &'a [u8],
 }
 
-/// Which numbers of a batch follow its head, whose lowest four bits are the lane.
+/// What follows the head of a batch, whose lowest four bits are the lane.
 mod has {
     pub const FROM: u8 = 0x10;
     pub const APPLIED: u8 = 0x20;
     pub const UNSTABLE: u8 = 0x40;
+    /// The number of positions and the records; there are neither without it.
+    pub const RECORDS: u8 = 0x80;
+}
+
+/// Whether the records of a batch are one record, with its length before it.
+fn is_one(records: &[u8]) -> bool {
+    let mut bytes = Bytes(records);
+    bytes.bytes().is_ok() && bytes.0.is_empty()
 }
 
 /// Appends a batch to [`Frame::Batches`].
@@ -57,10 +70,17 @@ pub fn put_batch(out: &mut Vec<u8>, lane: u8, batch: &Batch<'_>) {
     let numbers =
         [(has::FROM, batch.from), (has::APPLIED, batch.applied), (has::UNSTABLE, batch.unstable)];
     let present = numbers.iter().filter(|(_, number)| number.is_some());
-    out.push(present.fold(lane, |head, (flag, _)| head | flag));
+    let has_records = batch.count != 0;
+    let head = if has_records { lane | has::RECORDS } else { lane };
+    out.push(present.fold(head, |head, (flag, _)| head | flag));
     numbers.into_iter().filter_map(|(_, number)| number).for_each(|number| put(out, number));
-    put(out, batch.count);
-    put_bytes(out, batch.records);
+    if has_records && batch.count == 1 && is_one(batch.records) {
+        put(out, 0);
+        out.extend_from_slice(batch.records);
+    } else if has_records {
+        put(out, batch.count);
+        put_bytes(out, batch.records);
+    }
 }
 
 /// Takes the next batch of [`Frame::Batches`], and its lane.
@@ -76,11 +96,19 @@ pub fn take_batch<'a>(batches: &mut &'a [u8]) -> Result<(u8, Batch<'a>), Malform
     };
     let (from, applied) = (number(has::FROM)?, number(has::APPLIED)?);
     let unstable = number(has::UNSTABLE)?;
-    let (count, records) = (bytes.number()?, bytes.bytes()?);
-    *batches = bytes.0;
-    if head & 0x80 != 0 {
-        return Err(Malformed);
+    let (mut count, mut records): (u64, &[u8]) = (0, &[]);
+    if head & has::RECORDS != 0 {
+        count = bytes.number()?;
+        if count == 0 {
+            // One record at the next position: its own length says where it ends.
+            let all = bytes.0;
+            bytes.bytes()?;
+            (count, records) = (1, &all[..all.len() - bytes.0.len()]);
+        } else {
+            records = bytes.bytes()?;
+        }
     }
+    *batches = bytes.0;
     Ok((head & 0x0f, Batch { from, count, applied, unstable, records }))
 }
 
@@ -94,7 +122,8 @@ pub enum Frame<'a> {
         /// The position in the receiver's lane.
         received: u64,
     },
-    /// Records of lanes, as [`take_batch`] reads them.
+    /// Records of lanes, as [`take_batch`] reads them. In the place of the lane stands
+    /// [`ACKNOWLEDGE_AT_ONCE`] or 0.
     Batches(&'a [u8]),
     /// The sender has no data, and asks for a copy of the receiver's.
     Fetch,

@@ -4,18 +4,18 @@
 //! frame    +--------+------+------+-------+-- ... --+
 //!          | length | kind | lane | epoch | body    |     4 + 1 + 1 + 2 bytes, little-endian; `length` counts what
 //!          +--------+------+------+-------+-- ... --+     follows it; `epoch` has the low bits of the sender's view
-//! batch    +------+------+---------+--------+-- ... --+
-//!          | from | upto | applied | stable | records |   numbers of varying length
-//!          +------+------+---------+--------+-- ... --+
+//! batch    +------+------+---------+--------+-------+-- ... --+
+//!          | head | from | applied | stable | count | records |   numbers of varying length
+//!          +------+------+---------+--------+-------+-- ... --+   head: the lane, and which of the others are there
 //! record   +--------+------+-----+-- ... --+
 //!          | length | head | gap | body    |              head: lowest 4 bits which, 0x10: the gap follows, else it
 //!          +--------+------+-----+-- ... --+              is 1, 0x20, 0x40, 0x80: optional parts
 //! ```
 //!
-//! A batch of a lane holds everything behind position `from` up to `upto` that the receiver is to
+//! A batch of a lane holds everything of `count` positions behind `from` that the receiver is to
 //! have: positions that are missing in between are for others. `applied` is what the sender has
-//! applied of the receiver's lane, `stable` what all members have applied of the sender's, written
-//! as the distance to `from`.
+//! applied of the receiver's lane, as the distance to what it has said before on the link; `stable`
+//! is what all members have applied of the sender's, as the distance to `from`.
 
 mod exec;
 mod frame;
@@ -26,15 +26,20 @@ mod record;
 mod tests;
 
 pub use exec::Exec;
-pub use frame::{Batch, Frame, FrameReader, HEADER_LEN, Hello, put_batch, put_frame, take_batch};
-pub use record::{Parts, Record, Tag, Tags, WaitEnd, put_record, put_with_gap, take_with_gap};
+pub use frame::{
+    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, HEADER_LEN, Hello, put_batch, put_frame,
+    take_batch,
+};
+pub use record::{
+    Parts, Pieces, Record, Tag, Tags, WaitEnd, put_record, put_with_gap, take_with_gap,
+};
 pub(crate) use record::{is_of_dead, is_ordered, is_shortened, tag_of_effects};
 
 /// How many lanes there are; the lane of a slot is its lowest four bits.
 pub const LANES: usize = 16;
 
 /// Version of what is sent.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Reads where a copy stands, and writes it again; none if the bytes are something else. For the
 /// fuzz target.

@@ -51,7 +51,7 @@ const FIRST: u8 = 0x20;
 const LANE_LIST: u8 = 0x40;
 /// Effects: the names of commands follow that have waited and were executed by the commit. Exec:
 /// how long it may wait, which client of the sender it is for, whether it works by key, and
-/// whether copies are wanted.
+/// whether copies are wanted. Answers: the reply stands there by its name ([`REPLIES`]).
 const MORE: u8 = 0x80;
 
 /// Names a forwarded command: the node that forwarded it, and which of its commands of a slot it
@@ -128,6 +128,55 @@ impl<'a> Tags<'a> {
     pub fn iter(self) -> impl Iterator<Item = Tag> {
         let mut bytes = Bytes(self.0);
         std::iter::from_fn(move || take_tag(&mut bytes).ok())
+    }
+}
+
+/// Places of a record from which arguments of a forwarded command were taken out, as bytes that
+/// were checked.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Pieces<'a>(&'a [u8]);
+
+impl<'a> Pieces<'a> {
+    /// Pieces that are written to `room` meanwhile, in their order: how many bytes stay before each
+    /// since the one before, and which argument it is, counted through all commands of a
+    /// transaction with their names.
+    pub fn of(room: &'a mut Vec<u8>, pieces: impl Iterator<Item = (u64, u64)>) -> Self {
+        room.clear();
+        for (before, arg) in pieces {
+            put(room, before);
+            put(room, arg);
+        }
+        Pieces(room)
+    }
+
+    /// The pieces.
+    pub fn iter(self) -> impl Iterator<Item = (u64, u64)> {
+        let mut bytes = Bytes(self.0);
+        std::iter::from_fn(move || Some((bytes.number().ok()?, bytes.number().ok()?)))
+    }
+}
+
+/// Replies that are named by their place here.
+pub(super) const REPLIES: [&[u8]; 6] =
+    [b"+OK\r\n", b":0\r\n", b":1\r\n", b"$-1\r\n", b"_\r\n", b"*0\r\n"];
+
+/// Appends a reply; whether it stands there by its name.
+fn put_reply(out: &mut Vec<u8>, reply: Option<&[u8]>) -> bool {
+    let name = REPLIES.iter().position(|known| Some(*known) == reply);
+    match name {
+        Some(name) => out.push(name as u8),
+        None => out.extend_from_slice(reply.unwrap_or_default()),
+    }
+    name.is_some()
+}
+
+/// Takes what [`put_reply`] has written, to the end.
+fn take_reply<'a>(bytes: &mut Bytes<'a>, is_named: bool) -> Result<&'a [u8], Malformed> {
+    let reply = std::mem::take(&mut bytes.0);
+    match (is_named, reply) {
+        (true, &[name]) => REPLIES.get(usize::from(name)).copied().ok_or(Malformed),
+        (true, _) => Err(Malformed),
+        (false, reply) => Ok(reply),
     }
 }
 
@@ -272,15 +321,11 @@ pub enum Record<'a> {
         /// The key.
         key: &'a [u8],
     },
-    /// Effects of a command that the receiver has forwarded, without an argument of that.
+    /// Effects of a command that the receiver has forwarded, without arguments of that.
     Shortened {
-        /// Where it stood.
-        at: u64,
-        /// Which command of the transaction, or the only one.
-        command: u64,
-        /// Which argument; 0 is the name.
-        arg: u64,
-        /// The record without it.
+        /// Where they stood.
+        pieces: Pieces<'a>,
+        /// The record without them.
         rest: &'a [u8],
     },
     /// The sender wants to know when everything before this, in all lanes, is durable at the
@@ -377,8 +422,14 @@ fn take_other<'a>(bytes: &mut Bytes<'a>) -> Result<Record<'a>, Malformed> {
             })
         }
         others::SHORTENED => {
-            let (at, command, arg) = (bytes.number()?, bytes.number()?, bytes.number()?);
-            Ok(Record::Shortened { at, command, arg, rest: std::mem::take(&mut bytes.0) })
+            let count = take_count(bytes)?;
+            let all = bytes.0;
+            for _ in 0..count {
+                bytes.number()?;
+                bytes.number()?;
+            }
+            let pieces = Pieces(&all[..all.len() - bytes.0.len()]);
+            Ok(Record::Shortened { pieces, rest: std::mem::take(&mut bytes.0) })
         }
         others::DURABLE_ASKED => Ok(Record::DurableAsked { number: bytes.number()? }),
         others::DURABLE => Ok(Record::Durable { number: bytes.number()? }),
@@ -419,8 +470,9 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             if !waits.is_empty() {
                 put_parts(out, waits.iter());
             }
-            out.extend_from_slice(reply.unwrap_or_default());
-            kind::ANSWER | flag(reply.is_none(), FIRST) | flag(!waits.is_empty(), LANE_LIST)
+            let is_named = put_reply(out, reply);
+            let lists = flag(!waits.is_empty(), LANE_LIST) | flag(is_named, MORE);
+            kind::ANSWER | flag(reply.is_none(), FIRST) | lists
         }
         Record::End { epoch } => {
             put(out, epoch);
@@ -454,8 +506,9 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             if !waits.is_empty() {
                 put_parts(out, waits.iter());
             }
-            out.extend_from_slice(reply.unwrap_or_default());
-            kind::WOKEN | flag(reply.is_none(), FIRST) | flag(!waits.is_empty(), LANE_LIST)
+            let is_named = put_reply(out, reply);
+            let lists = flag(!waits.is_empty(), LANE_LIST) | flag(is_named, MORE);
+            kind::WOKEN | flag(reply.is_none(), FIRST) | lists
         }
         Record::Cancel { slot, oseq, end } => {
             put(out, slot.into());
@@ -502,11 +555,10 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             put(out, number);
             kind::OTHERS
         }
-        Record::Shortened { at, command, arg, rest } => {
+        Record::Shortened { pieces, rest } => {
             out.push(others::SHORTENED);
-            put(out, at);
-            put(out, command);
-            put(out, arg);
+            put(out, pieces.iter().count() as u64);
+            out.extend_from_slice(pieces.0);
             out.extend_from_slice(rest);
             kind::OTHERS
         }
@@ -567,7 +619,7 @@ impl<'a> Record<'a> {
             which @ (kind::ANSWER | kind::WOKEN) => {
                 let (slot, oseq) = (take_slot(b)?, b.number()?);
                 let waits = parts(b)?;
-                let reply = std::mem::take(&mut b.0);
+                let reply = take_reply(b, more)?;
                 if first && !reply.is_empty() {
                     return Err(Malformed);
                 }
@@ -576,7 +628,7 @@ impl<'a> Record<'a> {
                     kind::ANSWER => Record::Answer { slot, oseq, waits, reply },
                     _ => Record::Woken { slot, oseq, waits, reply },
                 };
-                (record, FIRST | LANE_LIST)
+                (record, FIRST | LANE_LIST | MORE)
             }
             kind::END => (Record::End { epoch: b.number()? }, 0),
             kind::TAIL => {
@@ -632,11 +684,16 @@ pub(crate) fn is_shortened(record: &[u8]) -> bool {
     is_one_of(record, &[kind::OTHERS]) && record.get(1) == Some(&others::SHORTENED)
 }
 
-/// The command that has made the effects of a record, of which only the beginning is there.
-pub(crate) fn tag_of_effects(record: &[u8]) -> Option<Tag> {
+/// The command that has made the effects of a record, of which only the beginning is there, and
+/// where its name ends in that.
+pub(crate) fn tag_of_effects(record: &[u8]) -> Option<(Tag, usize)> {
     let (head, rest) = record.split_first()?;
-    let has_tag = head & KIND == kind::EFFECTS && head & FIRST != 0;
-    has_tag.then(|| take_tag(&mut Bytes(rest)).ok())?
+    if head & KIND != kind::EFFECTS || head & FIRST == 0 {
+        return None;
+    }
+    let mut rest = Bytes(rest);
+    let tag = take_tag(&mut rest).ok()?;
+    Some((tag, record.len() - rest.0.len()))
 }
 
 /// Whether a record is what a node says of one that has died.

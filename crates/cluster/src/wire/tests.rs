@@ -1,5 +1,6 @@
 //! What is written is read again; what is not, is refused.
 
+use super::record::REPLIES;
 use super::*;
 use crate::slot_map::Node;
 use crate::view::Identity;
@@ -107,8 +108,12 @@ proptest! {
         round_trip(&Record::Copy { group: text })?;
         round_trip(&Record::Changed { db, key: text })?;
         round_trip(&Record::Unshared { db, key: text })?;
-        let (at, command, arg) = (oseq, u64::from(db), u64::from(slot));
-        round_trip(&Record::Shortened { at, command, arg, rest: text })?;
+        let named = REPLIES[usize::from(slot) % REPLIES.len()];
+        round_trip(&Record::Answer { slot, oseq, waits, reply: Some(named) })?;
+        let (mut room, at) = (Vec::new(), [(oseq, u64::from(db)), (u64::from(slot), tenure)]);
+        let pieces = Pieces::of(&mut room, at.iter().copied());
+        prop_assert!(pieces.iter().eq(at));
+        round_trip(&Record::Shortened { pieces, rest: text })?;
         round_trip(&Record::DurableAsked { number: oseq })?;
         round_trip(&Record::Durable { number: tenure })?;
         round_trip(&Record::Parked { slot, oseq, left_ms: wait_ms })?;
@@ -136,9 +141,12 @@ proptest! {
 
     #[test]
     fn frames_in_pieces(
-        sent in prop::collection::vec((any::<u32>(), 0u64..1000, any::<u32>(), bytes()), 1..5),
+        sent in prop::collection::vec((any::<u32>(), 1u64..1000, any::<u32>(), bytes()), 1..5),
+        one in bytes(),
         piece in 1usize..30,
     ) {
+        let mut records_of_one = Vec::new();
+        put_with_gap(&mut records_of_one, 1, &[&[5], &one[..]].concat());
         let mut batches = Vec::new();
         let mut put: Vec<Vec<u8>> = Vec::new();
         for (at, (from, count, applied, records)) in sent.iter().enumerate() {
@@ -150,7 +158,10 @@ proptest! {
                 records,
             };
             batches.push((at as u8, batch));
-            // One more in each.
+            let single = Batch { count: 1, records: &records_of_one, ..batch };
+            batches.push((at as u8, single));
+            batches.push((at as u8, Batch { count: 0, records: &[], ..batch }));
+            // Three more in each.
             let mut bytes = Vec::new();
             batches.iter().for_each(|(lane, batch)| put_batch(&mut bytes, *lane, batch));
             let (mut rest, mut taken) = (&bytes[..], Vec::new());
@@ -207,9 +218,14 @@ fn what_cannot_be_is_refused() {
     assert_eq!(read(&[2, 1, 16, 1]), Err(Malformed));
     assert_eq!(read(&[2, 2, 3, 1, 2, 1]), Err(Malformed));
     // More commands than bytes.
-    assert_eq!(read(&[3, 1, 0, 1, 0, 0, 0, 200, 1]), Err(Malformed));
-    // A batch with a number that there is not, and one that ends too early.
-    for mut bytes in [&[0x80, 1, 0][..], &[0x15, 1], &[5, 1, 2, 0]] {
+    assert_eq!(read(&[3 | 0x20, 1, 0, 0, 0, 0, 200, 1]), Err(Malformed));
+    // A reply of a name that there is not, and of two.
+    assert_eq!(read(&[4 | 0x80, 1, 1, 0]), Ok(()));
+    for bytes in [&[4 | 0x80, 1, 1, 6][..], &[4 | 0x80, 1, 1], &[4 | 0x80, 1, 1, 0, 0]] {
+        assert_eq!(read(bytes), Err(Malformed), "{bytes:?}");
+    }
+    // Batches that end too early.
+    for mut bytes in [&[0x80][..], &[0x80, 1], &[0x15], &[0x85, 1, 2, 0], &[0x85, 0, 2, 0]] {
         assert_eq!(take_batch(&mut bytes), Err(Malformed));
     }
     // A frame that is longer than any may be.

@@ -226,7 +226,7 @@ impl Agent {
             self.rest_of_logs(self.rest_of_jobs(self.rest_of_waits(REST)))
         };
         // What was committed before this look does not wake the agent.
-        let pause = if self.send() { Duration::ZERO } else { pause };
+        let pause = if self.send() { Duration::ZERO } else { self.rest_of_acks(pause) };
         self.wait(pause);
         self.node.lanes().rest(false);
         // What other threads have ready goes out with it.

@@ -91,6 +91,11 @@ impl Job {
         }
     }
 
+    /// Whether it waits for what members have applied.
+    pub fn wants_acks(&self) -> bool {
+        matches!(self.work, Work::Wait { .. })
+    }
+
     /// Whether there is something to do at once.
     fn is_busy(&self) -> bool {
         matches!(self.work, Work::Flush { .. } | Work::Keys { .. })

@@ -2,9 +2,10 @@
 //! threads of the server.
 
 use super::agent::{Agent, COMPLAINT_PAUSE, EARLY_MAX, RETRY_PAUSE};
+use super::jobs::Job;
 use super::{Link, Pipe, count};
 use crate::server::unix_ms;
-use petrel_cluster::{Identity, Node, Received};
+use petrel_cluster::{Acknowledge, Identity, Node, Received, SendOutcome};
 use petrel_net::Awaited;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,10 @@ const RECEIVE_BYTES: usize = 256 * 1024;
 /// Room that is kept for what is sent and received next.
 const ROOM_MAX: usize = 1 << 20;
 
+/// How long it may take to acknowledge what a member has sent: meanwhile something else is sent to
+/// it, most often.
+const ACKNOWLEDGE_PAUSE: Duration = Duration::from_millis(2);
+
 /// How long commands wait for a member without a link, while this one hears of no majority either.
 const LOST_MAX: Duration = Duration::from_secs(1);
 
@@ -28,6 +33,8 @@ pub(super) struct Linked {
     may_read: bool,
     /// It is ahead of the view, since when: it is not read before that.
     early: Option<Instant>,
+    /// When to acknowledge what was applied of the member's lanes, though nothing else is sent.
+    acknowledge_at: Option<Instant>,
 }
 
 impl Linked {
@@ -42,7 +49,7 @@ impl Agent {
         self.forget_link(link.peer.node.0);
         self.node.link(link.peer.node);
         if self.node.is_linked(link.peer.node) {
-            let linked = Linked { link, pipe, may_read: true, early: None };
+            let linked = Linked { link, pipe, may_read: true, early: None, acknowledge_at: None };
             self.linked.insert(link.peer.node.0, linked);
             self.show_links();
         }
@@ -197,7 +204,8 @@ impl Agent {
 
     /// Sends members what there is for them; whether there was something.
     pub(super) fn send(&mut self) -> bool {
-        let (mut has_sent, mut lost) = (false, Vec::new());
+        let (mut has_sent, mut lost, now) = (false, Vec::new(), Instant::now());
+        self.node.want_acks(self.machine.jobs.iter().any(Job::wants_acks));
         let mut bytes = std::mem::take(&mut self.sent);
         for (&number, linked) in &mut self.linked {
             let pipe = &mut linked.pipe;
@@ -207,7 +215,19 @@ impl Agent {
                 continue;
             }
             bytes.clear();
-            if pipe.is_blocked() || !self.node.send(linked.link.peer.node, SEND_BYTES, &mut bytes) {
+            if pipe.is_blocked() {
+                continue;
+            }
+            let acknowledge = match linked.acknowledge_at {
+                Some(at) if now >= at => Acknowledge::Now,
+                _ => Acknowledge::WithRecords,
+            };
+            let peer = linked.link.peer.node;
+            let SendOutcome { is_any, owes_acks } =
+                self.node.send(peer, SEND_BYTES, acknowledge, &mut bytes);
+            let since = linked.acknowledge_at.filter(|at| now < *at);
+            linked.acknowledge_at = owes_acks.then(|| since.unwrap_or(now + ACKNOWLEDGE_PAUSE));
+            if !is_any {
                 continue;
             }
             has_sent = true;
@@ -222,6 +242,13 @@ impl Agent {
         self.sent = bytes;
         lost.into_iter().for_each(|link| self.link_down(link));
         has_sent
+    }
+
+    /// How long the agent may rest before it has to acknowledge something.
+    pub(super) fn rest_of_acks(&self, rest: Duration) -> Duration {
+        let open = self.linked.values().filter(|linked| !linked.pipe.is_blocked());
+        let due = open.filter_map(|linked| linked.acknowledge_at).min();
+        due.map_or(rest, |due| rest.min(due.saturating_duration_since(Instant::now())))
     }
 
     /// Waits for something to do, for so long at most: for bytes, for room for more, or for another

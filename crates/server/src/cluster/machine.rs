@@ -206,7 +206,8 @@ impl Machine {
         reply: &mut Vec<u8>,
     ) -> Executed {
         let databases = self.exec.ks.keyspace().databases();
-        let positions = || self.lanes.as_ref().map(|lanes| lanes.positions()).unwrap_or_default();
+        let positions =
+            || self.lanes.as_ref().map(|lanes| lanes.changed_positions()).unwrap_or_default();
         let epoch = self.exec.ks.keyspace().epochs().now();
         match Job::of(tag, command, exec, databases, (positions, epoch)) {
             Ok(job) => {

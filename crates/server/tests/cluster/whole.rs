@@ -119,7 +119,7 @@ fn waiting_for_members() {
     members.network.raise(0, 2);
     members.await_links(0, 2);
     client.send(&["WAIT 2 20".into(), "PING".into()]);
-    assert!(matches!(client.reply(), Value::Integer(1)), "the link of two members is cut");
+    assert_eq!(client.reply(), Value::Integer(1), "the link of two members is cut");
     assert_eq!(client.reply(), Value::Simple("PONG".into()));
     members.network.raise(1, 2);
     assert_eq!(client.call("WAIT 2 0"), Value::Integer(2));
