@@ -21,6 +21,9 @@ const LEN_MIN: usize = 8;
 /// Arguments that are taken out of one record at most.
 const PIECES_MAX: usize = 4;
 
+/// Bytes of an effect that stand before its key, or between that and its value, most often.
+const NEAR: usize = 16;
+
 /// The longest arguments of a forwarded command.
 pub(crate) struct Arguments {
     /// The command, as it came.
@@ -58,9 +61,7 @@ impl Arguments {
         let (mut rest, mut pieces, mut kept) = (Vec::new(), Vec::new(), 0);
         for (place, arg) in &self.longest {
             let bytes = &self.record[place.clone()];
-            let Some(at) = memmem::find(&effects[from..], bytes).map(|at| from + at) else {
-                continue;
-            };
+            let Some(at) = find(&effects[from..], bytes).map(|at| from + at) else { continue };
             rest.extend_from_slice(&effects[kept..at]);
             pieces.push(((at - kept) as u64, *arg));
             from = at + bytes.len();
@@ -75,6 +76,12 @@ impl Arguments {
         put_record(&mut out, &Record::Shortened { pieces, rest: &rest });
         Some(out.into())
     }
+}
+
+/// Where an argument stands: at the beginning most often, behind a few numbers.
+fn find(effects: &[u8], argument: &[u8]) -> Option<usize> {
+    let is_there = |at: &usize| effects.get(*at..).is_some_and(|rest| rest.starts_with(argument));
+    (0..NEAR).find(is_there).or_else(|| memmem::find(effects, argument))
 }
 
 /// The record that [`Arguments::shorten`] has shortened; `call` finds the command. None if it is of
