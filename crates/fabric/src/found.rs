@@ -6,7 +6,8 @@
 //!             "let me in, I am at ..."    A's question says where A is
 //! ```
 //!
-//! An address that was found counts until it does not answer, or until members agree on another.
+//! An address that was found is tried in turn with the one that is agreed on, from one that does not
+//! answer to the other, until members agree on another.
 
 use crate::state::MemberInfo;
 use parking_lot::Mutex;
@@ -19,6 +20,8 @@ struct Found {
     address: String,
     /// What the members had agreed on then.
     instead_of: String,
+    /// It did not answer when it was tried last.
+    has_missed: bool,
 }
 
 /// Addresses of buses, by the uuids of nodes.
@@ -34,15 +37,19 @@ impl FoundNodes {
             found.remove(&agreed.uuid);
         } else if found.len() < NODES_MAX || found.contains_key(&agreed.uuid) {
             let instead_of = agreed.bus.clone();
-            found.insert(agreed.uuid, Found { address: address.into(), instead_of });
+            let address = address.into();
+            found.insert(agreed.uuid, Found { address, instead_of, has_missed: false });
         }
     }
 
-    /// Where to look for a node: where it was found last, else where it is by agreement.
+    /// Where to look for a node: where it was found last, or where it is by agreement.
     pub fn address_of(&self, agreed: &MemberInfo) -> String {
         let mut found = self.0.lock();
         match found.get(&agreed.uuid) {
-            Some(known) if known.instead_of == agreed.bus => known.address.clone(),
+            Some(known) if known.instead_of == agreed.bus => match known.has_missed {
+                true => agreed.bus.clone(),
+                false => known.address.clone(),
+            },
             Some(_) => {
                 found.remove(&agreed.uuid);
                 agreed.bus.clone()
@@ -53,9 +60,8 @@ impl FoundNodes {
 
     /// A node does not answer at an address.
     pub fn miss(&self, uuid: u128, address: &str) {
-        let mut found = self.0.lock();
-        if found.get(&uuid).is_some_and(|known| known.address == address) {
-            found.remove(&uuid);
+        if let Some(known) = self.0.lock().get_mut(&uuid) {
+            known.has_missed = known.address == address;
         }
     }
 }
@@ -66,7 +72,7 @@ mod tests {
     use crate::settings::Role;
 
     #[test]
-    fn an_address_counts_until_it_does_not_answer_or_another_is_agreed_on() {
+    fn two_addresses_are_tried_in_turn_until_another_is_agreed_on() {
         let at = |bus: &str| MemberInfo {
             number: 1,
             incarnation: 1,
@@ -85,7 +91,8 @@ mod tests {
         assert_eq!(found.address_of(&at("a:1")), "a:2");
         found.miss(7, "a:2");
         assert_eq!(found.address_of(&at("a:1")), "a:1");
-        found.note(&at("a:1"), "a:2");
+        found.miss(7, "a:1");
+        assert_eq!(found.address_of(&at("a:1")), "a:2", "it may only have been away");
         assert_eq!(found.address_of(&at("a:3")), "a:3", "that is newer");
         assert_eq!(found.address_of(&at("a:1")), "a:1");
         found.note(&at("a:1"), "a:2");
