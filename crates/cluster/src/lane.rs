@@ -17,7 +17,9 @@
 use crate::slot_map::Node;
 use crate::view::{NODES_MAX, NodeSet};
 use crate::wire::positions::LanePosition;
-use crate::wire::{Batch, LANES, is_ordered, put_with_gap};
+use crate::wire::{
+    BatchHead, HEADER_LEN, LANES, is_ordered, len_with_gap, put_batch_head, put_with_gap,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -302,59 +304,96 @@ impl Lane {
         true
     }
 
-    /// What there is to be sent to a member, in about `budget` bytes, with what was `applied` of its
-    /// own lane if that is news: `is_worth_it` even without records. They are written to `room`.
-    pub fn batch<'r>(
+    /// Appends a batch of what there is to be sent to a member, in about `budget` bytes, with what
+    /// was `applied` of its own lane if that is news: `is_worth_it` even without records. False if
+    /// there is nothing. `number` is that of the lane.
+    pub fn put_batch(
         &mut self,
-        node: Node,
+        (number, node): (u8, Node),
         (applied, is_worth_it): (Option<u64>, bool),
         budget: usize,
-        room: &'r mut Vec<u8>,
-    ) -> Option<Batch<'r>> {
-        let (seq, kept) = (self.seq, self.entries.len() as u64);
-        let is_member = self.members.contains(node);
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let seq = self.seq;
         let peer = self.peers[usize::from(node.0 % NODES_MAX)];
-        if !peer.is_ready || !is_member || peer.sent == seq && !(is_worth_it && applied.is_some()) {
-            return None;
+        if !peer.is_ready
+            || !self.members.contains(node)
+            || peer.sent == seq && !(is_worth_it && applied.is_some())
+        {
+            return false;
         }
-        let stable = self.stable();
-        room.clear();
-        let (from, mut upto, mut last) = (peer.sent, peer.sent, peer.sent);
-        let begin = seq - kept;
-        while upto < seq && upto - from < ENTRIES_PER_BATCH && room.len() < budget {
-            let entry = &self.entries[(upto - begin) as usize];
+        let from = peer.sent;
+        let (mut upto, mut last, mut len, mut records) = (from, from, 0, 0);
+        while upto < seq && upto - from < ENTRIES_PER_BATCH && len < budget {
             upto += 1;
-            if entry.to.contains(node) {
-                let short = entry.short.as_deref().filter(|(to, _)| *to == node);
-                let record =
-                    short.filter(|_| upto > peer.whole).map_or(&entry.record, |(_, short)| short);
-                put_with_gap(room, upto - last, record);
+            if let Some(record) = self.record_for(node, upto) {
+                len += len_with_gap(upto - last, record.len());
                 last = upto;
+                records += 1;
             }
         }
-        let stable = stable.min(from);
-        let peer = self.peer(node);
-        peer.sent = upto;
-        let before = peer.stable.replace(stable);
-        Some(Batch {
+        let stable = self.stable().min(from);
+        let known = self.peer(node);
+        known.sent = upto;
+        let before = known.stable.replace(stable);
+        let head = BatchHead {
             from: before.is_none().then_some(from),
             count: upto - from,
             applied,
             unstable: (before != Some(stable)).then_some(from - stable),
-            records: room,
-        })
+            len,
+            is_one: (upto - from, records) == (1, 1),
+        };
+        out.reserve(len + HEADER_LEN * 4);
+        put_batch_head(out, number, &head);
+        let mut last = from;
+        for at in from + 1..=upto {
+            if let Some(record) = self.record_for(node, at) {
+                put_with_gap(out, at - last, record);
+                last = at;
+            }
+        }
+        true
+    }
+
+    /// What a member is sent of a position, if anything.
+    fn record_for(&self, node: Node, position: u64) -> Option<&[u8]> {
+        let begin = self.seq - self.entries.len() as u64;
+        let entry = self.entries.get(usize::try_from(position - begin - 1).ok()?)?;
+        if !entry.to.contains(node) {
+            return None;
+        }
+        let whole = self.peers[usize::from(node.0 % NODES_MAX)].whole;
+        let short = entry.short.as_deref().filter(|(to, _)| *to == node && position > whole);
+        Some(short.map_or(&entry.record, |(_, short)| short))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Record, put_record, take_with_gap};
+    use crate::wire::{Batch, Record, put_record, take_batch, take_with_gap};
 
     fn end(epoch: u64) -> Vec<u8> {
         let mut out = Vec::new();
         put_record(&mut out, &Record::End { epoch });
         out
+    }
+
+    fn next_batch<'r>(
+        lane: &mut Lane,
+        node: Node,
+        news: (Option<u64>, bool),
+        budget: usize,
+        room: &'r mut Vec<u8>,
+    ) -> Option<Batch<'r>> {
+        room.clear();
+        lane.put_batch((3, node), news, budget, room).then(|| {
+            let mut bytes = &room[..];
+            let taken = take_batch(&mut bytes).unwrap();
+            assert_eq!((taken.0, bytes), (3, &[][..]));
+            taken.1
+        })
     }
 
     /// Positions of what a batch holds.
@@ -383,17 +422,20 @@ mod tests {
         lane.push(None, &end(1));
         lane.push(Some(NodeSet::of(B)), &end(2));
         lane.push(None, &end(3));
-        let batch = lane.batch(A, (Some(7), true), 1000, &mut room).unwrap();
+        let batch = next_batch(&mut lane, A, (Some(7), true), 1000, &mut room).unwrap();
         let numbers = (batch.from, batch.count, batch.applied, batch.unstable);
         assert_eq!(numbers, (Some(0), 3, Some(7), Some(0)));
         assert_eq!(positions(0, &batch), [1, 3]);
-        assert_eq!(positions(0, &lane.batch(B, (None, true), 1000, &mut room).unwrap()), [1, 2, 3]);
-        assert!(lane.batch(A, (None, true), 1000, &mut room).is_none());
-        let batch = lane.batch(A, (Some(8), true), 1000, &mut room).unwrap();
+        assert_eq!(
+            positions(0, &next_batch(&mut lane, B, (None, true), 1000, &mut room).unwrap()),
+            [1, 2, 3]
+        );
+        assert!(next_batch(&mut lane, A, (None, true), 1000, &mut room).is_none());
+        let batch = next_batch(&mut lane, A, (Some(8), true), 1000, &mut room).unwrap();
         let numbers = (batch.from, batch.count, batch.applied, batch.unstable);
         assert_eq!(numbers, (None, 0, Some(8), None));
         lane.push(None, &end(4));
-        let batch = lane.batch(A, (None, true), 1000, &mut room).unwrap();
+        let batch = next_batch(&mut lane, A, (None, true), 1000, &mut room).unwrap();
         let numbers = (batch.from, batch.count, batch.applied, batch.unstable);
         assert_eq!((numbers, positions(3, &batch)), ((None, 1, None, None), vec![4]));
     }
@@ -404,16 +446,16 @@ mod tests {
         for epoch in 1..=3 {
             lane.push(None, &end(epoch));
         }
-        lane.batch(A, (None, true), 1000, &mut room).unwrap();
+        next_batch(&mut lane, A, (None, true), 1000, &mut room).unwrap();
         lane.interrupt(A);
-        assert!(lane.batch(A, (Some(0), true), 1000, &mut room).is_none());
+        assert!(next_batch(&mut lane, A, (Some(0), true), 1000, &mut room).is_none());
         assert!(!lane.resume(A, 4));
         assert!(lane.resume(A, 1));
-        let batch = lane.batch(A, (None, true), 1000, &mut room).unwrap();
+        let batch = next_batch(&mut lane, A, (None, true), 1000, &mut room).unwrap();
         assert_eq!((batch.from, positions(1, &batch)), (Some(1), vec![2, 3]));
         assert!(lane.acknowledge(A, 3) && !lane.acknowledge(A, 4) && !lane.resume(A, 2));
         assert_eq!(lane.stable(), 0);
-        lane.batch(B, (None, true), 1000, &mut room).unwrap();
+        next_batch(&mut lane, B, (None, true), 1000, &mut room).unwrap();
         assert!(lane.acknowledge(B, 2));
         assert_eq!((lane.stable(), lane.entries.len()), (2, 1));
     }
@@ -424,7 +466,7 @@ mod tests {
         let (whole, short) = (end(1 << 40), end(2));
         let mut sent = |lane: &mut Lane, to| {
             let (mut records, mut record) =
-                (lane.batch(to, (None, true), 1000, &mut room).unwrap().records, Vec::new());
+                (next_batch(lane, to, (None, true), 1000, &mut room).unwrap().records, Vec::new());
             take_with_gap(&mut records, &mut record).unwrap();
             assert!(records.is_empty());
             record
@@ -462,12 +504,12 @@ mod tests {
         let (mut lane, mut room) = (lane(), Vec::new());
         for epoch in 0..1000 {
             let seq = lane.push(None, &end(epoch));
-            lane.batch(A, (None, true), 1000, &mut room).unwrap();
+            next_batch(&mut lane, A, (None, true), 1000, &mut room).unwrap();
             assert!(lane.acknowledge(A, seq));
             assert!(lane.bytes() <= 4096 + 3 * 64);
         }
         assert_eq!(lane.cut_off(), NodeSet::of(B));
-        assert!(lane.batch(B, (None, true), 1000, &mut room).is_none());
+        assert!(next_batch(&mut lane, B, (None, true), 1000, &mut room).is_none());
         assert_eq!((lane.stable(), lane.bytes()), (1000, 0));
         // It begins anew, in another life, once it was not a member.
         lane.set_members(NodeSet::of(A));

@@ -14,7 +14,7 @@ use crate::shorten::Arguments;
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::{Node, common_runs};
 use crate::view::{Identity, NodeSet, View};
-use crate::wire::{Batch, LANES, Parts, Record, Tag, Tags, put_record};
+use crate::wire::{LANES, Parts, Record, Tag, Tags, put_record};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Origin, Published, SinkSource};
 use petrel_persistence::effects::GroupWriter;
@@ -314,19 +314,19 @@ impl Lanes {
         self.push(lane_of(tag.slot), Some(NodeSet::of(tag.origin.node)), &woken);
     }
 
-    /// What there is to be sent to a member; an error if it was cut off.
-    pub(crate) fn batch<'r>(
+    /// Appends a batch of what there is to be sent to a member, as [`Lane::put_batch`] does; an
+    /// error if it was cut off.
+    pub(crate) fn put_batch(
         &self,
-        lane: usize,
-        to: Node,
+        (number, to): (usize, Node),
         news: (Option<u64>, bool),
         budget: usize,
-        room: &'r mut Vec<u8>,
-    ) -> Result<Option<Batch<'r>>, CutOff> {
-        let mut lane = self.lane(lane);
+        out: &mut Vec<u8>,
+    ) -> Result<bool, CutOff> {
+        let mut lane = self.lane(number);
         match lane.cut_off().contains(to) {
             true => Err(CutOff),
-            false => Ok(lane.batch(to, news, budget, room)),
+            false => Ok(lane.put_batch((number as u8, to), news, budget, out)),
         }
     }
 }

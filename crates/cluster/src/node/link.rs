@@ -8,8 +8,8 @@ use crate::origin::Finished;
 use crate::shorten;
 use crate::slot_map::Node as Number;
 use crate::wire::{
-    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, Hello, LANES, Record, put_batch, put_frame,
-    take_batch,
+    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, HEADER_LEN, Hello, LANES, Record, begin_frame,
+    end_batches, put_frame, take_batch,
 };
 use std::fmt;
 
@@ -356,39 +356,40 @@ impl Node {
         let (waits, mut is_cut_off) = (self.copies.fetch.is_some(), false);
         let asks = self.wants_acks && !link.has_asked;
         let with_acks = acknowledge == Acknowledge::Now || link.heard.wants_acks || asks;
-        let (mut room, mut batches, mut owed) = (Vec::new(), Vec::new(), 0u16);
+        let start = begin_frame(out);
+        let (body, mut owed) = (out.len(), 0u16);
         for lane in (0..LANES).map(|step| (link.turn + step) % LANES) {
             let told = &mut link.acknowledged[lane];
             let applied = inboxes[lane].acknowledged(waits);
             let news = applied.checked_sub(*told).filter(|more| *more > 0);
             owed |= u16::from(news.is_some()) << lane;
-            if out.len() - before + batches.len() >= budget {
+            if out.len() - before - HEADER_LEN >= budget {
                 continue;
             }
-            match self.lanes.batch(lane, to, (news, with_acks), self.limits.batch, &mut room) {
-                Ok(Some(batch)) => {
+            match self.lanes.put_batch((lane, to), (news, with_acks), self.limits.batch, out) {
+                Ok(true) => {
                     *told += news.unwrap_or(0);
                     owed &= !(1 << lane);
-                    put_batch(&mut batches, lane as u8, &batch);
                 }
-                Ok(None) => {}
+                Ok(false) => {}
                 Err(CutOff) => is_cut_off = true,
             }
         }
         // With records goes what was applied of other lanes.
-        let late = if batches.is_empty() || with_acks { 0 } else { owed };
+        let late = if out.len() == body || with_acks { 0 } else { owed };
         for lane in (0..LANES).filter(|lane| late >> lane & 1 != 0) {
             let told = &mut link.acknowledged[lane];
             let news = inboxes[lane].acknowledged(waits).checked_sub(*told);
-            if let Ok(Some(batch)) = self.lanes.batch(lane, to, (news, true), 0, &mut room) {
+            if let Ok(true) = self.lanes.put_batch((lane, to), (news, true), 0, out) {
                 *told += news.unwrap_or(0);
                 owed &= !(1 << lane);
-                put_batch(&mut batches, lane as u8, &batch);
             }
         }
-        if !batches.is_empty() || asks {
+        if out.len() > body || asks {
             let urgency = if self.wants_acks { ACKNOWLEDGE_AT_ONCE } else { 0 };
-            put_frame(out, urgency, self.view.epoch, &Frame::Batches(&batches));
+            end_batches(out, start, urgency, self.view.epoch);
+        } else {
+            out.truncate(start);
         }
         link.has_asked = self.wants_acks;
         if is_cut_off && !std::mem::replace(&mut link.is_cut_off, true) {

@@ -4,7 +4,7 @@ use super::{LANES, VERSION};
 use crate::slot_map::Node;
 use crate::view::Identity;
 use petrel_persistence::log::Malformed;
-use petrel_persistence::log::number::{Bytes, put, put_bytes};
+use petrel_persistence::log::number::{Bytes, put};
 
 /// Bytes before a frame's body.
 pub const HEADER_LEN: usize = 8;
@@ -60,26 +60,54 @@ mod has {
 }
 
 /// Whether the records of a batch are one record, with its length before it.
+#[cfg(test)]
 fn is_one(records: &[u8]) -> bool {
     let mut bytes = Bytes(records);
     bytes.bytes().is_ok() && bytes.0.is_empty()
 }
 
-/// Appends a batch to [`Frame::Batches`].
-pub fn put_batch(out: &mut Vec<u8>, lane: u8, batch: &Batch<'_>) {
+/// What stands before the records of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BatchHead {
+    /// As [`Batch::from`].
+    pub from: Option<u64>,
+    /// As [`Batch::count`].
+    pub count: u64,
+    /// As [`Batch::applied`].
+    pub applied: Option<u64>,
+    /// As [`Batch::unstable`].
+    pub unstable: Option<u64>,
+    /// Bytes of all records with their lengths.
+    pub len: usize,
+    /// They are one record, at the next position.
+    pub is_one: bool,
+}
+
+/// Appends a batch to [`Frame::Batches`] but for its records, which follow.
+pub(crate) fn put_batch_head(out: &mut Vec<u8>, lane: u8, head: &BatchHead) {
     let numbers =
-        [(has::FROM, batch.from), (has::APPLIED, batch.applied), (has::UNSTABLE, batch.unstable)];
+        [(has::FROM, head.from), (has::APPLIED, head.applied), (has::UNSTABLE, head.unstable)];
     let present = numbers.iter().filter(|(_, number)| number.is_some());
-    let has_records = batch.count != 0;
-    let head = if has_records { lane | has::RECORDS } else { lane };
-    out.push(present.fold(head, |head, (flag, _)| head | flag));
+    let first = if head.count == 0 { lane } else { lane | has::RECORDS };
+    out.push(present.fold(first, |first, (flag, _)| first | flag));
     numbers.into_iter().filter_map(|(_, number)| number).for_each(|number| put(out, number));
-    if has_records && batch.count == 1 && is_one(batch.records) {
+    if head.is_one {
         put(out, 0);
-        out.extend_from_slice(batch.records);
-    } else if has_records {
-        put(out, batch.count);
-        put_bytes(out, batch.records);
+    } else if head.count != 0 {
+        put(out, head.count);
+        put(out, head.len as u64);
+    }
+}
+
+/// Appends a batch to [`Frame::Batches`].
+#[cfg(test)]
+pub fn put_batch(out: &mut Vec<u8>, lane: u8, batch: &Batch<'_>) {
+    let Batch { from, count, applied, unstable, records } = *batch;
+    let is_one = count == 1 && is_one(records);
+    let head = BatchHead { from, count, applied, unstable, len: records.len(), is_one };
+    put_batch_head(out, lane, &head);
+    if count != 0 {
+        out.extend_from_slice(records);
     }
 }
 
@@ -155,10 +183,29 @@ pub enum Frame<'a> {
     CutOff,
 }
 
-/// Appends a frame, of a lane where it is of one; `epoch` is that of the sender's view.
-pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
+/// Leaves room for what stands before a frame, whose body follows; where it begins.
+pub(crate) fn begin_frame(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_LEN]);
+    start
+}
+
+/// The batches of a frame were appended since it began.
+pub(crate) fn end_batches(out: &mut [u8], start: usize, urgency: u8, epoch: u64) {
+    end_frame(out, start, (kind::BATCHES, urgency), epoch);
+}
+
+fn end_frame(out: &mut [u8], start: usize, (kind, lane): (u8, u8), epoch: u64) {
+    let len = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&len.to_le_bytes());
+    out[start + 4] = kind;
+    out[start + 5] = lane;
+    out[start + 6..start + 8].copy_from_slice(&(epoch as u16).to_le_bytes());
+}
+
+/// Appends a frame, of a lane where it is of one; `epoch` is that of the sender's view.
+pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
+    let start = begin_frame(out);
     let kind = match *frame {
         Frame::Hello(Hello { identity }) => {
             put(out, VERSION);
@@ -195,11 +242,7 @@ pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
             if is_last { kind::COPY_END } else { kind::COPY }
         }
     };
-    let len = (out.len() - start - 4) as u32;
-    out[start..start + 4].copy_from_slice(&len.to_le_bytes());
-    out[start + 4] = kind;
-    out[start + 5] = lane;
-    out[start + 6..start + 8].copy_from_slice(&(epoch as u16).to_le_bytes());
+    end_frame(out, start, (kind, lane), epoch);
 }
 
 /// Room that is kept for the frames that come next.

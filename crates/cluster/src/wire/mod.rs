@@ -27,13 +27,13 @@ mod tests;
 
 pub use exec::Exec;
 pub use frame::{
-    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, HEADER_LEN, Hello, put_batch, put_frame,
-    take_batch,
+    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, HEADER_LEN, Hello, put_frame, take_batch,
 };
+pub(crate) use frame::{BatchHead, begin_frame, end_batches, put_batch_head};
 pub use record::{
     Parts, Pieces, Record, Tag, Tags, WaitEnd, put_record, put_with_gap, take_with_gap,
 };
-pub(crate) use record::{is_of_dead, is_ordered, is_shortened, tag_of_effects};
+pub(crate) use record::{is_of_dead, is_ordered, is_shortened, len_with_gap, tag_of_effects};
 
 /// How many lanes there are; the lane of a slot is its lowest four bits.
 pub const LANES: usize = 16;

@@ -659,6 +659,16 @@ impl<'a> Record<'a> {
     }
 }
 
+fn len_of_number(number: u64) -> usize {
+    (u64::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
+}
+
+/// How many bytes [`put_with_gap`] appends of a record of so many.
+pub(crate) fn len_with_gap(gap: u64, len: usize) -> usize {
+    let len = if gap == 1 { len } else { len + len_of_number(gap) };
+    len_of_number(len as u64) + len
+}
+
 /// Appends a record of a lane to a batch, `gap` positions behind the one before.
 pub fn put_with_gap(out: &mut Vec<u8>, gap: u64, record: &[u8]) {
     let Some((&head, body)) = record.split_first() else { return };
@@ -666,8 +676,7 @@ pub fn put_with_gap(out: &mut Vec<u8>, gap: u64, record: &[u8]) {
         put(out, record.len() as u64);
         out.push(head);
     } else {
-        let gap_len = (u64::BITS - (gap | 1).leading_zeros()).div_ceil(7) as usize;
-        put(out, (record.len() + gap_len) as u64);
+        put(out, (record.len() + len_of_number(gap)) as u64);
         out.push(head | GAP);
         put(out, gap);
     }

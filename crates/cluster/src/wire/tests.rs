@@ -1,5 +1,6 @@
 //! What is written is read again; what is not, is refused.
 
+use super::frame::put_batch;
 use super::record::REPLIES;
 use super::*;
 use crate::slot_map::Node;
