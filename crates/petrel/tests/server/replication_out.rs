@@ -1,7 +1,7 @@
 //! Replicas that follow Petrel: by hand, and other servers: those on the PATH, and those that
 //! `PETREL_TEST_PEERS` names.
 
-use crate::harness::{Client, PATIENCE, Server, encode, free_port, show};
+use crate::harness::{Client, PATIENCE, Server, encode, eventually, free_port, show};
 use crate::replication_primary::{Peer, Release};
 use petrel_resp::{DecodeLimits, Decoder};
 use std::io::{ErrorKind, Read, Write};
@@ -158,6 +158,56 @@ fn a_replica_that_knows_no_mark_is_told_the_length() {
     assert!(copy.starts_with(b"REDIS0009") && copy[copy.len() - 9] == 0xff);
     server.connect().text(&["SET", "after", "1"]);
     assert_eq!(follower.commands(2).0, commands_of(&["SELECT 0", "SET after 1"]));
+}
+
+#[test]
+fn a_key_that_has_expired_before_a_waiter_is_served_is_removed_by_the_next_read() {
+    let args = [AT_ONCE, &["--enable-debug-command", "yes"]].concat();
+    let server = Server::start("epoll", &args);
+    let mut client = server.connect();
+    client.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    let mut follower = Follower::new(&server);
+    let (_, _, at) = follower.full_sync();
+    follower.send(&format!("REPLCONF ACK {at}"));
+    let mut waiter = server.connect();
+    waiter.text(&["SELECT", "9"]);
+    let mut check = |change: &[&str], stream: &[&str]| {
+        waiter.send(&["BRPOP", "k", "0"]);
+        eventually("it waits", || server.info("blocked_clients") == 1);
+        for line in change {
+            client.text(&line.split(' ').collect::<Vec<_>>());
+        }
+        let clients = client.text(&["CLIENT", "LIST"]);
+        let line = clients.lines().find(|line| line.contains("cmd=brpop")).expect("it waits on");
+        let id = line.strip_prefix("id=").and_then(|rest| rest.split(' ').next()).unwrap();
+        assert_eq!(client.text(&["CLIENT", "UNBLOCK", id]), "1");
+        waiter.receive().expect("an answer");
+        waiter.text(&["SET", "other", "v"]);
+        assert_eq!(waiter.text(&["EXISTS", "k"]), "0");
+        let (commands, _) = follower.commands(stream.len());
+        let without_time = |command: String| match command.split_once("PEXPIREAT k ") {
+            Some((before, _)) => format!("{before}PEXPIREAT k at]"),
+            None => command,
+        };
+        let commands: Vec<String> = commands.into_iter().map(without_time).collect();
+        assert_eq!(commands, commands_of(stream));
+    };
+    check(
+        &["SELECT 1", "RPUSH k a", "PEXPIRE k 1", "DEBUG SLEEP 0.1", "SWAPDB 1 9"],
+        &[
+            "SELECT 1",
+            "RPUSH k a",
+            "PEXPIREAT k at",
+            "SWAPDB 1 9",
+            "SELECT 9",
+            "SET other v",
+            "DEL k",
+        ],
+    );
+    check(
+        &["SELECT 9", "MULTI", "RPUSH k a", "PEXPIRE k 60", "DEBUG SLEEP 0.1", "EXEC"],
+        &["MULTI", "RPUSH k a", "PEXPIREAT k at", "EXEC", "SET other v", "DEL k"],
+    );
 }
 
 #[test]
