@@ -284,8 +284,22 @@ fn who_turns_replica_in_a_transaction_refuses_the_next_write() {
         assert_eq!(client.text(&["EXEC"]), "[OK OK]");
         let answer = client.text(&["SET", "k", "w"]);
         assert!(answer.contains("READONLY"), "{answer}");
+        assert!(client.text(&["ROLE"]).starts_with("[slave 127.0.0.1 1 "));
         assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
         assert_eq!(client.text(&["SET", "k", "w"]), "OK");
+        // What stands behind it in the transaction was let in by a primary.
+        for line in [&["MULTI"][..], &["REPLICAOF", "127.0.0.1", "1"], &["SET", "k", "x"]] {
+            client.text(line);
+        }
+        assert_eq!(client.text(&["EXEC"]), "[OK OK]");
+        assert_eq!(client.text(&["GET", "k"]), "x");
+        for line in [&["MULTI"][..], &["GET", "k"], &["REPLICAOF", "NO", "ONE"]] {
+            client.text(line);
+        }
+        assert_eq!(client.text(&["EXEC"]), "[x OK]");
+        // At once, though its transaction held the key.
+        assert_eq!(client.text(&["SET", "k", "w"]), "OK");
+        assert!(client.text(&["ROLE"]).starts_with("[master "));
     }
 }
 

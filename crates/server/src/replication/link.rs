@@ -97,7 +97,7 @@ fn next_link(server: &Arc<Server>, pause: Duration, failed_number: u64) -> Optio
             return None;
         }
     }
-    if wish.pending_role {
+    if wish.is_role_pending() {
         return None;
     }
     let (host, port) = wish.primary.clone()?;

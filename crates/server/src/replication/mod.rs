@@ -250,11 +250,18 @@ struct Wish {
     number: u64,
     /// The thread is there.
     has_thread: bool,
-    /// A change of the role that the thread is to make, since the command that asked for it held
-    /// keys.
-    pending_role: bool,
+    /// [`Wish::number`] of the role that the server has: behind it while a change is to be made,
+    /// since the command that asked for it held keys.
+    role_number: u64,
     /// The connection in hand, to be shut down when the wish changes.
     socket: Option<TcpStream>,
+}
+
+impl Wish {
+    /// Whether the role is still to be changed, or is being changed.
+    fn is_role_pending(&self) -> bool {
+        self.role_number != self.number
+    }
 }
 
 impl Default for Replication {
