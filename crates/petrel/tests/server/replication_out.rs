@@ -141,6 +141,12 @@ fn a_replica_gets_a_copy_and_what_follows_on_it_and_goes_on_where_it_was() {
     let mut stranger = Follower::new(&server);
     stranger.send(&format!("PSYNC {} 5", "0".repeat(40)));
     assert!(stranger.line().starts_with("+FULLRESYNC"));
+    let counts = ["sync_full", "sync_partial_ok", "sync_partial_err"];
+    assert_eq!(counts.map(|count| server.info(count)), [2, 1, 1]);
+    assert!(server.info("total_net_repl_output_bytes") > 0);
+    client.text(&["CONFIG", "RESETSTAT"]);
+    assert_eq!(counts.map(|count| server.info(count)), [0; 3]);
+    assert_eq!(server.info("total_net_repl_output_bytes"), 0);
 }
 
 #[test]

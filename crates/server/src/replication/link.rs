@@ -32,6 +32,9 @@ const SYNC_LOOK_EVERY: Duration = Duration::from_millis(10);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// For how long this server's own replicas are waited for that are closed.
+const LEAVE_PATIENCE: Duration = Duration::from_millis(100);
+
 /// After which a failure that goes on is logged again.
 const REPEAT_AFTER: Duration = Duration::from_secs(30);
 
@@ -245,6 +248,8 @@ impl Link {
             ids.second_offset = replication.offset() + 1;
         }
         replication.tell_downstream(|downstream| downstream.renamed());
+        // Who sees that this link is up sees the others on the way to ask for the new name.
+        self.server.outgoing.await_leavers(LEAVE_PATIENCE);
     }
 
     fn note_received(&self, bytes: usize) {
