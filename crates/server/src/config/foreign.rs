@@ -31,6 +31,8 @@ Absent {
         "Go on as a replica that cannot write to its disk";
     dual_channel_replication_enabled: bool = "dual-channel-replication-enabled", YesNo, "no", Runtime,
         "Send a replica its copy over a connection of its own";
+    repl_rdb_channel: bool = "repl-rdb-channel", YesNo, "no", Runtime,
+        "As dual-channel-replication-enabled, in Redis; not shown to patterns";
     bind_source_addr: Text = "bind-source-addr", AnyText, "", Runtime, "Address that outgoing connections come from";
 }
 RedisCluster {
