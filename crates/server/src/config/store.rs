@@ -321,9 +321,10 @@ fn in_a_reply(name: &[u8]) -> String {
 }
 
 /// Parameters that CONFIG GET shows only by their full names.
-pub(super) const HIDDEN: [&str; 7] = [
+pub(super) const HIDDEN: [&str; 8] = [
     "enable-debug-assert",
     "key-load-delay",
+    "loading-process-events-interval-bytes",
     "min-io-threads-avoid-copy-reply",
     "min-string-size-avoid-copy-reply",
     "min-string-size-avoid-copy-reply-threaded",
