@@ -192,6 +192,16 @@ impl LinkFigures {
         self.client.lock().clone()
     }
 
+    /// For how long the changes have been executed as they come, in whole seconds.
+    fn held_for(&self) -> Duration {
+        let since = self.up_since.load(Relaxed);
+        let seconds = match self.state() {
+            LinkState::Connected => (crate::server::unix_ms() / 1000 - since).max(0),
+            _ => 0,
+        };
+        Duration::from_secs(seconds.unsigned_abs())
+    }
+
     fn enter(&self, state: LinkState) {
         self.state.store(state as u8, Relaxed);
     }
