@@ -239,6 +239,28 @@ fn a_key_that_has_expired_before_a_waiter_is_served_is_removed_by_the_next_read(
 }
 
 #[test]
+fn a_copy_that_no_replica_wants_any_more_is_given_up_at_once() {
+    for diskless in ["yes", "no"] {
+        // A second for each key.
+        let args = [AT_ONCE, &["--rdb-key-save-delay", "1000000"]].concat();
+        let server = Server::start("epoll", &[&args[..], &["--save", ""]].concat());
+        let mut client = server.connect();
+        client.text(&["CONFIG", "SET", "repl-diskless-sync", diskless]);
+        for key in 0..60 {
+            client.text(&["SET", &key.to_string(), "v"]);
+        }
+        let mut followers = [Follower::new(&server), Follower::new(&server)];
+        followers.iter_mut().for_each(|follower| follower.send("PSYNC ? -1"));
+        eventually("it begins", || server.output().contains("sending a copy"));
+        assert!(client.text(&["INFO", "replication"]).contains("state=wait_bgsave"));
+        drop(followers);
+        let given_up = || server.info("rdb_bgsave_in_progress") == 0;
+        eventually("it is given up", || given_up() && server.info("connected_slaves") == 0);
+        assert!(server.output().contains("was given up: the replicas have left"));
+    }
+}
+
+#[test]
 fn a_replica_that_never_reads_is_closed_with_a_line_in_the_log() {
     let limit = "replica 4mb 0 0";
     let args = [AT_ONCE, &["--client-output-buffer-limit", limit]].concat();
