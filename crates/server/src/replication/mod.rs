@@ -93,8 +93,8 @@ pub trait Downstream: Send + Sync {
     /// batch.
     fn relay(&self, bytes: &[u8], relayed: Relayed);
 
-    /// The history goes on under another id, or the role has changed: replicas ask again, and may
-    /// go on where they were.
+    /// The history goes on under another id, or a primary is a replica now, or the other way round:
+    /// replicas ask again, and may go on where they were.
     fn renamed(&self);
 
     /// The data is another: what was kept of the stream belongs to a history that has ended, and

@@ -142,7 +142,11 @@ impl Server {
                 self.tell(worker, Message::Demoted);
             }
         }
-        replication.tell_downstream(|downstream| downstream.renamed());
+        // A replica that is to follow another goes on with its history, which its own replicas know,
+        // until it gets another name or another copy.
+        if !was_replica || primary.is_none() {
+            replication.tell_downstream(|downstream| downstream.renamed());
+        }
         // Another wish may have come meanwhile.
         replication.wish.lock().role_number = number;
     }
