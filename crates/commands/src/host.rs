@@ -72,6 +72,10 @@ pub trait Host {
     /// offset: they are asked for it.
     fn want_acknowledged(&mut self, _offset: u64) {}
 
+    /// A change of the role that has been asked for and is not made yet is made, unless something
+    /// is held. The thread is in a batch.
+    fn settle_role(&mut self, _ks: &mut Handle) {}
+
     /// Every database was flushed. Called with everything held; `is_all` if nothing else changes
     /// before it is let go of.
     fn flushed_all(&mut self, _ks: &mut Handle, _is_all: bool) {}

@@ -317,6 +317,10 @@ impl Host for ServerHost {
         (self.server.outgoing.acknowledged(offset), self.server.outgoing.synced(offset))
     }
 
+    fn settle_role(&mut self, ks: &mut Handle) {
+        self.server.settle_role(ks);
+    }
+
     fn want_acknowledged(&mut self, offset: u64) {
         self.server.outgoing.awaited.fetch_max(offset, std::sync::atomic::Ordering::SeqCst);
         self.server.ask_replicas();

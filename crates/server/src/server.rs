@@ -409,10 +409,18 @@ impl Server {
 
     fn totals_ever(&self) -> Totals {
         let (commands, command_nanos) = self.commands.total_calls();
-        let mut totals = Totals { commands, command_nanos, ..Totals::default() };
+        let mut totals = Totals {
+            commands,
+            command_nanos,
+            repl_received: self.replication.link.received.load(Relaxed),
+            repl_sent: self.outgoing.sent.load(Relaxed),
+            ..Totals::default()
+        };
         for traffic in self.traffic() {
             totals.received += traffic.received.load(Relaxed);
             totals.sent += traffic.sent.load(Relaxed);
+            totals.reads += traffic.reads.load(Relaxed);
+            totals.writes += traffic.writes.load(Relaxed);
             totals.turns += traffic.turns.load(Relaxed);
             totals.busy_turns += traffic.busy_turns.load(Relaxed);
             totals.upkeep_nanos += traffic.upkeep_nanos.load(Relaxed);
@@ -452,6 +460,10 @@ impl Server {
             &figures.input_limit_closed,
             &figures.evicted_clients,
             &figures.strange_certificates,
+            &self.outgoing.full_syncs,
+            &self.outgoing.resumed,
+            &self.outgoing.not_resumed,
+            &self.snapshot.saves,
         ] {
             figure.store(0, Relaxed);
         }

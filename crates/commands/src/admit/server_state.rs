@@ -26,7 +26,10 @@ impl Executor {
         }
         let flags = command.spec.flags;
         if self.shared.is_in_state(ServerState::ReadOnly) && self.writes(command, session) {
-            return Err(Fail::READ_ONLY);
+            host.settle_role(&mut self.ks);
+            if self.shared.is_in_state(ServerState::ReadOnly) {
+                return Err(Fail::READ_ONLY);
+            }
         }
         if self.shared.is_in_state(ServerState::Stale) {
             self.admit_stale(command, session)?;

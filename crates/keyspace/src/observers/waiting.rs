@@ -88,10 +88,13 @@ impl Handle {
     }
 
     /// The next who is to be tried for a ready key, whose stripe is held, with its arrival. None
-    /// ends the round: the key is ready no longer.
+    /// ends the round: the key is ready no longer. One that has expired is not there for a waiter,
+    /// and stays: it is no part of the change that made it ready, so that the next read, write or
+    /// round of expiry removes it.
     pub fn next_waiter(&mut self, db: u16, key: Key<'_>) -> Option<(u64, Waiter)> {
         self.stripe(key.hash).interest.as_ref()?;
-        let found = self.find_alive(db, key).map(|(_, entry)| View::new(entry));
+        let found = self.find(db, key).filter(|&(_, entry)| !self.is_expired(entry));
+        let found = found.map(|(_, entry)| View::new(entry));
         let waiting = &mut self.stripe(key.hash).interest.as_mut()?.waiting;
         let queue = waiting.queue(db, key.bytes).filter(|queue| queue.ready)?;
         let next = queue.next(found);

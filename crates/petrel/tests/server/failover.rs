@@ -316,3 +316,24 @@ fn a_replica_of_a_replica_knows_the_database_of_the_stream() {
     at.call(&["SELECT", "5"]);
     eventually("it is changed where it is", || at.text(&["GET", "a"]) == "2");
 }
+
+#[test]
+fn replicas_of_a_replica_stay_while_it_looks_for_another_primary() {
+    let (head, middle) = pair(&[]);
+    let end = Node::following(middle.port, &[]);
+    end.await_field("master_link_status", "up");
+    // One that says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port().to_string();
+    let mut client = middle.connect();
+    assert_eq!(client.text(&["REPLICAOF", "127.0.0.1", &port]), "OK");
+    let asked = silent.accept().unwrap();
+    assert_eq!(client.text(&["REPLICAOF", "127.0.0.1", &head.port.to_string()]), "OK");
+    drop(asked);
+    middle.await_field("master_link_status", "up");
+    head.connect().call(&["SET", "back", "1"]);
+    let mut at = end.connect();
+    eventually("it arrives", || at.text(&["GET", "back"]) == "1");
+    let syncs = ["sync_full", "sync_partial_ok"].map(|count| middle.server.info(count));
+    assert_eq!(syncs, [1, 0], "{}", middle.server.output());
+}

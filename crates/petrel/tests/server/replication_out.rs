@@ -1,7 +1,7 @@
 //! Replicas that follow Petrel: by hand, and other servers: those on the PATH, and those that
 //! `PETREL_TEST_PEERS` names.
 
-use crate::harness::{Client, PATIENCE, Server, encode, free_port, show};
+use crate::harness::{Client, PATIENCE, Server, encode, eventually, free_port, show};
 use crate::replication_primary::{Peer, Release};
 use petrel_resp::{DecodeLimits, Decoder};
 use std::io::{ErrorKind, Read, Write};
@@ -47,6 +47,23 @@ impl Follower {
             }
             self.read_some();
         }
+    }
+
+    /// Whether the connection is closed without a word when this is sent.
+    fn is_closed_by(&mut self, line: &str) -> bool {
+        self.send(line);
+        loop {
+            let mut chunk = [0; 4096];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(count) => self.received.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+                Err(error) => panic!("{line}: {error}"),
+            }
+        }
+        let rest = std::mem::take(&mut self.received);
+        let text = String::from_utf8_lossy(&rest).replace("*1\r\n$4\r\nPING\r\n", "");
+        text.is_empty()
     }
 
     /// The copy, and the history's name and the offset that it is of.
@@ -134,13 +151,24 @@ fn a_replica_gets_a_copy_and_what_follows_on_it_and_goes_on_where_it_was() {
     assert_eq!(again.line(), format!("+CONTINUE {id}"));
     assert_eq!(again.commands(1).0, commands_of(&["SET missed 1"]));
     assert_eq!((server.info("sync_full"), server.info("sync_partial_ok")), (1, 1));
-    // What touches keys is not for replicas.
-    again.send("GET missed");
-    assert!(again.line().starts_with("-ERR Replica can't interact"), "refused");
+    // What has a reply, be it an error, is not for replicas: it would stand amid the stream.
+    assert!(again.is_closed_by("GET missed"));
+    for request in ["PING", "CLIENT ID", "SELECT 1", "NOSUCH", "WAIT 0 0", "REPLCONF capa eof"] {
+        let mut other = Follower::new(&server);
+        let (_, _, at) = other.full_sync();
+        other.send(&format!("REPLCONF ACK {at}"));
+        other.send("REPLCONF GETACK *");
+        assert!(other.is_closed_by(request), "{request}");
+    }
     // Of another history nothing is kept.
     let mut stranger = Follower::new(&server);
     stranger.send(&format!("PSYNC {} 5", "0".repeat(40)));
     assert!(stranger.line().starts_with("+FULLRESYNC"));
+    let counts = ["sync_full", "sync_partial_ok", "sync_partial_err"];
+    assert_eq!(counts.map(|count| server.info(count)), [8, 1, 1]);
+    assert!(server.info("total_net_repl_output_bytes") > 0);
+    client.text(&["CONFIG", "RESETSTAT"]);
+    assert_eq!(counts.map(|count| server.info(count)), [0; 3]);
 }
 
 #[test]
@@ -158,6 +186,78 @@ fn a_replica_that_knows_no_mark_is_told_the_length() {
     assert!(copy.starts_with(b"REDIS0009") && copy[copy.len() - 9] == 0xff);
     server.connect().text(&["SET", "after", "1"]);
     assert_eq!(follower.commands(2).0, commands_of(&["SELECT 0", "SET after 1"]));
+}
+
+#[test]
+fn a_key_that_has_expired_before_a_waiter_is_served_is_removed_by_the_next_read() {
+    let args = [AT_ONCE, &["--enable-debug-command", "yes"]].concat();
+    let server = Server::start("epoll", &args);
+    let mut client = server.connect();
+    client.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    let mut follower = Follower::new(&server);
+    let (_, _, at) = follower.full_sync();
+    follower.send(&format!("REPLCONF ACK {at}"));
+    let mut waiter = server.connect();
+    waiter.text(&["SELECT", "9"]);
+    let mut check = |change: &[&str], stream: &[&str]| {
+        waiter.send(&["BRPOP", "k", "0"]);
+        eventually("it waits", || server.info("blocked_clients") == 1);
+        for line in change {
+            client.text(&line.split(' ').collect::<Vec<_>>());
+        }
+        let clients = client.text(&["CLIENT", "LIST"]);
+        let line = clients.lines().find(|line| line.contains("cmd=brpop")).expect("it waits on");
+        let id = line.strip_prefix("id=").and_then(|rest| rest.split(' ').next()).unwrap();
+        assert_eq!(client.text(&["CLIENT", "UNBLOCK", id]), "1");
+        waiter.receive().expect("an answer");
+        waiter.text(&["SET", "other", "v"]);
+        assert_eq!(waiter.text(&["EXISTS", "k"]), "0");
+        let (commands, _) = follower.commands(stream.len());
+        let without_time = |command: String| match command.split_once("PEXPIREAT k ") {
+            Some((before, _)) => format!("{before}PEXPIREAT k at]"),
+            None => command,
+        };
+        let commands: Vec<String> = commands.into_iter().map(without_time).collect();
+        assert_eq!(commands, commands_of(stream));
+    };
+    check(
+        &["SELECT 1", "RPUSH k a", "PEXPIRE k 1", "DEBUG SLEEP 0.1", "SWAPDB 1 9"],
+        &[
+            "SELECT 1",
+            "RPUSH k a",
+            "PEXPIREAT k at",
+            "SWAPDB 1 9",
+            "SELECT 9",
+            "SET other v",
+            "DEL k",
+        ],
+    );
+    check(
+        &["SELECT 9", "MULTI", "RPUSH k a", "PEXPIRE k 60", "DEBUG SLEEP 0.1", "EXEC"],
+        &["MULTI", "RPUSH k a", "PEXPIREAT k at", "EXEC", "SET other v", "DEL k"],
+    );
+}
+
+#[test]
+fn a_copy_that_no_replica_wants_any_more_is_given_up_at_once() {
+    for diskless in ["yes", "no"] {
+        // A second for each key.
+        let args = [AT_ONCE, &["--rdb-key-save-delay", "1000000"]].concat();
+        let server = Server::start("epoll", &[&args[..], &["--save", ""]].concat());
+        let mut client = server.connect();
+        client.text(&["CONFIG", "SET", "repl-diskless-sync", diskless]);
+        for key in 0..60 {
+            client.text(&["SET", &key.to_string(), "v"]);
+        }
+        let mut followers = [Follower::new(&server), Follower::new(&server)];
+        followers.iter_mut().for_each(|follower| follower.send("PSYNC ? -1"));
+        eventually("it begins", || server.output().contains("sending a copy"));
+        assert!(client.text(&["INFO", "replication"]).contains("state=wait_bgsave"));
+        drop(followers);
+        let given_up = || server.info("rdb_bgsave_in_progress") == 0;
+        eventually("it is given up", || given_up() && server.info("connected_slaves") == 0);
+        assert!(server.output().contains("was given up: the replicas have left"));
+    }
 }
 
 #[test]
@@ -234,8 +334,22 @@ fn who_turns_replica_in_a_transaction_refuses_the_next_write() {
         assert_eq!(client.text(&["EXEC"]), "[OK OK]");
         let answer = client.text(&["SET", "k", "w"]);
         assert!(answer.contains("READONLY"), "{answer}");
+        assert!(client.text(&["ROLE"]).starts_with("[slave 127.0.0.1 1 "));
         assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
         assert_eq!(client.text(&["SET", "k", "w"]), "OK");
+        // What stands behind it in the transaction was let in by a primary.
+        for line in [&["MULTI"][..], &["REPLICAOF", "127.0.0.1", "1"], &["SET", "k", "x"]] {
+            client.text(line);
+        }
+        assert_eq!(client.text(&["EXEC"]), "[OK OK]");
+        assert_eq!(client.text(&["GET", "k"]), "x");
+        for line in [&["MULTI"][..], &["GET", "k"], &["REPLICAOF", "NO", "ONE"]] {
+            client.text(line);
+        }
+        assert_eq!(client.text(&["EXEC"]), "[x OK]");
+        // At once, though its transaction held the key.
+        assert_eq!(client.text(&["SET", "k", "w"]), "OK");
+        assert!(client.text(&["ROLE"]).starts_with("[master "));
     }
 }
 

@@ -78,6 +78,7 @@ static SECTIONS: &[Section] = &[
 /// `INFO [section [section ...]]`
 fn info(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
+    server.settle_role(&mut ctx.exec.ks);
     let config = server.config.snapshot();
     let wanted = &ctx.args()[1..];
     let asker = ServerHost::of(ctx).client.id;

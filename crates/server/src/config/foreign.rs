@@ -31,6 +31,8 @@ Absent {
         "Go on as a replica that cannot write to its disk";
     dual_channel_replication_enabled: bool = "dual-channel-replication-enabled", YesNo, "no", Runtime,
         "Send a replica its copy over a connection of its own";
+    repl_rdb_channel: bool = "repl-rdb-channel", YesNo, "no", Runtime,
+        "As dual-channel-replication-enabled, in Redis; not shown to patterns";
     bind_source_addr: Text = "bind-source-addr", AnyText, "", Runtime, "Address that outgoing connections come from";
 }
 RedisCluster {
@@ -171,6 +173,9 @@ Otherwise {
     crash_log_enabled: bool = "crash-log-enabled", YesNo, "yes", Runtime, "A panic is always logged with its place";
     crash_memcheck_enabled: bool = "crash-memcheck-enabled", YesNo, "yes", Runtime, "Memory is not tested after a panic";
     ignore_warnings: Text = "ignore-warnings", AnyText, "", Runtime, "None of Redis's warnings about the host is given";
+    loading_process_events_interval_bytes: i64 = "loading-process-events-interval-bytes",
+        Number { min: 1024, max: I32_MAX }, "524288", Runtime,
+        "Connections are served while data is loaded, whatever was read; not shown to patterns";
     rdb_del_sync_files: bool = "rdb-del-sync-files", YesNo, "no", Runtime,
         "A copy for a replica is never left on the disk: its file has no name";
     no_appendfsync_on_rewrite: bool = "no-appendfsync-on-rewrite", YesNo, "no", Runtime,

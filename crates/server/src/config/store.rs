@@ -321,13 +321,15 @@ fn in_a_reply(name: &[u8]) -> String {
 }
 
 /// Parameters that CONFIG GET shows only by their full names.
-pub(super) const HIDDEN: [&str; 6] = [
+pub(super) const HIDDEN: [&str; 8] = [
     "enable-debug-assert",
     "key-load-delay",
+    "loading-process-events-interval-bytes",
     "min-io-threads-avoid-copy-reply",
     "min-string-size-avoid-copy-reply",
     "min-string-size-avoid-copy-reply-threaded",
     "rdb-key-save-delay",
+    "repl-rdb-channel",
 ];
 const FIXED: &str = "can't set immutable config";
 const NAME_SHOWN_BYTES_MAX: usize = 128;

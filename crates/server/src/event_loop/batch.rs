@@ -383,10 +383,11 @@ impl Batch<'_> {
     }
 
     /// Up to where `output` may grow: so that with what lies elsewhere, and what the peer has not
-    /// taken, it is within the limit of the client's class.
+    /// taken, it is within the limit of the client's class. A replica is sent no replies at all: they
+    /// would stand amid the stream.
     #[inline]
     fn output_end(&self) -> usize {
-        const UNUSUAL: u32 = Flag::PubSub as u32 | Flag::NoEvict as u32;
+        const UNUSUAL: u32 = Flag::PubSub as u32 | Flag::NoEvict as u32 | Flag::Replica as u32;
         let flags = self.host.client.flags.load(Relaxed);
         if flags & UNUSUAL == 0 { self.end } else { self.unusual_output_end() }
     }
@@ -394,6 +395,9 @@ impl Batch<'_> {
     #[cold]
     fn unusual_output_end(&self) -> usize {
         let client = &self.host.client;
+        if client.has(Flag::Replica) {
+            return self.output.bytes.len();
+        }
         let most = self.host.output_max(client.has(Flag::PubSub), !client.has(Flag::NoEvict));
         most.saturating_sub(self.unsent).saturating_sub(self.shared_bytes)
     }
@@ -409,8 +413,16 @@ impl Batch<'_> {
     /// or sent.
     #[cold]
     fn refuse_output(&mut self, conn: &mut Conn) -> Stop {
-        let bytes = self.unsent + self.output.bytes.len() + self.shared_bytes;
-        self.host.server.note_output_limit(&self.host.client, bytes as u64);
+        let (server, client) = (&self.host.server, &self.host.client);
+        if client.has(Flag::Replica) {
+            tracing::warn!(
+                "the replica at {} is closed: it has sent a command that has a reply, for which there is no place in the                  stream",
+                client.address(&self.host.socket_path())
+            );
+        } else {
+            let bytes = self.unsent + self.output.bytes.len() + self.shared_bytes;
+            server.note_output_limit(client, bytes as u64);
+        }
         conn.doomed = true;
         Stop::Close
     }

@@ -146,6 +146,14 @@ pub struct Totals {
     pub received: u64,
     /// Bytes sent.
     pub sent: u64,
+    /// Bytes that came from a primary.
+    pub repl_received: u64,
+    /// Bytes that replicas were sent.
+    pub repl_sent: u64,
+    /// Reads from connections.
+    pub reads: u64,
+    /// Writes to connections.
+    pub writes: u64,
     /// Turns.
     pub turns: u64,
     /// Turns in which commands were executed.
@@ -170,6 +178,10 @@ impl Totals {
             commands: since(|totals| totals.commands),
             received: since(|totals| totals.received),
             sent: since(|totals| totals.sent),
+            repl_received: since(|totals| totals.repl_received),
+            repl_sent: since(|totals| totals.repl_sent),
+            reads: since(|totals| totals.reads),
+            writes: since(|totals| totals.writes),
             turns: since(|totals| totals.turns),
             busy_turns: since(|totals| totals.busy_turns),
             nanos: since(|totals| totals.nanos),
@@ -205,6 +217,10 @@ pub struct Rate {
     pub received: f64,
     /// Bytes sent.
     pub sent: f64,
+    /// Bytes that came from a primary.
+    pub repl_received: f64,
+    /// Bytes that replicas were sent.
+    pub repl_sent: f64,
     /// Turns.
     pub turns: f64,
     /// Nanoseconds spent on turns.
@@ -225,6 +241,8 @@ impl Rates {
                 commands: rate(totals.commands, last.commands),
                 received: rate(totals.received, last.received),
                 sent: rate(totals.sent, last.sent),
+                repl_received: rate(totals.repl_received, last.repl_received),
+                repl_sent: rate(totals.repl_sent, last.repl_sent),
                 turns: rate(totals.turns, last.turns),
                 nanos: rate(totals.nanos, last.nanos),
             };
@@ -243,6 +261,8 @@ impl Rates {
             commands: mean(|rate| rate.commands),
             received: mean(|rate| rate.received),
             sent: mean(|rate| rate.sent),
+            repl_received: mean(|rate| rate.repl_received),
+            repl_sent: mean(|rate| rate.repl_sent),
             turns: mean(|rate| rate.turns),
             nanos: mean(|rate| rate.nanos),
         }

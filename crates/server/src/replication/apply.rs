@@ -60,6 +60,9 @@ pub(super) struct Applier {
     pub(super) distrusts_frames: bool,
     /// The history that nothing can be gone on with, if there is one.
     pub(super) broken: Option<String>,
+    /// How often in a row a copy was of no use for what was in it or came behind it, each of which
+    /// the primary had to make: the pauses between them grow.
+    pub(super) faults: u32,
     /// Commands that answered with an error here, or were not executed, since the stream began.
     errors: u64,
     synced: Synced,
@@ -99,6 +102,7 @@ impl Applier {
             is_incomplete: false,
             distrusts_frames: false,
             broken: None,
+            faults: 0,
             errors: 0,
             synced: Synced::default(),
         }
@@ -235,6 +239,7 @@ impl Applier {
         let executed = executed.inspect_err(|_| {
             // What is wrong with it stands in the primary's stream, or was put into it on the way.
             self.broken = Some(replication.ids().id);
+            self.faults += 1;
         })?;
         self.consume(executed.whole);
         let longest = self.longest();

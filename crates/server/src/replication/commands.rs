@@ -48,6 +48,7 @@ fn replicaof(ctx: &mut Ctx<'_>) -> Outcome {
 /// `ROLE`: <https://redis.io/docs/latest/commands/role/>.
 fn role(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
+    server.settle_role(&mut ctx.exec.ks);
     let replication = &server.replication;
     match replication.primary().filter(|_| replication.is_replica()) {
         Some((host, port)) => {
@@ -101,6 +102,7 @@ fn failover(ctx: &mut Ctx<'_>) -> Outcome {
     if server.replication.failover.is_active() {
         return Err(IN_PROGRESS);
     }
+    server.settle_role(&mut ctx.exec.ks);
     if server.replication.is_replica() {
         return Err(Fail::fixed("ERR FAILOVER is not valid when server is a replica."));
     }

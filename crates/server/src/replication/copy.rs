@@ -51,7 +51,8 @@ pub(super) fn take_over(
         return install_stream(wire, link, applier, extent, history);
     }
     let copied = receive(wire, link, &extent)?;
-    install(wire, link, applier, copied, history)
+    let installed = install(wire, link, applier, copied, history);
+    installed.inspect_err(|_| applier.faults += 1)
 }
 
 /// Whether a copy is loaded as it comes.
@@ -160,7 +161,8 @@ fn install_stream(
         let loaded = loaded.map_err(|error| error.to_string())?;
         stream.end().map(|()| loaded)
     };
-    replace(link, applier, len, history, load)
+    let replaced = replace(link, applier, len, history, load);
+    replaced.inspect_err(|_| applier.faults += u32::from(!stream.is_lost()))
 }
 
 /// Lets `load_copy` load a copy in the place of the data.

@@ -18,13 +18,15 @@ pub(super) struct CopyStream<'w> {
     /// Bytes that were read.
     len: u64,
     has_ended: bool,
+    /// The connection has failed, or the primary is no longer to be followed.
+    is_lost: bool,
     signed_at: Instant,
 }
 
 impl<'w> CopyStream<'w> {
     pub fn new(wire: &'w mut Wire, link: &'w Link, extent: Extent) -> Self {
         let signed_at = Instant::now();
-        CopyStream { wire, link, extent, len: 0, has_ended: false, signed_at }
+        CopyStream { wire, link, extent, len: 0, has_ended: false, is_lost: false, signed_at }
     }
 
     /// Whether the copy ends where what was read of it does.
@@ -37,6 +39,19 @@ impl<'w> CopyStream<'w> {
             Ok(_) => Err(format!("it goes on behind its end, from byte {} on", self.len - 1)),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    /// Whether it was not the copy that failed.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Waits for more of the copy.
+    fn receive(&mut self) -> io::Result<()> {
+        self.give_sign()?;
+        self.link.check_wish().map_err(io::Error::other)?;
+        self.wire.receive_within(SIGN_EVERY)?;
+        Ok(())
     }
 
     fn give_sign(&mut self) -> io::Result<()> {
@@ -66,9 +81,9 @@ impl Read for CopyStream<'_> {
                 self.has_ended = true;
                 break;
             }
-            self.give_sign()?;
-            self.link.check_wish().map_err(io::Error::other)?;
-            self.wire.receive_within(SIGN_EVERY)?;
+            let received = self.receive();
+            self.is_lost = received.is_err();
+            received?;
             figures.copied_at.store(unix_ms() / 1000, Relaxed);
         }
         Ok(0)

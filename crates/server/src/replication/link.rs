@@ -4,6 +4,7 @@
 //! wait for a primary to follow ─ connect ─ shake hands ─┬─ copy ─┐
 //!        ▲                                              └────────┴─▶ stream: receive ─ execute ─ ACK once a second
 //!        └────────── a pause that grows, up to a second ◀─ the connection fails, or the wish changes
+//!                                        up to a minute ◀─ what the primary sends cannot be applied: it costs a copy
 //! ```
 
 use super::apply::Applier;
@@ -31,6 +32,14 @@ const SYNC_LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Until the next try: at first, and the most that it grows to.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// The same after faults that cost a copy each. Who has held for as long as the most is trusted
+/// again.
+const FAULT_PAUSE_MIN: Duration = Duration::from_millis(100);
+const FAULT_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// For how long this server's own replicas are waited for that are closed.
+const LEAVE_PATIENCE: Duration = Duration::from_millis(100);
 
 /// After which a failure that goes on is logged again.
 const REPEAT_AFTER: Duration = Duration::from_secs(30);
@@ -62,13 +71,16 @@ fn follow_wishes(server: &Arc<Server>) {
     while !server.is_stopping() {
         server.assume_role();
         let Some(link) = next_link(server, pause, failed_number) else { continue };
-        let began = Instant::now();
+        let (began, mut faults) = (Instant::now(), applier.faults);
         let figures = &server.replication.link;
         let ended = survive(server, &mut applier, |applier| link.run(applier, &mut troubles));
         server.replication.wish.lock().socket = None;
+        if figures.held_for() >= FAULT_PAUSE_MAX {
+            applier.faults -= std::mem::take(&mut faults);
+        }
         leave(server, LinkState::Connect);
         if link.check_wish().is_err() {
-            (pause, failed_number) = (Duration::ZERO, 0);
+            (pause, failed_number, applier.faults) = (Duration::ZERO, 0, 0);
             continue;
         }
         figures.heard_at.store(0, Relaxed);
@@ -77,9 +89,19 @@ fn follow_wishes(server: &Arc<Server>) {
         }
         // A link that has held is made again at once.
         let has_held = began.elapsed() > PAUSE_MAX;
-        pause = if has_held { PAUSE_MIN } else { (2 * pause).clamp(PAUSE_MIN, PAUSE_MAX) };
+        pause = match applier.faults {
+            now if now > faults => pause_after(now),
+            _ if has_held => PAUSE_MIN,
+            _ => (2 * pause).clamp(PAUSE_MIN, PAUSE_MAX),
+        };
         failed_number = link.wish_number;
     }
+}
+
+/// The pause after so many faults in a row: it doubles with each.
+fn pause_after(faults: u32) -> Duration {
+    let doubled = 2_u32.saturating_pow(faults.saturating_sub(1));
+    FAULT_PAUSE_MIN.saturating_mul(doubled).min(FAULT_PAUSE_MAX)
 }
 
 /// Waits for something to follow, and for a pause if the last try of the same failed.
@@ -97,7 +119,7 @@ fn next_link(server: &Arc<Server>, pause: Duration, failed_number: u64) -> Optio
             return None;
         }
     }
-    if wish.pending_role {
+    if wish.is_role_pending() {
         return None;
     }
     let (host, port) = wish.primary.clone()?;
@@ -245,6 +267,8 @@ impl Link {
             ids.second_offset = replication.offset() + 1;
         }
         replication.tell_downstream(|downstream| downstream.renamed());
+        // Who sees that this link is up sees the others on the way to ask for the new name.
+        self.server.outgoing.await_leavers(LEAVE_PATIENCE);
     }
 
     fn note_received(&self, bytes: usize) {
@@ -335,5 +359,17 @@ impl Troubles {
 
     fn forget(&mut self) {
         self.last = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_after_faults_double_up_to_a_minute() {
+        let millis = |faults| pause_after(faults).as_millis();
+        assert_eq!([1, 2, 3, 6].map(millis), [100, 200, 400, 3200]);
+        assert_eq!([10, 11, 40, u32::MAX].map(millis), [51_200, 60_000, 60_000, 60_000]);
     }
 }

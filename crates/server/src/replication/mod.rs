@@ -93,8 +93,8 @@ pub trait Downstream: Send + Sync {
     /// batch.
     fn relay(&self, bytes: &[u8], relayed: Relayed);
 
-    /// The history goes on under another id, or the role has changed: replicas ask again, and may
-    /// go on where they were.
+    /// The history goes on under another id, or a primary is a replica now, or the other way round:
+    /// replicas ask again, and may go on where they were.
     fn renamed(&self);
 
     /// The data is another: what was kept of the stream belongs to a history that has ended, and
@@ -192,6 +192,16 @@ impl LinkFigures {
         self.client.lock().clone()
     }
 
+    /// For how long the changes have been executed as they come, in whole seconds.
+    fn held_for(&self) -> Duration {
+        let since = self.up_since.load(Relaxed);
+        let seconds = match self.state() {
+            LinkState::Connected => (crate::server::unix_ms() / 1000 - since).max(0),
+            _ => 0,
+        };
+        Duration::from_secs(seconds.unsigned_abs())
+    }
+
     fn enter(&self, state: LinkState) {
         self.state.store(state as u8, Relaxed);
     }
@@ -250,11 +260,18 @@ struct Wish {
     number: u64,
     /// The thread is there.
     has_thread: bool,
-    /// A change of the role that the thread is to make, since the command that asked for it held
-    /// keys.
-    pending_role: bool,
+    /// [`Wish::number`] of the role that the server has: behind it while a change is to be made,
+    /// since the command that asked for it held keys.
+    role_number: u64,
     /// The connection in hand, to be shut down when the wish changes.
     socket: Option<TcpStream>,
+}
+
+impl Wish {
+    /// Whether the role is still to be changed, or is being changed.
+    fn is_role_pending(&self) -> bool {
+        self.role_number != self.number
+    }
 }
 
 impl Default for Replication {

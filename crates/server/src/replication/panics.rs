@@ -36,7 +36,7 @@ impl Applier {
     /// Ends after a panic; what `next` is to go on with follows from what this one was amid.
     fn give_up(self, server: &Server, next: &mut Applier) {
         let replication = &server.replication;
-        let Applier { exec, hands, distrusts_frames, broken, .. } = self;
+        let Applier { exec, hands, distrusts_frames, broken, faults, .. } = self;
         // Lets go of what is held, which the others may wait for.
         drop(exec);
         hands.end();
@@ -44,11 +44,12 @@ impl Applier {
         let was_loading =
             replication.link.state() == LinkState::Sync && server.commands.is_loading();
         let was_amid = replication.is_amid.load(Relaxed);
-        next.broken = broken;
+        (next.broken, next.faults) = (broken, faults);
         next.distrusts_frames =
             distrusts_frames || was_amid && replication.link.sends_frames.load(Relaxed);
         if was_amid || was_loading {
             next.broken = Some(replication.ids().id);
+            next.faults += 1;
             // A server that was promoted meanwhile has begun a history without a past.
             replication.is_broken.store(replication.is_replica(), Relaxed);
         }
@@ -111,7 +112,7 @@ mod tests {
         let why = why.unwrap_err();
         assert!(why.contains("of a test"), "{why}");
         hold_all(&server);
-        assert_eq!(applier.history(&server), None);
+        assert_eq!((applier.history(&server), applier.faults), (None, 1));
         assert!(!applier.reads_frames());
         assert!(replication.is_amid() && !replication.is_amid.load(Relaxed));
         assert!(replication.was_broken() && !replication.is_amid());
@@ -124,6 +125,7 @@ mod tests {
         let why = survive(&server, &mut applier, |_| panic!("number {}", 7));
         assert!(why.unwrap_err().contains("number 7"));
         assert!(applier.history(&server).is_some() && applier.reads_frames());
+        assert_eq!(applier.faults, 0);
         assert!(!server.replication.is_amid());
         assert_eq!(survive(&server, &mut applier, |_| Ok(())), Ok(()));
     }
@@ -139,7 +141,7 @@ mod tests {
             panic!("amid a copy");
         });
         assert!(ended.is_err() && !server.commands.is_loading());
-        assert_eq!(applier.history(&server), None);
+        assert_eq!((applier.history(&server), applier.faults), (None, 1));
         hold_all(&server);
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! REPLICAOF, on a worker   the wish changes, the link's connection is shut down
 //!                          its batch ends ─ waits until the link executes nothing ─ the role changes ─ a batch begins
-//!                          amid a transaction that holds keys: the link's thread changes the role, at once
+//!                          amid a transaction that holds keys: the link's thread changes the role, at once, or
+//!                          the next command that goes by the role
 //! link's thread            sees that the wish has changed, and goes by the new one
 //! ```
 
@@ -40,6 +41,8 @@ impl Server {
         {
             let mut wish = replication.wish.lock();
             if wish.primary == primary {
+                drop(wish);
+                self.settle_role(ks);
                 return Ok(Assigned::Unchanged);
             }
             if !wish.has_thread {
@@ -51,7 +54,6 @@ impl Server {
                 let _ = socket.shutdown(Shutdown::Both);
             }
             wish.primary = primary.clone();
-            wish.pending_role = true;
             wish.number += 1;
             replication.wish_number.store(wish.number, Release);
         }
@@ -69,7 +71,7 @@ impl Server {
             // next command is one of a replica's already, unless another wish has come meanwhile.
             let is_read_only = self.config.snapshot().replication.replica_read_only;
             let wish = replication.wish.lock();
-            if wish.pending_role && wish.primary.is_some() {
+            if wish.is_role_pending() && wish.primary.is_some() {
                 self.commands.set_state(ServerState::ReadOnly, is_read_only);
             }
         }
@@ -93,12 +95,12 @@ impl Server {
     pub(super) fn assume_role(&self) {
         let replication = &self.replication;
         let _applying = replication.applying.lock();
-        let primary = {
-            let mut wish = replication.wish.lock();
-            if !std::mem::take(&mut wish.pending_role) {
+        let (number, primary) = {
+            let wish = replication.wish.lock();
+            if !wish.is_role_pending() {
                 return;
             }
-            wish.primary.clone()
+            (wish.number, wish.primary.clone())
         };
         // Of a primary the stream knows it.
         let end = replication.offset();
@@ -140,7 +142,23 @@ impl Server {
                 self.tell(worker, Message::Demoted);
             }
         }
-        replication.tell_downstream(|downstream| downstream.renamed());
+        // A replica that is to follow another goes on with its history, which its own replicas know,
+        // until it gets another name or another copy.
+        if !was_replica || primary.is_none() {
+            replication.tell_downstream(|downstream| downstream.renamed());
+        }
+        // Another wish may have come meanwhile.
+        replication.wish.lock().role_number = number;
+    }
+
+    /// Has a change of the role that a transaction or a script asked for made before the command in
+    /// hand goes by the role, unless that is part of the same. `ks` is in a batch.
+    pub(crate) fn settle_role(&self, ks: &mut Handle) {
+        if !ks.holds_any() && self.replication.wish.lock().is_role_pending() {
+            ks.exit();
+            self.assume_role();
+            ks.enter();
+        }
     }
 
     /// What the gate refuses in this role.
@@ -159,6 +177,7 @@ impl Server {
         {
             let mut wish = replication.wish.lock();
             wish.number += 1;
+            wish.role_number = wish.number;
             replication.wish_number.store(wish.number, Release);
             wish.primary = None;
             if let Some(socket) = wish.socket.take() {

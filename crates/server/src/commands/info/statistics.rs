@@ -16,13 +16,13 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("instantaneous_ops_per_sec", rate.commands as u64);
     report.field("total_net_input_bytes", totals.received);
     report.field("total_net_output_bytes", totals.sent);
-    let received = server.replication.link.received.load(Relaxed);
-    report.field("total_net_repl_input_bytes", received);
-    report.field("total_net_repl_output_bytes", server.outgoing.sent.load(Relaxed));
+    report.field("total_net_repl_input_bytes", totals.repl_received);
+    report.field("total_net_repl_output_bytes", totals.repl_sent);
     report.field("instantaneous_input_kbps", format_args!("{:.2}", rate.received / 1024.0));
     report.field("instantaneous_output_kbps", format_args!("{:.2}", rate.sent / 1024.0));
-    report.field("instantaneous_input_repl_kbps", "0.00");
-    report.field("instantaneous_output_repl_kbps", "0.00");
+    let of_replication = (rate.repl_received / 1024.0, rate.repl_sent / 1024.0);
+    report.field("instantaneous_input_repl_kbps", format_args!("{:.2}", of_replication.0));
+    report.field("instantaneous_output_repl_kbps", format_args!("{:.2}", of_replication.1));
     report.field("rejected_connections", figures.refused.load(Relaxed));
     let outgoing = &server.outgoing;
     report.field("sync_full", outgoing.full_syncs.load(Relaxed));
@@ -65,8 +65,7 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("tracking_total_prefixes", server.trackers.prefixes());
     report.field("total_error_replies", server.commands.total_errors());
     report.field("dump_payload_sanitizations", 0);
-    let (reads, writes) =
-        (of(|traffic| traffic.reads.load(Relaxed)), of(|traffic| traffic.writes.load(Relaxed)));
+    let (reads, writes) = (totals.reads, totals.writes);
     report.field("total_reads_processed", reads);
     report.field("total_writes_processed", writes);
     // Every worker reads and writes for its own connections.

@@ -58,6 +58,13 @@ struct FanOut<'f> {
     patience: Duration,
 }
 
+/// Why a copy is given up that no replica wants any more.
+const LEFT: &str = "the replicas have left";
+
+fn have_left(replicas: &[Arc<Replica>]) -> bool {
+    replicas.iter().all(|replica| replica.has_left())
+}
+
 impl FanOut<'_> {
     fn pass_on(&mut self) -> io::Result<()> {
         let next = Vec::with_capacity(PART_LEN);
@@ -71,8 +78,8 @@ impl FanOut<'_> {
         if let Some(stream) = self.server.outgoing.stream() {
             stream.owners.call(&self.server.workers);
         }
-        match self.replicas.iter().all(|replica| replica.has_left()) {
-            true => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the replicas have left")),
+        match have_left(self.replicas) {
+            true => Err(io::Error::new(io::ErrorKind::BrokenPipe, LEFT)),
             false => Ok(()),
         }
     }
@@ -240,7 +247,8 @@ impl Server {
         sink.write_all(format!("$EOF:{mark}\r\n").as_bytes())?;
         // The replica sees that it has begun, however long the first keys take.
         sink.flush()?;
-        self.write_copy(copy, &mut *sink, written)?;
+        let replicas = sink.replicas;
+        self.write_copy(copy, replicas, &mut *sink, written)?;
         sink.write_all(mark.as_bytes())?;
         // What finds the end by a mark may not get anything behind it before it has said so; that
         // may be at once.
@@ -261,12 +269,12 @@ impl Server {
             Ok(file) => file,
             Err(error) => {
                 // It has to be gone through all the same.
-                self.write_copy(copy, io::sink(), written)?;
+                self.write_copy(copy, sink.replicas, io::sink(), written)?;
                 return Err(error.into());
             }
         };
         let _ = std::fs::remove_file(&path);
-        self.write_copy(copy, &mut file, written)?;
+        self.write_copy(copy, sink.replicas, &mut file, written)?;
         let len = file.stream_position()?;
         file.rewind()?;
         sink.write_all(format!("${len}\r\n").as_bytes())?;
@@ -279,10 +287,12 @@ impl Server {
         }
     }
 
-    /// Writes an RDB file. An image is gone through even if that fails.
+    /// Writes an RDB file for these replicas, as long as one of them is there. An image is gone
+    /// through even if that fails.
     fn write_copy(
         &self,
         copy: Copied,
+        replicas: &[Arc<Replica>],
         out: impl Write + Send,
         Written { options, least }: Written,
     ) -> Result<(), FileError> {
@@ -302,12 +312,13 @@ impl Server {
         if let Some(image) = image {
             let mut before = 0;
             let written = image.write(&mut self.keyspace.attach(), &mut file, |keys| {
-                let ends = || self.is_stopping();
+                let ends = || self.is_stopping() || have_left(replicas);
                 self.delay_saving(keys - std::mem::replace(&mut before, keys), ends);
                 if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
             if written.is_none() {
-                return Err(io::Error::other("the server stops").into());
+                let why = if self.is_stopping() { "the server stops" } else { LEFT };
+                return Err(io::Error::other(why).into());
             }
         }
         file.finish_unseekable()?;

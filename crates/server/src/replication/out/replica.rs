@@ -141,7 +141,7 @@ pub struct ReplicaLine {
     pub ip: String,
     /// The port that it serves at.
     pub port: u16,
-    /// `wait_bgsave`, `send_bulk`, `online`.
+    /// `wait_bgsave`, `online`: what Redis says of a copy that goes from the image into the socket.
     pub state: &'static str,
     /// Bytes of the stream that it has acknowledged.
     pub offset: u64,
@@ -233,8 +233,7 @@ impl Replica {
 
     pub(super) fn line(&self, now: i64) -> ReplicaLine {
         let state = match self.stage() {
-            Stage::Waits => "wait_bgsave",
-            Stage::Copied => "send_bulk",
+            Stage::Waits | Stage::Copied => "wait_bgsave",
             Stage::Loads | Stage::Online => "online",
         };
         let (offset, lag) = (self.acked.load(SeqCst), self.lag(now));

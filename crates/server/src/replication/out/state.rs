@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
 };
+use std::time::{Duration, Instant};
 
 /// This server's replicas, and the stream that they are sent.
 #[derive(Default)]
@@ -130,6 +131,15 @@ impl Outgoing {
                 replica.name()
             ),
             _ => tracing::info!("replica {} is gone", replica.name()),
+        }
+    }
+
+    /// Waits until the connections of replicas that are to be closed are, or for so long.
+    pub(in crate::replication) fn await_leavers(&self, patience: Duration) {
+        let begin = Instant::now();
+        let is_leaving = || self.replicas.lock().iter().any(|replica| replica.has_left());
+        while is_leaving() && begin.elapsed() < patience {
+            std::thread::sleep(Duration::from_micros(200));
         }
     }
 
