@@ -16,6 +16,7 @@
 
 use crate::structures::bucket::{Bucket, Item};
 use petrel_heap::{Cache, usable};
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
 const WORD: u8 = 0b00001;
@@ -142,11 +143,22 @@ impl Element {
 
     /// The value of a field, empty for other elements.
     pub fn value<'a>(self) -> &'a [u8] {
+        self.texts().1
+    }
+
+    /// The key and the value behind it.
+    #[inline(always)]
+    fn texts<'a>(self) -> (&'a [u8], &'a [u8]) {
         let shape = self.shape();
-        // SAFETY: the value lies behind the key; see the type's invariant for the lifetime.
+        // SAFETY: both lie from `key_at` on, initialised and so long; see the type's invariant for
+        // the lifetime.
         unsafe {
-            let at = self.base().add(shape.key_at() + shape.key_len);
-            std::slice::from_raw_parts(at, shape.val_len)
+            let key = self.base().add(shape.key_at());
+            let value = key.add(shape.key_len);
+            (
+                std::slice::from_raw_parts(key, shape.key_len),
+                std::slice::from_raw_parts(value, shape.val_len),
+            )
         }
     }
 
@@ -192,15 +204,13 @@ impl Element {
     /// The stamp.
     #[inline]
     pub fn stamp(self) -> u8 {
-        // SAFETY: the block's first byte.
-        unsafe { self.base().read() & STAMP }
+        self.meta().get() & STAMP
     }
 
     /// Gives the element another stamp.
     #[inline]
     pub fn set_stamp(self, stamp: u8) {
-        // SAFETY: the block's first byte.
-        unsafe { self.base().write(self.base().read() & !STAMP | stamp) };
+        self.meta().set(self.meta().get() & !STAMP | stamp);
     }
 
     /// Bytes that the element occupies: its block, rounded as the heap rounds.
@@ -210,8 +220,15 @@ impl Element {
 
     #[inline]
     fn has_expiry(self) -> bool {
-        // SAFETY: the block's first byte.
-        unsafe { self.base().read() & EXPIRY != 0 }
+        self.meta().get() & EXPIRY != 0
+    }
+
+    /// The first byte.
+    #[inline]
+    fn meta<'a>(self) -> &'a Cell<u8> {
+        // SAFETY: every block begins with it, initialised; see the type's invariant for the
+        // lifetime.
+        unsafe { self.0.cast().as_ref() }
     }
 
     #[inline]
@@ -231,27 +248,20 @@ impl Element {
 
     #[inline]
     fn shape(self) -> Shape {
-        // SAFETY: the header was written by `build`; wide lengths take four bytes.
-        unsafe {
-            let meta = self.base().read() & !STAMP;
-            let mut shape = Shape { meta, key_len: 0, val_len: 0 };
-            shape.key_len = self.read_len(1, meta & WIDE_KEY != 0);
-            if meta & VALUE != 0 {
-                shape.val_len = self.read_len(shape.val_len_at(), meta & WIDE_VALUE != 0);
+        let meta = self.meta().get() & !STAMP;
+        let len = |at: usize, wide: bool| -> usize {
+            let at = self.base().wrapping_add(at);
+            // SAFETY: `build` wrote a length of that width where the first byte says that there is
+            // one.
+            unsafe {
+                if wide { at.cast::<u32>().read_unaligned() as usize } else { at.read().into() }
             }
-            shape
+        };
+        let mut shape = Shape { meta, key_len: len(1, meta & WIDE_KEY != 0), val_len: 0 };
+        if meta & VALUE != 0 {
+            shape.val_len = len(shape.val_len_at(), meta & WIDE_VALUE != 0);
         }
-    }
-
-    /// # Safety
-    /// A length of that width lies at `at`.
-    #[inline]
-    unsafe fn read_len(self, at: usize, wide: bool) -> usize {
-        // SAFETY: by the contract.
-        unsafe {
-            let at = self.base().add(at);
-            if wide { at.cast::<u32>().read_unaligned() as usize } else { at.read().into() }
-        }
+        shape
     }
 
     /// # Safety
@@ -285,10 +295,7 @@ impl Item for Element {
 
     #[inline]
     fn key<'a>(self) -> &'a [u8] {
-        let shape = self.shape();
-        // SAFETY: the key lies at `key_at`, initialised, `key_len` long; see the type's invariant
-        // for the lifetime.
-        unsafe { std::slice::from_raw_parts(self.base().add(shape.key_at()), shape.key_len) }
+        self.texts().0
     }
 
     #[inline]

@@ -22,6 +22,7 @@ use crate::structures::table::Table;
 use crate::structures::value::{StrRef, Value};
 use bytes::Bytes;
 use petrel_heap::{Cache, are_alike, usable};
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
 /// The table of a database in one stripe.
@@ -65,9 +66,19 @@ const RAW: u8 = 0b0010_0000;
 const SUB_MASK: u8 = 0b1110_0000;
 const SUB_SHIFT: u32 = 5;
 
-const HEADER: usize = 8;
-const KEY_LEN_AT: usize = 4;
-const VAL_LEN_AT: usize = 6;
+/// What every entry begins with.
+#[repr(C)]
+struct Head {
+    /// Kind and flags in the lowest byte, the access field above it.
+    word: Cell<u32>,
+    /// Bytes of the key, if 16 bits hold them.
+    key_len: Cell<u16>,
+    /// Bytes of the inline value, and the stamp.
+    val_len: Cell<u16>,
+}
+
+const HEADER: usize = size_of::<Head>();
+const _: () = assert!(HEADER == 8);
 
 /// How a value is held in its entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -284,7 +295,7 @@ impl Entry {
         // SAFETY: same block size, same layout before the inline value, so all writes stay inside
         // the block.
         unsafe {
-            self.base().cast::<u32>().write(u32::from(meta) | access << 8);
+            self.head().word.set(u32::from(meta) | access << 8);
             self.write_inline_len(inline.len());
             if let Some(at) = expiry {
                 self.base().add(self.expiry_at()).cast::<i64>().write(at);
@@ -298,9 +309,8 @@ impl Entry {
     /// The same entry with another expiry, in a block of its own if the layout changes. The old
     /// block is then to be freed alone: to be released with [`Entry::release_block`].
     pub fn with_expiry(self, cache: &mut Cache, expiry: Option<i64>) -> Self {
-        if let (true, Some(at)) = (self.has_expiry(), expiry) {
-            // SAFETY: the entry has an expiry field; it is 8-byte aligned.
-            unsafe { self.base().add(self.expiry_at()).cast::<i64>().write(at) };
+        if let (Some(field), Some(at)) = (self.expiry_field(), expiry) {
+            field.set(at);
             return self;
         }
         if !self.has_expiry() && expiry.is_none() {
@@ -355,12 +365,13 @@ impl Entry {
         }
         let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
         let (new, fixed) = Self::build(cache, key, kind, sub, self.inline(), expiry, access);
-        match self.string() {
-            // SAFETY: the fixed part is of the same kind, aligned and not initialised yet.
-            Some(StrRef::Int(n)) => unsafe { fixed.cast::<i64>().write(n) },
-            // SAFETY: as above.
-            Some(StrRef::Blob(blob)) => unsafe { fixed.cast::<Bytes>().write(blob.clone()) },
-            _ => {}
+        // SAFETY: the fixed part is of the same kind, aligned and not initialised yet.
+        unsafe {
+            match self.string() {
+                Some(StrRef::Int(n)) => fixed.cast::<i64>().write(n),
+                Some(StrRef::Blob(blob)) => fixed.cast::<Bytes>().write(blob.clone()),
+                _ => {}
+            }
         }
         new
     }
@@ -380,8 +391,12 @@ impl Entry {
         match self.kind() {
             // SAFETY: a blob entry holds an initialised, aligned `Bytes`; it is dropped once, here.
             Kind::Blob => unsafe { ptr::drop_in_place(self.blob_ptr()) },
-            // SAFETY: the pointer came from a box and is given up with the entry.
-            Kind::Large => unsafe { Box::from_raw(self.large_ptr()) }.release(cache),
+            Kind::Large => {
+                if let Some(large) = self.take_large(cache) {
+                    large.release(cache);
+                }
+                return;
+            }
             _ => {}
         }
         self.release_block(cache);
@@ -429,12 +444,7 @@ impl Entry {
 
     /// The same, to be changed without changing their length.
     pub fn packed_mut<'a>(self) -> Option<&'a mut [u8]> {
-        // SAFETY: the inline bytes are the block's own, and the caller holds the stripe, so nobody
-        // else reads them.
-        self.packed().map(|packed| unsafe {
-            let at = self.base().add(self.key_at() + self.key_len());
-            std::slice::from_raw_parts_mut(at, packed.len())
-        })
+        self.packed().map(|_| self.inline_bytes_mut())
     }
 
     /// The large collection.
@@ -519,16 +529,15 @@ impl Entry {
         debug_assert!(self.packed().is_some());
         let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
         let meta = self.meta() & !(KIND_MASK | SUB_MASK) | kind as u8 | (form as u8) << SUB_SHIFT;
-        // SAFETY: the first byte of the block; both kinds have the same layout.
-        unsafe { self.base().write(meta) };
+        // Both kinds have the same layout.
+        self.set_meta(meta);
     }
 
     /// Says that a large collection is of another form of the same type.
     pub fn set_large_form(self, form: Form) {
         debug_assert!(self.kind() == Kind::Large && form.type_of() == self.type_of());
         let meta = self.meta() & !SUB_MASK | form.large_bits() << SUB_SHIFT;
-        // SAFETY: the first byte of the block.
-        unsafe { self.base().write(meta) };
+        self.set_meta(meta);
     }
 
     /// Replaces the number of a [`Kind::Int`] entry.
@@ -549,22 +558,28 @@ impl Entry {
         if self.kind() != Kind::Str {
             return None;
         }
-        // SAFETY: as in `value`; the meta byte is the block's first.
-        unsafe {
-            self.base().write(self.meta() | RAW);
-            let at = self.base().add(self.key_at() + self.key_len());
-            Some(std::slice::from_raw_parts_mut(at, self.inline_len()))
-        }
+        self.set_meta(self.meta() | RAW);
+        Some(self.inline_bytes_mut())
+    }
+
+    /// The bytes after the key, to be changed in place; the caller keeps one reference at a time.
+    fn inline_bytes_mut<'a>(self) -> &'a mut [u8] {
+        // SAFETY: they are the block's own, initialised, and the caller holds the stripe, so no
+        // other thread reads them.
+        unsafe { std::slice::from_raw_parts_mut(self.inline_at(), self.inline_len()) }
+    }
+
+    /// Where the bytes after the key are.
+    #[inline]
+    fn inline_at(self) -> *mut u8 {
+        self.base().wrapping_add(self.key_at() + self.key_len())
     }
 
     /// The bytes after the key.
     #[inline]
     fn inline<'a>(self) -> &'a [u8] {
         // SAFETY: they lie behind the key, initialised; see the type's invariant for the lifetime.
-        unsafe {
-            let at = self.base().add(self.key_at() + self.key_len());
-            std::slice::from_raw_parts(at, self.inline_len())
-        }
+        unsafe { std::slice::from_raw_parts(self.inline_at(), self.inline_len()) }
     }
 
     /// Grows or shrinks the inline value within the block; false if it does not fit. New bytes are
@@ -610,19 +625,23 @@ impl Entry {
 
     /// Expiry as Unix time in milliseconds.
     pub fn expiry(self) -> Option<i64> {
-        // SAFETY: the field exists when the flag is set.
-        self.has_expiry().then(|| unsafe { self.base().add(self.expiry_at()).cast::<i64>().read() })
+        self.expiry_field().map(Cell::get)
+    }
+
+    #[inline]
+    fn expiry_field<'a>(self) -> Option<&'a Cell<i64>> {
+        let at = self.base().wrapping_add(self.expiry_at()).cast::<Cell<i64>>();
+        // SAFETY: the field exists when the flag is set, aligned to 8 bytes.
+        self.has_expiry().then(|| unsafe { &*at })
     }
 
     /// The 24-bit access field; what it means is the eviction policy's affair.
     pub fn access(self) -> u32 {
-        // SAFETY: the header is 8 initialised, aligned bytes.
-        unsafe { self.base().cast::<u32>().read() >> 8 }
+        self.head().word.get() >> 8
     }
 
     pub fn set_access(self, access: u32) {
-        // SAFETY: as above.
-        unsafe { self.base().cast::<u32>().write(u32::from(self.meta()) | access << 8) };
+        self.head().word.set(u32::from(self.meta()) | access << 8);
     }
 
     /// `OBJECT ENCODING` of the value.
@@ -646,9 +665,8 @@ impl Entry {
 
     #[inline(never)]
     fn footprint_behind(self) -> usize {
-        match self.kind() {
-            // SAFETY: a blob entry holds an initialised, aligned `Bytes`.
-            Kind::Blob => blob_bytes(unsafe { (*self.blob_ptr()).len() }),
+        match self.string() {
+            Some(StrRef::Blob(blob)) => blob_bytes(blob.len()),
             _ => self.large().map_or(0, Large::footprint),
         }
     }
@@ -668,9 +686,20 @@ impl Entry {
         self.0.as_ptr()
     }
 
+    #[inline]
+    fn head<'a>(self) -> &'a Head {
+        // SAFETY: every block begins with an aligned and initialised head, which is never borrowed
+        // to be changed; see the type's invariant for the lifetime.
+        unsafe { self.0.cast().as_ref() }
+    }
+
+    #[inline]
     fn meta(self) -> u8 {
-        // SAFETY: the first byte of the block.
-        unsafe { self.base().read() }
+        self.head().word.get() as u8
+    }
+
+    fn set_meta(self, meta: u8) {
+        self.head().word.set(self.access() << 8 | u32::from(meta));
     }
 
     fn key_at(self) -> usize {
@@ -682,55 +711,51 @@ impl Entry {
     }
 
     fn key_len(self) -> usize {
-        // SAFETY: the header is initialised; a wide entry has its length in the next word.
-        unsafe {
-            if self.meta() & WIDE != 0 {
-                self.base().add(HEADER).cast::<u64>().read() as usize
-            } else {
-                usize::from(self.base().add(KEY_LEN_AT).cast::<u16>().read())
-            }
+        if self.meta() & WIDE != 0 {
+            // SAFETY: a wide entry has its length in the next word.
+            unsafe { self.base().add(HEADER).cast::<u64>().read() as usize }
+        } else {
+            usize::from(self.head().key_len.get())
         }
     }
 
     fn inline_len(self) -> usize {
-        // SAFETY: the header is initialised.
-        unsafe { usize::from(self.base().add(VAL_LEN_AT).cast::<u16>().read() & !STAMP) }
+        usize::from(self.head().val_len.get() & !STAMP)
     }
 
     /// Says that the inline value is so long; the stamp stays.
     fn write_inline_len(self, len: usize) {
-        let word = len as u16 | self.stamp();
-        // SAFETY: the header is initialised.
-        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().write(word) };
+        self.head().val_len.set(len as u16 | self.stamp());
     }
 
     /// The stamp by which an image knows whether it has handed the entry out.
     #[inline]
     pub fn stamp(self) -> u16 {
-        // SAFETY: the header is initialised.
-        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().read() & STAMP }
+        self.head().val_len.get() & STAMP
     }
 
     /// Gives the entry another stamp.
     pub fn set_stamp(self, stamp: u16) {
-        let word = self.inline_len() as u16 | stamp;
-        // SAFETY: the header is initialised.
-        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().write(word) };
+        self.head().val_len.set(self.inline_len() as u16 | stamp);
+    }
+
+    /// Where the fixed part of a kind is: it ends where the key begins.
+    #[inline]
+    fn fixed_at(self, kind: Kind) -> *mut u8 {
+        self.base().wrapping_add(self.key_at() - kind.fixed())
     }
 
     fn int_ptr(self) -> *mut i64 {
-        // SAFETY: inside the block: the fixed part ends where the key begins.
-        unsafe { self.base().add(self.key_at() - Kind::Int.fixed()).cast() }
+        self.fixed_at(Kind::Int).cast()
     }
 
     fn blob_ptr(self) -> *mut Bytes {
-        // SAFETY: as above.
-        unsafe { self.base().add(self.key_at() - Kind::Blob.fixed()).cast() }
+        self.fixed_at(Kind::Blob).cast()
     }
 
     fn large_ptr(self) -> *mut Large {
         // SAFETY: the fixed part of a large entry is one aligned, initialised pointer.
-        unsafe { self.base().add(self.key_at() - Kind::Large.fixed()).cast::<*mut Large>().read() }
+        unsafe { self.fixed_at(Kind::Large).cast::<*mut Large>().read() }
     }
 
     /// # Safety
@@ -739,9 +764,11 @@ impl Entry {
         let meta = shape.meta();
         // SAFETY: by the contract; all fields are naturally aligned in an 8-byte aligned block.
         unsafe {
-            self.base().cast::<u32>().write(u32::from(meta) | access << 8);
-            self.base().add(KEY_LEN_AT).cast::<u16>().write(shape.key_len as u16);
-            self.base().add(VAL_LEN_AT).cast::<u16>().write(shape.inline_len as u16 | stamp);
+            self.0.cast::<Head>().write(Head {
+                word: Cell::new(u32::from(meta) | access << 8),
+                key_len: Cell::new(shape.key_len as u16),
+                val_len: Cell::new(shape.inline_len as u16 | stamp),
+            });
             if meta & WIDE != 0 {
                 self.base().add(HEADER).cast::<u64>().write(shape.key_len as u64);
             }

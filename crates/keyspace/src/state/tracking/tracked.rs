@@ -12,7 +12,7 @@ use crate::structures::bucket::{Annotated, Item};
 use crate::structures::entry::Entry;
 use crate::structures::key_hash::Key;
 use crate::structures::key_hash::{KeyHash, KeyHasher};
-use crate::structures::table::{Position, Retired, Table};
+use crate::structures::table::{Array, Position, Retired, Table};
 use petrel_heap::Cache;
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
@@ -425,12 +425,11 @@ impl SideTables {
         Some(unsafe { &mut *cell.0.get() })
     }
 
-    /// The keys of a stripe, for a peek without the lock: only the table's atomic parts may be
-    /// used.
+    /// Where the keys of a stripe are, for a peek without the lock.
     #[inline]
-    pub(crate) fn peek(&self, stripe: u32) -> Option<*const Table<Named>> {
+    pub(crate) fn peek(&self, stripe: u32) -> Option<&Array<Annotated>> {
         let cell = &self.cells.get()?[stripe as usize];
-        // SAFETY: no reference is made; the field lies inside the cell.
-        Some(unsafe { &raw const (*cell.0.get()).keys })
+        // SAFETY: the reference is to an atomic word alone, which lies inside the cell.
+        Some(unsafe { &(*cell.0.get()).keys.array })
     }
 }
