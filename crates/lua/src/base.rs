@@ -40,8 +40,8 @@ pub(crate) fn collecting(stack: Stack) -> Before {
     Before::Count(used / 64)
 }
 
-/// Before a function that reads its first argument: what stands for a protected table is replaced by
-/// the table itself.
+/// Before a function that reads its first argument: what stands for a protected table is replaced
+/// by the table itself.
 pub(crate) fn seeing_through(stack: Stack) -> Before {
     if stack.kind(1) == LUA_TTABLE && is_protected(stack, 1) {
         push_behind(stack, 1);

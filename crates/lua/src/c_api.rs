@@ -5,7 +5,8 @@
 //! they ask for what [`crate::vm`] and its callers keep to: an index is one of the running function
 //! or of its upvalues, there is room for what is pushed, a table is where one is said to be, and
 //! allocations are lenient or no frame above owns anything. What reads memory through a pointer,
-//! runs a script's code or raises an error whatever it is given is not here; its callers are unsafe.
+//! runs a script's code or raises an error whatever it is given is not here: its callers are
+//! unsafe.
 
 use mlua_sys::{lua_Debug, lua_State};
 use std::ffi::{c_char, c_int, c_void};

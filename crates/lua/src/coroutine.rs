@@ -14,12 +14,13 @@ const STEPS: usize = 1000;
 
 /// `coroutine.resume(co [, value ...])`
 pub(crate) unsafe extern "C-unwind" fn resume(stack: Stack) -> c_int {
-    let Some(co) = stack.coroutine(1) else {
-        // SAFETY: the interpreter passes its state; this frame owns nothing.
-        return unsafe { vm::run(stack, |_| Err(Raise::Argument(1, "coroutine expected".into()))) };
+    // SAFETY: the interpreter passes its state; this frame owns nothing.
+    let resumed = unsafe {
+        match stack.coroutine(1) {
+            Some(co) => run(stack, co, stack.top() - 1),
+            None => vm::attempt(stack, |_| Err(Raise::Argument(1, "coroutine expected".into()))),
+        }
     };
-    // SAFETY: as above.
-    let resumed = unsafe { run(stack, co, stack.top() - 1) };
     stack.push_boolean(resumed.is_some());
     let values = resumed.unwrap_or(1);
     stack.insert(-(values + 1));

@@ -1,8 +1,8 @@
-//! The interpreter's C interface ([`crate::c_api`]), made safe to use. Beside it unsafe code is where
-//! the interpreter is made and ended ([`crate::interpreter`], [`crate::memory`], [`crate::extra`]),
-//! where a table's parts are looked at ([`crate::lists`]) and in functions that take the place of
-//! Lua's own: [`crate::base`], [`crate::sort`], [`crate::gsub`], [`crate::coroutine`],
-//! [`crate::digits`].
+//! The interpreter's C interface ([`crate::c_api`]), made safe to use. Beside it unsafe code is
+//! where the interpreter is made and ended ([`crate::interpreter`], [`crate::memory`],
+//! [`crate::extra`]), where a table's parts are looked at ([`crate::lists`]) and in functions that
+//! take the place of Lua's own: [`crate::base`], [`crate::sort`], [`crate::gsub`],
+//! [`crate::coroutine`], [`crate::digits`].
 //!
 //! Lua raises errors by jumping over frames. No frame of ours that owns anything is ever jumped
 //! over:
@@ -666,17 +666,6 @@ unsafe extern "C-unwind" fn hook(stack: Stack, _: *mut ffi::lua_Debug) {
     stack.push_bytes(text.as_bytes());
     // SAFETY: nothing in this frame is owned.
     unsafe { raise(stack) };
-}
-
-/// Lets the hook be called sooner, amid an instruction that has made much longer ones possible.
-///
-/// # Safety
-/// The extra is that of an interpreter that allocates, and nothing else refers to it.
-pub(crate) unsafe fn shorten_period(extra: *mut Extra) {
-    // SAFETY: the extra is there; setting a hook allocates nothing and may be done at any moment.
-    if let Some(running) = unsafe { (*extra).running } {
-        running.set_period();
-    }
 }
 
 /// Calls the function that is the first upvalue of the running one, with its arguments.

@@ -79,21 +79,26 @@ pub(crate) fn set_nodelay(fd: RawFd, on: bool) -> io::Result<()> {
 
 /// Whether the other end of a socket has closed it, or closed what it sends on.
 pub(crate) fn is_hung_up(fd: RawFd) -> bool {
-    let mut entry = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
-    // SAFETY: one valid entry, which the call fills in; whatever the number stands for, it is only
-    // asked about.
-    let ready = unsafe { libc::poll(&mut entry, 1, 0) };
-    ready > 0 && entry.revents != 0
+    poll_ends(&mut [end_of(fd)]) > 0
+}
+
+/// Asks whether a socket's other end has closed it, or closed what it sends on.
+fn end_of(fd: RawFd) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 }
+}
+
+/// Fills the answers in, without waiting; of how many sockets there is one.
+fn poll_ends(entries: &mut [libc::pollfd]) -> libc::c_int {
+    // SAFETY: as many valid entries, which the call fills in; whatever the numbers stand for, they
+    // are only asked about.
+    unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, 0) }
 }
 
 /// Of each socket, whether the other end has closed it, or what it sends on, and all that it sent
 /// has been received.
 pub(crate) fn have_ended(sockets: impl Iterator<Item = RawFd>) -> Vec<bool> {
-    let entry = |fd| libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
-    let mut entries: Vec<libc::pollfd> = sockets.map(entry).collect();
-    // SAFETY: as many valid entries, which the call fills in; whatever the numbers stand for, they
-    // are only asked about.
-    let ready = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, 0) };
+    let mut entries: Vec<libc::pollfd> = sockets.map(end_of).collect();
+    let ready = poll_ends(&mut entries);
     let is_empty = |fd| {
         let mut byte = 0u8;
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;

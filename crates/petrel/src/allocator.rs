@@ -27,8 +27,8 @@ thread_local! {
     static PENDING: Cell<i64> = const { Cell::new(0) };
 }
 
-// SAFETY: the declarations are those of mimalloc.h. Each may be called by any thread at any time, and
-// is given no memory: the first reads a constant table, the second a constant.
+// SAFETY: the declarations are those of mimalloc.h. Each may be called by any thread at any time,
+// and is given no memory: the first reads a constant table, the second a constant.
 unsafe extern "C" {
     safe fn mi_good_size(size: usize) -> usize;
     safe fn mi_version() -> c_int;
