@@ -23,8 +23,6 @@ pub(crate) struct Stripe {
 // SAFETY: `data` is reached only by the holder of `lock`, by the holder of the exclusive intent, or
 // (tables, to peek) through atomics.
 unsafe impl Sync for Stripe {}
-// SAFETY: nothing in a stripe belongs to one thread.
-unsafe impl Send for Stripe {}
 
 #[cfg(not(feature = "shuttle"))]
 const _: () = assert!(size_of::<Stripe>() == 64);

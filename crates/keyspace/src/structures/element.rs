@@ -14,10 +14,11 @@
 //! if it has one; a member of a sorted set has its score as its word. Nothing is aligned but the
 //! block.
 
+use crate::structures::block::Block;
 use crate::structures::bucket::{Bucket, Item};
 use petrel_heap::{Cache, usable};
 use std::cell::Cell;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 const WORD: u8 = 0b00001;
 const EXPIRY: u8 = 0b00010;
@@ -36,12 +37,7 @@ const NARROW_MAX: usize = u8::MAX as usize;
 /// no other thread knows the element), and what is returned is not used after the element is
 /// replaced or freed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Element(NonNull<u8>);
-
-// SAFETY: an element belongs to no thread; the locks of the stripes decide who may use it.
-unsafe impl Send for Element {}
-// SAFETY: as above.
-unsafe impl Sync for Element {}
+pub(crate) struct Element(Block);
 
 /// What determines the size and layout of an element.
 #[derive(Clone, Copy)]
@@ -104,7 +100,7 @@ impl Element {
     }
 
     fn build(cache: &mut Cache, shape: Shape, key: &[u8], value: &[u8], word: u64) -> Self {
-        let element = Element(cache.alloc(shape.size()));
+        let element = Element(Block::new(cache.alloc(shape.size())));
         let base = element.base();
         // SAFETY: the block is fresh and `shape.size()` bytes long; all writes lie inside by the
         // definition of `Shape`.
@@ -128,7 +124,7 @@ impl Element {
     /// The same element in a block of its own.
     pub fn duplicate(self, cache: &mut Cache) -> Self {
         let size = self.shape().size();
-        let new = Element(cache.alloc(size));
+        let new = Element(Block::new(cache.alloc(size)));
         // SAFETY: two distinct blocks of at least `size` bytes.
         unsafe { ptr::copy_nonoverlapping(self.base(), new.base(), size) };
         new
@@ -138,7 +134,7 @@ impl Element {
     pub fn release(self, cache: &mut Cache) {
         // SAFETY: the block came from this heap with this size, and the caller gives up its only
         // pointer.
-        unsafe { cache.free(self.0, self.shape().size()) };
+        unsafe { cache.free(self.0.get(), self.shape().size()) };
     }
 
     /// The value of a field, empty for other elements.
@@ -228,7 +224,7 @@ impl Element {
     fn meta<'a>(self) -> &'a Cell<u8> {
         // SAFETY: every block begins with it, initialised; see the type's invariant for the
         // lifetime.
-        unsafe { self.0.cast().as_ref() }
+        unsafe { self.0.get().cast().as_ref() }
     }
 
     #[inline]
@@ -282,15 +278,14 @@ impl Element {
 impl Item for Element {
     type Line = Bucket;
 
-    unsafe fn from_slot(address: usize, _: bool) -> Self {
-        debug_assert!(address != 0 && address.is_multiple_of(8));
-        // SAFETY: by the contract the address is that of a block, so not null.
-        Element(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
+    #[inline]
+    unsafe fn from_slot(block: Block, _: bool) -> Self {
+        Element(block)
     }
 
     #[inline]
     fn address(self) -> usize {
-        self.0.as_ptr().expose_provenance()
+        self.0.address()
     }
 
     #[inline]

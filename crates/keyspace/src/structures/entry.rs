@@ -14,6 +14,11 @@
 //! [`Kind::Large`]; an inline string, or a small collection's packed items, follow the key. The
 //! flags of a collection name its [`Form`].
 
+mod layout;
+
+pub use layout::Kind;
+
+use crate::structures::block::Block;
 use crate::structures::bucket::{Bucket, Item};
 use crate::structures::form::{Form, Type};
 use crate::structures::large::Large;
@@ -21,9 +26,12 @@ use crate::structures::stamp::{STAMP, Stamp};
 use crate::structures::table::Table;
 use crate::structures::value::{StrRef, Value};
 use bytes::Bytes;
+use layout::{
+    EXPIRY, Fixed, HEADER, Head, KEY_AT, KIND_MASK, RAW, SUB_MASK, SUB_SHIFT, Shape, WIDE,
+};
 use petrel_heap::{Cache, are_alike, usable};
 use std::cell::Cell;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 /// The table of a database in one stripe.
 pub(crate) type EntryTable = Table<Entry>;
@@ -57,121 +65,12 @@ const EMBSTR_MAX: usize = 44;
 /// own.
 pub(crate) const PACKED_MAX: usize = 4096;
 
-const KIND_MASK: u8 = 0b0000_0111;
-const EXPIRY: u8 = 0b0000_1000;
-const WIDE: u8 = 0b0001_0000;
-/// Of a string: made by `APPEND` or `SETRANGE`.
-const RAW: u8 = 0b0010_0000;
-/// Of a collection: its [`Form`]; of a string: flags.
-const SUB_MASK: u8 = 0b1110_0000;
-const SUB_SHIFT: u32 = 5;
-
-/// What every entry begins with.
-#[repr(C)]
-struct Head {
-    /// Kind and flags in the lowest byte, the access field above it.
-    word: Cell<u32>,
-    /// Bytes of the key, if 16 bits hold them.
-    key_len: Cell<u16>,
-    /// Bytes of the inline value, and the stamp.
-    val_len: Cell<u16>,
-}
-
-const HEADER: usize = size_of::<Head>();
-const _: () = assert!(HEADER == 8);
-
-/// How a value is held in its entry.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u8)]
-pub enum Kind {
-    /// A string shorter than [`BLOB_MIN`], inline after the key.
-    Str = 0,
-    /// A string that is the canonical decimal form of an `i64`.
-    Int = 1,
-    /// A string of [`BLOB_MIN`] bytes or more.
-    Blob = 2,
-    /// A small collection: packed items inline after the key.
-    Packed = 3,
-    /// The same, of a collection that passed the thresholds of `OBJECT ENCODING` though it is
-    /// small.
-    PackedBeyond = 4,
-    /// A large collection, in an allocation of its own.
-    Large = 5,
-}
-
-impl Kind {
-    const fn fixed(self) -> usize {
-        match self {
-            Kind::Str | Kind::Packed | Kind::PackedBeyond => 0,
-            Kind::Int => 8,
-            Kind::Blob => size_of::<Bytes>(),
-            Kind::Large => size_of::<*mut Large>(),
-        }
-    }
-
-    /// Whether the value is a string.
-    pub fn is_string(self) -> bool {
-        matches!(self, Kind::Str | Kind::Int | Kind::Blob)
-    }
-
-    const fn of(meta: u8) -> Self {
-        match meta & KIND_MASK {
-            0 => Kind::Str,
-            1 => Kind::Int,
-            2 => Kind::Blob,
-            3 => Kind::Packed,
-            4 => Kind::PackedBeyond,
-            _ => Kind::Large,
-        }
-    }
-}
-
-/// Offset of the key by the low five bits of the meta byte: kind, expiry, wide.
-const KEY_AT: [u8; 32] = {
-    let mut table = [0u8; 32];
-    let mut meta = 0;
-    while meta < 32 {
-        let fixed = Kind::of(meta as u8).fixed();
-        let wide = if meta as u8 & WIDE != 0 { 8 } else { 0 };
-        let expiry = if meta as u8 & EXPIRY != 0 { 8 } else { 0 };
-        table[meta] = (HEADER + wide + expiry + fixed) as u8;
-        meta += 1;
-    }
-    table
-};
-
 /// A pointer to a live entry.
 ///
 /// Invariant of every method: the entry's stripe is held by the calling thread (or nobody else
 /// knows the entry), and the returned references are not used after the entry is replaced or freed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Entry(NonNull<u8>);
-
-// SAFETY: an entry belongs to no thread; the locks of the stripes decide who may use it.
-unsafe impl Send for Entry {}
-
-/// What determines the size and layout of an entry.
-#[derive(Clone, Copy)]
-struct Shape {
-    kind: Kind,
-    /// The bits of [`SUB_MASK`].
-    sub: u8,
-    key_len: usize,
-    inline_len: usize,
-    expiry: bool,
-}
-
-impl Shape {
-    fn meta(self) -> u8 {
-        let wide = if self.key_len > usize::from(u16::MAX) { WIDE } else { 0 };
-        let expiry = if self.expiry { EXPIRY } else { 0 };
-        self.kind as u8 | self.sub | wide | expiry
-    }
-
-    fn size(self) -> usize {
-        usize::from(KEY_AT[usize::from(self.meta() & !SUB_MASK)]) + self.key_len + self.inline_len
-    }
-}
+pub(crate) struct Entry(Block);
 
 impl Entry {
     /// Builds an entry. `access` is the 24-bit access field.
@@ -182,29 +81,39 @@ impl Entry {
         expiry: Option<i64>,
         access: u32,
     ) -> Self {
-        let (kind, inline, raw) = match &value {
-            Value::Bytes(b) if b.len() < BLOB_MIN => (Kind::Str, *b, false),
-            Value::Blob(b) if b.len() < BLOB_MIN => (Kind::Str, &b[..], false),
-            Value::Raw(b) if b.len() < BLOB_MIN => (Kind::Str, &b[..], true),
-            Value::Int(_) => (Kind::Int, &[][..], false),
-            _ => (Kind::Blob, &[][..], false),
+        let (inline, sub) = match &value {
+            Value::Bytes(b) if b.len() < BLOB_MIN => (*b, 0),
+            Value::Blob(b) if b.len() < BLOB_MIN => (&b[..], 0),
+            Value::Raw(b) if b.len() < BLOB_MIN => (&b[..], RAW),
+            _ => {
+                return match value {
+                    Value::Int(n) => Self::with_fixed(cache, key, 0, n, expiry, access),
+                    Value::Bytes(b) => {
+                        let blob = Bytes::copy_from_slice(b);
+                        Self::with_fixed(cache, key, 0, blob, expiry, access)
+                    }
+                    Value::Blob(b) | Value::Raw(b) => {
+                        Self::with_fixed(cache, key, 0, b, expiry, access)
+                    }
+                };
+            }
         };
-        let sub = if raw { RAW } else { 0 };
-        let (entry, fixed) = Self::build(cache, key, kind, sub, inline, expiry, access);
+        Self::build(cache, key, Kind::Str, sub, inline, expiry, access).0
+    }
+
+    /// Builds an entry whose value is its fixed part.
+    fn with_fixed<F: Fixed>(
+        cache: &mut Cache,
+        key: &[u8],
+        sub: u8,
+        value: F,
+        expiry: Option<i64>,
+        access: u32,
+    ) -> Self {
+        let (entry, fixed) = Self::build(cache, key, F::KIND, sub, &[], expiry, access);
         // SAFETY: the block has a fixed part of the kind's type, 8-byte aligned and not initialised
         // yet.
-        unsafe {
-            match value {
-                Value::Int(n) => fixed.cast::<i64>().write(n),
-                Value::Blob(b) | Value::Raw(b) if kind == Kind::Blob => {
-                    fixed.cast::<Bytes>().write(b)
-                }
-                Value::Bytes(b) if kind == Kind::Blob => {
-                    fixed.cast::<Bytes>().write(Bytes::copy_from_slice(b));
-                }
-                _ => {}
-            }
-        }
+        unsafe { fixed.cast::<F>().write(value) };
         entry
     }
 
@@ -233,10 +142,7 @@ impl Entry {
         access: u32,
     ) -> Self {
         let sub = large.form().large_bits() << SUB_SHIFT;
-        let (entry, fixed) = Self::build(cache, key, Kind::Large, sub, &[], expiry, access);
-        // SAFETY: the fixed part of a large entry is one aligned pointer.
-        unsafe { fixed.cast::<*mut Large>().write(Box::into_raw(large)) };
-        entry
+        Self::with_fixed(cache, key, sub, Box::into_raw(large), expiry, access)
     }
 
     /// Allocates and fills an entry but for its fixed part, to which the pointer leads.
@@ -256,13 +162,16 @@ impl Entry {
             inline_len: inline.len(),
             expiry: expiry.is_some(),
         };
-        let entry = Entry(cache.alloc(shape.size()));
+        let entry = Entry(Block::new(cache.alloc(shape.size())));
         // SAFETY: the block is fresh, `shape.size()` bytes long and 8-byte aligned; every write
         // below lies inside it by the definition of `Shape::size`, and the fixed part
         // begins at a multiple of 8.
         unsafe {
             let base = entry.base();
-            entry.write_head(shape, access, Stamp::through(cache).now());
+            base.cast::<Head>().write(shape.head(access, Stamp::through(cache).now()));
+            if shape.is_wide() {
+                base.add(HEADER).cast::<u64>().write(shape.key_len as u64);
+            }
             if let Some(at) = expiry {
                 base.add(entry.expiry_at()).cast::<i64>().write(at);
             }
@@ -323,11 +232,15 @@ impl Entry {
             inline_len: self.inline_len(),
             expiry: expiry.is_some(),
         };
-        let new = Entry(cache.alloc(shape.size()));
+        let new = Entry(Block::new(cache.alloc(shape.size())));
         // SAFETY: both blocks hold fixed part, key and inline value contiguously and of the same
         // length.
         unsafe {
-            new.write_head(shape, self.access(), Stamp::through(cache).now());
+            let base = new.base();
+            base.cast::<Head>().write(shape.head(self.access(), Stamp::through(cache).now()));
+            if shape.is_wide() {
+                base.add(HEADER).cast::<u64>().write(shape.key_len as u64);
+            }
             if let Some(at) = expiry {
                 new.base().add(new.expiry_at()).cast::<i64>().write(at);
             }
@@ -364,23 +277,20 @@ impl Entry {
             return Self::large_collection(cache, key, large, expiry, access);
         }
         let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
-        let (new, fixed) = Self::build(cache, key, kind, sub, self.inline(), expiry, access);
-        // SAFETY: the fixed part is of the same kind, aligned and not initialised yet.
-        unsafe {
-            match self.string() {
-                Some(StrRef::Int(n)) => fixed.cast::<i64>().write(n),
-                Some(StrRef::Blob(blob)) => fixed.cast::<Bytes>().write(blob.clone()),
-                _ => {}
+        match self.string() {
+            Some(StrRef::Int(n)) => Self::with_fixed(cache, key, sub, n, expiry, access),
+            Some(StrRef::Blob(blob)) => {
+                Self::with_fixed(cache, key, sub, blob.clone(), expiry, access)
             }
+            _ => Self::build(cache, key, kind, sub, self.inline(), expiry, access).0,
         }
-        new
     }
 
     /// The same entry moved to a fresh block (to leave a sparse slab). The old block is then to be
     /// freed alone.
     pub fn relocate(self, cache: &mut Cache) -> Self {
         let size = self.size();
-        let new = Entry(cache.alloc(size));
+        let new = Entry(Block::new(cache.alloc(size)));
         // SAFETY: two distinct blocks of at least `size` bytes.
         unsafe { ptr::copy_nonoverlapping(self.base(), new.base(), size) };
         new
@@ -415,7 +325,7 @@ impl Entry {
     pub fn release_block(self, cache: &mut Cache) {
         // SAFETY: the block came from this heap with this size, and the caller gives up its only
         // pointer.
-        unsafe { cache.free(self.0, self.size()) };
+        unsafe { cache.free(self.0.get(), self.size()) };
     }
 
     pub fn kind(self) -> Kind {
@@ -503,7 +413,7 @@ impl Entry {
         debug_assert!(len <= PACKED_MAX);
         let tail = old_len - at - remove;
         let in_place = are_alike(new_size, size);
-        let new = if in_place { self } else { Entry(cache.alloc(new_size)) };
+        let new = if in_place { self } else { Entry(Block::new(cache.alloc(new_size))) };
         // SAFETY: both blocks hold what their sizes say, `inserted` bytes more and `remove` fewer
         // in the new one; the tail may overlap itself only where the block is the same, and
         // `copy` allows for that.
@@ -690,7 +600,7 @@ impl Entry {
     fn head<'a>(self) -> &'a Head {
         // SAFETY: every block begins with an aligned and initialised head, which is never borrowed
         // to be changed; see the type's invariant for the lifetime.
-        unsafe { self.0.cast().as_ref() }
+        unsafe { self.0.get().cast().as_ref() }
     }
 
     #[inline]
@@ -757,37 +667,19 @@ impl Entry {
         // SAFETY: the fixed part of a large entry is one aligned, initialised pointer.
         unsafe { self.fixed_at(Kind::Large).cast::<*mut Large>().read() }
     }
-
-    /// # Safety
-    /// The block is at least `shape.size()` bytes long.
-    unsafe fn write_head(self, shape: Shape, access: u32, stamp: u16) {
-        let meta = shape.meta();
-        // SAFETY: by the contract; all fields are naturally aligned in an 8-byte aligned block.
-        unsafe {
-            self.0.cast::<Head>().write(Head {
-                word: Cell::new(u32::from(meta) | access << 8),
-                key_len: Cell::new(shape.key_len as u16),
-                val_len: Cell::new(shape.inline_len as u16 | stamp),
-            });
-            if meta & WIDE != 0 {
-                self.base().add(HEADER).cast::<u64>().write(shape.key_len as u64);
-            }
-        }
-    }
 }
 
 impl Item for Entry {
     type Line = Bucket;
 
-    unsafe fn from_slot(address: usize, _: bool) -> Self {
-        debug_assert!(address != 0 && address.is_multiple_of(8));
-        // SAFETY: by the contract the address is that of a block, so not null.
-        Entry(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
+    #[inline]
+    unsafe fn from_slot(block: Block, _: bool) -> Self {
+        Entry(block)
     }
 
     #[inline]
     fn address(self) -> usize {
-        self.0.as_ptr().expose_provenance()
+        self.0.address()
     }
 
     #[inline]

@@ -8,6 +8,7 @@
 use crate::state::tracking::names::{Name, Names};
 use crate::state::tracking::readers::ReaderId;
 use crate::state::tracking::{TRACKED, TRACKED_BY_NAME};
+use crate::structures::block::Block;
 use crate::structures::bucket::{Annotated, Item};
 use crate::structures::entry::Entry;
 use crate::structures::key_hash::Key;
@@ -52,13 +53,12 @@ impl Item for Named {
     type Line = Annotated;
 
     #[inline]
-    unsafe fn from_slot(address: usize, is_own: bool) -> Self {
-        // SAFETY: by the contract the address is that of a record, or of an entry, as the flag
-        // says.
+    unsafe fn from_slot(block: Block, is_own: bool) -> Self {
+        // SAFETY: by the contract the block is that of a record, or of an entry, as the flag says.
         unsafe {
             match is_own {
-                true => Named::Own(Name::at(address)),
-                false => Named::Entry(Entry::from_slot(address, false)),
+                true => Named::Own(Name::of(block)),
+                false => Named::Entry(Entry::from_slot(block, false)),
             }
         }
     }
@@ -388,8 +388,6 @@ const _: () = assert!(size_of::<Cell>() == 64);
 // SAFETY: a cell is reached only by the holder of its stripe's lock, or of all, or to peek through
 // atomics.
 unsafe impl Sync for Cell {}
-// SAFETY: nothing in a cell belongs to one thread.
-unsafe impl Send for Cell {}
 
 impl SideTables {
     /// Whether some key is tracked.

@@ -1,5 +1,6 @@
 //! Nodes of the rank tree: blocks of the heap, and the arrays in them.
 
+use crate::structures::block::Block;
 use petrel_heap::Cache;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -41,7 +42,7 @@ pub struct Child<T> {
 /// The only pointer to a node: the low bit of the address tells a leaf from an inner node.
 /// Forgetting it leaks.
 pub struct Node<T> {
-    tagged: NonNull<u8>,
+    tagged: Block,
     _owns: PhantomData<Leaf<T>>,
 }
 
@@ -59,19 +60,15 @@ pub enum NodeMut<'a, T> {
 
 const INNER: usize = 1;
 
-// SAFETY: a node is owned by its tree, and blocks are bound to no thread.
-unsafe impl<T: Send> Send for Node<T> {}
-// SAFETY: a shared node is only read.
-unsafe impl<T: Sync> Sync for Node<T> {}
-
 impl<T> Node<T> {
     pub fn leaf(cache: &mut Cache) -> Self {
-        Node { tagged: Leaf::<T>::empty(cache), _owns: PhantomData }
+        Node { tagged: Block::new(Leaf::<T>::empty(cache)), _owns: PhantomData }
     }
 
     pub fn inner(cache: &mut Cache) -> Self {
         let block = Inner::<T>::empty(cache);
-        Node { tagged: block.map_addr(|address| address | INNER), _owns: PhantomData }
+        let tagged = Block::new(block.map_addr(|address| address | INNER));
+        Node { tagged, _owns: PhantomData }
     }
 
     #[inline]
@@ -123,8 +120,8 @@ impl<T> Node<T> {
             ptr::copy_nonoverlapping(old.as_ptr(), new.as_ptr(), size);
             cache.free(old, size);
         }
-        let tag = self.tagged.addr().get() & INNER;
-        self.tagged = new.map_addr(|address| address | tag);
+        let tag = self.tagged.get().addr().get() & INNER;
+        self.tagged = Block::new(new.map_addr(|address| address | tag));
     }
 
     /// Frees the block; what its slots hold must have been taken out, or be of no further use.
@@ -135,7 +132,7 @@ impl<T> Node<T> {
 
     #[inline]
     fn is_inner(&self) -> bool {
-        self.tagged.addr().get() & INNER != 0
+        self.tagged.get().addr().get() & INNER != 0
     }
 
     #[inline]
