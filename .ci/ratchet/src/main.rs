@@ -7,7 +7,7 @@
 //! | code | lines that are neither blank nor comment nor test |
 //! | cycle | files of the largest cycle of imports (`use` between files of a crate) |
 //! | long | functions of more than 70 lines |
-//! | unsafe | unsafe blocks and implementations |
+//! | unsafe | unsafe blocks, implementations and blocks of foreign functions |
 //! | wide | comment lines past column 100 |
 //! | large | files of more than 800 lines |
 //!

@@ -175,6 +175,11 @@ impl<'a> Visit<'a> for Found {
         visit::visit_expr_unsafe(self, block);
     }
 
+    fn visit_item_foreign_mod(&mut self, block: &'a syn::ItemForeignMod) {
+        self.unsafe_sites += usize::from(block.unsafety.is_some());
+        visit::visit_item_foreign_mod(self, block);
+    }
+
     fn visit_item_impl(&mut self, item: &'a syn::ItemImpl) {
         self.unsafe_sites += usize::from(item.unsafety.is_some());
         visit::visit_item_impl(self, item);

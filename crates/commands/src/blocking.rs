@@ -33,7 +33,8 @@
 //!
 //! Who is served when: `unblock.rs`. The queues: `waiting.rs` of the keyspace.
 
-use crate::blocked::{Blocked, Ticket, WriteReply};
+use crate::answer::{Ticket, WriteReply};
+use crate::blocked::Blocked;
 use crate::ctx::Ctx;
 #[cfg(doc)]
 use crate::execute::Executor;

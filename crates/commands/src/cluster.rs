@@ -1,7 +1,7 @@
 //! The cluster as the gate and the handlers know it: which node orders the changes of a key, and
 //! the way to that node. What they ask is answered by the server.
 
-use crate::blocked::{Ticket, WaitEnd};
+use crate::answer::{Ticket, WaitEnd};
 use crate::clock::Tick;
 use crate::fail::Fail;
 

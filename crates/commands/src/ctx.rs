@@ -3,9 +3,8 @@
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
-use crate::registry::Command;
-use crate::request::Request;
 use crate::session::Session;
+use crate::spec::{Command, Request};
 use petrel_keyspace::{BLOB_MIN, Key, KeyHash, Value};
 use petrel_resp::{Dialect, Reply};
 

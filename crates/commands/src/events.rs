@@ -3,7 +3,7 @@
 
 use crate::execute::Executor;
 use crate::host::Host;
-use crate::registry::Command;
+use crate::spec::Command;
 use petrel_keyspace::Naming;
 
 /// How a command names its events: by what it changes, unless it is listed here.

@@ -19,14 +19,12 @@ use crate::ctx::Ctx;
 use crate::fail::Outcome;
 use crate::host::Host;
 use crate::random::Random;
-use crate::recent::Recent;
-use crate::registry::{Command, Registry};
-use crate::request::Request;
+use crate::recent;
 use crate::scripting::libraries::List;
 use crate::scripting::{FunctionThread, ScriptThread};
 use crate::server::stats::{Shared, ThreadStats};
 use crate::session::{Modes, Session, Transaction};
-use crate::spec::{Flags, KeyShape, Locks};
+use crate::spec::{Command, Flags, Handler, KeyShape, Locks, Registry, Request};
 use bytes::Bytes;
 use petrel_keyspace::{Cleared, Handle, KeyHash};
 use petrel_resp::Reply;
@@ -35,6 +33,9 @@ use petrel_table::bits;
 use petrel_table::keys::{InvalidKeys, KeyRef, key_positions};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A command that was looked up lately.
+type Recent = recent::Recent<Handler>;
 
 /// What one thread needs to execute commands.
 pub struct Executor {

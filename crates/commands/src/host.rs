@@ -1,9 +1,10 @@
 //! What commands ask of the server, or of a program that embeds them.
 
-use crate::blocked::{Answer, Blocked, Standing, Ticket};
+use crate::answer::{Answer, Ticket};
+use crate::blocked::{Blocked, Standing};
 use crate::fail::Outcome;
-use crate::registry::Command;
 use crate::session::Session;
+use crate::spec::Command;
 use petrel_keyspace::{Cleared, Event, Handle};
 use petrel_persistence::rdb::{self, Leniency};
 use petrel_resp::Reply;

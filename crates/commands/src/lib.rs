@@ -7,12 +7,14 @@
 
 pub mod acl;
 mod admit;
+mod answer;
 mod arguments;
 mod bitmaps;
 mod blocked;
 pub mod blocking;
 pub mod clock;
 mod cluster;
+mod command_spec;
 mod ctx;
 mod events;
 mod execute;
@@ -45,11 +47,13 @@ mod tracking;
 pub mod transactions;
 mod unblock;
 mod vectors;
+mod watched_away;
 mod watches;
 
 pub use admit::Moment;
 pub use admit::pause::{Pause, PauseReason};
-pub use blocked::{Answer, Blocked, Standing, Ticket, WaitEnd};
+pub use answer::{Answer, Ticket, WaitEnd};
+pub use blocked::{Blocked, Standing};
 pub use blocking::{Awaited, Block};
 pub use cluster::{Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall};
 pub use ctx::Ctx;
@@ -59,15 +63,12 @@ pub use hashes::fieldsets::Fieldsets;
 pub use host::Host;
 pub use offload::Offloaded;
 pub use petrel_resp::Dialect;
-pub use queue::{Queue, Queued};
-pub use registry::{Command, Registry};
 pub use reply_slots::{Merge, ReplySlots};
-pub use request::Request;
 pub use server::module::NO_MODULES;
 pub use server::state::ServerState;
 pub use server::stats::Shared;
 pub use session::{Access, Extras, Modes, Replies, Session, Transaction};
-pub use spec::CommandSpec;
+pub use spec::{Command, CommandSpec, Queue, Queued, Registry, Request};
 pub use tracking::mode::{Tracking, TrackingMode};
 
 /// The release of Redis whose behaviour is kept to.
@@ -118,8 +119,8 @@ pub static FAMILIES: &[&[CommandSpec]] = &[
     scripting::functions::COMMANDS,
     keys::object::COMMANDS,
     server::command::COMMANDS,
-    server::slowlog::COMMANDS,
-    server::latency::COMMANDS,
+    server::slowlog::commands::COMMANDS,
+    server::latency::commands::COMMANDS,
     server::replication::COMMANDS,
     server::cluster::COMMANDS,
     server::module::COMMANDS,

@@ -7,14 +7,13 @@
 //! accounts for the whole call.
 
 use crate::admit::{Moment, Verdict};
-use crate::blocked::{Answer, Ticket};
+use crate::answer::{Answer, Ticket};
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::Fail;
 use crate::host::Host;
-use crate::registry::Command;
-use crate::request::Request;
 use crate::session::{Access, Session};
+use crate::spec::{Command, Request};
 use petrel_keyspace::{Handle, KeyHash, Naming};
 use petrel_resp::{Protocol, RespWriter};
 use std::sync::Arc;

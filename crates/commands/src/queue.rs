@@ -2,17 +2,17 @@
 
 use crate::registry::Command;
 use crate::request::Request;
-use crate::spec::Flags;
 use petrel_keyspace::KeyHash;
+use petrel_table::Flags;
 
 /// Room for this many bytes of arguments is kept for the next transaction.
 const RETAINED_BYTES_MAX: usize = 64 * 1024;
 
 /// Commands that wait for `EXEC`, in order. Their arguments lie one behind the other, so that
 /// queueing a command allocates only when the room runs out.
-#[derive(Debug, Default)]
-pub struct Queue {
-    commands: Vec<Queued>,
+#[derive(Debug)]
+pub struct Queue<H: 'static> {
+    commands: Vec<Queued<H>>,
     /// What any of them is.
     flags: Flags,
     /// Where each argument ends in `text`.
@@ -21,19 +21,25 @@ pub struct Queue {
 }
 
 /// A command that waits for `EXEC`.
-#[derive(Clone, Copy, Debug)]
-pub struct Queued {
+#[derive(Debug)]
+pub struct Queued<H: 'static> {
     /// The command.
-    pub command: Command,
+    pub command: Command<H>,
     /// [`Request::hash`].
     pub hash: Option<KeyHash>,
     /// How many arguments there are up to the end of this command.
     args_end: usize,
 }
 
-impl Queue {
+impl<H> Default for Queue<H> {
+    fn default() -> Self {
+        Queue { commands: Vec::new(), flags: Flags::NONE, ends: Vec::new(), text: Vec::new() }
+    }
+}
+
+impl<H> Queue<H> {
     /// Adds a command.
-    pub fn push(&mut self, command: Command, args: &[&[u8]], hash: Option<KeyHash>) {
+    pub fn push(&mut self, command: Command<H>, args: &[&[u8]], hash: Option<KeyHash>) {
         self.flags = self.flags.with(command.spec.flags);
         for arg in args {
             self.text.extend_from_slice(arg);
@@ -53,7 +59,7 @@ impl Queue {
     }
 
     /// The commands.
-    pub fn commands(&self) -> impl Iterator<Item = Command> + '_ {
+    pub fn commands(&self) -> impl Iterator<Item = Command<H>> + '_ {
         self.commands.iter().map(|queued| queued.command)
     }
 
@@ -77,7 +83,7 @@ impl Queue {
     }
 
     /// The commands as they are executed, given [`Queue::args`].
-    pub fn requests<'a>(&'a self, args: &'a [&'a [u8]]) -> impl Iterator<Item = Request<'a>> {
+    pub fn requests<'a>(&'a self, args: &'a [&'a [u8]]) -> impl Iterator<Item = Request<'a, H>> {
         let mut begin = 0;
         self.commands.iter().map(move |queued| {
             let args = &args[std::mem::replace(&mut begin, queued.args_end)..queued.args_end];

@@ -2,25 +2,34 @@
 //! alike each time.
 
 use crate::registry::Command;
-use crate::spec::Flags;
+use petrel_table::Flags;
 
 /// A command with its name as it was spelled, at most eight bytes as one word.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Recent {
-    command: Command,
+#[derive(Debug)]
+pub(crate) struct Recent<H: 'static> {
+    command: Command<H>,
     word: u64,
     len: usize,
 }
 
-impl Recent {
+impl<H> Clone for Recent<H> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H> Copy for Recent<H> {}
+
+impl<H> Recent<H> {
     /// Remembers a command, unless its name is longer than a word.
-    pub fn new(command: Command, name: &[u8]) -> Option<Self> {
+    pub fn new(command: Command<H>, name: &[u8]) -> Option<Self> {
         Some(Recent { command, word: load(name)?, len: name.len() })
     }
 
     /// The command, if `name` is its name as it was spelled.
     #[inline]
-    pub fn command(self, name: &[u8]) -> Option<Command> {
+    pub fn command(self, name: &[u8]) -> Option<Command<H>> {
         (name.len() == self.len && load(name) == Some(self.word)).then_some(self.command)
     }
 

@@ -7,28 +7,37 @@
 
 use std::fmt::Write;
 
-use crate::spec::CommandSpec;
+use crate::command_spec::CommandSpec;
 
 /// A command as found in the registry.
-#[derive(Clone, Copy, Debug)]
-pub struct Command {
+#[derive(Debug)]
+pub struct Command<H: 'static> {
     /// What the table says of it.
-    pub spec: &'static CommandSpec,
+    pub spec: &'static CommandSpec<H>,
     /// Its number, below [`Registry::len`]: an index for statistics and permission bits.
     pub index: u16,
 }
 
+impl<H> Clone for Command<H> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H> Copy for Command<H> {}
+
 /// Every command and subcommand that the server knows.
 #[derive(Debug)]
-pub struct Registry {
-    slots: Box<[Slot]>,
-    entries: Box<[Entry]>,
+pub struct Registry<H: 'static> {
+    slots: Box<[Slot<H>]>,
+    entries: Box<[Entry<H>]>,
 }
 
 /// A command by its number.
 #[derive(Debug)]
-struct Entry {
-    spec: &'static CommandSpec,
+struct Entry<H: 'static> {
+    spec: &'static CommandSpec<H>,
     /// `client|setname`.
     full_name: Box<str>,
     /// The name that it is called by, in lower case, without its container; none if it cannot be
@@ -39,16 +48,20 @@ struct Entry {
 }
 
 /// A place in the table; exactly half a cache line.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 #[repr(align(32))]
-struct Slot {
+struct Slot<H: 'static> {
     words: [u64; 2],
-    spec: Option<&'static CommandSpec>,
+    spec: Option<&'static CommandSpec<H>>,
     scope: Scope,
     index: u16,
 }
 
-const _: () = assert!(size_of::<Slot>() == 32);
+const _: () = assert!(size_of::<Slot<()>>() == 32);
+
+impl<H> Slot<H> {
+    const EMPTY: Self = Slot { words: [0; 2], spec: None, scope: 0, index: 0 };
+}
 
 /// The length of a name in the low half, the number of its container in the high one.
 type Scope = u32;
@@ -73,7 +86,7 @@ const SLOTS_PER_COMMAND: usize = 4;
 /// An error text quotes at most this many bytes of a name, and of all arguments together.
 const QUOTED_BYTES_MAX: usize = 128;
 
-impl Registry {
+impl<H> Registry<H> {
     /// A registry of all commands of `families`.
     ///
     /// # Panics
@@ -81,7 +94,7 @@ impl Registry {
     /// At start, if two commands have one name (or names of one length over 16 that begin and end
     /// with the same eight bytes), a name is not lower case or longer than 255 bytes, or there
     /// are more than 65,534 commands: mistakes in the tables.
-    pub fn new(families: &[&'static [CommandSpec]]) -> Self {
+    pub fn new(families: &[&'static [CommandSpec<H>]]) -> Self {
         let mut entries = Vec::new();
         for spec in families.iter().copied().flatten() {
             let called = Some(spec.meta.name.into());
@@ -97,7 +110,7 @@ impl Registry {
         assert!(entries.len() < usize::from(u16::MAX), "at most 65,534 commands");
 
         let size = (entries.len() * SLOTS_PER_COMMAND).next_power_of_two().max(2);
-        let slots = vec![Slot::default(); size].into();
+        let slots = std::iter::repeat_with(|| Slot::EMPTY).take(size).collect();
         let mut registry = Self { slots, entries: entries.into() };
         for index in 0..registry.entries.len() {
             let name = registry.entries[index].spec.meta.name;
@@ -138,7 +151,7 @@ impl Registry {
 
     /// Puts every command into its place anew; false if two cannot be told apart.
     fn fill(&mut self) -> bool {
-        self.slots.fill(Slot::default());
+        self.slots.fill_with(|| Slot::EMPTY);
         (0..self.entries.len()).all(|index| self.insert(index))
     }
 
@@ -164,7 +177,7 @@ impl Registry {
     /// `args[1]`. Arity is not checked. `None` if `args` is empty or the name or subcommand
     /// unknown; [`Registry::unknown_error`] says which.
     #[inline]
-    pub fn resolve(&self, args: &[&[u8]]) -> Option<Command> {
+    pub fn resolve(&self, args: &[&[u8]]) -> Option<Command<H>> {
         let command = self.find(args.first()?)?;
         match args.get(1) {
             Some(name) if !command.spec.subcommands.is_empty() => self.find_sub(command, name),
@@ -173,18 +186,18 @@ impl Registry {
     }
 
     /// Whether a command belongs to a container.
-    pub fn is_subcommand(&self, command: Command) -> bool {
+    pub fn is_subcommand(&self, command: Command<H>) -> bool {
         self.entries[usize::from(command.index)].container != 0
     }
 
     /// The command of this name, in any case; never a subcommand.
     #[inline]
-    pub fn find(&self, name: &[u8]) -> Option<Command> {
+    pub fn find(&self, name: &[u8]) -> Option<Command<H>> {
         self.lookup(0, name)
     }
 
     /// The command of a full name such as `get` or `client|setname`, in any case.
-    pub fn find_full(&self, full_name: &[u8]) -> Option<Command> {
+    pub fn find_full(&self, full_name: &[u8]) -> Option<Command<H>> {
         match full_name.iter().position(|&byte| byte == b'|') {
             None => self.find(full_name),
             Some(bar) => {
@@ -197,12 +210,12 @@ impl Registry {
     /// The subcommand of this name; out of line, so that commands without subcommands are found in
     /// straight code.
     #[inline(never)]
-    fn find_sub(&self, container: Command, name: &[u8]) -> Option<Command> {
+    fn find_sub(&self, container: Command<H>, name: &[u8]) -> Option<Command<H>> {
         self.lookup(container.index + 1, name)
     }
 
     #[inline(always)]
-    fn lookup(&self, container: u16, bytes: &[u8]) -> Option<Command> {
+    fn lookup(&self, container: u16, bytes: &[u8]) -> Option<Command<H>> {
         let name = Name::new(container, bytes);
         let mask = self.slots.len() - 1;
         let mut place = name.hash();
@@ -229,12 +242,13 @@ impl Registry {
     }
 
     /// The command that has this full name from the start, in any case, whatever it is called by.
-    pub fn find_original(&self, full_name: &[u8]) -> Option<Command> {
+    pub fn find_original(&self, full_name: &[u8]) -> Option<Command<H>> {
         let found = self.find_full(full_name);
         let is_it = |index: u16| self.full_name(index).as_bytes().eq_ignore_ascii_case(full_name);
         found.filter(|found| is_it(found.index)).or_else(|| {
             // Only where commands have been renamed is there something to find.
-            let is_renamed = |entry: &Entry| entry.called.as_deref() != Some(entry.spec.meta.name);
+            let is_renamed =
+                |entry: &Entry<H>| entry.called.as_deref() != Some(entry.spec.meta.name);
             let is_any = self.entries.iter().any(is_renamed);
             if is_any { self.all().find(|command| is_it(command.index)) } else { None }
         })
@@ -251,18 +265,18 @@ impl Registry {
     }
 
     /// Every command that is not a subcommand, in the order of the tables.
-    pub fn commands(&self) -> impl Iterator<Item = Command> + '_ {
+    pub fn commands(&self) -> impl Iterator<Item = Command<H>> + '_ {
         self.all().filter(|command| self.entries[usize::from(command.index)].container == 0)
     }
 
     /// Every command, each container followed by its subcommands.
-    pub fn all(&self) -> impl Iterator<Item = Command> + '_ {
+    pub fn all(&self) -> impl Iterator<Item = Command<H>> + '_ {
         let numbered = self.entries.iter().enumerate();
         numbered.map(|(index, entry)| Command { spec: entry.spec, index: index as u16 })
     }
 
     /// The subcommands of a command, in the order of the table.
-    pub fn subcommands(&self, command: Command) -> impl Iterator<Item = Command> + '_ {
+    pub fn subcommands(&self, command: Command<H>) -> impl Iterator<Item = Command<H>> + '_ {
         let first = command.index + 1;
         let subcommands = command.spec.subcommands.iter().zip(first..);
         subcommands.map(|(spec, index)| Command { spec, index })
@@ -369,10 +383,10 @@ fn lowercase(word: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::lowercase;
     use crate::ctx::Ctx;
     use crate::fail::Outcome;
-    use crate::spec::{Group, Meta};
+    use crate::spec::{CommandSpec, Group, Meta, Registry};
 
     fn run(_: &mut Ctx<'_>) -> Outcome {
         Ok(())

@@ -14,7 +14,7 @@ mod merge;
 
 pub use merge::Merge;
 
-use crate::blocked::Answer;
+use crate::answer::Answer;
 use crate::cluster::HashSlot;
 use bytes::Bytes;
 use merge::Whole;

@@ -81,8 +81,9 @@ fn evalsha_ro(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `SCRIPT LOAD script`
 fn load(ctx: &mut Ctx<'_>) -> Outcome {
-    let script =
-        ctx.exec.script_thread(|thread, shared| thread.load(shared, ctx.request.args[2], true))?;
+    let script = ctx
+        .exec
+        .script_thread(|thread, scripts| thread.load(scripts, ctx.request.args[2], true))?;
     ctx.reply.bulk(&hex(&script.sha));
     Ok(())
 }
@@ -144,11 +145,13 @@ impl Executor {
     /// Gives up this thread's interpreters if all that they had compiled has been flushed. To be
     /// called now and then: a thread that runs no more scripts does not notice otherwise.
     pub fn drop_flushed(&mut self) {
-        if let Some(thread) = self.scripts.take_if(|thread| thread.is_flushed(&self.shared)) {
-            thread.count_out(&self.shared);
+        let shared = &self.shared;
+        if let Some(thread) = self.scripts.take_if(|thread| thread.is_flushed(&shared.scripts)) {
+            thread.count_out(&shared.scripts);
         }
-        if let Some(thread) = self.functions.take_if(|thread| thread.is_flushed(&self.shared)) {
-            thread.count_out(&self.shared);
+        if let Some(thread) = self.functions.take_if(|thread| thread.is_flushed(&shared.libraries))
+        {
+            thread.count_out(&shared.scripts);
         }
     }
 }

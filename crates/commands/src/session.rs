@@ -2,11 +2,10 @@
 
 use crate::acl::User;
 use crate::hashes::fieldsets::Fieldsets;
-use crate::queue::Queue;
-use crate::registry::Command;
 use crate::reply_slots::ReplySlots;
+use crate::spec::{Command, Queue};
 use crate::tracking::mode::Tracking;
-use crate::watches::WatchedAway;
+use crate::watched_away::WatchedAway;
 use petrel_keyspace::WatchedKey;
 use petrel_resp::Protocol;
 use petrel_table::{GateFlags, bitset};

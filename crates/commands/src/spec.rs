@@ -7,8 +7,10 @@
 //! ];
 //! ```
 
+pub use crate::command_spec::{KeyShape, Locks};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::{command_spec, queue, registry, request};
 pub use petrel_table::{
     Arg, ArgFlags, ArgKind, BeginSearch, Categories, Channels, FindKeys, Flags, GateFlags, Group,
     KeyFlags, KeyRange, KeySpec, Meta, Place,
@@ -18,116 +20,30 @@ pub use petrel_table::{
 /// error.
 pub type Handler = fn(&mut Ctx<'_>) -> Outcome;
 
-/// What `execute` locks before it calls the handler.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Locks {
-    /// The stripes of the command's keys.
-    Keys,
-    /// The whole keyspace.
-    Everything,
-    /// Nothing: the handler locks stripe by stripe, or needs none.
-    Itself,
-}
+/// One command, or one subcommand of a container such as `CLIENT`.
+pub type CommandSpec = command_spec::CommandSpec<Handler>;
 
-/// What `execute` has to do to find the keys of a call.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum KeyShape {
-    /// There are none.
-    None,
-    /// The first argument, and nothing else.
-    First,
-    /// As the key specs say: [`petrel_table::keys::key_positions`].
-    Specs,
-}
+/// A command as found in the registry.
+pub type Command = registry::Command<Handler>;
 
-impl KeyShape {
-    /// The shape that a command's key specs come to.
-    pub const fn of(keys: &[KeySpec]) -> Self {
-        let mut real = 0;
-        let mut first_only = true;
-        let mut i = 0;
-        while i < keys.len() {
-            if !keys[i].flags.contains(KeyFlags::NOT_KEY) {
-                real += 1;
-                first_only = first_only && keys[i].is_first_argument();
-            }
-            i += 1;
-        }
-        match (real, first_only) {
-            (0, _) => Self::None,
-            (1, true) => Self::First,
-            _ => Self::Specs,
-        }
-    }
-}
+/// Every command and subcommand that the server knows.
+pub type Registry = registry::Registry<Handler>;
 
-/// One command, or one subcommand of a container such as `CLIENT`: its [`Meta`] and its code. All
-/// that `execute` reads of a command lies in one cache line.
-#[derive(Debug)]
-#[repr(align(64))]
-pub struct CommandSpec {
-    /// Runs the command: arity is checked, and what `locks` says is locked.
-    pub handler: Handler,
-    /// [`Meta::flags`].
-    pub flags: Flags,
-    /// [`Meta::gate`].
-    pub gate: GateFlags,
-    /// [`Meta::arity`].
-    pub arity: i16,
-    /// How to find the keys.
-    pub keys: KeyShape,
-    /// What is locked before the handler runs.
-    pub locks: Locks,
-    /// Where it runs in a cluster: [`Meta::place`].
-    pub place: Place,
-    /// Subcommands. A first argument that names none of them is an error.
-    pub subcommands: &'static [CommandSpec],
-    /// Everything else.
-    pub meta: &'static Meta,
-}
+/// A command as it was read.
+pub type Request<'a> = request::Request<'a, Handler>;
+
+/// Commands that wait for `EXEC`.
+pub type Queue = queue::Queue<Handler>;
+
+/// A command that waits for `EXEC`.
+pub type Queued = queue::Queued<Handler>;
 
 impl CommandSpec {
-    /// A command without subcommands.
-    pub const fn new(meta: &'static Meta, handler: Handler) -> Self {
-        Self::with_subcommands(meta, handler, &[])
-    }
-
     /// A command whose first argument names a subcommand, and which cannot be called without: its
     /// arity must be -2 or stricter.
     pub const fn container(meta: &'static Meta, subcommands: &'static [Self]) -> Self {
         assert!(meta.arity <= -2, "a container needs a subcommand");
         Self::with_subcommands(meta, subcommand_missing, subcommands)
-    }
-
-    /// A command that may be called with a subcommand, or alone, like `COMMAND`.
-    pub const fn with_subcommands(
-        meta: &'static Meta,
-        handler: Handler,
-        subcommands: &'static [Self],
-    ) -> Self {
-        Self {
-            handler,
-            flags: meta.flags,
-            gate: meta.gate,
-            arity: meta.arity,
-            keys: KeyShape::of(meta.keys),
-            locks: Locks::Keys,
-            place: meta.place(),
-            subcommands,
-            meta,
-        }
-    }
-
-    /// The same command with other locks.
-    pub const fn locking(self, locks: Locks) -> Self {
-        Self { locks, ..self }
-    }
-
-    /// Whether a call of `len` arguments, the name included, meets the arity.
-    #[inline]
-    pub const fn accepts(&self, len: usize) -> bool {
-        let least = self.arity.unsigned_abs() as usize;
-        len == least || self.arity < 0 && len > least
     }
 }
 

@@ -6,10 +6,8 @@ pub(crate) mod mode;
 use crate::admit::Moment;
 use crate::execute::{Execution, Executor};
 use crate::host::Host;
-use crate::registry::Command;
-use crate::request::Request;
 use crate::session::Session;
-use crate::spec::Group;
+use crate::spec::{Command, Group, Request};
 use petrel_resp::Reply;
 use petrel_table::keys::key_positions;
 

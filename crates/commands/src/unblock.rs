@@ -22,13 +22,14 @@
 
 use crate::admit::Moment;
 use crate::admit::placement::add_slots;
-use crate::blocked::{Answer, Blocked, Standing, WaitEnd};
+use crate::answer::{Answer, WaitEnd};
+use crate::blocked::{Blocked, Standing};
 use crate::cluster::{Home, RemoteCall};
 use crate::execute::{Execution, Executor};
 use crate::host::Host;
-use crate::request::Request;
 use crate::server::state::ServerState;
 use crate::session::{Modes, Session};
+use crate::spec::Request;
 use crate::tracking::mode::Tracking;
 use petrel_keyspace::{Key, KeyHash, ReadyKey};
 use petrel_resp::{Protocol, RespWriter};

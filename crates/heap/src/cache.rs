@@ -80,14 +80,10 @@ impl Cache {
         }
         let class = class_of(size);
         let bin = &self.bins.bins[class as usize];
-        let Some(block) = NonNull::new(bin.head.get()) else {
+        let Some(block) = bin.pop() else {
             return self.refill(class);
         };
-        // SAFETY: a block in a bin is free, and its first word is the link.
-        let next = unsafe { block.cast::<*mut u8>().read() };
-        bin.head.set(next);
-        bin.count.store(bin.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        expect(next, class);
+        expect(bin.head.get(), class);
         poison::check(block, class);
         block
     }
@@ -190,10 +186,9 @@ impl Cache {
                 }
             }
         }
-        let Some(block) = NonNull::new(head) else { corrupted("no block taken from the slabs") };
-        // SAFETY: the block was linked just now.
-        bin.head.set(unsafe { block.cast::<*mut u8>().read() });
-        bin.count.store(kept - 1, Ordering::Relaxed);
+        bin.head.set(head);
+        bin.count.store(kept, Ordering::Relaxed);
+        let Some(block) = bin.pop() else { corrupted("no block taken from the slabs") };
         poison::check(block, class);
         block
     }
@@ -228,14 +223,11 @@ impl Cache {
         let kept = bin.count.load(Ordering::Relaxed);
         let count = count.min(kept).min(MOVED_MAX as u32);
         let mut blocks = [ptr::null_mut(); MOVED_MAX];
-        let mut head = bin.head.get();
-        for slot in &mut blocks[..count as usize] {
-            *slot = head;
-            // SAFETY: the bin has at least `count` blocks, and the first word of each is the link.
-            head = unsafe { head.cast::<*mut u8>().read() };
+        for (slot, block) in
+            blocks[..count as usize].iter_mut().zip(std::iter::from_fn(|| bin.pop()))
+        {
+            *slot = block.as_ptr();
         }
-        bin.head.set(head);
-        bin.count.store(kept - count, Ordering::Relaxed);
         // SAFETY: blocks in a bin were freed with this class, and are in it no more.
         unsafe { self.slabs().put(class, &blocks[..count as usize]) };
     }
@@ -273,6 +265,18 @@ impl Drop for Cache {
         let mut caches = self.shared.caches.lock().unwrap_or_else(PoisonError::into_inner);
         caches.retain(|bins| !Arc::ptr_eq(bins, &self.bins));
         self.shared.huge_bytes_of_dropped.fetch_add(huge_bytes, Ordering::Relaxed);
+    }
+}
+
+impl Bin {
+    /// The block that was freed last.
+    #[inline(always)]
+    fn pop(&self) -> Option<NonNull<u8>> {
+        let block = NonNull::new(self.head.get())?;
+        // SAFETY: a block in a bin is free, and its first word is the link.
+        self.head.set(unsafe { block.cast::<*mut u8>().read() });
+        self.count.store(self.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        Some(block)
     }
 }
 

@@ -14,9 +14,8 @@
 //! and even a peak at each length after another fits. A range of which nothing is left over, or
 //! that the system refuses to reserve, is not an error: the callers turn to the global allocator.
 
-use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::classes::{RUN_UNITS, UNIT_BYTES};
@@ -50,26 +49,63 @@ pub struct Slab {
     /// Blocks handed out: in use or in the cache of a thread. Written under the lock of the class.
     pub live: AtomicU32,
     /// Guarded by the lock of the class; of a free run, by the lock of the runs.
-    pub links: UnsafeCell<Links>,
+    pub links: Links,
 }
 
-/// The part of a [`Slab`] that only the holder of its lock may look at.
+/// The part of a [`Slab`] that only the holder of its lock looks at.
 pub struct Links {
     /// Freed blocks, linked through their first word.
-    pub free: *mut u8,
+    pub free: GuardedPointer,
     /// Blocks cut so far; those beyond have never been touched.
-    pub carved: u32,
+    pub carved: Guarded,
     /// Neighbours in the list that holds the slab.
-    pub next: u32,
+    pub next: Guarded,
     /// See `next`; unused in lists of free runs.
-    pub prev: u32,
+    pub prev: Guarded,
     /// Which list of the class holds the slab.
-    pub bin: u32,
+    pub bin: Guarded,
 }
 
-impl Default for Links {
-    fn default() -> Self {
-        Links { free: ptr::null_mut(), carved: 0, next: NO_UNIT, prev: NO_UNIT, bin: 0 }
+impl Links {
+    /// Of a slab of which nothing is cut yet.
+    pub fn reset(&self, bin: u32) {
+        self.free.set(ptr::null_mut());
+        self.carved.set(0);
+        self.next.set(NO_UNIT);
+        self.prev.set(NO_UNIT);
+        self.bin.set(bin);
+    }
+}
+
+/// A number that is read and written under one lock, which orders it: plain loads and stores.
+#[repr(transparent)]
+pub struct Guarded(AtomicU32);
+
+impl Guarded {
+    #[inline]
+    pub fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn set(&self, value: u32) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// A pointer that is read and written under one lock.
+#[repr(transparent)]
+pub struct GuardedPointer(AtomicPtr<u8>);
+
+impl GuardedPointer {
+    #[inline]
+    pub fn get(&self) -> *mut u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn set(&self, value: *mut u8) {
+        self.0.store(value, Ordering::Relaxed);
     }
 }
 
@@ -111,8 +147,7 @@ pub struct RegionStats {
     pub retained: u64,
 }
 
-// SAFETY: the memory is owned by the region for its whole life. Descriptors are reached through
-// atomics, and their `links` only under the lock that their documentation names.
+// SAFETY: the memory is owned by the region for its whole life, and descriptors are atomics.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -227,8 +262,7 @@ impl Region {
     #[inline]
     pub fn address(&self, unit: u32) -> *mut u8 {
         assert!((unit as usize) < self.units);
-        // SAFETY: the unit is within the reservation.
-        unsafe { self.base.as_ptr().add(unit as usize * UNIT_BYTES) }
+        self.base.as_ptr().wrapping_add(unit as usize * UNIT_BYTES)
     }
 
     /// Hands out a run, to be owned; `None` when the region is exhausted.
@@ -313,8 +347,7 @@ impl Region {
         if unit == NO_UNIT {
             return None;
         }
-        // SAFETY: the run is in a list of free runs, whose links the lock of the runs guards.
-        *head = unsafe { (*self.slab(unit).links.get()).next };
+        *head = self.slab(unit).links.next.get();
         Some(unit)
     }
 
@@ -326,9 +359,7 @@ impl Region {
         list: fn(&mut Runs) -> &mut [u32; RUN_UNITS.len()],
     ) {
         let head = &mut list(runs)[run];
-        // SAFETY: the run is free and in no list, so the caller, who holds the lock of the runs, is
-        // the only one to know it.
-        unsafe { (*self.slab(unit).links.get()).next = *head };
+        self.slab(unit).links.next.set(*head);
         *head = unit;
     }
 

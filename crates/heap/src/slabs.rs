@@ -118,8 +118,7 @@ impl Slabs {
                 },
             };
             let slab = self.region.slab(unit);
-            // SAFETY: the slab is in a list of this class, whose lock is held.
-            let links = unsafe { &mut *slab.links.get() };
+            let links = &slab.links;
             let (chain, count) = take_from(slab, links, self.region.address(unit), class, missing);
             if let Chain::Adjacent { .. } = chain {
                 lists.tally.carved += u64::from(count);
@@ -155,11 +154,10 @@ impl Slabs {
                 corrupted("a block was freed twice or with the size of another");
             }
             let slab = self.region.slab(unit);
-            // SAFETY: the slab is of this class, whose lock is held.
-            let links = unsafe { &mut *slab.links.get() };
+            let links = &slab.links;
             // SAFETY: the block is at least 8 bytes, aligned to 8, and owned by this thread.
-            unsafe { block.cast::<*mut u8>().write(links.free) };
-            links.free = *block;
+            unsafe { block.cast::<*mut u8>().write(links.free.get()) };
+            links.free.set(*block);
             let live = slab.live.load(Ordering::Relaxed) - 1;
             slab.live.store(live, Ordering::Relaxed);
             if live > 0 {
@@ -170,16 +168,15 @@ impl Slabs {
             }
             self.unlink(&mut lists, unit, links);
             lists.tally.slabs -= 1;
-            lists.tally.carved -= u64::from(links.carved);
+            lists.tally.carved -= u64::from(links.carved.get());
             self.region.disown(unit, CLASS[class as usize].run.into());
-            links.next = emptied;
+            links.next.set(emptied);
             emptied = unit;
         }
         drop(lists);
         while emptied != NO_UNIT {
-            // SAFETY: an emptied slab is in no list and no block of it is out: only this thread
-            // knows it.
-            let next = unsafe { (*self.region.slab(emptied).links.get()).next };
+            // An emptied slab is in no list and no block of it is out: only this thread knows it.
+            let next = self.region.slab(emptied).links.next.get();
             self.region.release_run(emptied, CLASS[class as usize].run.into());
             emptied = next;
         }
@@ -193,9 +190,8 @@ impl Slabs {
             return false;
         }
         let slab = self.region.slab(unit);
-        // SAFETY: the slab is of this class, whose lock is held.
-        let links = unsafe { &mut *slab.links.get() };
-        if links.bin == NO_BIN || slab.live.load(Ordering::Relaxed) > live_max {
+        let links = &slab.links;
+        if links.bin.get() == NO_BIN || slab.live.load(Ordering::Relaxed) > live_max {
             return false;
         }
         self.unlink(&mut lists, unit, links);
@@ -212,8 +208,7 @@ impl Slabs {
             return;
         }
         self.region.own(unit, CLASS[class as usize].run.into(), false);
-        // SAFETY: the slab is of this class, whose lock is held.
-        let links = unsafe { &mut *slab.links.get() };
+        let links = &slab.links;
         self.move_to_bin(&mut lists, unit, slab, links, class);
     }
 
@@ -229,9 +224,8 @@ impl Slabs {
         let slab = self.region.slab(unit);
         slab.class.store(class, Ordering::Relaxed);
         slab.live.store(0, Ordering::Relaxed);
-        // SAFETY: the run was handed out to this thread and belongs to no class yet.
-        let links = unsafe { &mut *slab.links.get() };
-        *links = Links { bin: NO_BIN, ..Links::default() };
+        let links = &slab.links;
+        links.reset(NO_BIN);
         self.region.own(unit, run, false);
         self.link(lists, unit, links, 0);
         lists.tally.slabs += 1;
@@ -239,11 +233,11 @@ impl Slabs {
     }
 
     /// Puts a slab into the list of its occupancy, or into none when it is full.
-    fn move_to_bin(&self, lists: &mut Lists, unit: u32, slab: &Slab, links: &mut Links, class: u8) {
+    fn move_to_bin(&self, lists: &mut Lists, unit: u32, slab: &Slab, links: &Links, class: u8) {
         // Reaches BINS, which is NO_BIN, at a full slab and only there.
         let live = slab.live.load(Ordering::Relaxed) as usize;
         let bin = (live * BINS / CLASS[class as usize].capacity as usize) as u32;
-        if bin != links.bin {
+        if bin != links.bin.get() {
             self.unlink(lists, unit, links);
             if bin != NO_BIN {
                 self.link(lists, unit, links, bin);
@@ -251,34 +245,31 @@ impl Slabs {
         }
     }
 
-    fn link(&self, lists: &mut Lists, unit: u32, links: &mut Links, bin: u32) {
+    fn link(&self, lists: &mut Lists, unit: u32, links: &Links, bin: u32) {
         let head = &mut lists.bins[bin as usize];
-        links.bin = bin;
-        links.prev = NO_UNIT;
-        links.next = *head;
+        links.bin.set(bin);
+        links.prev.set(NO_UNIT);
+        links.next.set(*head);
         if *head != NO_UNIT {
-            // SAFETY: the head is another slab of this class, whose lock is held.
-            unsafe { (*self.region.slab(*head).links.get()).prev = unit };
+            self.region.slab(*head).links.prev.set(unit);
         }
         *head = unit;
     }
 
-    fn unlink(&self, lists: &mut Lists, unit: u32, links: &mut Links) {
-        if links.bin == NO_BIN {
+    fn unlink(&self, lists: &mut Lists, unit: u32, links: &Links) {
+        if links.bin.get() == NO_BIN {
             return;
         }
-        if links.prev == NO_UNIT {
-            debug_assert_eq!(lists.bins[links.bin as usize], unit);
-            lists.bins[links.bin as usize] = links.next;
+        if links.prev.get() == NO_UNIT {
+            debug_assert_eq!(lists.bins[links.bin.get() as usize], unit);
+            lists.bins[links.bin.get() as usize] = links.next.get();
         } else {
-            // SAFETY: neighbours are other slabs of this class, whose lock is held.
-            unsafe { (*self.region.slab(links.prev).links.get()).next = links.next };
+            self.region.slab(links.prev.get()).links.next.set(links.next.get());
         }
-        if links.next != NO_UNIT {
-            // SAFETY: as above.
-            unsafe { (*self.region.slab(links.next).links.get()).prev = links.prev };
+        if links.next.get() != NO_UNIT {
+            self.region.slab(links.next.get()).links.prev.set(links.prev.get());
         }
-        links.bin = NO_BIN;
+        links.bin.set(NO_BIN);
     }
 
     fn lock(&self, class: u8) -> MutexGuard<'_, Lists> {
@@ -288,32 +279,25 @@ impl Slabs {
 
 /// Takes up to `wanted` blocks from a slab that has some: freed ones, or if there are none fresh
 /// ones.
-fn take_from(
-    slab: &Slab,
-    links: &mut Links,
-    start: *mut u8,
-    class: u8,
-    wanted: u32,
-) -> (Chain, u32) {
+fn take_from(slab: &Slab, links: &Links, start: *mut u8, class: u8, wanted: u32) -> (Chain, u32) {
     let Class { size, capacity, .. } = &CLASS[class as usize];
     let live = slab.live.load(Ordering::Relaxed);
-    if links.free.is_null() {
-        let count = wanted.min(capacity - links.carved);
-        // SAFETY: carved < capacity, so the block is within the slab.
-        let head = unsafe { start.add((links.carved * size) as usize) };
-        links.carved += count;
+    if links.free.get().is_null() {
+        let count = wanted.min(capacity - links.carved.get());
+        let head = start.wrapping_add((links.carved.get() * size) as usize);
+        links.carved.set(links.carved.get() + count);
         slab.live.store(live + count, Ordering::Relaxed);
         return (Chain::Adjacent { head, count }, count);
     }
-    let head = links.free;
-    let count = wanted.min(links.carved - live);
-    if count == links.carved - live {
-        links.free = ptr::null_mut();
+    let head = links.free.get();
+    let count = wanted.min(links.carved.get() - live);
+    if count == links.carved.get() - live {
+        links.free.set(ptr::null_mut());
     } else {
         for _ in 0..count {
             // SAFETY: the list has more than `count` blocks, and the first word of each is its
             // link.
-            links.free = unsafe { links.free.cast::<*mut u8>().read() };
+            links.free.set(unsafe { links.free.get().cast::<*mut u8>().read() });
         }
     }
     slab.live.store(live + count, Ordering::Relaxed);

@@ -201,9 +201,7 @@ impl Handle {
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub(crate) fn stripe_at(&self, stripe: u32) -> &mut StripeData {
-        debug_assert!(self.locks.holds(stripe), "stripe {stripe} is not held");
-        // SAFETY: the stripe is held by this thread; callers keep one reference at a time.
-        unsafe { self.ks.stripes[stripe as usize].data() }
+        self.locks.data(&self.ks.stripes, stripe)
     }
 }
 

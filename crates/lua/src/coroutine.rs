@@ -2,7 +2,8 @@
 //! runs, and that a script that creates and resumes many of them is asked whether to go on: each
 //! counts its instructions for itself.
 
-use crate::vm::{self, LUA_TNUMBER, LUA_TSTRING, Raise, Stack, lua_State};
+use crate::c_api;
+use crate::vm::{self, LUA_TNUMBER, LUA_TSTRING, Raise, Stack};
 use crate::work::count_work;
 use mlua_sys as ffi;
 use std::ffi::c_int;
@@ -11,52 +12,42 @@ use std::ffi::c_int;
 /// time.
 const STEPS: usize = 1000;
 
-// Beside what the bindings have.
-unsafe extern "C-unwind" {
-    /// Lets calls of the interpreter within `to` count as nested in those of `from`.
-    fn lua_setlevel(from: *mut lua_State, to: *mut lua_State);
-}
-
 /// `coroutine.resume(co [, value ...])`
-pub(crate) unsafe extern "C-unwind" fn resume(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn resume(stack: Stack) -> c_int {
     // SAFETY: the interpreter passes its state; this frame owns nothing.
-    unsafe {
-        let co = ffi::lua_tothread(state, 1);
-        if co.is_null() {
-            return vm::run(state, |_| Err(Raise::Argument(1, "coroutine expected".into())));
+    let resumed = unsafe {
+        match stack.coroutine(1) {
+            Some(co) => run(stack, co, stack.top() - 1),
+            None => vm::attempt(stack, |_| Err(Raise::Argument(1, "coroutine expected".into()))),
         }
-        let resumed = run(state, co, ffi::lua_gettop(state) - 1);
-        ffi::lua_pushboolean(state, c_int::from(resumed.is_some()));
-        let values = resumed.unwrap_or(1);
-        ffi::lua_insert(state, -(values + 1));
-        values + 1
-    }
+    };
+    stack.push_boolean(resumed.is_some());
+    let values = resumed.unwrap_or(1);
+    stack.insert(-(values + 1));
+    values + 1
 }
 
 /// `coroutine.wrap(f)`, for which the first upvalue is `coroutine.create`.
-pub(crate) unsafe extern "C-unwind" fn wrap(state: *mut lua_State) -> c_int {
-    // SAFETY: the interpreter passes its state; this frame owns nothing.
-    unsafe {
-        vm::call_upvalue(Stack::of(state));
-        ffi::lua_pushcclosure(state, wrapped, 1);
-    }
+pub(crate) unsafe extern "C-unwind" fn wrap(stack: Stack) -> c_int {
+    vm::call_upvalue(stack);
+    stack.push_native(wrapped, 1);
     1
 }
 
 /// The function that `wrap` answers, whose upvalue is the coroutine.
-unsafe extern "C-unwind" fn wrapped(state: *mut lua_State) -> c_int {
+unsafe extern "C-unwind" fn wrapped(stack: Stack) -> c_int {
+    let Some(co) = stack.coroutine(Stack::upvalue(1)) else { return 0 };
     // SAFETY: the interpreter passes its state; this frame owns nothing.
     unsafe {
-        let co = ffi::lua_tothread(state, ffi::lua_upvalueindex(1));
-        match run(state, co, ffi::lua_gettop(state)) {
+        match run(stack, co, stack.top()) {
             Some(values) => values,
             None => {
-                if matches!(ffi::lua_type(state, -1), LUA_TSTRING | LUA_TNUMBER) {
-                    ffi::luaL_where(state, 1);
-                    ffi::lua_insert(state, -2);
-                    ffi::lua_concat(state, 2);
+                if matches!(stack.kind(-1), LUA_TSTRING | LUA_TNUMBER) {
+                    stack.push_place();
+                    stack.insert(-2);
+                    stack.concatenate(2);
                 }
-                ffi::lua_error(state)
+                vm::raise(stack)
             }
         }
     }
@@ -64,59 +55,55 @@ unsafe extern "C-unwind" fn wrapped(state: *mut lua_State) -> c_int {
 
 /// Resumes a coroutine with this many values from the top, and leaves what it yields or returns: so
 /// many values. Or, if it cannot be resumed or fails, the error alone: none.
-unsafe fn run(state: *mut lua_State, co: *mut lua_State, args: c_int) -> Option<c_int> {
-    // SAFETY: both states are alive, the second because it is on the stack of the first, or an
-    // upvalue of its function; this frame owns nothing. Nothing between the two settings of what
-    // runs raises an error: resuming catches them.
+///
+/// # Safety
+/// As for [`vm::raise`].
+unsafe fn run(stack: Stack, co: Stack, args: c_int) -> Option<c_int> {
+    // SAFETY: this frame owns nothing. Nothing between the two settings of what runs raises an
+    // error: resuming catches them.
     unsafe {
-        vm::attempt(state, |stack| {
+        vm::attempt(stack, |stack| {
             count_work(stack, STEPS)?;
-            let has_room = ffi::lua_checkstack(co, args) != 0;
-            has_room.then_some(()).ok_or(Raise::fixed("too many arguments to resume"))
+            co.reserve(args).then_some(()).ok_or(Raise::fixed("too many arguments to resume"))
         });
-        if let Some(status) = hindrance(state, co) {
-            vm::attempt(state, |stack| {
+        if let Some(status) = hindrance(stack, co) {
+            vm::attempt(stack, |stack| {
                 stack.push_bytes(format!("cannot resume {status} coroutine").as_bytes());
                 Ok(())
             });
             return None;
         }
-        ffi::lua_xmove(state, co, args);
-        lua_setlevel(state, co);
-        let (stack, inner) = (Stack::of(state), Stack::of(co));
-        inner.set_period();
-        stack.with(|extra| extra.running = co);
-        let status = ffi::lua_resume_(co, args);
-        stack.with(|extra| extra.running = state);
+        c_api::lua_xmove(stack, co, args);
+        c_api::lua_setlevel(stack, co);
+        co.set_period();
+        stack.with(|extra| extra.running = Some(co));
+        let status = c_api::lua_resume(co, args);
+        stack.with(|extra| extra.running = Some(stack));
         // The script is to end: here too it does before the next instruction. Or its values have
         // grown.
         stack.set_period();
         if status != 0 && status != ffi::LUA_YIELD {
-            ffi::lua_xmove(co, state, 1);
+            c_api::lua_xmove(co, stack, 1);
             return None;
         }
-        let values = ffi::lua_gettop(co);
-        vm::attempt(state, |stack| {
+        let values = co.top();
+        vm::attempt(stack, |stack| {
             let has_room = stack.reserve(values + 1);
             has_room.then_some(()).ok_or(Raise::fixed("too many results to resume"))
         });
-        ffi::lua_xmove(co, state, values);
+        c_api::lua_xmove(co, stack, values);
         Some(values)
     }
 }
 
 /// Why a coroutine cannot be resumed, if it cannot: what it is.
-unsafe fn hindrance(state: *mut lua_State, co: *mut lua_State) -> Option<&'static str> {
-    // SAFETY: as above; the record is filled in by the interpreter.
-    unsafe {
-        let mut record: ffi::lua_Debug = std::mem::zeroed();
-        match ffi::lua_status(co) {
-            _ if state == co => Some("running"),
-            ffi::LUA_YIELD => None,
-            0 if ffi::lua_getstack(co, 0, &mut record) > 0 => Some("normal"),
-            0 if ffi::lua_gettop(co) > 0 => None,
-            _ => Some("dead"),
-        }
+fn hindrance(stack: Stack, co: Stack) -> Option<&'static str> {
+    match c_api::lua_status(co) {
+        _ if stack == co => Some("running"),
+        ffi::LUA_YIELD => None,
+        0 if co.runs_function() => Some("normal"),
+        0 if co.top() > 0 => None,
+        _ => Some("dead"),
     }
 }
 

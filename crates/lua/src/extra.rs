@@ -5,7 +5,7 @@ use crate::cjson::options::Options;
 use crate::generator::Random;
 use crate::memory::Memory;
 use crate::reply::ScriptReply;
-use crate::vm::{NOT_ENOUGH_MEMORY, Raise, Stack, lua_State};
+use crate::vm::{NOT_ENOUGH_MEMORY, Raise, Stack};
 use petrel_resp::{Dialect, Protocol};
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -143,7 +143,7 @@ pub(crate) struct Extra {
     /// The running script is to end: the hook is called before every instruction.
     pub ends: bool,
     /// The coroutine that runs, or the state itself; null before there is one.
-    pub running: *mut lua_State,
+    pub running: Option<Stack>,
     /// Steps of work outside of the script's own instructions before it is asked whether to go on.
     pub steps: u32,
 }

@@ -5,9 +5,7 @@
 use crate::pattern::{CAPTURES_MAX, Match};
 use crate::room::Scratch;
 use crate::strings::{self, Substitution};
-use crate::vm::{
-    self, LUA_TFUNCTION, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack, lua_State,
-};
+use crate::vm::{self, LUA_TFUNCTION, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack};
 use crate::work::{BYTES_PER_STEP, Tally};
 use mlua_sys as ffi;
 use std::ffi::c_int;
@@ -16,23 +14,23 @@ use std::ffi::c_int;
 const PIECES: c_int = 5;
 
 /// `string.gsub(s, pattern, replacement [, n])`
-pub(crate) unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn gsub(stack: Stack) -> c_int {
     // SAFETY: the interpreter passes its state; this frame owns nothing.
     unsafe {
-        match ffi::lua_type(state, 3) {
-            LUA_TFUNCTION | LUA_TTABLE => substitute(state),
-            _ => vm::run(state, strings::substitute_text),
+        match stack.kind(3) {
+            LUA_TFUNCTION | LUA_TTABLE => substitute(stack),
+            _ => vm::run(stack, strings::substitute_text),
         }
     }
 }
 
 /// Replaces matches by what a function answers, or a table holds.
-unsafe fn substitute(state: *mut lua_State) -> c_int {
+unsafe fn substitute(stack: Stack) -> c_int {
     // SAFETY: the state is alive; all that this frame holds is plain data, and each part that may
     // raise is either run by `vm::attempt`, or a call of the interpreter at which nothing is
     // owned.
     unsafe {
-        let plan: Substitution = vm::attempt(state, |stack| {
+        let plan: Substitution = vm::attempt(stack, |stack| {
             let plan = strings::substitution(stack)?;
             stack.set_top(PIECES - 1);
             stack.new_table(0, 0);
@@ -42,19 +40,19 @@ unsafe fn substitute(state: *mut lua_State) -> c_int {
             }
             Ok(plan)
         });
-        let text_len = ffi::lua_objlen(state, 1);
+        let text_len = stack.len(1);
         let (mut at, mut copied, mut replaced, mut pieces) = (0, 0, 0, 0);
         while replaced < plan.replaced_max {
-            let found = vm::attempt(state, |stack| strings::match_at(stack, at));
+            let found = vm::attempt(stack, |stack| strings::match_at(stack, at));
             if let Some(found) = found {
                 replaced += 1;
-                pieces = vm::attempt(state, |stack| begin(stack, &found, copied, pieces));
-                if ffi::lua_type(state, 3) == LUA_TFUNCTION {
-                    ffi::lua_call(state, found.values() as c_int, 1);
+                pieces = vm::attempt(stack, |stack| begin(stack, &found, copied, pieces));
+                if stack.kind(3) == LUA_TFUNCTION {
+                    vm::call(stack, found.values() as c_int, 1);
                 } else {
-                    ffi::lua_gettable(state, 3);
+                    ffi::lua_gettable(stack.raw(), 3);
                 }
-                pieces = vm::attempt(state, |stack| end(stack, &found, pieces));
+                pieces = vm::attempt(stack, |stack| end(stack, &found, pieces));
                 copied = found.end;
             }
             match found {
@@ -66,7 +64,7 @@ unsafe fn substitute(state: *mut lua_State) -> c_int {
                 break;
             }
         }
-        vm::run(state, move |stack| finish(stack, copied, pieces, replaced))
+        vm::run(stack, move |stack| finish(stack, copied, pieces, replaced))
     }
 }
 

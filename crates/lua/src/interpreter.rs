@@ -31,7 +31,7 @@ impl Interpreter {
     pub fn stack(&self) -> Stack {
         // SAFETY: the state is alive for as long as this is, and the holder of a stack has borrowed
         // the interpreter.
-        unsafe { Stack::of(self.state.as_ptr()) }
+        unsafe { Stack::of(self.state) }
     }
 }
 

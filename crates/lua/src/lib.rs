@@ -16,6 +16,7 @@ mod against_lua;
 mod api;
 mod base;
 mod bit;
+mod c_api;
 mod cjson;
 mod cmsgpack;
 mod convert;

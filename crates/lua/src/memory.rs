@@ -86,7 +86,8 @@ pub(crate) unsafe extern "C" fn allocate(
 ) -> *mut c_void {
     // SAFETY: the interpreter runs on one thread, and nothing else refers to the counters while it
     // allocates.
-    let memory = unsafe { &mut (*extra.cast::<Extra>()).memory };
+    let extra = unsafe { &mut *extra.cast::<Extra>() };
+    let memory = &mut extra.memory;
     let old = if block.is_null() { 0 } else { old };
     if new > old && !memory.lenient && memory.used + (new - old) > memory.limit {
         return std::ptr::null_mut();
@@ -108,9 +109,13 @@ pub(crate) unsafe extern "C" fn allocate(
             _ => realloc(block.cast(), old_layout, new),
         }
     };
-    if (new == 0 || !result.is_null()) && memory.count(old, new) {
-        // SAFETY: as above; the reference to the counters is not used any more.
-        unsafe { crate::vm::shorten_period(extra.cast()) };
+    if (new == 0 || !result.is_null())
+        && memory.count(old, new)
+        && let Some(running) = extra.running
+    {
+        // Sooner, amid an instruction that has made much longer ones possible: setting a hook
+        // allocates nothing and may be done at any moment.
+        running.set_period();
     }
     result.cast()
 }

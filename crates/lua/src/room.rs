@@ -3,9 +3,8 @@
 //! together outside of the interpreter is counted too.
 
 use crate::lists::growth_max;
-use crate::vm::{LUA_REGISTRYINDEX, NOT_ENOUGH_MEMORY, Raise, Stack, lua_State};
+use crate::vm::{LUA_REGISTRYINDEX, NOT_ENOUGH_MEMORY, Raise, Stack};
 use crate::work::count_work;
-use mlua_sys as ffi;
 use std::ffi::c_int;
 use std::ops::Deref;
 
@@ -146,10 +145,8 @@ impl Stack {
 }
 
 /// Sets a field of a table: its three arguments.
-pub(crate) unsafe extern "C-unwind" fn setter(state: *mut lua_State) -> c_int {
-    // SAFETY: the interpreter passes its state, and `try_set` the arguments; this frame owns
-    // nothing.
-    unsafe { ffi::lua_rawset(state, 1) };
+pub(crate) unsafe extern "C-unwind" fn setter(stack: Stack) -> c_int {
+    stack.raw_set(1);
     0
 }
 

@@ -7,11 +7,11 @@
 //! and what reads around it (`rawget`, `next`) sees through them. So nothing that one script does
 //! is seen by another.
 
+use crate::c_api;
 use crate::extra::{Purpose, Release};
 use crate::protected::{READONLY, set_globals};
-use crate::vm::{self, LUA_GLOBALSINDEX, LUA_TNIL, Raise, Stack};
+use crate::vm::{self, LUA_GLOBALSINDEX, LUA_TNIL, Native, Raise, Stack};
 use crate::{api, base, bit, cjson, cmsgpack, random, strings, structs};
-use mlua_sys as ffi;
 use std::ffi::c_int;
 
 /// Globals of the base library that scripts do not get.
@@ -50,11 +50,11 @@ const LIBRARIES: &[&str] =
 /// server changes.
 pub(crate) fn open(stack: Stack, purpose: Purpose, release: Release) {
     for (name, library) in [
-        ("", ffi::luaopen_base as ffi::lua_CFunction),
-        ("table", ffi::luaopen_table),
-        ("string", ffi::luaopen_string),
-        ("math", ffi::luaopen_math),
-        ("os", ffi::luaopen_os),
+        ("", c_api::luaopen_base as Native),
+        ("table", c_api::luaopen_table),
+        ("string", c_api::luaopen_string),
+        ("math", c_api::luaopen_math),
+        ("os", c_api::luaopen_os),
     ] {
         stack.push_native(library, 0);
         stack.push_bytes(name.as_bytes());
@@ -101,22 +101,22 @@ fn restrict(stack: Stack, globals: c_int) {
     stack.push_native(crate::coroutine::wrap, 1);
     set("coroutine", "wrap");
     get("", "collectgarbage");
-    stack.push_native(base::collecting, 1);
+    stack.push_before(base::collecting, 1);
     set("", "collectgarbage");
     for &(library, name, arguments) in CHANGING {
         get(library, name);
         stack.push_number(f64::from(arguments));
-        stack.push_native(base::guarded, 2);
+        stack.push_before(base::guarded, 2);
         set(library, name);
     }
     for &(library, name) in READING {
         get(library, name);
-        stack.push_native(base::seeing_through, 1);
+        stack.push_before(base::seeing_through, 1);
         set(library, name);
     }
     for name in WALKING {
         get("string", name);
-        stack.push_native(base::walking, 1);
+        stack.push_before(base::walking, 1);
         set("string", name);
     }
     stack.raw_get_field(globals, b"string");

@@ -4,9 +4,7 @@
 //!
 //! A comparison may run a script's code, which may raise an error: no frame here owns anything.
 
-use crate::vm::{
-    self, LUA_TFUNCTION, LUA_TNIL, LUA_TNONE, LUA_TSTRING, LUA_TTABLE, Raise, lua_State,
-};
+use crate::vm::{self, LUA_TFUNCTION, LUA_TNIL, LUA_TNONE, LUA_TSTRING, LUA_TTABLE, Raise, Stack};
 use crate::work::count_work;
 use mlua_sys as ffi;
 use std::ffi::c_int;
@@ -22,10 +20,10 @@ const STEPS: usize = 1024;
 const SLOTS: c_int = 40;
 
 /// `table.sort(list [, comparison])`
-pub(crate) unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn sort(stack: Stack) -> c_int {
     // SAFETY: the interpreter passes its state; this frame owns nothing.
     unsafe {
-        let last = vm::attempt(state, |stack| {
+        let last = vm::attempt(stack, |stack| {
             if stack.kind(1) != LUA_TTABLE {
                 return Err(stack.type_error(1, "table"));
             }
@@ -39,17 +37,17 @@ pub(crate) unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
             stack.set_top(COMPARISON);
             last.map_err(|_| Raise::fixed("array too big"))
         });
-        let compares = ffi::lua_type(state, COMPARISON) == LUA_TFUNCTION;
-        let mut sorter = Sorter { state, compares, steps: 0 };
+        let compares = stack.kind(COMPARISON) == LUA_TFUNCTION;
+        let mut sorter = Sorter { stack, compares, steps: 0 };
         sorter.sort(1, last);
-        vm::attempt(state, |stack| count_work(stack, sorter.steps));
+        vm::attempt(stack, |stack| count_work(stack, sorter.steps));
     }
     0
 }
 
 /// A list that is being sorted. Plain data.
 struct Sorter {
-    state: *mut lua_State,
+    stack: Stack,
     compares: bool,
     steps: usize,
 }
@@ -77,12 +75,12 @@ impl Sorter {
                 }
                 // The pivot stays on the stack, and waits at the end of the part.
                 self.push(middle);
-                ffi::lua_pushvalue(self.state, -1);
+                self.stack.copy(-1);
                 self.push(high - 1);
                 self.set(middle);
                 self.set(high - 1);
                 let split = self.partition(low, high);
-                ffi::lua_settop(self.state, -2);
+                self.stack.pop(1);
                 self.push(high - 1);
                 self.push(split);
                 self.set(high - 1);
@@ -112,7 +110,7 @@ impl Sorter {
                     if left > high {
                         self.refuse();
                     }
-                    ffi::lua_settop(self.state, -2);
+                    self.stack.pop(1);
                     left += 1;
                     self.push(left);
                 }
@@ -122,12 +120,12 @@ impl Sorter {
                     if right < low {
                         self.refuse();
                     }
-                    ffi::lua_settop(self.state, -2);
+                    self.stack.pop(1);
                     right -= 1;
                     self.push(right);
                 }
                 if right < left {
-                    ffi::lua_settop(self.state, -3);
+                    self.stack.pop(2);
                     return left;
                 }
                 self.set(left);
@@ -138,19 +136,17 @@ impl Sorter {
 
     /// Exchanges two elements if the second is less than the first; says whether it was.
     unsafe fn order(&mut self, first: c_int, second: c_int) -> bool {
+        self.push(first);
+        self.push(second);
         // SAFETY: see above.
-        unsafe {
-            self.push(first);
-            self.push(second);
-            let wrong = self.is_less(-1, -2);
-            if wrong {
-                self.set(first);
-                self.set(second);
-            } else {
-                ffi::lua_settop(self.state, -3);
-            }
-            wrong
+        let wrong = unsafe { self.is_less(-1, -2) };
+        if wrong {
+            self.set(first);
+            self.set(second);
+        } else {
+            self.stack.pop(2);
         }
+        wrong
     }
 
     /// Whether the value at `a`, counted from the top, is less than that at `b`.
@@ -159,52 +155,45 @@ impl Sorter {
         unsafe {
             self.count(a, b);
             if !self.compares {
-                return ffi::lua_lessthan(self.state, a, b) != 0;
+                return ffi::lua_lessthan(self.stack.raw(), a, b) != 0;
             }
-            ffi::lua_pushvalue(self.state, COMPARISON);
-            ffi::lua_pushvalue(self.state, a - 1);
-            ffi::lua_pushvalue(self.state, b - 2);
-            ffi::lua_call(self.state, 2, 1);
-            let less = ffi::lua_toboolean(self.state, -1) != 0;
-            ffi::lua_settop(self.state, -2);
+            self.stack.copy(COMPARISON);
+            self.stack.copy(a - 1);
+            self.stack.copy(b - 2);
+            vm::call(self.stack, 2, 1);
+            let less = self.stack.to_boolean(-1);
+            self.stack.pop(1);
             less
         }
     }
 
     /// Counts a comparison of two values, of which texts are walked over.
     unsafe fn count(&mut self, a: c_int, b: c_int) {
-        // SAFETY: see above.
-        unsafe {
-            self.steps += 2;
-            if ffi::lua_type(self.state, a) == LUA_TSTRING
-                && ffi::lua_type(self.state, b) == LUA_TSTRING
-            {
-                let len = ffi::lua_objlen(self.state, a).min(ffi::lua_objlen(self.state, b));
-                self.steps += len / 16;
-            }
-            if self.steps >= STEPS {
-                let steps = std::mem::take(&mut self.steps);
-                vm::attempt(self.state, |stack| count_work(stack, steps));
-            }
+        self.steps += 2;
+        if self.stack.kind(a) == LUA_TSTRING && self.stack.kind(b) == LUA_TSTRING {
+            self.steps += self.stack.len(a).min(self.stack.len(b)) / 16;
+        }
+        if self.steps >= STEPS {
+            let steps = std::mem::take(&mut self.steps);
+            // SAFETY: see above.
+            unsafe { vm::attempt(self.stack, |stack| count_work(stack, steps)) };
         }
     }
 
     /// Pushes an element.
-    unsafe fn push(&self, at: c_int) {
-        // SAFETY: see above; the list is a table.
-        unsafe { ffi::lua_rawgeti_(self.state, 1, at) }
+    fn push(&self, at: c_int) {
+        self.stack.raw_get_index(1, at);
     }
 
     /// Makes the value on top an element, and takes it.
-    unsafe fn set(&self, at: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_rawseti_(self.state, 1, at) }
+    fn set(&self, at: c_int) {
+        self.stack.raw_set_index(1, at);
     }
 
     unsafe fn refuse(&self) {
         // SAFETY: see above.
         unsafe {
-            vm::attempt(self.state, |_| -> Result<(), Raise> {
+            vm::attempt(self.stack, |_| -> Result<(), Raise> {
                 Err(Raise::fixed("invalid order function for sorting"))
             })
         }

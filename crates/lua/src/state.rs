@@ -53,7 +53,7 @@ impl Lua {
             server: None,
             killed: None,
             ends: false,
-            running: std::ptr::null_mut(),
+            running: None,
             steps: crate::work::STEPS,
         };
         let interpreter = Interpreter::new(extra).expect("memory for an empty interpreter");
@@ -70,7 +70,7 @@ impl Lua {
         stack.push_native(crate::room::setter, 0);
         let setter = stack.keep();
         stack.with(|extra| extra.setter = setter);
-        stack.with(|extra| extra.running = stack.raw());
+        stack.with(|extra| extra.running = Some(stack));
         stack.set_period();
         Lua { interpreter, lists, kept: 0, loading }
     }

@@ -1,7 +1,8 @@
-//! The interpreter's C interface, made safe to use. Beside it unsafe code is where the interpreter
-//! is made and ended ([`crate::interpreter`], [`crate::memory`], [`crate::extra`]), where a table's
-//! parts are looked at ([`crate::lists`]) and in functions that take the place of Lua's own:
-//! [`crate::base`], [`crate::sort`], [`crate::gsub`], [`crate::coroutine`], [`crate::digits`].
+//! The interpreter's C interface ([`crate::c_api`]), made safe to use. Beside it unsafe code is
+//! where the interpreter is made and ended ([`crate::interpreter`], [`crate::memory`],
+//! [`crate::extra`]), where a table's parts are looked at ([`crate::lists`]) and in functions that
+//! take the place of Lua's own: [`crate::base`], [`crate::sort`], [`crate::gsub`],
+//! [`crate::coroutine`], [`crate::digits`].
 //!
 //! Lua raises errors by jumping over frames. No frame of ours that owns anything is ever jumped
 //! over:
@@ -16,21 +17,20 @@
 //! A caller that pushes makes room first: [`Stack::reserve`] beyond the 20 slots that every
 //! function has.
 
+use crate::c_api;
+pub(crate) use crate::c_api::{Native, Stack};
 use crate::extra::Extra;
 use crate::words::in_words_of;
+use crate::work::count_work;
 use mlua_sys as ffi;
 use std::borrow::Cow;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 
 pub(crate) use ffi::{
     LUA_ERRMEM, LUA_GLOBALSINDEX, LUA_REGISTRYINDEX, LUA_TBOOLEAN, LUA_TFUNCTION,
-    LUA_TLIGHTUSERDATA, LUA_TNIL, LUA_TNONE, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_State,
+    LUA_TLIGHTUSERDATA, LUA_TNIL, LUA_TNONE, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE,
 };
-
-/// A state of the interpreter, as the function that it calls sees it. Valid while the call lasts.
-#[derive(Clone, Copy)]
-pub(crate) struct Stack(NonNull<lua_State>);
 
 /// Why a function of a library fails.
 #[derive(Debug)]
@@ -72,6 +72,10 @@ pub(crate) const NOT_ENOUGH_MEMORY: &str = "not enough memory";
 
 /// One running function.
 pub(crate) struct Frame {
+    /// What the call names it.
+    pub name: Option<Vec<u8>>,
+    /// Whether that names a method.
+    pub is_method: bool,
     /// Whether it is not one of Lua.
     pub is_native: bool,
     /// Name of its chunk.
@@ -80,22 +84,16 @@ pub(crate) struct Frame {
     pub line: c_int,
 }
 
-// Every `unsafe` below holds by what `Stack` stands for: the state is alive, the indices are valid
-// by construction of the callers, and the calls that may raise are reached with lenient memory or
-// in a frame that owns nothing.
+// What `Stack` stands for holds below: the state is alive, the indices are valid by construction of
+// the callers, and the calls that may raise are reached with lenient memory or in a frame that owns
+// nothing.
 impl Stack {
-    #[inline]
-    pub fn raw(self) -> *mut lua_State {
-        self.0.as_ptr()
-    }
-
     /// What belongs to the interpreter beside its values.
     #[inline]
     pub fn extra(self) -> *mut Extra {
         let mut extra: *mut c_void = std::ptr::null_mut();
-        // SAFETY: the state is alive; the user data of its allocator is the `Extra` that it was
-        // made with.
-        unsafe { ffi::lua_getallocf(self.raw(), &mut extra) };
+        // The user data of a state's allocator is the `Extra` that it was made with.
+        c_api::lua_getallocf(self, &mut extra);
         extra.cast()
     }
 
@@ -109,14 +107,12 @@ impl Stack {
 
     #[inline]
     pub fn top(self) -> c_int {
-        // SAFETY: see above.
-        unsafe { ffi::lua_gettop(self.raw()) }
+        c_api::lua_gettop(self)
     }
 
     #[inline]
     pub fn set_top(self, top: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_settop(self.raw(), top) }
+        c_api::lua_settop(self, top)
     }
 
     #[inline]
@@ -126,61 +122,60 @@ impl Stack {
 
     #[inline]
     pub fn copy(self, index: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_pushvalue(self.raw(), index) }
+        c_api::lua_pushvalue(self, index)
     }
 
     pub fn remove(self, index: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_remove(self.raw(), index) }
+        c_api::lua_remove(self, index)
     }
 
     pub fn insert(self, index: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_insert(self.raw(), index) }
+        c_api::lua_insert(self, index)
     }
 
     pub fn replace(self, index: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_replace(self.raw(), index) }
+        c_api::lua_replace(self, index)
     }
 
     /// Makes room for `n` more values; false if there are too many already.
     #[inline]
     pub fn reserve(self, n: c_int) -> bool {
-        // SAFETY: see above.
-        unsafe { ffi::lua_checkstack(self.raw(), n) != 0 }
+        c_api::lua_checkstack(self, n) != 0
     }
 
     #[inline]
     pub fn kind(self, index: c_int) -> c_int {
-        // SAFETY: see above.
-        unsafe { ffi::lua_type(self.raw(), index) }
+        c_api::lua_type(self, index)
     }
 
     /// Name of the type of a value.
     pub fn kind_name(self, index: c_int) -> &'static str {
-        // SAFETY: see above; the names are constants of the interpreter, in ASCII.
-        let name = unsafe { CStr::from_ptr(ffi::lua_typename(self.raw(), self.kind(index))) };
-        name.to_str().unwrap_or_default()
+        match self.kind(index) {
+            LUA_TNIL => "nil",
+            LUA_TBOOLEAN => "boolean",
+            LUA_TNUMBER => "number",
+            LUA_TSTRING => "string",
+            LUA_TTABLE => "table",
+            LUA_TFUNCTION => "function",
+            ffi::LUA_TTHREAD => "thread",
+            LUA_TNONE => "no value",
+            _ => "userdata",
+        }
     }
 
     #[inline]
     pub fn push_nil(self) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_pushnil(self.raw()) }
+        c_api::lua_pushnil(self)
     }
 
     #[inline]
     pub fn push_boolean(self, value: bool) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_pushboolean(self.raw(), c_int::from(value)) }
+        c_api::lua_pushboolean(self, c_int::from(value))
     }
 
     #[inline]
     pub fn push_number(self, value: f64) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_pushnumber(self.raw(), value) }
+        c_api::lua_pushnumber(self, value)
     }
 
     #[inline]
@@ -191,15 +186,12 @@ impl Stack {
 
     /// Pushes a null that tables may hold, unlike nil.
     pub fn push_null(self) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_pushlightuserdata(self.raw(), std::ptr::null_mut()) }
+        c_api::lua_pushlightuserdata(self, std::ptr::null_mut())
     }
 
     /// Whether a value is the null of [`Stack::push_null`].
     pub fn is_null(self, index: c_int) -> bool {
-        // SAFETY: see above.
-        self.kind(index) == LUA_TLIGHTUSERDATA
-            && unsafe { ffi::lua_touserdata(self.raw(), index) }.is_null()
+        self.kind(index) == LUA_TLIGHTUSERDATA && c_api::lua_touserdata(self, index).is_null()
     }
 
     /// Pushes a function of ours, which is known by its type alone.
@@ -209,8 +201,7 @@ impl Stack {
     {
         const { assert!(size_of::<F>() == 0, "a function item, or a closure without captures") };
         let _ = function;
-        // SAFETY: see above.
-        unsafe { ffi::lua_pushcclosure(self.raw(), enter::<F>, 0) }
+        c_api::lua_pushcclosure(self, enter::<F>, 0)
     }
 
     /// Pushes a function of ours with this many values from the top, which it finds as its
@@ -221,8 +212,7 @@ impl Stack {
     {
         const { assert!(size_of::<F>() == 0, "a function item, or a closure without captures") };
         let _ = function;
-        // SAFETY: see above.
-        unsafe { ffi::lua_pushcclosure(self.raw(), enter::<F>, upvalues) }
+        c_api::lua_pushcclosure(self, enter::<F>, upvalues)
     }
 
     /// The index of an upvalue of the function that runs, from 1.
@@ -230,28 +220,35 @@ impl Stack {
         ffi::lua_upvalueindex(at)
     }
 
+    /// Pushes a function that asks one of ours and then calls the function of the interpreter that
+    /// is its first upvalue; it takes this many values from the top as its upvalues.
+    pub fn push_before<F>(self, function: F, upvalues: c_int)
+    where
+        F: Fn(Stack) -> Before + Copy + 'static,
+    {
+        const { assert!(size_of::<F>() == 0, "a function item, or a closure without captures") };
+        let _ = function;
+        c_api::lua_pushcclosure(self, enter_upvalue::<F>, upvalues)
+    }
+
     /// Pushes a function of the interpreter.
-    pub fn push_native(self, function: ffi::lua_CFunction, upvalues: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_pushcclosure(self.raw(), function, upvalues) }
+    pub fn push_native(self, function: Native, upvalues: c_int) {
+        c_api::lua_pushcclosure(self, function, upvalues)
     }
 
     #[inline]
     pub fn to_number(self, index: c_int) -> f64 {
-        // SAFETY: see above.
-        unsafe { ffi::lua_tonumber(self.raw(), index) }
+        c_api::lua_tonumber(self, index)
     }
 
     /// Whether a value is a number, or a text that reads as one.
     pub fn is_number(self, index: c_int) -> bool {
-        // SAFETY: see above.
-        unsafe { ffi::lua_isnumber(self.raw(), index) != 0 }
+        c_api::lua_isnumber(self, index) != 0
     }
 
     #[inline]
     pub fn to_boolean(self, index: c_int) -> bool {
-        // SAFETY: see above.
-        unsafe { ffi::lua_toboolean(self.raw(), index) != 0 }
+        c_api::lua_toboolean(self, index) != 0
     }
 
     /// The bytes of a string, or of a number, which becomes its text where it lies. They are there
@@ -259,38 +256,32 @@ impl Stack {
     #[inline]
     pub fn to_bytes<'a>(self, index: c_int) -> Option<&'a [u8]> {
         let mut len = 0;
-        // SAFETY: see above; the text lives as long as the value is reachable.
-        unsafe {
-            let text = ffi::lua_tolstring(self.raw(), index, &mut len);
-            if text.is_null() { None } else { Some(std::slice::from_raw_parts(text.cast(), len)) }
-        }
+        let text = c_api::lua_tolstring(self, index, &mut len);
+        // SAFETY: so many bytes are there, for as long as the value is reachable.
+        (!text.is_null()).then(|| unsafe { std::slice::from_raw_parts(text.cast(), len) })
     }
 
     /// An address that tells a table from others.
     #[inline]
     pub fn address(self, index: c_int) -> usize {
-        // SAFETY: see above.
-        unsafe { ffi::lua_topointer(self.raw(), index) as usize }
+        c_api::lua_topointer(self, index) as usize
     }
 
     /// Elements of a table's array, or bytes of a string.
     pub fn len(self, index: c_int) -> usize {
-        // SAFETY: see above.
-        unsafe { ffi::lua_objlen(self.raw(), index) }
+        c_api::lua_objlen(self, index)
     }
 
     #[inline]
     pub fn new_table(self, elements: usize, fields: usize) {
         let clamp = |n: usize| n.min(1 << 20) as c_int;
-        // SAFETY: see above.
-        unsafe { ffi::lua_createtable(self.raw(), clamp(elements), clamp(fields)) }
+        c_api::lua_createtable(self, clamp(elements), clamp(fields))
     }
 
     /// Replaces the key on top by its value in the table at `index`.
     #[inline]
     pub fn raw_get(self, index: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_rawget_(self.raw(), index) }
+        c_api::lua_rawget(self, index)
     }
 
     /// Pushes the value of a field.
@@ -303,8 +294,7 @@ impl Stack {
 
     #[inline]
     pub fn raw_get_index(self, index: c_int, n: c_int) -> c_int {
-        // SAFETY: see above.
-        unsafe { ffi::lua_rawgeti_(self.raw(), index, n) };
+        c_api::lua_rawgeti(self, index, n);
         self.kind(-1)
     }
 
@@ -312,8 +302,7 @@ impl Stack {
     /// The key is neither nil nor no number: the caller sees to it.
     #[inline]
     pub fn raw_set(self, index: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_rawset(self.raw(), index) }
+        c_api::lua_rawset(self, index)
     }
 
     /// Sets a field to the value on top, and takes it.
@@ -327,27 +316,28 @@ impl Stack {
     /// Sets an element to the value on top, and takes it.
     #[inline]
     pub fn raw_set_index(self, index: c_int, n: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_rawseti_(self.raw(), index, n) }
+        c_api::lua_rawseti(self, index, n)
     }
 
     /// Replaces the key on top by the next key and its value; false at the end, when nothing is
     /// left.
     pub fn next(self, index: c_int) -> bool {
-        // SAFETY: see above; callers pass a key that the table has, or nil.
-        unsafe { ffi::lua_next(self.raw(), index) != 0 }
+        c_api::lua_next(self, index) != 0
     }
 
     /// Gives the value at `index` the table on top as its metatable, and takes it.
     pub fn set_metatable(self, index: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_setmetatable(self.raw(), index) };
+        c_api::lua_setmetatable(self, index);
     }
 
     /// Pushes the metatable; false, and nothing is pushed, if there is none.
     pub fn metatable(self, index: c_int) -> bool {
-        // SAFETY: see above.
-        unsafe { ffi::lua_getmetatable(self.raw(), index) != 0 }
+        c_api::lua_getmetatable(self, index) != 0
+    }
+
+    /// Replaces this many values on top, texts and numbers, by their text.
+    pub fn concatenate(self, values: c_int) {
+        c_api::lua_concat(self, values)
     }
 
     /// The index from below.
@@ -357,14 +347,12 @@ impl Stack {
 
     /// Keeps the value on top for later and takes it from the stack.
     pub fn keep(self) -> c_int {
-        // SAFETY: see above.
-        unsafe { ffi::luaL_ref(self.raw(), LUA_REGISTRYINDEX) }
+        c_api::luaL_ref(self, LUA_REGISTRYINDEX)
     }
 
     /// Forgets what was kept.
     pub fn release(self, kept: c_int) {
-        // SAFETY: see above.
-        unsafe { ffi::luaL_unref(self.raw(), LUA_REGISTRYINDEX, kept) }
+        c_api::luaL_unref(self, LUA_REGISTRYINDEX, kept)
     }
 
     /// Compiles a text and pushes the function, or the message why not. No garbage is collected
@@ -372,14 +360,12 @@ impl Stack {
     /// fail: the interpreter catches that itself.
     pub fn load(self, text: &[u8], name: &CStr) -> bool {
         let was = self.with(|extra| std::mem::replace(&mut extra.memory.lenient, false));
-        // SAFETY: see above; loading is protected and returns.
+        c_api::lua_gc(self, ffi::LUA_GCSTOP, 0);
+        // SAFETY: see above; both texts are there, and loading is protected and returns.
         let status = unsafe {
-            ffi::lua_gc(self.raw(), ffi::LUA_GCSTOP, 0);
-            let status =
-                ffi::luaL_loadbuffer(self.raw(), text.as_ptr().cast(), text.len(), name.as_ptr());
-            ffi::lua_gc(self.raw(), ffi::LUA_GCRESTART, 0);
-            status
+            ffi::luaL_loadbuffer(self.raw(), text.as_ptr().cast(), text.len(), name.as_ptr())
         };
+        c_api::lua_gc(self, ffi::LUA_GCRESTART, 0);
         self.with(|extra| extra.memory.lenient = was);
         status == 0
     }
@@ -388,8 +374,7 @@ impl Stack {
     /// status then, and the error is on top. `handler` is the index of the function that sees
     /// the error first, or 0.
     pub fn protected_call(self, args: c_int, results: c_int, handler: c_int) -> Result<(), c_int> {
-        // SAFETY: see above.
-        match unsafe { ffi::lua_pcall(self.raw(), args, results, handler) } {
+        match c_api::lua_pcall(self, args, results, handler) {
             0 => Ok(()),
             status => Err(status),
         }
@@ -397,8 +382,7 @@ impl Stack {
 
     /// Collects garbage, all of it.
     pub fn collect(self) {
-        // SAFETY: see above.
-        unsafe { ffi::lua_gc(self.raw(), ffi::LUA_GCCOLLECT, 0) };
+        c_api::lua_gc(self, ffi::LUA_GCCOLLECT, 0);
     }
 
     /// Lets garbage be collected as often as Lua has it, whatever `collectgarbage` was told.
@@ -406,24 +390,47 @@ impl Stack {
         for (setting, value) in
             [(ffi::LUA_GCSETPAUSE, 200), (ffi::LUA_GCSETSTEPMUL, 200), (ffi::LUA_GCRESTART, 0)]
         {
-            // SAFETY: see above; these settings allocate nothing.
-            unsafe { ffi::lua_gc(self.raw(), setting, value) };
+            c_api::lua_gc(self, setting, value);
+        }
+    }
+
+    /// The coroutine at an index, which lives as long as it is there.
+    pub fn coroutine(self, index: c_int) -> Option<Stack> {
+        c_api::lua_tothread(self, index)
+    }
+
+    /// Pushes the place of the running function's call, as messages begin with it.
+    pub fn push_place(self) {
+        c_api::luaL_where(self, 1);
+    }
+
+    /// Whether a function is running.
+    pub fn runs_function(self) -> bool {
+        self.record(0).is_some()
+    }
+
+    /// What the interpreter knows of the function that runs `level` calls below the running one.
+    fn record(self, level: c_int) -> Option<ffi::lua_Debug> {
+        // SAFETY: a record is plain data, null pointers included, and the interpreter fills it.
+        unsafe {
+            let mut record: ffi::lua_Debug = std::mem::zeroed();
+            (ffi::lua_getstack(self.raw(), level, &mut record) != 0).then_some(record)
         }
     }
 
     /// The function that runs `level` calls below the running one.
     pub fn frame(self, level: c_int) -> Option<Frame> {
-        // SAFETY: the interpreter fills the record, whose pointers are read while the frame is
-        // there.
+        let mut record = self.record(level)?;
+        // SAFETY: the interpreter fills the record; what its pointers name is there as long as the
+        // frame is.
         unsafe {
-            let mut record: ffi::lua_Debug = std::mem::zeroed();
-            if ffi::lua_getstack(self.raw(), level, &mut record) == 0 {
-                return None;
-            }
-            ffi::lua_getinfo(self.raw(), c"Sl".as_ptr(), &mut record);
+            ffi::lua_getinfo(self.raw(), c"Sln".as_ptr(), &mut record);
+            let text = |text: *const c_char| (!text.is_null()).then(|| CStr::from_ptr(text));
             Some(Frame {
-                is_native: CStr::from_ptr(record.what).to_bytes() == b"C",
-                source: CStr::from_ptr(record.source).to_bytes().to_vec(),
+                name: text(record.name).map(|name| name.to_bytes().to_vec()),
+                is_method: text(record.namewhat) == Some(c"method"),
+                is_native: text(record.what) == Some(c"C"),
+                source: text(record.source).unwrap_or_default().to_bytes().to_vec(),
                 line: record.currentline,
             })
         }
@@ -437,17 +444,7 @@ impl Stack {
             extra.memory.period = if extra.ends { 1 } else { extra.memory.wanted_period() };
             extra.memory.period
         });
-        // SAFETY: see above.
-        unsafe { ffi::lua_sethook(self.raw(), Some(hook), ffi::LUA_MASKCOUNT, period) };
-    }
-
-    /// A state as the function that it calls sees it.
-    ///
-    /// # Safety
-    /// It is alive, and is not used for longer than it is.
-    pub unsafe fn of(state: *mut lua_State) -> Self {
-        // SAFETY: it is alive, so it is not null.
-        Stack(unsafe { NonNull::new_unchecked(state) })
+        c_api::lua_sethook(self, Some(hook), ffi::LUA_MASKCOUNT, period);
     }
 }
 
@@ -497,26 +494,70 @@ pub(crate) fn truncated(number: f64) -> i64 {
 }
 
 /// What the interpreter calls: runs a function of ours and raises its error.
-unsafe extern "C-unwind" fn enter<F>(state: *mut lua_State) -> c_int
+unsafe extern "C-unwind" fn enter<F>(stack: Stack) -> c_int
 where
     F: Fn(Stack) -> Result<c_int, Raise> + Copy + 'static,
 {
     // SAFETY: the interpreter passes its state; `F` has no bytes, so any value of it is the one
     // there is.
-    unsafe { run(state, std::ptr::read(NonNull::<F>::dangling().as_ptr())) }
+    unsafe { run(stack, std::ptr::read(NonNull::<F>::dangling().as_ptr())) }
+}
+
+/// What is to be done before a function of the interpreter's libraries is called.
+pub(crate) enum Before {
+    /// Nothing more.
+    Call,
+    /// These steps are counted.
+    Count(usize),
+    /// The function is not called.
+    Refuse(&'static str),
+}
+
+/// What the interpreter calls: asks a function of ours what is to be done before the function that
+/// is the first upvalue, and calls that.
+unsafe extern "C-unwind" fn enter_upvalue<F>(stack: Stack) -> c_int
+where
+    F: Fn(Stack) -> Before + Copy + 'static,
+{
+    // SAFETY: as in `enter`; nothing in this frame is owned, and what `F` answers is plain data.
+    unsafe {
+        match std::ptr::read(NonNull::<F>::dangling().as_ptr())(stack) {
+            Before::Call => {}
+            Before::Count(steps) => attempt(stack, |stack| count_work(stack, steps)),
+            Before::Refuse(text) => attempt(stack, |_| Err(Raise::Plain(Cow::Borrowed(text)))),
+        }
+    }
+    call_upvalue(stack)
+}
+
+/// Raises the value on top as an error.
+///
+/// # Safety
+/// No frame up to the one that catches it owns anything.
+pub(crate) unsafe fn raise(stack: Stack) -> ! {
+    // SAFETY: the state is alive.
+    unsafe { ffi::lua_error(stack.raw()) }
+}
+
+/// Calls a function with the arguments above it, which may be a script's and raise errors.
+///
+/// # Safety
+/// As for [`raise`].
+#[inline]
+pub(crate) unsafe fn call(stack: Stack, args: c_int, results: c_int) {
+    // SAFETY: the state is alive.
+    unsafe { ffi::lua_call(stack.raw(), args, results) }
 }
 
 /// Runs a function of ours and raises its error.
 ///
 /// # Safety
-/// The state is alive, and no frame above owns anything when the error is raised.
+/// As for [`raise`].
 #[inline]
 pub(crate) unsafe fn run(
-    state: *mut lua_State,
+    stack: Stack,
     function: impl Fn(Stack) -> Result<c_int, Raise> + Copy,
 ) -> c_int {
-    // SAFETY: the state is alive.
-    let stack = unsafe { Stack::of(state) };
     let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
     let pushed = match function(stack) {
         Ok(results) => results,
@@ -535,19 +576,17 @@ pub(crate) unsafe fn run(
         return pushed;
     }
     // SAFETY: nothing in this frame is owned.
-    unsafe { ffi::lua_error(state) }
+    unsafe { raise(stack) }
 }
 
 /// Does a part of what a function does that has to run scripts' code between its parts.
 ///
 /// # Safety
-/// As for [`run`].
+/// As for [`raise`].
 pub(crate) unsafe fn attempt<T: Copy>(
-    state: *mut lua_State,
+    stack: Stack,
     part: impl FnOnce(Stack) -> Result<T, Raise>,
 ) -> T {
-    // SAFETY: the state is alive.
-    let stack = unsafe { Stack::of(state) };
     let was = stack.with(|extra| std::mem::replace(&mut extra.memory.lenient, true));
     let result = part(stack).map_err(|raise| push_error(stack, raise));
     let over = stack.exceeds(was);
@@ -561,7 +600,7 @@ pub(crate) unsafe fn attempt<T: Copy>(
         return value;
     }
     // SAFETY: nothing in this frame is owned: `T` and the unit are plain data.
-    unsafe { ffi::lua_error(state) }
+    unsafe { raise(stack) }
 }
 
 fn push_error(stack: Stack, raise: Raise) {
@@ -597,8 +636,7 @@ pub(crate) fn push_reply_error(stack: Stack, is_counted: bool, text: &[u8]) {
 }
 
 fn push_located(stack: Stack, text: &[u8]) {
-    // SAFETY: see `Stack`.
-    unsafe { ffi::luaL_where(stack.raw(), 1) };
+    stack.push_place();
     let place = stack.to_bytes(-1).unwrap_or_default();
     let whole = [place, text].concat();
     stack.pop(1);
@@ -607,18 +645,11 @@ fn push_located(stack: Stack, text: &[u8]) {
 
 /// What Lua says of an argument, with the name by which the function was called.
 fn argument_error(stack: Stack, argument: c_int, text: &str) -> Vec<u8> {
-    // SAFETY: the interpreter fills the record, whose pointers are read while the frame is there.
-    let (name, is_method) = unsafe {
-        let mut record: ffi::lua_Debug = std::mem::zeroed();
-        if ffi::lua_getstack(stack.raw(), 0, &mut record) == 0 {
-            return format!("bad argument #{argument} ({text})").into_bytes();
-        }
-        ffi::lua_getinfo(stack.raw(), c"n".as_ptr(), &mut record);
-        let name = if record.name.is_null() { c"?" } else { CStr::from_ptr(record.name) };
-        let is_method = !record.namewhat.is_null() && CStr::from_ptr(record.namewhat) == c"method";
-        (String::from_utf8_lossy(name.to_bytes()).into_owned(), is_method)
+    let Some(frame) = stack.frame(0) else {
+        return format!("bad argument #{argument} ({text})").into_bytes();
     };
-    match (is_method, argument - 1) {
+    let name = String::from_utf8_lossy(frame.name.as_deref().unwrap_or(b"?"));
+    match (frame.is_method, argument - 1) {
         (true, 0) => format!("calling '{name}' on bad self ({text})"),
         (true, argument) => format!("bad argument #{argument} to '{name}' ({text})"),
         (false, _) => format!("bad argument #{argument} to '{name}' ({text})"),
@@ -628,39 +659,19 @@ fn argument_error(stack: Stack, argument: c_int, text: &str) -> Vec<u8> {
 
 /// Called after each period of instructions: lets the server do what has to be done
 /// meanwhile, or end the script.
-unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut ffi::lua_Debug) {
-    // SAFETY: the interpreter passes its state.
-    let stack = unsafe { Stack::of(state) };
+unsafe extern "C-unwind" fn hook(stack: Stack, _: *mut ffi::lua_Debug) {
     let interrupted = crate::extra::interrupted(stack);
     stack.set_period();
     let Some(text) = interrupted else { return };
     stack.push_bytes(text.as_bytes());
     // SAFETY: nothing in this frame is owned.
-    unsafe { ffi::lua_error(state) };
-}
-
-/// Lets the hook be called sooner, amid an instruction that has made much longer ones possible.
-///
-/// # Safety
-/// The extra is that of an interpreter that allocates, and nothing else refers to it.
-pub(crate) unsafe fn shorten_period(extra: *mut Extra) {
-    // SAFETY: the running state is alive; setting a hook allocates nothing and may be done at any
-    // moment.
-    unsafe {
-        if !(*extra).running.is_null() {
-            Stack::of((*extra).running).set_period();
-        }
-    }
+    unsafe { raise(stack) };
 }
 
 /// Calls the function that is the first upvalue of the running one, with its arguments.
 pub(crate) fn call_upvalue(stack: Stack) -> c_int {
+    let Some(function) = c_api::lua_tocfunction(stack, Stack::upvalue(1)) else { return 0 };
     // SAFETY: the closures that call this were made with a C function as their first upvalue, which
     // uses none itself; what it raises jumps over frames that own nothing.
-    unsafe {
-        match ffi::lua_tocfunction(stack.raw(), ffi::lua_upvalueindex(1)) {
-            Some(function) => function(stack.raw()),
-            None => 0,
-        }
-    }
+    unsafe { function(stack) }
 }

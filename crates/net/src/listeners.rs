@@ -138,7 +138,7 @@ impl Listeners {
                 return;
             };
             let id = listener.id;
-            match sys::accept(listener.socket.as_raw_fd()) {
+            match sys::accept(&listener.socket) {
                 Ok(socket) => events.push(Event::Accepted { listener: id, socket }),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 // The peer gave up, or a signal came: the next connection may be fine.

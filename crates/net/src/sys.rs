@@ -3,7 +3,10 @@
 use std::ffi::CString;
 use std::io;
 use std::mem::zeroed;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use rustix::event::epoll;
+use rustix::net::SocketFlags;
 
 use crate::outbox::Outbox;
 
@@ -18,13 +21,6 @@ fn check_len(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// A new descriptor from a call that returns one.
-fn owned(result: libc::c_int) -> io::Result<OwnedFd> {
-    let fd = check(result)?;
-    // SAFETY: callers pass the fresh result of a call that creates a descriptor.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// Receives into `len` bytes at `at` without blocking.
 ///
 /// # Safety
@@ -33,6 +29,20 @@ fn owned(result: libc::c_int) -> io::Result<OwnedFd> {
 pub(crate) unsafe fn recv(fd: RawFd, at: *mut u8, len: usize) -> io::Result<usize> {
     // SAFETY: the caller's promise.
     check_len(unsafe { libc::recv(fd, at.cast(), len, libc::MSG_DONTWAIT) })
+}
+
+/// Receives at most `max` bytes without blocking, behind what the buffer holds and within what it
+/// has room for.
+#[inline]
+pub(crate) fn recv_into(fd: RawFd, buffer: &mut Vec<u8>, max: usize) -> io::Result<usize> {
+    let room = buffer.spare_capacity_mut();
+    let len = room.len().min(max);
+    // SAFETY: there is room for as many bytes, and those that the kernel wrote are initialised.
+    unsafe {
+        let count = recv(fd, room.as_mut_ptr().cast(), len)?;
+        buffer.set_len(buffer.len() + count);
+        Ok(count)
+    }
 }
 
 /// What one call took.
@@ -69,21 +79,26 @@ pub(crate) fn set_nodelay(fd: RawFd, on: bool) -> io::Result<()> {
 
 /// Whether the other end of a socket has closed it, or closed what it sends on.
 pub(crate) fn is_hung_up(fd: RawFd) -> bool {
-    let mut entry = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
-    // SAFETY: one valid entry, which the call fills in; whatever the number stands for, it is only
-    // asked about.
-    let ready = unsafe { libc::poll(&mut entry, 1, 0) };
-    ready > 0 && entry.revents != 0
+    poll_ends(&mut [end_of(fd)]) > 0
+}
+
+/// Asks whether a socket's other end has closed it, or closed what it sends on.
+fn end_of(fd: RawFd) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 }
+}
+
+/// Fills the answers in, without waiting; of how many sockets there is one.
+fn poll_ends(entries: &mut [libc::pollfd]) -> libc::c_int {
+    // SAFETY: as many valid entries, which the call fills in; whatever the numbers stand for, they
+    // are only asked about.
+    unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, 0) }
 }
 
 /// Of each socket, whether the other end has closed it, or what it sends on, and all that it sent
 /// has been received.
 pub(crate) fn have_ended(sockets: impl Iterator<Item = RawFd>) -> Vec<bool> {
-    let entry = |fd| libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
-    let mut entries: Vec<libc::pollfd> = sockets.map(entry).collect();
-    // SAFETY: as many valid entries, which the call fills in; whatever the numbers stand for, they
-    // are only asked about.
-    let ready = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, 0) };
+    let mut entries: Vec<libc::pollfd> = sockets.map(end_of).collect();
+    let ready = poll_ends(&mut entries);
     let is_empty = |fd| {
         let mut byte = 0u8;
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
@@ -95,16 +110,12 @@ pub(crate) fn have_ended(sockets: impl Iterator<Item = RawFd>) -> Vec<bool> {
 }
 
 /// Accepts one connection without blocking on it.
-pub(crate) fn accept(listener: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: the address is not asked for.
-    owned(unsafe {
-        libc::accept4(listener, std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC)
-    })
+pub(crate) fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(rustix::net::accept_with(listener, SocketFlags::CLOEXEC)?)
 }
 
 pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
-    owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+    Ok(epoll::create(epoll::CreateFlags::CLOEXEC)?)
 }
 
 /// Adds, changes or (with `EPOLL_CTL_DEL`) removes the interest in `fd`.
@@ -141,18 +152,18 @@ pub(crate) fn group_number(name: &str) -> io::Result<Option<libc::gid_t>> {
     let name = CString::new(name)?;
     let mut texts: Vec<libc::c_char> = vec![0; 1024];
     loop {
-        // SAFETY: the structure is plain data, for which zeros are valid.
-        let mut group: libc::group = unsafe { zeroed() };
         let mut found = std::ptr::null_mut();
-        // SAFETY: a name that ends in a zero, and places that are writable for as many bytes as is
-        // said.
-        let error = unsafe {
+        // SAFETY: the structure is plain data, for which zeros are valid; a name that ends in a
+        // zero, and places that are writable for as many bytes as is said.
+        let (error, number) = unsafe {
+            let mut group: libc::group = zeroed();
             let at = texts.as_mut_ptr();
-            libc::getgrnam_r(name.as_ptr(), &mut group, at, texts.len(), &mut found)
+            let error = libc::getgrnam_r(name.as_ptr(), &mut group, at, texts.len(), &mut found);
+            (error, group.gr_gid)
         };
         match error {
             0 if found.is_null() => return Ok(None),
-            0 => return Ok(Some(group.gr_gid)),
+            0 => return Ok(Some(number)),
             libc::ERANGE if texts.len() < GROUP_BYTES_MAX => texts.resize(texts.len() * 4, 0),
             // What some systems say of a name that they do not know.
             libc::ENOENT | libc::ESRCH => return Ok(None),

@@ -1,7 +1,8 @@
 //! Interrupting a poll from another thread, with a system call only when the poll sleeps.
 
+use rustix::event::{EventfdFlags, eventfd};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -41,10 +42,8 @@ struct Shared {
 
 impl Shared {
     fn signal(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: the descriptor is owned and open, and `one` is eight readable bytes. The only
-        // failure, a counter at its maximum, still leaves the descriptor readable.
-        unsafe { libc::write(self.eventfd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // The only failure, a counter at its maximum, still leaves the descriptor readable.
+        let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
     }
 }
 
@@ -56,13 +55,7 @@ pub(crate) struct Sleep {
 
 impl Sleep {
     pub(crate) fn new() -> io::Result<Sleep> {
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel just returned this descriptor, and nothing else owns it.
-        let eventfd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let eventfd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Sleep { shared: Arc::new(Shared { state: AtomicU8::new(AWAKE), eventfd }) })
     }
 

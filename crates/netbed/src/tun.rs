@@ -38,9 +38,8 @@ pub fn open() -> io::Result<File> {
     let mut name = [0; 16];
     name[..NAME.len()].copy_from_slice(NAME.as_bytes());
     let request = InterfaceRequest { name, flags: FLAGS, rest: [0; 22] };
-    // SAFETY: this operation reads a `struct ifreq`, 40 bytes with the flags behind the name.
-    let set = unsafe { Setter::<SET_INTERFACE, InterfaceRequest>::new(request) };
-    // SAFETY: the operation is one of this file's driver.
-    unsafe { ioctl(file.as_fd(), set) }?;
+    // SAFETY: the operation is one of this file's driver, and reads a `struct ifreq`, 40 bytes with
+    // the flags behind the name.
+    unsafe { ioctl(file.as_fd(), Setter::<SET_INTERFACE, InterfaceRequest>::new(request)) }?;
     Ok(file)
 }

@@ -4,7 +4,7 @@ use ::mimalloc::MiMalloc;
 use libmimalloc_sys as mimalloc;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -25,6 +25,14 @@ static ALLOCATED: AtomicI64 = AtomicI64::new(0);
 thread_local! {
     /// Bytes that this thread has allocated less those that it has freed, not in [`ALLOCATED`] yet.
     static PENDING: Cell<i64> = const { Cell::new(0) };
+}
+
+// SAFETY: the declarations are those of mimalloc.h. Each may be called by any thread at any time,
+// and is given no memory: the first reads a constant table, the second a constant.
+unsafe extern "C" {
+    safe fn mi_good_size(size: usize) -> usize;
+    safe fn mi_version() -> c_int;
+    safe fn mi_collect(force: bool);
 }
 
 /// mimalloc, counting: mimalloc itself counts blocks in debug builds only.
@@ -65,8 +73,7 @@ unsafe impl GlobalAlloc for Counted {
 /// Bytes of the block that serves `size` bytes.
 #[inline]
 fn size_of_block(size: usize) -> i64 {
-    // SAFETY: computes a number from a constant table.
-    unsafe { mimalloc::mi_good_size(size) as i64 }
+    mi_good_size(size) as i64
 }
 
 /// Counts a block for `size` bytes: 1 adds it, -1 takes it away.
@@ -95,15 +102,17 @@ pub fn allocated() -> u64 {
 /// Bytes of the pages that blocks in use are in, about: threads count their own pages, and add them
 /// up about once a second. Takes some 100 microseconds.
 pub fn active() -> u64 {
-    // SAFETY: makes a string, which is freed below.
-    let text = unsafe { mimalloc::mi_stats_get_json(0, ptr::null_mut()) };
-    if text.is_null() {
-        return allocated();
-    }
-    // SAFETY: the string ends in zero.
-    let shared = bytes_of_pages(&unsafe { CStr::from_ptr(text) }.to_string_lossy());
-    // SAFETY: mimalloc allocated it, and nothing refers to it any more.
-    unsafe { mimalloc::mi_free(text.cast()) };
+    // SAFETY: mimalloc makes a string that ends in zero, if it has memory for it, and takes it back
+    // when nothing refers to it any more.
+    let shared = unsafe {
+        let text = mimalloc::mi_stats_get_json(0, ptr::null_mut());
+        if text.is_null() {
+            return allocated();
+        }
+        let shared = bytes_of_pages(&CStr::from_ptr(text).to_string_lossy());
+        mimalloc::mi_free(text.cast());
+        shared
+    };
     (shared + ALLOCATED_ALONE.load(Relaxed)).max(0) as u64
 }
 
@@ -122,8 +131,7 @@ fn bytes_of_pages(statistics: &str) -> i64 {
 pub fn name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
-        // SAFETY: reads a constant of the library.
-        let version = unsafe { mimalloc::mi_version() };
+        let version = mi_version();
         let (major, rest) = if version >= 10_000 {
             (version / 10_000, version % 10_000)
         } else {
@@ -167,14 +175,12 @@ pub fn configure() {
 /// Gives free pages of the calling thread's heap to all threads. Without this a page stays with its
 /// thread when others have freed the last of its blocks, until that thread allocates.
 pub fn collect_thread() {
-    // SAFETY: may be called by any thread at any time.
-    unsafe { mimalloc::mi_collect(false) };
+    mi_collect(false);
 }
 
 /// Returns what it holds back to the system, and free pages of the calling thread's heap.
 pub fn purge() {
-    // SAFETY: may be called by any thread at any time.
-    unsafe { mimalloc::mi_collect(true) };
+    mi_collect(true);
 }
 
 unsafe extern "C" fn collect(message: *const c_char, text: *mut c_void) {

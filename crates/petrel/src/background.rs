@@ -1,16 +1,16 @@
 //! `daemonize`: the server runs in a child process without terminal; its parent waits until it is
 //! ready, so that its starter learns whether it is.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use rustix::stdio;
+use std::fs::OpenOptions;
+use std::io::{self, PipeWriter, Read, Write};
 
 /// The process that waits for this one to be ready.
 pub enum Parent {
     /// Nobody.
     None,
     /// The process that was started first, at the other end of this pipe.
-    Waiting(File),
+    Waiting(PipeWriter),
 }
 
 /// Goes on in a child process. The calling process ends when the child is ready (exit code 0) or
@@ -19,19 +19,13 @@ pub enum Parent {
 /// # Errors
 /// If the system allows no further process or pipe.
 pub fn fork() -> io::Result<Parent> {
-    let mut ends = [0; 2];
-    // SAFETY: `ends` has room for two descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: both descriptors were made above and belong to nothing else.
-    let (mut read, write) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
+    let (mut read, write) = io::pipe()?;
     // SAFETY: this is the only thread, so the child is as good a process as this one.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            // SAFETY: takes no arguments; it cannot fail in a child that leads no group.
-            unsafe { libc::setsid() };
+            // It cannot fail in a child that leads no group.
+            let _ = rustix::process::setsid();
             Ok(Parent::Waiting(write))
         }
         _ => {
@@ -50,14 +44,13 @@ impl Parent {
     /// Lets the parent go, and the terminal with it.
     ///
     /// # Errors
-    /// If the null device cannot be opened.
+    /// If the null device cannot be opened or put in the terminal's place.
     pub fn release(self) -> io::Result<()> {
         let Parent::Waiting(mut pipe) = self else { return Ok(()) };
         let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
-        for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
-            // SAFETY: both are open descriptors; the stream's old meaning is what is to go.
-            unsafe { libc::dup2(null.as_raw_fd(), stream) };
-        }
+        stdio::dup2_stdin(&null)?;
+        stdio::dup2_stdout(&null)?;
+        stdio::dup2_stderr(&null)?;
         // A parent that was killed waits no more.
         let _ = pipe.write_all(READY);
         Ok(())

@@ -1,5 +1,6 @@
 //! SIGTERM, SIGINT and SIGUSR2, taken by the main thread only.
 
+use rustix::process::{Signal, getpid, kill_process};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
@@ -52,6 +53,6 @@ pub fn arrives_within(set: &libc::sigset_t, time: Duration) -> bool {
 
 /// Wakes the thread that waits.
 pub fn send() {
-    // SAFETY: a signal to this very process.
-    unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+    // It cannot fail: a process may send itself what it likes.
+    let _ = kill_process(getpid(), Signal::TERM);
 }

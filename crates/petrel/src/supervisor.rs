@@ -4,6 +4,7 @@
 //! for a process that stops itself with SIGSTOP.
 
 use petrel_server::config::Supervised;
+use rustix::process::{Signal, getpid, kill_process};
 use std::ffi::OsString;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -57,10 +58,9 @@ impl Supervisor {
         match self {
             Supervisor::None => {}
             Supervisor::Systemd => notify("READY=1\nSTATUS=Ready to accept connections\n"),
-            // SAFETY: a signal to this very process, which upstart continues.
-            Supervisor::Upstart => unsafe {
-                libc::raise(libc::SIGSTOP);
-            },
+            // upstart lets the process go on. It cannot fail: a process may send itself what it
+            // likes.
+            Supervisor::Upstart => drop(kill_process(getpid(), Signal::STOP)),
         }
     }
 

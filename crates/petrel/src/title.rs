@@ -27,8 +27,7 @@ impl Title {
     pub fn claim() -> Option<Self> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         let [arg_start, arg_end, env_start, env_end] = bounds(&stat)?;
-        // SAFETY: no other thread reads the environment meanwhile.
-        unsafe { move_environment() };
+        move_environment();
         let end = if env_start == arg_end { env_end } else { arg_end };
         // Without its arguments the program has no room for a title either.
         let len = end.checked_sub(arg_start).filter(|&len| len > 1 && arg_start != 0)?;
@@ -57,12 +56,9 @@ fn bounds(stat: &str) -> Option<[usize; 4]> {
 }
 
 /// Copies the variables of the environment to the heap, for good.
-///
-/// # Safety
-/// No other thread may use the environment meanwhile.
-unsafe fn move_environment() {
-    // SAFETY: `environ` is null, or a list of strings that ends with null; the copies are never
-    // freed.
+fn move_environment() {
+    // SAFETY: `environ` is null, or a list of strings that ends with null, which no other thread
+    // uses meanwhile: there is none ([`Title::claim`]). The copies are never freed.
     unsafe {
         let mut variable = environ;
         while !variable.is_null() && !(*variable).is_null() {

@@ -3,9 +3,9 @@
 use super::permissions::Permissions;
 use super::selector::Selector;
 use crate::registry::Command;
-use crate::spec::{Categories, Channels, Flags};
 use petrel_keyspace::parse_int;
 use petrel_table::keys::{KeyRef, key_positions};
+use petrel_table::{Categories, Channels, Flags};
 use std::ops::Range;
 
 /// What a call lacks. A later one is more relevant: of several selectors the one that came furthest
@@ -32,10 +32,9 @@ pub struct Denial {
 }
 
 /// A call of a command.
-#[derive(Clone, Copy)]
-pub struct Call<'a> {
+pub struct Call<'a, H: 'static> {
     /// The command.
-    pub command: Command,
+    pub command: Command<H>,
     /// Its arguments, the name included; the arity is met.
     pub args: &'a [&'a [u8]],
     /// The selected database.
@@ -49,7 +48,7 @@ impl Permissions {
     ///
     /// # Errors
     /// What stands against it.
-    pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
+    pub fn check<H>(&self, call: &Call<'_, H>) -> Result<(), Denial> {
         let mut keys = Vec::new();
         // A caller that names missing keys gets the command's own error.
         if key_positions(call.command.spec.meta.keys, call.args, &mut keys).is_err() {
@@ -67,14 +66,14 @@ impl Permissions {
 
     /// Whether a command may be called and read every key that there is: those that it names by
     /// patterns, too.
-    pub fn read_every_key(&self, command: Command, args: &[&[u8]]) -> bool {
+    pub fn read_every_key<H>(&self, command: Command<H>, args: &[&[u8]]) -> bool {
         self.all_selectors()
             .any(|selector| selector.allows_command(command, args) && selector.reads_every_key())
     }
 }
 
 impl Selector {
-    fn check(&self, call: &Call<'_>, keys: &[KeyRef]) -> Result<(), Denial> {
+    fn check<H>(&self, call: &Call<'_, H>, keys: &[KeyRef]) -> Result<(), Denial> {
         let deny = |reason, index| Err(Denial { reason, index });
         if self.databases.is_some() {
             self.check_databases(call)?;
@@ -101,7 +100,7 @@ impl Selector {
         Ok(())
     }
 
-    fn check_databases(&self, call: &Call<'_>) -> Result<(), Denial> {
+    fn check_databases<H>(&self, call: &Call<'_, H>) -> Result<(), Denial> {
         let deny = |index| Err(Denial { reason: Reason::Database, index });
         let scope = DatabaseScope::of(call);
         if scope.all && !(0..call.databases).all(|db| self.allows_database(db.into())) {
@@ -123,7 +122,7 @@ impl Selector {
 }
 
 /// The arguments that are channels, and whether they are patterns of channels.
-fn channels(call: &Call<'_>) -> (Range<usize>, bool) {
+fn channels<H>(call: &Call<'_, H>) -> (Range<usize>, bool) {
     match call.command.spec.meta.channels {
         Channels::None => (0..0, false),
         Channels::First => (1..2, false),
@@ -141,7 +140,7 @@ struct DatabaseScope {
 }
 
 impl DatabaseScope {
-    fn of(call: &Call<'_>) -> Self {
+    fn of<H>(call: &Call<'_, H>) -> Self {
         const OF_DATA: Categories =
             Categories::READ.with(Categories::WRITE).with(Categories::KEYSPACE);
         let meta = call.command.spec.meta;

@@ -9,9 +9,8 @@ use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
-use crate::registry::Command;
 use crate::session::{Access, Session};
-use crate::spec::Flags;
+use crate::spec::{Command, Flags};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 

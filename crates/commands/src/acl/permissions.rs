@@ -18,7 +18,7 @@ pub struct Permissions {
 
 impl Permissions {
     /// Those of a new user: none; `all_channels` says what `acl-pubsub-default` does.
-    pub fn new(registry: &Registry, all_channels: bool) -> Self {
+    pub fn new<H>(registry: &Registry<H>, all_channels: bool) -> Self {
         Permissions {
             enabled: false,
             no_password: false,
@@ -30,7 +30,7 @@ impl Permissions {
     }
 
     /// Those of the default user of a new server: all, without a password.
-    pub fn everything(registry: &Registry) -> Self {
+    pub fn everything<H>(registry: &Registry<H>) -> Self {
         Permissions {
             enabled: true,
             no_password: true,
@@ -49,7 +49,7 @@ impl Permissions {
     }
 
     /// Whether nothing is ever refused.
-    pub fn are_everything(&self, registry: &Registry) -> bool {
+    pub fn are_everything<H>(&self, registry: &Registry<H>) -> bool {
         self.root.is_everything(registry)
     }
 

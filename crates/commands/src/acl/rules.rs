@@ -5,8 +5,8 @@ use super::password::Hash;
 use super::permissions::Permissions;
 use super::selector::{Access, READ_WRITE, Selector};
 use crate::registry::Registry;
-use crate::spec::Categories;
 use petrel_keyspace::parse_int;
+use petrel_table::Categories;
 use std::borrow::Cow;
 
 /// Patterns, passwords, rules on commands and databases that a selector has at most, each.
@@ -76,9 +76,9 @@ impl Permissions {
     ///
     /// # Errors
     /// What is wrong with the rule; nothing has changed then.
-    pub fn apply(
+    pub fn apply<H>(
         &mut self,
-        registry: &Registry,
+        registry: &Registry<H>,
         rule: &[u8],
         all_channels: bool,
     ) -> Result<(), RuleError> {
@@ -144,7 +144,7 @@ impl Permissions {
 
 impl Selector {
     /// Changes what one rule says.
-    fn apply(&mut self, registry: &Registry, rule: &[u8]) -> Result<(), RuleError> {
+    fn apply<H>(&mut self, registry: &Registry<H>, rule: &[u8]) -> Result<(), RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
         let parts = self.rules().max(self.keys.len()).max(self.channels.len());
         if is("allkeys") || rule == b"~*" {
@@ -195,7 +195,7 @@ impl Selector {
     }
 
     /// `+name`, `+container|subcommand`, `+name|first-argument`.
-    fn allow(&mut self, registry: &Registry, name: &[u8]) -> Result<(), RuleError> {
+    fn allow<H>(&mut self, registry: &Registry<H>, name: &[u8]) -> Result<(), RuleError> {
         if let Some(command) = registry.find_original(name) {
             self.command(registry, command, true);
             return Ok(());

@@ -3,8 +3,8 @@
 
 use crate::glob::{self, Case};
 use crate::registry::{Command, Registry};
-use crate::spec::{Categories, KeyFlags};
 use petrel_table::bitset;
+use petrel_table::{Categories, KeyFlags};
 use std::collections::BTreeMap;
 
 bitset! {
@@ -44,7 +44,7 @@ pub struct Selector {
 impl Selector {
     /// Allows nothing, but all channels if they are the default (`acl-pubsub-default`); in all
     /// databases.
-    pub fn new(registry: &Registry, all_channels: bool) -> Self {
+    pub fn new<H>(registry: &Registry<H>, all_channels: bool) -> Self {
         Selector {
             commands: vec![0; registry.len().div_ceil(64)].into(),
             first_args: BTreeMap::new(),
@@ -59,7 +59,7 @@ impl Selector {
     }
 
     /// Allows everything.
-    pub fn everything(registry: &Registry) -> Self {
+    pub fn everything<H>(registry: &Registry<H>) -> Self {
         let mut selector = Selector::new(registry, true);
         selector.all_commands(registry, true);
         selector.all_keys = true;
@@ -67,13 +67,13 @@ impl Selector {
     }
 
     /// Whether nothing is ever refused.
-    pub fn is_everything(&self, registry: &Registry) -> bool {
+    pub fn is_everything<H>(&self, registry: &Registry<H>) -> bool {
         let all_commands = registry.all().all(|command| self.has_bit(command.index));
         all_commands && self.all_keys && self.all_channels && self.databases.is_none()
     }
 
     /// `+@all` or `-@all`.
-    pub(super) fn all_commands(&mut self, registry: &Registry, allow: bool) {
+    pub(super) fn all_commands<H>(&mut self, registry: &Registry<H>, allow: bool) {
         self.begins_with_all = allow;
         self.rules.clear();
         self.first_args.clear();
@@ -81,7 +81,12 @@ impl Selector {
     }
 
     /// `+@category` or `-@category`.
-    pub(super) fn category(&mut self, registry: &Registry, category: Categories, allow: bool) {
+    pub(super) fn category<H>(
+        &mut self,
+        registry: &Registry<H>,
+        category: Categories,
+        allow: bool,
+    ) {
         for command in registry.all() {
             if command.spec.meta.categories().contains(category) {
                 self.set_command(registry, command, allow);
@@ -92,13 +97,18 @@ impl Selector {
     }
 
     /// `+command` or `-command`, a subcommand also.
-    pub(super) fn command(&mut self, registry: &Registry, command: Command, allow: bool) {
+    pub(super) fn command<H>(&mut self, registry: &Registry<H>, command: Command<H>, allow: bool) {
         self.set_command(registry, command, allow);
         self.note_rule(allow, registry.full_name(command.index).to_owned());
     }
 
     /// `+command|argument`, of a command without subcommands.
-    pub(super) fn first_arg(&mut self, registry: &Registry, command: Command, argument: &[u8]) {
+    pub(super) fn first_arg<H>(
+        &mut self,
+        registry: &Registry<H>,
+        command: Command<H>,
+        argument: &[u8],
+    ) {
         let argument = argument.to_ascii_lowercase();
         let name = registry.full_name(command.index);
         let rule = format!("{name}|{}", String::from_utf8_lossy(&argument));
@@ -114,7 +124,7 @@ impl Selector {
         self.rules.len()
     }
 
-    fn set_command(&mut self, registry: &Registry, command: Command, allow: bool) {
+    fn set_command<H>(&mut self, registry: &Registry<H>, command: Command<H>, allow: bool) {
         for command in std::iter::once(command).chain(registry.subcommands(command)) {
             self.set_bit(command.index, allow);
             self.first_args.remove(&command.index);
@@ -148,7 +158,7 @@ impl Selector {
 
     /// Whether a command may be called with these arguments, keys and channels apart.
     #[inline]
-    pub(super) fn allows_command(&self, command: Command, args: &[&[u8]]) -> bool {
+    pub(super) fn allows_command<H>(&self, command: Command<H>, args: &[&[u8]]) -> bool {
         self.has_bit(command.index)
             || self.first_args.get(&command.index).is_some_and(|known| {
                 let given = args.get(1);

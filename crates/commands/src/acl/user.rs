@@ -16,7 +16,7 @@ pub struct User {
 
 impl User {
     /// A user with these permissions.
-    pub(super) fn new(name: &[u8], permissions: Permissions, registry: &Registry) -> Self {
+    pub(super) fn new<H>(name: &[u8], permissions: Permissions, registry: &Registry<H>) -> Self {
         User {
             name: name.into(),
             everything: AtomicBool::new(permissions.are_everything(registry)),
@@ -47,7 +47,7 @@ impl User {
         self.everything.load(Acquire)
     }
 
-    pub(super) fn set(&self, permissions: Permissions, registry: &Registry) {
+    pub(super) fn set<H>(&self, permissions: Permissions, registry: &Registry<H>) {
         let everything = permissions.are_everything(registry);
         // Never a moment in which less is asked than either of the two asks.
         if !everything {

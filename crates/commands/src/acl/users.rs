@@ -53,7 +53,7 @@ pub enum SetError {
 
 impl Users {
     /// The default user alone, which may do everything without a password.
-    pub fn new(registry: &Registry) -> Self {
+    pub fn new<H>(registry: &Registry<H>) -> Self {
         let everything = Permissions::everything(registry);
         let default = Arc::new(User::new(DEFAULT_USER, everything, registry));
         Users {
@@ -68,7 +68,7 @@ impl Users {
     }
 
     /// A user who may do everything, and as which no client can log in: the server itself.
-    pub fn nobody_above(registry: &Registry) -> Arc<User> {
+    pub fn nobody_above<H>(registry: &Registry<H>) -> Arc<User> {
         Arc::new(User::new(b"", Permissions::everything(registry), registry))
     }
 
@@ -111,7 +111,7 @@ impl Users {
     }
 
     /// Permissions of a user to be.
-    pub fn draft(&self, registry: &Registry) -> Permissions {
+    pub fn draft<H>(&self, registry: &Registry<H>) -> Permissions {
         Permissions::new(registry, self.all_channels.load(Relaxed))
     }
 
@@ -119,9 +119,9 @@ impl Users {
     ///
     /// # Errors
     /// What is wrong; nothing has changed then.
-    pub fn set<R: AsRef<[u8]>>(
+    pub fn set<H, R: AsRef<[u8]>>(
         &self,
-        registry: &Registry,
+        registry: &Registry<H>,
         name: &[u8],
         rules: &[R],
     ) -> Result<Arc<User>, SetError> {
@@ -156,9 +156,9 @@ impl Users {
     ///
     /// # Errors
     /// Which rule is wrong, and why; those before it have been applied.
-    pub fn apply<R: AsRef<[u8]>>(
+    pub fn apply<H, R: AsRef<[u8]>>(
         &self,
-        registry: &Registry,
+        registry: &Registry<H>,
         permissions: &mut Permissions,
         rules: &[R],
     ) -> Result<(), SetError> {
@@ -172,7 +172,7 @@ impl Users {
 
     /// Removes a user, but not the default user. A connection that still refers to it may do
     /// nothing any more.
-    pub fn remove(&self, registry: &Registry, name: &[u8]) -> Option<Arc<User>> {
+    pub fn remove<H>(&self, registry: &Registry<H>, name: &[u8]) -> Option<Arc<User>> {
         if name == DEFAULT_USER {
             return None;
         }
@@ -185,9 +185,9 @@ impl Users {
     ///
     /// # Errors
     /// A name that is none, or too many users; nothing has changed then.
-    pub fn replace_all(
+    pub fn replace_all<H>(
         &self,
-        registry: &Registry,
+        registry: &Registry<H>,
         mut users: BTreeMap<Vec<u8>, Permissions>,
     ) -> Result<Change, SetError> {
         if users.len() > USERS_MAX {
@@ -222,7 +222,7 @@ impl Users {
 
     /// Gives the default user this password and no other, or none at all where it is empty
     /// (`requirepass`).
-    pub fn set_default_password(&self, registry: &Registry, password: &[u8]) {
+    pub fn set_default_password<H>(&self, registry: &Registry<H>, password: &[u8]) {
         let _changing = self.by_name();
         let mut permissions = Permissions::clone(&self.default.permissions());
         permissions.set_password(password);
@@ -240,7 +240,7 @@ impl Users {
     }
 
     /// The names are locked, so changes come one after the other.
-    fn replace(&self, user: &Arc<User>, permissions: Permissions, registry: &Registry) {
+    fn replace<H>(&self, user: &Arc<User>, permissions: Permissions, registry: &Registry<H>) {
         if !Arc::ptr_eq(user, &self.default) {
             return user.set(permissions, registry);
         }

@@ -3,11 +3,10 @@
 use super::Moment;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use crate::registry::Command;
 use crate::scripting::{Access, Call, ProgramKind, ScriptFlags};
 use crate::server::state::ServerState;
 use crate::session::{Modes, Session};
-use crate::spec::Flags;
+use crate::spec::{Command, Flags};
 use petrel_resp::Dialect;
 use petrel_table::bits;
 use std::sync::atomic::Ordering::Relaxed;

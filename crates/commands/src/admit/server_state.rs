@@ -4,10 +4,9 @@
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
-use crate::registry::Command;
 use crate::server::state::ServerState;
 use crate::session::{Modes, Session};
-use crate::spec::{Flags, GateFlags};
+use crate::spec::{Command, Flags, GateFlags};
 use petrel_resp::Reply;
 
 impl Executor {

@@ -6,11 +6,11 @@ use super::placement::Forwarding;
 use crate::execute::{Execution, Executor};
 use crate::fail::Fail;
 use crate::host::Host;
-use crate::registry::Command;
 use crate::reply_slots::part_of;
-use crate::request::Request;
 use crate::session::{Replies, Session};
-use crate::watches::{WatchedAway, abandon, spoil, watches_keys};
+use crate::spec::{Command, Request};
+use crate::watched_away::WatchedAway;
+use crate::watches::{abandon, spoil, watches_keys};
 use petrel_resp::Reply;
 use petrel_table::GateFlags;
 

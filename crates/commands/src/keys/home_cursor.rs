@@ -86,7 +86,7 @@ fn local_bits(stripes: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocked::{Ticket, WaitEnd};
+    use crate::answer::{Ticket, WaitEnd};
     use crate::clock::Tick;
     use crate::cluster::{ClusterLink, HashSlot, HeldFigures, PeerFigures, RemoteCall};
     use crate::fail::Fail;

@@ -1,11 +1,11 @@
 //! What one thread has for running functions: an interpreter, made when it is first wanted, with
 //! the libraries whose functions it called.
 
-use super::libraries::{Function, Library, List};
+use super::cache::Scripts;
+use super::libraries::{Function, Libraries, Library, List};
 use super::shebang::{self, Flags};
 use crate::fail::Fail;
-use crate::server::stats::Shared;
-use petrel_lua::{Compiled, Lua, Purpose, ScriptReply, Server};
+use petrel_lua::{Compiled, Lua, Purpose, Release, ScriptReply, Server};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,28 +48,33 @@ pub(crate) struct FunctionThread {
 }
 
 impl FunctionThread {
-    pub fn new(shared: &Shared) -> Self {
-        let memory_max = shared.scripts.memory_max.load(Relaxed);
-        let lua = Lua::new(Purpose::Functions, memory_max, shared.release());
+    pub fn new(scripts: &Scripts, release: Release) -> Self {
+        let memory_max = scripts.memory_max.load(Relaxed);
+        let lua = Lua::new(Purpose::Functions, memory_max, release);
         FunctionThread { lua, functions: HashMap::new(), changes: 0, counted: 0 }
     }
 
     /// The function of this name, in any case.
-    pub fn find(&mut self, shared: &Shared, name: &[u8]) -> Result<Arc<Callable>, Fail> {
+    pub fn find(
+        &mut self,
+        scripts: &Scripts,
+        libraries: &Libraries,
+        name: &[u8],
+    ) -> Result<Arc<Callable>, Fail> {
         const UNKNOWN: Fail = Fail::fixed("ERR Function not found");
-        let changes = shared.libraries.changes();
+        let changes = libraries.changes();
         if changes != self.changes {
             self.changes = changes;
-            self.forget_but(&shared.libraries.list());
+            self.forget_but(&libraries.list());
         }
         let key = name.to_ascii_lowercase();
         if let Some(callable) = self.functions.get(&key) {
             return Ok(callable.clone());
         }
-        let list = shared.libraries.list();
+        let list = libraries.list();
         let (library, _) = list.functions.get(&key).ok_or(UNKNOWN)?;
         self.load_known(library)?;
-        self.count_memory(shared);
+        self.count_memory(scripts);
         self.functions.get(&key).cloned().ok_or(UNKNOWN)
     }
 
@@ -94,7 +99,7 @@ impl FunctionThread {
 
     /// Finds out what functions a library has. They are compiled then: [`FunctionThread::adopt`]
     /// keeps them, once the library is known.
-    pub fn examine(&mut self, shared: &Shared, code: &[u8]) -> Result<Examined, Fail> {
+    pub fn examine(&mut self, scripts: &Scripts, code: &[u8]) -> Result<Examined, Fail> {
         let name = shebang::parse_library(code)?;
         let declared = self.declare(code)?;
         let mut functions = Vec::with_capacity(declared.len());
@@ -126,19 +131,19 @@ impl FunctionThread {
             self.discard(examined);
             return Err(Fail::fixed(text));
         }
-        self.count_memory(shared);
+        self.count_memory(scripts);
         Ok(examined)
     }
 
     /// Finds out what functions libraries have, and keeps none of them.
     pub fn examine_all(
         &mut self,
-        shared: &Shared,
+        scripts: &Scripts,
         texts: &[Vec<u8>],
     ) -> Result<Vec<Arc<Library>>, Fail> {
         let mut libraries = Vec::with_capacity(texts.len());
         for text in texts {
-            let examined = self.examine(shared, text)?;
+            let examined = self.examine(scripts, text)?;
             libraries.push(examined.library.clone());
             self.discard(examined);
         }
@@ -147,12 +152,18 @@ impl FunctionThread {
 
     /// Keeps the functions of a library that has become known, if there is room: those that are not
     /// kept are compiled when they are called.
-    pub fn adopt(&mut self, shared: &Shared, examined: Examined, is_new: bool) {
-        if is_new && shared.libraries.changes() == self.changes + 1 {
+    pub fn adopt(
+        &mut self,
+        scripts: &Scripts,
+        libraries: &Libraries,
+        examined: Examined,
+        is_new: bool,
+    ) {
+        if is_new && libraries.changes() == self.changes + 1 {
             // Nothing else has changed: no function that is kept has to go.
             self.changes += 1;
         }
-        let is_full = self.lua.memory() > shared.scripts.memory_max.load(Relaxed) / 2;
+        let is_full = self.lua.memory() > scripts.memory_max.load(Relaxed) / 2;
         if is_full || self.functions.len() >= KEPT_MAX {
             self.discard(examined);
         } else {
@@ -164,7 +175,7 @@ impl FunctionThread {
                 self.release(replaced);
             }
         }
-        self.count_memory(shared);
+        self.count_memory(scripts);
     }
 
     /// Forgets the functions of a library that did not become known.
@@ -189,21 +200,20 @@ impl FunctionThread {
     }
 
     /// Tells the server how much memory the interpreter has.
-    pub fn count_memory(&mut self, shared: &Shared) {
+    pub fn count_memory(&mut self, scripts: &Scripts) {
         let now = self.lua.memory();
-        let total = &shared.scripts.interpreters[1];
+        let total = &scripts.interpreters[1];
         total.fetch_add(now.wrapping_sub(self.counted), Relaxed);
         self.counted = now;
     }
 
     /// Takes its memory out of what all threads have.
-    pub fn count_out(self, shared: &Shared) {
-        shared.scripts.interpreters[1].fetch_sub(self.counted, Relaxed);
+    pub fn count_out(self, scripts: &Scripts) {
+        scripts.interpreters[1].fetch_sub(self.counted, Relaxed);
     }
 
     /// Whether there are no libraries any more since it called a function.
-    pub fn is_flushed(&self, shared: &Shared) -> bool {
-        let libraries = &shared.libraries;
+    pub fn is_flushed(&self, libraries: &Libraries) -> bool {
         libraries.changes() != self.changes && libraries.list().libraries.is_empty()
     }
 

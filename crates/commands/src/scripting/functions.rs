@@ -51,13 +51,14 @@ fn fcall_ro(ctx: &mut Ctx<'_>) -> Outcome {
 fn call(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     let mut thread = ctx.exec.take_function_thread();
     let result = call_with(ctx, &mut thread, access);
-    thread.count_memory(&ctx.exec.shared);
+    thread.count_memory(&ctx.exec.shared.scripts);
     ctx.exec.functions = Some(thread);
     result
 }
 
 fn call_with(ctx: &mut Ctx<'_>, thread: &mut FunctionThread, access: Access) -> Outcome {
-    let callable = thread.find(&ctx.exec.shared, ctx.arg(1))?;
+    let shared = &ctx.exec.shared;
+    let callable = thread.find(&shared.scripts, &shared.libraries, ctx.arg(1))?;
     if petrel_keyspace::parse_int(ctx.arg(2)).is_none() {
         return Err(Fail::fixed("ERR Bad number of keys provided"));
     }
@@ -79,7 +80,10 @@ fn call_with(ctx: &mut Ctx<'_>, thread: &mut FunctionThread, access: Access) -> 
 
 impl Executor {
     fn take_function_thread(&mut self) -> Box<FunctionThread> {
-        self.functions.take().unwrap_or_else(|| Box::new(FunctionThread::new(&self.shared)))
+        let shared = &self.shared;
+        self.functions
+            .take()
+            .unwrap_or_else(|| Box::new(FunctionThread::new(&shared.scripts, shared.release())))
     }
 
     fn function_thread<T>(&mut self, work: impl FnOnce(&mut FunctionThread, &Shared) -> T) -> T {
@@ -280,7 +284,7 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
             _ => Fail::fixed("ERR failed loading functions"),
         })?;
     let libraries =
-        ctx.exec.function_thread(|thread, shared| thread.examine_all(shared, &texts))?;
+        ctx.exec.function_thread(|thread, shared| thread.examine_all(&shared.scripts, &texts))?;
     ctx.exec.change_libraries(|list| {
         // What comes in the payload must agree with itself; what is there gives way or not, as the
         // policy says.
@@ -333,9 +337,9 @@ impl Executor {
 
     fn add_library(&mut self, code: &[u8], replace: bool, is_new: bool) -> Outcome {
         self.function_thread(|thread, shared| -> Outcome {
-            let examined = thread.examine(shared, code)?;
+            let examined = thread.examine(&shared.scripts, code)?;
             match shared.libraries.add(examined.library.clone(), replace) {
-                Ok(()) => thread.adopt(shared, examined, is_new),
+                Ok(()) => thread.adopt(&shared.scripts, &shared.libraries, examined, is_new),
                 Err(fail) => {
                     thread.discard(examined);
                     return Err(fail);
@@ -347,7 +351,7 @@ impl Executor {
 
     fn draft_library(&mut self, code: &[u8], replace: bool) -> Outcome {
         let library = self.function_thread(|thread, shared| -> Result<Arc<Library>, Fail> {
-            let examined = thread.examine(shared, code)?;
+            let examined = thread.examine(&shared.scripts, code)?;
             let library = examined.library.clone();
             thread.discard(examined);
             Ok(library)
@@ -431,9 +435,9 @@ impl Shared {
     }
 
     fn examine_libraries(&self, texts: &[Vec<u8>]) -> Result<Vec<Arc<Library>>, Fail> {
-        let mut thread = FunctionThread::new(self);
-        let libraries = thread.examine_all(self, texts);
-        thread.count_out(self);
+        let mut thread = FunctionThread::new(&self.scripts, self.release());
+        let libraries = thread.examine_all(&self.scripts, texts);
+        thread.count_out(&self.scripts);
         libraries
     }
 

@@ -2,8 +2,8 @@
 
 use super::cache::parse_sum;
 use super::shebang::{Flags, parse_script};
-use crate::registry::Command;
 use crate::server::stats::Shared;
+use crate::spec::Command;
 
 /// Whether a call is of a script or function that says of itself that it only reads.
 pub fn only_reads(command: Command, args: &[&[u8]], shared: &Shared) -> bool {

@@ -1,6 +1,6 @@
 //! Running a script: its flags, its locks, and the commands that it calls.
 
-use super::cache::{NO_SCRIPT, parse_sum};
+use super::cache::{NO_SCRIPT, Scripts, parse_sum};
 use super::running::{ProgramKind, Watched};
 use super::shebang::Flags as ScriptFlags;
 use super::thread::Ready;
@@ -11,11 +11,9 @@ use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
-use crate::registry::Command;
-use crate::request::Request;
 use crate::server::time::time_of_day;
 use crate::session::Session;
-use crate::spec::{Flags, KeyShape, Locks};
+use crate::spec::{Command, Flags, KeyShape, Locks, Request};
 use petrel_keyspace::KeyHash;
 use petrel_lua::{Failure, ScriptReply, Server, hex};
 use petrel_resp::{Dialect, Reply};
@@ -52,7 +50,7 @@ pub(crate) fn eval(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     let (keys, args) = split(ctx)?;
     let text = ctx.arg(1);
     with_thread(ctx, |ctx, thread| {
-        let ready = thread.of_text(&ctx.exec.shared, text)?;
+        let ready = thread.of_text(&ctx.exec.shared.scripts, text)?;
         run_script(ctx, thread, &ready, access, keys, args)
     })
 }
@@ -65,7 +63,7 @@ pub(crate) fn evalsha(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     };
     let (keys, args) = split(ctx)?;
     with_thread(ctx, |ctx, thread| {
-        let ready = thread.of_sum(&ctx.exec.shared, &sum);
+        let ready = thread.of_sum(&ctx.exec.shared.scripts, &sum);
         let ready = ready.inspect_err(|_| show_to_monitors(ctx))?;
         run_script(ctx, thread, &ready, access, keys, args)
     })
@@ -93,16 +91,19 @@ fn with_thread<'c, T>(
 
 impl Executor {
     fn take_script_thread(&mut self) -> Box<ScriptThread> {
-        self.scripts.take().unwrap_or_else(|| Box::new(ScriptThread::new(&self.shared)))
+        let shared = &self.shared;
+        self.scripts
+            .take()
+            .unwrap_or_else(|| Box::new(ScriptThread::new(&shared.scripts, shared.release())))
     }
 
     /// Works with what the thread has for scripts, outside of any.
     pub(crate) fn script_thread<T>(
         &mut self,
-        work: impl FnOnce(&mut ScriptThread, &crate::server::stats::Shared) -> T,
+        work: impl FnOnce(&mut ScriptThread, &Scripts) -> T,
     ) -> T {
         let mut thread = self.take_script_thread();
-        let result = work(&mut thread, &self.shared);
+        let result = work(&mut thread, &self.shared.scripts);
         self.scripts = Some(thread);
         self.count_scripts();
         result
@@ -135,7 +136,7 @@ fn run_script(
     let result = run(ctx, &call, keys, |runner, reply| {
         thread.lua.run_script(&ready.function, keys, args, runner, reply)
     });
-    thread.count_memory(&ctx.exec.shared);
+    thread.count_memory(&ctx.exec.shared.scripts);
     result
 }
 

@@ -4,8 +4,8 @@
 use super::cache::{NO_SCRIPT, Script, ScriptRef, Scripts};
 use super::shebang;
 use crate::fail::Fail;
-use crate::server::stats::Shared;
-use petrel_lua::{Compiled, Lua, Purpose, Sha};
+use petrel_lua::{Compiled, Lua, Purpose, Release, Sha};
+use petrel_resp::Dialect;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -30,6 +30,7 @@ type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Identity>>;
 /// What one thread has for running scripts.
 pub(crate) struct ScriptThread {
     pub lua: Lua,
+    dialect: Dialect,
     by_text: ByHash<Arc<Ready>>,
     by_sha: ByHash<Arc<Ready>>,
     /// Bytes of the texts of all that is compiled.
@@ -39,12 +40,13 @@ pub(crate) struct ScriptThread {
 }
 
 impl ScriptThread {
-    pub fn new(shared: &Shared) -> Self {
-        let scripts = &shared.scripts;
+    pub fn new(scripts: &Scripts, release: Release) -> Self {
+        let dialect = release.dialect;
         let memory_max = scripts.memory_max.load(Relaxed);
-        let lua = Lua::new(Purpose::Scripts, memory_max, shared.release());
+        let lua = Lua::new(Purpose::Scripts, memory_max, release);
         ScriptThread {
             lua,
+            dialect,
             by_text: ByHash::default(),
             by_sha: ByHash::default(),
             compiled_bytes: 0,
@@ -55,43 +57,43 @@ impl ScriptThread {
 
     /// The script of this text, compiled.
     #[inline]
-    pub fn of_text(&mut self, shared: &Shared, text: &[u8]) -> Result<Arc<Ready>, Fail> {
-        self.follow(&shared.scripts);
+    pub fn of_text(&mut self, scripts: &Scripts, text: &[u8]) -> Result<Arc<Ready>, Fail> {
+        self.follow(scripts);
         match self.by_text.get(&hash(text)) {
             Some(ready) if *ready.script.text == *text && !ready.script.is_forgotten() => {
                 let ready = ready.clone();
-                shared.scripts.note_use(&ready.script);
+                scripts.note_use(&ready.script);
                 Ok(ready)
             }
-            _ => self.compile(shared, text, false),
+            _ => self.compile(scripts, text, false),
         }
     }
 
     /// The script of this sum, compiled.
     #[inline]
-    pub fn of_sum(&mut self, shared: &Shared, sha: &Sha) -> Result<Arc<Ready>, Fail> {
-        self.follow(&shared.scripts);
+    pub fn of_sum(&mut self, scripts: &Scripts, sha: &Sha) -> Result<Arc<Ready>, Fail> {
+        self.follow(scripts);
         match self.by_sha.get(&word(sha)) {
             Some(ready) if ready.script.sha == *sha && !ready.script.is_forgotten() => {
                 let ready = ready.clone();
-                shared.scripts.note_use(&ready.script);
+                scripts.note_use(&ready.script);
                 Ok(ready)
             }
             _ => {
-                let script = shared.scripts.find(sha).ok_or(NO_SCRIPT)?;
-                self.compile(shared, &script.text, false)
+                let script = scripts.find(sha).ok_or(NO_SCRIPT)?;
+                self.compile(scripts, &script.text, false)
             }
         }
     }
 
     /// Makes a script known to the server.
-    pub fn load(&mut self, shared: &Shared, text: &[u8], stays: bool) -> Result<ScriptRef, Fail> {
-        self.follow(&shared.scripts);
-        self.compile(shared, text, stays).map(|ready| ready.script.clone())
+    pub fn load(&mut self, scripts: &Scripts, text: &[u8], stays: bool) -> Result<ScriptRef, Fail> {
+        self.follow(scripts);
+        self.compile(scripts, text, stays).map(|ready| ready.script.clone())
     }
 
-    fn compile(&mut self, shared: &Shared, text: &[u8], stays: bool) -> Result<Arc<Ready>, Fail> {
-        let script = Script::new(text, shared.dialect())?;
+    fn compile(&mut self, scripts: &Scripts, text: &[u8], stays: bool) -> Result<Arc<Ready>, Fail> {
+        let script = Script::new(text, self.dialect)?;
         self.compiled_bytes += text.len();
         if self.lua.kept() >= COMPILED_MAX || self.compiled_bytes > COMPILED_BYTES_MAX {
             self.forget();
@@ -101,7 +103,7 @@ impl ScriptThread {
             self.lua.compile(shebang::body(text), c"@user_script").map_err(|message| {
                 Fail::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
             })?;
-        let script = shared.scripts.add(script, stays);
+        let script = scripts.add(script, stays);
         let ready = Arc::new(Ready { script, function });
         for replaced in [
             self.by_text.insert(hash(text), ready.clone()),
@@ -109,26 +111,26 @@ impl ScriptThread {
         ] {
             self.release(replaced);
         }
-        self.count_memory(shared);
+        self.count_memory(scripts);
         Ok(ready)
     }
 
     /// Tells the server how much memory the interpreter has.
-    pub fn count_memory(&mut self, shared: &Shared) {
+    pub fn count_memory(&mut self, scripts: &Scripts) {
         let now = self.lua.memory();
-        let total = &shared.scripts.interpreters[0];
+        let total = &scripts.interpreters[0];
         total.fetch_add(now.wrapping_sub(self.counted), Relaxed);
         self.counted = now;
     }
 
     /// Takes its memory out of what all threads have.
-    pub fn count_out(self, shared: &Shared) {
-        shared.scripts.interpreters[0].fetch_sub(self.counted, Relaxed);
+    pub fn count_out(self, scripts: &Scripts) {
+        scripts.interpreters[0].fetch_sub(self.counted, Relaxed);
     }
 
     /// Whether all scripts have been flushed since it ran one.
-    pub fn is_flushed(&self, shared: &Shared) -> bool {
-        shared.scripts.flushes() != self.flushes
+    pub fn is_flushed(&self, scripts: &Scripts) -> bool {
+        scripts.flushes() != self.flushes
     }
 
     /// Forgets what was compiled before the last flush.

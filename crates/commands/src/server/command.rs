@@ -4,9 +4,8 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{self, Case};
-use crate::registry::Command;
 use crate::server::help::help;
-use crate::spec::{Categories, CommandSpec};
+use crate::spec::{Categories, Command, CommandSpec};
 use petrel_table::bits;
 use petrel_table::commands as meta;
 use petrel_table::keys::{InvalidKeys, KeyRef, key_positions};

@@ -1,19 +1,14 @@
 //! The latency monitor: events that took longer than `latency-monitor-threshold`, per kind of
 //! event.
 
-use crate::registry::Command;
-use crate::spec::{CommandSpec, Flags};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-mod commands;
+pub(crate) mod commands;
 mod graph;
 mod report;
-
-/// `LATENCY` and its subcommands.
-pub(crate) static COMMANDS: &[CommandSpec] = commands::COMMANDS;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
@@ -119,9 +114,8 @@ impl LatencyMonitor {
         self.threshold_nanos.load(Relaxed)
     }
 
-    pub(crate) fn note_command(&self, command: Command, nanos: u64) {
-        let fast = command.spec.flags.contains(Flags::FAST);
-        self.note(if fast { "fast-command" } else { "command" }, nanos);
+    pub(crate) fn note_command(&self, is_fast: bool, nanos: u64) {
+        self.note(if is_fast { "fast-command" } else { "command" }, nanos);
     }
 
     fn events(&self) -> MutexGuard<'_, BTreeMap<&'static str, Event>> {

@@ -1,19 +1,15 @@
 //! Logs of commands that cost much: time (`slowlog-log-slower-than`), bytes of the request, bytes
 //! of the reply.
 
-use crate::host::Host;
 use crate::registry::{Command, Registry};
 use crate::server::redact::shown;
-use crate::spec::{CommandSpec, Flags};
+use petrel_table::Flags;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-mod commands;
-
-/// `SLOWLOG`, `COMMANDLOG` and their subcommands.
-pub(crate) static COMMANDS: &[CommandSpec] = commands::COMMANDS;
+pub(crate) mod commands;
 
 /// One costly command.
 #[derive(Clone, Debug)]
@@ -156,14 +152,15 @@ impl CommandLog {
         self.threshold.load(Relaxed)
     }
 
-    /// Logs a command if it cost enough.
-    pub(crate) fn note(
+    /// Logs a command if it cost enough; `label` is asked for the address and the name of its
+    /// client then.
+    pub(crate) fn note<H>(
         &self,
-        registry: &Registry,
-        command: Command,
+        registry: &Registry<H>,
+        command: Command<H>,
         args: &[&[u8]],
         cost: u64,
-        host: &mut dyn Host,
+        label: impl FnOnce() -> (String, String),
     ) {
         if cost < self.threshold() || command.spec.flags.contains(Flags::SKIP_SLOWLOG) {
             return;
@@ -173,7 +170,7 @@ impl CommandLog {
         if len_max == 0 {
             return;
         }
-        let (address, name) = host.client_label();
+        let (address, name) = label();
         let args = shown(registry.full_name(command.index), args);
         let entry = LogEntry {
             id: self.next_id.fetch_add(1, Relaxed),

@@ -6,13 +6,13 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::fail::Fail;
 use crate::host::Host;
-use crate::registry::{Command, Registry};
 use crate::scripting::{Libraries, Scripts};
 use crate::server::hotkeys::Hotkeys;
 use crate::server::latency::LatencyMonitor;
 use crate::server::redact::shown;
 use crate::server::slowlog::CommandLog;
 use crate::server::state::ServerState;
+use crate::spec::{Command, Flags, Registry};
 use petrel_resp::Dialect;
 use std::collections::BTreeMap;
 use std::sync::atomic::{
@@ -349,8 +349,8 @@ impl Shared {
         nanos: u64,
         host: &mut dyn Host,
     ) {
-        self.latency.note_command(command, nanos);
-        self.slowlog.note(&self.registry, command, args, nanos, host);
+        self.latency.note_command(command.spec.flags.contains(Flags::FAST), nanos);
+        self.slowlog.note(&self.registry, command, args, nanos, || host.client_label());
     }
 
     /// From how many bytes on a command needs a look by [`Shared::note_large`].
@@ -368,8 +368,8 @@ impl Shared {
         (request, reply): (u64, u64),
         host: &mut dyn Host,
     ) {
-        self.large_requests.note(&self.registry, command, args, request, host);
-        self.large_replies.note(&self.registry, command, args, reply, host);
+        self.large_requests.note(&self.registry, command, args, request, || host.client_label());
+        self.large_replies.note(&self.registry, command, args, reply, || host.client_label());
     }
 
     /// Whether commands are to be shown to the host.

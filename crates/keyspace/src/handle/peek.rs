@@ -30,9 +30,7 @@ impl Peeker<'_> {
     #[inline]
     pub fn prefetch_bucket(self, db: u16, hash: KeyHash) {
         if db == 0 {
-            let table = self.stripe(hash.stripe()).first_table();
-            // SAFETY: only the table's atomic word is read.
-            if let Some(bucket) = unsafe { (*table).peek_home(hash) } {
+            if let Some(bucket) = self.stripe(hash.stripe()).peek().home(hash) {
                 prefetch(bucket.addr());
             }
         }
@@ -43,12 +41,12 @@ impl Peeker<'_> {
     #[inline]
     pub fn prefetch_entry(self, db: u16, hash: KeyHash, lines: usize) {
         if db == 0 {
-            let table = self.stripe(hash.stripe()).first_table();
-            // SAFETY: only atomic parts are read. An array that was current in this batch is freed
+            let array = self.stripe(hash.stripe()).peek();
+            // SAFETY: an array that was current in this batch is freed
             // after the batch has ended, or with the keyspace held exclusively, which
             // it is not while this thread is inside.
             unsafe {
-                (*table).peek_entries(hash, |address, is_tracked| {
+                array.entries(hash, |address, is_tracked| {
                     (0..lines).for_each(|line| prefetch(address + line * 64));
                     if is_tracked {
                         self.prefetch_readers(hash);
@@ -66,9 +64,7 @@ impl Peeker<'_> {
 
     /// Whether the stripe has no key in database 0.
     pub(crate) fn is_vacant(self, stripe: u32) -> bool {
-        let table = self.stripe(stripe).first_table();
-        // SAFETY: only the table's atomic word is read.
-        unsafe { (*table).peek_buckets() == 0 }
+        self.stripe(stripe).peek().buckets() == 0
     }
 
     #[inline]

@@ -286,9 +286,7 @@ impl Handle {
         self.before_change(db, entry);
         self.note_leaving(db, key.hash, at, entry);
         let hasher = &self.ks.hasher;
-        debug_assert!(self.holds(key.hash));
-        // SAFETY: the stripe is held.
-        let stripe = unsafe { self.ks.stripes[key.hash.stripe() as usize].data() };
+        let stripe = self.locks.data(&self.ks.stripes, key.hash.stripe());
         let table = stripe.table_mut(db, usize::from(self.ks.databases));
         let before = table.footprint();
         let retired = table.remove(at, &mut self.cache, |key| hasher.hash(key));
@@ -307,9 +305,7 @@ impl Handle {
 
     pub(crate) fn insert_entry(&mut self, db: u16, key: Key<'_>, entry: Entry) {
         let hasher = &self.ks.hasher;
-        debug_assert!(self.holds(key.hash));
-        // SAFETY: the stripe is held.
-        let stripe = unsafe { self.ks.stripes[key.hash.stripe() as usize].data() };
+        let stripe = self.locks.data(&self.ks.stripes, key.hash.stripe());
         let table = stripe.table_mut(db, usize::from(self.ks.databases));
         let before = table.footprint();
         let retired = table.insert(key.hash, entry, &mut self.cache, |key| hasher.hash(key));

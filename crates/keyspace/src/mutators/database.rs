@@ -72,8 +72,7 @@ impl Handle {
 
     fn reserve_in_stripe(&mut self, db: u16, stripe: u32, keys: usize) {
         let ks = self.ks.clone();
-        // SAFETY: the stripe is held.
-        let data = unsafe { ks.stripes[stripe as usize].data() };
+        let data = self.locks.data(&ks.stripes, stripe);
         let table = data.table_mut(db, usize::from(ks.databases));
         let before = table.footprint() as i64;
         let retired = table.reserve(keys, &mut self.cache, |key| ks.hasher.hash(key));

@@ -45,10 +45,8 @@ impl Handle {
         }
         let (ks, stripe) = (&*self.ks, key.hash.stripe());
         ks.tracking.tables.make(ks.stripes.len());
-        debug_assert!(self.locks.holds(stripe));
         let entry = self.find(0, key);
-        // SAFETY: the stripe is held.
-        if let Some(tracked) = unsafe { ks.tracking.tables.of(stripe) } {
+        if let Some(tracked) = self.locks.side_table(&ks.tracking.tables, stripe) {
             let is_listening = |id| ks.tracking.readers.view().listening(id).is_some();
             let tools = (&mut self.cache, &ks.hasher);
             let by = entry.map(|(_, entry)| entry);
@@ -112,9 +110,9 @@ impl Handle {
     #[inline]
     pub(crate) fn prefetch_side_table(&self, hash: KeyHash) {
         if self.tracks()
-            && let Some(table) = self.ks.tracking.tables.peek(hash.stripe())
+            && let Some(array) = self.ks.tracking.tables.peek(hash.stripe())
         {
-            prefetch(table.addr());
+            prefetch((&raw const *array).addr());
         }
     }
 
@@ -123,9 +121,8 @@ impl Handle {
     #[inline]
     pub(crate) fn prefetch_readers(&self, hash: KeyHash) {
         debug_assert!(self.is_inside());
-        let Some(table) = self.ks.tracking.tables.peek(hash.stripe()) else { return };
-        // SAFETY: only the table's atomic word is read.
-        if let Some(bucket) = unsafe { (*table).peek_home(hash) } {
+        let Some(array) = self.ks.tracking.tables.peek(hash.stripe()) else { return };
+        if let Some(bucket) = array.home(hash) {
             prefetch(bucket.addr());
             prefetch(bucket.wrapping_add(1).addr());
         }
@@ -136,8 +133,8 @@ impl Handle {
     #[allow(clippy::mut_from_ref)]
     fn tracked_by_entry(&self, db: u16, stripe: u32, at: Position) -> Option<&mut Tracked> {
         let is_tracked = db == 0 && self.stripe_at(stripe).first_mut().is_marked(at);
-        // SAFETY: who asks holds the stripe, and lets go of the table before another asks.
-        if is_tracked { unsafe { self.ks.tracking.tables.of(stripe) } } else { None }
+        // The caller lets go of the table before another asks.
+        if is_tracked { self.locks.side_table(&self.ks.tracking.tables, stripe) } else { None }
     }
 
     /// The entry of the key at `at` is in another block now.
@@ -191,8 +188,8 @@ impl Handle {
         if marked.is_none() && !self.tracks_by_name(stripe) {
             return;
         }
-        // SAFETY: the stripe is held.
-        let Some(tracked) = (unsafe { self.ks.tracking.tables.of(stripe) }) else { return };
+        let tables = &self.ks.tracking.tables;
+        let Some(tracked) = self.locks.side_table(tables, stripe) else { return };
         let by_entry = marked.and_then(|(_, entry)| tracked.take_of_entry(key.hash, entry));
         let taken = by_entry.map(|readers| (readers, 0)).or_else(|| tracked.take_by_name(key));
         let Some((readers, name)) = taken else { return };
@@ -250,9 +247,8 @@ impl Handle {
 
     /// Forgets up to so many keys of a stripe, which is held; says how many.
     fn forget_in(&mut self, stripe: u32, keys: u64) -> u64 {
-        debug_assert!(self.locks.holds(stripe));
-        // SAFETY: the stripe is held.
-        let Some(tracked) = (unsafe { self.ks.tracking.tables.of(stripe) }) else { return 0 };
+        let tables = &self.ks.tracking.tables;
+        let Some(tracked) = self.locks.side_table(tables, stripe) else { return 0 };
         // A place that has nothing to do with where keys were forgotten before.
         let from = self.ks.tracking.forget_at.load(Relaxed).wrapping_mul(0x9E37_79B9) >> 16;
         let names = tracked.some_names(keys as usize, from);
@@ -265,9 +261,7 @@ impl Handle {
 
     /// Takes a stripe's whole table out, for a flush: the readers of every key are told at once.
     pub(crate) fn take_tracked(&mut self, stripe: u32) -> Option<Tracked> {
-        debug_assert!(self.locks.holds(stripe));
-        // SAFETY: the stripe is held.
-        let tracked = unsafe { self.ks.tracking.tables.of(stripe) }?;
+        let tracked = self.locks.side_table(&self.ks.tracking.tables, stripe)?;
         if tracked.is_empty() {
             return None;
         }

@@ -1,6 +1,7 @@
 //! Which stripes a thread holds: locking and unlocking them through its pass.
 
-use crate::state::stripe::Stripe;
+use crate::state::stripe::{Stripe, StripeData};
+use crate::state::tracking::{SideTables, Tracked};
 use crate::structures::key_hash::KeyHash;
 use petrel_lock::Pass;
 
@@ -66,6 +67,24 @@ impl Locks {
             HeldStripes::Many => self.many.binary_search(&stripe).is_ok(),
             HeldStripes::All => true,
         }
+    }
+
+    /// What the lock of a stripe guards, which is held: the caller keeps one reference at a time.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub fn data<'s>(&self, stripes: &'s [Stripe], stripe: u32) -> &'s mut StripeData {
+        debug_assert!(self.holds(stripe), "stripe {stripe} is not held");
+        // SAFETY: the stripe is held by this thread.
+        unsafe { stripes[stripe as usize].data() }
+    }
+
+    /// The side table of a stripe, which is held: the caller keeps one reference at a time.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub fn side_table<'s>(&self, tables: &'s SideTables, stripe: u32) -> Option<&'s mut Tracked> {
+        debug_assert!(self.holds(stripe), "stripe {stripe} is not held");
+        // SAFETY: the stripe is held by this thread.
+        unsafe { tables.of(stripe) }
     }
 
     /// Locks one stripe.

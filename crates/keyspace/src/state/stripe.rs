@@ -3,7 +3,9 @@
 use crate::state::ghost::Ghost;
 use crate::state::interest::Interest;
 use crate::state::order::Order;
+use crate::structures::bucket::Bucket;
 use crate::structures::entry::EntryTable;
+use crate::structures::table::Array;
 use petrel_lock::StripeLock;
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU8;
@@ -21,8 +23,6 @@ pub(crate) struct Stripe {
 // SAFETY: `data` is reached only by the holder of `lock`, by the holder of the exclusive intent, or
 // (tables, to peek) through atomics.
 unsafe impl Sync for Stripe {}
-// SAFETY: nothing in a stripe belongs to one thread.
-unsafe impl Send for Stripe {}
 
 #[cfg(not(feature = "shuttle"))]
 const _: () = assert!(size_of::<Stripe>() == 64);
@@ -60,10 +60,11 @@ impl Stripe {
         unsafe { &mut *self.data.get() }
     }
 
-    /// The table of database 0, for a peek without the lock: only its atomic parts may be used.
-    pub fn first_table(&self) -> *const EntryTable {
-        // SAFETY: no reference is made; the field lies inside the cell.
-        unsafe { &raw const (*self.data.get()).first }
+    /// Where the bucket array of database 0 is, for a peek without the lock.
+    #[inline]
+    pub fn peek(&self) -> &Array<Bucket> {
+        // SAFETY: the reference is to an atomic word alone, which lies inside the cell.
+        unsafe { &(*self.data.get()).first.array }
     }
 }
 

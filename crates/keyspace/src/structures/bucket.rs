@@ -6,6 +6,7 @@
 //! atomic and written relaxed, because the prefetch pass of a batch peeks at buckets whose stripe
 //! it does not hold; the holder of the stripe is the only writer.
 
+use crate::structures::block::Block;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Slots in a bucket.
@@ -34,9 +35,8 @@ pub(crate) trait Item: Copy {
     /// From what a slot keeps.
     ///
     /// # Safety
-    /// `address` and `flag` were obtained from [`Item::address`] and [`Item::flag`] of an item of
-    /// this type that is alive.
-    unsafe fn from_slot(address: usize, flag: bool) -> Self;
+    /// `block` and `flag` are those of an item of this type that is alive.
+    unsafe fn from_slot(block: Block, flag: bool) -> Self;
 
     /// The block's address: a multiple of 8 below 2^48.
     fn address(self) -> usize;
@@ -127,7 +127,7 @@ impl Slot {
     pub fn item<I: Item>(self) -> I {
         // SAFETY: a table makes its slots from live items of its one type, and clears them before
         // their item is freed.
-        unsafe { I::from_slot(self.address(), self.flag()) }
+        unsafe { I::from_slot(Block::at(self.address()), self.flag()) }
     }
 
     /// The same slot at another displacement.

@@ -14,9 +14,11 @@
 //! if it has one; a member of a sorted set has its score as its word. Nothing is aligned but the
 //! block.
 
+use crate::structures::block::Block;
 use crate::structures::bucket::{Bucket, Item};
 use petrel_heap::{Cache, usable};
-use std::ptr::{self, NonNull};
+use std::cell::Cell;
+use std::ptr;
 
 const WORD: u8 = 0b00001;
 const EXPIRY: u8 = 0b00010;
@@ -35,12 +37,7 @@ const NARROW_MAX: usize = u8::MAX as usize;
 /// no other thread knows the element), and what is returned is not used after the element is
 /// replaced or freed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Element(NonNull<u8>);
-
-// SAFETY: an element belongs to no thread; the locks of the stripes decide who may use it.
-unsafe impl Send for Element {}
-// SAFETY: as above.
-unsafe impl Sync for Element {}
+pub(crate) struct Element(Block);
 
 /// What determines the size and layout of an element.
 #[derive(Clone, Copy)]
@@ -103,7 +100,7 @@ impl Element {
     }
 
     fn build(cache: &mut Cache, shape: Shape, key: &[u8], value: &[u8], word: u64) -> Self {
-        let element = Element(cache.alloc(shape.size()));
+        let element = Element(Block::new(cache.alloc(shape.size())));
         let base = element.base();
         // SAFETY: the block is fresh and `shape.size()` bytes long; all writes lie inside by the
         // definition of `Shape`.
@@ -127,7 +124,7 @@ impl Element {
     /// The same element in a block of its own.
     pub fn duplicate(self, cache: &mut Cache) -> Self {
         let size = self.shape().size();
-        let new = Element(cache.alloc(size));
+        let new = Element(Block::new(cache.alloc(size)));
         // SAFETY: two distinct blocks of at least `size` bytes.
         unsafe { ptr::copy_nonoverlapping(self.base(), new.base(), size) };
         new
@@ -137,16 +134,27 @@ impl Element {
     pub fn release(self, cache: &mut Cache) {
         // SAFETY: the block came from this heap with this size, and the caller gives up its only
         // pointer.
-        unsafe { cache.free(self.0, self.shape().size()) };
+        unsafe { cache.free(self.0.get(), self.shape().size()) };
     }
 
     /// The value of a field, empty for other elements.
     pub fn value<'a>(self) -> &'a [u8] {
+        self.texts().1
+    }
+
+    /// The key and the value behind it.
+    #[inline(always)]
+    fn texts<'a>(self) -> (&'a [u8], &'a [u8]) {
         let shape = self.shape();
-        // SAFETY: the value lies behind the key; see the type's invariant for the lifetime.
+        // SAFETY: both lie from `key_at` on, initialised and so long; see the type's invariant for
+        // the lifetime.
         unsafe {
-            let at = self.base().add(shape.key_at() + shape.key_len);
-            std::slice::from_raw_parts(at, shape.val_len)
+            let key = self.base().add(shape.key_at());
+            let value = key.add(shape.key_len);
+            (
+                std::slice::from_raw_parts(key, shape.key_len),
+                std::slice::from_raw_parts(value, shape.val_len),
+            )
         }
     }
 
@@ -192,15 +200,13 @@ impl Element {
     /// The stamp.
     #[inline]
     pub fn stamp(self) -> u8 {
-        // SAFETY: the block's first byte.
-        unsafe { self.base().read() & STAMP }
+        self.meta().get() & STAMP
     }
 
     /// Gives the element another stamp.
     #[inline]
     pub fn set_stamp(self, stamp: u8) {
-        // SAFETY: the block's first byte.
-        unsafe { self.base().write(self.base().read() & !STAMP | stamp) };
+        self.meta().set(self.meta().get() & !STAMP | stamp);
     }
 
     /// Bytes that the element occupies: its block, rounded as the heap rounds.
@@ -210,8 +216,15 @@ impl Element {
 
     #[inline]
     fn has_expiry(self) -> bool {
-        // SAFETY: the block's first byte.
-        unsafe { self.base().read() & EXPIRY != 0 }
+        self.meta().get() & EXPIRY != 0
+    }
+
+    /// The first byte.
+    #[inline]
+    fn meta<'a>(self) -> &'a Cell<u8> {
+        // SAFETY: every block begins with it, initialised; see the type's invariant for the
+        // lifetime.
+        unsafe { self.0.get().cast().as_ref() }
     }
 
     #[inline]
@@ -231,27 +244,20 @@ impl Element {
 
     #[inline]
     fn shape(self) -> Shape {
-        // SAFETY: the header was written by `build`; wide lengths take four bytes.
-        unsafe {
-            let meta = self.base().read() & !STAMP;
-            let mut shape = Shape { meta, key_len: 0, val_len: 0 };
-            shape.key_len = self.read_len(1, meta & WIDE_KEY != 0);
-            if meta & VALUE != 0 {
-                shape.val_len = self.read_len(shape.val_len_at(), meta & WIDE_VALUE != 0);
+        let meta = self.meta().get() & !STAMP;
+        let len = |at: usize, wide: bool| -> usize {
+            let at = self.base().wrapping_add(at);
+            // SAFETY: `build` wrote a length of that width where the first byte says that there is
+            // one.
+            unsafe {
+                if wide { at.cast::<u32>().read_unaligned() as usize } else { at.read().into() }
             }
-            shape
+        };
+        let mut shape = Shape { meta, key_len: len(1, meta & WIDE_KEY != 0), val_len: 0 };
+        if meta & VALUE != 0 {
+            shape.val_len = len(shape.val_len_at(), meta & WIDE_VALUE != 0);
         }
-    }
-
-    /// # Safety
-    /// A length of that width lies at `at`.
-    #[inline]
-    unsafe fn read_len(self, at: usize, wide: bool) -> usize {
-        // SAFETY: by the contract.
-        unsafe {
-            let at = self.base().add(at);
-            if wide { at.cast::<u32>().read_unaligned() as usize } else { at.read().into() }
-        }
+        shape
     }
 
     /// # Safety
@@ -272,23 +278,19 @@ impl Element {
 impl Item for Element {
     type Line = Bucket;
 
-    unsafe fn from_slot(address: usize, _: bool) -> Self {
-        debug_assert!(address != 0 && address.is_multiple_of(8));
-        // SAFETY: by the contract the address is that of a block, so not null.
-        Element(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
+    #[inline]
+    unsafe fn from_slot(block: Block, _: bool) -> Self {
+        Element(block)
     }
 
     #[inline]
     fn address(self) -> usize {
-        self.0.as_ptr().expose_provenance()
+        self.0.address()
     }
 
     #[inline]
     fn key<'a>(self) -> &'a [u8] {
-        let shape = self.shape();
-        // SAFETY: the key lies at `key_at`, initialised, `key_len` long; see the type's invariant
-        // for the lifetime.
-        unsafe { std::slice::from_raw_parts(self.base().add(shape.key_at()), shape.key_len) }
+        self.texts().0
     }
 
     #[inline]

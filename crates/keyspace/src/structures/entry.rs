@@ -14,6 +14,11 @@
 //! [`Kind::Large`]; an inline string, or a small collection's packed items, follow the key. The
 //! flags of a collection name its [`Form`].
 
+mod layout;
+
+pub use layout::Kind;
+
+use crate::structures::block::Block;
 use crate::structures::bucket::{Bucket, Item};
 use crate::structures::form::{Form, Type};
 use crate::structures::large::Large;
@@ -21,8 +26,12 @@ use crate::structures::stamp::{STAMP, Stamp};
 use crate::structures::table::Table;
 use crate::structures::value::{StrRef, Value};
 use bytes::Bytes;
+use layout::{
+    EXPIRY, Fixed, HEADER, Head, KEY_AT, KIND_MASK, RAW, SUB_MASK, SUB_SHIFT, Shape, WIDE,
+};
 use petrel_heap::{Cache, are_alike, usable};
-use std::ptr::{self, NonNull};
+use std::cell::Cell;
+use std::ptr;
 
 /// The table of a database in one stripe.
 pub(crate) type EntryTable = Table<Entry>;
@@ -56,111 +65,12 @@ const EMBSTR_MAX: usize = 44;
 /// own.
 pub(crate) const PACKED_MAX: usize = 4096;
 
-const KIND_MASK: u8 = 0b0000_0111;
-const EXPIRY: u8 = 0b0000_1000;
-const WIDE: u8 = 0b0001_0000;
-/// Of a string: made by `APPEND` or `SETRANGE`.
-const RAW: u8 = 0b0010_0000;
-/// Of a collection: its [`Form`]; of a string: flags.
-const SUB_MASK: u8 = 0b1110_0000;
-const SUB_SHIFT: u32 = 5;
-
-const HEADER: usize = 8;
-const KEY_LEN_AT: usize = 4;
-const VAL_LEN_AT: usize = 6;
-
-/// How a value is held in its entry.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u8)]
-pub enum Kind {
-    /// A string shorter than [`BLOB_MIN`], inline after the key.
-    Str = 0,
-    /// A string that is the canonical decimal form of an `i64`.
-    Int = 1,
-    /// A string of [`BLOB_MIN`] bytes or more.
-    Blob = 2,
-    /// A small collection: packed items inline after the key.
-    Packed = 3,
-    /// The same, of a collection that passed the thresholds of `OBJECT ENCODING` though it is
-    /// small.
-    PackedBeyond = 4,
-    /// A large collection, in an allocation of its own.
-    Large = 5,
-}
-
-impl Kind {
-    const fn fixed(self) -> usize {
-        match self {
-            Kind::Str | Kind::Packed | Kind::PackedBeyond => 0,
-            Kind::Int => 8,
-            Kind::Blob => size_of::<Bytes>(),
-            Kind::Large => size_of::<*mut Large>(),
-        }
-    }
-
-    /// Whether the value is a string.
-    pub fn is_string(self) -> bool {
-        matches!(self, Kind::Str | Kind::Int | Kind::Blob)
-    }
-
-    const fn of(meta: u8) -> Self {
-        match meta & KIND_MASK {
-            0 => Kind::Str,
-            1 => Kind::Int,
-            2 => Kind::Blob,
-            3 => Kind::Packed,
-            4 => Kind::PackedBeyond,
-            _ => Kind::Large,
-        }
-    }
-}
-
-/// Offset of the key by the low five bits of the meta byte: kind, expiry, wide.
-const KEY_AT: [u8; 32] = {
-    let mut table = [0u8; 32];
-    let mut meta = 0;
-    while meta < 32 {
-        let fixed = Kind::of(meta as u8).fixed();
-        let wide = if meta as u8 & WIDE != 0 { 8 } else { 0 };
-        let expiry = if meta as u8 & EXPIRY != 0 { 8 } else { 0 };
-        table[meta] = (HEADER + wide + expiry + fixed) as u8;
-        meta += 1;
-    }
-    table
-};
-
 /// A pointer to a live entry.
 ///
 /// Invariant of every method: the entry's stripe is held by the calling thread (or nobody else
 /// knows the entry), and the returned references are not used after the entry is replaced or freed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Entry(NonNull<u8>);
-
-// SAFETY: an entry belongs to no thread; the locks of the stripes decide who may use it.
-unsafe impl Send for Entry {}
-
-/// What determines the size and layout of an entry.
-#[derive(Clone, Copy)]
-struct Shape {
-    kind: Kind,
-    /// The bits of [`SUB_MASK`].
-    sub: u8,
-    key_len: usize,
-    inline_len: usize,
-    expiry: bool,
-}
-
-impl Shape {
-    fn meta(self) -> u8 {
-        let wide = if self.key_len > usize::from(u16::MAX) { WIDE } else { 0 };
-        let expiry = if self.expiry { EXPIRY } else { 0 };
-        self.kind as u8 | self.sub | wide | expiry
-    }
-
-    fn size(self) -> usize {
-        usize::from(KEY_AT[usize::from(self.meta() & !SUB_MASK)]) + self.key_len + self.inline_len
-    }
-}
+pub(crate) struct Entry(Block);
 
 impl Entry {
     /// Builds an entry. `access` is the 24-bit access field.
@@ -171,29 +81,39 @@ impl Entry {
         expiry: Option<i64>,
         access: u32,
     ) -> Self {
-        let (kind, inline, raw) = match &value {
-            Value::Bytes(b) if b.len() < BLOB_MIN => (Kind::Str, *b, false),
-            Value::Blob(b) if b.len() < BLOB_MIN => (Kind::Str, &b[..], false),
-            Value::Raw(b) if b.len() < BLOB_MIN => (Kind::Str, &b[..], true),
-            Value::Int(_) => (Kind::Int, &[][..], false),
-            _ => (Kind::Blob, &[][..], false),
+        let (inline, sub) = match &value {
+            Value::Bytes(b) if b.len() < BLOB_MIN => (*b, 0),
+            Value::Blob(b) if b.len() < BLOB_MIN => (&b[..], 0),
+            Value::Raw(b) if b.len() < BLOB_MIN => (&b[..], RAW),
+            _ => {
+                return match value {
+                    Value::Int(n) => Self::with_fixed(cache, key, 0, n, expiry, access),
+                    Value::Bytes(b) => {
+                        let blob = Bytes::copy_from_slice(b);
+                        Self::with_fixed(cache, key, 0, blob, expiry, access)
+                    }
+                    Value::Blob(b) | Value::Raw(b) => {
+                        Self::with_fixed(cache, key, 0, b, expiry, access)
+                    }
+                };
+            }
         };
-        let sub = if raw { RAW } else { 0 };
-        let (entry, fixed) = Self::build(cache, key, kind, sub, inline, expiry, access);
+        Self::build(cache, key, Kind::Str, sub, inline, expiry, access).0
+    }
+
+    /// Builds an entry whose value is its fixed part.
+    fn with_fixed<F: Fixed>(
+        cache: &mut Cache,
+        key: &[u8],
+        sub: u8,
+        value: F,
+        expiry: Option<i64>,
+        access: u32,
+    ) -> Self {
+        let (entry, fixed) = Self::build(cache, key, F::KIND, sub, &[], expiry, access);
         // SAFETY: the block has a fixed part of the kind's type, 8-byte aligned and not initialised
         // yet.
-        unsafe {
-            match value {
-                Value::Int(n) => fixed.cast::<i64>().write(n),
-                Value::Blob(b) | Value::Raw(b) if kind == Kind::Blob => {
-                    fixed.cast::<Bytes>().write(b)
-                }
-                Value::Bytes(b) if kind == Kind::Blob => {
-                    fixed.cast::<Bytes>().write(Bytes::copy_from_slice(b));
-                }
-                _ => {}
-            }
-        }
+        unsafe { fixed.cast::<F>().write(value) };
         entry
     }
 
@@ -222,10 +142,7 @@ impl Entry {
         access: u32,
     ) -> Self {
         let sub = large.form().large_bits() << SUB_SHIFT;
-        let (entry, fixed) = Self::build(cache, key, Kind::Large, sub, &[], expiry, access);
-        // SAFETY: the fixed part of a large entry is one aligned pointer.
-        unsafe { fixed.cast::<*mut Large>().write(Box::into_raw(large)) };
-        entry
+        Self::with_fixed(cache, key, sub, Box::into_raw(large), expiry, access)
     }
 
     /// Allocates and fills an entry but for its fixed part, to which the pointer leads.
@@ -245,13 +162,16 @@ impl Entry {
             inline_len: inline.len(),
             expiry: expiry.is_some(),
         };
-        let entry = Entry(cache.alloc(shape.size()));
+        let entry = Entry(Block::new(cache.alloc(shape.size())));
         // SAFETY: the block is fresh, `shape.size()` bytes long and 8-byte aligned; every write
         // below lies inside it by the definition of `Shape::size`, and the fixed part
         // begins at a multiple of 8.
         unsafe {
             let base = entry.base();
-            entry.write_head(shape, access, Stamp::through(cache).now());
+            base.cast::<Head>().write(shape.head(access, Stamp::through(cache).now()));
+            if shape.is_wide() {
+                base.add(HEADER).cast::<u64>().write(shape.key_len as u64);
+            }
             if let Some(at) = expiry {
                 base.add(entry.expiry_at()).cast::<i64>().write(at);
             }
@@ -284,7 +204,7 @@ impl Entry {
         // SAFETY: same block size, same layout before the inline value, so all writes stay inside
         // the block.
         unsafe {
-            self.base().cast::<u32>().write(u32::from(meta) | access << 8);
+            self.head().word.set(u32::from(meta) | access << 8);
             self.write_inline_len(inline.len());
             if let Some(at) = expiry {
                 self.base().add(self.expiry_at()).cast::<i64>().write(at);
@@ -298,9 +218,8 @@ impl Entry {
     /// The same entry with another expiry, in a block of its own if the layout changes. The old
     /// block is then to be freed alone: to be released with [`Entry::release_block`].
     pub fn with_expiry(self, cache: &mut Cache, expiry: Option<i64>) -> Self {
-        if let (true, Some(at)) = (self.has_expiry(), expiry) {
-            // SAFETY: the entry has an expiry field; it is 8-byte aligned.
-            unsafe { self.base().add(self.expiry_at()).cast::<i64>().write(at) };
+        if let (Some(field), Some(at)) = (self.expiry_field(), expiry) {
+            field.set(at);
             return self;
         }
         if !self.has_expiry() && expiry.is_none() {
@@ -313,11 +232,15 @@ impl Entry {
             inline_len: self.inline_len(),
             expiry: expiry.is_some(),
         };
-        let new = Entry(cache.alloc(shape.size()));
+        let new = Entry(Block::new(cache.alloc(shape.size())));
         // SAFETY: both blocks hold fixed part, key and inline value contiguously and of the same
         // length.
         unsafe {
-            new.write_head(shape, self.access(), Stamp::through(cache).now());
+            let base = new.base();
+            base.cast::<Head>().write(shape.head(self.access(), Stamp::through(cache).now()));
+            if shape.is_wide() {
+                base.add(HEADER).cast::<u64>().write(shape.key_len as u64);
+            }
             if let Some(at) = expiry {
                 new.base().add(new.expiry_at()).cast::<i64>().write(at);
             }
@@ -354,22 +277,20 @@ impl Entry {
             return Self::large_collection(cache, key, large, expiry, access);
         }
         let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
-        let (new, fixed) = Self::build(cache, key, kind, sub, self.inline(), expiry, access);
         match self.string() {
-            // SAFETY: the fixed part is of the same kind, aligned and not initialised yet.
-            Some(StrRef::Int(n)) => unsafe { fixed.cast::<i64>().write(n) },
-            // SAFETY: as above.
-            Some(StrRef::Blob(blob)) => unsafe { fixed.cast::<Bytes>().write(blob.clone()) },
-            _ => {}
+            Some(StrRef::Int(n)) => Self::with_fixed(cache, key, sub, n, expiry, access),
+            Some(StrRef::Blob(blob)) => {
+                Self::with_fixed(cache, key, sub, blob.clone(), expiry, access)
+            }
+            _ => Self::build(cache, key, kind, sub, self.inline(), expiry, access).0,
         }
-        new
     }
 
     /// The same entry moved to a fresh block (to leave a sparse slab). The old block is then to be
     /// freed alone.
     pub fn relocate(self, cache: &mut Cache) -> Self {
         let size = self.size();
-        let new = Entry(cache.alloc(size));
+        let new = Entry(Block::new(cache.alloc(size)));
         // SAFETY: two distinct blocks of at least `size` bytes.
         unsafe { ptr::copy_nonoverlapping(self.base(), new.base(), size) };
         new
@@ -380,8 +301,12 @@ impl Entry {
         match self.kind() {
             // SAFETY: a blob entry holds an initialised, aligned `Bytes`; it is dropped once, here.
             Kind::Blob => unsafe { ptr::drop_in_place(self.blob_ptr()) },
-            // SAFETY: the pointer came from a box and is given up with the entry.
-            Kind::Large => unsafe { Box::from_raw(self.large_ptr()) }.release(cache),
+            Kind::Large => {
+                if let Some(large) = self.take_large(cache) {
+                    large.release(cache);
+                }
+                return;
+            }
             _ => {}
         }
         self.release_block(cache);
@@ -400,7 +325,7 @@ impl Entry {
     pub fn release_block(self, cache: &mut Cache) {
         // SAFETY: the block came from this heap with this size, and the caller gives up its only
         // pointer.
-        unsafe { cache.free(self.0, self.size()) };
+        unsafe { cache.free(self.0.get(), self.size()) };
     }
 
     pub fn kind(self) -> Kind {
@@ -429,12 +354,7 @@ impl Entry {
 
     /// The same, to be changed without changing their length.
     pub fn packed_mut<'a>(self) -> Option<&'a mut [u8]> {
-        // SAFETY: the inline bytes are the block's own, and the caller holds the stripe, so nobody
-        // else reads them.
-        self.packed().map(|packed| unsafe {
-            let at = self.base().add(self.key_at() + self.key_len());
-            std::slice::from_raw_parts_mut(at, packed.len())
-        })
+        self.packed().map(|_| self.inline_bytes_mut())
     }
 
     /// The large collection.
@@ -493,7 +413,7 @@ impl Entry {
         debug_assert!(len <= PACKED_MAX);
         let tail = old_len - at - remove;
         let in_place = are_alike(new_size, size);
-        let new = if in_place { self } else { Entry(cache.alloc(new_size)) };
+        let new = if in_place { self } else { Entry(Block::new(cache.alloc(new_size))) };
         // SAFETY: both blocks hold what their sizes say, `inserted` bytes more and `remove` fewer
         // in the new one; the tail may overlap itself only where the block is the same, and
         // `copy` allows for that.
@@ -519,16 +439,15 @@ impl Entry {
         debug_assert!(self.packed().is_some());
         let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
         let meta = self.meta() & !(KIND_MASK | SUB_MASK) | kind as u8 | (form as u8) << SUB_SHIFT;
-        // SAFETY: the first byte of the block; both kinds have the same layout.
-        unsafe { self.base().write(meta) };
+        // Both kinds have the same layout.
+        self.set_meta(meta);
     }
 
     /// Says that a large collection is of another form of the same type.
     pub fn set_large_form(self, form: Form) {
         debug_assert!(self.kind() == Kind::Large && form.type_of() == self.type_of());
         let meta = self.meta() & !SUB_MASK | form.large_bits() << SUB_SHIFT;
-        // SAFETY: the first byte of the block.
-        unsafe { self.base().write(meta) };
+        self.set_meta(meta);
     }
 
     /// Replaces the number of a [`Kind::Int`] entry.
@@ -549,22 +468,28 @@ impl Entry {
         if self.kind() != Kind::Str {
             return None;
         }
-        // SAFETY: as in `value`; the meta byte is the block's first.
-        unsafe {
-            self.base().write(self.meta() | RAW);
-            let at = self.base().add(self.key_at() + self.key_len());
-            Some(std::slice::from_raw_parts_mut(at, self.inline_len()))
-        }
+        self.set_meta(self.meta() | RAW);
+        Some(self.inline_bytes_mut())
+    }
+
+    /// The bytes after the key, to be changed in place; the caller keeps one reference at a time.
+    fn inline_bytes_mut<'a>(self) -> &'a mut [u8] {
+        // SAFETY: they are the block's own, initialised, and the caller holds the stripe, so no
+        // other thread reads them.
+        unsafe { std::slice::from_raw_parts_mut(self.inline_at(), self.inline_len()) }
+    }
+
+    /// Where the bytes after the key are.
+    #[inline]
+    fn inline_at(self) -> *mut u8 {
+        self.base().wrapping_add(self.key_at() + self.key_len())
     }
 
     /// The bytes after the key.
     #[inline]
     fn inline<'a>(self) -> &'a [u8] {
         // SAFETY: they lie behind the key, initialised; see the type's invariant for the lifetime.
-        unsafe {
-            let at = self.base().add(self.key_at() + self.key_len());
-            std::slice::from_raw_parts(at, self.inline_len())
-        }
+        unsafe { std::slice::from_raw_parts(self.inline_at(), self.inline_len()) }
     }
 
     /// Grows or shrinks the inline value within the block; false if it does not fit. New bytes are
@@ -610,19 +535,23 @@ impl Entry {
 
     /// Expiry as Unix time in milliseconds.
     pub fn expiry(self) -> Option<i64> {
-        // SAFETY: the field exists when the flag is set.
-        self.has_expiry().then(|| unsafe { self.base().add(self.expiry_at()).cast::<i64>().read() })
+        self.expiry_field().map(Cell::get)
+    }
+
+    #[inline]
+    fn expiry_field<'a>(self) -> Option<&'a Cell<i64>> {
+        let at = self.base().wrapping_add(self.expiry_at()).cast::<Cell<i64>>();
+        // SAFETY: the field exists when the flag is set, aligned to 8 bytes.
+        self.has_expiry().then(|| unsafe { &*at })
     }
 
     /// The 24-bit access field; what it means is the eviction policy's affair.
     pub fn access(self) -> u32 {
-        // SAFETY: the header is 8 initialised, aligned bytes.
-        unsafe { self.base().cast::<u32>().read() >> 8 }
+        self.head().word.get() >> 8
     }
 
     pub fn set_access(self, access: u32) {
-        // SAFETY: as above.
-        unsafe { self.base().cast::<u32>().write(u32::from(self.meta()) | access << 8) };
+        self.head().word.set(u32::from(self.meta()) | access << 8);
     }
 
     /// `OBJECT ENCODING` of the value.
@@ -646,9 +575,8 @@ impl Entry {
 
     #[inline(never)]
     fn footprint_behind(self) -> usize {
-        match self.kind() {
-            // SAFETY: a blob entry holds an initialised, aligned `Bytes`.
-            Kind::Blob => blob_bytes(unsafe { (*self.blob_ptr()).len() }),
+        match self.string() {
+            Some(StrRef::Blob(blob)) => blob_bytes(blob.len()),
             _ => self.large().map_or(0, Large::footprint),
         }
     }
@@ -668,9 +596,20 @@ impl Entry {
         self.0.as_ptr()
     }
 
+    #[inline]
+    fn head<'a>(self) -> &'a Head {
+        // SAFETY: every block begins with an aligned and initialised head, which is never borrowed
+        // to be changed; see the type's invariant for the lifetime.
+        unsafe { self.0.get().cast().as_ref() }
+    }
+
+    #[inline]
     fn meta(self) -> u8 {
-        // SAFETY: the first byte of the block.
-        unsafe { self.base().read() }
+        self.head().word.get() as u8
+    }
+
+    fn set_meta(self, meta: u8) {
+        self.head().word.set(self.access() << 8 | u32::from(meta));
     }
 
     fn key_at(self) -> usize {
@@ -682,85 +621,65 @@ impl Entry {
     }
 
     fn key_len(self) -> usize {
-        // SAFETY: the header is initialised; a wide entry has its length in the next word.
-        unsafe {
-            if self.meta() & WIDE != 0 {
-                self.base().add(HEADER).cast::<u64>().read() as usize
-            } else {
-                usize::from(self.base().add(KEY_LEN_AT).cast::<u16>().read())
-            }
+        if self.meta() & WIDE != 0 {
+            // SAFETY: a wide entry has its length in the next word.
+            unsafe { self.base().add(HEADER).cast::<u64>().read() as usize }
+        } else {
+            usize::from(self.head().key_len.get())
         }
     }
 
     fn inline_len(self) -> usize {
-        // SAFETY: the header is initialised.
-        unsafe { usize::from(self.base().add(VAL_LEN_AT).cast::<u16>().read() & !STAMP) }
+        usize::from(self.head().val_len.get() & !STAMP)
     }
 
     /// Says that the inline value is so long; the stamp stays.
     fn write_inline_len(self, len: usize) {
-        let word = len as u16 | self.stamp();
-        // SAFETY: the header is initialised.
-        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().write(word) };
+        self.head().val_len.set(len as u16 | self.stamp());
     }
 
     /// The stamp by which an image knows whether it has handed the entry out.
     #[inline]
     pub fn stamp(self) -> u16 {
-        // SAFETY: the header is initialised.
-        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().read() & STAMP }
+        self.head().val_len.get() & STAMP
     }
 
     /// Gives the entry another stamp.
     pub fn set_stamp(self, stamp: u16) {
-        let word = self.inline_len() as u16 | stamp;
-        // SAFETY: the header is initialised.
-        unsafe { self.base().add(VAL_LEN_AT).cast::<u16>().write(word) };
+        self.head().val_len.set(self.inline_len() as u16 | stamp);
+    }
+
+    /// Where the fixed part of a kind is: it ends where the key begins.
+    #[inline]
+    fn fixed_at(self, kind: Kind) -> *mut u8 {
+        self.base().wrapping_add(self.key_at() - kind.fixed())
     }
 
     fn int_ptr(self) -> *mut i64 {
-        // SAFETY: inside the block: the fixed part ends where the key begins.
-        unsafe { self.base().add(self.key_at() - Kind::Int.fixed()).cast() }
+        self.fixed_at(Kind::Int).cast()
     }
 
     fn blob_ptr(self) -> *mut Bytes {
-        // SAFETY: as above.
-        unsafe { self.base().add(self.key_at() - Kind::Blob.fixed()).cast() }
+        self.fixed_at(Kind::Blob).cast()
     }
 
     fn large_ptr(self) -> *mut Large {
         // SAFETY: the fixed part of a large entry is one aligned, initialised pointer.
-        unsafe { self.base().add(self.key_at() - Kind::Large.fixed()).cast::<*mut Large>().read() }
-    }
-
-    /// # Safety
-    /// The block is at least `shape.size()` bytes long.
-    unsafe fn write_head(self, shape: Shape, access: u32, stamp: u16) {
-        let meta = shape.meta();
-        // SAFETY: by the contract; all fields are naturally aligned in an 8-byte aligned block.
-        unsafe {
-            self.base().cast::<u32>().write(u32::from(meta) | access << 8);
-            self.base().add(KEY_LEN_AT).cast::<u16>().write(shape.key_len as u16);
-            self.base().add(VAL_LEN_AT).cast::<u16>().write(shape.inline_len as u16 | stamp);
-            if meta & WIDE != 0 {
-                self.base().add(HEADER).cast::<u64>().write(shape.key_len as u64);
-            }
-        }
+        unsafe { self.fixed_at(Kind::Large).cast::<*mut Large>().read() }
     }
 }
 
 impl Item for Entry {
     type Line = Bucket;
 
-    unsafe fn from_slot(address: usize, _: bool) -> Self {
-        debug_assert!(address != 0 && address.is_multiple_of(8));
-        // SAFETY: by the contract the address is that of a block, so not null.
-        Entry(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
+    #[inline]
+    unsafe fn from_slot(block: Block, _: bool) -> Self {
+        Entry(block)
     }
 
     #[inline]
     fn address(self) -> usize {
-        self.0.as_ptr().expose_provenance()
+        self.0.address()
     }
 
     #[inline]

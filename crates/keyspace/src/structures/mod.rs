@@ -5,6 +5,7 @@
 //! ([`crate::TypeLimits`]) and stays once it has changed, so a packed collection may be *beyond*
 //! them.
 
+pub(crate) mod block;
 pub(crate) mod bucket;
 pub(crate) mod dict;
 pub(crate) mod element;

@@ -76,8 +76,7 @@ impl Retired {
 
 /// A table. The lock of its stripe guards everything except [`Table::peek`].
 pub(crate) struct Table<I: Item> {
-    /// Address and length of the bucket array in one word, so that a peek sees a matching pair.
-    buckets: AtomicU64,
+    pub array: Array<I::Line>,
     len: u32,
     /// Items whose [flag](Item::flag) is set.
     flagged: u32,
@@ -86,9 +85,17 @@ pub(crate) struct Table<I: Item> {
     items: PhantomData<I>,
 }
 
+/// Where a table's bucket array is: address and length in one word, so that a peek, for which the
+/// stripe need not be held, sees a matching pair.
+#[repr(transparent)]
+pub(crate) struct Array<L> {
+    word: AtomicU64,
+    lines: PhantomData<fn() -> L>,
+}
+
 impl<I: Item> Default for Table<I> {
     fn default() -> Self {
-        Table { buckets: AtomicU64::new(0), len: 0, flagged: 0, bytes: 0, items: PhantomData }
+        Table { array: Array::default(), len: 0, flagged: 0, bytes: 0, items: PhantomData }
     }
 }
 
@@ -423,38 +430,9 @@ impl<I: Item> Table<I> {
         array.retired()
     }
 
-    /// Number of buckets; the stripe need not be held.
-    pub fn peek_buckets(&self) -> usize {
-        self.array().len()
-    }
-
-    /// Address of the home bucket's cache line, for a prefetch; the stripe need not be held.
     #[inline]
-    pub fn peek_home(&self, hash: KeyHash) -> Option<*const Bucket> {
-        let array = self.array();
-        let home = || array.base().wrapping_add(array.home(hash));
-        // A line begins with its bucket.
-        (array.len() > 0).then(|| home().cast_const().cast())
-    }
-
-    /// Addresses of the entries in the home bucket that may be `hash`'s, and whether they bear the
-    /// mark; the stripe need not be held.
-    ///
-    /// # Safety
-    /// Retired arrays are not freed before the caller's batch ends.
-    #[inline]
-    pub unsafe fn peek_entries(&self, hash: KeyHash, mut each: impl FnMut(usize, bool)) {
-        if let Some(bucket) = self.peek_home(hash) {
-            // SAFETY: the array is alive by the contract, and all its fields are atomic.
-            let bucket = unsafe { &*bucket };
-            for slot in bucket.matches(hash.tag()) {
-                each(bucket.slot(slot).address(), bucket.is_marked(slot));
-            }
-        }
-    }
-
     fn array(&self) -> Buckets<I::Line> {
-        Buckets::of_word(self.buckets.load(Acquire))
+        self.array.load()
     }
 
     /// Address of the bucket array, if there is one.
@@ -477,7 +455,7 @@ impl<I: Item> Table<I> {
 
     /// Lets peekers see an array with all that was written to it.
     fn publish(&self, array: Buckets<I::Line>) {
-        self.buckets.store(array.word, Release);
+        self.array.word.store(array.word, Release);
     }
 
     fn rebuild(
@@ -502,6 +480,49 @@ impl<I: Item> Table<I> {
         }
         self.publish(new);
         old.retired()
+    }
+}
+
+impl<L> Default for Array<L> {
+    fn default() -> Self {
+        Array { word: AtomicU64::new(0), lines: PhantomData }
+    }
+}
+
+impl<L: Line> Array<L> {
+    #[inline]
+    fn load(&self) -> Buckets<L> {
+        Buckets::of_word(self.word.load(Acquire))
+    }
+
+    /// Number of buckets.
+    pub fn buckets(&self) -> usize {
+        self.load().len()
+    }
+
+    /// Address of the home bucket's cache line, for a prefetch.
+    #[inline]
+    pub fn home(&self, hash: KeyHash) -> Option<*const Bucket> {
+        let array = self.load();
+        let home = || array.base().wrapping_add(array.home(hash));
+        // A line begins with its bucket.
+        (array.len() > 0).then(|| home().cast_const().cast())
+    }
+
+    /// Addresses of the entries in the home bucket that may be `hash`'s, and whether they bear the
+    /// mark.
+    ///
+    /// # Safety
+    /// Retired arrays are not freed before the caller's batch ends.
+    #[inline]
+    pub unsafe fn entries(&self, hash: KeyHash, mut each: impl FnMut(usize, bool)) {
+        if let Some(bucket) = self.home(hash) {
+            // SAFETY: the array is alive by the contract, and all its fields are atomic.
+            let bucket = unsafe { &*bucket };
+            for slot in bucket.matches(hash.tag()) {
+                each(bucket.slot(slot).address(), bucket.is_marked(slot));
+            }
+        }
     }
 }
 

@@ -123,8 +123,8 @@ impl Handle {
 
     /// Moves the bucket array of the stripe's side table of tracked keys, which is held.
     fn move_side_table(&mut self, round: &Round) {
-        // SAFETY: the stripe is held.
-        let Some(tracked) = (unsafe { self.ks.tracking.tables.of(round.stripe) }) else { return };
+        let tables = &self.ks.tracking.tables;
+        let Some(tracked) = self.locks.side_table(tables, round.stripe) else { return };
         let is_marked = |address: *const u8| round.evacuation.contains(address);
         if let Some(array) = tracked.relocate(&is_marked, &mut self.cache) {
             self.retire(array);
@@ -206,8 +206,7 @@ impl Handle {
         let Some(table) = self.stripe_at(round.stripe).table(round.db) else { return };
         if table.array_address().is_some_and(|address| round.evacuation.contains(address)) {
             let databases = usize::from(self.ks.databases);
-            // SAFETY: the stripe is held.
-            let stripe = unsafe { self.ks.stripes[round.stripe as usize].data() };
+            let stripe = self.locks.data(&self.ks.stripes, round.stripe);
             let table = stripe.table_mut(round.db, databases);
             if let Some(array) = table.relocate_array(&mut self.cache) {
                 self.retire(array);

@@ -70,20 +70,11 @@ impl Epoll {
         if fill.expected && fill.buffer.capacity() == 0 {
             fill.buffer.reserve_exact(fill.missing);
         }
-        let received = if room == 0 {
-            Ok(0)
-        } else {
-            // SAFETY: the missing bytes were reserved behind the buffer's length.
-            unsafe {
-                let at = fill.buffer.as_mut_ptr().add(fill.buffer.len());
-                sys::recv(fd, at, room)
-            }
-        };
+        // The missing bytes were reserved behind the buffer's length.
+        let received = if room == 0 { Ok(0) } else { sys::recv_into(fd, &mut fill.buffer, room) };
         match received {
             Ok(0) if room > 0 => self.end(slot, Ending::Eof),
             Ok(n) => {
-                // SAFETY: the kernel initialised `n` bytes within the capacity.
-                unsafe { fill.buffer.set_len(fill.buffer.len() + n) };
                 fill.missing -= n;
                 if (fill.missing == 0 || fill.expected)
                     && let Some(fill) = connection.fill.take()

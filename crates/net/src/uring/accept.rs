@@ -8,8 +8,6 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use io_uring::{opcode, types};
-
 use super::{TAG_ACCEPT, Uring};
 use crate::event::Event;
 use crate::sys;
@@ -29,10 +27,7 @@ impl Uring {
         }
         if !self.accept_polled {
             // Once: what was left is seen as the next such operation begins.
-            let fd = types::Fd(self.accept_epoll.as_raw_fd());
-            let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).build();
-            // SAFETY: no memory is named.
-            unsafe { self.ring.push(&entry.user_data(TAG_ACCEPT << 56))? };
+            self.ring.push_poll(self.accept_epoll.as_raw_fd(), false, TAG_ACCEPT << 56)?;
             self.accept_polled = true;
         }
         Ok(self.listeners.end_rests(timeout))

@@ -401,10 +401,7 @@ impl Uring {
     /// Watches the waker's eventfd; each write to it is one completion.
     fn watch_sleep(&mut self) -> io::Result<()> {
         if !self.sleep_watched {
-            let fd = types::Fd(self.sleep.as_raw_fd());
-            let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).multi(true).build();
-            // SAFETY: no memory is named.
-            unsafe { self.ring.push(&entry.user_data(TAG_WAKER << 56))? };
+            self.ring.push_poll(self.sleep.as_raw_fd(), true, TAG_WAKER << 56)?;
             self.sleep_watched = true;
         }
         Ok(())
@@ -463,9 +460,7 @@ impl Uring {
 
     /// Cancels the operation with this tag; it completes with `ECANCELED`, or as it would have.
     fn cancel(&mut self, tag: u64) -> io::Result<()> {
-        let entry = opcode::AsyncCancel::new(tag).build().flags(Flags::SKIP_SUCCESS);
-        // SAFETY: no memory is named.
-        unsafe { self.ring.push(&entry.user_data(TAG_CANCEL << 56)) }
+        self.ring.push_cancel(tag, TAG_CANCEL << 56)
     }
 }
 

@@ -92,14 +92,9 @@ impl Uring {
         let (true, Some(socket)) = (ready, &connection.socket) else { return };
         let Some(fill) = connection.fill.take_if(|fill| fill.expected) else { return };
         let mut buffer = Vec::with_capacity(fill.missing);
-        // SAFETY: the buffer has room for as many bytes.
-        match unsafe { sys::recv(socket.as_raw_fd(), buffer.as_mut_ptr(), fill.missing) } {
+        match sys::recv_into(socket.as_raw_fd(), &mut buffer, fill.missing) {
             Ok(0) => drop(connection.ended.get_or_insert(0)),
-            Ok(count) => {
-                // SAFETY: the kernel wrote `count` bytes at the front.
-                unsafe { buffer.set_len(count) };
-                self.report(slot, Event::Filled { slot, buffer }, events);
-            }
+            Ok(_) => self.report(slot, Event::Filled { slot, buffer }, events),
             // Whatever it is, the ordinary way will show it.
             Err(_) => {}
         }

@@ -1,8 +1,9 @@
 //! The ring itself: set-up with the features that the driver rests on, submission, completion.
 
 use std::io;
+use std::os::fd::RawFd;
 
-use io_uring::{IoUring, cqueue, squeue};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 /// Submissions that fit one system call; more are submitted in between.
 const SUBMISSIONS: u32 = 512;
@@ -62,6 +63,24 @@ impl Ring {
             }
             self.submit()?;
         }
+    }
+
+    /// Queues a wait for what the descriptor has to read, once or each time.
+    pub(super) fn push_poll(&mut self, fd: RawFd, is_repeated: bool, tag: u64) -> io::Result<()> {
+        let poll = opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32).multi(is_repeated);
+        self.push_memoryless(poll.build().user_data(tag))
+    }
+
+    /// Queues the end of the operation with the tag `of`; it says nothing where there is one.
+    pub(super) fn push_cancel(&mut self, of: u64, tag: u64) -> io::Result<()> {
+        let cancel = opcode::AsyncCancel::new(of).build().flags(squeue::Flags::SKIP_SUCCESS);
+        self.push_memoryless(cancel.user_data(tag))
+    }
+
+    /// Queues an entry of the two above.
+    fn push_memoryless(&mut self, entry: squeue::Entry) -> io::Result<()> {
+        // SAFETY: neither names memory.
+        unsafe { self.push(&entry) }
     }
 
     /// Hands everything queued to the kernel, so that it has been tried once.

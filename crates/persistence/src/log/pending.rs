@@ -19,6 +19,8 @@ use super::format::checksum;
 use crate::direct::PAGE;
 use crate::mapping::{Mapping, SharedWords};
 use parking_lot::Mutex;
+#[cfg(target_os = "linux")]
+use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -252,16 +254,10 @@ fn fill(file: &File, offset: u64, len: u64, content: &[u8]) -> io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    // SAFETY: the file is open, and nothing but it is touched.
-    let result = unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as i64, len as i64) };
-    match result {
-        0 => Ok(()),
-        _ => match io::Error::last_os_error() {
-            // Then writing has to do.
-            error if error.kind() == io::ErrorKind::Unsupported => Ok(()),
-            error => Err(error),
-        },
+    match fallocate(file, FallocateFlags::empty(), offset, len).map_err(io::Error::from) {
+        // Then writing has to do.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        result => result,
     }
 }
 
@@ -274,11 +270,9 @@ fn allocate(_: &File, _: u64, _: u64) -> io::Result<()> {
 fn punch(file: &File, offset: u64, len: u64) {
     #[cfg(target_os = "linux")]
     {
-        use std::os::fd::AsRawFd;
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: the file is open, and nothing but it is touched. If it fails, the blocks stay
-        // until the file ends.
-        unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, len as i64) };
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // If it fails, the blocks stay until the file ends.
+        let _ = fallocate(file, mode, offset, len);
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (file, offset, len);

@@ -2,6 +2,7 @@
 //! program need not.
 
 use crate::config::Config;
+use std::ffi::CStr;
 use std::time::Duration;
 
 /// What the general allocator holds, in bytes.
@@ -80,14 +81,12 @@ pub fn resident_bytes() -> (u64, u64) {
 
 /// Bytes of physical memory of this machine; 0 where the system does not say.
 pub fn system_bytes() -> u64 {
-    // SAFETY: reads a system constant.
-    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    u64::try_from(pages).unwrap_or(0) * page_bytes()
+    let system = rustix::system::sysinfo();
+    system.totalram as u64 * u64::from(system.mem_unit)
 }
 
 fn page_bytes() -> u64 {
-    // SAFETY: reads a system constant.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+    rustix::param::page_size() as u64
 }
 
 /// Processor time in seconds.
@@ -129,17 +128,6 @@ pub fn cpu_time(whose: Whose) -> CpuTime {
 
 /// Kernel and machine, as `uname` names them.
 pub fn system_name() -> String {
-    let mut names = std::mem::MaybeUninit::<libc::utsname>::zeroed();
-    // SAFETY: `names` is a valid utsname for the call, and all zeroes is one too should it fail.
-    let names = unsafe {
-        libc::uname(names.as_mut_ptr());
-        names.assume_init()
-    };
-    [&names.sysname[..], &names.release, &names.machine].map(text).join(" ")
-}
-
-/// Text up to its terminating zero.
-fn text(chars: &[libc::c_char]) -> String {
-    let bytes: Vec<u8> = chars.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+    let names = rustix::system::uname();
+    [names.sysname(), names.release(), names.machine()].map(CStr::to_string_lossy).join(" ")
 }

@@ -8,6 +8,7 @@ use crate::lifecycle::process::Process;
 use crate::server::Server;
 use crate::users;
 use petrel_net::{Driver, Epoll, Options, Uring};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
@@ -168,21 +169,16 @@ pub(crate) fn admit_connections(server: &Server, wanted: usize) -> Result<(), us
 }
 
 fn raise_descriptor_limit(wanted: u64) -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid rlimit for both calls.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) != 0 {
-            return 1024;
-        }
-        if limit.rlim_cur < wanted {
-            let raised =
-                libc::rlimit { rlim_cur: wanted.min(limit.rlim_max), rlim_max: limit.rlim_max };
-            if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 {
-                return raised.rlim_cur;
-            }
+    let limit = getrlimit(Resource::Nofile);
+    let now = limit.current.unwrap_or(u64::MAX);
+    if now < wanted {
+        let raised = wanted.min(limit.maximum.unwrap_or(u64::MAX));
+        let new = Rlimit { current: Some(raised), maximum: limit.maximum };
+        if setrlimit(Resource::Nofile, new).is_ok() {
+            return raised;
         }
     }
-    limit.rlim_cur
+    now
 }
 
 fn spawn<D: Driver>(

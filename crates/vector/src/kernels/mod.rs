@@ -66,7 +66,7 @@ mod scalar {
 #[cfg(target_arch = "x86_64")]
 mod popcnt {
     #[target_feature(enable = "popcnt")]
-    pub unsafe fn hamming(a: &[u8], b: &[u8]) -> u32 {
+    pub fn hamming(a: &[u8], b: &[u8]) -> u32 {
         super::scalar::hamming(a, b)
     }
 }
@@ -75,23 +75,32 @@ mod popcnt {
 mod avx2 {
     use std::arch::x86_64::*;
 
+    /// Bytes, which may be at any address.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn load32(bytes: &[u8; 32]) -> __m256i {
+        // SAFETY: so many bytes are there, and the load needs no alignment.
+        unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+    }
+
+    /// The same.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn load16(bytes: &[u8; 16]) -> __m128i {
+        // SAFETY: as above.
+        unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+    }
+
     #[target_feature(enable = "avx2,fma")]
-    pub unsafe fn dot_f32(a: &[u8], b: &[u8]) -> f32 {
+    pub fn dot_f32(a: &[u8], b: &[u8]) -> f32 {
         let len = a.len().min(b.len());
         let whole = len / 64 * 64;
         let (mut low, mut high) = (_mm256_setzero_ps(), _mm256_setzero_ps());
-        let mut at = 0;
-        while at < whole {
-            // SAFETY: 64 bytes from `at` on lie inside both slices; the loads need no alignment.
-            unsafe {
-                let (x, y) = (a.as_ptr().add(at), b.as_ptr().add(at));
-                let (x0, y0) = (_mm256_loadu_ps(x.cast()), _mm256_loadu_ps(y.cast()));
-                let (x1, y1) =
-                    (_mm256_loadu_ps(x.add(32).cast()), _mm256_loadu_ps(y.add(32).cast()));
-                low = _mm256_fmadd_ps(x0, y0, low);
-                high = _mm256_fmadd_ps(x1, y1, high);
-            }
-            at += 64;
+        for (x, y) in a.as_chunks::<64>().0.iter().zip(b.as_chunks::<64>().0) {
+            let (x, y) = (x.as_chunks().0, y.as_chunks().0);
+            let load = |bytes| _mm256_castsi256_ps(load32(bytes));
+            low = _mm256_fmadd_ps(load(&x[0]), load(&y[0]), low);
+            high = _mm256_fmadd_ps(load(&x[1]), load(&y[1]), high);
         }
         let sum = _mm256_add_ps(low, high);
         let sum = _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps::<1>(sum));
@@ -101,24 +110,16 @@ mod avx2 {
     }
 
     #[target_feature(enable = "avx2")]
-    pub unsafe fn dot_i8(a: &[u8], b: &[u8]) -> i32 {
+    pub fn dot_i8(a: &[u8], b: &[u8]) -> i32 {
         let len = a.len().min(b.len());
         let whole = len / 32 * 32;
         let mut sums = _mm256_setzero_si256();
-        let mut at = 0;
-        while at < whole {
-            // SAFETY: 32 bytes from `at` on lie inside both slices; the loads need no alignment.
-            unsafe {
-                let (x, y) = (a.as_ptr().add(at), b.as_ptr().add(at));
-                let x0 = _mm256_cvtepi8_epi16(_mm_loadu_si128(x.cast()));
-                let y0 = _mm256_cvtepi8_epi16(_mm_loadu_si128(y.cast()));
-                let x1 = _mm256_cvtepi8_epi16(_mm_loadu_si128(x.add(16).cast()));
-                let y1 = _mm256_cvtepi8_epi16(_mm_loadu_si128(y.add(16).cast()));
-                // A pair of products is at most 2 * 127 * 128, and 65,536 / 8 of them fit a sum.
-                sums = _mm256_add_epi32(sums, _mm256_madd_epi16(x0, y0));
-                sums = _mm256_add_epi32(sums, _mm256_madd_epi16(x1, y1));
-            }
-            at += 32;
+        for (x, y) in a.as_chunks::<32>().0.iter().zip(b.as_chunks::<32>().0) {
+            let (x, y) = (x.as_chunks().0, y.as_chunks().0);
+            let load = |bytes| _mm256_cvtepi8_epi16(load16(bytes));
+            // A pair of products is at most 2 * 127 * 128, and 65,536 / 8 of them fit a sum.
+            sums = _mm256_add_epi32(sums, _mm256_madd_epi16(load(&x[0]), load(&y[0])));
+            sums = _mm256_add_epi32(sums, _mm256_madd_epi16(load(&x[1]), load(&y[1])));
         }
         let sum = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256::<1>(sums));
         let sum = _mm_add_epi32(sum, _mm_shuffle_epi32::<0b01_00_11_10>(sum));

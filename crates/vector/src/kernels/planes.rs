@@ -163,6 +163,7 @@ mod scalar {
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
+    use super::super::avx2::{load16, load32};
     use super::{BLOCK, scalar};
     use std::arch::x86_64::*;
 
@@ -173,18 +174,23 @@ mod avx2 {
         _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32::<0b10_11_00_01>(sum)))
     }
 
+    /// The halves of a block.
+    #[inline]
     #[target_feature(enable = "avx2")]
-    pub unsafe fn dot_coarse(query: &[u8], plane: &[u8]) -> i32 {
+    fn halves_of(block: &[u8; BLOCK]) -> (__m256i, __m256i) {
+        let halves = block.as_chunks().0;
+        (load32(&halves[0]), load32(&halves[1]))
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub fn dot_coarse(query: &[u8], plane: &[u8]) -> i32 {
         let blocks = (query.len() / BLOCK).min(plane.len() / (BLOCK / 2));
         let (halves, ones) = (_mm256_set1_epi8(15), _mm256_set1_epi16(1));
         let mut sums = _mm256_setzero_si256();
-        for block in 0..blocks {
-            // SAFETY: both slices hold this block whole; the loads need no alignment.
-            let (steps, low, high) = unsafe {
-                let q = query.as_ptr().add(block * BLOCK);
-                let steps = _mm256_loadu_si256(plane.as_ptr().add(block * (BLOCK / 2)).cast());
-                (steps, _mm256_loadu_si256(q.cast()), _mm256_loadu_si256(q.add(32).cast()))
-            };
+        let plane_blocks = plane.as_chunks::<{ BLOCK / 2 }>().0;
+        for (query, steps) in query.as_chunks::<BLOCK>().0.iter().zip(plane_blocks) {
+            let (low, high) = halves_of(query);
+            let steps = load32(steps);
             let low = _mm256_maddubs_epi16(_mm256_and_si256(steps, halves), low);
             let steps = _mm256_and_si256(_mm256_srli_epi16::<4>(steps), halves);
             let high = _mm256_maddubs_epi16(steps, high);
@@ -198,21 +204,17 @@ mod avx2 {
     }
 
     #[target_feature(enable = "avx2")]
-    pub unsafe fn dot_fine(query: &[u8], plane: &[u8]) -> i32 {
+    pub fn dot_fine(query: &[u8], plane: &[u8]) -> i32 {
         let blocks = (query.len() / BLOCK).min(plane.len() / (BLOCK / 4));
         let (mask, ones) = (_mm256_set1_epi8(3), _mm256_set1_epi16(1));
         // The lower 16 bytes are the first or third part of the block, the others the next one.
         let (first, second) =
             (_mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2), _mm256_setr_epi32(4, 4, 4, 4, 6, 6, 6, 6));
         let mut sums = _mm256_setzero_si256();
-        for block in 0..blocks {
-            // SAFETY: both slices hold this block whole; the loads need no alignment.
-            let (steps, low, high) = unsafe {
-                let q = query.as_ptr().add(block * BLOCK);
-                let steps = _mm_loadu_si128(plane.as_ptr().add(block * (BLOCK / 4)).cast());
-                (steps, _mm256_loadu_si256(q.cast()), _mm256_loadu_si256(q.add(32).cast()))
-            };
-            let steps = _mm256_broadcastsi128_si256(steps);
+        let plane_blocks = plane.as_chunks::<{ BLOCK / 4 }>().0;
+        for (query, steps) in query.as_chunks::<BLOCK>().0.iter().zip(plane_blocks) {
+            let (low, high) = halves_of(query);
+            let steps = _mm256_broadcastsi128_si256(load16(steps));
             let part = _mm256_and_si256(_mm256_srlv_epi32(steps, first), mask);
             let low = _mm256_maddubs_epi16(part, low);
             let part = _mm256_and_si256(_mm256_srlv_epi32(steps, second), mask);
@@ -226,7 +228,7 @@ mod avx2 {
     }
 
     #[target_feature(enable = "avx2")]
-    pub unsafe fn dot_last(query: &[u8], plane: &[u8]) -> i32 {
+    pub fn dot_last(query: &[u8], plane: &[u8]) -> i32 {
         let blocks = (query.len() / BLOCK).min(plane.len() / (BLOCK / 8));
         let (one, ones) = (_mm256_set1_epi8(1), _mm256_set1_epi16(1));
         // Each 8 bytes look at another bit of the same 8 bytes of the plane.
@@ -234,14 +236,10 @@ mod avx2 {
         let first = _mm256_setr_epi64x(bit(0), bit(1), bit(2), bit(3));
         let second = _mm256_setr_epi64x(bit(4), bit(5), bit(6), bit(7));
         let mut sums = _mm256_setzero_si256();
-        for block in 0..blocks {
-            // SAFETY: both slices hold this block whole; the loads need no alignment.
-            let (steps, low, high) = unsafe {
-                let q = query.as_ptr().add(block * BLOCK);
-                let steps = plane.as_ptr().add(block * (BLOCK / 8)).cast::<i64>().read_unaligned();
-                (steps, _mm256_loadu_si256(q.cast()), _mm256_loadu_si256(q.add(32).cast()))
-            };
-            let steps = _mm256_set1_epi64x(steps);
+        let plane_blocks = plane.as_chunks::<{ BLOCK / 8 }>().0;
+        for (query, steps) in query.as_chunks::<BLOCK>().0.iter().zip(plane_blocks) {
+            let (low, high) = halves_of(query);
+            let steps = _mm256_set1_epi64x(i64::from_ne_bytes(*steps));
             let mask = _mm256_cmpeq_epi8(_mm256_and_si256(steps, first), first);
             let low = _mm256_maddubs_epi16(one, _mm256_and_si256(mask, low));
             let mask = _mm256_cmpeq_epi8(_mm256_and_si256(steps, second), second);
@@ -255,17 +253,13 @@ mod avx2 {
     }
 
     #[target_feature(enable = "avx2")]
-    pub unsafe fn dot_pair(a: &[u8], b: &[u8], dim: usize) -> i32 {
+    pub fn dot_pair(a: &[u8], b: &[u8], dim: usize) -> i32 {
         let blocks = (dim / BLOCK).min(a.len() / 32).min(b.len() / 32);
         let (halves, fifteen) = (_mm256_set1_epi8(15), _mm256_set1_epi8(15));
         let ones = _mm256_set1_epi16(1);
         let mut sums = _mm256_setzero_si256();
-        for block in 0..blocks {
-            // SAFETY: both slices hold this block whole; the loads need no alignment.
-            let (x, y) = unsafe {
-                let (x, y) = (a.as_ptr().add(block * 32), b.as_ptr().add(block * 32));
-                (_mm256_loadu_si256(x.cast()), _mm256_loadu_si256(y.cast()))
-            };
+        for (x, y) in a.as_chunks().0.iter().zip(b.as_chunks().0).take(blocks) {
+            let (x, y) = (load32(x), load32(y));
             let low = (_mm256_and_si256(x, halves), _mm256_and_si256(y, halves));
             let high = (
                 _mm256_and_si256(_mm256_srli_epi16::<4>(x), halves),

@@ -1,5 +1,6 @@
 use super::*;
 use crate::FAMILIES;
+use crate::spec::Registry;
 use petrel_resp::Dialect;
 use proptest::prelude::*;
 

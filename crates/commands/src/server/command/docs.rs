@@ -3,8 +3,7 @@
 use petrel_resp::Reply;
 
 use super::info::names;
-use crate::registry::{Command, Registry};
-use crate::spec::{Arg, ArgKind, Meta};
+use crate::spec::{Arg, ArgKind, Command, Meta, Registry};
 
 /// Writes a pair: the full name of a command, and the map that documents it.
 pub(super) fn describe(registry: &Registry, command: Command, reply: &mut dyn Reply) {

@@ -2,8 +2,7 @@
 
 use petrel_resp::{Dialect, Reply};
 
-use crate::registry::{Command, Registry};
-use crate::spec::{BeginSearch, FindKeys, KeySpec};
+use crate::spec::{BeginSearch, Command, FindKeys, KeySpec, Registry};
 
 /// Writes the ten elements that describe a command, its subcommands in the last.
 pub(super) fn describe(

@@ -7,8 +7,7 @@ use petrel_resp::{DecodeLimits, Protocol, RespWriter, Value, decode};
 
 use super::{docs, info};
 use crate::FAMILIES;
-use crate::registry::{Command, Registry};
-use crate::spec::{Arg, ArgFlags, ArgKind, KeyFlags, KeyShape};
+use crate::spec::{Arg, ArgFlags, ArgKind, Command, KeyFlags, KeyShape, Registry};
 use petrel_table::{Syntax, commands};
 
 /// Runs `write` and reads back the one reply that it must have written.

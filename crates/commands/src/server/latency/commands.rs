@@ -3,10 +3,9 @@
 use super::{Event, graph, report};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::registry::Command;
 use crate::server::help::help;
 use crate::server::stats::Durations;
-use crate::spec::{CommandSpec, Locks};
+use crate::spec::{Command, CommandSpec, Locks};
 use petrel_table::commands as meta;
 
 /// The commands of this family.

@@ -12,6 +12,7 @@
 //! is only one length. When most of the memory is holes, the owner moves what is left to memory of
 //! its own.
 
+use crate::structures::block::Block;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
@@ -25,28 +26,22 @@ const CHUNK_WORDS_MAX: usize = 8192;
 /// A record of a live name. The stripe is held by its user, and what is returned is not used
 /// after the record is let go of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Name(NonNull<u8>);
-
-// SAFETY: a record belongs to no thread; the locks of the stripes decide who may use it.
-unsafe impl Send for Name {}
-// SAFETY: as above.
-unsafe impl Sync for Name {}
+pub(crate) struct Name(Block);
 
 impl Name {
-    /// The record at an address.
+    /// The record in a block.
     ///
     /// # Safety
-    /// `address` was obtained from [`Name::address`] of a record that is not let go of.
+    /// It is there, and was not let go of.
     #[inline]
-    pub unsafe fn at(address: usize) -> Self {
-        // SAFETY: by the contract the address is that of a record, so not null.
-        Name(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
+    pub unsafe fn of(block: Block) -> Self {
+        Name(block)
     }
 
     /// A multiple of 8.
     #[inline]
     pub fn address(self) -> usize {
-        self.0.as_ptr().expose_provenance()
+        self.0.address()
     }
 
     /// The name; valid until the record is let go of.
@@ -72,16 +67,13 @@ pub(super) struct Names {
     memory: Option<Box<Memory>>,
     /// The hole that was left last, in whose first word is the address of the one before it; all
     /// are of one length.
-    hole: Option<NonNull<u8>>,
+    hole: Option<Block>,
     /// Words of records that are not let go of.
     live: usize,
     /// Words of all chunks, or the most that fits.
     words: u32,
     hole_words: u32,
 }
-
-// SAFETY: memory belongs to no thread; the lock of the stripe decides who may use it.
-unsafe impl Send for Names {}
 
 /// Where records lie.
 #[derive(Default)]
@@ -97,7 +89,7 @@ impl Memory {
     fn take(&mut self, words: usize) -> Option<NonNull<u8>> {
         let chunk = self.chunks.last().filter(|chunk| chunk.words - self.taken >= words)?;
         // SAFETY: the chunk has room for so many words behind those that are taken.
-        let record = unsafe { chunk.base.add(self.taken) };
+        let record = unsafe { chunk.base.get().cast::<u64>().add(self.taken) };
         self.taken += words;
         Some(record.cast())
     }
@@ -105,7 +97,7 @@ impl Memory {
 
 /// Uninitialised memory of so many words, behind a pointer that records are reached by.
 struct Chunk {
-    base: NonNull<u64>,
+    base: Block,
     words: usize,
 }
 
@@ -115,14 +107,14 @@ impl Chunk {
         let words = memory.capacity();
         // A vector's pointer is never null.
         let base = NonNull::new(memory.as_mut_ptr()).unwrap_or(NonNull::dangling());
-        Chunk { base, words }
+        Chunk { base: Block::new(base.cast()), words }
     }
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
         // SAFETY: these are the parts of the vector that `new` made, which holds no elements.
-        drop(unsafe { Vec::from_raw_parts(self.base.as_ptr(), 0, self.words) });
+        drop(unsafe { Vec::<u64>::from_raw_parts(self.base.as_ptr().cast(), 0, self.words) });
     }
 }
 
@@ -150,7 +142,7 @@ impl Names {
     }
 
     fn find_hole(&self, words: usize) -> Option<NonNull<u8>> {
-        self.hole.filter(|_| self.hole_words as usize == words)
+        self.hole.filter(|_| self.hole_words as usize == words).map(Block::get)
     }
 
     fn add_chunk(&mut self, words: usize) {
@@ -169,7 +161,7 @@ impl Names {
                 // SAFETY: a hole has at least a word, at a multiple of eight, and `remove` wrote
                 // the address into it.
                 let before = unsafe { hole.cast::<usize>().read() };
-                self.hole = NonNull::new(ptr::with_exposed_provenance_mut(before));
+                self.hole = NonNull::new(ptr::with_exposed_provenance_mut(before)).map(Block::new);
                 hole
             }
             None => self.take_words(words),
@@ -181,7 +173,7 @@ impl Names {
             record.cast::<u32>().write(name.len() as u32);
             ptr::copy_nonoverlapping(name.as_ptr(), record.add(NAME_AT).as_ptr(), name.len());
         }
-        Name(record)
+        Name(Block::new(record))
     }
 
     /// Memory that nothing has lain in.
@@ -201,10 +193,10 @@ impl Names {
         let words = words_of(name.key().len());
         self.live -= words;
         if self.hole.is_none() || self.hole_words as usize == words {
-            let before = self.hole.map_or(0, |hole| Name(hole).address());
+            let before = self.hole.map_or(0, Block::address);
             // SAFETY: a record takes at least a word, at a multiple of eight, and no thread reads
             // this one as a name any more.
-            unsafe { name.0.cast::<usize>().write(before) };
+            unsafe { name.0.get().cast::<usize>().write(before) };
             // A name's length fits 32 bits, so the words that it takes do.
             (self.hole, self.hole_words) = (Some(name.0), words as u32);
         }
@@ -236,7 +228,7 @@ mod tests {
         let large = names.add(&vec![b'x'; 4 << 20]);
         for (n, name) in all.iter().enumerate() {
             // SAFETY: no record was let go of.
-            let same = unsafe { Name::at(name.address()) };
+            let same = unsafe { Name::of(Block::at(name.address())) };
             assert_eq!((name.key(), same), (&text(n)[..], *name));
             assert!(name.address() % 8 == 0);
         }

@@ -8,11 +8,12 @@
 use crate::state::tracking::names::{Name, Names};
 use crate::state::tracking::readers::ReaderId;
 use crate::state::tracking::{TRACKED, TRACKED_BY_NAME};
+use crate::structures::block::Block;
 use crate::structures::bucket::{Annotated, Item};
 use crate::structures::entry::Entry;
 use crate::structures::key_hash::Key;
 use crate::structures::key_hash::{KeyHash, KeyHasher};
-use crate::structures::table::{Position, Retired, Table};
+use crate::structures::table::{Array, Position, Retired, Table};
 use petrel_heap::Cache;
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
@@ -52,13 +53,12 @@ impl Item for Named {
     type Line = Annotated;
 
     #[inline]
-    unsafe fn from_slot(address: usize, is_own: bool) -> Self {
-        // SAFETY: by the contract the address is that of a record, or of an entry, as the flag
-        // says.
+    unsafe fn from_slot(block: Block, is_own: bool) -> Self {
+        // SAFETY: by the contract the block is that of a record, or of an entry, as the flag says.
         unsafe {
             match is_own {
-                true => Named::Own(Name::at(address)),
-                false => Named::Entry(Entry::from_slot(address, false)),
+                true => Named::Own(Name::of(block)),
+                false => Named::Entry(Entry::from_slot(block, false)),
             }
         }
     }
@@ -388,8 +388,6 @@ const _: () = assert!(size_of::<Cell>() == 64);
 // SAFETY: a cell is reached only by the holder of its stripe's lock, or of all, or to peek through
 // atomics.
 unsafe impl Sync for Cell {}
-// SAFETY: nothing in a cell belongs to one thread.
-unsafe impl Send for Cell {}
 
 impl SideTables {
     /// Whether some key is tracked.
@@ -425,12 +423,11 @@ impl SideTables {
         Some(unsafe { &mut *cell.0.get() })
     }
 
-    /// The keys of a stripe, for a peek without the lock: only the table's atomic parts may be
-    /// used.
+    /// Where the keys of a stripe are, for a peek without the lock.
     #[inline]
-    pub(crate) fn peek(&self, stripe: u32) -> Option<*const Table<Named>> {
+    pub(crate) fn peek(&self, stripe: u32) -> Option<&Array<Annotated>> {
         let cell = &self.cells.get()?[stripe as usize];
-        // SAFETY: no reference is made; the field lies inside the cell.
-        Some(unsafe { &raw const (*cell.0.get()).keys })
+        // SAFETY: the reference is to an atomic word alone, which lies inside the cell.
+        Some(unsafe { &(*cell.0.get()).keys.array })
     }
 }

@@ -1,5 +1,6 @@
 //! Nodes of the rank tree: blocks of the heap, and the arrays in them.
 
+use crate::structures::block::Block;
 use petrel_heap::Cache;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -41,7 +42,7 @@ pub struct Child<T> {
 /// The only pointer to a node: the low bit of the address tells a leaf from an inner node.
 /// Forgetting it leaks.
 pub struct Node<T> {
-    tagged: NonNull<u8>,
+    tagged: Block,
     _owns: PhantomData<Leaf<T>>,
 }
 
@@ -59,27 +60,15 @@ pub enum NodeMut<'a, T> {
 
 const INNER: usize = 1;
 
-// SAFETY: a node is owned by its tree, and blocks are bound to no thread.
-unsafe impl<T: Send> Send for Node<T> {}
-// SAFETY: a shared node is only read.
-unsafe impl<T: Sync> Sync for Node<T> {}
-
 impl<T> Node<T> {
     pub fn leaf(cache: &mut Cache) -> Self {
-        const { assert!(align_of::<Leaf<T>>() <= 8) };
-        let block = cache.alloc(size_of::<Leaf<T>>());
-        // SAFETY: the block is fresh, large enough and aligned to 8; an array of length 0 has
-        // nothing initialised.
-        unsafe { (&raw mut (*block.cast::<Leaf<T>>().as_ptr()).len).write(0) };
-        Node { tagged: block, _owns: PhantomData }
+        Node { tagged: Block::new(Leaf::<T>::empty(cache)), _owns: PhantomData }
     }
 
     pub fn inner(cache: &mut Cache) -> Self {
-        const { assert!(align_of::<Inner<T>>() <= 8) };
-        let block = cache.alloc(size_of::<Inner<T>>());
-        // SAFETY: as above.
-        unsafe { (&raw mut (*block.cast::<Inner<T>>().as_ptr()).len).write(0) };
-        Node { tagged: block.map_addr(|address| address | INNER), _owns: PhantomData }
+        let block = Inner::<T>::empty(cache);
+        let tagged = Block::new(block.map_addr(|address| address | INNER));
+        Node { tagged, _owns: PhantomData }
     }
 
     #[inline]
@@ -131,8 +120,8 @@ impl<T> Node<T> {
             ptr::copy_nonoverlapping(old.as_ptr(), new.as_ptr(), size);
             cache.free(old, size);
         }
-        let tag = self.tagged.addr().get() & INNER;
-        self.tagged = new.map_addr(|address| address | tag);
+        let tag = self.tagged.get().addr().get() & INNER;
+        self.tagged = Block::new(new.map_addr(|address| address | tag));
     }
 
     /// Frees the block; what its slots hold must have been taken out, or be of no further use.
@@ -143,7 +132,7 @@ impl<T> Node<T> {
 
     #[inline]
     fn is_inner(&self) -> bool {
-        self.tagged.addr().get() & INNER != 0
+        self.tagged.get().addr().get() & INNER != 0
     }
 
     #[inline]
@@ -155,6 +144,16 @@ impl<T> Node<T> {
 }
 
 impl<S, const MAX: usize> Slots<S, MAX> {
+    /// A block that holds an array of no items.
+    fn empty(cache: &mut Cache) -> NonNull<u8> {
+        const { assert!(align_of::<Self>() <= 8) };
+        let block = cache.alloc(size_of::<Self>());
+        // SAFETY: the block is fresh, large enough and aligned to 8; an array of length 0 has
+        // nothing initialised.
+        unsafe { (&raw mut (*block.cast::<Self>().as_ptr()).len).write(0) };
+        block
+    }
+
     #[inline]
     pub fn len(&self) -> usize {
         self.len as usize
@@ -212,9 +211,7 @@ impl<S, const MAX: usize> Slots<S, MAX> {
     pub fn discard(&mut self, at: usize, n: usize) {
         let len = self.len();
         assert!(n <= len && at <= len - n);
-        let base = self.slots.as_mut_ptr();
-        // SAFETY: `at + n <= len <= MAX` by the assertion.
-        unsafe { ptr::copy(base.add(at + n), base.add(at), len - at - n) };
+        self.slots[at..len].rotate_left(n);
         self.len -= n as u32;
     }
 
@@ -222,13 +219,8 @@ impl<S, const MAX: usize> Slots<S, MAX> {
     pub fn shift_right(&mut self, n: usize, right: &mut Self) {
         let (len, there) = (self.len(), right.len());
         assert!(n <= len && n <= MAX - there);
-        let to = right.slots.as_mut_ptr();
-        // SAFETY: both ranges lie inside their arrays by the assertion, and the arrays are
-        // distinct.
-        unsafe {
-            ptr::copy(to, to.add(n), there);
-            ptr::copy_nonoverlapping(self.slots.as_ptr().add(len - n), to, n);
-        }
+        right.slots[..there + n].rotate_right(n);
+        right.slots[..n].swap_with_slice(&mut self.slots[len - n..len]);
         self.len -= n as u32;
         right.len += n as u32;
     }
@@ -237,12 +229,8 @@ impl<S, const MAX: usize> Slots<S, MAX> {
     pub fn shift_left(&mut self, n: usize, right: &mut Self) {
         let (len, there) = (self.len(), right.len());
         assert!(n <= there && n <= MAX - len);
-        let from = right.slots.as_mut_ptr();
-        // SAFETY: as above.
-        unsafe {
-            ptr::copy_nonoverlapping(from, self.slots.as_mut_ptr().add(len), n);
-            ptr::copy(from.add(n), from, there - n);
-        }
+        self.slots[len..len + n].swap_with_slice(&mut right.slots[..n]);
+        right.slots[..there].rotate_left(n);
         self.len += n as u32;
         right.len -= n as u32;
     }

@@ -1,0 +1,58 @@
+//! What a client that waits is known by, and what it is answered.
+
+use crate::fail::Fail;
+use bytes::Bytes;
+use petrel_resp::{Protocol, Reply, RespWriter};
+use std::any::Any;
+use std::sync::Arc;
+
+const UNBLOCKED: Fail = Fail::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+const DEMOTED: Fail = Fail::fixed(
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+);
+
+/// Writes one reply.
+pub(crate) type WriteReply = fn(&mut dyn Reply);
+
+/// The blocked client, as the host knows it.
+pub type Ticket = Arc<dyn Any + Send + Sync>;
+
+/// The reply to a command that has waited, in the protocol of its client.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// RESP.
+    pub bytes: Vec<u8>,
+    /// Large values, each with the offset in `bytes` before which it belongs.
+    pub shared: Vec<(usize, Bytes)>,
+}
+
+impl Answer {
+    /// What `write` writes.
+    pub fn new(protocol: Protocol, write: impl FnOnce(&mut dyn Reply)) -> Self {
+        let mut answer = Answer::default();
+        write(&mut RespWriter::new(&mut answer.bytes, &mut answer.shared, protocol));
+        answer
+    }
+}
+
+/// What ends a wait from outside.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WaitEnd {
+    /// Its time is up, or `CLIENT UNBLOCK` says so.
+    Timeout,
+    /// `CLIENT UNBLOCK … ERROR`.
+    Error,
+    /// The server has become a replica.
+    Demoted,
+}
+
+impl WaitEnd {
+    /// The error that it is to the client, if it is one.
+    pub(crate) fn fail(self) -> Option<Fail> {
+        match self {
+            WaitEnd::Timeout => None,
+            WaitEnd::Error => Some(UNBLOCKED),
+            WaitEnd::Demoted => Some(DEMOTED),
+        }
+    }
+}
