@@ -51,7 +51,9 @@ pub use admit::Moment;
 pub use admit::pause::{Pause, PauseReason};
 pub use blocked::{Answer, Blocked, Standing, Ticket, WaitEnd};
 pub use blocking::{Awaited, Block};
-pub use cluster::{Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall};
+pub use cluster::{
+    Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall, Rest,
+};
 pub use ctx::Ctx;
 pub use execute::{Execution, Executor};
 pub use fail::{Fail, Outcome};
@@ -61,7 +63,7 @@ pub use offload::Offloaded;
 pub use petrel_resp::Dialect;
 pub use queue::{Queue, Queued};
 pub use registry::{Command, Registry};
-pub use reply_slots::{Merge, ReplySlots};
+pub use reply_slots::{Merge, ReplySlots, part_of};
 pub use request::Request;
 pub use server::module::NO_MODULES;
 pub use server::state::ServerState;
