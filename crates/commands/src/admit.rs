@@ -20,8 +20,10 @@ pub(crate) mod pause;
 pub(crate) mod placement;
 pub(crate) mod scripts;
 pub(crate) mod server_state;
+mod shares;
 mod turn_away;
 
+use crate::cluster::Rest;
 use crate::execute::{Execution, Executor};
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
@@ -49,6 +51,8 @@ pub(crate) enum Verdict {
     Skip,
     /// Other nodes of the cluster execute it.
     Forward(Box<placement::Forwarding>),
+    /// It executes a transaction; then other nodes execute the rest of that.
+    RunWithRest(Box<Rest>),
     /// It waits until the reply slot of this number is gone.
     Await(u64),
     /// It reads keys that may be here as copies; if they are not, other nodes execute it.

@@ -33,6 +33,24 @@ impl Answer {
         write(&mut RespWriter::new(&mut answer.bytes, &mut answer.shared, protocol));
         answer
     }
+
+    /// All of it in one piece, the large values in their places.
+    pub fn into_bytes(self) -> Vec<u8> {
+        let Answer { bytes, shared } = self;
+        if shared.is_empty() {
+            return bytes;
+        }
+        let values: usize = shared.iter().map(|(_, value)| value.len()).sum();
+        let mut whole = Vec::with_capacity(bytes.len() + values);
+        let mut from = 0;
+        for (at, value) in shared {
+            whole.extend_from_slice(&bytes[from..at]);
+            whole.extend_from_slice(&value);
+            from = at;
+        }
+        whole.extend_from_slice(&bytes[from..]);
+        whole
+    }
 }
 
 /// What ends a wait from outside.

@@ -4,6 +4,7 @@
 use crate::answer::{Ticket, WaitEnd};
 use crate::clock::Tick;
 use crate::fail::Fail;
+use crate::reply_slots::are_done;
 
 /// Number of a hash slot.
 pub type HashSlot = u16;
@@ -43,6 +44,26 @@ pub struct RemoteCall {
     pub wants_copies: bool,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<Vec<u8>>>,
+    /// What homes are to execute once the transaction has been executed.
+    pub rest: Option<Box<Rest>>,
+}
+
+/// What is left of a transaction once its home has executed it: some of its commands are executed
+/// by all homes, each for its share, and it has done that of the slots of its keys.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Rest {
+    /// Where the replies to these commands stand in that to the transaction.
+    pub places: Vec<u32>,
+    /// What homes execute. The reply to each is part of the same whole as that to the transaction:
+    /// the first is part 1.
+    pub calls: Vec<RemoteCall>,
+}
+
+impl Rest {
+    /// Whether it is to be executed: the transaction was, and not refused such a command.
+    pub fn is_due(&self, reply: &[u8]) -> bool {
+        are_done(reply, &self.places)
+    }
 }
 
 /// A link to another member, as `CLUSTER LINKS` shows it.
@@ -155,6 +176,10 @@ pub trait Cluster: Send + Sync {
     /// How many other members have applied what this node has changed by now: the fewest of all
     /// hash slots whose changes it orders.
     fn members_in_step(&self) -> usize;
+
+    /// How many other members are known to have on their disks what this node has changed by now,
+    /// counted in the same way. Those that have not been asked yet are not known; they are asked.
+    fn logs_in_step(&self) -> usize;
 
     /// A number of which another is likely if any slot has another home, or its home has begun
     /// anew.

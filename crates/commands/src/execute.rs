@@ -76,6 +76,9 @@ pub struct Executor {
     pub(crate) within_script: bool,
     /// The hash slot that the script in hand has written to, where one commit is of one slot.
     pub(crate) script_slot: Option<HashSlot>,
+    /// The hash slots of the keys of the transaction in hand, if it has commands that every home
+    /// executes for its share: these are the share that is part of it.
+    pub(crate) share: Option<Vec<HashSlot>>,
     /// Since 1970, what `TIME` answers in the script in hand; none before the first.
     pub(crate) script_time: Option<Duration>,
     /// Commands that scripts have called.
@@ -156,6 +159,7 @@ impl Executor {
             draft: None,
             within_script: false,
             script_slot: None,
+            share: None,
             script_time: None,
             script_calls: 0,
             is_error_counted: false,

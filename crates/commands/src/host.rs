@@ -49,6 +49,11 @@ pub trait Host {
         false
     }
 
+    /// Whether everything that was committed by now, in the epoch `now`, is durable.
+    fn is_all_durable(&self, _now: u64) -> bool {
+        false
+    }
+
     /// The epoch up to which everything is durable, if there is a log.
     fn durable_epoch(&self) -> Option<u64> {
         None

@@ -55,7 +55,9 @@ pub use admit::pause::{Pause, PauseReason};
 pub use answer::{Answer, Ticket, WaitEnd};
 pub use blocked::{Blocked, Standing};
 pub use blocking::{Awaited, Block};
-pub use cluster::{Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall};
+pub use cluster::{
+    Cluster, ClusterLink, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall, Rest,
+};
 pub use ctx::Ctx;
 pub use execute::{Execution, Executor};
 pub use fail::{Fail, Outcome};
@@ -63,7 +65,7 @@ pub use hashes::fieldsets::Fieldsets;
 pub use host::Host;
 pub use offload::Offloaded;
 pub use petrel_resp::Dialect;
-pub use reply_slots::{Merge, ReplySlots};
+pub use reply_slots::{Merge, ReplySlots, part_of};
 pub use server::module::NO_MODULES;
 pub use server::state::ServerState;
 pub use server::stats::Shared;

@@ -13,6 +13,7 @@
 mod merge;
 
 pub use merge::Merge;
+pub(crate) use merge::are_done;
 
 use crate::answer::Answer;
 use crate::cluster::HashSlot;
@@ -30,7 +31,7 @@ pub const HELD_BYTES_MAX: usize = 1024 * 1024;
 const SEQ_BITS: u32 = 48;
 
 /// What the reply to a part of a command is to be named by, if its slot has this number.
-pub(crate) fn part_of(seq: u64, part: usize) -> u64 {
+pub fn part_of(seq: u64, part: usize) -> u64 {
     seq | (part as u64) << SEQ_BITS
 }
 
@@ -193,6 +194,9 @@ impl ReplySlots {
             return;
         }
         remote.missing -= 1;
+        if remote.reply.ends_with(part, reply) {
+            remote.missing = 0;
+        }
         if remote.is_dropped {
             return;
         }
@@ -343,6 +347,39 @@ mod tests {
         assert_eq!(whole([(1, second), (0, "-ERR no\r\n")]), "-ERR no\r\n>after");
         for misfit in ["*1\r\n$1\r\na\r\n", "*2\r\n$9\r\na\r\n", "*2\r\n", "$1\r\na\r\n", ""] {
             assert!(whole([(0, misfit), (1, second)]).starts_with("-ERR The homes"), "{misfit}");
+        }
+        assert_eq!(slots.bytes(), 0);
+    }
+
+    #[test]
+    fn errors_of_the_rest_take_the_places_of_a_transaction_s_replies() {
+        let mut slots = ReplySlots::default();
+        let nested = "%1\r\n$1\r\n*\r\n*2\r\n*-1\r\n,1.5\r\n";
+        let push = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
+        let done = format!("{push}*3\r\n{nested}+OK\r\n=5\r\ntxt:+\r\n");
+        let failed = format!("{push}*3\r\n{nested}-NO way\r\n=5\r\ntxt:+\r\n");
+        for (replies, whole) in [
+            ([Some(&done[..]), Some("+OK\r\n"), Some("+OK\r\n")], &done[..]),
+            ([Some(&done), Some("+OK\r\n"), Some("-NO way\r\n")], &failed),
+            ([Some(&done), Some("-NO way\r\n"), Some("-NOT this\r\n")], &failed),
+            // Without the transaction there is no rest.
+            ([Some("*-1\r\n"), None, None], "*-1\r\n"),
+            ([Some("_\r\n"), None, None], "_\r\n"),
+            ([Some("-EXECABORT no\r\n"), None, None], "-EXECABORT no\r\n"),
+            ([Some(&failed), None, None], &failed),
+            ([Some("*3\r\n:1\r\n"), None, None], "*3\r\n:1\r\n"),
+            ([Some("*1\r\n+OK\r\n"), None, None], "*1\r\n+OK\r\n"),
+            ([Some("*3\r\n:1\r\n?\r\n+OK\r\n"), None, None], "*3\r\n:1\r\n?\r\n+OK\r\n"),
+        ] {
+            slots.push(&[1, 2], 3, Merge::Transaction, false);
+            slots.place(vec![vec![1]]);
+            let seq = slots.last().unwrap();
+            for (part, reply) in replies.into_iter().enumerate() {
+                let Some(reply) = reply else { continue };
+                assert_eq!(due(&mut slots), "");
+                slots.answer(part_of(seq, part), reply.as_bytes());
+            }
+            assert_eq!(due(&mut slots), whole);
         }
         assert_eq!(slots.bytes(), 0);
     }

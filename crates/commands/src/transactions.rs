@@ -141,11 +141,13 @@ fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
         return Ok(());
     }
     ctx.reply.array(transaction.queued.len());
+    ctx.exec.begin_shares(&transaction.queued, &args);
     ctx.session.in_exec = true;
     for request in transaction.queued.requests(&args) {
         ctx.exec.execute(&request, ctx.session, ctx.host, ctx.reply);
     }
     ctx.session.in_exec = false;
+    ctx.exec.share = None;
     if args.capacity() <= RETAINED_ARGS_MAX {
         ctx.exec.transaction_args = recycle(args);
     }

@@ -299,6 +299,10 @@ impl Host for ServerHost {
         self.server.durability.log().map(|log| log.durable())
     }
 
+    fn is_all_durable(&self, now: u64) -> bool {
+        self.server.durability.log().is_some_and(|log| log.is_all_durable(now))
+    }
+
     fn want_durable(&mut self, epoch: u64) {
         if let Some(log) = self.server.durability.log() {
             // First, so that this worker is woken.

@@ -32,7 +32,7 @@ use crate::scripting::cache::{NO_SCRIPT, parse_sum};
 use crate::server::replication::{NO_LOG, logs_wanted};
 use crate::server::state::ServerState;
 use crate::session::Session;
-use crate::spec::{Command, Flags, GateFlags, KeyShape, Request};
+use crate::spec::{Command, Flags, GateFlags, KeyShape, Queue, Request};
 use crate::tracking::mode::{Tracking, TrackingMode};
 use petrel_resp::Protocol;
 use petrel_table::keys::key_positions;
@@ -41,7 +41,8 @@ use petrel_table::{Place, bits};
 /// A command that is executed by other nodes.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
-    /// What each is to execute.
+    /// What each is to execute. What is left of a transaction behind it has parts of its own in the
+    /// reply.
     pub calls: Vec<RemoteCall>,
     /// How their replies come to one.
     pub merge: Merge,
@@ -163,6 +164,8 @@ impl Executor {
             true if command.spec.gate.contains(GateFlags::RUNS_ANYWHERE) => {
                 admit_in_cluster(command)
             }
+            // Of that the others do their share behind it.
+            true if is_flush(command) => admit_in_cluster(command),
             true if self.is_no_part(command) => Err(self.no_part(command)),
             true => admit_in_cluster(command),
             false => Ok(()),
@@ -181,11 +184,13 @@ impl Executor {
     }
 
     /// The error of such a command as a part of others.
-    fn no_part(&self, command: Command) -> Fail {
+    pub(super) fn no_part(&self, command: Command) -> Fail {
         let name = self.registry().full_name(command.index).to_ascii_uppercase();
+        let anywhere = command.spec.gate.contains(GateFlags::RUNS_ANYWHERE);
+        let whole = if anywhere || is_flush(command) { "script" } else { "transaction or script" };
         Fail::new(format!(
-            "ERR {name} is not supported in a transaction or script of a cluster: several members execute it, not all \
-             at one moment; send it by itself"
+            "ERR {name} is not supported in a {whole} of a cluster: several members execute it, not all at one \
+             moment; send it by itself"
         ))
     }
 
@@ -393,12 +398,36 @@ impl Executor {
         if only_reads && are_readable(&slots, cluster) {
             return Ok(Verdict::Run);
         }
-        if home? == Home::Here && !only_reads {
+        let home = home?;
+        let rest = self.rest_of(&transaction.queued, session, cluster, host)?;
+        if home == Home::Here && !only_reads {
             self.admit_lease(cluster)?;
-            return Ok(Verdict::Run);
+            return Ok(rest.map_or(Verdict::Run, Verdict::RunWithRest));
         }
+        let (call, after) = self.queue_to_forward(&transaction.queued, session, cluster, host)?;
+        let client = away.map(|away| away.number());
+        let places = rest.iter().map(|rest| rest.places.clone()).collect();
+        let (may_wait, merge) = match rest.is_some() {
+            true => (true, Merge::Transaction),
+            // In a transaction nothing waits.
+            false => (false, Merge::Only),
+        };
+        let call = RemoteCall { slots, client, by_key, rest, ..call };
+        let forwarding = Forwarding::of(vec![call], merge);
+        Ok(Verdict::Forward(Box::new(Forwarding { may_wait, places, after, ..forwarding })))
+    }
+
+    /// A transaction as another node executes it, and what the client is sent behind the reply.
+    fn queue_to_forward(
+        &mut self,
+        queue: &Queue,
+        session: &Session,
+        cluster: &dyn Cluster,
+        host: &mut dyn Host,
+    ) -> Result<(RemoteCall, Vec<u8>), Fail> {
         let (mut commands, mut after) = (Vec::new(), Vec::new());
-        for request in transaction.queued.requests(&args) {
+        let args = queue.args();
+        for request in queue.requests(&args) {
             let Some(command) = request.command else { continue };
             self.admit_user(command, request.args, session, host)?;
             let spec = command.spec;
@@ -411,12 +440,10 @@ impl Executor {
             after.extend(forget(command, request.args, session, cluster)?);
             commands.push(self.args_to_forward(command, request.args, session)?);
         }
-        let client = away.map(|away| away.number());
-        let call = call(session, slots, Vec::new());
-        let call = RemoteCall { is_transaction: true, client, by_key, commands, ..call };
-        // In a transaction nothing waits.
-        let forwarding = Forwarding { after, ..Forwarding::of(vec![call], Merge::Only) };
-        Ok(Verdict::Forward(Box::new(forwarding)))
+        Ok((
+            RemoteCall { is_transaction: true, commands, ..call(session, Vec::new(), Vec::new()) },
+            after,
+        ))
     }
 
     /// A script writes only to keys whose changes this node orders, and reads only what is held
@@ -451,6 +478,12 @@ impl Executor {
             false => Err(SCRIPT_READS_AWAY),
         }
     }
+}
+
+/// Whether a command removes keys of all homes.
+pub(super) fn is_flush(command: Command) -> bool {
+    let spec = command.spec;
+    spec.gate.contains(GateFlags::AT_ALL_HOMES) && spec.flags.contains(Flags::WRITE)
 }
 
 /// Refuses what there is none of in a cluster: what says so, and writes that name no key.
@@ -564,7 +597,7 @@ fn may_wait(command: Command, args: &[&[u8]]) -> bool {
         && (!spec.gate.contains(GateFlags::BLOCKS_BY_OPTION) || says_so())
 }
 
-fn sort(slots: &mut Vec<HashSlot>) {
+pub(super) fn sort(slots: &mut Vec<HashSlot>) {
     slots.sort_unstable();
     slots.dedup();
 }
@@ -612,7 +645,7 @@ fn forget(
     Ok(message)
 }
 
-fn call(session: &Session, slots: Vec<HashSlot>, command: Vec<Vec<u8>>) -> RemoteCall {
+pub(super) fn call(session: &Session, slots: Vec<HashSlot>, command: Vec<Vec<u8>>) -> RemoteCall {
     let resp3 = session.protocol == Protocol::Resp3;
     RemoteCall { slots, db: session.db, resp3, commands: vec![command], ..RemoteCall::default() }
 }

@@ -44,6 +44,9 @@ impl Executor {
             (Verdict::Forward(forwarding), command) => {
                 return self.forward(*forwarding, command, session, host, reply);
             }
+            (Verdict::RunWithRest(rest), _) => {
+                return self.execute_with_rest(*rest, request, session, host, reply);
+            }
             (Verdict::Await(until), _) => {
                 session.reply_slots_mut().wait_for(until);
                 return Execution::Awaits;
@@ -86,7 +89,9 @@ impl Executor {
         slots.sort_unstable();
         let is_dropped = session.replies != Replies::On;
         let waiting = session.reply_slots_mut();
-        waiting.push(&slots, calls.len(), merge, is_dropped);
+        let rest = calls.iter().flat_map(|call| &call.rest);
+        let rest: usize = rest.map(|rest| rest.calls.len()).sum();
+        waiting.push(&slots, calls.len() + rest, merge, is_dropped);
         waiting.place(places);
         waiting.send_after(after);
         let seq = waiting.next_seq() - 1;

@@ -27,19 +27,36 @@ fn flushdb(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `FLUSHALL [ASYNC | SYNC]`
 fn flushall(ctx: &mut Ctx<'_>) -> Outcome {
+    if ctx.exec.share.is_some() {
+        return flush(ctx, None);
+    }
     flush(ctx, None)?;
     let is_all = !ctx.session.in_exec && !ctx.exec.is_within_script();
     ctx.host.flushed_all(&mut ctx.exec.ks, is_all);
     Ok(())
 }
 
+/// Whether the arguments say that memory is freed in the background; none if they do not say.
+///
+/// # Errors
+/// If they are no mode.
+pub(crate) fn flush_mode(args: &[&[u8]]) -> Result<Option<bool>, Fail> {
+    match args {
+        [_] => Ok(None),
+        [_, how] if how.eq_ignore_ascii_case(b"SYNC") => Ok(Some(false)),
+        [_, how] if how.eq_ignore_ascii_case(b"ASYNC") => Ok(Some(true)),
+        _ => Err(Fail::SYNTAX),
+    }
+}
+
 fn flush(ctx: &mut Ctx<'_>, db: Option<u16>) -> Outcome {
-    let in_background = match ctx.args().len() {
-        1 => ctx.host.flushes_in_background(),
-        2 if ctx.is(1, "SYNC") => false,
-        2 if ctx.is(1, "ASYNC") => true,
-        _ => return Err(Fail::SYNTAX),
-    };
+    let in_background = flush_mode(ctx.args())?;
+    if let Some(slots) = ctx.exec.share.take() {
+        ctx.exec.remove_slots(&slots, db);
+        ctx.exec.share = Some(slots);
+        return ctx.ok();
+    }
+    let in_background = in_background.unwrap_or_else(|| ctx.host.flushes_in_background());
     let cleared = match db {
         Some(db) => ctx.exec.ks.clear(Some(db)),
         None => ctx.exec.ks.clear_all_from(ctx.session.db),

@@ -165,6 +165,9 @@ mod tests {
         fn members_in_step(&self) -> usize {
             0
         }
+        fn logs_in_step(&self) -> usize {
+            0
+        }
 
         fn mark_of_homes(&self) -> u64 {
             self.mark

@@ -17,6 +17,9 @@ pub enum Merge {
     Joined,
     /// One that is no null, by the places of the parts.
     First,
+    /// The first part is the reply to a transaction. The others come if it was executed: an error
+    /// of one of them is the reply to the commands at the places of the first part.
+    Transaction,
 }
 
 const MISFIT: &[u8] = b"-ERR The homes of the keys have answered in another form than expected\r\n";
@@ -55,6 +58,12 @@ impl Whole {
         &mut self.bytes
     }
 
+    /// Whether no more parts come behind this reply to a part.
+    pub fn ends_with(&self, part: usize, reply: &[u8]) -> bool {
+        let places = || self.places.first().map(Vec::as_slice).unwrap_or_default();
+        self.how == Merge::Transaction && part == 0 && !are_done(reply, places())
+    }
+
     /// Adds the reply to a part.
     pub fn add(&mut self, part: usize, reply: &[u8], is_last: bool) {
         if self.bytes.first() == Some(&b'-') {
@@ -84,6 +93,13 @@ impl Whole {
                 if self.bytes.is_empty() || self.first.is_none_or(|first| rank < first) {
                     self.first = Some(rank);
                     self.bytes = reply.to_vec();
+                }
+            }
+            (Merge::Transaction, ..) if part > 0 => {
+                if reply.first() == Some(&b'-') {
+                    let places = self.places.pop().unwrap_or_default();
+                    let whole = replaced(&self.bytes, &places, reply);
+                    self.bytes = whole.unwrap_or_else(|| MISFIT.to_vec());
                 }
             }
             _ => {
@@ -156,14 +172,57 @@ fn array(reply: &[u8]) -> Option<(usize, &[u8])> {
     Some((usize::try_from(petrel_keyspace::parse_int(head)?).ok()?, elements))
 }
 
-/// The first of some elements that are texts, numbers or nulls, and those behind it.
+/// The first of some elements, and those behind it.
 fn element(elements: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (head, rest) = line(elements)?;
-    let head_len = elements.len() - rest.len();
-    let value_len = match head.split_first()? {
-        (b'$', b"-1") | (b'_' | b':' | b'+', _) => 0,
-        (b'$', len) => usize::try_from(petrel_keyspace::parse_int(len)?).ok()?.checked_add(2)?,
-        _ => return None,
-    };
-    elements.split_at_checked(head_len.checked_add(value_len)?)
+    let (mut rest, mut pending) = (elements, 1usize);
+    while pending > 0 {
+        let (head, behind) = line(rest)?;
+        let (&kind, len) = head.split_first()?;
+        let len = || usize::try_from(petrel_keyspace::parse_int(len)?).ok();
+        let (bytes, more) = match kind {
+            b'$' | b'*' if &head[1..] == b"-1" => (0, 0),
+            b'$' | b'=' | b'!' => (len()?.checked_add(2)?, 0),
+            b'*' | b'~' | b'>' => (0, len()?),
+            b'%' => (0, len()?.checked_mul(2)?),
+            b'|' => (0, len()?.checked_mul(2)?.checked_add(1)?),
+            b'_' | b':' | b'+' | b'-' | b'#' | b',' | b'(' => (0, 0),
+            _ => return None,
+        };
+        (_, rest) = behind.split_at_checked(bytes)?;
+        pending = (pending - 1).checked_add(more)?;
+    }
+    elements.split_at_checked(elements.len() - rest.len())
+}
+
+/// A reply without the pushes before it.
+fn behind_pushes(mut reply: &[u8]) -> Option<&[u8]> {
+    while reply.first() == Some(&b'>') {
+        reply = element(reply)?.1;
+    }
+    Some(reply)
+}
+
+/// Whether a reply is that to a transaction that was executed, and all commands at these places
+/// have done what they were to do.
+pub(crate) fn are_done(reply: &[u8], places: &[u32]) -> bool {
+    let Some((count, mut rest)) = behind_pushes(reply).and_then(array) else { return false };
+    let mut done = 0;
+    for at in 0..count {
+        let Some((item, others)) = element(rest) else { return false };
+        done += usize::from(item.first() == Some(&b'+') && places.contains(&(at as u32)));
+        rest = others;
+    }
+    done == places.len()
+}
+
+/// The reply to a transaction with other elements at these places.
+fn replaced(reply: &[u8], places: &[u32], by: &[u8]) -> Option<Vec<u8>> {
+    let (count, mut rest) = array(behind_pushes(reply)?)?;
+    let mut whole = reply[..reply.len() - rest.len()].to_vec();
+    for at in 0..count {
+        let (item, others) = element(rest)?;
+        whole.extend_from_slice(if places.contains(&(at as u32)) { by } else { item });
+        rest = others;
+    }
+    Some(whole)
 }

@@ -95,8 +95,14 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
         true => waited_for(ctx.arg(3)).ok_or(Fail::NOT_AN_INTEGER)?,
         false => (ctx.exec.ks.keyspace().epochs().now(), ctx.host.stream_offset()),
     };
-    let is_durable = durable.is_some_and(|durable| durable >= epoch);
-    let (_, synced) = ctx.host.replicas_at(offset);
+    // In a transaction, where it does not wait: what was committed before that.
+    let is_durable = durable.is_some_and(|durable| durable >= epoch)
+        || ctx.session.in_exec && ctx.host.is_all_durable(epoch);
+    // A member of a cluster gets here in transactions alone: elsewhere each home waits.
+    let synced = match ctx.exec.shared.cluster.get() {
+        Some(cluster) => cluster.logs_in_step(),
+        None => ctx.host.replicas_at(offset).1,
+    };
     let is_enough = synced as i64 >= replicas && (!local || is_durable);
     if is_enough || ctx.exec.is_last_try() || ctx.session.in_exec {
         ctx.reply.array(2);

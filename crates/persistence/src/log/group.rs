@@ -237,6 +237,13 @@ impl Log {
         self.durable.load(Acquire)
     }
 
+    /// Whether everything that was committed by now is durable; `now` is the epoch of this moment.
+    pub fn is_all_durable(&self, now: u64) -> bool {
+        // First: what a thread hands over meanwhile is written later.
+        let is_idle = |part: &Arc<Part>| part.is_complete(now) && part.waiting().0 == 0;
+        self.parts().iter().all(is_idle) && self.durable() + 1 >= now
+    }
+
     /// Everything up to this epoch was written.
     pub fn written(&self) -> u64 {
         self.written.load(Acquire)

@@ -116,6 +116,7 @@ impl Agent {
         machine.own = identity;
         machine.lanes = Some(node.lanes().clone());
         machine.owed = Owed::default();
+        membership.known_logs.begin();
         *membership.lanes.write() = machine.lanes.clone();
         Agent {
             node,
@@ -206,6 +207,7 @@ impl Agent {
         self.look_at_log();
         has_more |= self.go_on_with_jobs();
         self.answer_logs();
+        self.attend_known_logs();
         self.end_watches(unwatched, has_taken_all);
         self.attend_away();
         self.machine.end_turn();
@@ -312,7 +314,7 @@ impl Agent {
         }
     }
 
-    fn take_command(&mut self, forward: Forward) {
+    pub(super) fn take_command(&mut self, forward: Forward) {
         let way = self.way(&forward.call);
         match way {
             Way::Open if !self.deferred.holds(&forward.call.slots) => return self.forward(forward),
@@ -348,7 +350,7 @@ impl Agent {
         self.deferred = deferred;
     }
 
-    fn forward(&mut self, Forward { client, seq, call }: Forward) {
+    fn forward(&mut self, Forward { client, seq, call, rest }: Forward) {
         self.last_token += 1;
         let token = self.last_token;
         let home = self.node.route_of(&call.slots, call.by_key);
@@ -362,7 +364,8 @@ impl Agent {
                 if let Route::At(home) = home {
                     count(&self.membership.figures.peer(home.0).forwarded, 1);
                 }
-                self.waiting.insert(token, Waiting::new(client, seq, is_share));
+                let waiting = Waiting::new(client, seq, is_share);
+                self.waiting.insert(token, Waiting { rest, ..waiting });
             }
             Err(_) => self.refuse(&client, seq, &Fail::TOO_MUCH_FORWARDED),
         }

@@ -4,11 +4,11 @@
 
 use super::agent::Agent;
 use super::count;
-use super::deferred::Waiting;
+use super::deferred::{Forward, Waiting};
 use crate::client::Flag;
 use petrel_cluster::wire::WaitEnd;
 use petrel_cluster::{Call, Reply, Slot};
-use petrel_commands::Fail;
+use petrel_commands::{Fail, Rest, part_of};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -58,8 +58,12 @@ impl Agent {
             Reply::Parked(left_ms) => self.note_parked(token, left_ms),
             Reply::Again(call) => self.forward_again(token, *call),
             reply => {
-                let Some(waiting) = self.waiting.remove(&token) else { return };
+                let Some(mut waiting) = self.waiting.remove(&token) else { return };
                 self.note_end(&waiting);
+                let rest = waiting
+                    .rest
+                    .take()
+                    .filter(|rest| matches!(&reply, Reply::Bytes(bytes) if rest.is_due(bytes)));
                 if waiting.is_share && reply == Reply::Apart {
                     return self.refuse(&waiting.client, waiting.seq, &Fail::HOME_CHANGING);
                 }
@@ -70,7 +74,17 @@ impl Agent {
                     count(&self.membership.figures.undelivered, 1);
                 }
                 self.reply(&waiting.client, waiting.seq, reply);
+                rest.into_iter().for_each(|rest| self.forward_rest(&waiting, *rest));
             }
+        }
+    }
+
+    /// A transaction was executed: homes execute what is left of it, whether its client is still
+    /// there or not.
+    fn forward_rest(&mut self, waiting: &Waiting, rest: Rest) {
+        for (part, call) in (1..).zip(rest.calls) {
+            let (client, seq) = (waiting.client.clone(), part_of(waiting.seq, part));
+            self.take_command(Forward::new(client, seq, call));
         }
     }
 

@@ -5,7 +5,7 @@
 use crate::client::Client;
 use petrel_cluster::wire::WaitEnd;
 use petrel_cluster::{Call, Slot};
-use petrel_commands::Fail;
+use petrel_commands::{Fail, RemoteCall, Rest};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,6 +24,27 @@ pub(super) struct Forward {
     pub client: Arc<Client>,
     pub seq: u64,
     pub call: Call,
+    /// What is forwarded once it was executed, as parts of the same reply.
+    pub rest: Option<Box<Rest>>,
+}
+
+impl Forward {
+    pub fn new(client: Arc<Client>, seq: u64, call: RemoteCall) -> Self {
+        let RemoteCall { slots, db, resp3, is_transaction, wait_ms, client: name, .. } = call;
+        let RemoteCall { by_key, wants_copies, commands, rest, .. } = call;
+        let call = Call {
+            slots,
+            db,
+            resp3,
+            is_transaction,
+            wait_ms,
+            client: name,
+            by_key,
+            wants_copies,
+            commands,
+        };
+        Forward { client, seq, call, rest }
+    }
 }
 
 /// What becomes of a command now.
@@ -41,6 +62,8 @@ pub(super) struct Waiting {
     pub seq: u64,
     /// It is the share of one home of what all of them execute.
     pub is_share: bool,
+    /// What comes behind it.
+    pub rest: Option<Box<Rest>>,
     /// The command waits for its keys at their home, or has.
     pub is_parked: bool,
     /// Until when, if not for ever.
@@ -56,7 +79,7 @@ impl Waiting {
     }
 
     pub fn new(client: Arc<Client>, seq: u64, is_share: bool) -> Self {
-        Waiting { client, seq, is_share, is_parked: false, until: None, end: None }
+        Waiting { client, seq, is_share, rest: None, is_parked: false, until: None, end: None }
     }
 }
 

@@ -39,8 +39,8 @@ pub(super) struct Job {
 }
 
 pub(super) enum Work {
-    /// Removes keys of this database and those behind it.
-    Flush { db: u16, last_db: u16, cursor: Cursor },
+    /// Removes keys of some slots, of this database and those behind it.
+    Flush { db: u16, last_db: u16, cursor: Cursor, slots: SlotSet },
     /// Looks for the keys of some slots in a database.
     Keys { db: u16, cursor: Cursor, slots: SlotSet, found: Found },
     /// Waits until so many members have applied these positions of all lanes.
@@ -140,7 +140,8 @@ impl Job {
                 true => (exec.db, exec.db),
                 false => (0, databases - 1),
             };
-            Work::Flush { db, last_db, cursor: Cursor::default() }
+            let slots = exec.slots.iter().copied().collect();
+            Work::Flush { db, last_db, cursor: Cursor::default(), slots }
         };
         let slots = exec.slots[..].into();
         Ok(Job { tag, slots, epoch: 0, work, is_cancelled: false })
@@ -213,11 +214,11 @@ impl Agent {
                 }
                 (*cursor == Cursor::default()).then(|| found.reply())
             }
-            Work::Flush { db, last_db, cursor } => {
+            Work::Flush { db, last_db, cursor, slots } => {
                 if lanes.bytes() > BACKLOG_MAX {
                     return None;
                 }
-                let Some(next) = self.machine.remove_some(*db, *cursor) else {
+                let Some(next) = self.machine.remove_some(*db, *cursor, slots) else {
                     return error(&Fail::SLOT_UNSERVED);
                 };
                 *cursor = next;
@@ -262,8 +263,9 @@ impl Machine {
         next.unwrap_or(cursor)
     }
 
-    /// Removes some keys of a database whose home is here; where to go on. None without the lease.
-    fn remove_some(&mut self, db: u16, cursor: Cursor) -> Option<Cursor> {
+    /// Removes some keys of a database, of these slots whose home is here; where to go on. None
+    /// without the lease.
+    fn remove_some(&mut self, db: u16, cursor: Cursor, slots: &SlotSet) -> Option<Cursor> {
         self.exec.begin();
         if !self.exec.has_lease(&*self.membership) {
             self.exec.end();
@@ -274,7 +276,7 @@ impl Machine {
         let ks = &mut self.exec.ks;
         let is_own = |key: &[u8]| petrel_keyspace::Homes::is_home(&*membership, key);
         let each = |view: petrel_keyspace::View<'_>| {
-            if is_own(view.key()) {
+            if slots.contains(slot_of(view.key())) && is_own(view.key()) {
                 keys.push(view.key().to_vec());
             }
         };

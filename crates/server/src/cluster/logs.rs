@@ -7,7 +7,9 @@
 
 use super::agent::Agent;
 use super::jobs::Work;
-use petrel_cluster::{Identity, Node, NodeSet, OwnHomes};
+use parking_lot::Mutex;
+use petrel_cluster::wire::LANES;
+use petrel_cluster::{Identity, Lanes, Node, NodeSet, OwnHomes};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -88,7 +90,67 @@ fn count(own: &OwnHomes, me: Node, asked: Node, durable: NodeSet) -> (i64, i64) 
     counts.reduce(least).unwrap_or_else(|| of(NodeSet(u64::MAX), asked))
 }
 
+/// What is known of the other members' logs to those who do not wait: transactions.
+#[derive(Default)]
+pub(super) struct KnownLogs(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// The last question, in this life of the member; 0 if it says nothing any more.
+    number: u64,
+    /// The epoch of the view in which it was asked: another may have other members.
+    epoch: u64,
+    /// Where the lanes stood when it was asked: what was changed up to there is asked for.
+    positions: [u64; LANES],
+    /// Members that have answered it.
+    durable: NodeSet,
+    /// What was changed since is asked for, once.
+    is_wanted: bool,
+}
+
+impl KnownLogs {
+    /// How many others have on their disks what was changed here by now, counted as by `WAITAOF`.
+    /// If that was not asked yet, none is known, and it will be.
+    pub fn count(&self, me: Node, lanes: &Lanes, wake: impl FnOnce()) -> usize {
+        let mut known = self.0.lock();
+        let changed = lanes.changed_positions();
+        let is_asked =
+            known.number > 0 && changed.iter().zip(known.positions).all(|(at, to)| *at <= to);
+        if !is_asked {
+            if !std::mem::replace(&mut known.is_wanted, true) {
+                wake();
+            }
+            return 0;
+        }
+        count(&lanes.own_homes(), me, me, known.durable).1 as usize
+    }
+
+    /// A life of the member begins: its lanes are others.
+    pub fn begin(&self) {
+        *self.0.lock() = Known::default();
+    }
+}
+
 impl Agent {
+    /// Keeps what is known of the other members' logs, and asks for more if a transaction has.
+    pub(super) fn attend_known_logs(&mut self) {
+        let membership = self.membership.clone();
+        let mut known = membership.known_logs.0.lock();
+        let epoch = self.node.view().epoch;
+        if known.is_wanted {
+            let positions = self.node.lanes().positions();
+            let number = self.node.ask_durable();
+            *known = Known { number, epoch, positions, ..Known::default() };
+            if let Some(log) = self.machine.host.server.durability.log() {
+                log.want(self.machine.exec.ks.keyspace().epochs().now());
+            }
+        } else if known.epoch != epoch {
+            known.number = 0;
+        } else if known.number > 0 {
+            known.durable = self.node.durable_at(known.number);
+        }
+    }
+
     /// Asks the other members for those who wait for their logs, once for all who have come in this
     /// turn, and again in another view: it may have other members.
     pub(super) fn ask_logs(&mut self) {

@@ -56,6 +56,7 @@ use crate::client::Client;
 use deferred::Forward;
 use events::EventQueue;
 use functions::{Functions, Wish};
+use logs::KnownLogs;
 use parking_lot::{Mutex, RwLock};
 use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
@@ -223,6 +224,7 @@ pub struct Membership {
     /// Watches at other members that have ended: a hash slot of the keys, and their name.
     unwatched: Mutex<Vec<(HashSlot, u64)>>,
     functions: Functions,
+    known_logs: KnownLogs,
     /// The member's name, once it is known.
     name: OnceLock<String>,
     is_witness: bool,
@@ -340,6 +342,7 @@ impl Membership {
             ends: Mutex::default(),
             unwatched: Mutex::default(),
             functions: Functions::default(),
+            known_logs: KnownLogs::default(),
             name: OnceLock::new(),
             is_witness,
             directory,
@@ -485,18 +488,7 @@ impl Cluster for Membership {
             let args = call.commands.into_iter().next().unwrap_or_default();
             return self.functions.ask(Wish::new(client, seq, call.resp3, args));
         }
-        let call = petrel_cluster::Call {
-            slots: call.slots,
-            db: call.db,
-            resp3: call.resp3,
-            is_transaction: call.is_transaction,
-            wait_ms: call.wait_ms,
-            client: call.client,
-            by_key: call.by_key,
-            wants_copies: call.wants_copies,
-            commands: call.commands,
-        };
-        let taken = self.tasks.try_send(Forward { client, seq, call });
+        let taken = self.tasks.try_send(Forward::new(client, seq, call));
         self.waker.wake();
         taken.map_err(|_| Fail::TOO_MUCH_FORWARDED)
     }
@@ -521,6 +513,11 @@ impl Cluster for Membership {
     fn members_in_step(&self) -> usize {
         let lanes = self.lanes.read().clone();
         lanes.map_or(0, |lanes| lanes.members_at(&lanes.changed_positions()))
+    }
+
+    fn logs_in_step(&self) -> usize {
+        let Some(lanes) = self.lanes.read().clone() else { return 0 };
+        self.known_logs.count(self.own.me(), &lanes, || self.waker.wake())
     }
 
     fn mark_of_homes(&self) -> u64 {

@@ -116,9 +116,38 @@ fn in_transactions_waiting_answers_at_once() {
         }
         let wait = ["MULTI".into(), "WAIT 1 0".into(), "EXEC".into()];
         assert!(matches!(client.pipeline(&wait).pop(), Some(Value::Array(_))));
-        let replies = client.pipeline(&["MULTI".into(), "WAITAOF 0 1 0".into(), "EXEC".into()]);
-        assert!(error(&replies[1]).contains("send it by itself"));
+        let wait = ["MULTI", "WAITAOF 0 1 0", "WAITAOF 1 0 0", "EXEC"].map(String::from);
+        let Value::Array(replies) = client.pipeline(&wait).pop().unwrap() else {
+            panic!("no array")
+        };
+        assert_eq!(replies[0], logs(0, 0));
+        assert!(error(&replies[1]).starts_with("ERR WAITAOF cannot be used"));
         let failed = client.call("EVAL return(redis.call('WAIT','1','0')) 0");
-        assert!(error(&failed).contains("in a transaction or script"));
+        assert!(error(&failed).contains("in a script"));
+    }
+}
+
+#[test]
+fn in_transactions_known_logs_are_counted() {
+    for (members, others) in
+        [(Members::start_logged(3, 3, 3), 2), (Members::start_logged(3, 2, 3), 1)]
+    {
+        (0..3).for_each(|node| members.await_links(node, 2));
+        let mut client = members.client(0);
+        for home in 0..3 {
+            let set = format!("SET {} v", key_at(home, 3, "tx"));
+            let wait = ["MULTI".into(), set.clone(), "WAITAOF 1 9 0".into(), "EXEC".into()];
+            // It does not wait.
+            assert!(matches!(client.pipeline(&wait).pop(), Some(Value::Array(_))));
+        }
+        // What is asked for soon is known.
+        let wait = ["MULTI".into(), "WAITAOF 1 9 0".into(), "EXEC".into()];
+        while client.pipeline(&wait).pop() != Some(Value::Array(vec![logs(1, others)])) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let wait = ["MULTI".into(), "WAITAOF 1 9 -1".into(), "WAITAOF 2 0 0".into(), "EXEC".into()];
+        let Some(Value::Array(replies)) = client.pipeline(&wait).pop() else { panic!("no array") };
+        assert_eq!(error(&replies[0]), "ERR timeout is negative");
+        assert_eq!(error(&replies[1]), "ERR value is out of range, value must between 0 and 1");
     }
 }

@@ -10,5 +10,6 @@ mod network;
 mod pipelines;
 mod pubsub;
 mod scripts;
+mod shares;
 mod transactions;
 mod whole;

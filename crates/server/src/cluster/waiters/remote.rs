@@ -39,8 +39,7 @@ impl AbsentClient for RemoteClient {
 
     fn answer(&self, answer: Answer) -> bool {
         self.membership.waiters.remove(self.tag);
-        let Answer { mut bytes, mut shared } = answer;
-        splice(&mut bytes, &mut shared);
+        let bytes = answer.into_bytes();
         let RemoteClient { tag, slots, .. } = self;
         if tag.origin != self.own {
             note_served(Served { tag: *tag, slots: slots.clone(), reply: bytes });
@@ -55,17 +54,8 @@ impl AbsentClient for RemoteClient {
 
 /// Puts values that lie elsewhere into their places.
 pub(in crate::cluster) fn splice(out: &mut Vec<u8>, shared: &mut Vec<(usize, Bytes)>) {
-    if shared.is_empty() {
-        return;
+    if !shared.is_empty() {
+        let (bytes, shared) = (std::mem::take(out), std::mem::take(shared));
+        *out = Answer { bytes, shared }.into_bytes();
     }
-    let values: usize = shared.iter().map(|(_, value)| value.len()).sum();
-    let mut whole = Vec::with_capacity(out.len() + values);
-    let mut from = 0;
-    for (at, value) in shared.drain(..) {
-        whole.extend_from_slice(&out[from..at]);
-        whole.extend_from_slice(&value);
-        from = at;
-    }
-    whole.extend_from_slice(&out[from..]);
-    *out = whole;
 }
