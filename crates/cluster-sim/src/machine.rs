@@ -1,5 +1,9 @@
 //! What a node executes with: a keyspace, an executor, a clock that is told the time.
 
+mod shares;
+
+pub use shares::FLUSH;
+
 use crate::content::{Content, Family};
 use crate::witness::{Held, Witness};
 use crate::workload::{is_flush, used_slots};
@@ -208,7 +212,7 @@ impl Machine {
         let mut exec = Executor::new(ks, Shared::new(Registry::new(FAMILIES)));
         exec.seed(seed);
         let commits = Arc::default();
-        Machine {
+        let mut machine = Machine {
             identity,
             exec,
             host: CommandHost {
@@ -227,7 +231,9 @@ impl Machine {
             flushes: VecDeque::new(),
             wrong: None,
             watching: [0; 2],
-        }
+        };
+        machine.load_library(0);
+        machine
     }
 
     /// Joins the keyspace to a cluster.
@@ -384,6 +390,15 @@ impl Machine {
         is_transaction: bool,
         commands: &[Vec<&[u8]>],
     ) -> Vec<u8> {
+        let removed = self.removed_by(db, is_transaction, commands);
+        let commands: Vec<Vec<&[u8]>> = commands
+            .iter()
+            .map(|command| match command[0] == FLUSH && is_transaction {
+                true => removed.iter().map(Vec::as_slice).collect(),
+                false => command.clone(),
+            })
+            .collect();
+        let commands = &commands[..];
         let Some((client, before)) = client.map(|client| (client >> 16, client as u16)) else {
             return self.run(db, is_transaction, commands);
         };
@@ -594,6 +609,9 @@ impl Machine {
         handle.enter();
         handle.lock(handle.hash(key));
         let remove = Effect::Remove { key, why: petrel_keyspace::Removal::Evicted };
+        if let Some(own) = &self.own {
+            own.note_evicted(*db, key);
+        }
         let removed = handle.apply(*db, &remove, FROM_PEERS);
         handle.unlock();
         handle.exit();

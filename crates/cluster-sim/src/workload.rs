@@ -1,7 +1,7 @@
 //! Clients' commands, drawn at random from several families.
 
 use crate::content::{FAMILIES, Family};
-use crate::machine::{DbKey, tagged};
+use crate::machine::{DbKey, FLUSH, tagged};
 use crate::random::Random;
 use petrel_cluster::SLOTS;
 
@@ -213,6 +213,10 @@ impl Workload {
             let key = self.name(random, group, family);
             commands.push(self.write(random, (group, family), &key, now_ms).0);
         }
+        if random.one_in(12) {
+            let at = random.index(commands.len() + 1);
+            commands.insert(at, vec![FLUSH.to_vec()]);
+        }
         op(0, true, commands, Check::Nothing)
     }
 
@@ -259,6 +263,8 @@ impl Workload {
                 "PERSIST k",
                 "GETDEL k",
                 "GETEX k PXAT s",
+                "FCALL put 1 k v",
+                "FCALL add 1 k v",
                 "RENAME k o",
                 "COPY k o REPLACE",
                 "PEXPIREAT k s NX",

@@ -459,7 +459,11 @@ impl World {
     fn expire(&mut self) {
         let Some(node) = self.any_awake() else { return };
         self.tell_time(node);
+        let number = self.random.one_in(20).then(|| self.random.below(9));
         let machine = &mut self.members[usize::from(node)].machine;
+        if let Some(number) = number {
+            machine.load_library(number);
+        }
         machine.compare_survivors();
         machine.expire();
         machine.report();

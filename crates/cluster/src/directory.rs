@@ -6,8 +6,9 @@
 //!         key, by its name's hash -> members that have it  looked at if there are such
 //! ```
 //!
-//! A member that has no copy any more is sent one more change, and says so then. Two keys of a slot
-//! with one hash would count as one; the hash is of 64 bits and keyed (SipHash).
+//! A member that has evicted copies says so soon, for many at once (`node/unshare.rs`); one that has
+//! not, or has none for another reason, is sent one more change, and says so then. Two keys of a
+//! slot with one hash would count as one; the hash is of 64 bits and keyed (SipHash).
 
 use crate::slot::{SLOTS, Slot};
 use crate::slot_map::Node;

@@ -225,6 +225,12 @@ impl Lanes {
         self.directory.len()
     }
 
+    /// The members that hear of the changes of a key since they have copies of it, and perhaps
+    /// others, if its slot is one that this node orders.
+    pub fn sharers(&self, db: u16, key: &[u8]) -> NodeSet {
+        self.directory.holders(slot_of(key), self.directory.name_of(db, key))
+    }
+
     /// Bytes that are kept until all members have applied them.
     pub fn bytes(&self) -> usize {
         self.lanes.iter().map(|lane| lane.lock().bytes()).sum()

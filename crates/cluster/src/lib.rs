@@ -25,6 +25,7 @@
 
 pub mod allocate;
 mod directory;
+mod evicted;
 mod holdings;
 mod inbox;
 mod lane;

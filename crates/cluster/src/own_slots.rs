@@ -1,5 +1,6 @@
 //! What all threads of a node know of hash slots: whose home they are, and what may be read here.
 
+use crate::evicted::{DbKey, Evicted};
 use crate::lanes::FROM_PEERS;
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::Node;
@@ -30,6 +31,8 @@ pub struct OwnSlots {
     any_copied: AtomicBool,
     /// How many copies were taken.
     taken: AtomicU64,
+    /// Copies that were evicted.
+    evicted: Evicted,
 }
 
 impl Default for OwnSlots {
@@ -42,6 +45,7 @@ impl Default for OwnSlots {
             slots: (0..SLOTS).map(|_| AtomicU32::new(NO_HOME)).collect(),
             any_copied: AtomicBool::new(false),
             taken: AtomicU64::new(0),
+            evicted: Evicted::default(),
         }
     }
 }
@@ -53,6 +57,15 @@ impl OwnSlots {
         self.holds_all.store(holds_all, Relaxed);
         self.slots.iter().for_each(|slot| slot.store(NO_HOME, Relaxed));
         self.any_copied.store(false, Relaxed);
+        self.evicted.clear();
+    }
+
+    pub(crate) fn take_evicted(&self, count: usize, bytes: usize) -> Vec<DbKey> {
+        self.evicted.take(count, bytes)
+    }
+
+    pub(crate) fn has_evicted(&self) -> bool {
+        self.evicted.has_any()
     }
 
     /// Clients are served from now on, or no longer; no other thread is in a batch.
@@ -128,5 +141,9 @@ impl Homes for OwnSlots {
 
     fn is_copy(&self, key: &[u8]) -> bool {
         self.has_copies(slot_of(key))
+    }
+
+    fn note_evicted(&self, db: u16, key: &[u8]) {
+        self.evicted.add(db, key);
     }
 }

@@ -174,6 +174,9 @@ impl World {
             self.witness.borrow_mut().violation(text);
         }
         member.core.sweep(count, &mut member.machine);
+        if self.random.one_in(4) {
+            member.core.unshare_evicted(&mut member.machine);
+        }
         if self.random.one_in(30) && self.plan.copies.is_some() {
             let keys = member.machine.keys().into_iter();
             let is_copy = |key: &DbKey| {

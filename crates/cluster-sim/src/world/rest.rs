@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::witness::Held;
-use petrel_cluster::Node;
+use petrel_cluster::{Node, Route, slot_of};
 
 impl World {
     /// Peace: everything arrives, and all nodes have the same.
@@ -51,7 +51,30 @@ impl World {
             let may_copy = |slot| member.core.may_read_copies(&[slot]);
             self.witness.borrow_mut().compare(me, &held, is_home, may_copy);
         }
+        self.compare_sharers(&alive);
         self.witness.borrow_mut().compare_logs(Node(alive[0]));
+    }
+
+    /// The primaries of the copies that are anywhere know of them.
+    fn compare_sharers(&mut self, alive: &[u16]) {
+        for &node in alive {
+            let keys = self.members[usize::from(node)].machine.keys();
+            let core = &self.members[usize::from(node)].core;
+            for (db, key) in keys {
+                let slots = [slot_of(&key)];
+                let Route::At(primary) = core.route_read(&slots) else { continue };
+                let of_primary = &self.members[usize::from(primary.0)].core;
+                let is_known = of_primary.lanes().sharers(db, &key).contains(Node(node));
+                if core.may_read_copies(&slots) && !is_known {
+                    let text = format!(
+                        "at rest node {} does not know that node {node} has a copy of {}",
+                        primary.0,
+                        key.escape_ascii()
+                    );
+                    self.witness.borrow_mut().violation(text);
+                }
+            }
+        }
     }
 
     fn is_quiet(&self) -> bool {

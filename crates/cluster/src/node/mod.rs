@@ -30,6 +30,7 @@ mod link;
 mod near;
 mod serve;
 mod transfer;
+mod unshare;
 mod wait;
 
 pub use copy::Fetch;

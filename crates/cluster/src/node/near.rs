@@ -23,8 +23,8 @@ use crate::slot::{Slot, slot_of};
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet};
 use crate::wire::{Exec, Record};
-use petrel_keyspace::{Effect, Key, Removal};
-use petrel_persistence::effects::{GroupWriter, apply_group, apply_to_copies};
+use petrel_keyspace::{Effect, Homes, Key, Removal};
+use petrel_persistence::effects::{GroupWriter, apply_group, apply_to_copies, visit_keys};
 
 /// Keys of one command that are copied.
 const KEYS_PER_COMMAND: usize = 64;
@@ -86,8 +86,11 @@ impl Node {
         let lanes = self.inboxes.get(&from).map(Vec::as_slice).unwrap_or_default();
         let epoch = lanes.get(lane_of(slot)).map_or(0, |inbox| inbox.end_epoch);
         let is_late = epoch < self.primaries.tenure(slot);
-        if is_late || self.view.primary(slot) != Some(from) || !self.takes_copies(slot) {
+        if self.view.primary(slot) != Some(from) || !self.takes_copies(slot) {
             return;
+        }
+        if is_late {
+            return self.leave_copy(group);
         }
         if let Some(holdings) = &mut self.holdings {
             holdings.note_copy(slot);
@@ -97,13 +100,24 @@ impl Node {
         handle.enter();
         // Other copies go for it if memory is short; if that is not enough, it is not kept.
         let applied = match handle.make_room_for_copy(group.len()) {
-            true => apply_group(handle, group, FROM_PEERS, &mut self.hashes),
-            false => Ok(()),
+            true => apply_group(handle, group, FROM_PEERS, &mut self.hashes).map(|_| true),
+            false => Ok(false),
         };
         handle.exit();
-        if let Err(error) = applied {
-            host.differs(from, error);
+        match applied {
+            Ok(true) => {}
+            Ok(false) => self.leave_copy(group),
+            Err(error) => host.differs(from, error),
         }
+    }
+
+    /// A copy that has come is not kept: its primary is to hear of that.
+    fn leave_copy(&self, group: &[u8]) {
+        let note = |db, key: Option<&[u8]>| {
+            key.into_iter().for_each(|key| self.own_slots.note_evicted(db, key));
+        };
+        // One that cannot be read has no key to tell of.
+        let _ = visit_keys(group, note);
     }
 
     /// Applies a commit to the copies that are here of a slot, and says which of its keys are not

@@ -23,4 +23,7 @@ pub trait Homes: Send + Sync {
     fn is_copy(&self, _key: &[u8]) -> bool {
         false
     }
+
+    /// One of them is removed since memory is short; its stripe is held.
+    fn note_evicted(&self, _db: u16, _key: &[u8]) {}
 }

@@ -485,7 +485,12 @@ impl Handle {
             };
             match handle.upkeep.evictor.copies {
                 None => remove(handle),
-                Some(origin) => handle.on_behalf(origin, remove),
+                Some(origin) => {
+                    if let Some(homes) = handle.ks.homes.get() {
+                        homes.note_evicted(candidate.db, key.bytes);
+                    }
+                    handle.on_behalf(origin, remove);
+                }
             }
             handle.keep_ghost(candidate, access);
             true

@@ -219,6 +219,11 @@ fn a_cache_serves_copies_of_what_was_read_there() {
         !call(&mut client, "INFO stats").contains("evicted_keys:0\r\n")
     });
     assert_eq!(call(&mut client, "GET key3"), "3");
+    // The home hears of it, and does not keep them in mind.
+    eventually("evicted copies are not shared any more", || {
+        let shared = field(&mut home, "cluster_keys_shared");
+        shared < KEYS / 2 && shared <= local_keys(&mut client)
+    });
     assert_eq!(call(&mut client, "CONFIG SET maxmemory 0"), "OK");
     assert_eq!(call(&mut home, "DBSIZE"), (KEYS + 2).to_string());
     assert_eq!(call(&mut home, "SET key4 new"), "OK");
@@ -230,4 +235,44 @@ fn a_cache_serves_copies_of_what_was_read_there() {
     cache.signal(libc::SIGTERM);
     assert_eq!(cache.exit_code(), Some(0));
     assert_eq!(call(&mut home, "GET key3"), "3");
+}
+
+#[test]
+fn transactions_flush_all_homes() {
+    let flags = format!("{FOUND} --cluster-copies 1 --appendonly yes");
+    let founder = start(scratch("secret"), &flags);
+    await_service(&founder);
+    let other = start(scratch("secret"), &format!("{} --appendonly yes", join(&founder)));
+    let mut client = await_service(&other);
+    eventually("each has its share", || {
+        let held = field(&mut client, "cluster_slots_held");
+        (1..SLOTS).contains(&held) && field(&mut client, "cluster_slots_coming") == 0
+    });
+    for (round, server) in [&founder, &other].into_iter().enumerate() {
+        let mut client = server.connect();
+        // Whichever of the two is the home of the keys.
+        for at in 0..6 {
+            eventually("there are keys at both", || {
+                (0..KEYS).all(|at| call(&mut client, &format!("SET key{at} v")) == "OK")
+            });
+            call(&mut client, "MULTI");
+            let commands = [
+                format!("INCR n{at}"),
+                "FLUSHALL".into(),
+                format!("INCRBY n{at} 7"),
+                "WAITAOF 0 0 0".into(),
+            ];
+            for command in &commands {
+                assert_eq!(call(&mut client, command), "QUEUED");
+            }
+            let reply = call(&mut client, "EXEC");
+            assert!(reply.starts_with("[1 OK 7 ["), "round {round}: {reply}");
+            for server in [&founder, &other] {
+                let mut client = server.connect();
+                assert_eq!(call(&mut client, "DBSIZE"), "1");
+                assert_eq!(call(&mut client, &format!("GET n{at}")), "7");
+            }
+            assert_eq!(call(&mut client, "FLUSHALL"), "OK");
+        }
+    }
 }

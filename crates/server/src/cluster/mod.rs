@@ -390,6 +390,10 @@ impl Homes for Membership {
     fn is_copy(&self, key: &[u8]) -> bool {
         self.own.is_copy(key)
     }
+
+    fn note_evicted(&self, db: u16, key: &[u8]) {
+        self.own.note_evicted(db, key);
+    }
 }
 
 impl Cluster for Membership {

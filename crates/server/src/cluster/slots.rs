@@ -63,7 +63,7 @@ impl Agent {
             self.transport.hold(self.identity(), Hold::Take);
         }
         self.report_arrivals();
-        goes_on
+        self.node.unshare_evicted(&mut self.machine) | goes_on
     }
 
     /// Whether a view may yet give this member slots that have waited for it.

@@ -479,3 +479,46 @@ fn reads_go_elsewhere_once_the_data_do() {
     assert_eq!(read.len(), 1);
     members.await_reply(1, "DBSIZE", &Value::Integer(2));
 }
+
+#[test]
+fn homes_hear_of_copies_that_were_evicted() {
+    let members = members();
+    let shared = |node: u16| {
+        let Value::Bulk(info) = members.client(node).call("CLUSTER INFO") else {
+            panic!("no text")
+        };
+        let info = String::from_utf8(info.to_vec()).unwrap();
+        let line = info.lines().find_map(|line| line.strip_prefix("cluster_keys_shared:"));
+        line.unwrap().trim().parse::<usize>().unwrap()
+    };
+    // Copies are taken of who is known to have been the home in a view before.
+    let next = view_of_few(2, 4, 2);
+    for node in 0..4 {
+        members.network.tell(node, Event::View(next.clone(), infos(4)));
+        members.await_text(node, "CLUSTER INFO", "cluster_current_epoch:2\r\n");
+    }
+    let (mut home, mut reader) = (members.client(2), members.client(0));
+    let names: Vec<String> = (0..2000).map(|n| format!("{}{n}", key(2, "near"))).collect();
+    let value = "v".repeat(500);
+    let sets: Vec<String> = names.iter().map(|name| format!("SET {name} {value}")).collect();
+    assert!(home.pipeline(&sets).iter().all(|reply| *reply == ok()));
+    let gets: Vec<String> = names.iter().map(|name| format!("GET {name}")).collect();
+    assert!(reader.pipeline(&gets).iter().all(|reply| *reply == bulk(&value)));
+    assert_eq!(shared(2), 2000);
+    // Others go for those that come, of another slot.
+    assert_eq!(reader.call("CONFIG SET maxmemory 600000"), ok());
+    let others: Vec<String> = (0..500).map(|n| format!("{}{n}", key(2, "other"))).collect();
+    let sets: Vec<String> = others.iter().map(|name| format!("SET {name} {value}")).collect();
+    assert!(home.pipeline(&sets).iter().all(|reply| *reply == ok()));
+    let gets: Vec<String> = others.iter().map(|name| format!("GET {name}")).collect();
+    assert!(reader.pipeline(&gets).iter().all(|reply| *reply == bulk(&value)));
+    while shared(2) > 1600 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // What is still there is kept up to date, and what is not is read anew.
+    let sets: Vec<String> = names.iter().map(|name| format!("SET {name} w")).collect();
+    assert!(home.pipeline(&sets).iter().all(|reply| *reply == ok()));
+    for name in &names {
+        members.await_reply(0, &format!("GET {name}"), &bulk("w"));
+    }
+}
