@@ -416,7 +416,8 @@ impl Batch<'_> {
         let (server, client) = (&self.host.server, &self.host.client);
         if client.has(Flag::Replica) {
             tracing::warn!(
-                "the replica at {} is closed: it has sent a command that has a reply, for which there is no place in the                  stream",
+                "the replica at {} is closed: it has sent a command that has a reply, for which \
+                 there is no place in the stream",
                 client.address(&self.host.socket_path())
             );
         } else {
