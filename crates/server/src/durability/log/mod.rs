@@ -184,8 +184,28 @@ impl Server {
         }
     }
 
+    /// Turns the log on if that was asked for while data was loaded, which is there now. `handle` is
+    /// in a batch and holds nothing.
+    pub(crate) fn settle_log(self: &Arc<Self>, handle: &mut Handle) {
+        if self.durability.is_on() || self.is_stopping() {
+            return;
+        }
+        let config = self.config.snapshot();
+        if config.appendonly
+            && let Err(why) = self.turn_log_on(handle, &config)
+        {
+            self.config.settle(|config| config.appendonly = false);
+            tracing::error!("the log cannot be turned on: {why}");
+        }
+    }
+
     /// Turns the log on while the server runs: its base is what is there at this moment.
     fn turn_log_on(self: &Arc<Self>, handle: &mut Handle, config: &Config) -> Result<(), String> {
+        // Who finds it taken leaves it to the other.
+        let turning = self.durability.turning.try_lock();
+        if turning.is_none() || self.durability.is_on() {
+            return Ok(());
+        }
         let directory = self.open_directory(config).map_err(|error| error.to_string())?;
         let previous = self.keyspace.epochs().now();
         let beginning = Beginning { unwritten: None, previous, is_complete: false };

@@ -13,6 +13,8 @@ pub struct Durability {
     /// The log that is written.
     pub(super) log: RwLock<Option<Arc<Log>>>,
     pub(super) writer: Mutex<Option<JoinHandle<()>>>,
+    /// Held while the log is turned on.
+    pub(super) turning: Mutex<()>,
     /// The log has no file to go on in since a start could not make one. Held while the log gets
     /// its file, or that of pending records, and while it is turned off; locked before
     /// `directory`.
