@@ -124,6 +124,7 @@ impl Server {
         }
         handle.lock_all();
         handle.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log.clone()))));
+        self.note_policy();
         handle.unlock();
         *durability.unopened.lock() = writer.is_none().then(|| Unopened::new(beginning));
         *durability.writer.lock() = writer;
@@ -164,6 +165,7 @@ impl Server {
                     handle.lock_all();
                     // Whether readers learn what they have seen is the sinks' to know.
                     handle.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log))));
+                    self.note_policy();
                     handle.unlock();
                 }
                 Ok(())
@@ -182,6 +184,11 @@ impl Server {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The policy holds from this moment on. Everything is held.
+    fn note_policy(&self) {
+        self.durability.policy_since.store(self.keyspace.epochs().now(), Relaxed);
     }
 
     /// Turns the log on if that was asked for while data was loaded, which is there now. `handle` is
