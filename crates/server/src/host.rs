@@ -296,7 +296,7 @@ impl Host for ServerHost {
     }
 
     fn durable_epoch(&self) -> Option<u64> {
-        self.server.durability.log().map(|log| log.durable())
+        self.server.durability.told_durable()
     }
 
     fn is_all_durable(&self, now: u64) -> bool {

@@ -45,6 +45,18 @@ fn what_needs_the_data_is_refused_while_it_is_loaded() {
 }
 
 #[test]
+fn a_log_that_is_asked_for_meanwhile_is_written_once_the_data_is_there() {
+    let server = Server::start_unready(saved(), "epoll", &SLOW);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+    assert_eq!((server.info("loading"), server.info("aof_enabled")), (1, 0));
+    assert_eq!(client.text(&["CONFIG", "SET", "key-load-delay", "0"]), "OK");
+    eventually("it is on", || server.info("aof_enabled") == 1);
+    assert_eq!(client.text(&["SET", "logged", "1"]), "OK");
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "30000"]), "[1 0]");
+}
+
+#[test]
 fn what_a_log_begins_with_is_loaded_like_a_snapshot() {
     let args = [&SLOW[..], &["--appendonly", "yes"]].concat();
     ask_and_finish(&Server::start_unready(saved(), "epoll", &args));

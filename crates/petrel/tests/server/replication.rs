@@ -266,6 +266,30 @@ fn a_command_without_end_is_bounded_and_one_that_is_unknown_left_out() {
 }
 
 #[test]
+fn a_log_that_is_asked_for_while_a_copy_is_loaded_is_written_behind_it() {
+    let keys: Vec<String> = (0..100).map(|key| format!("SET {key} v")).collect();
+    let copy = snapshot_of(&keys.iter().map(|key| &key[..]).collect::<Vec<_>>());
+    let primary = Primary::new();
+    // Ten seconds in all.
+    let server = replica("epoll", &primary, &["--key-load-delay", "100000"]);
+    let mut client = server.connect();
+    let (mut link, _) = primary.greet();
+    link.copy(ID, 20, &copy);
+    eventually("it is loaded", || server.info("loading") == 1);
+    assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+    assert_eq!(server.info("aof_enabled"), 0);
+    assert_eq!(client.text(&["CONFIG", "SET", "key-load-delay", "0"]), "OK");
+    link.await_ack(20);
+    assert_eq!((server.info("loading"), server.info("aof_enabled")), (0, 1));
+    assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    assert_eq!(client.text(&["SET", "own", "1"]), "OK");
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "30000"]), "[1 0]");
+    assert_eq!(client.text(&["DBSIZE"]), "101");
+    assert_eq!(client.text(&["DEBUG", "LOADAOF"]), "OK");
+    assert_eq!(client.text(&["DBSIZE"]), "101");
+}
+
+#[test]
 fn stale_data_is_shown_only_if_it_may_be() {
     let primary = Primary::new();
     let (server, link) = synced(&primary, 0, &[]);

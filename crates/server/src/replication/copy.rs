@@ -19,6 +19,7 @@ use petrel_persistence::{LoadOptions, Loaded, UNKNOWN_LEN, load};
 use petrel_replication::primary::Extent;
 use std::fs::File;
 use std::io::{Seek, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -165,6 +166,20 @@ fn install_stream(
     replaced.inspect_err(|_| applier.faults += u32::from(!stream.is_lost()))
 }
 
+/// Ends the loading. A log that was asked for meanwhile is written from now on: before commands
+/// are executed again, and for one that was asked for just then, behind that.
+fn finish_loading(server: &Arc<Server>, applier: &mut Applier) {
+    let mut follow = || {
+        let ks = &mut applier.exec.ks;
+        ks.enter();
+        server.settle_log(ks);
+        ks.exit();
+    };
+    follow();
+    server.finish_loading();
+    follow();
+}
+
 /// Lets `load_copy` load a copy in the place of the data.
 fn replace(
     link: &Link,
@@ -191,14 +206,14 @@ fn replace(
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(why) => {
-            server.finish_loading();
+            finish_loading(server, applier);
             return Err(why);
         }
     };
     applier.begin_history(SavedHistory::of(&loaded.aux).map_or(0, |saved| saved.db()));
     *replication.ids.lock() = Ids::named(id);
     replication.offset.store(offset, Relaxed);
-    server.finish_loading();
+    finish_loading(server, applier);
     replication.tell_downstream(|downstream| downstream.replaced());
     server.report_copy("the primary's", &loaded, start);
     Ok(())

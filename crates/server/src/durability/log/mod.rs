@@ -124,6 +124,7 @@ impl Server {
         }
         handle.lock_all();
         handle.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log.clone()))));
+        self.note_policy();
         handle.unlock();
         *durability.unopened.lock() = writer.is_none().then(|| Unopened::new(beginning));
         *durability.writer.lock() = writer;
@@ -164,6 +165,7 @@ impl Server {
                     handle.lock_all();
                     // Whether readers learn what they have seen is the sinks' to know.
                     handle.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log))));
+                    self.note_policy();
                     handle.unlock();
                 }
                 Ok(())
@@ -184,8 +186,33 @@ impl Server {
         }
     }
 
+    /// The policy holds from this moment on. Everything is held.
+    fn note_policy(&self) {
+        self.durability.policy_since.store(self.keyspace.epochs().now(), Relaxed);
+    }
+
+    /// Turns the log on if that was asked for while data was loaded, which is there now. `handle` is
+    /// in a batch and holds nothing.
+    pub(crate) fn settle_log(self: &Arc<Self>, handle: &mut Handle) {
+        if self.durability.is_on() || self.is_stopping() {
+            return;
+        }
+        let config = self.config.snapshot();
+        if config.appendonly
+            && let Err(why) = self.turn_log_on(handle, &config)
+        {
+            self.config.settle(|config| config.appendonly = false);
+            tracing::error!("the log cannot be turned on: {why}");
+        }
+    }
+
     /// Turns the log on while the server runs: its base is what is there at this moment.
     fn turn_log_on(self: &Arc<Self>, handle: &mut Handle, config: &Config) -> Result<(), String> {
+        // Who finds it taken leaves it to the other.
+        let turning = self.durability.turning.try_lock();
+        if turning.is_none() || self.durability.is_on() {
+            return Ok(());
+        }
         let directory = self.open_directory(config).map_err(|error| error.to_string())?;
         let previous = self.keyspace.epochs().now();
         let beginning = Beginning { unwritten: None, previous, is_complete: false };

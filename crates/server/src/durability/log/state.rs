@@ -2,7 +2,7 @@
 
 use super::beginning::Unopened;
 use parking_lot::{Mutex, RwLock};
-use petrel_persistence::log::{Directory, Log};
+use petrel_persistence::log::{Directory, Log, Policy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -13,6 +13,10 @@ pub struct Durability {
     /// The log that is written.
     pub(super) log: RwLock<Option<Arc<Log>>>,
     pub(super) writer: Mutex<Option<JoinHandle<()>>>,
+    /// Held while the log is turned on.
+    pub(super) turning: Mutex<()>,
+    /// The epoch at which the policy became what it is.
+    pub(super) policy_since: AtomicU64,
     /// The log has no file to go on in since a start could not make one. Held while the log gets
     /// its file, or that of pending records, and while it is turned off; locked before
     /// `directory`.
@@ -56,6 +60,16 @@ impl Durability {
     /// Whether a log is written.
     pub fn is_on(&self) -> bool {
         self.log.read().is_some()
+    }
+
+    /// The epoch up to which whatever a client has been told of is durable; none without a log. With
+    /// `appendfsync always` that is all, since replies wait for it.
+    pub fn told_durable(&self) -> Option<u64> {
+        let log = self.log()?;
+        let durable = log.durable();
+        let awaits_each = log.policy() == Policy::Always;
+        let is_all = awaits_each && durable >= self.policy_since.load(Relaxed);
+        Some(if is_all { u64::MAX } else { durable })
     }
 
     /// Seconds that rewriting took the last time; -1 if there was none.

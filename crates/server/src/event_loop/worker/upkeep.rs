@@ -61,6 +61,9 @@ impl<D: Driver> Worker<D> {
             let Engine { exec, host, .. } = &mut self.engine;
             host.server.supervise(&host.config, now);
             host.server.save_if_due(&mut exec.ks, &host.config);
+            if !host.server.commands.is_loading() {
+                host.server.settle_log(&mut exec.ks);
+            }
             host.server.rewrite_if_due(&mut exec.ks, &host.config);
             host.server.tend_replicas(&mut exec.ks, &host.config);
         }
