@@ -5,12 +5,12 @@
 //!  EXEC       │   Executor::admit      ├─ Queue    MULTI is open
 //!  a script   ├─  request, session,  ──┼─ Hold     a pause                      (admit/pause.rs)
 //!  a blocked  │   moment               ├─ Busy     a slow script keeps others out
-//!  client     │                        ├─ Lend     it runs a script: the worker's connections are lent first
-//!  MIGRATE    │                        ├─ Skip     it stands in a file or a primary's stream for others
-//!  a file     │                        ├─ Forward  another node executes it     (admit/placement.rs)
+//!  client     │                        ├─ Lend     a script: the worker lends its connections
+//!  MIGRATE    │                        ├─ Skip     of a file or a primary's stream, for others
+//!  a file     │                        ├─ Forward  another node executes it   (admit/placement.rs)
 //!  a primary ─┘                        ├─ Await    replies of other nodes come before it
-//!                                      └─ Refuse   unknown, arity, login, ACL, memory, state of the
-//!                                                  server                 (admit/server_state.rs)
+//!                                      └─ Refuse   unknown, arity, login, ACL, memory, state of
+//!                                                  the server             (admit/server_state.rs)
 //! ```
 //!
 //! What will be refused anyway is not held back, so that the client hears of it at once.

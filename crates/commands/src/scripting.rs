@@ -1,9 +1,10 @@
 //! Scripts: EVAL, EVALSHA, their forms that only read, SCRIPT.
 //!
 //! ```text
-//!  EVAL   text ──▶ this thread's compiled function, or the server's scripts (by SHA-1), or it is compiled and made known
+//!  EVAL   text ──▶ this thread's compiled function, or the server's scripts (by SHA-1), or it is
+//!                  compiled and made known
 //!         memory? ─ right to lock the rest, for a script known to need it ─ lock the declared keys
-//!         Lua ── redis.call ──▶ Runner::call ── Executor::admit ── keys locked, or the rest is locked now
+//!         Lua ── redis.call ──▶ Runner::call ── Executor::admit ── keys locked, or the rest is now
 //!                                 └──▶ executed within the script: no locks, no serving of waiters
 //!         unlock ─ serve clients blocked on what has changed: as after any command
 //! ```

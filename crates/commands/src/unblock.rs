@@ -1,12 +1,13 @@
 //! Unblocking the clients that wait for keys.
 //!
 //! ```text
-//!  handler finds nothing ── Ctx::block ── a place in the queue of each key      under the locks of its keys
+//!  handler finds nothing ── Ctx::block ── a place in the queue of each key, under its lock
 //!
 //!  another command changes a key ── the key is ready ── executed, counted
 //!  settle   for each ready key, while a waiter may be served as the key is:
 //!             the stripes of all of the waiter's keys are locked; is it still the first?
-//!             its command is executed; if it does not wait again: out of all queues, and the answer to its worker
+//!             its command is executed; if it does not wait again: out of all queues, and the
+//!             answer to its worker
 //!           unlock
 //! ```
 //!

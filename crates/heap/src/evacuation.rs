@@ -8,7 +8,7 @@
 //! ```text
 //!   begin ── mark the sparsest slabs: nothing is taken from them any more
 //!     │      workers trim their caches at their next tick
-//!   walk ─── under the lock of the entry: contains(old)? new = alloc, copy, point to new, free(old)
+//!   walk ─── under the lock of the entry: contains(old)? new = alloc; copy; point to new; free
 //!     │      a marked slab is released with its last block
 //!   end ──── slabs that still hold blocks, those missed by the walk, are used again
 //! ```

@@ -3,10 +3,11 @@
 //! ```text
 //!  pass.enter() ─▶ lock stripes ascending ─▶ execute ─▶ unlock ─▶ ... ─▶ pass.exit()
 //!       │                   │
-//!       │                   └─ nudged by a raiser that holds the stripe: unlock all, exit, enter, start again
+//!       │                   └─ nudged by a raiser holding the stripe: unlock, exit, enter, again
 //!       └─ sleeps while an exclusive intent is up
 //!
-//!  token ─▶ flag every other slot ─▶ nudge the stripes held ─▶ wait till all are out ─▶ exclusive ─▶ clear the flags
+//!  token ─▶ flag every other slot ─▶ nudge the stripes held ─▶ wait till all are out ─▶ exclusive
+//!        ─▶ clear the flags
 //! ```
 //!
 //! * Every thread that uses the keyspace owns a [`Pass`]: a word on its own cache line. Entering

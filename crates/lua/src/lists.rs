@@ -2,9 +2,9 @@
 //! of the instructions of a short one, so tables are kept and filled anew.
 //!
 //! ```text
-//!  GLOBALS ── "KEYS" ──▶ kept table ─ as it was made but for its elements ─▶ emptied ─▶ the next script's
+//!  GLOBALS ── "KEYS" ──▶ kept table ─ as made but for its elements ─▶ emptied ─▶ the next script's
 //!                            │
-//!                            └─ changed in any other way by the script, or too short ─▶ another in its place
+//!                            └─ changed in another way, or too short ─▶ another in its place
 //! ```
 //!
 //! A script may do with the lists what it likes: give them metatables, or fields, or take elements

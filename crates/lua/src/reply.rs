@@ -9,7 +9,8 @@
 //! | array | table | table |
 //! | map | table of keys and values in turn | table with `map` |
 //! | set | table | table with `set`: members with the value true |
-//! | double, big number, verbatim string | string | table with `double`, `big_number`, `verbatim_string` |
+//! | double, big number | string | table with `double`, with `big_number` |
+//! | verbatim string | string | table with `verbatim_string` |
 //! | boolean | 1 or 0 | boolean |
 
 use crate::lists::{ELEMENT_BYTES, NODE_BYTES};

@@ -74,25 +74,8 @@ pub(crate) fn open(stack: Stack, purpose: Purpose, release: Release) {
 }
 
 fn restrict(stack: Stack, globals: c_int) {
-    let set = |library: &str, name: &str| {
-        if library.is_empty() {
-            stack.raw_set_field(globals, name.as_bytes());
-        } else {
-            stack.raw_get_field(globals, library.as_bytes());
-            stack.insert(-2);
-            stack.raw_set_field(-2, name.as_bytes());
-            stack.pop(1);
-        }
-    };
-    let get = |library: &str, name: &str| {
-        if library.is_empty() {
-            stack.raw_get_field(globals, name.as_bytes());
-        } else {
-            stack.raw_get_field(globals, library.as_bytes());
-            stack.raw_get_field(-1, name.as_bytes());
-            stack.remove(-2);
-        }
-    };
+    let set = |library, name| set_member(stack, globals, library, name);
+    let get = |library, name| get_member(stack, globals, library, name);
     stack.push_native(crate::sort::sort, 0);
     set("table", "sort");
     stack.push_native(crate::coroutine::resume, 0);
@@ -150,6 +133,29 @@ fn restrict(stack: Stack, globals: c_int) {
     set("math", "random");
     stack.push_function(random::randomseed);
     set("math", "randomseed");
+}
+
+/// Pushes a function of a library, or a global where the library is empty.
+fn get_member(stack: Stack, globals: c_int, library: &str, name: &str) {
+    if library.is_empty() {
+        stack.raw_get_field(globals, name.as_bytes());
+    } else {
+        stack.raw_get_field(globals, library.as_bytes());
+        stack.raw_get_field(-1, name.as_bytes());
+        stack.remove(-2);
+    }
+}
+
+/// Sets the same to the value on top, and takes that.
+fn set_member(stack: Stack, globals: c_int, library: &str, name: &str) {
+    if library.is_empty() {
+        stack.raw_set_field(globals, name.as_bytes());
+    } else {
+        stack.raw_get_field(globals, library.as_bytes());
+        stack.insert(-2);
+        stack.raw_set_field(-2, name.as_bytes());
+        stack.pop(1);
+    }
 }
 
 /// `pairs(t)`

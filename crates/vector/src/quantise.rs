@@ -5,7 +5,7 @@
 //! | form | code | of a component x |
 //! |---|---|---|
 //! | none | 32-bit floats, little endian | x |
-//! | 8 bits | signed bytes; the range, the greatest magnitude, is kept apart | round(x * (127 / range)) |
+//! | 8 bits | signed bytes; the range (greatest magnitude) apart | round(x * (127 / range)) |
 //! | binary | 64-bit words, little endian, the first component the lowest bit | 1 if x > 0 |
 //!
 //! | RaBitQ | two planes of bits ([`crate::rabitq`]) | 4 bits, and 3 more to rank again |

@@ -13,7 +13,7 @@
 //! factor, error: 32-bit floats
 //!
 //! coarse, of 64 components: byte i holds component i (low half) and 32 + i (high half)
-//! fine,   of 64 components: byte i holds components i, 16 + i, 32 + i, 48 + i (from the lowest bits)
+//! fine,   of 64 components: byte i holds components i, 16 + i, 32 + i, 48 + i (lowest bits first)
 //! last,   of 64 components: byte i holds components i, 8 + i, ..., 56 + i (from the lowest bit)
 //! ```
 //!

@@ -1,13 +1,14 @@
-//! Users and what they may do: <https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/>.
+//! Users and what they may do:
+//! <https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/>.
 //!
 //! ```text
-//!  rules.rs         "+@read ~k:* (…)" ──▶ Permissions      one rule at a time, as ACL SETUSER and files give them
-//!  permissions.rs   passwords, root selector, further selectors   immutable, shared; ──▶ the text of ACL LIST
+//!  rules.rs         "+@read ~k:* (…)" ──▶ Permissions   rule by rule, of ACL SETUSER and files
+//!  permissions.rs   passwords, root selector, further selectors; immutable, shared ──▶ ACL LIST
 //!  selector.rs      commands as a bitset, key and channel patterns, databases
 //!  check.rs         Permissions × call ──▶ may, or the first thing that it may not
 //!  user.rs          a name and its present Permissions, swapped whole
 //!  users.rs         all users by name; passwords are checked here
-//!  gate.rs          what `Executor::admit` asks, and what becomes of a refusal: error, count, log.rs
+//!  gate.rs          what `Executor::admit` asks, what becomes of a refusal: error, count, log.rs
 //! ```
 //!
 //! A connection refers to its user, and every command looks at what the user may do at that moment;

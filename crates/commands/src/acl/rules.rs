@@ -1,5 +1,5 @@
-//! Rules as `ACL SETUSER` and files give them: <https://redis.io/docs/latest/commands/acl-setuser/>, and Valkey's rules on
-//! databases.
+//! Rules as `ACL SETUSER` and files give them:
+//! <https://redis.io/docs/latest/commands/acl-setuser/>, and Valkey's rules on databases.
 
 use super::password::Hash;
 use super::permissions::Permissions;

@@ -91,24 +91,16 @@ pub(super) fn reading<'a>(ctx: &Ctx<'a>, grouped: bool) -> Result<Reading<'a>, F
             reading.keys = i + 1..i + 1 + more / 2;
             break;
         } else if ctx.is(i, "GROUP") && more >= 2 {
-            if !grouped {
-                return Err(GROUP_IN_READ);
-            }
+            only(grouped, GROUP_IN_READ)?;
             reading.group = Some((ctx.arg(i + 1), ctx.arg(i + 2)));
             i += 2;
         } else if ctx.is(i, "NOACK") {
-            if !grouped {
-                return Err(NOACK_IN_READ);
-            }
+            only(grouped, NOACK_IN_READ)?;
             reading.noack = true;
         } else if ctx.is(i, "CLAIM") && more > 0 {
-            if !grouped {
-                return Err(CLAIM_IN_READ);
-            }
+            only(grouped, CLAIM_IN_READ)?;
             let idle = ctx.integer(i + 1).map_err(|_| NO_IDLE_TIME)?;
-            if idle < 0 {
-                return Err(NEGATIVE_IDLE_TIME);
-            }
+            only(idle >= 0, NEGATIVE_IDLE_TIME)?;
             reading.claim = Some(idle);
             i += 1;
         } else {
@@ -128,6 +120,11 @@ pub(super) fn reading<'a>(ctx: &Ctx<'a>, grouped: bool) -> Result<Reading<'a>, F
     let budget = [max_count, max_size].map(|max| max.unwrap_or(usize::MAX));
     reading.budget = Budget::new(budget[0], budget[1]);
     Ok(reading)
+}
+
+/// The error unless a condition holds.
+fn only(holds: bool, fail: Fail) -> Result<(), Fail> {
+    if holds { Ok(()) } else { Err(fail) }
 }
 
 /// Argument `i` as a number above 0.

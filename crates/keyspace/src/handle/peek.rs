@@ -29,10 +29,10 @@ impl Peeker<'_> {
     /// Asks for the cache line in which a lookup of `hash` will begin.
     #[inline]
     pub fn prefetch_bucket(self, db: u16, hash: KeyHash) {
-        if db == 0 {
-            if let Some(bucket) = self.stripe(hash.stripe()).peek().home(hash) {
-                prefetch(bucket.addr());
-            }
+        if db == 0
+            && let Some(bucket) = self.stripe(hash.stripe()).peek().home(hash)
+        {
+            prefetch(bucket.addr());
         }
     }
 

@@ -182,12 +182,7 @@ impl Handle {
             _ => usual,
         };
         if let Effect::FieldRemove { field, why, .. } = effect {
-            let name = match naming {
-                Naming::As(name @ ("hdel" | "hexpired")) => name,
-                _ if *why == Removal::Expired => "hexpired",
-                _ => "hdel",
-            };
-            return self.note_field(name, db, key, field);
+            return self.note_field(name_of_field_removal(*why, naming), db, key, field);
         }
         if naming == Naming::Stated {
             return;
@@ -201,12 +196,7 @@ impl Handle {
             Effect::Store { .. } if naming == Naming::ByEffect => {}
             Effect::Store { value, .. } => {
                 let name = name("store");
-                let class = match name {
-                    "restore" => class::GENERIC,
-                    "sortstore" => class::LIST,
-                    _ => class_of_type(value.type_of()),
-                };
-                self.event(class, name, db, key);
+                self.event(class_of_store(name, value.type_of()), name, db, key);
             }
             Effect::Expire { expiry: Some(_), .. } => {
                 self.event(class::GENERIC, "expire", db, key);
@@ -272,6 +262,24 @@ impl Handle {
 /// The class of what sets a whole string.
 fn class_of(name: &str) -> u32 {
     if name == "restore" { class::GENERIC } else { class::STRING }
+}
+
+/// The event that the removal of a field is.
+fn name_of_field_removal(why: Removal, naming: Naming) -> &'static str {
+    match naming {
+        Naming::As(name @ ("hdel" | "hexpired")) => name,
+        _ if why == Removal::Expired => "hexpired",
+        _ => "hdel",
+    }
+}
+
+/// The class of the event by which a whole value is stored.
+fn class_of_store(name: &str, kind: Type) -> u32 {
+    match name {
+        "restore" => class::GENERIC,
+        "sortstore" => class::LIST,
+        _ => class_of_type(kind),
+    }
 }
 
 fn class_of_type(of: Type) -> u32 {

@@ -2,9 +2,10 @@
 //! guarded by its lock.
 //!
 //! ```text
-//!  a command reads ── Handle::remember_reader ── key: who has read it      under the lock that the read held
+//!  a command reads ── Handle::remember_reader ── key: who has read it, under the read's lock
 //!
-//!  a change is recorded ── the key leaves the table with its readers ── Handle::take_invalidations ── the host tells them
+//!  a change is recorded ── the key leaves the table with its readers ── Handle::take_invalidations
+//!                       ── the host tells them
 //! ```
 //!
 //! * A read is remembered under the lock under which it was made. So whoever changes the key

@@ -3,8 +3,8 @@
 //! | form | what is there | until |
 //! |---|---|---|
 //! | packed pairs | fields, each followed by its value | a field expires, or as below |
-//! | packed triples | the earliest expiry, then fields, each followed by its value and its expiry or 0 | 4,096 bytes; 128 fields once it is nominally a hash table |
-//! | [`Hash`] | a [`Dict`] of fields, and in the order of their expiry those that have one | it is removed |
+//! | packed triples | earliest expiry, then fields, each with value and expiry or 0 | as of a [set](super::set) |
+//! | [`Hash`] | a [`Dict`] of fields; by expiry those that have one | it is removed |
 //!
 //! A field whose time has passed is not seen by anybody, but counts until it is removed: by the
 //! sweep, by a write, or by a read that asks for it.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $name:ident, $set:ident = $default:expr;)*) => {
-        /// Thresholds of the nominal encodings (what `OBJECT ENCODING` answers), and sizes of nodes.
+        /// Thresholds of the nominal encodings (what `OBJECT ENCODING` answers), sizes of nodes.
         #[derive(Debug)]
         pub struct TypeLimits {
             $($name: AtomicI64,)*

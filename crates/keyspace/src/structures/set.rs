@@ -2,8 +2,8 @@
 //!
 //! | form | what is there | until |
 //! |---|---|---|
-//! | intset ([`intset`](super::intset)) | integers in ascending order | a member is no integer, or 4,096 bytes |
-//! | packed items | members in the order in which they came | 4,096 bytes; 128 members once it is nominally a hash table |
+//! | intset ([`intset`](super::intset)) | ascending integers | a member is none, or 4,096 bytes |
+//! | packed items | members as they came | 4,096 bytes; 128 once nominally a hash table |
 //! | [`Set`] | a [`Dict`] of members | it is removed |
 
 pub(crate) mod builder;

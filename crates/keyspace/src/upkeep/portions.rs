@@ -9,9 +9,9 @@
 //! | what happens | what that does |
 //! |---|---|
 //! | the key is renamed, its database changes its place | [`Portions`] knows where it is now |
-//! | the collection is removed, by whatever | it is not freed but becomes the image's own, which frees it at the end |
+//! | the collection is removed | it becomes the image's own, which frees it at the end |
 //! | it is copied | the copy is no part of the image |
-//! | it is a stream whose entries and groups were handed out | the rest, which was copied, is the image's own |
+//! | it is a stream, its entries and groups handed out | the rest, a copy, is the image's own |
 //!
 //! Between the removal and the moment at which it is the image's, both of which the same thread
 //! sees to, it is in neither place; the image asks again.

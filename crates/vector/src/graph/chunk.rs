@@ -3,7 +3,7 @@
 //! ```text
 //! codes    | code | code | code | ...          as long as the shape says
 //! factors  | norm, range | ...
-//! links    | n, a, b, c, ... | n, a, b, ... |  level 0: a count, room for the most links ([`links`])
+//! links    | n, a, b, c, ... | n, a, b, ... |  level 0: a count, room for the most ([`links`])
 //! heads    | generation, level or FREE | ...
 //! upper    levels 1 and up, of the few nodes that have them
 //! ```

@@ -179,7 +179,8 @@ fn rule() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever rules say, applying them ends well; and what they made is made again by the line that shows it.
+    /// Whatever rules say, applying them ends well; and what they made is made again by the line
+    /// that shows it.
     #[test]
     fn a_line_that_is_read_again_gives_the_same_user(
         rules in prop::collection::vec(rule(), 0..30),

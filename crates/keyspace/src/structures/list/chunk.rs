@@ -3,9 +3,9 @@
 //! ```text
 //!  0       2       4        6                      start        end        size
 //! +-------+-------+--------+------------------+---------+------------+----------+
-//! | start | end   | layout | [len and prefix] | free    | items      | free     |     an ordinary chunk: 1,024 bytes
-//! +-------+-------+--------+------------------+---------+------------+----------+     at most
-//! | len           | 0      | one item of len bytes                              |     a chunk of one long element
+//! | start | end   | layout | [len and prefix] | free    | items      | free     |  ordinary chunk:
+//! +-------+-------+--------+------------------+---------+------------+----------+  1,024 bytes
+//! | len           | 0      | one item of len bytes                              |  a long element
 //! +---------------+--------+----------------------------------------------------+
 //! ```
 //!

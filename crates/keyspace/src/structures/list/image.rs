@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! due        elements that were ahead, and were popped from the front before their turn
-//! live       `left` elements of the list, from `next` on; instead of such as were replaced, what they were
+//! live       `left` elements of the list, from `next` on; of those replaced, what they were
 //! popped     elements that were popped from the back, the last popped first
 //! ```
 //!

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  chunk   number of fields | their names | entry | entry | ...
-//!  entry   length of what follows | head | [head's number] | [sequence] | [number of fields] | values, or pairs
+//!  entry   length of what follows | head | [head's number] | [sequence] | [number of fields] |
+//!          values, or pairs
 //!
 //!  head    7 6 5 4 3 2 1 0
 //!          | +-+ +-------+

@@ -6,7 +6,7 @@
 //! begins, and handed out when the stream itself is no longer needed.
 //!
 //! ```text
-//! chunks    | handed out, or new at the front: none | next: has a number, or `KEPT` | ... | came in later |
+//! chunks    | handed out, or new at the front: none | next: a number, or `KEPT` | ... | later |
 //! kept      what chunks were, by number
 //! ```
 

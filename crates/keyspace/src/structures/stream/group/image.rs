@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! pending   | handed out: whatever it is now | up to here | there, unless kept | ...
-//! kept                                                    | by ID: what it was, or that it was not there |
+//! kept                                                    | by ID: what it was, if there |
 //! ```
 
 use crate::structures::image::{ImageElement, TakeElement};
