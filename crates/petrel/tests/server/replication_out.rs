@@ -239,6 +239,19 @@ fn a_key_that_has_expired_before_a_waiter_is_served_is_removed_by_the_next_read(
 }
 
 #[test]
+fn replicas_are_shown_as_the_dialect_has_them() {
+    for (dialect, is_valkey) in [("redis", false), ("valkey", true)] {
+        let server = Server::start("epoll", &[AT_ONCE, &["--dialect", dialect]].concat());
+        let mut follower = Follower::new(&server);
+        follower.full_sync();
+        let shown = server.connect().text(&["INFO", "replication"]);
+        let line = shown.lines().find(|line| line.starts_with("slave0:ip=")).expect(&shown);
+        assert_eq!(line.ends_with(",lag=0,type=replica"), is_valkey, "{line}");
+        assert_eq!(shown.contains("\nreplicas_waiting_psync:0"), is_valkey, "{shown}");
+    }
+}
+
+#[test]
 fn a_copy_that_no_replica_wants_any_more_is_given_up_at_once() {
     for diskless in ["yes", "no"] {
         // A second for each key.

@@ -185,11 +185,17 @@ fn replicas(report: &mut Report<'_>) {
     if config.replication.min_replicas_to_write > 0 && lag_max > 0 {
         report.field("min_slaves_good_slaves", report.server.outgoing.good(lag_max));
     }
+    let is_valkey = report.server.commands.dialect().is_valkey();
+    let kind = if is_valkey { ",type=replica" } else { "" };
     for (number, line) in lines.iter().enumerate() {
         let ReplicaLine { ip, port, state, offset, lag, .. } = line;
         report.put(format_args!(
-            "slave{number}:ip={ip},port={port},state={state},offset={offset},lag={lag}\r\n"
+            "slave{number}:ip={ip},port={port},state={state},offset={offset},lag={lag}{kind}\r\n"
         ));
+    }
+    if is_valkey {
+        // None is sent its copy over a connection of its own, and waits for the stream meanwhile.
+        report.field("replicas_waiting_psync", 0);
     }
 }
 
