@@ -3,7 +3,7 @@
 //! | form | what is there | until |
 //! |---|---|---|
 //! | packed pairs | fields, each followed by its value | a field expires, or as below |
-//! | packed triples | earliest expiry, then fields, each with value and expiry or 0 | as of a [set](super::set) |
+//! | packed triples | earliest expiry; fields with value and expiry or 0 | as of a [`super::set`] |
 //! | [`Hash`] | a [`Dict`] of fields; by expiry those that have one | it is removed |
 //!
 //! A field whose time has passed is not seen by anybody, but counts until it is removed: by the
