@@ -387,3 +387,19 @@ fn a_disk_that_is_full_refuses_writes_and_loses_nothing() {
         assert_eq!(client.text(&["MGET", "before", "key", "other"]), format!("[1 {text} 2]"));
     }
 }
+
+#[test]
+fn in_a_transaction_waitaof_says_what_the_log_has() {
+    let server = started(Scratch::new(), &["--appendonly", "yes"]);
+    let mut client = server.connect();
+    let asked = |client: &mut Client| {
+        client.call(&["MULTI"]);
+        client.call(&["WAITAOF", "1", "0", "0"]);
+        client.text(&["EXEC"])
+    };
+    for _ in 0..20 {
+        assert_eq!(client.text(&["SET", "s", "v"]), "OK");
+        assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]");
+        assert_eq!(asked(&mut client), "[[1 0]]");
+    }
+}
