@@ -10,6 +10,7 @@
 //! worked in it. Under [`Policy::EverySecond`] another thread syncs, and writing goes on meanwhile.
 
 mod outliving;
+mod reached;
 
 use super::format::{FILE_HEAD_LEN, FileHead};
 use super::pending::Pending;
@@ -99,6 +100,8 @@ pub struct Log {
     /// Written and synced; durable, unless a base is awaited.
     synced: AtomicU64,
     durable: AtomicU64,
+    /// Records of epochs up to this one were taken from threads, if any.
+    taken: AtomicU64,
     /// The highest epoch with a waiter.
     wanted: AtomicU64,
     /// Bytes of the current file.
@@ -147,6 +150,7 @@ impl Log {
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             durable: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             len: AtomicU64::new(0),
             on_disk: Mutex::default(),
@@ -235,13 +239,6 @@ impl Log {
     #[inline]
     pub fn durable(&self) -> u64 {
         self.durable.load(Acquire)
-    }
-
-    /// Whether everything that was committed by now is durable; `now` is the epoch of this moment.
-    pub fn is_all_durable(&self, now: u64) -> bool {
-        // First: what a thread hands over meanwhile is written later.
-        let is_idle = |part: &Arc<Part>| part.is_complete(now) && part.waiting().0 == 0;
-        self.parts().iter().all(is_idle) && self.durable() + 1 >= now
     }
 
     /// Everything up to this epoch was written.
@@ -620,6 +617,9 @@ impl Scribe<'_> {
         let mut segments = Vec::new();
         for part in &parts {
             self.await_part(part, end);
+            if part.waiting().0 > 0 {
+                self.log.taken.fetch_max(end, SeqCst);
+            }
             part.take(end, &mut segments);
             self.backlog.extend(segments.drain(..).map(|segment| (part.clone(), segment)));
         }

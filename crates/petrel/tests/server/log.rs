@@ -407,3 +407,19 @@ fn what_was_acknowledged_when_each_write_is_synced_is_known_to_be_durable_at_onc
         }
     }
 }
+
+#[test]
+fn in_a_transaction_waitaof_says_what_the_log_has() {
+    let server = started(Scratch::new(), &["--appendonly", "yes"]);
+    let mut client = server.connect();
+    let asked = |client: &mut Client| {
+        client.call(&["MULTI"]);
+        client.call(&["WAITAOF", "1", "0", "0"]);
+        client.text(&["EXEC"])
+    };
+    for _ in 0..20 {
+        assert_eq!(client.text(&["SET", "s", "v"]), "OK");
+        assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]");
+        assert_eq!(asked(&mut client), "[[1 0]]");
+    }
+}

@@ -1,0 +1,14 @@
+//! How far the log has come, for those who do not wait for it.
+
+use super::{Log, Part};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+impl Log {
+    /// Whether everything that was committed by now is durable; `now` is the epoch of this moment.
+    pub fn is_all_durable(&self, now: u64) -> bool {
+        // First: what is handed over no more is among what was taken.
+        let is_idle = |part: &Arc<Part>| part.is_complete(now) && part.waiting().0 == 0;
+        self.parts().iter().all(is_idle) && self.durable() >= self.taken.load(SeqCst)
+    }
+}
