@@ -6,8 +6,8 @@
 //!         key, by its name's hash -> members that have it  looked at if there are such
 //! ```
 //!
-//! A member that has evicted copies says so soon, for many at once (`node/unshare.rs`); one that has
-//! not, or has none for another reason, is sent one more change, and says so then. Two keys of a
+//! A member that has evicted copies says so soon, for many at once (`node/unshare.rs`); one that
+//! has not, or has none for another reason, is sent one more change, and says so then. Two keys of a
 //! slot with one hash would count as one; the hash is of 64 bits and keyed (SipHash).
 
 use crate::slot::{SLOTS, Slot};

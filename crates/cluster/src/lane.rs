@@ -254,6 +254,11 @@ impl Lane {
         }
     }
 
+    /// Whether something could be sent to a member now.
+    pub fn is_open_to(&self, node: Node) -> bool {
+        self.members.contains(node) && self.peers[usize::from(node.0 % NODES_MAX)].is_ready
+    }
+
     /// The member's link ended: it will say where to go on.
     pub fn interrupt(&mut self, node: Node) {
         self.peer(node).is_ready = false;

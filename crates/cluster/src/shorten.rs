@@ -37,18 +37,20 @@ impl Arguments {
     pub fn longest(record: &Arc<[u8]>, exec: &Exec<'_>) -> Option<Self> {
         let begin = record.as_ptr().addr();
         let all = (0u64..).zip(exec.commands.iter().flatten());
-        let mut longest: Vec<(Range<usize>, u64)> = all
-            .filter(|(_, bytes)| bytes.len() >= LEN_MIN)
-            .filter_map(|(arg, bytes)| {
-                let at = bytes.as_ptr().addr().checked_sub(begin)?;
-                let end = at.checked_add(bytes.len()).filter(|end| *end <= record.len())?;
-                Some((at..end, arg))
-            })
-            .collect();
-        if longest.len() > PIECES_MAX {
-            longest.sort_by_key(|(place, _)| std::cmp::Reverse(place.len()));
-            longest.truncate(PIECES_MAX);
-            longest.sort_by_key(|(_, arg)| *arg);
+        let mut longest: Vec<(Range<usize>, u64)> = Vec::with_capacity(PIECES_MAX);
+        for (arg, bytes) in all.filter(|(_, bytes)| bytes.len() >= LEN_MIN) {
+            let at = bytes.as_ptr().addr().checked_sub(begin)?;
+            let place = at..at.checked_add(bytes.len()).filter(|end| *end <= record.len())?;
+            if longest.len() < PIECES_MAX {
+                longest.push((place, arg));
+                continue;
+            }
+            // In their order still: the shortest goes.
+            let shortest = (0..PIECES_MAX).min_by_key(|&at| longest[at].0.len())?;
+            if longest[shortest].0.len() < place.len() {
+                longest.remove(shortest);
+                longest.push((place, arg));
+            }
         }
         (!longest.is_empty()).then(|| Arguments { record: record.clone(), longest })
     }

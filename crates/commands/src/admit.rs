@@ -51,8 +51,9 @@ pub(crate) enum Verdict {
     Skip,
     /// Other nodes of the cluster execute it.
     Forward(Box<placement::Forwarding>),
-    /// It executes a transaction; then other nodes execute the rest of that.
-    RunWithRest(Box<Rest>),
+    /// It executes a transaction; then other nodes execute the rest of that. With what the client is
+    /// sent behind the reply.
+    RunWithRest(Box<(Rest, Vec<u8>)>),
     /// It waits until the reply slot of this number is gone.
     Await(u64),
     /// It reads keys that may be here as copies; if they are not, other nodes execute it.

@@ -141,7 +141,7 @@ fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
         return Ok(());
     }
     ctx.reply.array(transaction.queued.len());
-    ctx.exec.begin_shares(&transaction.queued, &args);
+    ctx.exec.begin_shares(&transaction.queued, &args, ctx.session);
     ctx.session.in_exec = true;
     for request in transaction.queued.requests(&args) {
         ctx.exec.execute(&request, ctx.session, ctx.host, ctx.reply);

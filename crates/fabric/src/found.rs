@@ -6,8 +6,8 @@
 //!             "let me in, I am at ..."    A's question says where A is
 //! ```
 //!
-//! An address that was found is tried in turn with the one that is agreed on, from one that does not
-//! answer to the other, until members agree on another.
+//! An address that was found is tried in turn with the one that is agreed on, until members agree on
+//! another.
 
 use crate::state::MemberInfo;
 use parking_lot::Mutex;

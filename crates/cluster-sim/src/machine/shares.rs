@@ -1,5 +1,5 @@
-//! Commands that are of all keys: functions that members agree on, and the removal of a home's share
-//! of all keys within a transaction.
+//! Commands that are of all keys: functions that members agree on, and the removal of a home's
+//! share of all keys within a transaction.
 
 use super::{Machine, slots_of};
 use crate::content::Family;

@@ -8,8 +8,8 @@ use crate::origin::Finished;
 use crate::shorten;
 use crate::slot_map::Node as Number;
 use crate::wire::{
-    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, HEADER_LEN, Hello, LANES, Record, begin_frame,
-    end_batches, put_frame, take_batch,
+    ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, Hello, LANES, Record, begin_frame, end_batches,
+    put_frame, take_batch,
 };
 use std::fmt;
 
@@ -299,14 +299,18 @@ impl Node {
                 return Err(LinkError::Malformed);
             }
         }
-        let Node { identity, inboxes, fallen, is_unblocked, origin, .. } = self;
+        let Node { identity, inboxes, fallen, is_unblocked, origin, limits, .. } = self;
         let inbox = inboxes.get_mut(&peer).and_then(|inboxes| inboxes.get_mut(lane));
         let inbox: &mut Inbox = inbox.ok_or(LinkError::Stranger)?;
         // What is said of nodes that have died waits for nothing, for other lanes wait for that.
+        let mut restored_bytes = 0;
         let restore = |record: &Record<'_>| {
-            shorten::restore(record, |tag| {
+            let restored = shorten::restore(record, |tag| {
                 if tag.origin == *identity { origin.call(tag.slot, tag.oseq) } else { None }
-            })
+            })?;
+            // Each argument comes back once: no more than what was forwarded.
+            restored_bytes += restored.len();
+            (restored_bytes <= limits.frame).then_some(restored)
         };
         let taken = inbox.take(batch, restore, |record| {
             let of = match record {
@@ -359,29 +363,34 @@ impl Node {
         let start = begin_frame(out);
         let (body, mut owed) = (out.len(), 0u16);
         for lane in (0..LANES).map(|step| (link.turn + step) % LANES) {
-            let told = &mut link.acknowledged[lane];
+            let said = &mut link.acknowledged[lane];
             let applied = inboxes[lane].acknowledged(waits);
-            let news = applied.checked_sub(*told).filter(|more| *more > 0);
+            let news = applied.checked_sub(*said).filter(|more| *more > 0);
             owed |= u16::from(news.is_some()) << lane;
-            if out.len() - before - HEADER_LEN >= budget {
+            if out.len() - body >= budget {
                 continue;
             }
             match self.lanes.put_batch((lane, to), (news, with_acks), self.limits.batch, out) {
                 Ok(true) => {
-                    *told += news.unwrap_or(0);
+                    *said += news.unwrap_or(0);
                     owed &= !(1 << lane);
                 }
-                Ok(false) => {}
-                Err(CutOff) => is_cut_off = true,
+                Ok(false) => {
+                    owed &= u16::from(self.lanes.lane(lane).is_open_to(to)) << lane | !(1 << lane)
+                }
+                Err(CutOff) => {
+                    owed &= !(1 << lane);
+                    is_cut_off = true;
+                }
             }
         }
         // With records goes what was applied of other lanes.
         let late = if out.len() == body || with_acks { 0 } else { owed };
         for lane in (0..LANES).filter(|lane| late >> lane & 1 != 0) {
-            let told = &mut link.acknowledged[lane];
-            let news = inboxes[lane].acknowledged(waits).checked_sub(*told);
+            let said = &mut link.acknowledged[lane];
+            let news = inboxes[lane].acknowledged(waits).checked_sub(*said);
             if let Ok(true) = self.lanes.put_batch((lane, to), (news, true), 0, out) {
-                *told += news.unwrap_or(0);
+                *said += news.unwrap_or(0);
                 owed &= !(1 << lane);
             }
         }

@@ -89,8 +89,9 @@ impl Node {
         if self.view.primary(slot) != Some(from) || !self.takes_copies(slot) {
             return;
         }
+        let databases = host.handle().keyspace().databases();
         if is_late {
-            return self.leave_copy(group);
+            return self.leave_copy(group, databases);
         }
         if let Some(holdings) = &mut self.holdings {
             holdings.note_copy(slot);
@@ -106,17 +107,18 @@ impl Node {
         handle.exit();
         match applied {
             Ok(true) => {}
-            Ok(false) => self.leave_copy(group),
+            Ok(false) => self.leave_copy(group, databases),
             Err(error) => host.differs(from, error),
         }
     }
 
     /// A copy that has come is not kept: its primary is to hear of that.
-    fn leave_copy(&self, group: &[u8]) {
+    fn leave_copy(&self, group: &[u8], databases: u16) {
         let note = |db, key: Option<&[u8]>| {
+            let key = key.filter(|_| db < databases);
             key.into_iter().for_each(|key| self.own_slots.note_evicted(db, key));
         };
-        // One that cannot be read has no key to tell of.
+        // One that cannot be read has no key.
         let _ = visit_keys(group, note);
     }
 

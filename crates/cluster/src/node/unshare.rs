@@ -18,7 +18,7 @@ const KEYS_PER_TURN: usize = 256;
 const BYTES_PER_TURN: usize = 32 * 1024;
 
 impl Node {
-    /// Tells primaries of copies that were evicted here; true if there are more to tell of at once.
+    /// Says to primaries which copies were evicted here; true if there are more at once.
     /// The thread is in no batch.
     pub fn unshare_evicted(&mut self, host: &mut dyn Host) -> bool {
         let evicted = self.own_slots.take_evicted(KEYS_PER_TURN, BYTES_PER_TURN);
@@ -37,7 +37,7 @@ impl Node {
         // Another copy may have come; no thread but this one takes some.
         let gone: Vec<DbKey> = evicted.into_iter().filter(is_gone).collect();
         handle.exit();
-        let mut has_told = false;
+        let mut has_said = false;
         for (db, key) in gone {
             let slot = slot_of(&key);
             let primary = self.view.slots.primary(slot).filter(|primary| self.is_linked(*primary));
@@ -51,8 +51,8 @@ impl Node {
             }
             let unshared = Record::Unshared { db, key: &key };
             self.lanes.push(lane_of(slot), Some(NodeSet::of(primary)), &unshared);
-            has_told = true;
+            has_said = true;
         }
-        has_told && self.own_slots.has_evicted()
+        has_said && self.own_slots.has_evicted()
     }
 }

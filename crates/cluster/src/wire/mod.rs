@@ -4,9 +4,11 @@
 //! frame    +--------+------+------+-------+-- ... --+
 //!          | length | kind | lane | epoch | body    |     4 + 1 + 1 + 2 bytes, little-endian; `length` counts what
 //!          +--------+------+------+-------+-- ... --+     follows it; `epoch` has the low bits of the sender's view
-//! batch    +------+------+---------+--------+-------+-- ... --+
-//!          | head | from | applied | stable | count | records |   numbers of varying length
-//!          +------+------+---------+--------+-------+-- ... --+   head: the lane, and which of the others are there
+//! batch    +------+------+---------+----------+-------+-----+-- ... --+
+//!          | head | from | applied | unstable | count | len | records |    numbers of varying length
+//!          +------+------+---------+----------+-------+-----+-- ... --+
+//!          head: lowest 4 bits the lane; 0x10, 0x20, 0x40: the first three numbers are there;
+//!          0x80: count and what follows it. A count of 0: one record at the next position, no len
 //! record   +--------+------+-----+-- ... --+
 //!          | length | head | gap | body    |              head: lowest 4 bits which, 0x10: the gap follows, else it
 //!          +--------+------+-----+-- ... --+              is 1, 0x20, 0x40, 0x80: optional parts
@@ -14,8 +16,9 @@
 //!
 //! A batch of a lane holds everything of `count` positions behind `from` that the receiver is to
 //! have: positions that are missing in between are for others. `applied` is what the sender has
-//! applied of the receiver's lane, as the distance to what it has said before on the link; `stable`
-//! is what all members have applied of the sender's, as the distance to `from`.
+//! applied of the receiver's lane, as the distance to what it has said before on the link; `unstable`
+//! is how far before `from` all members have applied the sender's. In the place of a frame's lane
+//! batches have [`ACKNOWLEDGE_AT_ONCE`] or 0.
 
 mod exec;
 mod frame;

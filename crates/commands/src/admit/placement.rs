@@ -402,7 +402,14 @@ impl Executor {
         let rest = self.rest_of(&transaction.queued, session, cluster, host)?;
         if home == Home::Here && !only_reads {
             self.admit_lease(cluster)?;
-            return Ok(rest.map_or(Verdict::Run, Verdict::RunWithRest));
+            let Some(rest) = rest else { return Ok(Verdict::Run) };
+            // The reply is later than what others hear of the keys that are read.
+            let mut after = Vec::new();
+            for request in transaction.queued.requests(&args) {
+                let Some(command) = request.command else { continue };
+                after.extend(forget(command, request.args, session, cluster)?);
+            }
+            return Ok(Verdict::RunWithRest(Box::new((*rest, after))));
         }
         let (call, after) = self.queue_to_forward(&transaction.queued, session, cluster, host)?;
         let client = away.map(|away| away.number());

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  MULTI  SET {t}a 1  FLUSHALL  SET {t}b 2  EXEC
-//!   home of {t}    all of it at one moment; of FLUSHALL what concerns the slots of the transaction's keys
+//!   home of {t}    all of it at one moment; of FLUSHALL the slots of the transaction's keys
 //!   all homes      then: FLUSHALL in their other slots
 //!   client         EXEC's reply, once all have answered
 //! ```
 //!
 //! An error of the second step is the reply to the command, within that of the transaction, which
-//! was executed.
+//! was executed. Its home looks at all keys of the databases for each flush, with everything locked.
 
 use super::placement::{add_slots, call, is_flush, sort};
 use crate::answer::Answer;
@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::keys::databases::flush_mode;
 use crate::reply_slots::{Merge, part_of};
 use crate::server::state::ServerState;
-use crate::session::{Replies, Session};
+use crate::session::{Modes, Replies, Session};
 use crate::spec::{Queue, Request};
 use petrel_keyspace::{Cursor, parse_int};
 use petrel_resp::{Reply, RespWriter};
@@ -28,6 +28,13 @@ use std::collections::BTreeMap;
 
 /// Keys that are looked at in one step.
 const KEYS_PER_STEP: usize = 4096;
+
+/// Flushes in a transaction, and calls of homes behind it, at most.
+const FLUSHES_MAX: usize = 16;
+const CALLS_MAX: usize = 1024;
+
+const TOO_MANY: Fail =
+    Fail::fixed("ERR too many databases are flushed in one transaction of a cluster");
 
 /// The hash slots of the keys of a transaction's commands, each once, ascending.
 fn slots_of(queue: &Queue, args: &[&[u8]], cluster: &dyn Cluster) -> Vec<HashSlot> {
@@ -42,6 +49,9 @@ fn slots_of(queue: &Queue, args: &[&[u8]], cluster: &dyn Cluster) -> Vec<HashSlo
 
 impl Executor {
     /// What homes have to execute behind a transaction, if there is something.
+    ///
+    /// # Errors
+    /// If it has commands that see the keys of all homes, or too many flushes.
     pub(super) fn rest_of(
         &mut self,
         queue: &Queue,
@@ -62,7 +72,10 @@ impl Executor {
             let gate = command.spec.gate;
             if gate.contains(GateFlags::WHOLE_DATABASE) {
                 // It would see the keys of other homes, which are not removed yet.
-                return Err(self.no_part(command));
+                let name = self.registry().full_name(command.index).to_ascii_uppercase();
+                return Err(Fail::new(format!(
+                    "ERR {name} is not supported beside FLUSHALL or FLUSHDB in a transaction of a cluster"
+                )));
             }
             if gate.contains(GateFlags::SELECTS) {
                 let number = request.args.get(1).and_then(|arg| parse_int(arg));
@@ -70,18 +83,28 @@ impl Executor {
                 db = number.filter(|&number| number < databases).unwrap_or(db);
             }
             if is_flush(command) && flush_mode(request.args).is_ok() {
-                self.admit_user(command, request.args, session, host)?;
+                if self.admit_user(command, request.args, session, host).is_err() {
+                    // Executing it says so.
+                    continue;
+                }
                 let of = gate.contains(GateFlags::ONE_DATABASE).then_some(db);
                 flushes.insert(of, request.args[0].to_vec());
                 places.push(at);
             }
+        }
+        if places.len() > FLUSHES_MAX {
+            return Err(TOO_MANY);
         }
         if flushes.contains_key(&None) {
             flushes.retain(|db, _| db.is_none());
         }
         let done = slots_of(queue, &args, cluster);
         let mut calls = Vec::new();
-        for slots in cluster.slots_of_homes().ok_or(Fail::HOME_CHANGING)? {
+        let homes = cluster.slots_of_homes().ok_or(Fail::HOME_CHANGING)?;
+        if homes.len() * flushes.len() > CALLS_MAX {
+            return Err(TOO_MANY);
+        }
+        for slots in homes {
             let is_left = |slot: &HashSlot| done.binary_search(slot).is_err();
             let slots: Vec<HashSlot> = slots.into_iter().filter(is_left).collect();
             if slots.is_empty() {
@@ -96,25 +119,26 @@ impl Executor {
         Ok(Some(Box::new(Rest { places, calls })).filter(|rest| !rest.calls.is_empty()))
     }
 
-    /// Executes a transaction here, and lets all homes execute the rest of it.
+    /// Executes a transaction here, and lets all homes execute the rest of it. The client is sent
+    /// `after` behind the reply, which waits for them.
     #[cold]
     pub(super) fn execute_with_rest(
         &mut self,
-        rest: Rest,
+        (rest, after): (Rest, Vec<u8>),
         request: &Request<'_>,
         session: &mut Session,
         host: &mut dyn Host,
         reply: &mut dyn Reply,
     ) -> Execution {
+        let cluster = self.shared.cluster.get().cloned();
+        let (Some(cluster), Some(client)) = (cluster, host.ticket()) else {
+            self.refuse_request(request.command, Fail::HOME_CHANGING, session, reply);
+            return Execution::Answered;
+        };
         let (mut bytes, mut shared) = (Vec::new(), Vec::new());
         let mut own = RespWriter::new(&mut bytes, &mut shared, session.protocol);
         let execution = self.execute_admitted(false, request, session, host, &mut own);
         let whole = Answer { bytes, shared }.into_bytes();
-        let cluster = self.shared.cluster.get().cloned();
-        let (Some(cluster), Some(client)) = (cluster, host.ticket()) else {
-            reply.encoded(&whole);
-            return execution;
-        };
         if execution != Execution::Answered || !rest.is_due(&whole) {
             reply.encoded(&whole);
             return execution;
@@ -125,6 +149,7 @@ impl Executor {
         let waiting = session.reply_slots_mut();
         waiting.push(&slots, 1 + rest.calls.len(), Merge::Transaction, is_dropped);
         waiting.place(vec![rest.places]);
+        waiting.send_after(after);
         waiting.hold_up();
         let seq = waiting.next_seq() - 1;
         waiting.answer(seq, &whole);
@@ -139,8 +164,11 @@ impl Executor {
 
     /// Notes which share of commands is part of a transaction, if it has some that every home
     /// executes for its share.
-    pub(crate) fn begin_shares(&mut self, queue: &Queue, args: &[&[u8]]) {
+    ///
+    /// What is replayed from a file is another server's, and the flush of all keys.
+    pub(crate) fn begin_shares(&mut self, queue: &Queue, args: &[&[u8]], session: &Session) {
         if self.shared.is_in_state(ServerState::Clustered)
+            && !session.is(Modes::LOADER)
             && let Some(cluster) = self.shared.cluster.get()
             && queue.commands().any(is_flush)
         {

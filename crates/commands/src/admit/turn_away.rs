@@ -132,7 +132,7 @@ impl Executor {
     /// Answers a command with an error; its transaction, if one is open, cannot be executed any
     /// more.
     #[cold]
-    fn refuse_request(
+    pub(super) fn refuse_request(
         &mut self,
         command: Option<Command>,
         fail: Fail,

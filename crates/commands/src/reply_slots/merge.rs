@@ -202,6 +202,11 @@ fn behind_pushes(mut reply: &[u8]) -> Option<&[u8]> {
     Some(reply)
 }
 
+/// Whether a number is one of these, which ascend.
+fn is_among(places: &[u32], at: usize) -> bool {
+    u32::try_from(at).is_ok_and(|at| places.binary_search(&at).is_ok())
+}
+
 /// Whether a reply is that to a transaction that was executed, and all commands at these places
 /// have done what they were to do.
 pub(crate) fn are_done(reply: &[u8], places: &[u32]) -> bool {
@@ -209,7 +214,7 @@ pub(crate) fn are_done(reply: &[u8], places: &[u32]) -> bool {
     let mut done = 0;
     for at in 0..count {
         let Some((item, others)) = element(rest) else { return false };
-        done += usize::from(item.first() == Some(&b'+') && places.contains(&(at as u32)));
+        done += usize::from(item.first() == Some(&b'+') && is_among(places, at));
         rest = others;
     }
     done == places.len()
@@ -221,7 +226,7 @@ fn replaced(reply: &[u8], places: &[u32], by: &[u8]) -> Option<Vec<u8>> {
     let mut whole = reply[..reply.len() - rest.len()].to_vec();
     for at in 0..count {
         let (item, others) = element(rest)?;
-        whole.extend_from_slice(if places.contains(&(at as u32)) { by } else { item });
+        whole.extend_from_slice(if is_among(places, at) { by } else { item });
         rest = others;
     }
     Some(whole)

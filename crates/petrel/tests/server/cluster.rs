@@ -78,6 +78,23 @@ fn a_founder_serves_alone_and_comes_back_with_its_data() {
 }
 
 #[test]
+fn a_file_of_another_server_is_loaded_as_it_was_meant() {
+    let place = scratch("secret");
+    let commands = ["SET a 1", "MULTI", "SET b 2", "FLUSHALL", "SET c 3", "EXEC", "SET d 4"];
+    let encoded = |command: &&str| {
+        let words: Vec<&str> = command.split(' ').collect();
+        let args = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        format!("*{}\r\n{}", words.len(), args.collect::<String>())
+    };
+    let file: String = commands.iter().map(encoded).collect();
+    std::fs::write(place.path("appendonly.aof"), file).unwrap();
+    let server = start(place, &format!("{FOUND} --appendonly yes"));
+    let mut client = await_service(&server);
+    assert_eq!(call(&mut client, "DBSIZE"), "2", "{}", server.output());
+    assert_eq!(call(&mut client, "MGET a b c d"), "[nil nil 3 4]");
+}
+
+#[test]
 fn a_stranger_is_turned_away() {
     let founder = start(scratch("secret"), FOUND);
     await_service(&founder);

@@ -243,11 +243,8 @@ fn transactions_flush_all_homes() {
     let founder = start(scratch("secret"), &flags);
     await_service(&founder);
     let other = start(scratch("secret"), &format!("{} --appendonly yes", join(&founder)));
-    let mut client = await_service(&other);
-    eventually("each has its share", || {
-        let held = field(&mut client, "cluster_slots_held");
-        (1..SLOTS).contains(&held) && field(&mut client, "cluster_slots_coming") == 0
-    });
+    await_service(&other);
+    await_homes(&[&founder, &other], 1);
     for (round, server) in [&founder, &other].into_iter().enumerate() {
         let mut client = server.connect();
         // Whichever of the two is the home of the keys.

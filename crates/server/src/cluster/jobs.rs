@@ -91,9 +91,14 @@ impl Job {
         }
     }
 
-    /// Whether it waits for what members have applied.
-    pub fn wants_acks(&self) -> bool {
-        matches!(self.work, Work::Wait { .. })
+    /// Whether it waits for what members have applied, of which so many are linked: more than all of
+    /// them are not waited for in a hurry.
+    pub fn wants_acks(&self, linked: usize) -> bool {
+        match self.work {
+            Work::Wait { members, .. } => members <= linked as i64,
+            Work::Flush { .. } => true,
+            Work::Keys { .. } | Work::Logs { .. } => false,
+        }
     }
 
     /// Whether there is something to do at once.

@@ -2,7 +2,6 @@
 //! threads of the server.
 
 use super::agent::{Agent, COMPLAINT_PAUSE, EARLY_MAX, RETRY_PAUSE};
-use super::jobs::Job;
 use super::{Link, Pipe, count};
 use crate::server::unix_ms;
 use petrel_cluster::{Acknowledge, Identity, Node, Received, SendOutcome};
@@ -205,7 +204,8 @@ impl Agent {
     /// Sends members what there is for them; whether there was something.
     pub(super) fn send(&mut self) -> bool {
         let (mut has_sent, mut lost, now) = (false, Vec::new(), Instant::now());
-        self.node.want_acks(self.machine.jobs.iter().any(Job::wants_acks));
+        let linked = self.linked.len();
+        self.node.want_acks(self.machine.jobs.iter().any(|job| job.wants_acks(linked)));
         let mut bytes = std::mem::take(&mut self.sent);
         for (&number, linked) in &mut self.linked {
             let pipe = &mut linked.pipe;

@@ -192,3 +192,39 @@ fn slots_that_move_meanwhile_are_named_or_all_is_gone() {
         }
     }
 }
+
+#[test]
+fn what_is_read_beside_a_flush_is_forgotten_behind_it() {
+    let members = Members::start(2, DELAY);
+    let mut client = members.client(0);
+    (0..2).for_each(|node| members.await_links(node, 1));
+    client.call("HELLO 3");
+    assert_eq!(client.call("CLIENT TRACKING ON"), ok());
+    for home in 0..2 {
+        let key = key_at(home, 2, "cached");
+        assert_eq!(members.client(0).call(&format!("SET {key} old")), ok());
+        let get = format!("GET {key}");
+        client.send(&["MULTI", &get, "FLUSHALL", "EXEC", "PING"].map(String::from));
+        let is_last = |reply: &Value| *reply == Value::Simple("PONG".into());
+        let mut replies = vec![client.reply()];
+        while !replies.last().is_some_and(is_last) {
+            replies.push(client.reply());
+        }
+        let read = array([bulk("old"), ok()]);
+        let at = replies.iter().position(|reply| *reply == read).expect("the reply to EXEC");
+        let forget = Value::Push(vec![bulk("invalidate"), array([bulk(&key)])]);
+        assert!(replies[at..].contains(&forget), "{home}: {replies:?}");
+    }
+}
+
+#[test]
+fn flushes_in_one_transaction_are_limited() {
+    let members = Members::start(2, DELAY);
+    let mut client = members.client(0);
+    (0..2).for_each(|node| members.await_links(node, 1));
+    assert_eq!(exec(&mut client, &["FLUSHALL"; 16]), array(vec![ok(); 16]));
+    let refused = error(&exec(&mut client, &["FLUSHALL"; 17]));
+    assert!(refused.contains("too many databases are flushed"), "{refused}");
+    let refused = error(&exec(&mut client, &["FLUSHALL", "DBSIZE"]));
+    assert!(refused.contains("beside FLUSHALL"), "{refused}");
+}
