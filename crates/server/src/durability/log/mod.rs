@@ -161,11 +161,12 @@ impl Server {
             (None, true) if !self.commands.is_loading() => self.turn_log_on(handle, config),
             (Some(log), true) => {
                 if log.policy() != policy(config) {
-                    log.set_policy(policy(config));
                     handle.lock_all();
+                    // The moment first: with the policy `always`, replies from then on wait.
+                    self.note_policy();
+                    log.set_policy(policy(config));
                     // Whether readers learn what they have seen is the sinks' to know.
                     handle.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log))));
-                    self.note_policy();
                     handle.unlock();
                 }
                 Ok(())
