@@ -13,7 +13,8 @@ pub struct Durability {
     /// The log that is written.
     pub(super) log: RwLock<Option<Arc<Log>>>,
     pub(super) writer: Mutex<Option<JoinHandle<()>>>,
-    /// Held while the log is turned on.
+    /// Held while a change of the log's parameters is followed. A thread that waits for it is in no
+    /// batch.
     pub(super) turning: Mutex<()>,
     /// The epoch at which the policy became what it is.
     pub(super) policy_since: AtomicU64,
