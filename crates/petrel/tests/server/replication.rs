@@ -219,6 +219,15 @@ fn a_primary_that_lies_changes_nothing() {
         assert_eq!(client.text(&["GET", "kept"]), "1", "{expected}");
         assert_eq!(asked.1, "? -1", "{expected}");
     }
+    // The next pause is twice as long, unless the same primary is asked for again.
+    asked.0.send(&length(0));
+    eventually("it pauses", || client.text(&["ROLE"]).contains(" connect "));
+    let began = Instant::now();
+    let port = primary.port.to_string();
+    let answer = client.text(&["REPLICAOF", "127.0.0.1", &port]);
+    assert_eq!(answer, "OK Already connected to specified master");
+    asked = primary.greet();
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     // Silence ends a link too.
     let silent = asked;
     let mut asked = primary.greet();

@@ -47,7 +47,9 @@ impl Server {
         {
             let mut wish = replication.wish.lock();
             if wish.primary == primary {
+                wish.is_at_once = true;
                 drop(wish);
+                replication.wished.notify_all();
                 self.settle_role(ks);
                 return Ok(Assigned::Unchanged);
             }
