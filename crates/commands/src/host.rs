@@ -54,8 +54,8 @@ pub trait Host {
         false
     }
 
-    /// The epoch up to which everything is durable that a client has been told of, if there is a
-    /// log.
+    /// The epoch up to which every change that was acknowledged to a client is durable, if there
+    /// is a log.
     fn durable_epoch(&self) -> Option<u64> {
         None
     }
