@@ -245,6 +245,26 @@ fn a_primary_that_lies_changes_nothing() {
 }
 
 #[test]
+fn a_script_of_the_stream_may_ask_for_the_role_while_it_is_to_change() {
+    let primary = Primary::new();
+    let (server, mut link) = synced(&primary, 0, &[]);
+    let mut client = server.connect();
+    let script = b"local n = 0 while n < 3e7 do n = n + 1 end \
+                   redis.call('INFO', 'replication') redis.call('SET', 'done', '1')";
+    link.send(&encode(&[b"EVAL", script, b"0"]));
+    std::thread::sleep(Duration::from_millis(100));
+    for line in [&["MULTI"][..], &["GET", "kept"], &["REPLICAOF", "NO", "ONE"]] {
+        client.call(line);
+    }
+    client.call(&["EXEC"]);
+    // Before the script has ended, or after.
+    assert!(client.text(&["INFO", "replication"]).contains("role:"));
+    eventually("it has ended", || client.text(&["GET", "done"]) == "1");
+    eventually("the role has changed", || client.text(&["ROLE"]).starts_with("[master "));
+    assert_eq!(client.text(&["SET", "kept", "2"]), "OK");
+}
+
+#[test]
 fn a_command_without_end_is_bounded_and_one_that_is_unknown_left_out() {
     let primary = Primary::new();
     let args = ["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "1mb"];
