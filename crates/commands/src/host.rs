@@ -54,8 +54,8 @@ pub trait Host {
         false
     }
 
-    /// The epoch up to which everything is durable that a client has been told of, if there is a
-    /// log.
+    /// The epoch up to which every change that was acknowledged to a client is durable, if there
+    /// is a log.
     fn durable_epoch(&self) -> Option<u64> {
         None
     }
@@ -80,7 +80,7 @@ pub trait Host {
     fn want_acknowledged(&mut self, _offset: u64) {}
 
     /// A change of the role that has been asked for and is not made yet is made, unless something
-    /// is held. The thread is in a batch.
+    /// is held. The thread is in a batch, and runs no script.
     fn settle_role(&mut self, _ks: &mut Handle) {}
 
     /// Every database was flushed. Called with everything held; `is_all` if nothing else changes

@@ -294,11 +294,13 @@ fn take_from(slab: &Slab, links: &Links, start: *mut u8, class: u8, wanted: u32)
     if count == links.carved.get() - live {
         links.free.set(ptr::null_mut());
     } else {
+        let mut next = head;
         for _ in 0..count {
             // SAFETY: the list has more than `count` blocks, and the first word of each is its
             // link.
-            links.free.set(unsafe { links.free.get().cast::<*mut u8>().read() });
+            next = unsafe { next.cast::<*mut u8>().read() };
         }
+        links.free.set(next);
     }
     slab.live.store(live + count, Ordering::Relaxed);
     (Chain::Linked { head, count }, count)

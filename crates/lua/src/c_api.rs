@@ -4,9 +4,10 @@
 //! A [`Stack`] stands for a live state, so none of these functions is given another. Beyond that
 //! they ask for what [`crate::vm`] and its callers keep to: an index is one of the running function
 //! or of its upvalues, there is room for what is pushed, a table is where one is said to be, and
-//! allocations are lenient or no frame above owns anything. What reads memory through a pointer,
-//! runs a script's code or raises an error whatever it is given is not here: its callers are
-//! unsafe.
+//! allocations are lenient or no frame above owns anything. What is `safe` here runs a script's
+//! code protected, if at all, and raises an error by no arguments but those that [`crate::vm`] and
+//! its callers exclude. What reads memory through a pointer, or asks for more than this, is not:
+//! each call says why it holds.
 
 use mlua_sys::{lua_Debug, lua_State};
 use std::ffi::{c_char, c_int, c_void};
@@ -60,7 +61,7 @@ unsafe extern "C-unwind" {
     pub(crate) safe fn lua_touserdata(stack: Stack, index: c_int) -> *mut c_void;
     pub(crate) safe fn lua_topointer(stack: Stack, index: c_int) -> *const c_void;
     /// The coroutine at an index, which lives as long as it is there.
-    pub(crate) safe fn lua_tothread(stack: Stack, index: c_int) -> Option<Stack>;
+    pub(crate) fn lua_tothread(stack: Stack, index: c_int) -> Option<Stack>;
     pub(crate) safe fn lua_tocfunction(stack: Stack, index: c_int) -> Option<Native>;
     pub(crate) safe fn lua_objlen(stack: Stack, index: c_int) -> usize;
 
@@ -75,10 +76,10 @@ unsafe extern "C-unwind" {
     pub(crate) safe fn lua_rawgeti(stack: Stack, index: c_int, at: c_int);
     pub(crate) safe fn lua_rawset(stack: Stack, index: c_int);
     pub(crate) safe fn lua_rawseti(stack: Stack, index: c_int, at: c_int);
-    pub(crate) safe fn lua_next(stack: Stack, index: c_int) -> c_int;
+    pub(crate) fn lua_next(stack: Stack, index: c_int) -> c_int;
     pub(crate) safe fn lua_getmetatable(stack: Stack, index: c_int) -> c_int;
     pub(crate) safe fn lua_setmetatable(stack: Stack, index: c_int) -> c_int;
-    pub(crate) safe fn lua_concat(stack: Stack, values: c_int);
+    pub(crate) fn lua_concat(stack: Stack, values: c_int);
 
     /// Calls a function and catches what it raises.
     pub(crate) safe fn lua_pcall(

@@ -142,7 +142,7 @@ pub(crate) struct Extra {
     pub killed: Option<Cow<'static, str>>,
     /// The running script is to end: the hook is called before every instruction.
     pub ends: bool,
-    /// The coroutine that runs, or the state itself; null before there is one.
+    /// The coroutine that runs, or the state itself; none before there is one.
     pub running: Option<Stack>,
     /// Steps of work outside of the script's own instructions before it is asked whether to go on.
     pub steps: u32,

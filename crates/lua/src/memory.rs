@@ -84,10 +84,10 @@ pub(crate) unsafe extern "C" fn allocate(
     old: usize,
     new: usize,
 ) -> *mut c_void {
+    let extra = extra.cast::<Extra>();
     // SAFETY: the interpreter runs on one thread, and nothing else refers to the counters while it
-    // allocates.
-    let extra = unsafe { &mut *extra.cast::<Extra>() };
-    let memory = &mut extra.memory;
+    // allocates, nor writes which coroutine runs.
+    let (memory, running) = unsafe { (&mut (*extra).memory, (*extra).running) };
     let old = if block.is_null() { 0 } else { old };
     if new > old && !memory.lenient && memory.used + (new - old) > memory.limit {
         return std::ptr::null_mut();
@@ -111,7 +111,7 @@ pub(crate) unsafe extern "C" fn allocate(
     };
     if (new == 0 || !result.is_null())
         && memory.count(old, new)
-        && let Some(running) = extra.running
+        && let Some(running) = running
     {
         // Sooner, amid an instruction that has made much longer ones possible: setting a hook
         // allocates nothing and may be done at any moment.

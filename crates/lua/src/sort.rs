@@ -4,6 +4,7 @@
 //!
 //! A comparison may run a script's code, which may raise an error: no frame here owns anything.
 
+use crate::c_api;
 use crate::vm::{self, LUA_TFUNCTION, LUA_TNIL, LUA_TNONE, LUA_TSTRING, LUA_TTABLE, Raise, Stack};
 use crate::work::count_work;
 use mlua_sys as ffi;
@@ -182,7 +183,7 @@ impl Sorter {
 
     /// Pushes an element.
     fn push(&self, at: c_int) {
-        self.stack.raw_get_index(1, at);
+        c_api::lua_rawgeti(self.stack, 1, at);
     }
 
     /// Makes the value on top an element, and takes it.

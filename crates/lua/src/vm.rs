@@ -320,9 +320,11 @@ impl Stack {
     }
 
     /// Replaces the key on top by the next key and its value; false at the end, when nothing is
-    /// left.
+    /// left. The key is nil or one that this gave, of a table that no key was added to since: the
+    /// caller sees to it.
     pub fn next(self, index: c_int) -> bool {
-        c_api::lua_next(self, index) != 0
+        // SAFETY: at the index is a table, and it has the key, so that no error is raised.
+        unsafe { c_api::lua_next(self, index) != 0 }
     }
 
     /// Gives the value at `index` the table on top as its metatable, and takes it.
@@ -337,7 +339,8 @@ impl Stack {
 
     /// Replaces this many values on top, texts and numbers, by their text.
     pub fn concatenate(self, values: c_int) {
-        c_api::lua_concat(self, values)
+        // SAFETY: values that are texts and numbers run no script's code, and have a text.
+        unsafe { c_api::lua_concat(self, values) }
     }
 
     /// The index from below.
@@ -396,7 +399,8 @@ impl Stack {
 
     /// The coroutine at an index, which lives as long as it is there.
     pub fn coroutine(self, index: c_int) -> Option<Stack> {
-        c_api::lua_tothread(self, index)
+        // SAFETY: what is no coroutine gives none; the caller keeps it where it is.
+        unsafe { c_api::lua_tothread(self, index) }
     }
 
     /// Pushes the place of the running function's call, as messages begin with it.

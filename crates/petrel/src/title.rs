@@ -27,7 +27,17 @@ impl Title {
     pub fn claim() -> Option<Self> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         let [arg_start, arg_end, env_start, env_end] = bounds(&stat)?;
-        move_environment();
+        // Its variables are copied to the heap, for good.
+        //
+        // SAFETY: `environ` is null, or a list of strings that ends with null, which no other
+        // thread uses meanwhile, as the caller says. The copies are never freed.
+        unsafe {
+            let mut variable = environ;
+            while !variable.is_null() && !(*variable).is_null() {
+                *variable = CStr::from_ptr(*variable).to_owned().into_raw();
+                variable = variable.add(1);
+            }
+        }
         let end = if env_start == arg_end { env_end } else { arg_end };
         // Without its arguments the program has no room for a title either.
         let len = end.checked_sub(arg_start).filter(|&len| len > 1 && arg_start != 0)?;
@@ -53,19 +63,6 @@ fn bounds(stat: &str) -> Option<[usize; 4]> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse().ok();
     Some([field(48)?, field(49)?, field(50)?, field(51)?])
-}
-
-/// Copies the variables of the environment to the heap, for good.
-fn move_environment() {
-    // SAFETY: `environ` is null, or a list of strings that ends with null, which no other thread
-    // uses meanwhile: there is none ([`Title::claim`]). The copies are never freed.
-    unsafe {
-        let mut variable = environ;
-        while !variable.is_null() && !(*variable).is_null() {
-            *variable = CStr::from_ptr(*variable).to_owned().into_raw();
-            variable = variable.add(1);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -185,6 +185,16 @@ impl ServerHost {
     pub fn socket_path(&self) -> String {
         socket_path(&self.config)
     }
+
+    /// Says why a replica's connection is closed that a reply was made for.
+    #[cold]
+    pub(crate) fn warn_of_reply(&self, client: &Client) {
+        tracing::warn!(
+            "the replica at {} is closed: it has sent a command that has a reply, for which there \
+             is no place in the stream",
+            client.address(&self.socket_path())
+        );
+    }
 }
 
 /// What a watched key is counted as: about what its place and a short name take.
@@ -296,7 +306,7 @@ impl Host for ServerHost {
     }
 
     fn durable_epoch(&self) -> Option<u64> {
-        self.server.durability.told_durable()
+        self.server.durability.acknowledged_durable()
     }
 
     fn is_all_durable(&self, now: u64) -> bool {

@@ -25,7 +25,9 @@ impl Executor {
         }
         let flags = command.spec.flags;
         if self.shared.is_in_state(ServerState::ReadOnly) && self.writes(command, session) {
-            host.settle_role(&mut self.ks);
+            if !self.within_script {
+                host.settle_role(&mut self.ks);
+            }
             if self.shared.is_in_state(ServerState::ReadOnly) {
                 return Err(Fail::READ_ONLY);
             }

@@ -2,8 +2,9 @@
 
 use std::ptr::{self, NonNull};
 
-/// A pointer to a block that begins at a multiple of 8. What may be done with the block, and by
-/// which thread, is said by the type that holds the pointer.
+/// A pointer to a block that begins at a multiple of 8, or to a byte within its first 8 where the
+/// type that holds the pointer keeps a tag in the low bits. That type says as well what may be done
+/// with the block, and by which thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct Block(NonNull<u8>);
@@ -30,7 +31,7 @@ impl Block {
         Block(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
     }
 
-    /// A multiple of 8.
+    /// A multiple of 8, without a tag.
     #[inline]
     pub fn address(self) -> usize {
         self.0.as_ptr().expose_provenance()

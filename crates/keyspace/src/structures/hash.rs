@@ -2,9 +2,12 @@
 //!
 //! | form | what is there | until |
 //! |---|---|---|
-//! | packed pairs | fields, each followed by its value | a field expires, or as below |
-//! | packed triples | earliest expiry; fields with value and expiry or 0 | as of a [`super::set`] |
-//! | [`Hash`] | a [`Dict`] of fields; by expiry those that have one | it is removed |
+//! | packed pairs | fields, each followed by its value | a field gets an expiry, or full |
+//! | packed triples | the earliest expiry; fields, each with value and expiry, or 0 | full |
+//! | [`Hash`] | a [`Dict`] of fields; those that expire in that order, too | it is removed |
+//!
+//! The first two forms are full at 4,096 bytes, and at 128 fields as well once the hash is
+//! nominally a hash table.
 //!
 //! A field whose time has passed is not seen by anybody, but counts until it is removed: by the
 //! sweep, by a write, or by a read that asks for it.

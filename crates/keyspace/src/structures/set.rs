@@ -2,9 +2,12 @@
 //!
 //! | form | what is there | until |
 //! |---|---|---|
-//! | intset ([`intset`](super::intset)) | ascending integers | a member is none, or 4,096 bytes |
-//! | packed items | members as they came | 4,096 bytes; 128 once nominally a hash table |
+//! | intset ([`intset`](super::intset)) | integers, ascending | a member is no integer, or full |
+//! | packed items | members in the order in which they came | full |
 //! | [`Set`] | a [`Dict`] of members | it is removed |
+//!
+//! The first two forms are full at 4,096 bytes; packed items at 128 members as well, once the set
+//! is nominally a hash table.
 
 pub(crate) mod builder;
 pub(crate) mod encoding;

@@ -74,7 +74,8 @@ impl Retired {
     }
 }
 
-/// A table. The lock of its stripe guards everything except [`Table::peek`].
+/// A table. The lock of its stripe guards everything except what a
+/// [peek](crate::state::stripe::Stripe::peek) reads: the word of its [`Array`].
 pub(crate) struct Table<I: Item> {
     pub array: Array<I::Line>,
     len: u32,

@@ -222,16 +222,17 @@ impl Log {
 
     /// What makes the log durable, and when.
     pub fn policy(&self) -> Policy {
-        match self.policy.load(Relaxed) {
+        match self.policy.load(Acquire) {
             0 => Policy::Always,
             1 => Policy::EverySecond,
             _ => Policy::No,
         }
     }
 
-    /// Changes the policy. Whether threads tell what they have seen follows with their next sink.
+    /// Changes the policy. Whether threads tell what they have seen follows with their next sink. A
+    /// thread that sees the policy sees what the caller stored before.
     pub fn set_policy(&self, policy: Policy) {
-        self.policy.store(policy as u8, Relaxed);
+        self.policy.store(policy as u8, Release);
         self.wake();
     }
 

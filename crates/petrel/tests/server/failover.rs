@@ -327,7 +327,12 @@ fn replicas_of_a_replica_stay_while_it_looks_for_another_primary() {
     let port = silent.local_addr().unwrap().port().to_string();
     let mut client = middle.connect();
     assert_eq!(client.text(&["REPLICAOF", "127.0.0.1", &port]), "OK");
-    let asked = silent.accept().unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let mut asked = None;
+    eventually("it asks", || {
+        asked = silent.accept().ok();
+        asked.is_some()
+    });
     assert_eq!(client.text(&["REPLICAOF", "127.0.0.1", &head.port.to_string()]), "OK");
     drop(asked);
     middle.await_field("master_link_status", "up");

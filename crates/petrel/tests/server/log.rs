@@ -2,7 +2,7 @@
 
 use crate::harness::*;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const LOGGED: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
@@ -274,6 +274,23 @@ fn a_log_can_be_turned_on_and_off() {
     assert_eq!(client.text(&["GET", "off"]), "1");
     client.call(&["DEL", "off"]);
     check(&server);
+}
+
+#[test]
+fn a_log_that_a_transaction_may_not_turn_on_stays_off() {
+    let server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    for name in ["appendonly", "APPENDONLY"] {
+        client.call(&["MULTI"]);
+        client.call(&["SET", "k", "v"]);
+        client.call(&["CONFIG", "SET", name, "yes"]);
+        let answer = client.text(&["EXEC"]);
+        assert!(answer.contains("cannot be changed inside a transaction"), "{answer}");
+        assert_eq!(client.text(&["CONFIG", "GET", "appendonly"]), "[appendonly no]");
+    }
+    // The time in which the server looks whether it is to be on.
+    std::thread::sleep(Duration::from_millis(250));
+    assert_eq!(server.info("aof_enabled"), 0);
 }
 
 fn check_and_drop_on(server: &Server) {

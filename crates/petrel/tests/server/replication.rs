@@ -204,6 +204,7 @@ fn a_primary_that_lies_changes_nothing() {
         ([mark, good[..20].to_vec(), MARK.into()].concat(), "is not sound"),
         (length(0), "is not sound"),
     ] {
+        let sent = Instant::now();
         asked.0.send(&lie);
         // What it has not said yet it will not say.
         let ends = !expected.ends_with("sound");
@@ -211,14 +212,22 @@ fn a_primary_that_lies_changes_nothing() {
             drop(asked);
         }
         eventually(expected, || server.output().matches(expected).count() > 0);
-        let failed = Instant::now();
         asked = primary.greet();
         // With the stream before, the sixth copy that was of no use.
         let waits = lie == length(0);
-        assert!(!waits || failed.elapsed() > Duration::from_secs(2), "{:?}", failed.elapsed());
+        assert!(!waits || sent.elapsed() > Duration::from_secs(2), "{:?}", sent.elapsed());
         assert_eq!(client.text(&["GET", "kept"]), "1", "{expected}");
         assert_eq!(asked.1, "? -1", "{expected}");
     }
+    // The next pause is twice as long, unless the same primary is asked for again.
+    asked.0.send(&length(0));
+    eventually("it pauses", || client.text(&["ROLE"]).contains(" connect "));
+    let began = Instant::now();
+    let port = primary.port.to_string();
+    let answer = client.text(&["REPLICAOF", "127.0.0.1", &port]);
+    assert_eq!(answer, "OK Already connected to specified master");
+    asked = primary.greet();
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     // Silence ends a link too.
     let silent = asked;
     let mut asked = primary.greet();
@@ -233,6 +242,26 @@ fn a_primary_that_lies_changes_nothing() {
         "{}",
         server.output()
     );
+}
+
+#[test]
+fn a_script_of_the_stream_may_ask_for_the_role_while_it_is_to_change() {
+    let primary = Primary::new();
+    let (server, mut link) = synced(&primary, 0, &[]);
+    let mut client = server.connect();
+    let script = b"local n = 0 while n < 3e7 do n = n + 1 end \
+                   redis.call('INFO', 'replication') redis.call('SET', 'done', '1')";
+    link.send(&encode(&[b"EVAL", script, b"0"]));
+    std::thread::sleep(Duration::from_millis(100));
+    for line in [&["MULTI"][..], &["GET", "kept"], &["REPLICAOF", "NO", "ONE"]] {
+        client.call(line);
+    }
+    client.call(&["EXEC"]);
+    // Before the script has ended, or after.
+    assert!(client.text(&["INFO", "replication"]).contains("role:"));
+    eventually("it has ended", || client.text(&["GET", "done"]) == "1");
+    eventually("the role has changed", || client.text(&["ROLE"]).starts_with("[master "));
+    assert_eq!(client.text(&["SET", "kept", "2"]), "OK");
 }
 
 #[test]

@@ -40,16 +40,18 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(Fail::SYNTAX);
     }
     let pairs: Vec<_> = pairs.iter().map(|&[name, value]| (name, value)).collect();
+    let is_amid = ctx.exec.ks.holds_any() || ctx.exec.is_within_script();
+    if is_amid && pairs.iter().any(|(name, _)| is_of_log(name)) {
+        return Err(Fail::fixed(
+            "ERR the log's parameters cannot be changed inside a transaction or a script",
+        ));
+    }
     let host = ServerHost::of(ctx);
     let (server, is_local) = (host.server.clone(), host.is_local());
     let changed = server.config.set(&pairs, is_local, |change| apply(&server, change));
     changed.map_err(|error| Fail::new(error.to_string()))?;
-    if !ctx.exec.ks.holds_any() {
+    if !is_amid {
         follow_log(&server, ctx)?;
-    } else if pairs.iter().any(|(name, _)| is_of_log(name)) {
-        return Err(Fail::fixed(
-            "ERR the log's parameters cannot be changed inside a transaction or a script",
-        ));
     }
     let host = ServerHost::of(ctx);
     host.refresh_config();
@@ -68,10 +70,7 @@ fn is_of_log(name: &[u8]) -> bool {
 
 /// Turns the log on or off, or changes when it is synced, as the configuration has it now.
 fn follow_log(server: &Arc<Server>, ctx: &mut Ctx<'_>) -> Outcome {
-    let config = server.config.snapshot();
-    server.reconfigure_log(&mut ctx.exec.ks, &config).map_err(|why| {
-        server.config.settle(|config| config.appendonly = false);
-        tracing::error!("the log cannot be turned on: {why}");
+    server.reconfigure_log(&mut ctx.exec.ks).map_err(|why| {
         Fail::new(format!(
             "ERR CONFIG SET failed (possibly related to argument 'appendonly') - {why}"
         ))

@@ -78,7 +78,9 @@ static SECTIONS: &[Section] = &[
 /// `INFO [section [section ...]]`
 fn info(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
-    server.settle_role(&mut ctx.exec.ks);
+    if !ctx.exec.is_within_script() {
+        server.settle_role(&mut ctx.exec.ks);
+    }
     let config = server.config.snapshot();
     let wanted = &ctx.args()[1..];
     let asker = ServerHost::of(ctx).client.id;

@@ -383,8 +383,8 @@ impl Batch<'_> {
     }
 
     /// Up to where `output` may grow: so that with what lies elsewhere, and what the peer has not
-    /// taken, it is within the limit of the client's class. A replica is sent no replies at all: they
-    /// would stand amid the stream.
+    /// taken, it is within the limit of the client's class. A replica is sent no replies at all:
+    /// they would stand amid the stream.
     #[inline]
     fn output_end(&self) -> usize {
         const UNUSUAL: u32 = Flag::PubSub as u32 | Flag::NoEvict as u32 | Flag::Replica as u32;
@@ -415,11 +415,7 @@ impl Batch<'_> {
     fn refuse_output(&mut self, conn: &mut Conn) -> Stop {
         let (server, client) = (&self.host.server, &self.host.client);
         if client.has(Flag::Replica) {
-            tracing::warn!(
-                "the replica at {} is closed: it has sent a command that has a reply, for which \
-                 there is no place in the stream",
-                client.address(&self.host.socket_path())
-            );
+            self.host.warn_of_reply(client);
         } else {
             let bytes = self.unsent + self.output.bytes.len() + self.shared_bytes;
             server.note_output_limit(client, bytes as u64);

@@ -48,7 +48,9 @@ fn replicaof(ctx: &mut Ctx<'_>) -> Outcome {
 /// `ROLE`: <https://redis.io/docs/latest/commands/role/>.
 fn role(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
-    server.settle_role(&mut ctx.exec.ks);
+    if !ctx.exec.is_within_script() {
+        server.settle_role(&mut ctx.exec.ks);
+    }
     let replication = &server.replication;
     match replication.primary().filter(|_| replication.is_replica()) {
         Some((host, port)) => {

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! wait for a primary to follow ─ connect ─ shake hands ─┬─ copy ─┐
-//!        ▲                                              └────────┴─▶ stream: receive ─ execute ─ ACK once a second
-//!        └────────── a pause that grows, up to a second ◀─ the connection fails, or the wish changes
-//!                                        up to a minute ◀─ what the primary sends cannot be applied: it costs a copy
+//!    ▲                                                  └────────┴─▶ stream: receive ─ execute
+//!    │                                                                       ─ ACK once a second
+//!    ├─ a pause that grows, up to a second ◀─ the connection fails, or the wish changes
+//!    └─────────────────────── up to a minute ◀─ what the primary sends cannot be applied: it
+//!                                               costs a copy
 //! ```
 
 use super::apply::Applier;
@@ -33,8 +35,8 @@ const SYNC_LOOK_EVERY: Duration = Duration::from_millis(10);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The same after faults that cost a copy each. Who has held for as long as the most is trusted
-/// again.
+/// The same after faults that cost a copy each. A link that has held for as long as the most is
+/// trusted again.
 const FAULT_PAUSE_MIN: Duration = Duration::from_millis(100);
 const FAULT_PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -109,7 +111,7 @@ fn next_link(server: &Arc<Server>, pause: Duration, failed_number: u64) -> Optio
     const LOOK_EVERY: Duration = Duration::from_secs(1);
     let replication = &server.replication;
     let mut wish = replication.wish.lock();
-    let is_again = wish.number == failed_number;
+    let is_again = wish.number == failed_number && !wish.is_at_once;
     let is_idle = wish.primary.is_none() || server.commands.is_loading();
     if is_idle || is_again {
         let patience = if is_idle { LOOK_EVERY.min(pause.max(PAUSE_MIN) * 5) } else { pause };
@@ -123,6 +125,7 @@ fn next_link(server: &Arc<Server>, pause: Duration, failed_number: u64) -> Optio
         return None;
     }
     let (host, port) = wish.primary.clone()?;
+    wish.is_at_once = false;
     Some(Link { server: server.clone(), host, port, wish_number: wish.number })
 }
 
@@ -267,7 +270,7 @@ impl Link {
             ids.second_offset = replication.offset() + 1;
         }
         replication.tell_downstream(|downstream| downstream.renamed());
-        // Who sees that this link is up sees the others on the way to ask for the new name.
+        // A client that sees this link up sees the others on the way to ask for the new name.
         self.server.outgoing.await_leavers(LEAVE_PATIENCE);
     }
 

@@ -263,6 +263,8 @@ struct Wish {
     /// [`Wish::number`] of the role that the server has: behind it while a change is to be made,
     /// since the command that asked for it held keys.
     role_number: u64,
+    /// The same was asked for again: the next try is not waited for.
+    is_at_once: bool,
     /// The connection in hand, to be shut down when the wish changes.
     socket: Option<TcpStream>,
 }

@@ -28,6 +28,11 @@ pub(super) fn follows() {
     FOLLOWS.set(true);
 }
 
+/// Whether the calling thread executes what the primary sends.
+pub(super) fn is_following() -> bool {
+    FOLLOWS.get()
+}
+
 /// A database, and a key in it.
 type Place = (u16, Box<[u8]>);
 
@@ -77,7 +82,7 @@ impl OwnExpiring {
         if let Effect::Put { key, expiry: Some(at), .. }
         | Effect::Store { key, expiry: Some(at), .. }
         | Effect::Expire { key, expiry: Some(at) } = *effect
-            && !FOLLOWS.get()
+            && !is_following()
         {
             self.track(db, key, at);
         }

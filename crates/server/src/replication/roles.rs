@@ -2,21 +2,27 @@
 //!
 //! ```text
 //! REPLICAOF, on a worker   the wish changes, the link's connection is shut down
-//!                          its batch ends ─ waits until the link executes nothing ─ the role changes ─ a batch begins
-//!                          amid a transaction that holds keys: the link's thread changes the role, at once, or
-//!                          the next command that goes by the role
+//!                          its batch ends ─ waits until the link executes nothing ─
+//!                          the role changes ─ a batch begins
+//!                          amid a transaction that holds keys: the link's thread
+//!                          changes the role, at once, or the next command that goes by it
 //! link's thread            sees that the wish has changed, and goes by the new one
 //! ```
 
-use super::{Ids, LinkState};
+use super::{Ids, LinkState, own_expiring};
 use crate::config::{Config, PrimaryAddress};
 use crate::event_loop::mailbox::Message;
 use crate::server::{Server, unix_ms};
+use parking_lot::MutexGuard;
 use petrel_commands::ServerState;
 use petrel_keyspace::Handle;
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::Duration;
+
+/// For how long a command that goes by the role waits for what the link executes to end.
+const SETTLE_PATIENCE: Duration = Duration::from_millis(50);
 
 /// What became of the wish for a role.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,7 +47,9 @@ impl Server {
         {
             let mut wish = replication.wish.lock();
             if wish.primary == primary {
+                wish.is_at_once = true;
                 drop(wish);
+                replication.wished.notify_all();
                 self.settle_role(ks);
                 return Ok(Assigned::Unchanged);
             }
@@ -62,7 +70,9 @@ impl Server {
             None => PrimaryAddress::none(),
         };
         self.config.settle(|config| config.replication.replicaof = address);
-        if !ks.holds_any() {
+        // What the primary sends is executed with this locked.
+        let is_sent = own_expiring::is_following() && replication.applying.is_locked();
+        if !ks.holds_any() && !is_sent {
             ks.exit();
             self.assume_role();
             ks.enter();
@@ -93,8 +103,12 @@ impl Server {
 
     /// Changes the role if that is still to be done. The thread is in no batch.
     pub(super) fn assume_role(&self) {
+        self.assume(&self.replication.applying.lock());
+    }
+
+    /// The same while nothing of the link is executed.
+    fn assume(&self, _applying: &MutexGuard<'_, ()>) {
         let replication = &self.replication;
-        let _applying = replication.applying.lock();
         let (number, primary) = {
             let wish = replication.wish.lock();
             if !wish.is_role_pending() {
@@ -151,12 +165,20 @@ impl Server {
         replication.wish.lock().role_number = number;
     }
 
-    /// Has a change of the role that a transaction or a script asked for made before the command in
-    /// hand goes by the role, unless that is part of the same. `ks` is in a batch.
+    /// Has a change of the role that a transaction asked for made before the command in hand goes
+    /// by the role, unless that is part of the same, or the link's thread executes something for
+    /// long: then the old role holds still. `ks` is in a batch, and no script runs on this thread:
+    /// the link's thread may wait for that to end.
     pub(crate) fn settle_role(&self, ks: &mut Handle) {
-        if !ks.holds_any() && self.replication.wish.lock().is_role_pending() {
+        // That thread may have `applying` locked.
+        if ks.holds_any() || own_expiring::is_following() {
+            return;
+        }
+        if self.replication.wish.lock().is_role_pending() {
             ks.exit();
-            self.assume_role();
+            if let Some(applying) = self.replication.applying.try_lock_for(SETTLE_PATIENCE) {
+                self.assume(&applying);
+            }
             ks.enter();
         }
     }

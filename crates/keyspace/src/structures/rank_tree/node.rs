@@ -40,7 +40,8 @@ pub struct Child<T> {
 }
 
 /// The only pointer to a node: the low bit of the address tells a leaf from an inner node.
-/// Forgetting it leaks.
+/// With the bit set the [`Block`] points at the second byte of the node, and is only used without
+/// it. Forgetting it leaks.
 pub struct Node<T> {
     tagged: Block,
     _owns: PhantomData<Leaf<T>>,

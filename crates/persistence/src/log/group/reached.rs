@@ -9,6 +9,8 @@ impl Log {
     pub fn is_all_durable(&self, now: u64) -> bool {
         // First: what is handed over no more is among what was taken.
         let is_idle = |part: &Arc<Part>| part.is_complete(now) && part.waiting().0 == 0;
-        self.parts().iter().all(is_idle) && self.durable() >= self.taken.load(SeqCst)
+        let is_idle = self.parts().iter().all(is_idle);
+        // Without its first base a log has nothing.
+        is_idle && !self.awaits_base.load(SeqCst) && self.durable() >= self.taken.load(SeqCst)
     }
 }

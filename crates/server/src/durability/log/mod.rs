@@ -22,6 +22,7 @@ pub use state::Durability;
 use crate::config::Config;
 use crate::server::Server;
 use beginning::{Beginning, Unopened, warn_without};
+use parking_lot::MutexGuard;
 use petrel_commands::ServerState;
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Handle, Order, Origin};
 use petrel_persistence::log::{
@@ -151,21 +152,29 @@ impl Server {
     /// Follows a change of the log's parameters. `handle` is in a batch and holds nothing.
     ///
     /// # Errors
-    /// Why the log cannot be turned on.
-    pub(crate) fn reconfigure_log(
-        self: &Arc<Self>,
-        handle: &mut Handle,
-        config: &Config,
-    ) -> Result<(), String> {
+    /// Why the log cannot be turned on; it is to be off then.
+    pub(crate) fn reconfigure_log(self: &Arc<Self>, handle: &mut Handle) -> Result<(), String> {
+        let turning = &self.durability.turning;
+        let turning = turning.try_lock().unwrap_or_else(|| {
+            // The thread that has it holds everything for a moment.
+            handle.exit();
+            let turning = turning.lock();
+            handle.enter();
+            turning
+        });
+        let config = &*self.config.snapshot();
         match (self.durability.log(), config.appendonly) {
-            (None, true) if !self.commands.is_loading() => self.turn_log_on(handle, config),
+            (None, true) if !self.commands.is_loading() => {
+                self.turn_log_on(handle, config, &turning)
+            }
             (Some(log), true) => {
                 if log.policy() != policy(config) {
-                    log.set_policy(policy(config));
                     handle.lock_all();
+                    // The moment first: with the policy `always`, replies from then on wait.
+                    self.note_policy();
+                    log.set_policy(policy(config));
                     // Whether readers learn what they have seen is the sinks' to know.
                     handle.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log))));
-                    self.note_policy();
                     handle.unlock();
                 }
                 Ok(())
@@ -191,33 +200,47 @@ impl Server {
         self.durability.policy_since.store(self.keyspace.epochs().now(), Relaxed);
     }
 
-    /// Turns the log on if that was asked for while data was loaded, which is there now. `handle` is
-    /// in a batch and holds nothing.
+    /// Turns the log on if that was asked for while data was loaded, which is there now, unless
+    /// another thread follows a change of the log at this moment. `handle` is in a batch or in
+    /// none, and holds nothing.
     pub(crate) fn settle_log(self: &Arc<Self>, handle: &mut Handle) {
         if self.durability.is_on() || self.is_stopping() {
             return;
         }
+        let Some(turning) = self.durability.turning.try_lock() else { return };
         let config = self.config.snapshot();
-        if config.appendonly
-            && let Err(why) = self.turn_log_on(handle, &config)
-        {
-            self.config.settle(|config| config.appendonly = false);
-            tracing::error!("the log cannot be turned on: {why}");
+        if self.durability.is_on() || !config.appendonly {
+            return;
+        }
+        let is_inside = handle.is_inside();
+        if !is_inside {
+            handle.enter();
+        }
+        // Its errors are in the log.
+        let _ = self.turn_log_on(handle, &config, &turning);
+        if !is_inside {
+            handle.exit();
         }
     }
 
-    /// Turns the log on while the server runs: its base is what is there at this moment.
-    fn turn_log_on(self: &Arc<Self>, handle: &mut Handle, config: &Config) -> Result<(), String> {
-        // Who finds it taken leaves it to the other.
-        let turning = self.durability.turning.try_lock();
-        if turning.is_none() || self.durability.is_on() {
-            return Ok(());
-        }
-        let directory = self.open_directory(config).map_err(|error| error.to_string())?;
+    /// Turns the log on while the server runs: its base is what is there at this moment. `handle`
+    /// is in a batch and holds nothing.
+    fn turn_log_on(
+        self: &Arc<Self>,
+        handle: &mut Handle,
+        config: &Config,
+        _turning: &MutexGuard<'_, ()>,
+    ) -> Result<(), String> {
         let previous = self.keyspace.epochs().now();
         let beginning = Beginning { unwritten: None, previous, is_complete: false };
-        self.begin_log(handle, directory, config, beginning, false)
-            .map_err(|error| error.to_string())?;
+        let begun = self
+            .open_directory(config)
+            .and_then(|directory| self.begin_log(handle, directory, config, beginning, false));
+        if let Err(error) = begun {
+            self.config.settle(|config| config.appendonly = false);
+            tracing::error!("the log cannot be turned on: {error}");
+            return Err(error.to_string());
+        }
         self.durability.rewrite_scheduled.store(true, Relaxed);
         self.rewrite_if_due(handle, config);
         tracing::info!("the log has been turned on; it is complete once its base is written");

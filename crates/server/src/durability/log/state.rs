@@ -13,7 +13,8 @@ pub struct Durability {
     /// The log that is written.
     pub(super) log: RwLock<Option<Arc<Log>>>,
     pub(super) writer: Mutex<Option<JoinHandle<()>>>,
-    /// Held while the log is turned on.
+    /// Held while a change of the log's parameters is followed. A thread that waits for it is in no
+    /// batch.
     pub(super) turning: Mutex<()>,
     /// The epoch at which the policy became what it is.
     pub(super) policy_since: AtomicU64,
@@ -62,9 +63,9 @@ impl Durability {
         self.log.read().is_some()
     }
 
-    /// The epoch up to which whatever a client has been told of is durable; none without a log. With
-    /// `appendfsync always` that is all, since replies wait for it.
-    pub fn told_durable(&self) -> Option<u64> {
+    /// The epoch up to which every change that was acknowledged to a client is durable; none
+    /// without a log. With `appendfsync always` those are all changes, since replies wait for it.
+    pub fn acknowledged_durable(&self) -> Option<u64> {
         let log = self.log()?;
         let durable = log.durable();
         let awaits_each = log.policy() == Policy::Always;

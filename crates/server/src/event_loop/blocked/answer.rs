@@ -190,7 +190,12 @@ impl<D: Driver> Worker<D> {
         }
         conn.client.commands.fetch_add(1, Relaxed);
         let mut output = self.output_for(slot);
-        if conn.session.replies == Replies::On {
+        if conn.session.replies == Replies::On && conn.client.has(Flag::Replica) {
+            // It would stand amid the stream.
+            self.engine.host.warn_of_reply(&conn.client);
+            conn.session.close = true;
+            conn.doomed = true;
+        } else if conn.session.replies == Replies::On {
             fill(&mut output, answer);
         } else if conn.session.replies == Replies::Skip {
             conn.session.replies = Replies::On;
