@@ -32,7 +32,7 @@ pub(super) struct Link {
 /// What the other side of a link has said.
 #[derive(Default)]
 struct Heard {
-    /// Who it is.
+    /// Which member it is.
     is_greeted: bool,
     /// It has applied the lanes up to here.
     acknowledged: [u64; LANES],

@@ -403,7 +403,7 @@ impl Executor {
         if home == Home::Here && !only_reads {
             self.admit_lease(cluster)?;
             let Some(rest) = rest else { return Ok(Verdict::Run) };
-            // The reply is later than what others hear of the keys that are read.
+            // Invalidations of the keys that are read may come before the reply.
             let mut after = Vec::new();
             for request in transaction.queued.requests(&args) {
                 let Some(command) = request.command else { continue };

@@ -2,10 +2,10 @@
 //! guarded by its lock.
 //!
 //! ```text
-//!  a command reads ── Handle::remember_reader ── key: who has read it, under the read's lock
+//!  a command reads ── Handle::remember_reader ── key: its readers, under the read's lock
 //!
 //!  a change is recorded ── the key leaves the table with its readers ── Handle::take_invalidations
-//!                       ── the host tells them
+//!                       ── the host sends messages
 //! ```
 //!
 //! * A read is remembered under the lock under which it was made. So whoever changes the key

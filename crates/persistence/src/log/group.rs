@@ -229,8 +229,8 @@ impl Log {
         }
     }
 
-    /// Changes the policy. Whether threads tell what they have seen follows with their next sink. A
-    /// thread that sees the policy sees what the caller stored before.
+    /// Changes the policy. Whether threads note which epochs they have seen follows with their next
+    /// sink. A thread that sees the policy sees what the caller stored before.
     pub fn set_policy(&self, policy: Policy) {
         self.policy.store(policy as u8, Release);
         self.wake();

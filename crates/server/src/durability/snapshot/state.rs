@@ -30,7 +30,8 @@ pub struct Snapshot {
     pub scheduled: AtomicBool,
     /// When saving in the background was begun last, in Unix seconds.
     pub tried_at: AtomicI64,
-    /// When a line of the log last said how far it is, in Unix milliseconds; 0 if nothing is going on.
+    /// When a line of the log last said how far it is, in Unix milliseconds; 0 if nothing is going
+    /// on.
     pub(crate) told_at: AtomicI64,
     /// How often it failed in a row; being given up is no failure.
     pub failures: AtomicU64,
