@@ -14,17 +14,20 @@ fn field(client: &mut Client, name: &str) -> usize {
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(usize::MAX)
 }
 
-/// Waits until all slots have so many homes, each of which has its data.
+/// Waits until all slots have so many homes, each of which has its data, and until no more are to
+/// move: each server then has its share.
 fn await_homes(servers: &[&Server], copies: usize) {
     eventually("every slot has its homes", || {
-        let mut held = 0;
+        let mut held = Vec::new();
         let is_still = servers.iter().all(|server| {
             let mut client = server.connect();
-            held += field(&mut client, "cluster_slots_held");
+            held.push(field(&mut client, "cluster_slots_held"));
             call(&mut client, "CLUSTER INFO").starts_with("cluster_state:ok\r\n")
                 && field(&mut client, "cluster_slots_coming") == 0
         });
-        is_still && held == copies * SLOTS
+        let share = copies * SLOTS / servers.len();
+        let has_share = held.iter().all(|held| share.abs_diff(*held) <= SLOTS / 64);
+        is_still && has_share && held.iter().sum::<usize>() == copies * SLOTS
     });
 }
 
