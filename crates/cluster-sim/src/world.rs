@@ -450,6 +450,8 @@ impl World {
             true => Acknowledge::Now,
             false => Acknowledge::WithRecords,
         };
+        // As if a WAIT was waiting there, or was over.
+        sender.core.want_acks(self.random.one_in(8));
         if sender.core.send(Node(to), budget, acknowledge, &mut bytes).is_any {
             let delay = self.random.below(4);
             direction.pipe.push(self.now + delay, bytes);

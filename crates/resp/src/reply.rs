@@ -34,6 +34,12 @@ pub trait Reply {
     /// Takes back what has been written since [`Reply::place`] said this. Writers that cannot do
     /// that keep it.
     fn take_back(&mut self, _place: usize) {}
+    /// Bytes that may still be written before the reply passes its limit and is dropped.
+    fn room_left(&self) -> usize {
+        usize::MAX
+    }
+    /// Drops the reply as one that has passed its limit.
+    fn refuse(&mut self) {}
     /// Writes in another protocol from here on (`HELLO` answers in the one it chose). Writers that
     /// have no protocol of their own ignore it.
     fn set_protocol(&mut self, protocol: Protocol);

@@ -123,6 +123,14 @@ impl Reply for RespWriter<'_> {
         self.bytes.len() + self.shared.iter().map(|(_, value)| value.len()).sum::<usize>()
     }
 
+    fn room_left(&self) -> usize {
+        if self.is_cut { 0 } else { self.end.saturating_sub(self.bytes.len()) }
+    }
+
+    fn refuse(&mut self) {
+        self.cut();
+    }
+
     #[inline]
     fn place(&self) -> usize {
         if self.is_cut { usize::MAX } else { self.bytes.len() }

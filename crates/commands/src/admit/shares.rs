@@ -136,10 +136,13 @@ impl Executor {
             return Execution::Answered;
         };
         let (mut bytes, mut shared) = (Vec::new(), Vec::new());
-        let mut own = RespWriter::new(&mut bytes, &mut shared, session.protocol);
+        let mut own = RespWriter::new(&mut bytes, &mut shared, session.protocol)
+            .limited(reply.room_left());
         let execution = self.execute_admitted(false, request, session, host, &mut own);
+        // What is too large to be answered was executed.
+        let is_cut = own.is_cut();
         let whole = Answer { bytes, shared }.into_bytes();
-        if execution != Execution::Answered || !rest.is_due(&whole) {
+        if execution != Execution::Answered || !is_cut && !rest.is_due(&whole) {
             reply.encoded(&whole);
             return execution;
         }
@@ -158,6 +161,10 @@ impl Executor {
             if let Err(fail) = cluster.forward(&client, part, call) {
                 session.reply_slots_mut().answer(part, &fail.to_reply());
             }
+        }
+        if is_cut && !is_dropped {
+            reply.refuse();
+            return Execution::Answered;
         }
         Execution::Forwarded
     }

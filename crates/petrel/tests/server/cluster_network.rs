@@ -50,10 +50,13 @@ impl Cluster {
         }
         let cluster = Cluster { members, network, _hosts: hosts };
         cluster.await_size(&[0, 1, 2], 3);
-        let mut client = cluster.client(0);
-        for at in 0..KEYS {
-            assert_eq!(call(&mut client, &format!("SET key{at} {at}")), "OK");
+        if copies == "2" {
+            cluster.await_homes();
         }
+        let mut client = cluster.client(0);
+        eventually("the keys are written", || {
+            (0..KEYS).all(|at| call(&mut client, &format!("SET key{at} {at}")) == "OK")
+        });
         Some(cluster)
     }
 

@@ -1,7 +1,7 @@
 //! A cluster whose members hold the data of some hash slots each.
 
 use crate::cluster::{FOUND, await_service, call, count_meanwhile, join, scratch, start};
-use crate::harness::{Client, Server, eventually};
+use crate::harness::{Client, Server, eventually, show};
 use std::collections::BTreeSet;
 
 const SLOTS: usize = 16_384;
@@ -274,5 +274,29 @@ fn transactions_flush_all_homes() {
             }
             assert_eq!(call(&mut client, "FLUSHALL"), "OK");
         }
+    }
+}
+
+#[test]
+fn a_transaction_flushes_all_homes_though_its_reply_is_too_large() {
+    let founder = start(scratch("secret"), &format!("{FOUND} --cluster-copies 1"));
+    await_service(&founder);
+    let other = start(scratch("secret"), &join(&founder));
+    await_service(&other);
+    await_homes(&[&founder, &other], 1);
+    let mut client = other.connect();
+    fill(&mut client);
+    let limit = ["CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0"];
+    assert_eq!(show(&client.call(&limit)), "OK");
+    call(&mut client, "MULTI");
+    let text = "x".repeat(64 << 10);
+    for _ in 0..40 {
+        assert_eq!(show(&client.call(&["ECHO", &text])), "QUEUED");
+    }
+    assert_eq!(call(&mut client, "FLUSHALL"), "QUEUED");
+    client.send(&["EXEC"]);
+    assert!(client.receive().is_none(), "the client is closed");
+    for server in [&founder, &other] {
+        eventually("all is gone", || call(&mut server.connect(), "DBSIZE") == "0");
     }
 }
