@@ -200,7 +200,8 @@ impl World {
             view = homes::view(1, view.members, &primaries.iter().map(beside).collect::<Vec<_>>());
         }
         let backlog = if random.one_in(4) { 400 << 10 } else { 64 << 20 };
-        let limits = Limits { backlog, batch: 4 << 10, ..Limits::default() };
+        let copy_idle = if random.one_in(2) { 1 } else { 60 };
+        let limits = Limits { backlog, copy_idle, batch: 4 << 10, ..Limits::default() };
         let mut members = Vec::new();
         for &identity in &view.members {
             let mut machine = Machine::new(identity, random.bits(), witness.clone());

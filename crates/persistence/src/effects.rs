@@ -247,7 +247,8 @@ fn lock_and(
 
 /// Applies those effects of a group whose keys are there, for a keyspace that has copies of some
 /// keys: what a key held before is known then, and it holds afterwards what it holds where the
-/// group was made, or is not there. `absent` hears of the keys that were not. Else as
+/// group was made, or is not there. A change is no use of a copy, and one that was not used for
+/// `idle_max` seconds is removed. `absent` hears of the keys that are not there. Else as
 /// [`apply_group`].
 ///
 /// # Errors
@@ -255,25 +256,37 @@ fn lock_and(
 pub fn apply_to_copies(
     handle: &mut Handle,
     group: &[u8],
-    origin: Origin,
+    (origin, idle_max): (Origin, u32),
     hashes: &mut Vec<KeyHash>,
     mut absent: impl FnMut(u16, &[u8]),
 ) -> Result<(), GroupError> {
     lock_and(handle, group, hashes, |handle| {
         each(group, |db, logged| {
-            let Some(key) = logged.key() else { return Ok(()) };
-            if !is_there(handle, db, key) {
-                absent(db, key);
+            let Some(bytes) = logged.key() else { return Ok(()) };
+            if !is_there(handle, db, bytes) {
+                absent(db, bytes);
                 return Ok(());
             }
-            if let Logged::Effect(effect) = &logged
-                && let Some((from_db, from)) = effect.source()
-                && !is_there(handle, from_db, from)
-            {
-                let remove = Effect::Remove { key, why: Removal::Deleted };
+            let key = Key { bytes, hash: handle.hash(bytes) };
+            let idle = handle.idle_seconds(db, key).unwrap_or(0);
+            if idle >= idle_max {
+                absent(db, bytes);
+            }
+            let lacks_source = |handle: &Handle| match &logged {
+                Logged::Effect(effect) => {
+                    effect.source().is_some_and(|(from_db, from)| !is_there(handle, from_db, from))
+                }
+                Logged::Store { .. } => false,
+            };
+            if idle >= idle_max || lacks_source(handle) {
+                let remove = Effect::Remove { key: bytes, why: Removal::Deleted };
                 return handle.apply(db, &remove, origin).map_err(GroupError::Misfit);
             }
-            apply_one(handle, db, logged, origin)
+            apply_one(handle, db, logged, origin)?;
+            if idle > 0 {
+                handle.set_idle_seconds(db, key, idle.into());
+            }
+            Ok(())
         })
     })
 }
@@ -406,7 +419,7 @@ mod tests {
         ]);
         let mut absent = Vec::new();
         handle.enter();
-        apply_to_copies(&mut handle, &bytes, PEER, &mut Vec::new(), |db, key| {
+        apply_to_copies(&mut handle, &bytes, (PEER, 60), &mut Vec::new(), |db, key| {
             absent.push((db, key.to_vec()));
         })
         .unwrap();
@@ -423,6 +436,38 @@ mod tests {
         };
         let there = [&b"a"[..], b"b", b"m", b"n", b"o"].map(&mut read);
         assert_eq!(there, [true, false, true, false, false]);
+    }
+
+    #[test]
+    fn copies_that_are_not_read_are_removed_by_the_next_change() {
+        let mut handle = Keyspace::new(&Options::default()).attach();
+        let value = StrRef::Bytes(b"new");
+        let keys = [&b"a"[..], b"b"];
+        for (key, idle) in keys.into_iter().zip([30, 90]) {
+            assert!(handle.store(0, key, Value::Bytes(b"old"), None).is_ok());
+            handle.enter();
+            let key = handle.key(key);
+            handle.lock(key.hash);
+            assert!(handle.set_idle_seconds(0, key, idle));
+            handle.unlock();
+            handle.exit();
+        }
+        let put = |key| (0, Effect::Put { key, value, expiry: None });
+        let bytes = group(&keys.map(put));
+        let mut absent = Vec::new();
+        handle.enter();
+        let note = |_, key: &[u8]| absent.push(key.to_vec());
+        apply_to_copies(&mut handle, &bytes, (PEER, 60), &mut Vec::new(), note).unwrap();
+        assert_eq!(absent, [b"b"]);
+        let keys = keys.map(|key| handle.key(key));
+        handle.lock_many(keys.iter().map(|key| key.hash));
+        // A change is no use.
+        let idle = keys.map(|key| handle.idle_seconds(0, key));
+        assert!(idle[0].is_some_and(|idle| idle >= 30) && idle[1].is_none(), "{idle:?}");
+        let changed = handle.view_stored(0, keys[0]).and_then(|view| view.string().ok());
+        assert!(matches!(changed, Some(StrRef::Bytes(b"new"))), "{changed:?}");
+        handle.unlock();
+        handle.exit();
     }
 
     #[test]

@@ -155,12 +155,14 @@ pub struct Limits {
     pub batch: usize,
     /// Bytes of records that wait for this node's data.
     pub waiting: usize,
+    /// Seconds after which a copy that no client has read is not kept up to date any more.
+    pub copy_idle: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let (backlog, forwarded, waiting) = (64 << 20, 64 << 20, 1 << 30);
-        Limits { backlog, forwarded, frame: 1 << 30, batch: 60 << 10, waiting }
+        Limits { backlog, forwarded, frame: 1 << 30, batch: 60 << 10, waiting, copy_idle: 60 }
     }
 }
 

@@ -7,7 +7,7 @@
 //!   reads the key here
 //!                                   a commit changes the key: to the homes, and to who has copies
 //!   <--- EFFECTS, or CHANGED        the effects if they are small, else that the copy is of no use
-//!   has removed it meanwhile:
+//!   has removed it meanwhile, or no client has read it lately:
 //!   UNSHARED -------------------->  sends it no more changes
 //! ```
 //!
@@ -135,7 +135,8 @@ impl Node {
         let handle = host.handle();
         handle.enter();
         let note = |db, key: &[u8]| absent.push((db, key.to_vec()));
-        let applied = apply_to_copies(handle, group, FROM_PEERS, &mut self.hashes, note);
+        let rules = (FROM_PEERS, self.limits.copy_idle);
+        let applied = apply_to_copies(handle, group, rules, &mut self.hashes, note);
         handle.exit();
         if let Err(error) = applied {
             host.differs(from, error);

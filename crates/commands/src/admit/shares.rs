@@ -136,8 +136,8 @@ impl Executor {
             return Execution::Answered;
         };
         let (mut bytes, mut shared) = (Vec::new(), Vec::new());
-        let mut own = RespWriter::new(&mut bytes, &mut shared, session.protocol)
-            .limited(reply.room_left());
+        let mut own =
+            RespWriter::new(&mut bytes, &mut shared, session.protocol).limited(reply.room_left());
         let execution = self.execute_admitted(false, request, session, host, &mut own);
         // What is too large to be answered was executed.
         let is_cut = own.is_cut();
