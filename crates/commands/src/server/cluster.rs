@@ -4,6 +4,7 @@
 use crate::cluster::ClusterLink;
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::server::help::help_on;
 use crate::spec::{CommandSpec, Locks};
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
@@ -27,14 +28,18 @@ static SUBCOMMANDS: [CommandSpec; meta::CLUSTER_SUBCOMMANDS.len()] = {
     specs
 };
 
+/// Subcommands that a member of a cluster answers; slots are placed by the cluster itself.
+const SERVED: [&str; 5] = ["info", "keyslot", "links", "myid", "nodes"];
+
 fn disabled(_: &mut Ctx<'_>) -> Outcome {
     Err(Fail::NO_CLUSTER)
 }
 
-/// `CLUSTER INFO`, `KEYSLOT`, `LINKS`, `MYID` and `NODES`; slots are placed by the cluster itself.
+/// `CLUSTER HELP`, `INFO`, `KEYSLOT`, `LINKS`, `MYID` and `NODES`.
 fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
     let Some(cluster) = ctx.exec.shared.cluster.get().cloned() else { return disabled(ctx) };
     match ctx.command.spec.meta.name {
+        "help" => return help_on(ctx, |name| SERVED.contains(&name)),
         "info" => ctx.reply.verbatim(b"txt", cluster.info().as_bytes()),
         "keyslot" => ctx.reply.integer(cluster.slot_of(ctx.arg(2)).into()),
         "links" => links(&cluster.links(), ctx.reply),

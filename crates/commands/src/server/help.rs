@@ -8,6 +8,11 @@ use petrel_table::Syntax;
 /// `<container> HELP`. Serves any command with subcommands, and those that tell their subcommands
 /// apart themselves, such as `DEBUG`, by [`Meta::help`].
 pub fn help(ctx: &mut Ctx<'_>) -> Outcome {
+    help_on(ctx, |_| true)
+}
+
+/// The same with some of the subcommands, by name.
+pub fn help_on(ctx: &mut Ctx<'_>, is_shown: impl Fn(&str) -> bool) -> Outcome {
     let Some(container) = ctx.exec.registry().find(ctx.arg(0)) else { return Ok(()) };
     let container = container.spec;
     let mut lines = vec![format!(
@@ -16,7 +21,7 @@ pub fn help(ctx: &mut Ctx<'_>) -> Outcome {
     )];
     entries(container.meta.help, &mut lines);
     let subcommands = container.subcommands.iter().map(|sub| sub.meta);
-    for subcommand in subcommands.filter(|meta| meta.name != "help") {
+    for subcommand in subcommands.filter(|meta| meta.name != "help" && is_shown(meta.name)) {
         entry(subcommand, &mut lines);
     }
     entries(&[("HELP", "Print this help.")], &mut lines);

@@ -53,6 +53,8 @@ fn a_founder_serves_alone_and_comes_back_with_its_data() {
     let nodes = call(&mut client, "CLUSTER NODES");
     assert!(nodes.starts_with(&id) && nodes.ends_with("connected 0-16383\n"), "{nodes}");
     assert_eq!(call(&mut client, "CLUSTER LINKS"), "[]");
+    let help = call(&mut client, "CLUSTER HELP");
+    assert!(help.contains("KEYSLOT") && !help.contains("ADDSLOTS"), "{help}");
     let info = call(&mut client, "INFO cluster");
     assert!(info.contains("cluster_enabled:0\r\ncluster_state:ok\r\n"), "{info}");
     // Keys expire by themselves: this is their home.
