@@ -68,6 +68,13 @@ impl<'a, O: Options<'a>> Reader<'a, O> {
         Some(option)
     }
 
+    /// The next option with its first word.
+    #[expect(clippy::type_complexity, reason = "a pair of what an error and an iterator have")]
+    pub fn spelled(&mut self) -> Option<(&'a [u8], Result<O, Unread<'a>>)> {
+        let word = *self.left.first()?;
+        Some((word, self.next()?))
+    }
+
     /// The words that are not read yet.
     pub const fn rest(&self) -> &'a [&'a [u8]] {
         self.left

@@ -59,7 +59,7 @@ fn echo(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `SELECT index`
 fn select(ctx: &mut Ctx<'_>) -> Outcome {
-    ctx.session.db = ctx.database(1)?;
+    ctx.session.db = ctx.database(ctx.arg(1))?;
     ctx.ok()
 }
 
