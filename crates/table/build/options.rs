@@ -113,7 +113,7 @@ fn options(out: &mut String, name: &str, choices: &[Choice], commands: &[String]
     let borrowed = choices.iter().any(|choice| !choice.operands.is_empty());
     let of = if borrowed { "<'a>" } else { "" };
     let mut variants = String::new();
-    let (mut arms, mut tokens) = (String::new(), String::new());
+    let mut arms = String::new();
     for Choice { token, operands } in choices {
         let variant = camel(token);
         let syntax = [&[token.clone()], operands.as_slice()].concat().join(" ");
@@ -134,14 +134,12 @@ fn options(out: &mut String, name: &str, choices: &[Choice], commands: &[String]
             if count > 0 { "_ => Err(Unread::Incomplete(first)),\n" } else { "" },
         )
         .unwrap_or_default();
-        write!(tokens, "({token:?}, {count}), ").unwrap_or_default();
     }
     write!(
         out,
         "/// An option of `{commands}`.\n#[derive(Clone, Copy, Debug, Eq, PartialEq)]\n\
          pub enum {name}{of} {{\n{variants}}}\n\n\
          impl<'a> Options<'a> for {name}{of} {{\n    \
-         const TOKENS: &'static [(&'static str, usize)] = &[{tokens}];\n\n    \
          #[inline]\n    \
          fn read(first: &'a [u8], behind: &'a [&'a [u8]]) -> Result<(Self, usize), Unread<'a>> {{\n        \
          match word(first) {{\n{arms}            _ => Err(Unread::Unknown(first)),\n        }}\n    }}\n}}\n\n"

@@ -35,9 +35,6 @@ impl<'a> Unread<'a> {
 
 /// The options of a command.
 pub trait Options<'a>: Copy {
-    /// Each token, and how many operands stand behind it.
-    const TOKENS: &'static [(&'static str, usize)];
-
     /// The option that `first` begins, and how many of the words `behind` it are its operands.
     ///
     /// # Errors
@@ -45,8 +42,8 @@ pub trait Options<'a>: Copy {
     fn read(first: &'a [u8], behind: &'a [&'a [u8]]) -> Result<(Self, usize), Unread<'a>>;
 }
 
-/// Reads options from the words of a call. An iterator over all of them; one error is the last
-/// item.
+/// Reads options from the words of a call. An iterator over all of them; a word that is none is an
+/// error, and passed over.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a, O> {
     left: &'a [&'a [u8]],
@@ -80,6 +77,13 @@ impl<'a, O: Options<'a>> Reader<'a, O> {
         self.left
     }
 
+    /// The next word, whatever it is.
+    pub fn word(&mut self) -> Option<&'a [u8]> {
+        let (word, left) = self.left.split_first()?;
+        self.left = left;
+        Some(word)
+    }
+
     /// How many words are not read yet.
     pub const fn left(&self) -> usize {
         self.left.len()
@@ -101,10 +105,8 @@ impl<'a, O: Options<'a>> Iterator for Reader<'a, O> {
     fn next(&mut self) -> Option<Self::Item> {
         let (first, behind) = self.left.split_first()?;
         let read = O::read(first, behind);
-        self.left = match read {
-            Ok((_, operands)) => behind.get(operands..).unwrap_or_default(),
-            Err(_) => &[],
-        };
+        let operands = read.map_or(0, |(_, operands)| operands);
+        self.left = behind.get(operands..).unwrap_or_default();
         Some(read.map(|(option, _)| option))
     }
 }

@@ -4,7 +4,7 @@ use crate::argument::{Arg, ArgFlags, ArgKind, Syntax};
 use crate::commands::{self, ALL};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::meta::{Flags, GateFlags, Meta};
-use crate::options::{Options, READERS, Reader, Unread, ZaddOption};
+use crate::options::{READERS, Reader, Unread, ZaddOption};
 use std::collections::HashSet;
 
 fn every() -> impl Iterator<Item = (String, &'static Meta)> {
@@ -196,25 +196,34 @@ fn every_token_is_read_as_its_variant() {
     assert!(count > 300, "{count}");
 }
 
+/// How many operands a token of a command has; none if it is no option.
+fn operands(command: &str, token: &str) -> Option<usize> {
+    let (_, read) = READERS.iter().find(|(of, _)| *of == command)?;
+    let words = [token.as_bytes(); 6];
+    let found = (1..=6).find(|&n| !matches!(read(&words[..n]), Err(Unread::Incomplete(_))))?;
+    read(&words[..found]).ok().map(|_| found - 1)
+}
+
 #[test]
 fn options_hold_what_always_stands_behind_their_tokens() {
-    use crate::options::{
-        BitfieldOption, GeosearchOption, HexpireOption, VaddOption, ZunionOption,
-    };
-    let zunion: &[_] = &[("WEIGHTS", 0), ("AGGREGATE", 1), ("WITHSCORES", 0)];
-    assert_eq!(ZunionOption::TOKENS, zunion);
-    let operands = |tokens: &[(&str, usize)], token: &str| {
-        tokens.iter().find(|(name, _)| *name == token).map(|(_, operands)| *operands)
-    };
-    assert_eq!(operands(BitfieldOption::TOKENS, "SET"), Some(3));
-    assert_eq!(operands(BitfieldOption::TOKENS, "OVERFLOW"), Some(1));
+    assert_eq!(operands("set", "EX"), Some(1));
+    assert_eq!(operands("set", "PERSIST"), None);
+    assert_eq!(operands("zunion", "WEIGHTS"), Some(0));
+    assert_eq!(operands("zunion", "AGGREGATE"), Some(1));
+    assert_eq!(operands("zunion", "SUM"), None);
+    assert_eq!(operands("bitfield", "SET"), Some(3));
+    assert_eq!(operands("bitfield", "OVERFLOW"), Some(1));
     // The unit belongs to the radius, but is no option of its own.
-    assert_eq!(operands(GeosearchOption::TOKENS, "BYRADIUS"), Some(2));
-    assert_eq!(operands(GeosearchOption::TOKENS, "KM"), None);
-    assert_eq!(operands(GeosearchOption::TOKENS, "BYPOLYGON"), Some(1));
-    assert_eq!(operands(GeosearchOption::TOKENS, "ANY"), Some(0));
-    assert_eq!(operands(HexpireOption::TOKENS, "FIELDS"), Some(1));
-    assert_eq!(operands(VaddOption::TOKENS, "VALUES"), Some(1));
+    assert_eq!(operands("geosearch", "BYRADIUS"), Some(2));
+    assert_eq!(operands("geosearch", "KM"), None);
+    assert_eq!(operands("geosearch", "BYPOLYGON"), Some(1));
+    assert_eq!(operands("geosearch", "ANY"), Some(0));
+    // `STOREDIST key` of GEORADIUS, `STOREDIST` of GEOSEARCHSTORE, in one enum.
+    assert_eq!(operands("georadius", "STOREDIST"), Some(0));
+    assert_eq!(operands("hexpire", "FIELDS"), Some(1));
+    assert_eq!(operands("vadd", "VALUES"), Some(1));
+    // No syntax line has it.
+    assert_eq!(operands("json.get", "NOESCAPE"), Some(0));
 }
 
 #[test]

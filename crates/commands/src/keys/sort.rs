@@ -6,8 +6,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::numbers::double;
-use crate::numbers::integer;
+use crate::numbers::{double, integer};
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::list::{Element, End};
