@@ -40,6 +40,7 @@ use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::numbers::extended::Extended;
+use crate::numbers::integer;
 use crate::session::Modes;
 pub use petrel_keyspace::Awaited;
 use std::ops::Range;
@@ -176,13 +177,13 @@ impl Ctx<'_> {
         }
     }
 
-    /// Argument `i` as a timeout in milliseconds: when it ends, or none if it never does.
+    /// A word as a timeout in milliseconds: when it ends, or none if it never does.
     ///
     /// # Errors
     /// In Redis's words.
-    pub fn timeout_millis(&self, i: usize) -> Result<Option<i64>, Fail> {
+    pub fn timeout_millis(&self, word: &[u8]) -> Result<Option<i64>, Fail> {
         const NO_INTEGER: Fail = Fail::fixed("ERR timeout is not an integer or out of range");
-        self.deadline_in(self.integer(i).map_err(|_| NO_INTEGER)?)
+        self.deadline_in(integer(word).map_err(|_| NO_INTEGER)?)
     }
 
     fn deadline_in(&self, millis: i64) -> Result<Option<i64>, Fail> {

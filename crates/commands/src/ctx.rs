@@ -3,10 +3,12 @@
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::numbers;
 use crate::session::Session;
 use crate::spec::{Command, Request};
 use petrel_keyspace::{BLOB_MIN, Key, KeyHash, Value};
 use petrel_resp::{Dialect, Reply};
+use petrel_table::options::{Options, Reader};
 
 /// One call of a command.
 pub struct Ctx<'a> {
@@ -40,6 +42,17 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn arg(&self, i: usize) -> &'a [u8] {
         self.request.args[i]
+    }
+
+    /// Reads options from argument `from` on.
+    #[inline]
+    pub fn options<O: Options<'a>>(&self, from: usize) -> Reader<'a, O> {
+        Reader::new(self.args().get(from..).unwrap_or_default())
+    }
+
+    /// The argument that a reader reads next.
+    pub fn position<O: Options<'a>>(&self, options: &Reader<'a, O>) -> usize {
+        self.args().len() - options.left()
     }
 
     /// The selected database.
@@ -85,7 +98,7 @@ impl<'a> Ctx<'a> {
     /// Argument `i` as an integer.
     #[inline]
     pub fn integer(&self, i: usize) -> Result<i64, Fail> {
-        petrel_keyspace::parse_int(self.arg(i)).ok_or(Fail::NOT_AN_INTEGER)
+        numbers::integer(self.arg(i))
     }
 
     /// [`Host::reply_max`], of which nothing holds for what a script is answered.
@@ -93,9 +106,9 @@ impl<'a> Ctx<'a> {
         if self.exec.is_within_script() { None } else { self.host.reply_max() }
     }
 
-    /// Argument `i` as the number of a database.
-    pub fn database(&self, i: usize) -> Result<u16, Fail> {
-        let number = self.integer(i)?;
+    /// A word as the number of a database.
+    pub fn database(&self, word: &[u8]) -> Result<u16, Fail> {
+        let number = numbers::integer(word)?;
         if i32::try_from(number).is_err() {
             return Err(Fail::fixed(
                 "ERR value is out of range, value must between -2147483648 and 2147483647",

@@ -2,6 +2,7 @@
 
 use petrel_keyspace::WrongType;
 use petrel_resp::Dialect;
+use petrel_table::options::Unread;
 use std::borrow::Cow;
 
 /// An error reply: the text with its code (`ERR`, `WRONGTYPE`), without the leading dash.
@@ -110,6 +111,13 @@ impl Fail {
     /// The code: the first word, by which `INFO errorstats` counts.
     pub fn code(&self) -> &[u8] {
         self.0.split(|c| matches!(c, b' ' | b'\r' | b'\n')).next().unwrap_or_default()
+    }
+}
+
+/// What most commands answer to a word that is no option of theirs, or has too few operands.
+impl From<Unread<'_>> for Fail {
+    fn from(_: Unread<'_>) -> Self {
+        Fail::SYNTAX
     }
 }
 

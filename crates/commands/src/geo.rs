@@ -20,6 +20,7 @@ use geohash::Position;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
 use petrel_resp::{Dialect, Reply};
 use petrel_table::commands as meta;
+use petrel_table::options::GeoaddOption;
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -33,16 +34,16 @@ pub static COMMANDS: &[CommandSpec] = &[
 const UNITS: [(&[u8], f64); 4] = [(b"m", 1.0), (b"km", 1000.0), (b"ft", 0.3048), (b"mi", 1609.34)];
 
 /// Argument `i` as a unit: its length in meters.
-fn unit(ctx: &Ctx<'_>, i: usize) -> Result<f64, Fail> {
-    let unit = UNITS.iter().find(|(name, _)| ctx.arg(i).eq_ignore_ascii_case(name));
+fn unit(word: &[u8]) -> Result<f64, Fail> {
+    let unit = UNITS.iter().find(|(name, _)| word.eq_ignore_ascii_case(name));
     unit.map(|(_, meters)| *meters)
         .ok_or(Fail::fixed("ERR unsupported unit provided. please use M, KM, FT, MI"))
 }
 
-/// Arguments `i` and `i + 1` as a place.
-fn place(ctx: &Ctx<'_>, i: usize) -> Result<Position, Fail> {
-    let coordinate = |i| double::parse(ctx.arg(i)).ok_or(Fail::NOT_A_FLOAT);
-    let place = Position { longitude: coordinate(i)?, latitude: coordinate(i + 1)? };
+/// Two words as a place.
+fn place(longitude: &[u8], latitude: &[u8]) -> Result<Position, Fail> {
+    let coordinate = |word| double::parse(word).ok_or(Fail::NOT_A_FLOAT);
+    let place = Position { longitude: coordinate(longitude)?, latitude: coordinate(latitude)? };
     if place.is_valid() {
         return Ok(place);
     }
@@ -77,23 +78,22 @@ fn write_distance(reply: &mut dyn Reply, distance_m: f64, unit_m: f64) {
 /// `GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]`
 fn geoadd(ctx: &mut Ctx<'_>) -> Outcome {
     let mut options = AddOptions::default();
-    let mut from = 2;
-    while from < ctx.args().len() {
-        match () {
-            _ if ctx.is(from, "NX") => options.only_new = true,
-            _ if ctx.is(from, "XX") => options.only_present = true,
-            _ if ctx.is(from, "CH") => options.changed = true,
-            _ => break,
+    let mut words = ctx.options(2);
+    while let Some(option) = words.leading() {
+        match option {
+            GeoaddOption::Nx => options.only_new = true,
+            GeoaddOption::Xx => options.only_present = true,
+            GeoaddOption::Ch => options.changed = true,
         }
-        from += 1;
     }
+    let from = ctx.position(&words);
     let places = from..ctx.args().len();
     let incompatible = options.only_new && options.only_present;
     if places.is_empty() || !places.len().is_multiple_of(3) || incompatible {
         return Err(Fail::SYNTAX);
     }
     let scores: Result<Vec<f64>, Fail> =
-        places.step_by(3).map(|i| Ok(place(ctx, i)?.score() as f64)).collect();
+        places.step_by(3).map(|i| Ok(place(ctx.arg(i), ctx.arg(i + 1))?.score() as f64)).collect();
     add(ctx, options, &scores?, (from + 2..).step_by(3))
 }
 
@@ -101,7 +101,7 @@ fn geoadd(ctx: &mut Ctx<'_>) -> Outcome {
 fn geodist(ctx: &mut Ctx<'_>) -> Outcome {
     let unit_m = match ctx.args().len() {
         4 => 1.0,
-        5 => unit(ctx, 4)?,
+        5 => unit(ctx.arg(4))?,
         _ => return Err(Fail::SYNTAX),
     };
     let (key, db, members) = (ctx.key(1), ctx.db(), [ctx.arg(2), ctx.arg(3)]);

@@ -63,6 +63,7 @@ pub use execute::{Execution, Executor};
 pub use fail::{Fail, Outcome};
 pub use hashes::fieldsets::Fieldsets;
 pub use host::Host;
+pub use numbers::integer;
 pub use offload::Offloaded;
 pub use petrel_resp::Dialect;
 pub use reply_slots::{Merge, ReplySlots, part_of};

@@ -4,11 +4,14 @@ pub(crate) mod moves;
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::spec::CommandSpec;
 use petrel_keyspace::event::class;
+use petrel_keyspace::parse_int;
 use petrel_keyspace::types::list::{Element, End, ListRef};
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
+use petrel_table::options::LposOption;
 use std::ops::Range;
 
 /// The commands of this family.
@@ -221,7 +224,7 @@ fn linsert(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `LREM key count element`
 fn lrem(ctx: &mut Ctx<'_>) -> Outcome {
-    let count = signed(ctx, 2)?;
+    let count = signed(ctx.arg(2))?;
     let (key, db, element) = (ctx.key(1), ctx.db(), ctx.arg(3));
     let Some(mut list) = ctx.exec.ks.list_mut(db, key)? else { return ctx.number(0) };
     let from = if count < 0 { End::Back } else { End::Front };
@@ -230,9 +233,9 @@ fn lrem(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(removed as i64)
 }
 
-/// Argument `i` as an integer whose sign can be changed.
-fn signed(ctx: &Ctx<'_>, i: usize) -> Result<i64, Fail> {
-    match ctx.integer(i)? {
+/// An integer whose sign can be changed.
+fn signed(word: &[u8]) -> Result<i64, Fail> {
+    match integer(word)? {
         i64::MIN => Err(Fail::fixed(
             "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
         )),
@@ -288,36 +291,32 @@ fn lpos(ctx: &mut Ctx<'_>) -> Outcome {
 
 fn search(ctx: &Ctx<'_>) -> Result<Search, Fail> {
     let mut search = Search { skip: 0, from: End::Front, count: None, most: usize::MAX };
-    let mut i = 3;
-    while i < ctx.args().len() {
-        if i + 1 == ctx.args().len() {
-            return Err(Fail::SYNTAX);
-        }
-        if ctx.is(i, "RANK") {
-            let rank = signed(ctx, i + 1)?;
-            if rank == 0 {
-                return Err(Fail::fixed(
-                    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
-                ));
+    for option in ctx.options(3) {
+        match option? {
+            LposOption::Rank(rank) => {
+                let rank = signed(rank)?;
+                if rank == 0 {
+                    return Err(Fail::fixed(
+                        "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
+                    ));
+                }
+                search.from = if rank < 0 { End::Back } else { End::Front };
+                search.skip = (rank.unsigned_abs() - 1) as usize;
             }
-            search.from = if rank < 0 { End::Back } else { End::Front };
-            search.skip = (rank.unsigned_abs() - 1) as usize;
-        } else if ctx.is(i, "COUNT") {
-            let count = at_least_zero(ctx, i + 1, "ERR COUNT can't be negative")?;
-            search.count = Some(count);
-        } else if ctx.is(i, "MAXLEN") {
-            search.most = at_least_zero(ctx, i + 1, "ERR MAXLEN can't be negative")?;
-        } else {
-            return Err(Fail::SYNTAX);
+            LposOption::Count(count) => {
+                search.count = Some(at_least_zero(count, "ERR COUNT can't be negative")?);
+            }
+            LposOption::Maxlen(most) => {
+                search.most = at_least_zero(most, "ERR MAXLEN can't be negative")?;
+            }
         }
-        i += 2;
     }
     Ok(search)
 }
 
-/// Argument `i` as a number that is not negative, 0 meaning that there is no limit.
-fn at_least_zero(ctx: &Ctx<'_>, i: usize, otherwise: &'static str) -> Result<usize, Fail> {
-    let n = ctx.integer(i).ok().and_then(|n| usize::try_from(n).ok());
+/// A number that is not negative, 0 meaning that there is no limit.
+fn at_least_zero(word: &[u8], otherwise: &'static str) -> Result<usize, Fail> {
+    let n = parse_int(word).and_then(|n| usize::try_from(n).ok());
     n.map(|n| if n == 0 { usize::MAX } else { n }).ok_or(Fail::fixed(otherwise))
 }
 

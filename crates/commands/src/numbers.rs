@@ -4,3 +4,15 @@
 pub(crate) mod big_uint;
 pub(crate) mod double;
 pub(crate) mod extended;
+
+use crate::fail::Fail;
+use petrel_keyspace::parse_int;
+
+/// A word as a 64-bit integer.
+///
+/// # Errors
+/// If it is none.
+#[inline]
+pub fn integer(word: &[u8]) -> Result<i64, Fail> {
+    parse_int(word).ok_or(Fail::NOT_AN_INTEGER)
+}

@@ -14,6 +14,7 @@ use petrel_keyspace::event::class;
 use petrel_keyspace::{Key, StrRef, Type, Value};
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
+use petrel_table::options::{DelexOption, GetexOption, SetOption};
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -67,34 +68,15 @@ enum Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    /// The condition that compares with the argument after it.
-    fn comparing(option: &[u8], with: &'a [u8]) -> Option<Self> {
-        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
-        if is(b"IFEQ") {
-            Some(Condition::Equal(with))
-        } else if is(b"IFNE") {
-            Some(Condition::NotEqual(with))
-        } else if is(b"IFDEQ") {
-            Some(Condition::DigestEqual(with))
-        } else if is(b"IFDNE") {
-            Some(Condition::DigestNotEqual(with))
-        } else {
-            None
+    /// Takes another condition beside this one: `NX` or `XX` may be repeated, and nothing else.
+    fn join(&mut self, other: Self) -> Outcome {
+        match (*self, other) {
+            (Condition::Always, _)
+            | (Condition::Missing, Condition::Missing)
+            | (Condition::Present, Condition::Present) => *self = other,
+            _ => return Err(Fail::SYNTAX),
         }
-    }
-
-    /// The condition that `NX` or `XX` makes of this one; either may be repeated, but nothing else
-    /// said beside it.
-    fn presence(self, option: &[u8]) -> Option<Self> {
-        match self {
-            Condition::Always | Condition::Missing if option.eq_ignore_ascii_case(b"NX") => {
-                Some(Condition::Missing)
-            }
-            Condition::Always | Condition::Present if option.eq_ignore_ascii_case(b"XX") => {
-                Some(Condition::Present)
-            }
-            _ => None,
-        }
+        Ok(())
     }
 
     /// Whether it depends on more than whether the key exists.
@@ -159,41 +141,34 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.exec.ks.put(ctx.session.db, key, value, None);
         return ctx.ok();
     }
-    let options = set_options(ctx, 3, ctx.args().len())?;
+    let options = set_options(ctx, 3)?;
     set_with(ctx, key, &options)
 }
 
-fn set_options<'a>(ctx: &Ctx<'a>, from: usize, to: usize) -> Result<SetOptions<'a>, Fail> {
+fn set_options<'a>(ctx: &Ctx<'a>, from: usize) -> Result<SetOptions<'a>, Fail> {
     let mut options = SetOptions::default();
-    let mut stated = None;
-    let mut i = from;
-    while i < to {
-        let option = ctx.arg(i);
-        let comparison = match options.condition {
-            Condition::Always if i + 1 < to => Condition::comparing(option, ctx.arg(i + 1)),
-            _ => None,
-        };
-        if let Some(condition) = comparison {
-            options.condition = condition;
-            i += 1;
-        } else if let Some(condition) = options.condition.presence(option) {
-            options.condition = condition;
-        } else if ctx.is(i, "GET") {
-            options.get = true;
-        } else if ctx.is(i, "KEEPTTL") && stated.is_none() {
-            options.expiry = Expiry::Keep;
-        } else {
-            let expiry = Stated::option(ctx, i, to, stated).ok_or(Fail::SYNTAX)?;
-            if options.expiry == Expiry::Keep {
-                return Err(Fail::SYNTAX);
-            }
-            stated = Some(expiry);
-            i += 1;
+    let mut stated = Stated::default();
+    for option in ctx.options(from) {
+        match option? {
+            SetOption::Nx => options.condition.join(Condition::Missing)?,
+            SetOption::Xx => options.condition.join(Condition::Present)?,
+            SetOption::Ifeq(with) => options.condition.join(Condition::Equal(with))?,
+            SetOption::Ifne(with) => options.condition.join(Condition::NotEqual(with))?,
+            SetOption::Ifdeq(with) => options.condition.join(Condition::DigestEqual(with))?,
+            SetOption::Ifdne(with) => options.condition.join(Condition::DigestNotEqual(with))?,
+            SetOption::Get => options.get = true,
+            SetOption::Keepttl => options.expiry = Expiry::Keep,
+            SetOption::Ex(n) => stated.state(Unit::Seconds, n)?,
+            SetOption::Px(n) => stated.state(Unit::Millis, n)?,
+            SetOption::Exat(n) => stated.state(Unit::UnixSeconds, n)?,
+            SetOption::Pxat(n) => stated.state(Unit::UnixMillis, n)?,
         }
-        i += 1;
     }
-    if let Some(stated) = stated {
-        options.expiry = Expiry::At(stated.moment(ctx)?);
+    if options.expiry == Expiry::Keep && stated.is_some() {
+        return Err(Fail::SYNTAX);
+    }
+    if let Some(moment) = stated.moment(ctx)? {
+        options.expiry = Expiry::At(moment);
     }
     Ok(options)
 }
@@ -280,7 +255,7 @@ fn psetex(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 fn set_expiring(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
-    let expiry = expiry::positive(ctx, 2, unit)?;
+    let expiry = expiry::positive(ctx, ctx.arg(2), unit)?;
     let (key, value) = (ctx.key(1), ctx.value(3));
     if store(ctx, key, value, Some(expiry)) {
         ctx.event(class::GENERIC, "expire", key.bytes);
@@ -299,10 +274,10 @@ fn getset(ctx: &mut Ctx<'_>) -> Outcome {
 /// `GETEX key [EX s | PX ms | EXAT t | PXAT t | PERSIST]`
 fn getex(ctx: &mut Ctx<'_>) -> Outcome {
     let (stated, persist) = getex_options(ctx)?;
-    let expiry = stated.map(|stated| stated.moment(ctx));
+    let mut expiry = stated.moment(ctx);
     let (key, db) = (ctx.key(1), ctx.db());
-    if let (true, Some(Err(bad))) = (ctx.dialect().is_valkey(), &expiry) {
-        return Err(bad.clone());
+    if ctx.dialect().is_valkey() {
+        expiry = Ok(expiry?);
     }
     let Some(view) = ctx.exec.ks.read(db, key) else {
         ctx.reply.null();
@@ -310,7 +285,7 @@ fn getex(ctx: &mut Ctx<'_>) -> Outcome {
     };
     // Of a key that does not exist, Redis does not look at the expiry; Valkey has done so before.
     let value = view.string()?;
-    let expiry = expiry.transpose()?;
+    let expiry = expiry?;
     let had_expiry = view.expiry().is_some();
     write_string(ctx.reply, value);
     if expiry.is_some() || had_expiry && persist {
@@ -320,22 +295,18 @@ fn getex(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 /// The expiry that is asked for, and whether `PERSIST` is.
-fn getex_options(ctx: &Ctx<'_>) -> Result<(Option<Stated>, bool), Fail> {
-    let to = ctx.args().len();
-    let (mut stated, mut persist) = (None, false);
-    let mut i = 2;
-    while i < to {
-        if ctx.is(i, "PERSIST") && stated.is_none() {
-            persist = true;
-            i += 1;
-        } else if persist {
-            return Err(Fail::SYNTAX);
-        } else {
-            stated = Some(Stated::option(ctx, i, to, stated).ok_or(Fail::SYNTAX)?);
-            i += 2;
+fn getex_options<'a>(ctx: &Ctx<'a>) -> Result<(Stated<'a>, bool), Fail> {
+    let (mut stated, mut persist) = (Stated::default(), false);
+    for option in ctx.options(2) {
+        match option? {
+            GetexOption::Ex(n) => stated.state(Unit::Seconds, n)?,
+            GetexOption::Px(n) => stated.state(Unit::Millis, n)?,
+            GetexOption::Exat(n) => stated.state(Unit::UnixSeconds, n)?,
+            GetexOption::Pxat(n) => stated.state(Unit::UnixMillis, n)?,
+            GetexOption::Persist => persist = true,
         }
     }
-    Ok((stated, persist))
+    if persist && stated.is_some() { Err(Fail::SYNTAX) } else { Ok((stated, persist)) }
 }
 
 /// `GETDEL key`
@@ -395,7 +366,7 @@ fn msetex(ctx: &mut Ctx<'_>) -> Outcome {
         _ if dialect.is_valkey() => return Err(Fail::SYNTAX),
         _ => return Err(Fail::fixed("ERR wrong number of key-value pairs")),
     };
-    let options = set_options(ctx, end, ctx.args().len())?;
+    let options = set_options(ctx, end)?;
     let acts = match options.condition {
         _ if options.get => return Err(Fail::SYNTAX),
         Condition::Always => true,
@@ -467,14 +438,23 @@ fn delex(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.args().len() == 2 {
         return remove_if(ctx, Condition::Always);
     }
-    let &[_, _, option, with] = ctx.args() else { return Err(ctx.wrong_arity()) };
+    if ctx.args().len() != 4 {
+        return Err(ctx.wrong_arity());
+    }
     // The condition is read only if there is a value that it is of.
     let Some(old) = ctx.exec.ks.look(db, key) else { return ctx.number(0) };
     if old.string().is_err() {
         return Err(Fail::fixed("ERR Key should be of string type if conditions are specified"));
     }
-    let condition = Condition::comparing(option, with)
-        .ok_or(Fail::fixed("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"))?;
+    let condition = match ctx.options(2).leading() {
+        Some(DelexOption::Ifeq(with)) => Condition::Equal(with),
+        Some(DelexOption::Ifne(with)) => Condition::NotEqual(with),
+        Some(DelexOption::Ifdeq(with)) => Condition::DigestEqual(with),
+        Some(DelexOption::Ifdne(with)) => Condition::DigestNotEqual(with),
+        None => {
+            return Err(Fail::fixed("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"));
+        }
+    };
     remove_if(ctx, condition)
 }
 

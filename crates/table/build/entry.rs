@@ -27,6 +27,10 @@ pub struct Entry {
     pub system: bool,
     pub arguments: Vec<Arg>,
     pub help: Vec<(String, String)>,
+    /// The enum of its options, where it shares one.
+    pub options: Option<String>,
+    /// Options that `COMMAND DOCS` leaves out.
+    pub undocumented: Vec<Arg>,
 }
 
 /// The entries of a family; or the number of a line and what is wrong with it.
@@ -39,7 +43,7 @@ pub fn parse(text: &str, types: &Types) -> Result<Vec<Entry>, String> {
         }
         if line.starts_with(' ') {
             let entry = entries.last_mut().ok_or_else(|| failed("of which command?".into()))?;
-            property(entry, line).map_err(failed)?;
+            property(entry, line, types).map_err(failed)?;
         } else {
             let entry = headed_by(line, &entries, types).map_err(failed)?;
             entries.push(entry);
@@ -69,7 +73,7 @@ fn headed_by(line: &str, before: &[Entry], types: &Types) -> Result<Entry, Strin
 }
 
 /// One of the indented lines.
-fn property(entry: &mut Entry, line: &str) -> Result<(), String> {
+fn property(entry: &mut Entry, line: &str, types: &Types) -> Result<(), String> {
     if let Some(text) = line.strip_prefix("    ") {
         let (_, help) = entry.help.last_mut().ok_or("text of no `help:`")?;
         if !help.is_empty() {
@@ -91,6 +95,8 @@ fn property(entry: &mut Entry, line: &str) -> Result<(), String> {
         ("channels", which) => entry.channels = Some(which.into()),
         ("complexity", "-") => entry.complexity = Some(String::new()),
         ("complexity", text) => entry.complexity = Some(text.into()),
+        ("undocumented", line) => entry.undocumented = syntax::parse(line, types)?,
+        ("options", name) => entry.options = Some(name.into()),
         ("gate", flags) => entry.gate = flags.split(' ').map(Into::into).collect(),
         ("tips", tips) => entry.tips = tips.split(' ').map(Into::into).collect(),
         ("changed", text) => entry.history.push(pair(text)?),

@@ -2,6 +2,7 @@
 
 mod emit;
 mod entry;
+mod options;
 mod syntax;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ fn main() {
             .unwrap_or_else(|error| panic!("{}:{error}", path.display()));
         entries.extend(parsed);
     }
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join("commands.rs");
-    fs::write(&out, emit::module(&entries)).expect("the output directory can be written");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    let options = options::module(&entries).unwrap_or_else(|error| panic!("{error}"));
+    for (name, text) in [("commands.rs", emit::module(&entries)), ("options.rs", options)] {
+        fs::write(out.join(name), text).expect("the output directory can be written");
+    }
 }

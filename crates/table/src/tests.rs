@@ -4,6 +4,7 @@ use crate::argument::{Arg, ArgFlags, ArgKind, Syntax};
 use crate::commands::{self, ALL};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::meta::{Flags, GateFlags, Meta};
+use crate::options::{READERS, Reader, Unread, ZaddOption};
 use std::collections::HashSet;
 
 fn every() -> impl Iterator<Item = (String, &'static Meta)> {
@@ -142,4 +143,99 @@ fn where_a_command_runs_in_a_cluster() {
     for (name, meta) in every().filter(|(_, meta)| meta.place() == Read) {
         assert!(!meta.flags.contains(Flags::WRITE), "{name}");
     }
+}
+
+/// The tokens of a syntax line that are no operands and no positions.
+fn options_of(args: &'static [Arg], found: &mut Vec<&'static str>) {
+    for arg in args {
+        if arg.token.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            found.push(arg.token);
+        }
+        let is_word = |arg: &Arg| arg.kind == ArgKind::PureToken;
+        let is_optional = arg.flags.contains(ArgFlags::OPTIONAL) && arg.token.is_empty();
+        if arg.kind != ArgKind::OneOf || is_optional || !arg.nested.iter().all(is_word) {
+            options_of(arg.nested, found);
+        }
+    }
+}
+
+#[test]
+fn every_token_is_read_as_its_variant() {
+    let mut count = 0;
+    for (name, meta) in every() {
+        let mut tokens = Vec::new();
+        options_of(meta.arguments, &mut tokens);
+        for token in tokens {
+            let (_, read) = READERS.iter().find(|(of, _)| *of == name).expect(&name);
+            let lower = token.to_ascii_lowercase();
+            for spelled in [token, &lower] {
+                let mut words = vec![spelled.as_bytes()];
+                let least = loop {
+                    match read(&words) {
+                        Err(Unread::Incomplete(_)) => words.push(b"operand"),
+                        other => break other,
+                    }
+                };
+                let (shown, left) = least.expect(&name);
+                let variant = shown.split('(').next().unwrap_or_default();
+                assert!(
+                    variant.eq_ignore_ascii_case(&token.replace(['-', '_'], "")),
+                    "{name} {token}"
+                );
+                assert_eq!((left, words.len() < 5), (0, true), "{name} {token}");
+                words.push(b"next");
+                assert_eq!(read(&words), Ok((shown, 1)), "{name} {token}");
+            }
+            for wrong in [format!("{token}\0"), format!("{token} of many letters")] {
+                let unread = Err(Unread::Unknown(wrong.as_bytes()));
+                assert_eq!(read(&[wrong.as_bytes()]), unread, "{name} {wrong:?}");
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 300, "{count}");
+}
+
+/// How many operands a token of a command has; none if it is no option.
+fn operands(command: &str, token: &str) -> Option<usize> {
+    let (_, read) = READERS.iter().find(|(of, _)| *of == command)?;
+    let words = [token.as_bytes(); 6];
+    let found = (1..=6).find(|&n| !matches!(read(&words[..n]), Err(Unread::Incomplete(_))))?;
+    read(&words[..found]).ok().map(|_| found - 1)
+}
+
+#[test]
+fn options_hold_what_always_stands_behind_their_tokens() {
+    assert_eq!(operands("set", "EX"), Some(1));
+    assert_eq!(operands("set", "PERSIST"), None);
+    assert_eq!(operands("zunion", "WEIGHTS"), Some(0));
+    assert_eq!(operands("zunion", "AGGREGATE"), Some(1));
+    assert_eq!(operands("zunion", "SUM"), None);
+    assert_eq!(operands("bitfield", "SET"), Some(3));
+    assert_eq!(operands("bitfield", "OVERFLOW"), Some(1));
+    // The unit belongs to the radius, but is no option of its own.
+    assert_eq!(operands("geosearch", "BYRADIUS"), Some(2));
+    assert_eq!(operands("geosearch", "KM"), None);
+    assert_eq!(operands("geosearch", "BYPOLYGON"), Some(1));
+    assert_eq!(operands("geosearch", "ANY"), Some(0));
+    // `STOREDIST key` of GEORADIUS, `STOREDIST` of GEOSEARCHSTORE, in one enum.
+    assert_eq!(operands("georadius", "STOREDIST"), Some(0));
+    assert_eq!(operands("hexpire", "FIELDS"), Some(1));
+    assert_eq!(operands("vadd", "VALUES"), Some(1));
+    // No syntax line has it.
+    assert_eq!(operands("json.get", "NOESCAPE"), Some(0));
+}
+
+#[test]
+fn options_before_other_words() {
+    let words: [&[u8]; 5] = [b"nx", b"CH", b"1", b"nx", b"2"];
+    let mut options = Reader::<ZaddOption>::new(&words);
+    assert_eq!(options.leading(), Some(ZaddOption::Nx));
+    assert_eq!(options.leading(), Some(ZaddOption::Ch));
+    assert_eq!(options.leading(), None);
+    assert_eq!(options.rest(), &words[2..]);
+    assert_eq!(options.words(1), Some(&words[2..3]));
+    assert_eq!((options.words(3), options.left()), (None, 2));
+    assert_eq!(options.next(), Some(Ok(ZaddOption::Nx)));
+    assert_eq!((options.next(), options.next()), (Some(Err(Unread::Unknown(b"2"))), None));
 }

@@ -1,7 +1,8 @@
 //! Expiry as commands write it: seconds or milliseconds, from now or as Unix time.
 
 use crate::ctx::Ctx;
-use crate::fail::Fail;
+use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 
 /// How an argument states an expiry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,20 +18,6 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// The unit of an option of `SET` and `GETEX`.
-    pub fn from_option(option: &[u8]) -> Option<Self> {
-        let units = [
-            ("EX", Unit::Seconds),
-            ("PX", Unit::Millis),
-            ("EXAT", Unit::UnixSeconds),
-            ("PXAT", Unit::UnixMillis),
-        ];
-        units
-            .iter()
-            .find(|(name, _)| option.eq_ignore_ascii_case(name.as_bytes()))
-            .map(|&(_, unit)| unit)
-    }
-
     /// The moment in Unix milliseconds; none if it does not fit 64 bits.
     pub fn moment(self, n: i64, now_ms: i64) -> Option<i64> {
         let millis = match self {
@@ -44,32 +31,40 @@ impl Unit {
     }
 }
 
-/// The expiry that an option states, its number unread: bad syntax is reported before a bad number,
-/// and of an option that is repeated the last one counts.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Stated {
-    unit: Unit,
-    argument: usize,
-}
+/// The expiry that options state, its number unread: bad syntax is reported before a bad number, and
+/// of an option that is repeated the last one counts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Stated<'a>(Option<(Unit, &'a [u8])>);
 
-impl Stated {
-    /// Argument `i` as an option with its number after it, both before `to`; none where `before`
-    /// states another unit.
-    pub fn option(ctx: &Ctx<'_>, i: usize, to: usize, before: Option<Stated>) -> Option<Self> {
-        let unit = Unit::from_option(ctx.arg(i))?;
-        let fits = i + 1 < to && before.is_none_or(|before| before.unit == unit);
-        fits.then_some(Stated { unit, argument: i + 1 })
+impl<'a> Stated<'a> {
+    /// Takes an option; there must be none in another unit.
+    pub fn state(&mut self, unit: Unit, number: &'a [u8]) -> Outcome {
+        if self.0.is_some_and(|(before, _)| before != unit) {
+            return Err(Fail::SYNTAX);
+        }
+        self.0 = Some((unit, number));
+        Ok(())
+    }
+
+    /// The unit and the number.
+    pub fn stated(self) -> Option<(Unit, &'a [u8])> {
+        self.0
+    }
+
+    /// Whether an option was there.
+    pub fn is_some(self) -> bool {
+        self.0.is_some()
     }
 
     /// The moment in Unix milliseconds.
-    pub fn moment(self, ctx: &Ctx<'_>) -> Result<i64, Fail> {
-        positive(ctx, self.argument, self.unit)
+    pub fn moment(self, ctx: &Ctx<'_>) -> Result<Option<i64>, Fail> {
+        self.0.map(|(unit, number)| positive(ctx, number, unit)).transpose()
     }
 }
 
-/// Argument `i` as the expiry that `SET` and its like demand: above 0.
-pub(crate) fn positive(ctx: &Ctx<'_>, i: usize, unit: Unit) -> Result<i64, Fail> {
-    match ctx.integer(i)? {
+/// A word as the expiry that `SET` and its like demand: above 0.
+pub(crate) fn positive(ctx: &Ctx<'_>, word: &[u8], unit: Unit) -> Result<i64, Fail> {
+    match integer(word)? {
         n if n > 0 => unit.moment(n, ctx.exec.ks.now_ms()).ok_or_else(|| invalid(ctx)),
         _ => Err(invalid(ctx)),
     }

@@ -3,7 +3,9 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{Case, Pattern};
+use crate::numbers::integer;
 use petrel_keyspace::Type;
+use petrel_table::options::ScanOption;
 
 /// What one call looks at unless told otherwise.
 const COUNT: usize = 10;
@@ -44,46 +46,31 @@ impl<'a> Options<'a> {
             no_values: false,
             no_scores: false,
         };
-        let mut i = from;
-        while i < ctx.args().len() {
-            if ctx.is(i, "NOVALUES") {
-                if scanned != Scanned::Fields {
+        for option in ctx.options(from) {
+            match option? {
+                ScanOption::Novalues if scanned != Scanned::Fields => {
                     return Err(Fail::fixed("ERR NOVALUES option can only be used in HSCAN"));
                 }
-                options.no_values = true;
-                i += 1;
-                continue;
-            }
-            if ctx.is(i, "NOSCORES") {
-                if scanned != Scanned::Scores {
+                ScanOption::Noscores if scanned != Scanned::Scores => {
                     return Err(Fail::fixed("ERR NOSCORES option can only be used in ZSCAN"));
                 }
-                options.no_scores = true;
-                i += 1;
-                continue;
-            }
-            if i + 1 == ctx.args().len() {
-                return Err(Fail::SYNTAX);
-            }
-            if ctx.is(i, "COUNT") {
-                options.count = match ctx.integer(i + 1)? {
-                    count @ 1.. => usize::try_from(count).unwrap_or(usize::MAX),
+                ScanOption::Novalues => options.no_values = true,
+                ScanOption::Noscores => options.no_scores = true,
+                ScanOption::Count(count) => match integer(count)? {
+                    count @ 1.. => options.count = usize::try_from(count).unwrap_or(usize::MAX),
                     _ => return Err(Fail::SYNTAX),
-                };
-            } else if ctx.is(i, "MATCH") {
-                let pattern = Some(ctx.arg(i + 1)).filter(|pattern| *pattern != b"*");
-                options.pattern = pattern.map(|pattern| Pattern::new(pattern, Case::Sensitive));
-            } else if ctx.is(i, "TYPE") && scanned == Scanned::Keys {
-                let name = ctx.arg(i + 1);
-                if ctx.dialect().is_valkey() && !is_type_name(name) {
+                },
+                ScanOption::Match(pattern) => {
+                    let pattern = Some(pattern).filter(|pattern| *pattern != b"*");
+                    options.pattern = pattern.map(|pattern| Pattern::new(pattern, Case::Sensitive));
+                }
+                ScanOption::Type(_) if scanned != Scanned::Keys => return Err(Fail::SYNTAX),
+                ScanOption::Type(name) if ctx.dialect().is_valkey() && !is_type_name(name) => {
                     let name = name.escape_ascii();
                     return Err(Fail::new(format!("ERR unknown type name '{name}'")));
                 }
-                options.type_name = Some(name);
-            } else {
-                return Err(Fail::SYNTAX);
+                ScanOption::Type(name) => options.type_name = Some(name),
             }
-            i += 2;
         }
         Ok(options)
     }

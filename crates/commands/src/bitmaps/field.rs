@@ -3,6 +3,8 @@
 use super::{BAD_OFFSET, RAW};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
+use petrel_table::options::BitfieldOption;
 
 const BAD_TYPE: Fail = Fail::fixed(
     "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
@@ -106,48 +108,36 @@ fn check(ctx: &Ctx<'_>) -> Result<Checked, Fail> {
     Ok(checked)
 }
 
-/// The operations of the call, up to the first that is wrong. They are read twice, so that none has
-/// to be remembered.
-fn operations<'c>(ctx: &'c Ctx<'_>) -> impl Iterator<Item = Result<Operation, Fail>> + 'c {
-    let (mut at, mut overflow) = (2, Overflow::Wrap);
-    std::iter::from_fn(move || {
-        while at < ctx.args().len() {
-            let parsed = next(ctx, &mut at, &mut overflow);
-            if parsed.is_err() {
-                at = ctx.args().len();
-            }
-            if let Some(operation) = parsed.transpose() {
-                return Some(operation);
-            }
-        }
-        None
+/// The operations of the call. They are read twice, so that none has to be remembered.
+fn operations<'a>(ctx: &Ctx<'a>) -> impl Iterator<Item = Result<Operation, Fail>> + use<'a> {
+    let (len_max, mut overflow) = (ctx.host.string_len_max(), Overflow::Wrap);
+    ctx.options(2).filter_map(move |option| {
+        let read = option.map_err(Fail::from);
+        read.and_then(|option| operation(option, len_max, &mut overflow)).transpose()
     })
 }
 
-/// Reads what begins at argument `at`: an operation, or how the following ones overflow.
-fn next(ctx: &Ctx<'_>, at: &mut usize, overflow: &mut Overflow) -> Result<Option<Operation>, Fail> {
-    let (i, left) = (*at, ctx.args().len() - *at - 1);
-    if ctx.is(i, "OVERFLOW") && left >= 1 {
-        *overflow = Overflow::parse(ctx.arg(i + 1))?;
-        *at += 2;
-        return Ok(None);
-    }
-    let (set, add) = (ctx.is(i, "SET"), ctx.is(i, "INCRBY"));
-    let arguments = match () {
-        () if ctx.is(i, "GET") => 2,
-        () if set || add => 3,
-        () => return Err(Fail::SYNTAX),
+/// The operation that an option is; none if it says how the following ones overflow.
+fn operation(
+    option: BitfieldOption<'_>,
+    len_max: usize,
+    overflow: &mut Overflow,
+) -> Result<Option<Operation>, Fail> {
+    let (field, action) = match option {
+        BitfieldOption::Overflow(word) => {
+            *overflow = Overflow::parse(word)?;
+            return Ok(None);
+        }
+        BitfieldOption::Get(encoding, offset) => {
+            (Field::parse(encoding, offset, len_max)?, Action::Get)
+        }
+        BitfieldOption::Set(encoding, offset, number) => {
+            (Field::parse(encoding, offset, len_max)?, Action::Set(integer(number)?))
+        }
+        BitfieldOption::Incrby(encoding, offset, number) => {
+            (Field::parse(encoding, offset, len_max)?, Action::Add(integer(number)?))
+        }
     };
-    if left < arguments {
-        return Err(Fail::SYNTAX);
-    }
-    let field = Field::parse(ctx, i + 1)?;
-    let action = match () {
-        () if set => Action::Set(ctx.integer(i + 3)?),
-        () if add => Action::Add(ctx.integer(i + 3)?),
-        () => Action::Get,
-    };
-    *at += arguments + 1;
     Ok(Some(Operation { field, action, overflow: *overflow }))
 }
 
@@ -155,11 +145,8 @@ fn next(ctx: &Ctx<'_>, at: &mut usize, overflow: &mut Overflow) -> Result<Option
 fn run(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
     ctx.reply.array(count);
     let (key, db) = (ctx.key(1), ctx.db());
-    let (mut at, mut overflow) = (2, Overflow::Wrap);
-    while at < ctx.args().len() {
-        let Some(Operation { field, action, overflow }) = next(ctx, &mut at, &mut overflow)? else {
-            continue;
-        };
+    for operation in operations(ctx) {
+        let Operation { field, action, overflow } = operation?;
         let mut window = Window::default();
         if let Some(view) = ctx.exec.ks.peek(db, key) {
             let (value, mut digits) = (view.string()?, itoa::Buffer::new());
@@ -197,9 +184,9 @@ impl Overflow {
 }
 
 impl Field {
-    /// Reads a type and an offset, which stand at arguments `i` and `i + 1`.
-    fn parse(ctx: &Ctx<'_>, i: usize) -> Result<Self, Fail> {
-        let (signed, digits) = match ctx.arg(i) {
+    /// Reads a type and an offset.
+    fn parse(encoding: &[u8], offset: &[u8], len_max: usize) -> Result<Self, Fail> {
+        let (signed, digits) = match encoding {
             [b'i', digits @ ..] => (true, digits),
             [b'u', digits @ ..] => (false, digits),
             _ => return Err(BAD_TYPE),
@@ -207,14 +194,14 @@ impl Field {
         let widest = if signed { 64 } else { 63 };
         let width = petrel_keyspace::parse_int(digits).filter(|width| (1..=widest).contains(width));
         let width = width.ok_or(BAD_TYPE)? as u32;
-        let offset = match ctx.arg(i + 1) {
+        let offset = match offset {
             [b'#', number @ ..] => petrel_keyspace::parse_int(number)
                 .and_then(|number| number.checked_mul(i64::from(width))),
             number => petrel_keyspace::parse_int(number),
         };
         let offset = offset
             .and_then(|offset| usize::try_from(offset).ok())
-            .filter(|offset| offset / 8 < ctx.host.string_len_max());
+            .filter(|offset| offset / 8 < len_max);
         Ok(Field { signed, width, offset: offset.ok_or(BAD_OFFSET)? })
     }
 

@@ -2,16 +2,17 @@
 
 use super::area::{Area, Shape};
 use super::geohash::Position;
-use super::{place, place_of, unit, write_distance, write_place};
+use super::{place, place_of, unit as meters, write_distance, write_place};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::numbers::double;
+use crate::numbers::{double, integer};
 use crate::sorted_sets::{Gathered, read, write_member};
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
 use petrel_resp::{Dialect, Reply};
 use petrel_table::commands as meta;
+use petrel_table::options::{GeoSearchOption, Reader};
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -52,6 +53,11 @@ impl Syntax {
     fn is_search(self) -> bool {
         matches!(self, Syntax::Search | Syntax::SearchStore)
     }
+
+    /// Whether `STORE key` and `STOREDIST key` are options.
+    fn stores(self) -> bool {
+        matches!(self, Syntax::Radius { stores: true } | Syntax::RadiusByMember { stores: true })
+    }
 }
 
 /// Where a search begins. In a key that does not exist no member has a place.
@@ -86,15 +92,11 @@ struct Asked {
     stores_distances: bool,
 }
 
-/// The place of the member that argument `i` names.
-fn member_place(
-    ctx: &Ctx<'_>,
-    i: usize,
-    set: Option<SortedSetRef<'_>>,
-) -> Result<Option<Position>, Fail> {
+/// The place of a member that must exist if the set does.
+fn member_place(member: &[u8], set: Option<SortedSetRef<'_>>) -> Result<Option<Position>, Fail> {
     let Some(set) = set else { return Ok(None) };
-    let (member, place) = (ctx.arg(i), place_of(&set, ctx.arg(i)));
-    place.map(Some).ok_or_else(|| Fail::new([b"ERR member ", member, b" does not exist"].concat()))
+    let missing = || Fail::new([b"ERR member ", member, b" does not exist"].concat());
+    place_of(&set, member).map(Some).ok_or_else(missing)
 }
 
 /// A member inside the area.
@@ -143,15 +145,15 @@ impl Asked {
         };
         let from = match syntax {
             Syntax::Radius { .. } => {
-                asked.center = Some(Center::Position(place(ctx, 2)?));
-                asked.circle(ctx, 4)?;
+                asked.center = Some(Center::Position(place(ctx.arg(2), ctx.arg(3))?));
+                asked.circle(ctx.arg(4), ctx.arg(5))?;
                 6
             }
             Syntax::RadiusByMember { .. } => {
-                asked.center = Some(Center::Member(member_place(ctx, 2, set)?));
+                asked.center = Some(Center::Member(member_place(ctx.arg(2), set)?));
                 // Of a key that does not exist, Redis does not look at the radius.
                 if set.is_some() {
-                    asked.circle(ctx, 3)?;
+                    asked.circle(ctx.arg(3), ctx.arg(4))?;
                 } else {
                     asked.shape = Some(Shape::Circle { radius_m: 0.0 });
                 }
@@ -160,137 +162,130 @@ impl Asked {
             Syntax::Search => 2,
             Syntax::SearchStore => 3,
         };
-        let mut i = from;
-        while i < ctx.args().len() {
-            i += asked.option(ctx, i, syntax, set)?;
+        let mut words = ctx.options(from);
+        while let Some(option) = words.next() {
+            asked.option(ctx, option?, &mut words, syntax, set)?;
         }
         asked.check(ctx, syntax)?;
         Ok(asked)
     }
 
-    /// Takes the option at argument `i`; returns how many arguments it has.
-    fn option(
+    /// Takes an option with what stands behind it.
+    fn option<'a>(
         &mut self,
-        ctx: &Ctx<'_>,
-        i: usize,
+        ctx: &Ctx<'a>,
+        option: GeoSearchOption<'a>,
+        words: &mut Reader<'a, GeoSearchOption<'a>>,
         syntax: Syntax,
         set: Option<SortedSetRef<'_>>,
-    ) -> Result<usize, Fail> {
-        let left = ctx.args().len() - i - 1;
-        match () {
-            _ if ctx.is(i, "WITHDIST") => self.with_distance = true,
-            _ if ctx.is(i, "WITHHASH") => self.with_hash = true,
-            _ if ctx.is(i, "WITHCOORD") => self.with_place = true,
-            _ if ctx.is(i, "ANY") => self.any = true,
-            _ if ctx.is(i, "ASC") => self.order = Some(Order::Nearest),
-            _ if ctx.is(i, "DESC") => self.order = Some(Order::Farthest),
-            _ if ctx.is(i, "COUNT") && left >= 1 => {
-                let count = ctx.integer(i + 1)?;
-                let count = usize::try_from(count).ok().filter(|&count| count > 0);
+    ) -> Outcome {
+        match option {
+            GeoSearchOption::Withdist => self.with_distance = true,
+            GeoSearchOption::Withhash => self.with_hash = true,
+            GeoSearchOption::Withcoord => self.with_place = true,
+            GeoSearchOption::Any => self.any = true,
+            GeoSearchOption::Asc => self.order = Some(Order::Nearest),
+            GeoSearchOption::Desc => self.order = Some(Order::Farthest),
+            GeoSearchOption::Count(count) => {
+                let count = usize::try_from(integer(count)?).ok().filter(|&count| count > 0);
                 self.count = Some(count.ok_or(Fail::fixed("ERR COUNT must be > 0"))?);
-                return Ok(2);
             }
-            _ if syntax == Syntax::SearchStore && ctx.is(i, "STOREDIST") => {
+            GeoSearchOption::Storedist if syntax == Syntax::SearchStore => {
                 self.stores_distances = true;
             }
-            _ if syntax.is_search() => return self.search_option(ctx, i, set),
-            _ => return self.store_option(ctx, i, syntax),
+            GeoSearchOption::Storedist if syntax.stores() => {
+                self.destination = Some(ctx.position(words));
+                self.stores_distances = true;
+                words.word().ok_or(Fail::SYNTAX)?;
+            }
+            GeoSearchOption::Store(_) if syntax.stores() => {
+                self.destination = Some(ctx.position(words) - 1);
+                self.stores_distances = false;
+            }
+            option if syntax.is_search() => return self.search_option(ctx, option, words, set),
+            _ => return Err(Fail::SYNTAX),
         }
-        Ok(1)
-    }
-
-    /// `STORE key` and `STOREDIST key` of the older commands.
-    fn store_option(&mut self, ctx: &Ctx<'_>, i: usize, syntax: Syntax) -> Result<usize, Fail> {
-        let stores = matches!(
-            syntax,
-            Syntax::Radius { stores: true } | Syntax::RadiusByMember { stores: true }
-        );
-        let distances = ctx.is(i, "STOREDIST");
-        if !stores || i + 1 == ctx.args().len() || !(distances || ctx.is(i, "STORE")) {
-            return Err(Fail::SYNTAX);
-        }
-        self.destination = Some(i + 1);
-        self.stores_distances = distances;
-        Ok(2)
+        Ok(())
     }
 
     /// Center and shape. Either may be stated again in the same way, but not in another.
-    fn search_option(
+    fn search_option<'a>(
         &mut self,
-        ctx: &Ctx<'_>,
-        i: usize,
+        ctx: &Ctx<'a>,
+        option: GeoSearchOption<'a>,
+        words: &mut Reader<'a, GeoSearchOption<'a>>,
         set: Option<SortedSetRef<'_>>,
-    ) -> Result<usize, Fail> {
-        let left = ctx.args().len() - i - 1;
+    ) -> Outcome {
         let has_polygon = matches!(self.shape, Some(Shape::Polygon { .. }));
-        match (self.center, &self.shape) {
-            (None | Some(Center::Member(_)), _)
-                if ctx.is(i, "FROMMEMBER") && left >= 1 && !has_polygon =>
+        match (option, self.center, &self.shape) {
+            (GeoSearchOption::Frommember(member), None | Some(Center::Member(_)), _)
+                if !has_polygon =>
             {
-                self.center = Some(Center::Member(member_place(ctx, i + 1, set)?));
-                Ok(2)
+                self.center = Some(Center::Member(member_place(member, set)?));
             }
-            (None | Some(Center::Position(_)), _)
-                if ctx.is(i, "FROMLONLAT") && left >= 2 && !has_polygon =>
-            {
-                self.center = Some(Center::Position(place(ctx, i + 1)?));
-                Ok(3)
+            (
+                GeoSearchOption::Fromlonlat(longitude, latitude),
+                None | Some(Center::Position(_)),
+                _,
+            ) if !has_polygon => {
+                self.center = Some(Center::Position(place(longitude, latitude)?));
             }
-            (_, None | Some(Shape::Circle { .. })) if ctx.is(i, "BYRADIUS") && left >= 2 => {
-                self.circle(ctx, i + 1)?;
-                Ok(3)
+            (GeoSearchOption::Byradius(radius, unit), _, None | Some(Shape::Circle { .. })) => {
+                self.circle(radius, unit)?;
             }
-            (_, None | Some(Shape::Box { .. })) if ctx.is(i, "BYBOX") && left >= 3 => {
-                self.rectangle(ctx, i + 1)?;
-                Ok(4)
+            (GeoSearchOption::Bybox(width, height, unit), _, None | Some(Shape::Box { .. })) => {
+                self.rectangle(width, height, unit)?;
             }
-            (None, None | Some(Shape::Polygon { .. })) if ctx.is(i, "BYPOLYGON") && left >= 1 => {
-                self.polygon(ctx, i + 1)
+            (GeoSearchOption::Bypolygon(count), None, None | Some(Shape::Polygon { .. })) => {
+                self.polygon(ctx, count, words)?;
             }
-            _ => Err(Fail::SYNTAX),
+            _ => return Err(Fail::SYNTAX),
         }
+        Ok(())
     }
 
-    /// `radius unit` from argument `i` on
-    fn circle(&mut self, ctx: &Ctx<'_>, i: usize) -> Result<(), Fail> {
-        let radius = double::parse(ctx.arg(i)).ok_or(Fail::fixed("ERR need numeric radius"))?;
+    fn circle(&mut self, radius: &[u8], unit: &[u8]) -> Outcome {
+        let radius = double::parse(radius).ok_or(Fail::fixed("ERR need numeric radius"))?;
         if radius < 0.0 {
             return Err(Fail::fixed("ERR radius cannot be negative"));
         }
-        self.unit_m = unit(ctx, i + 1)?;
+        self.unit_m = meters(unit)?;
         self.shape = Some(Shape::Circle { radius_m: radius * self.unit_m });
         Ok(())
     }
 
-    /// `width height unit` from argument `i` on
-    fn rectangle(&mut self, ctx: &Ctx<'_>, i: usize) -> Result<(), Fail> {
-        let width = double::parse(ctx.arg(i)).ok_or(Fail::fixed("ERR need numeric width"))?;
-        let height = double::parse(ctx.arg(i + 1)).ok_or(Fail::fixed("ERR need numeric height"))?;
+    fn rectangle(&mut self, width: &[u8], height: &[u8], unit: &[u8]) -> Outcome {
+        let width = double::parse(width).ok_or(Fail::fixed("ERR need numeric width"))?;
+        let height = double::parse(height).ok_or(Fail::fixed("ERR need numeric height"))?;
         if width < 0.0 || height < 0.0 {
             return Err(Fail::fixed("ERR height or width cannot be negative"));
         }
-        self.unit_m = unit(ctx, i + 2)?;
+        self.unit_m = meters(unit)?;
         let (width_m, height_m) = (width * self.unit_m, height * self.unit_m);
         self.shape = Some(Shape::Box { width_m, height_m });
         Ok(())
     }
 
-    /// `num-vertices longitude latitude [longitude latitude ...]` from argument `i` on; returns how
-    /// many arguments the option has
-    fn polygon(&mut self, ctx: &Ctx<'_>, i: usize) -> Result<usize, Fail> {
+    /// Takes the vertices, of which there must be `count`.
+    fn polygon<'a>(
+        &mut self,
+        ctx: &Ctx<'_>,
+        count: &[u8],
+        words: &mut Reader<'a, GeoSearchOption<'a>>,
+    ) -> Outcome {
         let invalid = Fail::fixed("ERR invalid number of vertices");
-        let stated = ctx.integer(i).ok().and_then(|count| i32::try_from(count).ok());
+        let stated = integer(count).ok().and_then(|count| i32::try_from(count).ok());
         let count = usize::try_from(stated.ok_or(invalid)?).unwrap_or(0);
-        let end = i + 1 + 2 * count;
-        if count < VERTICES_MIN || end > ctx.args().len() {
+        let vertices = words.words(2 * count).filter(|_| count >= VERTICES_MIN);
+        let vertices = vertices.ok_or_else(|| {
             let name = ctx.arg(0).escape_ascii();
-            return Err(Fail::new(format!(
-                "ERR {name} BYPOLYGON must have at least {VERTICES_MIN} vertices"
-            )));
-        }
-        let vertices: Result<_, _> = (i + 1..end).step_by(2).map(|i| place(ctx, i)).collect();
+            Fail::new(format!("ERR {name} BYPOLYGON must have at least {VERTICES_MIN} vertices"))
+        })?;
+        let (pairs, _) = vertices.as_chunks();
+        let vertices: Result<_, _> =
+            pairs.iter().map(|[longitude, latitude]| place(longitude, latitude)).collect();
         self.shape = Some(Shape::Polygon { vertices: vertices? });
-        Ok(2 + 2 * count)
+        Ok(())
     }
 
     fn check(&mut self, ctx: &Ctx<'_>, syntax: Syntax) -> Result<(), Fail> {

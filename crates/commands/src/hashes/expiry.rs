@@ -8,9 +8,11 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::hashes::write_value;
 use crate::keys::expire::Condition;
+use crate::numbers::integer;
 use crate::spec::CommandSpec;
-use petrel_keyspace::{FieldExpiry, Naming};
+use petrel_keyspace::{FieldExpiry, Naming, parse_int};
 use petrel_table::commands as meta;
+use petrel_table::options::{HashExpiryOption, HexpireOption, Options, Reader, Unread};
 use std::ops::Range;
 
 /// The commands of this family.
@@ -44,9 +46,9 @@ fn unknown(argument: &[u8]) -> Fail {
     Fail::new([b"ERR unknown argument: ", argument].concat())
 }
 
-/// Argument `i` as the expiry of a field, in Unix milliseconds; it may lie in the past.
-fn moment(ctx: &Ctx<'_>, i: usize, unit: Unit) -> Result<i64, Fail> {
-    let n = ctx.integer(i)?;
+/// A word as the expiry of a field, in Unix milliseconds; it may lie in the past.
+fn moment(ctx: &Ctx<'_>, word: &[u8], unit: Unit) -> Result<i64, Fail> {
+    let n = integer(word)?;
     if n < 0 {
         return Err(Fail::fixed("ERR invalid expire time, must be >= 0"));
     }
@@ -109,14 +111,18 @@ fn only_fields(ctx: &mut Ctx<'_>) -> Result<Range<usize>, Fail> {
     Ok(4..args)
 }
 
-/// Where the fields are that `FIELDS` at argument `i` announces, each of `width` arguments.
-fn fields_at(ctx: &Ctx<'_>, i: usize, width: usize, bad_count: Fail) -> Result<Range<usize>, Fail> {
-    let count = ctx.integer(i + 1).ok().and_then(|count| i32::try_from(count).ok());
+/// Where the fields are behind `FIELDS numfields`, each of `width` arguments.
+fn fields_of<'a, O: Options<'a>>(
+    ctx: &Ctx<'a>,
+    options: &mut Reader<'a, O>,
+    count: &[u8],
+    width: usize,
+    bad_count: Fail,
+) -> Result<Range<usize>, Fail> {
+    let count = parse_int(count).and_then(|count| i32::try_from(count).ok());
     let Some(count) = count.filter(|&count| count > 0) else { return Err(bad_count) };
-    let (first, args) = (i + 2, count as usize * width);
-    if ctx.args().len() - first < args {
-        return Err(TOO_FEW);
-    }
+    let (first, args) = (ctx.position(options), count as usize * width);
+    options.words(args).ok_or(TOO_FEW)?;
     Ok(first..first + args)
 }
 
@@ -126,9 +132,9 @@ fn expire(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
     let (exists, (at, (condition, fields))) = with_key(ctx, false, |ctx| {
         if ctx.dialect().is_valkey() {
             let options = valkey::expire_options(ctx)?;
-            return Ok((valkey::moment(ctx, 2, unit)?, options));
+            return Ok((valkey::moment(ctx, ctx.arg(2), unit)?, options));
         }
-        Ok((moment(ctx, 2, unit)?, expire_options(ctx)?))
+        Ok((moment(ctx, ctx.arg(2), unit)?, expire_options(ctx)?))
     })?;
     ctx.reply.array(fields.len());
     for i in fields {
@@ -140,31 +146,33 @@ fn expire(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
 }
 
 fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>), Fail> {
-    let args = ctx.args().len();
     let (mut condition, mut fields) = (Condition::default(), None);
-    let mut i = 3;
-    while i < args {
-        if ctx.is(i, "FIELDS") {
-            if fields.is_some() {
+    let mut options = ctx.options(3);
+    while let Some(option) = options.next() {
+        let stated = match option {
+            Ok(HexpireOption::Fields(_)) | Err(Unread::Incomplete(_)) if fields.is_some() => {
                 return Err(FIELDS_AGAIN);
             }
-            if i + 2 >= args {
+            Ok(HexpireOption::Fields(count)) if options.left() > 0 => {
+                let bad_count = Fail::fixed("ERR Parameter `numFields` should be greater than 0");
+                fields = Some(fields_of(ctx, &mut options, count, 1, bad_count)?);
+                continue;
+            }
+            Ok(HexpireOption::Fields(_)) | Err(Unread::Incomplete(_)) => {
                 return Err(Fail::fixed(
                     "ERR FIELDS requires at least numfields and one field argument",
                 ));
             }
-            let bad_count = Fail::fixed("ERR Parameter `numFields` should be greater than 0");
-            let found = fields_at(ctx, i, 1, bad_count)?;
-            i = found.end;
-            fields = Some(found);
-            continue;
-        }
-        let stated = Condition::of(ctx.arg(i)).ok_or_else(|| unknown(ctx.arg(i)))?;
+            Ok(HexpireOption::Nx) => Condition::NX,
+            Ok(HexpireOption::Xx) => Condition::XX,
+            Ok(HexpireOption::Gt) => Condition::GT,
+            Ok(HexpireOption::Lt) => Condition::LT,
+            Err(Unread::Unknown(word)) => return Err(unknown(word)),
+        };
         if condition != Condition::default() && condition != stated {
             return Err(Fail::fixed("ERR Multiple condition flags specified"));
         }
         condition = stated;
-        i += 1;
     }
     Ok((condition, fields.ok_or(Fail::fixed("ERR missing FIELDS argument"))?))
 }
@@ -310,8 +318,8 @@ enum When {
 
 /// What tells the options of `HGETEX` from those of `HSETEX`.
 struct Syntax {
-    /// The option that leaves the expiry out of it, and what it means.
-    word: (&'static str, Stated),
+    /// What the option means that leaves the expiry out of it: `PERSIST` or `KEEPTTL`.
+    word: Stated,
     /// Whether fields may be demanded to be there, or not to be.
     conditional: bool,
     /// Arguments of a field.
@@ -321,7 +329,7 @@ struct Syntax {
 }
 
 const HGETEX: Syntax = Syntax {
-    word: ("PERSIST", Stated::Persist),
+    word: Stated::Persist,
     conditional: false,
     width: 1,
     ambiguous: Fail::fixed(
@@ -330,7 +338,7 @@ const HGETEX: Syntax = Syntax {
 };
 
 const HSETEX: Syntax = Syntax {
-    word: ("KEEPTTL", Stated::Keep),
+    word: Stated::Keep,
     conditional: true,
     width: 2,
     ambiguous: Fail::fixed(
@@ -347,49 +355,57 @@ struct ExOptions {
     fields: Range<usize>,
 }
 
+/// Whether it is the option whose operands were missing.
+fn is_fields(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"FIELDS")
+}
+
 /// The options from argument 2 on; they may stand before or behind the fields.
 fn ex_options(ctx: &mut Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
     if ctx.dialect().is_valkey() {
         return valkey::ex_options(ctx, syntax);
     }
-    let args = ctx.args().len();
     let (mut expiry, mut when, mut fields) = (Stated::Nothing, When::Always, None);
-    let mut i = 2;
-    while i < args {
-        let is_word = ctx.is(i, syntax.word.0);
-        let unit = Unit::from_option(ctx.arg(i));
-        if is_word || unit.is_some() {
-            if expiry != Stated::Nothing {
-                return Err(syntax.ambiguous.clone());
+    let only = |before, stated| match before {
+        Stated::Nothing => Ok(stated),
+        _ => Err(syntax.ambiguous.clone()),
+    };
+    let deadline = |before, unit, n| {
+        only(before, Stated::Nothing)?;
+        moment(ctx, n, unit).map(Stated::At)
+    };
+    let demand = |before, stated| match before {
+        When::Always => Ok(stated),
+        _ => Err(Fail::fixed("ERR Only one of FXX or FNX arguments can be specified")),
+    };
+    let mut options = ctx.options(2);
+    while let Some((word, option)) = options.spelled() {
+        match option {
+            Ok(HashExpiryOption::Ex(n)) => expiry = deadline(expiry, Unit::Seconds, n)?,
+            Ok(HashExpiryOption::Px(n)) => expiry = deadline(expiry, Unit::Millis, n)?,
+            Ok(HashExpiryOption::Exat(n)) => expiry = deadline(expiry, Unit::UnixSeconds, n)?,
+            Ok(HashExpiryOption::Pxat(n)) => expiry = deadline(expiry, Unit::UnixMillis, n)?,
+            Ok(HashExpiryOption::Persist) if syntax.word == Stated::Persist => {
+                expiry = only(expiry, Stated::Persist)?;
             }
-            expiry = match unit {
-                None => syntax.word.1,
-                Some(_) if i + 1 >= args => return Err(Fail::fixed("ERR missing expire time")),
-                Some(unit) => {
-                    i += 1;
-                    Stated::At(moment(ctx, i, unit)?)
-                }
-            };
-            i += 1;
-        } else if ctx.is(i, "FIELDS") {
-            if fields.is_some() {
-                return Err(FIELDS_AGAIN);
+            Ok(HashExpiryOption::Keepttl) if syntax.word == Stated::Keep => {
+                expiry = only(expiry, Stated::Keep)?;
             }
-            if i + 1 >= args {
-                return Err(ctx.wrong_arity());
+            Ok(HashExpiryOption::Fnx) if syntax.conditional => when = demand(when, When::Missing)?,
+            Ok(HashExpiryOption::Fxx) if syntax.conditional => when = demand(when, When::There)?,
+            Ok(HashExpiryOption::Fields(count)) if fields.is_none() => {
+                let bad_count = Fail::fixed("ERR invalid number of fields");
+                fields = Some(fields_of(ctx, &mut options, count, syntax.width, bad_count)?);
             }
-            let bad_count = Fail::fixed("ERR invalid number of fields");
-            let found = fields_at(ctx, i, syntax.width, bad_count)?;
-            i = found.end;
-            fields = Some(found);
-        } else if syntax.conditional && (ctx.is(i, "FNX") || ctx.is(i, "FXX")) {
-            if when != When::Always {
-                return Err(Fail::fixed("ERR Only one of FXX or FNX arguments can be specified"));
+            Ok(HashExpiryOption::Fields(_)) => return Err(FIELDS_AGAIN),
+            Err(Unread::Incomplete(_)) if is_fields(word) => {
+                return Err(if fields.is_some() { FIELDS_AGAIN } else { ctx.wrong_arity() });
             }
-            when = if ctx.is(i, "FNX") { When::Missing } else { When::There };
-            i += 1;
-        } else {
-            return Err(unknown(ctx.arg(i)));
+            Err(Unread::Incomplete(_)) => {
+                only(expiry, Stated::Nothing)?;
+                return Err(Fail::fixed("ERR missing expire time"));
+            }
+            _ => return Err(unknown(word)),
         }
     }
     let fields = fields.ok_or(Fail::fixed("ERR missing FIELDS argument"))?;

@@ -6,6 +6,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use petrel_json::{Format, Kind, Value, print};
 use petrel_resp::{Protocol, Reply};
+use petrel_table::options::{JsonGetOption, Reader, Unread};
 use std::cell::Cell;
 
 /// How values are answered.
@@ -102,30 +103,39 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Takes the option at argument `i`; how many arguments it has, none if it is a path.
-    fn take(&mut self, ctx: &Ctx<'a>, i: usize) -> Result<usize, Fail> {
-        // It means nothing any more.
-        if ctx.is(i, "NOESCAPE") {
-            return Ok(1);
-        }
-        if ctx.is(i, "FORMAT") {
-            Form::check(ctx.reply)?;
-            let name = ctx.args().get(i + 1).ok_or_else(|| ctx.wrong_arity())?;
-            self.form = Form::from_name(name, "STRING")?;
-            return Ok(2);
-        }
-        if !["INDENT", "NEWLINE", "SPACE"].iter().any(|name| ctx.is(i, name)) {
-            return Ok(0);
-        }
-        let text = *ctx.args().get(i + 1).ok_or_else(|| ctx.wrong_arity())?;
+    /// Takes the next word with its operand if it is an option; false if it is a path.
+    fn take(
+        &mut self,
+        ctx: &Ctx<'a>,
+        words: &mut Reader<'a, JsonGetOption<'a>>,
+    ) -> Result<bool, Fail> {
+        let mut ahead = *words;
+        let option = match ahead.next() {
+            Some(Err(Unread::Incomplete(word))) => {
+                if word.eq_ignore_ascii_case(b"FORMAT") {
+                    Form::check(ctx.reply)?;
+                }
+                return Err(ctx.wrong_arity());
+            }
+            Some(Ok(option)) => option,
+            Some(Err(Unread::Unknown(_))) | None => return Ok(false),
+        };
+        *words = ahead;
+        let (place, text) = match option {
+            // It means nothing any more.
+            JsonGetOption::Noescape => return Ok(true),
+            JsonGetOption::Format(name) => {
+                Form::check(ctx.reply)?;
+                self.form = Form::from_name(name, "STRING")?;
+                return Ok(true);
+            }
+            JsonGetOption::Indent(text) => (&mut self.format.indent, text),
+            JsonGetOption::Newline(text) => (&mut self.format.newline, text),
+            JsonGetOption::Space(text) => (&mut self.format.space, text),
+        };
         str::from_utf8(text).map_err(|_| super::NOT_UTF8)?;
-        let format = &mut self.format;
-        *match ctx.arg(i)[0].to_ascii_uppercase() {
-            b'I' => &mut format.indent,
-            b'N' => &mut format.newline,
-            _ => &mut format.space,
-        } = text;
-        Ok(2)
+        *place = text;
+        Ok(true)
     }
 }
 
@@ -133,17 +143,12 @@ impl<'a> Options<'a> {
 pub(super) fn get(ctx: &mut Ctx<'_>) -> Outcome {
     let format = Format { len_max: ctx.host.string_len_max(), ..Format::default() };
     let mut options = Options { format, form: Form::Text };
-    let (len, mut i) = (ctx.args().len(), 2);
-    while i < len {
-        match options.take(ctx, i)? {
-            0 => break,
-            taken => i += taken,
-        }
+    let mut words = ctx.options(2);
+    while options.take(ctx, &mut words)? {}
+    if words.left() > 1 || options.form != Form::Text {
+        return get_several(ctx, options, words);
     }
-    if len > i + 1 || options.form != Form::Text {
-        return get_several(ctx, options, i);
-    }
-    let asked = path_at(ctx, i)?;
+    let asked = path_at(ctx, ctx.position(&words))?;
     get_one(ctx, &options.format, asked)
 }
 
@@ -169,19 +174,22 @@ fn get_one(ctx: &mut Ctx<'_>, format: &Format<'_>, asked: Asked<'_>) -> Outcome 
 
 /// Values of several paths: an object that has those of each under its path. One JSONPath among
 /// them, and each has an array of values.
-fn get_several<'a>(ctx: &mut Ctx<'a>, mut options: Options<'a>, mut i: usize) -> Outcome {
+fn get_several<'a>(
+    ctx: &mut Ctx<'a>,
+    mut options: Options<'a>,
+    mut words: Reader<'a, JsonGetOption<'a>>,
+) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     let mut paths = Vec::new();
     // Options may stand behind a path too.
-    while i < ctx.args().len() {
-        let taken = options.take(ctx, i)?;
-        if taken == 0 {
-            paths.push(path_at(ctx, i)?);
+    while words.left() > 0 {
+        if !options.take(ctx, &mut words)? {
+            paths.push(path_at(ctx, ctx.position(&words))?);
+            words.word();
         }
-        i += taken.max(1);
     }
     if paths.is_empty() {
-        paths.push(path_at(ctx, i)?);
+        paths.push(path_at(ctx, ctx.args().len())?);
     }
     let Options { format, form } = options;
     if let ([path], Form::Text) = (&paths[..], form) {

@@ -8,6 +8,7 @@ use petrel_json::{
 };
 use petrel_keyspace::event::class;
 use petrel_keyspace::{Handle, JsonChange, Key, Naming};
+use petrel_table::options::{JsonSetOption, Unread};
 use std::rc::Rc;
 
 const NOT_STATIC: Fail = Fail::fixed("Err wrong static path");
@@ -144,25 +145,25 @@ pub(super) fn adding(root: Value<'_>, path: &Path, value: &Document) -> Result<S
 
 /// `JSON.SET key path value [NX | XX] [FPHA FP16 | BF16 | FP32 | FP64] [FORMAT JSON]`
 pub(super) fn set(ctx: &mut Ctx<'_>) -> Outcome {
-    let (mut condition, mut how, mut i) = (Condition::None, Parse::default(), 4);
-    while i < ctx.args().len() {
-        if ctx.is(i, "FORMAT") {
-            let name = *ctx.args().get(i + 1).ok_or_else(|| ctx.wrong_arity())?;
-            if !["JSON", "STRING"].iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
-                return Err(Fail::fixed("ERR wrong format"));
+    let (mut condition, mut how) = (Condition::None, Parse::default());
+    for option in ctx.options(4) {
+        match option {
+            Ok(JsonSetOption::Format(name)) => {
+                let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
+                if !["JSON", "STRING"].iter().any(is) {
+                    return Err(Fail::fixed("ERR wrong format"));
+                }
             }
-            i += 2;
-        } else if condition == Condition::None && (ctx.is(i, "NX") || ctx.is(i, "XX")) {
-            let is_nx = ctx.is(i, "NX");
-            condition = if is_nx { Condition::Nothing } else { Condition::Something };
-            i += 1;
-        } else if ctx.is(i, "FPHA") {
-            let name = ctx.args().get(i + 1).ok_or_else(|| ctx.wrong_arity())?;
-            let of = FloatType::from_name(name).ok_or(Fail::fixed("ERR invalid FPHA type"))?;
-            how.floats = Some(of);
-            i += 2;
-        } else {
-            return Err(Fail::SYNTAX);
+            Ok(JsonSetOption::Nx) if condition == Condition::None => condition = Condition::Nothing,
+            Ok(JsonSetOption::Xx) if condition == Condition::None => {
+                condition = Condition::Something;
+            }
+            Ok(JsonSetOption::Fpha(name)) => {
+                let of = FloatType::from_name(name).ok_or(Fail::fixed("ERR invalid FPHA type"))?;
+                how.floats = Some(of);
+            }
+            Err(Unread::Incomplete(_)) => return Err(ctx.wrong_arity()),
+            _ => return Err(Fail::SYNTAX),
         }
     }
     let (asked, value) = (path_at(ctx, 2)?, value_at(ctx, 3, how));

@@ -74,7 +74,7 @@ fn swapdb(ctx: &mut Ctx<'_>) -> Outcome {
     if !is_number(2) {
         return Err(Fail::fixed("ERR invalid second DB index"));
     }
-    let (a, b) = (ctx.database(1)?, ctx.database(2)?);
+    let (a, b) = (ctx.database(ctx.arg(1))?, ctx.database(ctx.arg(2))?);
     ctx.exec.ks.swap(a, b);
     ctx.ok()
 }

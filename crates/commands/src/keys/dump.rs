@@ -2,12 +2,14 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::spec::CommandSpec;
 use petrel_keyspace::event::class;
 use petrel_keyspace::{Key, Type};
 use petrel_persistence::rdb::Error;
 use petrel_persistence::value;
 use petrel_table::commands as meta;
+use petrel_table::options::RestoreOption;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] =
@@ -104,27 +106,22 @@ fn tell_restored(ctx: &mut Ctx<'_>, key: Key<'_>, before: Option<Type>) {
 
 fn restore_options(ctx: &Ctx<'_>) -> Result<RestoreOptions, Fail> {
     let mut options = RestoreOptions { replace: false, absolute: false, used: Use::Unstated };
-    let mut i = 4;
-    while i < ctx.args().len() {
-        let more = i + 1 < ctx.args().len();
-        if ctx.is(i, "REPLACE") {
-            options.replace = true;
-        } else if ctx.is(i, "ABSTTL") {
-            options.absolute = true;
-        } else if ctx.is(i, "IDLETIME") && more && !matches!(options.used, Use::Frequency(_)) {
-            i += 1;
-            let seconds = u64::try_from(ctx.integer(i)?)
-                .map_err(|_| Fail::fixed("ERR Invalid IDLETIME value, must be >= 0"))?;
-            options.used = Use::IdleSeconds(seconds);
-        } else if ctx.is(i, "FREQ") && more && !matches!(options.used, Use::IdleSeconds(_)) {
-            i += 1;
-            let frequency = u8::try_from(ctx.integer(i)?)
-                .map_err(|_| Fail::fixed("ERR Invalid FREQ value, must be >= 0 and <= 255"))?;
-            options.used = Use::Frequency(frequency);
-        } else {
-            return Err(Fail::SYNTAX);
+    for option in ctx.options(4) {
+        match option? {
+            RestoreOption::Replace => options.replace = true,
+            RestoreOption::Absttl => options.absolute = true,
+            RestoreOption::Idletime(n) if !matches!(options.used, Use::Frequency(_)) => {
+                let seconds = u64::try_from(integer(n)?)
+                    .map_err(|_| Fail::fixed("ERR Invalid IDLETIME value, must be >= 0"))?;
+                options.used = Use::IdleSeconds(seconds);
+            }
+            RestoreOption::Freq(n) if !matches!(options.used, Use::IdleSeconds(_)) => {
+                let frequency = u8::try_from(integer(n)?)
+                    .map_err(|_| Fail::fixed("ERR Invalid FREQ value, must be >= 0 and <= 255"))?;
+                options.used = Use::Frequency(frequency);
+            }
+            RestoreOption::Idletime(_) | RestoreOption::Freq(_) => return Err(Fail::SYNTAX),
         }
-        i += 1;
     }
     Ok(options)
 }

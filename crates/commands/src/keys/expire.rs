@@ -6,7 +6,7 @@ use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
 use petrel_keyspace::event::class;
 use petrel_table::commands as meta;
-use std::ops::Range;
+use petrel_table::options::{ExpireOption, Reader};
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -35,18 +35,16 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// The demand that an option makes.
-    pub fn of(option: &[u8]) -> Option<Self> {
-        let mut condition = Condition::default();
-        match &option.to_ascii_uppercase()[..] {
-            b"NX" => condition.nx = true,
-            b"XX" => condition.xx = true,
-            b"GT" => condition.gt = true,
-            b"LT" => condition.lt = true,
-            _ => return None,
-        }
-        Some(condition)
-    }
+    /// The demand of `NX`.
+    pub const NX: Self = Condition { nx: true, ..Self::NONE };
+    /// The demand of `XX`.
+    pub const XX: Self = Condition { xx: true, ..Self::NONE };
+    /// The demand of `GT`.
+    pub const GT: Self = Condition { gt: true, ..Self::NONE };
+    /// The demand of `LT`.
+    pub const LT: Self = Condition { lt: true, ..Self::NONE };
+
+    const NONE: Self = Condition { nx: false, xx: false, gt: false, lt: false };
 
     /// Both demands.
     fn and(self, other: Self) -> Self {
@@ -59,12 +57,18 @@ impl Condition {
     }
 
     /// The demands of the options, which must go together.
-    pub fn parse(ctx: &Ctx<'_>, options: Range<usize>) -> Result<Self, Fail> {
+    pub fn parse(options: Reader<'_, ExpireOption>) -> Result<Self, Fail> {
         let mut condition = Condition::default();
-        for &option in &ctx.args()[options] {
-            let stated = Self::of(option)
-                .ok_or_else(|| Fail::new([b"ERR Unsupported option ", option].concat()))?;
-            condition = condition.and(stated);
+        for option in options {
+            condition = condition.and(match option {
+                Ok(ExpireOption::Nx) => Self::NX,
+                Ok(ExpireOption::Xx) => Self::XX,
+                Ok(ExpireOption::Gt) => Self::GT,
+                Ok(ExpireOption::Lt) => Self::LT,
+                Err(unread) => {
+                    return Err(Fail::new([b"ERR Unsupported option ", unread.word()].concat()));
+                }
+            });
         }
         let Condition { nx, xx, gt, lt } = condition;
         if nx && (xx || gt || lt) {
@@ -91,7 +95,7 @@ impl Condition {
 /// `EXPIRE key seconds [NX | XX | GT | LT]`, and in the other units `PEXPIRE`, `EXPIREAT` and
 /// `PEXPIREAT`
 fn expire(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
-    let condition = Condition::parse(ctx, 3..ctx.args().len())?;
+    let condition = Condition::parse(ctx.options(3))?;
     let new = expiry::any(ctx, 2, unit)?;
     let (key, db) = (ctx.key(1), ctx.db());
     let acts = match ctx.exec.ks.look(db, key) {

@@ -7,6 +7,7 @@ use crate::spec::CommandSpec;
 use petrel_keyspace::Key;
 use petrel_keyspace::event::class;
 use petrel_table::commands as meta;
+use petrel_table::options::CopyOption;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -99,17 +100,11 @@ fn renamenx(ctx: &mut Ctx<'_>) -> Outcome {
 /// `COPY source destination [DB destination-db] [REPLACE]`
 fn copy(ctx: &mut Ctx<'_>) -> Outcome {
     let (mut to_db, mut replace) = (ctx.db(), false);
-    let mut i = 3;
-    while i < ctx.args().len() {
-        if ctx.is(i, "REPLACE") {
-            replace = true;
-        } else if ctx.is(i, "DB") && i + 1 < ctx.args().len() {
-            i += 1;
-            to_db = ctx.database(i)?;
-        } else {
-            return Err(Fail::SYNTAX);
+    for option in ctx.options(3) {
+        match option? {
+            CopyOption::Replace => replace = true,
+            CopyOption::Db(db) => to_db = ctx.database(db)?,
         }
-        i += 1;
     }
     if to_db == ctx.db() && ctx.arg(1) == ctx.arg(2) {
         return Err(SAME_KEY);
@@ -124,7 +119,7 @@ fn copy(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `MOVE key db`
 fn move_to(ctx: &mut Ctx<'_>) -> Outcome {
-    let to_db = ctx.database(2)?;
+    let to_db = ctx.database(ctx.arg(2))?;
     if to_db == ctx.db() {
         return Err(SAME_KEY);
     }

@@ -6,13 +6,14 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::numbers::double;
+use crate::numbers::{double, integer};
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::list::{Element, End};
 use petrel_keyspace::types::{Type, WrongType};
 use petrel_keyspace::{Handle, Key, KeyHash, View};
 use petrel_table::commands as meta;
+use petrel_table::options::SortOption;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -148,40 +149,28 @@ impl<'a> Options<'a> {
             count: -1,
             store: None,
         };
-        let (mut at, end) = (2, ctx.args().len());
-        while at < end {
-            let left = end - at - 1;
-            if ctx.is(at, "ASC") {
-                options.descending = false;
-            } else if ctx.is(at, "DESC") {
-                options.descending = true;
-            } else if ctx.is(at, "ALPHA") {
-                options.alphabetic = true;
-            } else if ctx.is(at, "LIMIT") && left >= 2 {
-                options.offset = ctx.integer(at + 1)?;
-                options.count = ctx.integer(at + 2)?;
-                at += 2;
-            } else if may_store && ctx.is(at, "STORE") && left >= 1 {
-                options.store = Some(at + 1);
-                at += 1;
-            } else if ctx.is(at, "BY") && left >= 1 {
-                let names_keys = ctx.arg(at + 1).contains(&b'*');
-                if names_keys && !reads_every_key(ctx) {
-                    return Err(BY_DENIED);
+        let mut words = ctx.options(2);
+        while let Some(option) = words.next() {
+            match option? {
+                SortOption::Asc => options.descending = false,
+                SortOption::Desc => options.descending = true,
+                SortOption::Alpha => options.alphabetic = true,
+                SortOption::Limit(offset, count) => {
+                    (options.offset, options.count) = (integer(offset)?, integer(count)?);
                 }
-                options.by = Some(Pattern::parse(ctx.arg(at + 1)));
-                options.unsorted |= !ctx.arg(at + 1).contains(&b'*');
-                at += 1;
-            } else if ctx.is(at, "GET") && left >= 1 {
-                if !reads_every_key(ctx) {
-                    return Err(GET_DENIED);
+                SortOption::Store(_) if may_store => options.store = Some(ctx.position(&words) - 1),
+                SortOption::Store(_) => return Err(Fail::SYNTAX),
+                SortOption::By(pattern) => {
+                    let names_keys = pattern.contains(&b'*');
+                    if names_keys && !reads_every_key(ctx) {
+                        return Err(BY_DENIED);
+                    }
+                    options.by = Some(Pattern::parse(pattern));
+                    options.unsorted |= !names_keys;
                 }
-                options.get.push(Pattern::parse(ctx.arg(at + 1)));
-                at += 1;
-            } else {
-                return Err(Fail::SYNTAX);
+                SortOption::Get(_) if !reads_every_key(ctx) => return Err(GET_DENIED),
+                SortOption::Get(pattern) => options.get.push(Pattern::parse(pattern)),
             }
-            at += 1;
         }
         Ok(options)
     }

@@ -7,8 +7,10 @@ use crate::fail::{Fail, Outcome};
 use crate::lists::write_element;
 use crate::spec::CommandSpec;
 use petrel_keyspace::event::class;
+use petrel_keyspace::parse_int;
 use petrel_keyspace::types::list::End;
 use petrel_table::commands as meta;
+use petrel_table::options::{LmovemOption, LmpopOption};
 use std::ops::Range;
 
 /// The commands of this family.
@@ -36,9 +38,9 @@ fn end(ctx: &Ctx<'_>, i: usize) -> Result<End, Fail> {
     }
 }
 
-/// Argument `i` as a number of 1 or more.
-fn at_least_one(ctx: &Ctx<'_>, i: usize, otherwise: &'static str) -> Result<usize, Fail> {
-    let n = ctx.integer(i).ok().and_then(|n| usize::try_from(n).ok());
+/// A number of 1 or more.
+fn at_least_one(word: &[u8], otherwise: &'static str) -> Result<usize, Fail> {
+    let n = parse_int(word).and_then(|n| usize::try_from(n).ok());
     n.filter(|&n| n > 0).ok_or(Fail::fixed(otherwise))
 }
 
@@ -80,15 +82,18 @@ impl HowMany {
         if ctx.args().len() != i + 3 {
             return Err(Fail::SYNTAX);
         }
-        let exactly = ctx.is(i, "EXACTLY");
-        if !exactly && !ctx.is(i, "COUNT") {
-            return Err(Fail::SYNTAX);
-        }
-        let count = at_least_one(ctx, i + 1, "ERR count should be greater than 0")?;
-        let one_by_one = ctx.is(i + 2, "OBO");
-        if !one_by_one && !ctx.is(i + 2, "BULK") {
-            return Err(Fail::SYNTAX);
-        }
+        let mut options = ctx.options(i);
+        let (count, exactly) = match options.leading() {
+            Some(LmovemOption::Count(count)) => (count, false),
+            Some(LmovemOption::Exactly(count)) => (count, true),
+            _ => return Err(Fail::SYNTAX),
+        };
+        let count = at_least_one(count, "ERR count should be greater than 0")?;
+        let one_by_one = match options.leading() {
+            Some(LmovemOption::Obo) => true,
+            Some(LmovemOption::Bulk) => false,
+            _ => return Err(Fail::SYNTAX),
+        };
         Ok(HowMany { count, exactly, one_by_one })
     }
 }
@@ -254,15 +259,14 @@ fn blmpop(ctx: &mut Ctx<'_>) -> Outcome {
 /// `numkeys key [key ...] LEFT | RIGHT [COUNT count]` from argument `i` on.
 fn several(ctx: &Ctx<'_>, i: usize) -> Result<(Range<usize>, End, usize), Fail> {
     let args = ctx.args().len();
-    let keys = at_least_one(ctx, i, "ERR numkeys should be greater than 0")?;
+    let keys = at_least_one(ctx.arg(i), "ERR numkeys should be greater than 0")?;
     let side = keys.checked_add(i + 1).filter(|&side| side < args).ok_or(Fail::SYNTAX)?;
     let end = end(ctx, side)?;
-    let count = match args - side {
-        1 => 1,
-        3 if ctx.is(side + 1, "COUNT") => {
-            at_least_one(ctx, side + 2, "ERR count should be greater than 0")?
-        }
-        _ => return Err(Fail::SYNTAX),
+    let mut options = ctx.options(side + 1);
+    let count = match options.next().transpose()? {
+        None => 1,
+        Some(LmpopOption::Count(_)) if options.left() > 0 => return Err(Fail::SYNTAX),
+        Some(LmpopOption::Count(n)) => at_least_one(n, "ERR count should be greater than 0")?,
     };
     Ok((i + 1..side, end, count))
 }

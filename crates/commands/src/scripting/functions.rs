@@ -15,6 +15,7 @@ use crate::spec::{CommandSpec, Locks};
 use petrel_keyspace::Handle;
 use petrel_persistence::rdb::{Error, dump_functions, restore_functions};
 use petrel_table::commands as meta;
+use petrel_table::options::{FunctionListOption, FunctionLoadOption, Reader, Unread};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -98,11 +99,11 @@ impl Executor {
 fn load(ctx: &mut Ctx<'_>) -> Outcome {
     let last = ctx.args().len() - 1;
     let mut replace = false;
-    for i in 2..last {
-        if !ctx.is(i, "REPLACE") {
-            return Err(quoting("ERR Unknown option given: ", ctx.arg(i)));
+    for option in Reader::new(&ctx.args()[2..last]) {
+        match option {
+            Ok(FunctionLoadOption::Replace) => replace = true,
+            Err(unread) => return Err(quoting("ERR Unknown option given: ", unread.word())),
         }
-        replace = true;
     }
     let code = ctx.arg(last);
     let name = shebang::parse_library(code)?;
@@ -161,18 +162,16 @@ fn kill(ctx: &mut Ctx<'_>) -> Outcome {
 /// `FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]`
 fn list(ctx: &mut Ctx<'_>) -> Outcome {
     let (mut pattern, mut with_code) = (None, false);
-    let mut i = 2;
-    while i < ctx.args().len() {
-        if !with_code && ctx.is(i, "WITHCODE") {
-            with_code = true;
-        } else if pattern.is_none() && ctx.is(i, "LIBRARYNAME") {
-            i += 1;
-            let given = ctx.args().get(i).copied();
-            pattern = Some(given.ok_or(Fail::fixed("ERR library name argument was not given"))?);
-        } else {
-            return Err(quoting("ERR Unknown argument ", ctx.arg(i)));
+    let mut options = ctx.options(2);
+    while let Some((word, option)) = options.spelled() {
+        match option {
+            Ok(FunctionListOption::Withcode) if !with_code => with_code = true,
+            Ok(FunctionListOption::Libraryname(name)) if pattern.is_none() => pattern = Some(name),
+            Err(Unread::Incomplete(_)) if pattern.is_none() => {
+                return Err(Fail::fixed("ERR library name argument was not given"));
+            }
+            _ => return Err(quoting("ERR Unknown argument ", word)),
         }
-        i += 1;
     }
     let list = ctx.exec.shared.libraries.list();
     let wanted: Vec<&Arc<Library>> = list

@@ -9,6 +9,7 @@ use crate::spec::{Categories, Command, CommandSpec};
 use petrel_table::bits;
 use petrel_table::commands as meta;
 use petrel_table::keys::{InvalidKeys, KeyRef, key_positions};
+use petrel_table::options::CommandListOption;
 
 mod docs;
 mod info;
@@ -90,14 +91,21 @@ fn list(ctx: &mut Ctx<'_>) -> Outcome {
     let args = ctx.args();
     let filter = match args.len() {
         2 => Filter::All,
-        5 if ctx.is(2, "FILTERBY") => match () {
-            () if ctx.is(3, "MODULE") => Filter::Nothing,
-            () if ctx.is(3, "ACLCAT") => {
-                Categories::from_name(args[4]).map_or(Filter::Nothing, Filter::Category)
+        5 => {
+            let mut options = ctx.options(2);
+            match (options.leading(), options.leading()) {
+                (Some(CommandListOption::Filterby), Some(CommandListOption::Module(_))) => {
+                    Filter::Nothing
+                }
+                (Some(CommandListOption::Filterby), Some(CommandListOption::Aclcat(name))) => {
+                    Categories::from_name(name).map_or(Filter::Nothing, Filter::Category)
+                }
+                (Some(CommandListOption::Filterby), Some(CommandListOption::Pattern(pattern))) => {
+                    Filter::Pattern(pattern)
+                }
+                _ => return Err(Fail::SYNTAX),
             }
-            () if ctx.is(3, "PATTERN") => Filter::Pattern(args[4]),
-            () => return Err(Fail::SYNTAX),
-        },
+        }
         _ => return Err(Fail::SYNTAX),
     };
 

@@ -3,6 +3,8 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
+use petrel_table::options::MemoryUsageOption;
 
 /// Bytes of the table that a key takes on average: slots have eight bytes, and a table that grows
 /// by half when it is seven eighths full is 73 % full on average.
@@ -11,12 +13,9 @@ const SLOT_SHARE: usize = 11;
 /// `MEMORY USAGE key [SAMPLES count]`: bytes of key, value and their share of the table. Strings
 /// need no samples.
 pub fn usage(ctx: &mut Ctx<'_>) -> Outcome {
-    let options = &ctx.args()[3..];
-    if options.len() % 2 == 1 {
-        return Err(Fail::SYNTAX);
-    }
-    for i in (3..ctx.args().len()).step_by(2) {
-        if !ctx.is(i, "SAMPLES") || ctx.integer(i + 1)? < 0 {
+    for option in ctx.options(3) {
+        let MemoryUsageOption::Samples(samples) = option?;
+        if integer(samples)? < 0 {
             return Err(Fail::SYNTAX);
         }
     }

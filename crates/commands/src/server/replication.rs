@@ -30,7 +30,7 @@ fn wait(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(only_for_primaries("WAIT"));
     }
     let replicas = ctx.integer(1)?;
-    let deadline = if ctx.exec.is_unblocking() { None } else { ctx.timeout_millis(2)? };
+    let deadline = if ctx.exec.is_unblocking() { None } else { ctx.timeout_millis(ctx.arg(2))? };
     // Executed again it has, instead of its timeout, the offset that it waits for: all of its
     // client's writes are before it.
     let is_again = ctx.exec.is_unblocking();
@@ -83,7 +83,7 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.exec.shared.is_replica.load(Relaxed) {
         return Err(only_for_primaries("WAITAOF"));
     }
-    let deadline = if ctx.exec.is_unblocking() { None } else { ctx.timeout_millis(3)? };
+    let deadline = if ctx.exec.is_unblocking() { None } else { ctx.timeout_millis(ctx.arg(3))? };
     let durable = ctx.host.durable_epoch();
     if local && durable.is_none() {
         return Err(NO_LOG);

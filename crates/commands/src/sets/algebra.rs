@@ -2,10 +2,12 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::sets::write_item;
 use crate::spec::CommandSpec;
 use petrel_keyspace::{Key, SetOperation};
 use petrel_table::commands as meta;
+use petrel_table::options::SetCountOption;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -54,17 +56,15 @@ fn count(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
         return Err(Fail::fixed("ERR Number of keys can't be greater than number of args"));
     };
     let mut limit = 0;
-    let mut i = end;
-    while i < args {
-        if ctx.is(i, "LIMIT") && i + 1 < args {
-            let stated = ctx.integer(i + 1).ok().and_then(|limit| usize::try_from(limit).ok());
-            limit = stated.ok_or(Fail::fixed("ERR LIMIT can't be negative"))?;
-            i += 2;
-        } else if ctx.is(i, "APPROX") && operation == SetOperation::Union {
+    for option in ctx.options(end) {
+        match option? {
+            SetCountOption::Limit(stated) => {
+                let stated = integer(stated).ok().and_then(|limit| usize::try_from(limit).ok());
+                limit = stated.ok_or(Fail::fixed("ERR LIMIT can't be negative"))?;
+            }
             // An exact count is as close as an estimate is allowed to be.
-            i += 1;
-        } else {
-            return Err(Fail::SYNTAX);
+            SetCountOption::Approx if operation == SetOperation::Union => {}
+            SetCountOption::Approx => return Err(Fail::SYNTAX),
         }
     }
     let keys = keys(ctx, 2, end);

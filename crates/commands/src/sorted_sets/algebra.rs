@@ -3,12 +3,13 @@
 use super::{Gathered, Listing};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::numbers::double;
+use crate::numbers::{double, integer};
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
 use petrel_keyspace::{SetRef, Type};
 use petrel_table::commands as meta;
+use petrel_table::options::{Reader, SortedSetAlgebraOption};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
@@ -124,47 +125,42 @@ impl Asked {
             limit: usize::MAX,
             keys,
         };
-        let mut i = asked.keys.end;
-        while i < ctx.args().len() {
-            i += asked.option(ctx, i, operation, form)?;
+        let mut options = ctx.options(asked.keys.end);
+        while let Some(option) = options.next() {
+            asked.option(option?, &mut options, operation, form)?;
         }
         Ok(asked)
     }
 
-    /// Takes the option at argument `i`; returns how many arguments it has.
-    fn option(
+    /// Takes an option with the list behind it.
+    fn option<'a>(
         &mut self,
-        ctx: &Ctx<'_>,
-        i: usize,
+        option: SortedSetAlgebraOption<'a>,
+        words: &mut Reader<'a, SortedSetAlgebraOption<'a>>,
         operation: Operation,
         form: Form,
-    ) -> Result<usize, Fail> {
-        let left = ctx.args().len() - i - 1;
+    ) -> Outcome {
         let weighs = operation != Operation::Difference && form != Form::Count;
-        match () {
-            _ if weighs && left >= self.keys.len() && ctx.is(i, "WEIGHTS") => {
-                for (weight, i) in self.weights.iter_mut().zip(i + 1..) {
-                    *weight = double::parse(ctx.arg(i))
+        match option {
+            SortedSetAlgebraOption::Weights if weighs => {
+                let stated = words.words(self.keys.len()).ok_or(Fail::SYNTAX)?;
+                for (weight, text) in self.weights.iter_mut().zip(stated) {
+                    *weight = double::parse(text)
                         .ok_or(Fail::fixed("ERR weight value is not a float"))?;
                 }
-                Ok(1 + self.keys.len())
             }
-            _ if weighs && left >= 1 && ctx.is(i, "AGGREGATE") => {
-                self.aggregate = Aggregate::parse(ctx.arg(i + 1))?;
-                Ok(2)
+            SortedSetAlgebraOption::Aggregate(name) if weighs => {
+                self.aggregate = Aggregate::parse(name)?;
             }
-            _ if form == Form::List && ctx.is(i, "WITHSCORES") => {
-                self.scores = true;
-                Ok(1)
-            }
-            _ if form == Form::Count && left >= 1 && ctx.is(i, "LIMIT") => {
-                let limit = ctx.integer(i + 1).ok().and_then(|limit| usize::try_from(limit).ok());
+            SortedSetAlgebraOption::Withscores if form == Form::List => self.scores = true,
+            SortedSetAlgebraOption::Limit(limit) if form == Form::Count => {
+                let limit = integer(limit).ok().and_then(|limit| usize::try_from(limit).ok());
                 let limit = limit.ok_or(Fail::fixed("ERR LIMIT can't be negative"))?;
                 self.limit = if limit == 0 { usize::MAX } else { limit };
-                Ok(2)
             }
-            _ => Err(Fail::SYNTAX),
+            _ => return Err(Fail::SYNTAX),
         }
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use crate::spec::CommandSpec;
 use petrel_keyspace::Naming;
 use petrel_keyspace::types::sorted_set::ScoreChange;
 use petrel_table::commands as meta;
+use petrel_table::options::ZaddOption;
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -41,22 +42,6 @@ pub(crate) struct AddOptions {
 }
 
 impl AddOptions {
-    /// Takes an option; false if it is none.
-    fn take(&mut self, option: &[u8]) -> bool {
-        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
-        let flag = match option.len() {
-            2 if is(b"NX") => &mut self.only_new,
-            2 if is(b"XX") => &mut self.only_present,
-            2 if is(b"CH") => &mut self.changed,
-            2 if is(b"GT") => &mut self.greater,
-            2 if is(b"LT") => &mut self.less,
-            4 if is(b"INCR") => &mut self.increment,
-            _ => return false,
-        };
-        *flag = true;
-        true
-    }
-
     fn check(&self, members: usize) -> Outcome {
         if self.only_new && self.only_present {
             return Err(Fail::fixed("ERR XX and NX options at the same time are not compatible"));
@@ -86,10 +71,18 @@ impl AddOptions {
 /// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]`
 fn zadd(ctx: &mut Ctx<'_>) -> Outcome {
     let mut options = AddOptions::default();
-    let mut from = 2;
-    while from < ctx.args().len() && options.take(ctx.arg(from)) {
-        from += 1;
+    let mut words = ctx.options(2);
+    while let Some(option) = words.leading() {
+        match option {
+            ZaddOption::Nx => options.only_new = true,
+            ZaddOption::Xx => options.only_present = true,
+            ZaddOption::Ch => options.changed = true,
+            ZaddOption::Gt => options.greater = true,
+            ZaddOption::Lt => options.less = true,
+            ZaddOption::Incr => options.increment = true,
+        }
     }
+    let from = ctx.position(&words);
     let pairs = ctx.args().len() - from;
     if pairs == 0 || !pairs.is_multiple_of(2) {
         return Err(Fail::SYNTAX);

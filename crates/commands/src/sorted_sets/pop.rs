@@ -4,12 +4,14 @@ use super::{Listing, look};
 use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::sorted_set::Run;
 use petrel_keyspace::{Key, Naming};
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
+use petrel_table::options::SortedSetPopOption;
 use std::ops::Range;
 
 /// The commands of this file.
@@ -101,11 +103,11 @@ struct Choice {
 
 /// `numkeys key [key ...] <MIN | MAX> [COUNT count]` from argument `from` on
 fn choice(ctx: &Ctx<'_>, from: usize) -> Result<Choice, Fail> {
-    let at_least_1 = |i: usize, text| match ctx.integer(i).map(usize::try_from) {
+    let at_least_1 = |word: &[u8], text| match integer(word).map(usize::try_from) {
         Ok(Ok(n @ 1..)) => Ok(n),
         _ => Err(Fail::fixed(text)),
     };
-    let numkeys = at_least_1(from, "ERR numkeys should be greater than 0")?;
+    let numkeys = at_least_1(ctx.arg(from), "ERR numkeys should be greater than 0")?;
     let args = ctx.args().len();
     let Some(at) = (from + 1).checked_add(numkeys).filter(|&at| at < args) else {
         return Err(Fail::SYNTAX);
@@ -115,12 +117,12 @@ fn choice(ctx: &Ctx<'_>, from: usize) -> Result<Choice, Fail> {
         _ if ctx.is(at, "MAX") => End::Highest,
         _ => return Err(Fail::SYNTAX),
     };
-    let count = match args - at - 1 {
-        0 => 1,
-        2.. if ctx.is(at + 1, "COUNT") => at_least_1(at + 2, "ERR count should be greater than 0")?,
-        _ => return Err(Fail::SYNTAX),
+    let mut options = ctx.options(at + 1);
+    let count = match options.next().transpose()? {
+        None => 1,
+        Some(SortedSetPopOption::Count(n)) => at_least_1(n, "ERR count should be greater than 0")?,
     };
-    if args > at + 3 {
+    if options.left() > 0 {
         return Err(Fail::SYNTAX);
     }
     Ok(Choice { keys: from + 1..at, end, count })

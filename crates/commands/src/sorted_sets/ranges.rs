@@ -4,9 +4,11 @@ use super::bounds::Bounds;
 use super::{Gathered, Listing, look, read};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::spec::CommandSpec;
 use petrel_keyspace::types::sorted_set::{Part, Run, SortedSetRef};
 use petrel_table::commands as meta;
+use petrel_table::options::SortedSetRangeOption;
 
 /// The commands of this file.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -65,23 +67,17 @@ impl<'a> Asked<'a> {
     ) -> Result<Self, Fail> {
         let (mut by, mut reverse) = (implied_by, implied_reverse);
         let (mut scores, mut limit) = (false, None);
-        let mut i = from + 2;
-        while i < ctx.args().len() {
-            if ctx.is(i, "WITHSCORES") && !stores {
-                scores = true;
-            } else if ctx.is(i, "LIMIT") && i + 2 < ctx.args().len() {
-                limit = Some((ctx.integer(i + 1)?, ctx.integer(i + 2)?));
-                i += 2;
-            } else if ctx.is(i, "REV") && implied_reverse.is_none() {
-                reverse = Some(true);
-            } else if ctx.is(i, "BYSCORE") && implied_by.is_none() {
-                by = Some(By::Score);
-            } else if ctx.is(i, "BYLEX") && implied_by.is_none() {
-                by = Some(By::Member);
-            } else {
-                return Err(Fail::SYNTAX);
+        for option in ctx.options(from + 2) {
+            match option? {
+                SortedSetRangeOption::Withscores if !stores => scores = true,
+                SortedSetRangeOption::Limit(offset, count) => {
+                    limit = Some((integer(offset)?, integer(count)?));
+                }
+                SortedSetRangeOption::Rev if implied_reverse.is_none() => reverse = Some(true),
+                SortedSetRangeOption::Byscore if implied_by.is_none() => by = Some(By::Score),
+                SortedSetRangeOption::Bylex if implied_by.is_none() => by = Some(By::Member),
+                _ => return Err(Fail::SYNTAX),
             }
-            i += 1;
         }
         let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
         if by == By::Rank && limit.is_some_and(|(_, count)| count != -1) {

@@ -2,10 +2,12 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::streams::produce::{Production, content_id};
 use crate::streams::trim::TrimOptions;
 use crate::streams::{INVALID_ID, parse_id, write_id};
 use petrel_keyspace::types::stream::{Stream, StreamId, StreamMut};
+use petrel_table::options::{StreamAddOption, XsetidOption};
 
 const ZERO_ID: Fail = Fail::fixed("ERR The ID specified in XADD must be greater than 0-0");
 const NOT_GREATER: Fail =
@@ -105,30 +107,34 @@ fn new_id(stream: &Stream, wanted: Wanted, now_ms: i64) -> Result<StreamId, Fail
 }
 
 fn options<'a>(ctx: &Ctx<'a>) -> Result<Options<'a>, Fail> {
-    let end = ctx.args().len();
     let mut options = Options {
         trim: TrimOptions::default(),
         nomkstream: false,
         production: None,
         id: Wanted::Any,
-        fields: end,
+        fields: ctx.args().len(),
     };
-    let mut i = 2;
-    while i < end {
-        if ctx.arg(i) == b"*" {
-            options.fields = i + 1;
-            break;
-        }
-        if let Some(next) = options.trim.read(ctx, i, end)? {
-            i = next;
-        } else if ctx.is(i, "NOMKSTREAM") {
-            options.nomkstream = true;
-            i += 1;
-        } else if let Some(next) = Production::read(&mut options.production, ctx, i, end)? {
-            i = next;
-        } else {
-            options.id = wanted(ctx.arg(i))?;
-            options.fields = i + 1;
+    let mut words = ctx.options(2);
+    while let Some((word, option)) = words.spelled() {
+        let is_taken = match option {
+            Ok(StreamAddOption::Nomkstream) => {
+                options.nomkstream = true;
+                true
+            }
+            Ok(StreamAddOption::Idmp(producer, own_id)) => {
+                Production::Stated { producer, own_id }.take(&mut options.production)?;
+                true
+            }
+            Ok(StreamAddOption::Idmpauto(producer)) => {
+                Production::ByContent { producer }.take(&mut options.production)?;
+                true
+            }
+            Ok(option) => options.trim.take(option, &mut words)?,
+            Err(_) => false,
+        };
+        if !is_taken {
+            options.id = wanted(word)?;
+            options.fields = ctx.position(&words);
             break;
         }
     }
@@ -137,6 +143,7 @@ fn options<'a>(ctx: &Ctx<'a>) -> Result<Options<'a>, Fail> {
 
 fn wanted(text: &[u8]) -> Result<Wanted, Fail> {
     match text {
+        b"*" => Ok(Wanted::Any),
         [ms @ .., b'-', b'*'] if !ms.contains(&b'-') => {
             parse_id(ms, 0).map(|id| Wanted::In(id.ms)).map_err(|_| INVALID_ID)
         }
@@ -158,24 +165,19 @@ pub(super) fn xsetid(ctx: &mut Ctx<'_>) -> Outcome {
     );
     let id = parse_id(ctx.arg(2), 0)?;
     let (mut added, mut deleted) = (None, StreamId::MIN);
-    let mut i = 3;
-    while i < ctx.args().len() {
-        if i + 1 == ctx.args().len() {
-            return Err(Fail::SYNTAX);
-        }
-        if ctx.is(i, "ENTRIESADDED") {
-            let count = ctx.integer(i + 1)?;
-            const NEGATIVE: Fail = Fail::fixed("ERR entries_added must be positive");
-            added = Some(u64::try_from(count).map_err(|_| NEGATIVE)?);
-        } else if ctx.is(i, "MAXDELETEDID") {
-            deleted = parse_id(ctx.arg(i + 1), 0)?;
-            if id < deleted {
-                return Err(BELOW_GIVEN_DELETED);
+    for option in ctx.options(3) {
+        match option? {
+            XsetidOption::Entriesadded(count) => {
+                const NEGATIVE: Fail = Fail::fixed("ERR entries_added must be positive");
+                added = Some(u64::try_from(integer(count)?).map_err(|_| NEGATIVE)?);
             }
-        } else {
-            return Err(Fail::SYNTAX);
+            XsetidOption::Maxdeletedid(stated) => {
+                deleted = parse_id(stated, 0)?;
+                if id < deleted {
+                    return Err(BELOW_GIVEN_DELETED);
+                }
+            }
         }
-        i += 2;
     }
     let (key, db) = (ctx.key(1), ctx.db());
     let mut stream = ctx.exec.ks.stream_mut(db, key)?.ok_or(Fail::NO_SUCH_KEY)?;

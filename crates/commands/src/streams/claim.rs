@@ -6,6 +6,7 @@ use crate::streams::{check_group, parse_id, parse_start, write_entry, write_id};
 use petrel_keyspace::parse_int;
 use petrel_keyspace::types::stream::{ConsumerId, Pending, StreamId, StreamMut};
 use petrel_resp::Reply;
+use petrel_table::options::{XautoclaimOption, XclaimOption};
 
 /// Pending entries that XAUTOCLAIM looks at for each that it is to claim.
 const LOOKED_AT: usize = 10;
@@ -157,34 +158,29 @@ impl Claims<'_> {
 
 fn options(ctx: &Ctx<'_>, first: usize) -> Result<Options, Fail> {
     let now = ctx.exec.ks.now_ms();
-    let end = ctx.args().len();
     let mut options =
         Options { delivered_ms: now, retries: None, force: false, just_id: false, last_id: None };
-    let mut i = first;
-    while i < end {
-        let more = i + 1 < end;
-        if ctx.is(i, "FORCE") {
-            options.force = true;
-        } else if ctx.is(i, "JUSTID") {
-            options.just_id = true;
-        } else if ctx.is(i, "IDLE") && more {
-            let idle = option_value(ctx, i, "IDLE")?;
-            options.delivered_ms = now.wrapping_sub(idle);
-            i += 1;
-        } else if ctx.is(i, "TIME") && more {
-            options.delivered_ms = option_value(ctx, i, "TIME")?;
-            i += 1;
-        } else if ctx.is(i, "RETRYCOUNT") && more {
-            options.retries = u64::try_from(option_value(ctx, i, "RETRYCOUNT")?).ok();
-            i += 1;
-        } else if ctx.is(i, "LASTID") && more {
-            options.last_id = Some(parse_id(ctx.arg(i + 1), 0)?);
-            i += 1;
-        } else {
-            let text = [b"ERR Unrecognized XCLAIM option '", ctx.arg(i), b"'"].concat();
-            return Err(Fail::new(text));
+    let number = |text: &[u8], option: &str| {
+        let wrong = || Fail::new(format!("ERR Invalid {option} option argument for XCLAIM"));
+        parse_int(text).ok_or_else(wrong)
+    };
+    for option in ctx.options(first) {
+        match option {
+            Ok(XclaimOption::Force) => options.force = true,
+            Ok(XclaimOption::Justid) => options.just_id = true,
+            Ok(XclaimOption::Idle(ms)) => {
+                options.delivered_ms = now.wrapping_sub(number(ms, "IDLE")?);
+            }
+            Ok(XclaimOption::Time(ms)) => options.delivered_ms = number(ms, "TIME")?,
+            Ok(XclaimOption::Retrycount(count)) => {
+                options.retries = u64::try_from(number(count, "RETRYCOUNT")?).ok();
+            }
+            Ok(XclaimOption::Lastid(id)) => options.last_id = Some(parse_id(id, 0)?),
+            Err(unread) => {
+                let text = [b"ERR Unrecognized XCLAIM option '", unread.word(), b"'"].concat();
+                return Err(Fail::new(text));
+            }
         }
-        i += 1;
     }
     if !(0..=now).contains(&options.delivered_ms) {
         options.delivered_ms = now;
@@ -192,26 +188,16 @@ fn options(ctx: &Ctx<'_>, first: usize) -> Result<Options, Fail> {
     Ok(options)
 }
 
-fn option_value(ctx: &Ctx<'_>, i: usize, option: &str) -> Result<i64, Fail> {
-    parse_int(ctx.arg(i + 1))
-        .ok_or_else(|| Fail::new(format!("ERR Invalid {option} option argument for XCLAIM")))
-}
-
 fn auto_options(ctx: &Ctx<'_>) -> Result<(usize, bool), Fail> {
     const NOT_POSITIVE: Fail = Fail::fixed("ERR COUNT must be > 0");
-    let end = ctx.args().len();
     let (mut count, mut just_id) = (COUNT, false);
-    let mut i = 6;
-    while i < end {
-        if ctx.is(i, "COUNT") && i + 1 < end {
-            let given = parse_int(ctx.arg(i + 1)).filter(|count| (1..=COUNT_MAX).contains(count));
-            count = given.ok_or(NOT_POSITIVE)? as usize;
-            i += 2;
-        } else if ctx.is(i, "JUSTID") {
-            just_id = true;
-            i += 1;
-        } else {
-            return Err(Fail::SYNTAX);
+    for option in ctx.options(6) {
+        match option? {
+            XautoclaimOption::Count(n) => {
+                let given = parse_int(n).filter(|count| (1..=COUNT_MAX).contains(count));
+                count = given.ok_or(NOT_POSITIVE)? as usize;
+            }
+            XautoclaimOption::Justid => just_id = true,
         }
     }
     Ok((count, just_id))

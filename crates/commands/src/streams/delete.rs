@@ -3,8 +3,9 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::streams::parse_ids;
-use crate::streams::trim::references;
+use crate::streams::pending::ids;
 use petrel_keyspace::types::stream::{References, StreamId, StreamMut};
+use petrel_table::options::StreamDeleteOption;
 use std::ops::Range;
 
 /// What became of an entry, as the replies say it.
@@ -79,28 +80,26 @@ fn delete(stream: &mut StreamMut<'_>, id: StreamId, references: References) -> i
     if stream.delete(id) { DELETED } else { NOT_FOUND }
 }
 
-/// The options from argument `i` on: what becomes of references, and which arguments are IDs.
-fn options(ctx: &Ctx<'_>, mut i: usize) -> Result<(References, Range<usize>), Fail> {
+/// The options from argument `from` on: what becomes of references, and which arguments are IDs.
+fn options(ctx: &Ctx<'_>, from: usize) -> Result<(References, Range<usize>), Fail> {
     const NOT_POSITIVE: Fail = Fail::fixed("ERR Number of IDs must be a positive integer");
     const NO_MATCH: Fail =
         Fail::fixed("ERR The `numids` parameter must match the number of arguments");
-    let end = ctx.args().len();
-    let (mut found, mut ids) = (None, None);
-    while i < end {
-        if let (Some(references), None) = (references(ctx.arg(i)), found) {
-            found = Some(references);
-            i += 1;
-        } else if ctx.is(i, "IDS") && i + 1 < end {
-            let count = ctx.integer(i + 1).ok().filter(|&count| count > 0).ok_or(NOT_POSITIVE)?;
-            let first = i + 2;
-            if count > (end - first) as i64 {
-                return Err(NO_MATCH);
+    let (mut references, mut found) = (None, None);
+    let mut options = ctx.options(from);
+    while let Some(option) = options.next() {
+        let stated = match option? {
+            StreamDeleteOption::Keepref => References::Keep,
+            StreamDeleteOption::Delref => References::Delete,
+            StreamDeleteOption::Acked => References::Acked,
+            StreamDeleteOption::Ids(count) => {
+                found = Some(ids(ctx, &mut options, count, NOT_POSITIVE, NO_MATCH)?);
+                continue;
             }
-            i = first + count as usize;
-            ids = Some(first..i);
-        } else {
+        };
+        if references.replace(stated).is_some() {
             return Err(Fail::SYNTAX);
         }
     }
-    Ok((found.unwrap_or_default(), ids.ok_or(Fail::SYNTAX)?))
+    Ok((references.unwrap_or_default(), found.ok_or(Fail::SYNTAX)?))
 }

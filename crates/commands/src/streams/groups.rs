@@ -2,8 +2,10 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::streams::{parse_bound, parse_id, wrong_subcommand};
 use petrel_keyspace::types::stream::{Stream, StreamId, StreamMut};
+use petrel_table::options::StreamGroupOption;
 
 const NO_KEY: Fail = Fail::fixed(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.",
@@ -118,24 +120,20 @@ fn position(stream: &Stream, id: &[u8]) -> Result<StreamId, Fail> {
 
 fn options(ctx: &Ctx<'_>, creates: bool) -> Result<Options, Fail> {
     const NEGATIVE: Fail = Fail::fixed("ERR value for ENTRIESREAD must be positive or -1");
-    let end = ctx.args().len();
-    if end > if creates { CREATE_WORDS_MAX } else { SETID_WORDS_MAX } {
+    if ctx.args().len() > if creates { CREATE_WORDS_MAX } else { SETID_WORDS_MAX } {
         return Err(wrong_subcommand(ctx));
     }
     let mut options = Options { mkstream: false, read: None };
-    let mut i = 5;
-    while i < end {
-        if creates && ctx.is(i, "MKSTREAM") {
-            options.mkstream = true;
-            i += 1;
-        } else if ctx.is(i, "ENTRIESREAD") && i + 1 < end {
-            options.read = match ctx.integer(i + 1)? {
-                -1 => None,
-                read => Some(u64::try_from(read).map_err(|_| NEGATIVE)?),
-            };
-            i += 2;
-        } else {
-            return Err(wrong_subcommand(ctx));
+    for option in ctx.options(5) {
+        match option {
+            Ok(StreamGroupOption::Mkstream) if creates => options.mkstream = true,
+            Ok(StreamGroupOption::Entriesread(read)) => {
+                options.read = match integer(read)? {
+                    -1 => None,
+                    read => Some(u64::try_from(read).map_err(|_| NEGATIVE)?),
+                };
+            }
+            _ => return Err(wrong_subcommand(ctx)),
         }
     }
     Ok(options)

@@ -2,9 +2,11 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::streams::{check_group, no_such_group, parse_end, parse_ids, parse_start, write_id};
 use petrel_keyspace::types::stream::{Group, Pending, StreamId};
 use petrel_resp::Reply;
+use petrel_table::options::{Options, Reader, XnackOption};
 use std::ops::Range;
 
 /// `XACK key group id [id ...]`
@@ -77,7 +79,6 @@ fn nack(ctx: &Ctx<'_>) -> Result<Nack, Fail> {
     const NO_MATCH: Fail = Fail::fixed("ERR number of IDs doesn't match numids");
     const NEGATIVE: Fail = Fail::fixed("ERR Invalid RETRYCOUNT value, must be >= 0");
     const NO_IDS: Fail = Fail::fixed("ERR syntax error, expected IDS keyword");
-    let end = ctx.args().len();
     let mode = match () {
         () if ctx.is(3, "SILENT") => Mode::Silent,
         () if ctx.is(3, "FAIL") => Mode::Fail,
@@ -85,28 +86,38 @@ fn nack(ctx: &Ctx<'_>) -> Result<Nack, Fail> {
         () => return Err(MODE),
     };
     let mut nack = Nack { mode, ids: 0..0, retries: None, force: false };
-    let mut i = 4;
-    while i < end {
-        if ctx.is(i, "IDS") && i + 1 < end {
-            let count = ctx.integer(i + 1).ok().filter(|&count| count > 0).ok_or(NOT_POSITIVE)?;
-            let first = i + 2;
-            if count > (end - first) as i64 {
-                return Err(NO_MATCH);
+    let mut options = ctx.options(4);
+    while let Some(option) = options.next() {
+        match option {
+            Ok(XnackOption::Ids(count)) => {
+                nack.ids = ids(ctx, &mut options, count, NOT_POSITIVE, NO_MATCH)?
             }
-            i = first + count as usize;
-            nack.ids = first..i;
-        } else if ctx.is(i, "RETRYCOUNT") && i + 1 < end {
-            nack.retries = Some(u64::try_from(ctx.integer(i + 1)?).map_err(|_| NEGATIVE)?);
-            i += 2;
-        } else if ctx.is(i, "FORCE") {
-            nack.force = true;
-            i += 1;
-        } else {
-            let text = [b"ERR Unrecognized XNACK option '", ctx.arg(i), b"'"].concat();
-            return Err(Fail::new(text));
+            Ok(XnackOption::Retrycount(count)) => {
+                nack.retries = Some(u64::try_from(integer(count)?).map_err(|_| NEGATIVE)?);
+            }
+            Ok(XnackOption::Force) => nack.force = true,
+            Err(unread) => {
+                let text = [b"ERR Unrecognized XNACK option '", unread.word(), b"'"].concat();
+                return Err(Fail::new(text));
+            }
         }
     }
     if nack.ids.is_empty() { Err(NO_IDS) } else { Ok(nack) }
+}
+
+/// Which arguments are the IDs behind `IDS numids`; the errors are of a wrong number, and of fewer.
+pub(super) fn ids<'a, O: Options<'a>>(
+    ctx: &Ctx<'a>,
+    options: &mut Reader<'a, O>,
+    count: &[u8],
+    not_positive: Fail,
+    no_match: Fail,
+) -> Result<Range<usize>, Fail> {
+    let count = integer(count).ok().and_then(|count| usize::try_from(count).ok());
+    let count = count.filter(|&count| count > 0).ok_or(not_positive)?;
+    let first = ctx.position(options);
+    options.words(count).ok_or(no_match)?;
+    Ok(first..first + count)
 }
 
 /// What XPENDING lists.

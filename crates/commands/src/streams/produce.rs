@@ -3,8 +3,10 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::streams::parse_id;
 use petrel_keyspace::types::stream::Producers;
+use petrel_table::options::XcfgsetOption;
 use twox_hash::XxHash3_128;
 
 /// What XADD says of the producer.
@@ -24,19 +26,13 @@ pub(super) enum Production<'a> {
     },
 }
 
-impl<'a> Production<'a> {
+impl Production<'_> {
     /// The error of a producer's ID together with an ID of the stream.
     pub const NEEDS_ANY_ID: Fail =
         Fail::fixed("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs");
 
-    /// Reads the option at argument `i`, before argument `end`; returns where the next one is, or
-    /// none if it is another.
-    pub fn read(
-        found: &mut Option<Self>,
-        ctx: &Ctx<'a>,
-        i: usize,
-        end: usize,
-    ) -> Result<Option<usize>, Fail> {
+    /// Takes what an option says.
+    pub fn take(self, found: &mut Option<Self>) -> Outcome {
         const TWICE: Fail = Fail::fixed("ERR syntax error, IDMP/IDMPAUTO specified multiple times");
         const NO_PRODUCER: Fail =
             Fail::fixed("ERR syntax error, IDMP requires a non-empty producer ID");
@@ -44,28 +40,16 @@ impl<'a> Production<'a> {
             Fail::fixed("ERR syntax error, IDMP requires a non-empty idempotent ID");
         const NO_PRODUCER_AUTO: Fail =
             Fail::fixed("ERR syntax error, IDMPAUTO requires a non-empty producer ID");
-        let more = end - 1 - i;
-        let (stated, by_content) = (ctx.is(i, "IDMP"), ctx.is(i, "IDMPAUTO"));
-        if !(stated && more >= 2 || by_content && more >= 1) {
-            return Ok(None);
-        }
         if found.is_some() {
             return Err(TWICE);
         }
-        let producer = ctx.arg(i + 1);
-        if producer.is_empty() {
-            return Err(if stated { NO_PRODUCER } else { NO_PRODUCER_AUTO });
+        match self {
+            Production::Stated { producer: [], .. } => return Err(NO_PRODUCER),
+            Production::ByContent { producer: [] } => return Err(NO_PRODUCER_AUTO),
+            Production::Stated { own_id: [], .. } => return Err(NO_ID),
+            _ => *found = Some(self),
         }
-        if by_content {
-            *found = Some(Production::ByContent { producer });
-            return Ok(Some(i + 2));
-        }
-        let own_id = ctx.arg(i + 2);
-        if own_id.is_empty() {
-            return Err(NO_ID);
-        }
-        *found = Some(Production::Stated { producer, own_id });
-        Ok(Some(i + 3))
+        Ok(())
     }
 }
 
@@ -89,31 +73,23 @@ pub(super) fn xcfgset(ctx: &mut Ctx<'_>) -> Outcome {
     const MAXSIZE: Fail = Fail::fixed("ERR IDMP-MAXSIZE must be between 1 and 10000 entries");
     const DURATION_TWICE: Fail = Fail::fixed("ERR IDMP-DURATION specified multiple times");
     const MAXSIZE_TWICE: Fail = Fail::fixed("ERR IDMP-MAXSIZE specified multiple times");
-    let (key, db, len) = (ctx.key(1), ctx.db(), ctx.args().len());
+    let (key, db) = (ctx.key(1), ctx.db());
     let Some(view) = ctx.exec.ks.look(db, key) else { return Err(Fail::NO_SUCH_KEY) };
     view.stream()?;
     let (mut duration, mut maxsize) = (None, None);
-    let mut i = 2;
-    while i < len {
-        let (value, error, twice, max) = if ctx.is(i, "IDMP-DURATION") {
-            (&mut duration, DURATION, DURATION_TWICE, 86_400)
-        } else if ctx.is(i, "IDMP-MAXSIZE") {
-            (&mut maxsize, MAXSIZE, MAXSIZE_TWICE, 10_000)
-        } else {
-            return Err(Fail::SYNTAX);
+    for option in ctx.options(2) {
+        let (number, value, error, twice, max) = match option? {
+            XcfgsetOption::IdmpDuration(n) => (n, &mut duration, DURATION, DURATION_TWICE, 86_400),
+            XcfgsetOption::IdmpMaxsize(n) => (n, &mut maxsize, MAXSIZE, MAXSIZE_TWICE, 10_000),
         };
-        if i + 1 == len {
-            return Err(Fail::SYNTAX);
-        }
         if value.is_some() {
             return Err(twice);
         }
-        let number = ctx.integer(i + 1)?;
+        let number = integer(number)?;
         if !(1..=max).contains(&number) {
             return Err(error);
         }
         *value = Some(number as u32);
-        i += 2;
     }
     if duration.is_none() && maxsize.is_none() {
         return Err(NOTHING);

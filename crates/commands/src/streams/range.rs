@@ -2,7 +2,9 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::streams::{parse_end, parse_start, write_entry};
+use petrel_table::options::StreamRangeOption;
 
 /// `XLEN key`
 pub(super) fn xlen(ctx: &mut Ctx<'_>) -> Outcome {
@@ -57,13 +59,9 @@ fn range(ctx: &mut Ctx<'_>, start: usize, end: usize, reverse: bool) -> Outcome 
 /// The number of entries asked for, if one is given: none if it is negative.
 fn count(ctx: &Ctx<'_>) -> Result<Option<usize>, Fail> {
     let mut count = None;
-    let mut i = 4;
-    while i < ctx.args().len() {
-        if !ctx.is(i, "COUNT") || i + 1 == ctx.args().len() {
-            return Err(Fail::SYNTAX);
-        }
-        count = Some(usize::try_from(ctx.integer(i + 1)?).unwrap_or(0));
-        i += 2;
+    for option in ctx.options(4) {
+        let StreamRangeOption::Count(stated) = option?;
+        count = Some(usize::try_from(integer(stated)?).unwrap_or(0));
     }
     Ok(count)
 }

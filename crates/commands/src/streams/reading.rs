@@ -2,7 +2,9 @@
 
 use crate::ctx::Ctx;
 use crate::fail::Fail;
+use crate::numbers::integer;
 use crate::streams::budget::Budget;
+use petrel_table::options::StreamReadOption;
 use std::ops::Range;
 
 const UNBALANCED_READ: Fail = Fail::fixed(
@@ -65,48 +67,45 @@ pub(super) fn reading<'a>(ctx: &Ctx<'a>, grouped: bool) -> Result<Reading<'a>, F
         keys: 0..0,
     };
     let (mut max_count, mut max_size) = (None, None);
-    let end = ctx.args().len();
-    let mut i = 1;
-    while i < end {
-        let more = end - 1 - i;
-        if ctx.is(i, "BLOCK") && more > 0 {
-            reading.block = Some(ctx.timeout_millis(i + 1)?);
-            i += 1;
-        } else if ctx.is(i, "COUNT") && more > 0 {
-            // None or fewer are as good as all.
-            let count = usize::try_from(ctx.integer(i + 1)?).unwrap_or(0);
-            reading.count = if count == 0 { usize::MAX } else { count };
-            i += 1;
-        } else if ctx.is(i, "MAXCOUNT") && more > 0 {
-            max_count = Some(positive(ctx, i + 1, MAX_COUNT_NOT_POSITIVE)?);
-            i += 1;
-        } else if ctx.is(i, "MAXSIZE") && more > 0 {
-            max_size = Some(positive(ctx, i + 1, MAX_SIZE_NOT_POSITIVE)?);
-            i += 1;
-        } else if ctx.is(i, "STREAMS") && more > 0 {
-            if !more.is_multiple_of(2) {
+    let mut options = ctx.options(1);
+    while let Some(option) = options.next() {
+        match option? {
+            StreamReadOption::Block(millis) => reading.block = Some(ctx.timeout_millis(millis)?),
+            StreamReadOption::Count(count) => {
+                // None or fewer are as good as all.
+                let count = usize::try_from(integer(count)?).unwrap_or(0);
+                reading.count = if count == 0 { usize::MAX } else { count };
+            }
+            StreamReadOption::Maxcount(max) => {
+                max_count = Some(positive(max, MAX_COUNT_NOT_POSITIVE)?);
+            }
+            StreamReadOption::Maxsize(max) => {
+                max_size = Some(positive(max, MAX_SIZE_NOT_POSITIVE)?);
+            }
+            StreamReadOption::Streams if !options.left().is_multiple_of(2) => {
                 let read = ctx.dialect().choose(UNBALANCED_READ, UNBALANCED_READ_VALKEY);
                 return Err(if grouped { UNBALANCED_GROUP } else { read });
             }
-            reading.keys = i + 1..i + 1 + more / 2;
-            break;
-        } else if ctx.is(i, "GROUP") && more >= 2 {
-            only(grouped, GROUP_IN_READ)?;
-            reading.group = Some((ctx.arg(i + 1), ctx.arg(i + 2)));
-            i += 2;
-        } else if ctx.is(i, "NOACK") {
-            only(grouped, NOACK_IN_READ)?;
-            reading.noack = true;
-        } else if ctx.is(i, "CLAIM") && more > 0 {
-            only(grouped, CLAIM_IN_READ)?;
-            let idle = ctx.integer(i + 1).map_err(|_| NO_IDLE_TIME)?;
-            only(idle >= 0, NEGATIVE_IDLE_TIME)?;
-            reading.claim = Some(idle);
-            i += 1;
-        } else {
-            return Err(Fail::SYNTAX);
+            StreamReadOption::Streams => {
+                let first = ctx.position(&options);
+                reading.keys = first..first + options.left() / 2;
+                break;
+            }
+            StreamReadOption::Group(group, consumer) => {
+                only(grouped, GROUP_IN_READ)?;
+                reading.group = Some((group, consumer));
+            }
+            StreamReadOption::Noack => {
+                only(grouped, NOACK_IN_READ)?;
+                reading.noack = true;
+            }
+            StreamReadOption::Claim(idle) => {
+                only(grouped, CLAIM_IN_READ)?;
+                let idle = integer(idle).map_err(|_| NO_IDLE_TIME)?;
+                only(idle >= 0, NEGATIVE_IDLE_TIME)?;
+                reading.claim = Some(idle);
+            }
         }
-        i += 1;
     }
     if reading.keys.is_empty() {
         return Err(Fail::SYNTAX);
@@ -127,8 +126,8 @@ fn only(holds: bool, fail: Fail) -> Result<(), Fail> {
     if holds { Ok(()) } else { Err(fail) }
 }
 
-/// Argument `i` as a number above 0.
-fn positive(ctx: &Ctx<'_>, i: usize, fail: Fail) -> Result<usize, Fail> {
-    let n = ctx.integer(i).ok().and_then(|n| usize::try_from(n).ok());
+/// A number above 0.
+fn positive(word: &[u8], fail: Fail) -> Result<usize, Fail> {
+    let n = integer(word).ok().and_then(|n| usize::try_from(n).ok());
     n.filter(|&n| n > 0).ok_or(fail)
 }

@@ -2,8 +2,10 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::streams::parse_id;
 use petrel_keyspace::types::stream::{References, Trim, TrimTo};
+use petrel_table::options::{Reader, StreamAddOption};
 
 const NEGATIVE_MAXLEN: Fail = Fail::fixed("ERR The MAXLEN argument must be >= 0.");
 const NEGATIVE_LIMIT: Fail = Fail::fixed("ERR The LIMIT argument must be >= 0.");
@@ -33,53 +35,51 @@ pub(super) struct TrimOptions {
 }
 
 impl TrimOptions {
-    /// Reads the option at argument `i`, before argument `end`; returns where the next one is, or
-    /// none if it is not one of these.
-    pub fn read(&mut self, ctx: &Ctx<'_>, i: usize, end: usize) -> Result<Option<usize>, Fail> {
-        let more = end - 1 - i;
-        if let Some(references) = references(ctx.arg(i)) {
-            if self.references.is_some() {
-                return Ok(None);
+    /// Takes an option with what stands behind it; false if it is not one of these, or cannot be
+    /// repeated.
+    pub fn take<'a>(
+        &mut self,
+        option: StreamAddOption<'a>,
+        words: &mut Reader<'a, StreamAddOption<'a>>,
+    ) -> Result<bool, Fail> {
+        let references = match option {
+            StreamAddOption::Keepref => References::Keep,
+            StreamAddOption::Delref => References::Delete,
+            StreamAddOption::Acked => References::Acked,
+            StreamAddOption::Maxlen => return self.take_strategy(true, words),
+            StreamAddOption::Minid => return self.take_strategy(false, words),
+            StreamAddOption::Limit(limit) => {
+                self.limit = Some(integer(limit)?);
+                let is_negative = self.limit.is_some_and(|limit| limit < 0);
+                return if is_negative { Err(NEGATIVE_LIMIT) } else { Ok(true) };
             }
-            self.references = Some(references);
-            return Ok(Some(i + 1));
-        }
-        let (maxlen, minid) = (ctx.is(i, "MAXLEN"), ctx.is(i, "MINID"));
-        if more > 0 && (maxlen || minid) {
-            return self.read_strategy(ctx, i, maxlen, more).map(Some);
-        }
-        if more > 0 && ctx.is(i, "LIMIT") {
-            let limit = ctx.integer(i + 1)?;
-            if limit < 0 {
-                return Err(NEGATIVE_LIMIT);
-            }
-            self.limit = Some(limit);
-            return Ok(Some(i + 2));
-        }
-        Ok(None)
+            _ => return Ok(false),
+        };
+        let is_first = self.references.is_none();
+        self.references = Some(references);
+        Ok(is_first)
     }
 
-    fn read_strategy(
+    fn take_strategy<'a>(
         &mut self,
-        ctx: &Ctx<'_>,
-        i: usize,
         maxlen: bool,
-        more: usize,
-    ) -> Result<usize, Fail> {
+        words: &mut Reader<'a, StreamAddOption<'a>>,
+    ) -> Result<bool, Fail> {
+        let Some(mut threshold) = words.word() else { return Ok(false) };
         if self.to.is_some() {
             return Err(TWO_STRATEGIES);
         }
-        let mut at = i + 1;
-        if more >= 2 && matches!(ctx.arg(at), b"~" | b"=") {
-            self.approximate = ctx.arg(at) == b"~";
-            at += 1;
+        if let (b"~" | b"=", Some(next)) = (threshold, words.rest().first()) {
+            self.approximate = threshold == b"~";
+            threshold = next;
+            words.word();
         }
         self.to = Some(if maxlen {
-            TrimTo::Len(u64::try_from(ctx.integer(at)?).map_err(|_| NEGATIVE_MAXLEN)?)
+            TrimTo::Len(u64::try_from(integer(threshold)?).map_err(|_| NEGATIVE_MAXLEN)?)
         } else {
-            TrimTo::Id(parse_id(ctx.arg(at), 0)?)
+            TrimTo::Id(parse_id(threshold, 0)?)
         });
-        Ok(at + 1)
+        Ok(true)
     }
 
     /// The trim that the options come to; none if they name none.
@@ -103,26 +103,14 @@ impl TrimOptions {
     }
 }
 
-/// The word that says what becomes of references.
-pub(super) fn references(word: &[u8]) -> Option<References> {
-    if word.eq_ignore_ascii_case(b"KEEPREF") {
-        Some(References::Keep)
-    } else if word.eq_ignore_ascii_case(b"DELREF") {
-        Some(References::Delete)
-    } else if word.eq_ignore_ascii_case(b"ACKED") {
-        Some(References::Acked)
-    } else {
-        None
-    }
-}
-
 /// `XTRIM key <MAXLEN | MINID> [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]`
 pub(super) fn xtrim(ctx: &mut Ctx<'_>) -> Outcome {
-    let end = ctx.args().len();
     let mut options = TrimOptions::default();
-    let mut i = 2;
-    while i < end {
-        i = options.read(ctx, i, end)?.ok_or(Fail::SYNTAX)?;
+    let mut words = ctx.options(2);
+    while let Some(option) = words.next() {
+        if !options.take(option?, &mut words)? {
+            return Err(Fail::SYNTAX);
+        }
     }
     let trim = options.trim(ctx)?.ok_or(NO_STRATEGY)?;
     let (key, db) = (ctx.key(1), ctx.db());

@@ -1,6 +1,6 @@
 //! INCREX: a counter with bounds and an expiry, as for rate limits.
 
-use crate::arguments::expiry::Stated;
+use crate::arguments::expiry::{Stated, Unit};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::numbers::extended::Extended;
@@ -10,6 +10,7 @@ use petrel_keyspace::Naming;
 use petrel_keyspace::event::class;
 use petrel_keyspace::{Key, StrRef, Value, parse_int};
 use petrel_table::commands as meta;
+use petrel_table::options::IncrexOption;
 use std::cmp::Ordering;
 
 /// The commands of this family.
@@ -45,13 +46,12 @@ impl Expiry {
 
 /// The options, as far as they are read before what they say.
 #[derive(Default)]
-struct Options {
+struct Options<'a> {
     increment: Option<Increment>,
     saturate: bool,
-    /// The arguments that hold the bounds.
-    lower: Option<usize>,
-    upper: Option<usize>,
-    stated: Option<Stated>,
+    lower: Option<&'a [u8]>,
+    upper: Option<&'a [u8]>,
+    stated: Stated<'a>,
     persist: bool,
     if_none: bool,
 }
@@ -66,40 +66,31 @@ fn increx(ctx: &mut Ctx<'_>) -> Outcome {
     }
 }
 
-fn options(ctx: &Ctx<'_>) -> Result<Options, Fail> {
+fn options<'a>(ctx: &Ctx<'a>) -> Result<Options<'a>, Fail> {
     let mut options = Options::default();
-    let to = ctx.args().len();
-    let mut i = 2;
-    while i < to {
-        let has_value = i + 1 < to;
-        if ctx.is(i, "SATURATE") && !options.saturate {
-            options.saturate = true;
-        } else if ctx.is(i, "ENX") && !options.if_none {
-            options.if_none = true;
-        } else if ctx.is(i, "PERSIST") && !options.persist && options.stated.is_none() {
-            options.persist = true;
-        } else if ctx.is(i, "BYINT") && has_value && options.increment.is_none() {
-            let n = ctx
-                .integer(i + 1)
-                .map_err(|_| Fail::fixed("ERR Increment is not an integer or out of range"))?;
-            options.increment = Some(Increment::Int(n));
-            i += 1;
-        } else if ctx.is(i, "BYFLOAT") && has_value && options.increment.is_none() {
-            options.increment = Some(Increment::Float(float_increment(ctx.arg(i + 1))?));
-            i += 1;
-        } else if ctx.is(i, "LBOUND") && has_value && options.lower.is_none() {
-            options.lower = Some(i + 1);
-            i += 1;
-        } else if ctx.is(i, "UBOUND") && has_value && options.upper.is_none() {
-            options.upper = Some(i + 1);
-            i += 1;
-        } else if !options.persist && options.stated.is_none() {
-            options.stated = Some(Stated::option(ctx, i, to, None).ok_or(Fail::SYNTAX)?);
-            i += 1;
-        } else {
-            return Err(Fail::SYNTAX);
+    for option in ctx.options(2) {
+        let Options { increment, saturate, lower, upper, stated, persist, if_none } = &mut options;
+        let expires = *persist || stated.is_some();
+        match option? {
+            IncrexOption::Saturate if !*saturate => *saturate = true,
+            IncrexOption::Enx if !*if_none => *if_none = true,
+            IncrexOption::Persist if !expires => *persist = true,
+            IncrexOption::Byint(n) if increment.is_none() => {
+                let n = parse_int(n)
+                    .ok_or(Fail::fixed("ERR Increment is not an integer or out of range"))?;
+                *increment = Some(Increment::Int(n));
+            }
+            IncrexOption::Byfloat(n) if increment.is_none() => {
+                *increment = Some(Increment::Float(float_increment(n)?));
+            }
+            IncrexOption::Lbound(n) if lower.is_none() => *lower = Some(n),
+            IncrexOption::Ubound(n) if upper.is_none() => *upper = Some(n),
+            IncrexOption::Ex(n) if !expires => stated.state(Unit::Seconds, n)?,
+            IncrexOption::Px(n) if !expires => stated.state(Unit::Millis, n)?,
+            IncrexOption::Exat(n) if !expires => stated.state(Unit::UnixSeconds, n)?,
+            IncrexOption::Pxat(n) if !expires => stated.state(Unit::UnixMillis, n)?,
+            _ => return Err(Fail::SYNTAX),
         }
-        i += 1;
     }
     if options.persist && options.if_none { Err(Fail::SYNTAX) } else { Ok(options) }
 }
@@ -113,22 +104,22 @@ fn float_increment(text: &[u8]) -> Result<Extended, Fail> {
 }
 
 /// What becomes of the expiry; read after the bounds.
-fn expiry(ctx: &Ctx<'_>, options: &Options) -> Result<Expiry, Fail> {
-    match (options.stated, options.if_none) {
+fn expiry(ctx: &Ctx<'_>, options: &Options<'_>) -> Result<Expiry, Fail> {
+    match (options.stated.moment(ctx)?, options.if_none) {
         (None, true) => Err(Fail::fixed("ERR ENX flag requires an expiration")),
         (None, false) if options.persist => Ok(Expiry::Clear),
         (None, false) => Ok(Expiry::Keep),
-        (Some(stated), false) => stated.moment(ctx).map(Expiry::At),
-        (Some(stated), true) => stated.moment(ctx).map(Expiry::AtIfNone),
+        (Some(moment), false) => Ok(Expiry::At(moment)),
+        (Some(moment), true) => Ok(Expiry::AtIfNone(moment)),
     }
 }
 
 const BOUNDS_CROSSED: Fail = Fail::fixed("ERR LBOUND can't be greater than UBOUND");
 
-fn add_int(ctx: &mut Ctx<'_>, options: &Options, increment: i64) -> Outcome {
-    let bound = |argument: Option<usize>, usual, wrong| match argument {
+fn add_int(ctx: &mut Ctx<'_>, options: &Options<'_>, increment: i64) -> Outcome {
+    let bound = |stated: Option<&[u8]>, usual, wrong| match stated {
         None => Ok(usual),
-        Some(i) => parse_int(ctx.arg(i)).ok_or(Fail::fixed(wrong)),
+        Some(n) => parse_int(n).ok_or(Fail::fixed(wrong)),
     };
     let lower = bound(options.lower, i64::MIN, "ERR LBOUND is not an integer or out of range")?;
     let upper = bound(options.upper, i64::MAX, "ERR UBOUND is not an integer or out of range")?;
@@ -186,10 +177,10 @@ fn reply_ints(ctx: &mut Ctx<'_>, value: i64, applied: i64) -> Outcome {
     Ok(())
 }
 
-fn add_float(ctx: &mut Ctx<'_>, options: &Options, increment: Extended) -> Outcome {
-    let bound = |argument: Option<usize>, usual, wrong| match argument {
+fn add_float(ctx: &mut Ctx<'_>, options: &Options<'_>, increment: Extended) -> Outcome {
+    let bound = |stated: Option<&[u8]>, usual, wrong| match stated {
         None => Ok(usual),
-        Some(i) => Extended::parse(ctx.arg(i)).ok_or(Fail::fixed(wrong)),
+        Some(n) => Extended::parse(n).ok_or(Fail::fixed(wrong)),
     };
     let least = Extended::MAX.opposite();
     let lower = bound(options.lower, least, "ERR LBOUND is not a valid float")?;

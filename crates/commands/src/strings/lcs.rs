@@ -5,9 +5,11 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::numbers::integer;
 use crate::spec::{CommandSpec, Locks};
 use bytes::Bytes;
 use petrel_table::commands as meta;
+use petrel_table::options::LcsOption;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::new(&meta::LCS, lcs).locking(Locks::Itself)];
@@ -58,21 +60,13 @@ fn lcs(ctx: &mut Ctx<'_>) -> Outcome {
 
 fn options(ctx: &Ctx<'_>) -> Result<Options, Fail> {
     let mut options = Options::default();
-    let mut i = 3;
-    while i < ctx.args().len() {
-        if ctx.is(i, "IDX") {
-            options.idx = true;
-        } else if ctx.is(i, "LEN") {
-            options.len = true;
-        } else if ctx.is(i, "WITHMATCHLEN") {
-            options.with_match_len = true;
-        } else if ctx.is(i, "MINMATCHLEN") && i + 1 < ctx.args().len() {
-            i += 1;
-            options.min_match_len = ctx.integer(i)?.max(0) as usize;
-        } else {
-            return Err(Fail::SYNTAX);
+    for option in ctx.options(3) {
+        match option? {
+            LcsOption::Idx => options.idx = true,
+            LcsOption::Len => options.len = true,
+            LcsOption::Withmatchlen => options.with_match_len = true,
+            LcsOption::Minmatchlen(n) => options.min_match_len = integer(n)?.max(0) as usize,
         }
-        i += 1;
     }
     if options.idx && options.len {
         return Err(Fail::fixed(

@@ -4,6 +4,7 @@ use super::{INVALID_VECTOR, expect, vector_at};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use petrel_keyspace::{VectorChange, parse_int};
+use petrel_table::options::VaddOption;
 use petrel_vector::{DIM_MAX, Quantisation, Shape};
 
 /// Neighbours that are looked at to link an element, if the command does not say.
@@ -82,43 +83,26 @@ fn options<'a>(ctx: &Ctx<'a>, from: usize) -> Result<Options<'a>, Fail> {
         links: LINKS as u16,
         attributes: None,
     };
-    let mut i = from;
-    while i < ctx.args().len() {
-        let value = ctx.args().get(i + 1);
-        i += match value {
-            _ if ctx.is(i, "CAS") => 1,
-            _ if ctx.is(i, "NOQUANT") => {
-                options.quantisation = Quantisation::None;
-                1
-            }
-            _ if ctx.is(i, "BIN") => {
-                options.quantisation = Quantisation::Binary;
-                1
-            }
-            _ if ctx.is(i, "Q8") => {
-                options.quantisation = Quantisation::Q8;
-                1
-            }
-            _ if ctx.is(i, "RABITQ") => {
-                options.quantisation = Quantisation::RaBitQ;
-                1
-            }
-            Some(value) if ctx.is(i, "EF") => {
+    for option in ctx.options(from) {
+        match option {
+            Ok(VaddOption::Cas) => {}
+            Ok(VaddOption::Noquant) => options.quantisation = Quantisation::None,
+            Ok(VaddOption::Bin) => options.quantisation = Quantisation::Binary,
+            Ok(VaddOption::Q8) => options.quantisation = Quantisation::Q8,
+            Ok(VaddOption::Rabitq) => options.quantisation = Quantisation::RaBitQ,
+            Ok(VaddOption::Ef(value)) => {
                 let ef = parse_int(value).filter(|ef| (1..=EF_MAX).contains(ef));
                 options.ef = ef.ok_or(Fail::fixed("ERR invalid EF"))? as u32;
-                2
             }
-            Some(value) if ctx.is(i, "M") => {
+            Ok(VaddOption::M(value)) => {
                 let links = parse_int(value).filter(|links| LINKS_RANGE.contains(links));
                 options.links = links.ok_or(Fail::fixed("ERR invalid M"))? as u16;
-                2
             }
-            Some(value) if ctx.is(i, "SETATTR") => {
-                options.attributes = Some(value);
-                2
+            Ok(VaddOption::Setattr(value)) => options.attributes = Some(value),
+            Ok(VaddOption::Reduce(_) | VaddOption::Fp32(_) | VaddOption::Values(_)) | Err(_) => {
+                return Err(INVALID);
             }
-            _ => return Err(INVALID),
-        };
+        }
     }
     Ok(options)
 }

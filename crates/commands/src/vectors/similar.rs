@@ -6,6 +6,7 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::numbers::double;
 use petrel_keyspace::parse_int;
+use petrel_table::options::VsimOption;
 use petrel_vector::{Filter, Hit, Quantisation, Query, Search, Shape, SyntaxError, VectorSet};
 
 /// How many elements are returned, if the command does not say.
@@ -95,47 +96,29 @@ fn options(ctx: &Ctx<'_>, from: usize) -> Result<Options, Fail> {
         let n = parse_int(text).filter(|&n| n > 0);
         n.map(|n| n as usize).ok_or(Fail::fixed(error))
     };
-    let mut i = from;
-    while i < ctx.args().len() {
-        let value = ctx.args().get(i + 1).copied();
-        i += match value {
-            _ if ctx.is(i, "WITHSCORES") => {
-                options.with_scores = true;
-                1
-            }
-            _ if ctx.is(i, "WITHATTRIBS") => {
-                options.with_attributes = true;
-                1
-            }
-            _ if ctx.is(i, "TRUTH") => {
-                options.exact = true;
-                1
-            }
+    for option in ctx.options(from) {
+        match option {
+            Ok(VsimOption::Withscores) => options.with_scores = true,
+            Ok(VsimOption::Withattribs) => options.with_attributes = true,
+            Ok(VsimOption::Truth) => options.exact = true,
             // Every worker searches; there is no other thread to be spared.
-            _ if ctx.is(i, "NOTHREAD") => 1,
-            Some(text) if ctx.is(i, "COUNT") => {
-                options.count = positive(text, "ERR invalid COUNT")?;
-                2
-            }
-            Some(text) if ctx.is(i, "EF") => {
-                options.ef = Some(positive(text, "ERR invalid EF")?);
-                2
-            }
-            Some(text) if ctx.is(i, "FILTER-EF") => {
+            Ok(VsimOption::Nothread) => {}
+            Ok(VsimOption::Count(text)) => options.count = positive(text, "ERR invalid COUNT")?,
+            Ok(VsimOption::Ef(text)) => options.ef = Some(positive(text, "ERR invalid EF")?),
+            Ok(VsimOption::FilterEf(text)) => {
                 options.filter_ef = Some(positive(text, "ERR invalid FILTER-EF")?);
-                2
             }
-            Some(text) if ctx.is(i, "EPSILON") => {
+            Ok(VsimOption::Epsilon(text)) => {
                 let epsilon = double::parse(text).filter(|&epsilon| epsilon > 0.0);
                 options.epsilon = Some(epsilon.ok_or(Fail::fixed("ERR invalid EPSILON"))?);
-                2
             }
-            Some(text) if ctx.is(i, "FILTER") => {
+            Ok(VsimOption::Filter(text)) => {
                 options.filter = Some(Filter::compile(text).map_err(wrong_filter)?);
-                2
             }
-            _ => return Err(Fail::fixed("ERR syntax error in VSIM command")),
-        };
+            Ok(VsimOption::Ele(_) | VsimOption::Fp32(_) | VsimOption::Values(_)) | Err(_) => {
+                return Err(Fail::fixed("ERR syntax error in VSIM command"));
+            }
+        }
     }
     Ok(options)
 }

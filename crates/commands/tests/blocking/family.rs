@@ -63,7 +63,7 @@ fn waitmove(ctx: &mut Ctx<'_>) -> Outcome {
 /// `WAITLOOK key after timeout`: reads a string that is greater than `after`, or learns that there
 /// is none any more; as XREADGROUP does with streams. `$` stands for the string that there is.
 fn waitlook(ctx: &mut Ctx<'_>) -> Outcome {
-    let deadline = ctx.timeout_millis(3)?;
+    let deadline = ctx.timeout_millis(ctx.arg(3))?;
     let Some(value) = string(ctx, 1) else {
         return Err(Fail::fixed("NONE there is no such string"));
     };

@@ -12,6 +12,7 @@ use petrel_commands::server::help::help;
 use petrel_commands::spec::Group;
 use petrel_commands::{CommandSpec, Ctx, Fail, Modes, Outcome, Replies, WaitEnd};
 use petrel_table::commands as meta;
+use petrel_table::options::ClientSetinfoOption;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// `CLIENT`.
@@ -75,18 +76,20 @@ fn setname(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>`
 fn setinfo(ctx: &mut Ctx<'_>) -> Outcome {
-    let value = ctx.arg(3);
-    if ctx.is(2, "LIB-NAME") {
-        check_label(&String::from_utf8_lossy(ctx.arg(2)), value)?;
-        ServerHost::of(ctx).client.relabel(|labels| labels.lib_name = value.to_vec());
-    } else if ctx.is(2, "LIB-VER") {
-        check_label(&String::from_utf8_lossy(ctx.arg(2)), value)?;
-        ServerHost::of(ctx).client.relabel(|labels| labels.lib_version = value.to_vec());
-    } else {
-        let mut text = b"ERR Unrecognized option '".to_vec();
-        text.extend_from_slice(ctx.arg(2));
-        text.push(b'\'');
-        return Err(Fail::new(text));
+    let named = String::from_utf8_lossy(ctx.arg(2));
+    match ctx.options(2).leading() {
+        Some(ClientSetinfoOption::LibName(name)) => {
+            check_label(&named, name)?;
+            ServerHost::of(ctx).client.relabel(|labels| labels.lib_name = name.to_vec());
+        }
+        Some(ClientSetinfoOption::LibVer(version)) => {
+            check_label(&named, version)?;
+            ServerHost::of(ctx).client.relabel(|labels| labels.lib_version = version.to_vec());
+        }
+        None => {
+            let option = ctx.arg(2);
+            return Err(Fail::new([b"ERR Unrecognized option '", option, b"'"].concat()));
+        }
     }
     ctx.ok()
 }

@@ -10,6 +10,7 @@ use petrel_commands::{
 };
 use petrel_resp::Protocol;
 use petrel_table::commands as meta;
+use petrel_table::options::HelloOption;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -59,7 +60,7 @@ fn echo(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `SELECT index`
 fn select(ctx: &mut Ctx<'_>) -> Outcome {
-    ctx.session.db = ctx.database(1)?;
+    ctx.session.db = ctx.database(ctx.arg(1))?;
     ctx.ok()
 }
 
@@ -169,8 +170,7 @@ fn refuse_login(ctx: &mut Ctx<'_>, name: &[u8]) -> Fail {
 
 /// `HELLO [protover [AUTH username password] [SETNAME clientname]]`
 fn hello(ctx: &mut Ctx<'_>) -> Outcome {
-    let args = ctx.args();
-    let protocol = match args.get(1) {
+    let protocol = match ctx.args().get(1) {
         None => ctx.session.protocol,
         Some(_) => match ctx.integer(1) {
             Ok(2) => Protocol::Resp2,
@@ -182,18 +182,17 @@ fn hello(ctx: &mut Ctx<'_>) -> Outcome {
         },
     };
     let (mut credentials, mut name) = (None, None);
-    let mut i = 2;
-    while i < args.len() {
-        if ctx.is(i, "AUTH") && i + 2 < args.len() {
-            credentials = Some((args[i + 1], args[i + 2]));
-            i += 3;
-        } else if ctx.is(i, "SETNAME") && i + 1 < args.len() {
-            super::client::check_label("Client names", args[i + 1])?;
-            name = Some(args[i + 1]);
-            i += 2;
-        } else {
-            let option = String::from_utf8_lossy(args[i]);
-            return Err(Fail::new(format!("ERR Syntax error in HELLO option '{option}'")));
+    for option in ctx.options(2) {
+        match option {
+            Ok(HelloOption::Auth(user, password)) => credentials = Some((user, password)),
+            Ok(HelloOption::Setname(label)) => {
+                super::client::check_label("Client names", label)?;
+                name = Some(label);
+            }
+            Err(unread) => {
+                let option = String::from_utf8_lossy(unread.word());
+                return Err(Fail::new(format!("ERR Syntax error in HELLO option '{option}'")));
+            }
         }
     }
     if let Some((user, password)) = credentials {

@@ -5,6 +5,7 @@ use crate::migrate::{Credentials, Migration};
 use petrel_commands::spec::Locks;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_table::commands as meta;
+use petrel_table::options::MigrateOption;
 use std::time::Duration;
 
 /// `MIGRATE`.
@@ -56,31 +57,27 @@ fn options(ctx: &mut Ctx<'_>) -> Result<Migration, Fail> {
         from_db: ctx.db(),
         client,
     };
-    let mut i = 6;
-    while i < ctx.args().len() {
-        let more = ctx.args().len() - i - 1;
-        if ctx.is(i, "COPY") {
-            migration.copy = true;
-        } else if ctx.is(i, "REPLACE") {
-            migration.replace = true;
-        } else if ctx.is(i, "AUTH") && more >= 1 {
-            migration.credentials = Some(Credentials::password(ctx.arg(i + 1)));
-            i += 1;
-        } else if ctx.is(i, "AUTH2") && more >= 2 {
-            migration.credentials = Some(Credentials::user(ctx.arg(i + 1), ctx.arg(i + 2)));
-            i += 2;
-        } else if ctx.is(i, "KEYS") {
-            if !ctx.arg(3).is_empty() {
+    let mut words = ctx.options(6);
+    while let Some(option) = words.next() {
+        match option? {
+            MigrateOption::Copy => migration.copy = true,
+            MigrateOption::Replace => migration.replace = true,
+            MigrateOption::Auth(password) => {
+                migration.credentials = Some(Credentials::password(password));
+            }
+            MigrateOption::Auth2(user, password) => {
+                migration.credentials = Some(Credentials::user(user, password));
+            }
+            MigrateOption::Keys if !ctx.arg(3).is_empty() => {
                 return Err(Fail::fixed(
                     "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string",
                 ));
             }
-            migration.keys = ctx.args()[i + 1..].iter().map(|&key| key.into()).collect();
-            break;
-        } else {
-            return Err(Fail::SYNTAX);
+            MigrateOption::Keys => {
+                migration.keys = words.rest().iter().map(|&key| key.into()).collect();
+                break;
+            }
         }
-        i += 1;
     }
     Ok(migration)
 }

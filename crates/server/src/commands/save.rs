@@ -6,6 +6,7 @@ use crate::server::Server;
 use petrel_commands::spec::Locks;
 use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
 use petrel_table::commands as meta;
+use petrel_table::options::BgsaveOption;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// `SAVE`.
@@ -25,10 +26,10 @@ const BUSY: Fail = Fail::fixed(
 /// `BGSAVE [SCHEDULE | CANCEL]`
 fn save_in_background(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
-    let option = if ctx.args().len() == 2 { ctx.arg(1).to_ascii_uppercase() } else { Vec::new() };
-    match (ctx.args().len(), &option[..]) {
-        (1, _) | (2, b"SCHEDULE") => {}
-        (2, b"CANCEL") => return cancel(ctx, &server),
+    let option = ctx.options(1).leading();
+    match (ctx.args().len(), option) {
+        (1, _) | (2, Some(BgsaveOption::Schedule)) => {}
+        (2, Some(BgsaveOption::Cancel)) => return cancel(ctx, &server),
         _ => return Err(Fail::SYNTAX),
     }
     // A transaction ends before anything is begun for it.
@@ -40,7 +41,7 @@ fn save_in_background(ctx: &mut Ctx<'_>) -> Outcome {
     match begun {
         Ok(Begun::Now) => ctx.reply.simple("Background saving started"),
         Ok(Begun::AlreadySaving) => return Err(IN_PROGRESS),
-        Ok(Begun::ImageIsTaken) if ctx.session.in_exec || !option.is_empty() => {
+        Ok(Begun::ImageIsTaken) if ctx.session.in_exec || option.is_some() => {
             server.snapshot.scheduled.store(true, Relaxed);
             ctx.reply.simple("Background saving scheduled");
         }

@@ -6,6 +6,7 @@ use crate::server::Server;
 use petrel_commands::spec::Locks;
 use petrel_commands::{Block, CommandSpec, Ctx, Fail, Outcome};
 use petrel_table::commands as meta;
+use petrel_table::options::{Reader, ShutdownOption};
 use std::sync::Arc;
 
 /// `SHUTDOWN`.
@@ -77,18 +78,16 @@ fn wait(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.block(Block::for_time(|reply| reply.error(NOT_STOPPING.text())).polling())
 }
 
-fn parse(args: &[&[u8]]) -> Result<Options, Fail> {
+fn parse<'a>(args: &'a [&'a [u8]]) -> Result<Options, Fail> {
     let mut options = Options::default();
-    for arg in &args[1..] {
-        let option = match &arg.to_ascii_lowercase()[..] {
-            b"nosave" => &mut options.nosave,
-            b"save" => &mut options.save,
-            b"now" => &mut options.now,
-            b"force" => &mut options.force,
-            b"abort" => &mut options.abort,
-            _ => return Err(Fail::SYNTAX),
-        };
-        *option = true;
+    for option in Reader::new(args.get(1..).unwrap_or_default()) {
+        match option? {
+            ShutdownOption::Nosave => options.nosave = true,
+            ShutdownOption::Save => options.save = true,
+            ShutdownOption::Now => options.now = true,
+            ShutdownOption::Force => options.force = true,
+            ShutdownOption::Abort => options.abort = true,
+        }
     }
     let alone = Options { abort: true, ..Options::default() };
     if options.abort && options != alone || options.save && options.nosave {

@@ -5,8 +5,9 @@ use super::info::shown_offset;
 use super::roles::Assigned;
 use crate::host::ServerHost;
 use petrel_commands::spec::Locks;
-use petrel_commands::{CommandSpec, Ctx, Fail, Outcome};
+use petrel_commands::{CommandSpec, Ctx, Fail, Outcome, integer};
 use petrel_table::commands as meta;
+use petrel_table::options::{FailoverOption, Reader};
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -134,36 +135,24 @@ fn failover(ctx: &mut Ctx<'_>) -> Outcome {
 
 const IN_PROGRESS: Fail = Fail::fixed("ERR FAILOVER already in progress.");
 
-fn parse(args: &[&[u8]]) -> Result<Request, Fail> {
-    let is = |at: usize, word: &str| {
-        args.get(at).is_some_and(|arg: &&[u8]| arg.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    let integer = |at: usize| {
-        let text = args.get(at).and_then(|arg| std::str::from_utf8(arg).ok());
-        text.and_then(|text| text.parse::<i64>().ok()).ok_or(Fail::NOT_AN_INTEGER)
-    };
-    if args.len() == 2 && is(1, "ABORT") {
-        return Ok(Request::Abort);
-    }
-    let (mut wanted, mut at) = (Wanted::default(), 1);
-    while at < args.len() {
-        let left = args.len() - at;
-        if is(at, "TIMEOUT") && left > 1 && wanted.timeout_ms.is_none() {
-            let timeout = integer(at + 1)?;
-            if timeout <= 0 {
-                return Err(Fail::fixed("ERR FAILOVER timeout must be greater than 0"));
+fn parse<'a>(args: &'a [&'a [u8]]) -> Result<Request, Fail> {
+    let mut wanted = Wanted::default();
+    for option in Reader::new(args.get(1..).unwrap_or_default()) {
+        match option? {
+            FailoverOption::Abort if args.len() == 2 => return Ok(Request::Abort),
+            FailoverOption::Timeout(ms) if wanted.timeout_ms.is_none() => {
+                let timeout = integer(ms)?;
+                if timeout <= 0 {
+                    return Err(Fail::fixed("ERR FAILOVER timeout must be greater than 0"));
+                }
+                wanted.timeout_ms = Some(timeout);
             }
-            wanted.timeout_ms = Some(timeout);
-            at += 2;
-        } else if is(at, "TO") && left > 2 && wanted.target.is_none() {
-            let port = u16::try_from(integer(at + 2)?).map_err(|_| INVALID_PORT)?;
-            wanted.target = Some((String::from_utf8_lossy(args[at + 1]).into_owned(), port));
-            at += 3;
-        } else if is(at, "FORCE") && !wanted.force {
-            wanted.force = true;
-            at += 1;
-        } else {
-            return Err(Fail::SYNTAX);
+            FailoverOption::To(host, port) if wanted.target.is_none() => {
+                let port = u16::try_from(integer(port)?).map_err(|_| INVALID_PORT)?;
+                wanted.target = Some((String::from_utf8_lossy(host).into_owned(), port));
+            }
+            FailoverOption::Force if !wanted.force => wanted.force = true,
+            _ => return Err(Fail::SYNTAX),
         }
     }
     Ok(Request::Begin(wanted))

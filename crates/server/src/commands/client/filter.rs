@@ -7,7 +7,8 @@ use crate::client::{Client, Flag};
 use crate::host::client_line;
 use crate::server::Server;
 use petrel_commands::acl::{DEFAULT_USER, User};
-use petrel_commands::{Ctx, Fail};
+use petrel_commands::{Ctx, Fail, integer};
+use petrel_table::options::{ClientFilterOption, Reader};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -79,33 +80,30 @@ impl Filter {
         Filter { conditions: vec![Condition { test, negated: false }], skip_self: false }
     }
 
-    /// Reads the conditions from argument `at` on.
+    /// Reads the conditions from argument `from` on.
     ///
     /// # Errors
     /// In Redis's words.
-    pub fn parse(ctx: &Ctx<'_>, mut at: usize, verb: Verb) -> Result<Self, Fail> {
+    pub fn parse(ctx: &Ctx<'_>, from: usize, verb: Verb) -> Result<Self, Fail> {
         let mut filter = Filter { conditions: Vec::new(), skip_self: verb == Verb::Kill };
-        while at < ctx.args().len() {
-            // Every condition has a value.
-            if at + 1 == ctx.args().len() {
-                return Err(Fail::SYNTAX);
+        let mut options = ctx.options(from);
+        while let Some(option) = options.next() {
+            match option? {
+                ClientFilterOption::Skipme(word) => filter.skip_self = yes_or_no(word)?,
+                ClientFilterOption::Id => {
+                    filter.add(Condition {
+                        test: ids(ctx, &mut options, verb, false)?,
+                        negated: false,
+                    });
+                }
+                ClientFilterOption::NotId => {
+                    filter.add(Condition {
+                        test: ids(ctx, &mut options, verb, true)?,
+                        negated: true,
+                    });
+                }
+                option => filter.add(condition(ctx, option)?),
             }
-            if ctx.is(at, "SKIPME") {
-                filter.skip_self = yes_or_no(ctx, at + 1)?;
-                at += 2;
-                continue;
-            }
-            let name = ctx.arg(at).to_ascii_uppercase();
-            let (name, negated) = match name.strip_prefix(b"NOT-") {
-                Some(name) => (name, true),
-                None => (&name[..], false),
-            };
-            let (test, next) = match name {
-                b"ID" => ids(ctx, at + 1, verb, negated)?,
-                _ => (test(ctx, name, negated, at + 1)?, at + 2),
-            };
-            filter.add(Condition { test, negated });
-            at = next;
         }
         Ok(filter)
     }
@@ -191,44 +189,72 @@ impl Test {
     }
 }
 
-/// One condition but `ID`, by its name in upper case; its value is argument `at`.
-fn test(ctx: &Ctx<'_>, name: &[u8], negated: bool, at: usize) -> Result<Test, Fail> {
-    let value = ctx.arg(at);
-    Ok(match name {
-        b"TYPE" => Test::Class(class(value)?),
-        b"USER" if value == DEFAULT_USER => Test::User(None),
-        b"USER" => match ctx.exec.shared.users.find(value) {
-            Some(user) => Test::User(Some(user)),
-            None => return Err(quoting("ERR No such user '", value)),
-        },
-        b"ADDR" => Test::Address(value.to_vec()),
-        b"LADDR" => Test::LocalAddress(value.to_vec()),
-        b"IP" => Test::Ip(value.to_vec()),
-        b"NAME" => Test::Name(value.to_vec()),
-        b"LIB-NAME" => Test::LibraryName(value.to_vec()),
-        b"LIB-VER" => Test::LibraryVersion(value.to_vec()),
-        b"FLAGS" if value.iter().all(|letter| client_line::KNOWN_FLAGS.contains(letter)) => {
-            Test::Flags(value.to_vec())
-        }
-        b"FLAGS" => {
-            return Err(naming("ERR Unknown flags found in the provided filter: ", value));
-        }
-        b"CAPA" if value.iter().all(|letter| client_line::KNOWN_CAPABILITIES.contains(letter)) => {
-            Test::Capabilities(value.to_vec())
-        }
-        b"CAPA" => {
-            return Err(naming("ERR Unknown capa found in the provided filter: ", value));
-        }
-        b"DB" => Test::Database(database(ctx, at)?),
-        // Age and idleness are bounds; the opposite of one is the other, which nobody offers.
-        b"MAXAGE" if !negated => Test::AgeSeconds(seconds(ctx, at, "maxage")?),
-        b"IDLE" if !negated => Test::IdleSeconds(seconds(ctx, at, "idle")?),
-        _ => return Err(Fail::SYNTAX),
-    })
+/// One condition but `ID`.
+fn condition(ctx: &Ctx<'_>, option: ClientFilterOption<'_>) -> Result<Condition, Fail> {
+    use ClientFilterOption as Asked;
+    let (test, negated) = match option {
+        Asked::Type(name) => (Test::Class(class(name)?), false),
+        Asked::NotType(name) => (Test::Class(class(name)?), true),
+        Asked::User(name) => (user(ctx, name)?, false),
+        Asked::NotUser(name) => (user(ctx, name)?, true),
+        Asked::Addr(address) => (Test::Address(address.to_vec()), false),
+        Asked::NotAddr(address) => (Test::Address(address.to_vec()), true),
+        Asked::Laddr(address) => (Test::LocalAddress(address.to_vec()), false),
+        Asked::NotLaddr(address) => (Test::LocalAddress(address.to_vec()), true),
+        Asked::Ip(ip) => (Test::Ip(ip.to_vec()), false),
+        Asked::NotIp(ip) => (Test::Ip(ip.to_vec()), true),
+        Asked::Name(name) => (Test::Name(name.to_vec()), false),
+        Asked::NotName(name) => (Test::Name(name.to_vec()), true),
+        Asked::LibName(name) => (Test::LibraryName(name.to_vec()), false),
+        Asked::NotLibName(name) => (Test::LibraryName(name.to_vec()), true),
+        Asked::LibVer(version) => (Test::LibraryVersion(version.to_vec()), false),
+        Asked::NotLibVer(version) => (Test::LibraryVersion(version.to_vec()), true),
+        Asked::Flags(letters) => (flags(letters)?, false),
+        Asked::NotFlags(letters) => (flags(letters)?, true),
+        Asked::Capa(letters) => (capabilities(letters)?, false),
+        Asked::NotCapa(letters) => (capabilities(letters)?, true),
+        Asked::Db(number) => (Test::Database(database(ctx, number)?), false),
+        Asked::NotDb(number) => (Test::Database(database(ctx, number)?), true),
+        // Age and idleness are bounds; the opposite of one is the other.
+        Asked::Maxage(age) => (Test::AgeSeconds(seconds(age, "maxage")?), false),
+        Asked::Idle(idle) => (Test::IdleSeconds(seconds(idle, "idle")?), false),
+        Asked::Skipme(_) | Asked::Id | Asked::NotId => return Err(Fail::SYNTAX),
+    };
+    Ok(Condition { test, negated })
 }
 
-/// Connection ids from argument `at` on, as many as there are, and where they end.
-fn ids(ctx: &Ctx<'_>, mut at: usize, verb: Verb, negated: bool) -> Result<(Test, usize), Fail> {
+fn user(ctx: &Ctx<'_>, name: &[u8]) -> Result<Test, Fail> {
+    if name == DEFAULT_USER {
+        return Ok(Test::User(None));
+    }
+    let user = ctx.exec.shared.users.find(name);
+    user.map(|user| Test::User(Some(user))).ok_or_else(|| quoting("ERR No such user '", name))
+}
+
+fn flags(letters: &[u8]) -> Result<Test, Fail> {
+    match letters.iter().all(|letter| client_line::KNOWN_FLAGS.contains(letter)) {
+        true => Ok(Test::Flags(letters.to_vec())),
+        false => Err(naming("ERR Unknown flags found in the provided filter: ", letters)),
+    }
+}
+
+fn capabilities(letters: &[u8]) -> Result<Test, Fail> {
+    match letters.iter().all(|letter| client_line::KNOWN_CAPABILITIES.contains(letter)) {
+        true => Ok(Test::Capabilities(letters.to_vec())),
+        false => Err(naming("ERR Unknown capa found in the provided filter: ", letters)),
+    }
+}
+
+/// The connection ids that are read next, as many as there are.
+fn ids<'a>(
+    ctx: &Ctx<'_>,
+    options: &mut Reader<'a, ClientFilterOption<'a>>,
+    verb: Verb,
+    negated: bool,
+) -> Result<Test, Fail> {
+    if options.left() == 0 {
+        return Err(Fail::SYNTAX);
+    }
     // Conditions that only Valkey has are refused in its words.
     let (invalid, is_lenient) = match verb {
         _ if negated || ctx.dialect().is_valkey() => (Fail::SYNTAX, false),
@@ -236,22 +262,20 @@ fn ids(ctx: &Ctx<'_>, mut at: usize, verb: Verb, negated: bool) -> Result<(Test,
         Verb::Kill => (NOT_POSITIVE, false),
     };
     let mut ids = Vec::new();
-    while at < ctx.args().len() {
-        match ctx.integer(at) {
+    while let Some(word) = options.rest().first() {
+        match integer(word) {
             Ok(id) if id > 0 || is_lenient => ids.push(u64::try_from(id).unwrap_or(0)),
             Ok(_) => return Err(NOT_POSITIVE),
             // Every other condition has a value, so what stands last can only have been meant as an
             // id.
-            Err(_) if ids.is_empty() || is_lenient && at + 1 == ctx.args().len() => {
-                return Err(invalid);
-            }
+            Err(_) if ids.is_empty() || is_lenient && options.left() == 1 => return Err(invalid),
             Err(_) => break,
         }
-        at += 1;
+        options.word();
     }
     ids.sort_unstable();
     ids.dedup();
-    Ok((Test::Ids(ids), at))
+    Ok(Test::Ids(ids))
 }
 
 const NOT_POSITIVE: Fail = Fail::fixed("ERR client-id should be greater than 0");
@@ -261,9 +285,9 @@ fn is_label(own: &[u8], wanted: &[u8]) -> bool {
     !own.is_empty() && own == wanted
 }
 
-fn database(ctx: &Ctx<'_>, at: usize) -> Result<u16, Fail> {
+fn database(ctx: &Ctx<'_>, word: &[u8]) -> Result<u16, Fail> {
     let number =
-        ctx.integer(at).map_err(|_| Fail::fixed("ERR DB is not an integer or out of range"))?;
+        integer(word).map_err(|_| Fail::fixed("ERR DB is not an integer or out of range"))?;
     let databases = ctx.exec.ks.keyspace().databases();
     u16::try_from(number).ok().filter(|&db| db < databases).ok_or_else(|| {
         Fail::new(format!("ERR DB number should be between 0 and {}", databases - 1))
@@ -281,18 +305,18 @@ fn class(name: &[u8]) -> Result<Class, Fail> {
     }
 }
 
-fn seconds(ctx: &Ctx<'_>, at: usize, name: &str) -> Result<i64, Fail> {
-    match ctx.integer(at) {
+fn seconds(word: &[u8], name: &str) -> Result<i64, Fail> {
+    match integer(word) {
         Ok(seconds) if seconds > 0 => Ok(seconds),
         Ok(_) => Err(Fail::new(format!("ERR {name} should be greater than 0"))),
         Err(_) => Err(Fail::new(format!("ERR {name} is not an integer or out of range"))),
     }
 }
 
-fn yes_or_no(ctx: &Ctx<'_>, at: usize) -> Result<bool, Fail> {
-    match ctx.is(at, "YES") {
+fn yes_or_no(word: &[u8]) -> Result<bool, Fail> {
+    match word.eq_ignore_ascii_case(b"YES") {
         true => Ok(true),
-        false if ctx.is(at, "NO") => Ok(false),
+        false if word.eq_ignore_ascii_case(b"NO") => Ok(false),
         false => Err(Fail::SYNTAX),
     }
 }

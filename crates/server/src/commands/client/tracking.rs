@@ -3,7 +3,8 @@
 use crate::client::Flag;
 use crate::fanout::tracking::{Options, Tracker};
 use crate::host::ServerHost;
-use petrel_commands::{Ctx, Fail, Outcome, TrackingMode};
+use petrel_commands::{Ctx, Fail, Outcome, TrackingMode, integer};
+use petrel_table::options::ClientTrackingOption;
 use std::sync::Arc;
 
 const OTHER_BROADCAST: Fail = Fail::fixed(
@@ -60,32 +61,20 @@ struct Asked {
 impl Asked {
     fn parse(ctx: &mut Ctx<'_>) -> Result<Self, Fail> {
         let mut asked = Asked::default();
-        let mut i = 3;
-        while i < ctx.args().len() {
-            let has_value = i + 1 < ctx.args().len();
-            if has_value && ctx.is(i, "REDIRECT") {
-                if asked.target.is_some() {
+        for option in ctx.options(3) {
+            match option? {
+                ClientTrackingOption::Redirect(_) if asked.target.is_some() => {
                     return Err(Fail::fixed(
                         "ERR A client can only redirect to a single other client",
                     ));
                 }
-                asked.target = Some(find_client(ctx, i + 1)?);
-                i += 1;
-            } else if has_value && ctx.is(i, "PREFIX") {
-                asked.prefixes.push(ctx.arg(i + 1).to_vec());
-                i += 1;
-            } else if ctx.is(i, "BCAST") {
-                asked.broadcast = true;
-            } else if ctx.is(i, "OPTIN") {
-                asked.opt_in = true;
-            } else if ctx.is(i, "OPTOUT") {
-                asked.opt_out = true;
-            } else if ctx.is(i, "NOLOOP") {
-                asked.no_loop = true;
-            } else {
-                return Err(Fail::SYNTAX);
+                ClientTrackingOption::Redirect(id) => asked.target = Some(find_client(ctx, id)?),
+                ClientTrackingOption::Prefix(prefix) => asked.prefixes.push(prefix.to_vec()),
+                ClientTrackingOption::Bcast => asked.broadcast = true,
+                ClientTrackingOption::Optin => asked.opt_in = true,
+                ClientTrackingOption::Optout => asked.opt_out = true,
+                ClientTrackingOption::Noloop => asked.no_loop = true,
             }
-            i += 1;
         }
         Ok(asked)
     }
@@ -119,8 +108,8 @@ impl Asked {
     }
 }
 
-fn find_client(ctx: &mut Ctx<'_>, i: usize) -> Result<Arc<crate::client::Client>, Fail> {
-    let id = ctx.integer(i)?;
+fn find_client(ctx: &mut Ctx<'_>, id: &[u8]) -> Result<Arc<crate::client::Client>, Fail> {
+    let id = integer(id)?;
     let host = ServerHost::of(ctx);
     let client = u64::try_from(id).ok().and_then(|id| host.server.client(id));
     client.ok_or(Fail::fixed("ERR The client ID you want redirect to does not exist"))

@@ -1,0 +1,139 @@
+//! Options of commands as values: for each syntax line with tokens an enum, made by the build
+//! script, with a variant per token.
+//!
+//! `SET key value [NX | XX ...] [GET] [EX seconds ...]` becomes
+//! `enum SetOption<'a> { Nx, Xx, Get, Ex(&'a [u8]) }`. A variant holds what always stands behind its
+//! token: `LIMIT offset count` is `Limit(offset, count)`. Where a list follows, the variant holds
+//! what stands before the list (`FIELDS numfields field...` is `Fields(numfields)`), and the list is
+//! [taken](Reader::words) from the reader. No variants are: positions (`<LEFT | RIGHT>` that must be
+//! given), and signs (`=`, `*`).
+//!
+//! An operand is not looked at, so that a handler decides whether a bad number is reported before or
+//! after bad syntax.
+
+use std::marker::PhantomData;
+
+include!(concat!(env!("OUT_DIR"), "/options.rs"));
+
+/// A word that is read as no option.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unread<'a> {
+    /// The command has no such option.
+    Unknown(&'a [u8]),
+    /// Operands are missing behind it.
+    Incomplete(&'a [u8]),
+}
+
+impl<'a> Unread<'a> {
+    /// The word.
+    pub const fn word(self) -> &'a [u8] {
+        match self {
+            Self::Unknown(word) | Self::Incomplete(word) => word,
+        }
+    }
+}
+
+/// The options of a command.
+pub trait Options<'a>: Copy {
+    /// The option that `first` begins, and how many of the words `behind` it are its operands.
+    ///
+    /// # Errors
+    /// If it begins none, or operands are missing.
+    fn read(first: &'a [u8], behind: &'a [&'a [u8]]) -> Result<(Self, usize), Unread<'a>>;
+}
+
+/// Reads options from the words of a call. An iterator over all of them; a word that is none is an
+/// error, and passed over.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a, O> {
+    left: &'a [&'a [u8]],
+    options: PhantomData<O>,
+}
+
+impl<'a, O: Options<'a>> Reader<'a, O> {
+    /// Reads from `words` on.
+    pub const fn new(words: &'a [&'a [u8]]) -> Self {
+        Self { left: words, options: PhantomData }
+    }
+
+    /// The next option where a word may be something else: none, and nothing taken, if it is.
+    #[inline]
+    pub fn leading(&mut self) -> Option<O> {
+        let (first, behind) = self.left.split_first()?;
+        let (option, operands) = O::read(first, behind).ok()?;
+        self.left = behind.get(operands..).unwrap_or_default();
+        Some(option)
+    }
+
+    /// The next option with its first word.
+    #[expect(clippy::type_complexity, reason = "a pair of what an error and an iterator have")]
+    pub fn spelled(&mut self) -> Option<(&'a [u8], Result<O, Unread<'a>>)> {
+        let word = *self.left.first()?;
+        Some((word, self.next()?))
+    }
+
+    /// The words that are not read yet.
+    pub const fn rest(&self) -> &'a [&'a [u8]] {
+        self.left
+    }
+
+    /// The next word, whatever it is.
+    pub fn word(&mut self) -> Option<&'a [u8]> {
+        let (word, left) = self.left.split_first()?;
+        self.left = left;
+        Some(word)
+    }
+
+    /// How many words are not read yet.
+    pub const fn left(&self) -> usize {
+        self.left.len()
+    }
+
+    /// The next `count` words, such as a list behind a token: none, and nothing taken, if there are
+    /// not as many.
+    pub fn words(&mut self, count: usize) -> Option<&'a [&'a [u8]]> {
+        let (words, left) = self.left.split_at_checked(count)?;
+        self.left = left;
+        Some(words)
+    }
+}
+
+impl<'a, O: Options<'a>> Iterator for Reader<'a, O> {
+    type Item = Result<O, Unread<'a>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (first, behind) = self.left.split_first()?;
+        let read = O::read(first, behind);
+        let operands = read.map_or(0, |(_, operands)| operands);
+        self.left = behind.get(operands..).unwrap_or_default();
+        Some(read.map(|(option, _)| option))
+    }
+}
+
+/// A word in upper case as a number that no other word has; 0 of a word longer than any token.
+#[inline]
+const fn word(bytes: &[u8]) -> u128 {
+    if bytes.len() > 15 {
+        return 0;
+    }
+    let mut word = 0;
+    let mut i = 0;
+    while i < bytes.len() {
+        word = word << 8 | bytes[i].to_ascii_uppercase() as u128;
+        i += 1;
+    }
+    word | (bytes.len() as u128) << 120
+}
+
+/// The first option of some words as text, and how many are left; or why there is none.
+#[cfg(test)]
+pub(crate) type Shown = for<'a> fn(&'a [&'a [u8]]) -> Result<(String, usize), Unread<'a>>;
+
+#[cfg(test)]
+fn shown<'a, O: Options<'a> + std::fmt::Debug>(
+    mut reader: Reader<'a, O>,
+) -> Result<(String, usize), Unread<'a>> {
+    let option = reader.next().ok_or(Unread::Unknown(b""))??;
+    Ok((format!("{option:?}"), reader.left()))
+}
