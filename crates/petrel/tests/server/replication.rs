@@ -439,6 +439,37 @@ fn a_copy_is_loaded_as_it_comes_where_that_is_wanted() {
 }
 
 #[test]
+fn a_copy_that_comes_aside_is_shown_in_info() {
+    let copy = snapshot_of(&["SET other 2"]);
+    let primary = Primary::new();
+    let (server, mut link) = synced(&primary, 10, &["--repl-diskless-load", "swapdb"]);
+    let mut client = server.connect();
+    let figures = || ["loading", "async_loading"].map(|name| server.info(name));
+    for is_whole in [false, true] {
+        assert_eq!(figures(), [0, 0]);
+        link.send(b"no command\r\n");
+        let (mut asked, _) = primary.greet();
+        asked.send(format!("+FULLRESYNC {ID} 20\r\n${}\r\n", copy.len()).as_bytes());
+        asked.send(&copy[..20]);
+        eventually("it is shown", || figures() == [0, 1]);
+        assert_eq!(client.text(&["MGET", "kept", "other"]), "[1 nil]");
+        if is_whole {
+            asked.send(&copy[20..]);
+            asked.await_ack(20);
+            break;
+        }
+        drop(asked);
+        eventually("it is over", || figures() == [0, 0]);
+        assert_eq!(client.text(&["GET", "kept"]), "1");
+        (link, _) = primary.greet();
+        link.copy(ID, 10, &snapshot_of(&["SET kept 1"]));
+        link.await_ack(10);
+    }
+    assert_eq!(figures(), [0, 0]);
+    assert_eq!(client.text(&["MGET", "kept", "other"]), "[nil 2]");
+}
+
+#[test]
 fn a_command_that_fails_stops_a_replica_that_is_not_to_go_on() {
     let primary = Primary::new();
     let (mut server, mut link) =
