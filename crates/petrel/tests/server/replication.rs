@@ -245,6 +245,37 @@ fn a_primary_that_lies_changes_nothing() {
 }
 
 #[test]
+fn a_primary_that_falls_silent_is_asked_again_and_costs_no_data() {
+    let copy = snapshot_of(&["SET other 2"]);
+    let primary = Primary::new();
+    let (server, silent) = synced(&primary, 10, &["--repl-timeout", "1"]);
+    let mut client = server.connect();
+    // Amid the stream.
+    let mut asked = primary.greet();
+    assert_eq!(asked.1, format!("{ID} 11"));
+    drop(silent);
+    assert!(server.output().contains("silent for 1 seconds"), "{}", server.output());
+    // Before the copy, within it, and before its end is marked.
+    let head = format!("+FULLRESYNC {ID} 20\r\n").into_bytes();
+    let length = format!("${}\r\n", copy.len()).into_bytes();
+    let mark = format!("$EOF:{MARK}\r\n").into_bytes();
+    for said in [
+        head.clone(),
+        [&head[..], &length, &copy[..30]].concat(),
+        [&head[..], &mark, &copy, &MARK.as_bytes()[..39]].concat(),
+    ] {
+        asked.0.send(&said);
+        let silent = asked.0;
+        asked = primary.greet();
+        drop(silent);
+        assert_eq!(client.text(&["MGET", "kept", "other"]), "[1 nil]");
+    }
+    asked.0.copy(ID, 20, &copy);
+    asked.0.await_ack(20);
+    assert_eq!(client.text(&["MGET", "kept", "other"]), "[nil 2]");
+}
+
+#[test]
 fn a_script_of_the_stream_may_ask_for_the_role_while_it_is_to_change() {
     let primary = Primary::new();
     let (server, mut link) = synced(&primary, 0, &[]);
