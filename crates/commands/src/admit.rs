@@ -18,6 +18,7 @@
 mod copies;
 pub(crate) mod pause;
 pub(crate) mod placement;
+mod redirect;
 pub(crate) mod scripts;
 pub(crate) mod server_state;
 mod shares;
@@ -86,7 +87,7 @@ bitset! {
 const LISTENER: Modes = Modes::SUBSCRIBER.with(Modes::MONITOR);
 
 /// Modes in which other rules hold.
-const SPECIAL_MODES: Modes = LISTENER.with(Modes::LOADER);
+const SPECIAL_MODES: Modes = LISTENER.with(Modes::LOADER).with(Modes::REDIRECTABLE);
 
 /// Moments at which other rules hold.
 const SPECIAL_MOMENTS: Moment = Moment::KEPT_OUT.with(Moment::IN_SCRIPT);
@@ -275,6 +276,9 @@ impl Executor {
         let is_restricted = self.restricts(session);
         if is_restricted || spec.flags.intersects(bits!(Flags: PROTECTED, NO_MULTI)) {
             self.admit_some(command, args, session, host, is_restricted)?;
+        }
+        if session.is(Modes::REDIRECTABLE) {
+            self.admit_redirectable(command, session, host)?;
         }
         if self.shared.refuses_some() {
             self.admit_in_state(command, args, session, host, reply)?;

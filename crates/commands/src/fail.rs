@@ -12,6 +12,9 @@ pub struct Fail(Cow<'static, [u8]>);
 /// What a handler returns. On success it has written its reply; on failure it has written nothing.
 pub type Outcome = Result<(), Fail>;
 
+/// What the error begins with that sends a client to another server.
+const REDIRECT: &str = "REDIRECT ";
+
 impl Fail {
     /// Arguments that do not fit the command's syntax.
     pub const SYNTAX: Fail = Fail::fixed("ERR syntax error");
@@ -43,6 +46,16 @@ impl Fail {
     /// A write of a replica's client.
     pub const READ_ONLY: Fail =
         Fail::fixed("READONLY You can't write against a read only replica.");
+
+    /// What the client is to send to the primary itself, `host:port`.
+    pub fn redirect(address: &str) -> Self {
+        Fail::new(format!("{REDIRECT}{address}"))
+    }
+
+    /// Whether it sends the client elsewhere.
+    pub(crate) fn is_redirection(&self) -> bool {
+        self.text().starts_with(REDIRECT.as_bytes())
+    }
 
     /// A command that needs fresh data, on a replica that has lost its primary.
     pub const MASTER_DOWN: Fail = Fail::fixed(

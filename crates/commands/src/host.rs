@@ -83,6 +83,14 @@ pub trait Host {
     /// is held. The thread is in a batch, and runs no script.
     fn settle_role(&mut self, _ks: &mut Handle) {}
 
+    /// Where the primary listens, `host:port`, if the client of the command in hand is to go there
+    /// with it: this server follows that one, and the client has said that it can
+    /// (`CLIENT CAPA redirect`). What only reads is answered here if the client wants that
+    /// (`READONLY`).
+    fn primary_for(&self, _only_reads: bool) -> Option<String> {
+        None
+    }
+
     /// Every database was flushed. Called with everything held; `is_all` if nothing else changes
     /// before it is let go of.
     fn flushed_all(&mut self, _ks: &mut Handle, _is_all: bool) {}

@@ -23,6 +23,8 @@ bitset! {
         MONITOR = 2 "monitor",
         /// Loads data: nothing is refused because that is not done yet.
         LOADER = 3 "loader",
+        /// `CLIENT CAPA redirect`: goes to the primary by itself, if this is a replica.
+        REDIRECTABLE = 4 "redirectable",
     }
 }
 

@@ -22,7 +22,8 @@ pub(crate) fn spoil(
         return fail;
     }
     abandon(ks, session);
-    aborted(&fail)
+    // A client that can be sent elsewhere sends the whole transaction there.
+    if fail.is_redirection() { fail } else { aborted(&fail) }
 }
 
 /// What `EXEC` answers when it is refused for this.

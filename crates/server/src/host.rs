@@ -335,6 +335,15 @@ impl Host for ServerHost {
         self.server.settle_role(ks);
     }
 
+    fn primary_for(&self, only_reads: bool) -> Option<String> {
+        let replication = &self.server.replication;
+        let is_to_go = replication.is_replica()
+            && self.client.has(Flag::Redirectable)
+            && !(only_reads && self.client.has(Flag::ReadOnly));
+        let (host, port) = replication.primary().filter(|_| is_to_go)?;
+        Some(format!("{host}:{port}"))
+    }
+
     fn want_acknowledged(&mut self, offset: u64) {
         self.server.outgoing.awaited.fetch_max(offset, std::sync::atomic::Ordering::SeqCst);
         self.server.ask_replicas();

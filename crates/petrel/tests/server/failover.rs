@@ -140,6 +140,72 @@ fn a_handover_that_cannot_be_is_given_up() {
 }
 
 #[test]
+fn a_replica_that_is_forced_without_every_write_is_the_only_primary() {
+    let (primary, replica) = pair(&["--repl-backlog-size", "1mb", "--dialect", "valkey"]);
+    let mut client = primary.connect();
+    replica.stand_still();
+    // More than the connection holds: the replica never sees the end of it.
+    let value = "v".repeat(1 << 20);
+    for number in 0..64 {
+        assert_eq!(client.text(&["SET", &format!("unseen:{number}"), &value]), "OK");
+    }
+    let port = replica.port.to_string();
+    let forced = ["FAILOVER", "TO", "127.0.0.1", &port, "FORCE", "TIMEOUT", "50"];
+    assert_eq!(client.text(&forced), "OK");
+    primary.await_field("master_failover_state", "failover-in-progress");
+    let mut writer = primary.connect();
+    assert_eq!(writer.text(&["CLIENT", "CAPA", "redirect"]), "OK");
+    writer.send(&["SET", "held", "1"]);
+    replica.server.signal(libc::SIGCONT);
+    primary.await_field("master_failover_state", "no-failover");
+    assert_eq!(show(&writer.receive().unwrap()), format!("REDIRECT 127.0.0.1:{port}"));
+    primary.await_field("master_link_status", "up");
+    assert_eq!((primary.field("role"), replica.field("role")), ("slave".into(), "master".into()));
+    let mut at = replica.connect();
+    assert_eq!(at.text(&["SET", "after", "1"]), "OK");
+    eventually("the old primary follows", || client.text(&["GET", "after"]) == "1");
+    assert_eq!(client.text(&["DBSIZE"]), at.text(&["DBSIZE"]));
+}
+
+#[test]
+fn clients_that_go_to_the_primary_by_themselves_are_sent_there() {
+    let (primary, replica) = pair(&[]);
+    let node = Node::following(primary.port, &["--dialect", "valkey"]);
+    node.await_field("master_link_status", "up");
+    let there = format!("REDIRECT 127.0.0.1:{}", primary.port);
+    let mut client = node.connect();
+    assert_eq!(client.text(&["CLIENT", "CAPA", "redirect"]), "OK");
+    for line in [&["GET", "first"][..], &["SET", "k", "v"], &["DBSIZE"], &["BLPOP", "l", "1"]] {
+        assert_eq!(client.text(line), there, "{line:?}");
+    }
+    assert_eq!(client.text(&["PING"]), "PONG");
+    assert_eq!(client.text(&["EVAL", "return redis.call('get', 'first')", "0"]), "1");
+    client.text(&["MULTI"]);
+    assert_eq!(client.text(&["SET", "k", "v"]), there);
+    assert!(client.text(&["EXEC"]).starts_with("EXECABORT"));
+    // Reads may be wanted here all the same; `RESET` takes that back.
+    assert_eq!(client.text(&["READONLY"]), "OK");
+    assert_eq!(client.text(&["GET", "first"]), "1");
+    assert_eq!(client.text(&["SET", "k", "v"]), there);
+    assert_eq!(client.text(&["RESET"]), "RESET");
+    assert_eq!(client.text(&["GET", "first"]), there);
+    // What was queued at a primary goes to the next one whole. One that may be written to, too.
+    assert_eq!(node.connect().text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    assert_eq!(client.text(&["SET", "k", "v"]), "OK");
+    client.text(&["MULTI"]);
+    assert_eq!(client.text(&["SET", "k", "w"]), "QUEUED");
+    assert_eq!(node.connect().text(&["CONFIG", "SET", "replica-read-only", "no"]), "OK");
+    let port = replica.port.to_string();
+    assert_eq!(node.connect().text(&["REPLICAOF", "127.0.0.1", &port]), "OK");
+    let there = format!("REDIRECT 127.0.0.1:{port}");
+    assert_eq!(client.text(&["EXEC"]), there);
+    assert_eq!(client.text(&["EXEC"]), "ERR EXEC without MULTI");
+    assert_eq!(client.text(&["SET", "k", "w"]), there);
+    // Others are not sent anywhere.
+    assert_eq!(node.connect().text(&["SET", "own", "1"]), "OK");
+}
+
+#[test]
 fn a_stop_waits_for_replicas() {
     let (mut primary, replica) = pair(&[]);
     let mut client = primary.connect();

@@ -245,6 +245,37 @@ fn a_primary_that_lies_changes_nothing() {
 }
 
 #[test]
+fn a_primary_that_falls_silent_is_asked_again_and_costs_no_data() {
+    let copy = snapshot_of(&["SET other 2"]);
+    let primary = Primary::new();
+    let (server, silent) = synced(&primary, 10, &["--repl-timeout", "1"]);
+    let mut client = server.connect();
+    // Amid the stream.
+    let mut asked = primary.greet();
+    assert_eq!(asked.1, format!("{ID} 11"));
+    drop(silent);
+    assert!(server.output().contains("silent for 1 seconds"), "{}", server.output());
+    // Before the copy, within it, and before its end is marked.
+    let head = format!("+FULLRESYNC {ID} 20\r\n").into_bytes();
+    let length = format!("${}\r\n", copy.len()).into_bytes();
+    let mark = format!("$EOF:{MARK}\r\n").into_bytes();
+    for said in [
+        head.clone(),
+        [&head[..], &length, &copy[..30]].concat(),
+        [&head[..], &mark, &copy, &MARK.as_bytes()[..39]].concat(),
+    ] {
+        asked.0.send(&said);
+        let silent = asked.0;
+        asked = primary.greet();
+        drop(silent);
+        assert_eq!(client.text(&["MGET", "kept", "other"]), "[1 nil]");
+    }
+    asked.0.copy(ID, 20, &copy);
+    asked.0.await_ack(20);
+    assert_eq!(client.text(&["MGET", "kept", "other"]), "[nil 2]");
+}
+
+#[test]
 fn a_script_of_the_stream_may_ask_for_the_role_while_it_is_to_change() {
     let primary = Primary::new();
     let (server, mut link) = synced(&primary, 0, &[]);
@@ -436,6 +467,37 @@ fn a_copy_is_loaded_as_it_comes_where_that_is_wanted() {
         client.call(&["MSET", "a", "2", "b", "2"]);
         client.call(&["DEL", "b"]);
     }
+}
+
+#[test]
+fn a_copy_that_comes_aside_is_shown_in_info() {
+    let copy = snapshot_of(&["SET other 2"]);
+    let primary = Primary::new();
+    let (server, mut link) = synced(&primary, 10, &["--repl-diskless-load", "swapdb"]);
+    let mut client = server.connect();
+    let figures = || ["loading", "async_loading"].map(|name| server.info(name));
+    for is_whole in [false, true] {
+        assert_eq!(figures(), [0, 0]);
+        link.send(b"no command\r\n");
+        let (mut asked, _) = primary.greet();
+        asked.send(format!("+FULLRESYNC {ID} 20\r\n${}\r\n", copy.len()).as_bytes());
+        asked.send(&copy[..20]);
+        eventually("it is shown", || figures() == [0, 1]);
+        assert_eq!(client.text(&["MGET", "kept", "other"]), "[1 nil]");
+        if is_whole {
+            asked.send(&copy[20..]);
+            asked.await_ack(20);
+            break;
+        }
+        drop(asked);
+        eventually("it is over", || figures() == [0, 0]);
+        assert_eq!(client.text(&["GET", "kept"]), "1");
+        (link, _) = primary.greet();
+        link.copy(ID, 10, &snapshot_of(&["SET kept 1"]));
+        link.await_ack(10);
+    }
+    assert_eq!(figures(), [0, 0]);
+    assert_eq!(client.text(&["MGET", "kept", "other"]), "[nil 2]");
 }
 
 #[test]

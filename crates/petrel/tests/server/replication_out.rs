@@ -311,6 +311,54 @@ fn a_replica_that_never_reads_is_closed_with_a_line_in_the_log() {
 }
 
 #[test]
+fn a_replica_that_was_closed_for_one_long_command_comes_back_to_it() {
+    let limit = "replica 128kb 0 0";
+    let args = [AT_ONCE, &["--client-output-buffer-limit", limit, "--repl-backlog-size", "16kb"]];
+    let primary = crate::failover::Node::new(&args.concat());
+    let replica = crate::failover::Node::following(primary.port, &[]);
+    replica.await_field("master_link_status", "up");
+    let mut client = primary.connect();
+    for (round, letter) in ["x", "y"].into_iter().enumerate() {
+        client.text(&["SET", "k", &letter.repeat(128 << 10)]);
+        let begin = ["GETRANGE", "k", "0", "0"];
+        eventually("it has it", || replica.connect().text(&begin) == letter);
+        replica.await_field("master_link_status", "up");
+        let closed = primary.server.output().matches("allows for replicas").count();
+        assert!(closed <= round + 1, "{}", primary.server.output());
+    }
+}
+
+#[test]
+fn a_replica_that_never_reads_its_copy_is_closed_and_takes_no_memory() {
+    let args = [AT_ONCE, &["--repl-timeout", "1", "--rdbcompression", "no", "--save", ""]].concat();
+    let server = Server::start("epoll", &args);
+    let mut client = server.connect();
+    let value = "x".repeat(1 << 20);
+    for key in 0..64 {
+        client.text(&["SET", &key.to_string(), &value]);
+    }
+    let before = server.info("used_memory");
+    for diskless in ["yes", "no"] {
+        client.text(&["CONFIG", "SET", "repl-diskless-sync", diskless]);
+        let mut follower = Follower::new(&server);
+        follower.send("REPLCONF listening-port 4321 capa eof capa psync2");
+        follower.send("PSYNC ? -1");
+        eventually("it waits for a copy", || server.info("connected_slaves") == 1);
+        let deadline = Instant::now() + PATIENCE;
+        while server.info("connected_slaves") == 1 {
+            let added = server.info("used_memory") - before;
+            assert!(added < 24 << 20, "{added} bytes wait for a replica that does not read");
+            assert!(Instant::now() < deadline, "it is kept");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        eventually("the copy ends", || server.info("rdb_bgsave_in_progress") == 0);
+        assert_eq!(client.text(&["STRLEN", "0"]), value.len().to_string());
+    }
+    let closed = server.output().matches("is closed: it takes nothing").count();
+    assert_eq!(closed, 2, "{}", server.output());
+}
+
+#[test]
 fn writes_are_refused_without_enough_replicas() {
     let args = [AT_ONCE, &["--min-replicas-to-write", "1"]].concat();
     let server = Server::start("epoll", &args);

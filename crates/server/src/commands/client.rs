@@ -100,6 +100,7 @@ fn capa(ctx: &mut Ctx<'_>) -> Outcome {
     let is_redirect = |name: &&[u8]| name.eq_ignore_ascii_case(b"redirect");
     if ctx.args()[2..].iter().any(is_redirect) {
         ServerHost::of(ctx).client.set(Flag::Redirectable, true);
+        ctx.session.set(Modes::REDIRECTABLE, true);
     }
     ctx.ok()
 }

@@ -115,7 +115,10 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     if authenticated {
         session.become_user(None);
     }
+    // What it can do it still can.
+    let goes_to_primary = session.is(Modes::REDIRECTABLE);
     session.modes = Modes::NONE;
+    session.set(Modes::REDIRECTABLE, goes_to_primary);
     session.replies = Replies::On;
     session.set_imports(false);
     session.take_fieldsets();

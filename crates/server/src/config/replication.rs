@@ -38,7 +38,7 @@ Replication {
         "Leave eviction to the primary; with no, a replica evicts by its own limit, and holds less than the primary then";
     repl_diskless_load: Word = "repl-diskless-load",
         OneOf(&["disabled", "on-empty-db", "swapdb", "flushdb", "flush-before-load"]), "disabled", Runtime,
-        "How a replica takes a copy: disabled and swapdb receive it into a nameless file and check it before the data gives way; on-empty-db loads from the socket if there are no keys; flushdb and flush-before-load remove them first and load from the socket";
+        "How a replica takes a copy: disabled and swapdb receive it into a nameless file and check it before the data gives way (with swapdb, INFO says async_loading meanwhile); on-empty-db loads from the socket if there are no keys; flushdb and flush-before-load remove them first and load from the socket";
     propagation_error_behavior: Word = "propagation-error-behavior",
         OneOf(&["ignore", "panic", "panic-on-replicas"]), "ignore", Runtime,
         "What a replica does with a command of its primary that fails: ignore logs it, panic and panic-on-replicas stop the server";

@@ -218,8 +218,11 @@ impl Link {
             return offer;
         }
         let why = match &offer {
-            Ok(Offer::Continue { .. }) => return offer,
-            Ok(Offer::Copy { .. }) => "the replica would begin another history".into(),
+            // It is the primary. One that was forced, and did not get every write, sends a copy.
+            Ok(_) => {
+                self.server.finish_failover();
+                return offer;
+            }
             // A lost connection says nothing of what the other end did: it is asked again.
             Err(why) if !why.contains(REFUSES) => return offer,
             // It did become one: the answer that said so was lost.

@@ -187,6 +187,11 @@ impl LinkFigures {
         states.into_iter().find(|&state| state as u8 == number).unwrap_or_default()
     }
 
+    /// Whether a copy is being received, or loaded.
+    pub(crate) fn receives_copy(&self) -> bool {
+        self.state() == LinkState::Sync && self.copy_bytes[1].load(Relaxed) > 0
+    }
+
     /// The link as `CLIENT LIST` shows it, while there is one.
     pub(crate) fn client(&self) -> Option<Arc<Client>> {
         self.client.lock().clone()

@@ -91,13 +91,14 @@ fn scripts(report: &mut Report<'_>) {
 pub fn persistence(report: &mut Report<'_>) {
     let server = report.server;
     let snapshot = &server.snapshot;
-    report.field("loading", u8::from(server.commands.is_loading()));
-    report.zeros(&[
-        "async_loading",
-        "current_cow_peak",
-        "current_cow_size",
-        "current_cow_size_age",
-    ]);
+    let is_loading = server.commands.is_loading();
+    report.field("loading", u8::from(is_loading));
+    // The primary's copy comes in while what was there before is served.
+    let is_aside = !is_loading
+        && server.replication.link.receives_copy()
+        && report.config.replication.repl_diskless_load.word() == "swapdb";
+    report.field("async_loading", u8::from(is_aside));
+    report.zeros(&["current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     report.field("current_fork_perc", "0.00");
     let saving_since = snapshot.saving_since.load(Relaxed);
     let is_saving = u64::from(saving_since != 0);

@@ -93,6 +93,7 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
     if let Some(reader) = reader {
         let from = reader.offset();
         replica.acked.store(from, SeqCst);
+        replica.owed.store(reader.behind(), Relaxed);
         replica.set_reader(reader);
         replica.set_stage(Stage::Online);
         outgoing.resumed.fetch_add(1, Relaxed);

@@ -95,9 +95,14 @@ impl<D: Driver> Worker<D> {
         let waiting = replica.waiting() + self.driver.unsent(replica.client.slot) as u64;
         let OutputBufferLimit { hard_bytes, soft_bytes, soft_seconds } =
             host.config.client_output_buffer_limit.replica;
+        let owed = replica.owed.load(Relaxed);
+        if waiting < owed {
+            replica.owed.store(waiting, Relaxed);
+        }
         // What is kept anyway is no burden.
         let free = host.config.replication.repl_backlog_size;
-        let is_above = |limit: u64| limit > 0 && waiting >= limit.max(free);
+        let added = waiting.saturating_sub(owed);
+        let is_above = |limit: u64| limit > 0 && added >= limit.max(free);
         let soft_since = replica.soft_since.load(Relaxed);
         if !is_above(soft_bytes) {
             if soft_since != 0 {

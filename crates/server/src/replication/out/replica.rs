@@ -66,6 +66,9 @@ pub struct Replica {
     outbox: Mutex<Outbox>,
     taken: Condvar,
     has_left: AtomicBool,
+    /// Bytes of the stream that it came back to and has not taken yet: no limit closes it for these,
+    /// or it would come back to the same for ever.
+    pub(super) owed: AtomicU64,
     /// Since when its output has been above the soft limit, in Unix milliseconds; 0 if it is not.
     pub(super) soft_since: AtomicI64,
 }
@@ -175,6 +178,7 @@ impl Replica {
             outbox: Mutex::default(),
             taken: Condvar::new(),
             has_left: AtomicBool::new(false),
+            owed: AtomicU64::new(0),
             soft_since: AtomicI64::new(0),
         }
     }
