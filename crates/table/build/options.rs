@@ -41,7 +41,7 @@ pub fn module(entries: &[Entry]) -> Result<String, String> {
 
 /// Where commands that share an enum differ in a token's operands, those are left that all have.
 fn add(known: &mut Vec<Choice>, choice: Choice) -> Result<(), String> {
-    if choice.token.len() > 15 {
+    if choice.token.len() > 16 {
         return Err(format!("`{}` is longer than a token may be", choice.token));
     }
     match known.iter_mut().find(|known| known.token == choice.token) {
@@ -51,8 +51,8 @@ fn add(known: &mut Vec<Choice>, choice: Choice) -> Result<(), String> {
     Ok(())
 }
 
-/// The tokens of arguments that stand one behind the other. At the top of a syntax line a choice of
-/// words that must be made is a position, not an option.
+/// The tokens of arguments that stand one behind the other. At the top of a syntax line a choice
+/// of words that must be made is a position, not an option.
 fn sequence(args: &[Arg], is_top: bool, choices: &mut Vec<Choice>) {
     let mut args = args.iter().peekable();
     while let Some(arg) = args.next() {
@@ -113,28 +113,34 @@ fn options(out: &mut String, name: &str, choices: &[Choice], commands: &[String]
     let borrowed = choices.iter().any(|choice| !choice.operands.is_empty());
     let of = if borrowed { "<'a>" } else { "" };
     let mut variants = String::new();
-    let mut arms = String::new();
+    let mut arms: BTreeMap<usize, String> = BTreeMap::new();
     for Choice { token, operands } in choices {
-        let variant = camel(token);
-        let syntax = [&[token.clone()], operands.as_slice()].concat().join(" ");
-        let fields = vec!["&'a [u8]"; operands.len()].join(", ");
-        let taken: Vec<String> = (0..operands.len()).map(|n| format!("o{n}")).collect();
+        let (variant, count) = (camel(token), operands.len());
+        let syntax = [std::slice::from_ref(token), operands.as_slice()].concat().join(" ");
+        let taken: Vec<String> = (0..count).map(|n| format!("o{n}")).collect();
         let (fields, pattern, made) = match taken.join(", ") {
             none if none.is_empty() => (String::new(), String::new(), String::new()),
-            some => (format!("({fields})"), format!("{some}, "), format!("({some})")),
+            some => {
+                let fields = vec!["&'a [u8]"; count].join(", ");
+                (format!("({fields})"), format!("{some}, "), format!("({some})"))
+            }
         };
-        let word = word(token.as_bytes());
-        let count = operands.len();
         write!(variants, "    /// `{syntax}`\n    {variant}{fields},\n").unwrap_or_default();
+        let bytes = token.bytes().rev().fold(0, |word, byte| word << 8 | u128::from(byte));
+        let otherwise = if count > 0 { " _ => Err(Unread::Incomplete(first))," } else { "" };
         write!(
-            arms,
-            "            {word:#x} => match behind {{\n                \
-             [{pattern}..] => Ok((Self::{variant}{made}, {count})),\n                \
-             {}            }},\n",
-            if count > 0 { "_ => Err(Unread::Incomplete(first)),\n" } else { "" },
+            arms.entry(token.len()).or_default(),
+            "{bytes:#x} => match behind {{ \
+             [{pattern}..] => Ok((Self::{variant}{made}, {count})),{otherwise} }},\n"
         )
         .unwrap_or_default();
     }
+    let arms: String = arms.iter().fold(String::new(), |all, (len, arms)| {
+        let word = if *len > 8 { "long" } else { "short" };
+        all + &format!(
+            "{len} => match {word}::<{len}>(first) {{\n{arms}_ => Err(Unread::Unknown(first)),\n}},\n"
+        )
+    });
     write!(
         out,
         "/// An option of `{commands}`.\n#[derive(Clone, Copy, Debug, Eq, PartialEq)]\n\
@@ -142,15 +148,9 @@ fn options(out: &mut String, name: &str, choices: &[Choice], commands: &[String]
          impl<'a> Options<'a> for {name}{of} {{\n    \
          #[inline]\n    \
          fn read(first: &'a [u8], behind: &'a [&'a [u8]]) -> Result<(Self, usize), Unread<'a>> {{\n        \
-         match word(first) {{\n{arms}            _ => Err(Unread::Unknown(first)),\n        }}\n    }}\n}}\n\n"
+         match first.len() {{\n{arms}            _ => Err(Unread::Unknown(first)),\n        }}\n    }}\n}}\n\n"
     )
     .unwrap_or_default();
-}
-
-/// As `petrel_table::options::word` has it.
-fn word(token: &[u8]) -> u128 {
-    let upper = token.iter().map(|byte| u128::from(byte.to_ascii_uppercase()));
-    upper.fold(0, |word, byte| word << 8 | byte) | (token.len() as u128) << 120
 }
 
 /// The reader of each command's options with its result made text: for the tests of this crate.

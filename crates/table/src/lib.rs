@@ -23,8 +23,8 @@
 //! Further lines: `arity: N` where it does not follow from the syntax, `container` of a command
 //! with subcommands (whose entries begin with its name), `channels: first | all | patterns`,
 //! `system`, `gate: ...` ([`GateFlags`]), and `help: SYNTAX` with indented lines of text for what
-//! `HELP` says in place of syntax and summary. Of [`options`]: `options: Name` of commands that share
-//! one enum, `undocumented: [WORD a]` of what is read as well but not shown.
+//! `HELP` says in place of syntax and summary. Of [`options`]: `options: Name` of commands that
+//! share one enum, `undocumented: [WORD a]` of what is read as well but not shown.
 //!
 //! | in a syntax line | is |
 //! |---|---|

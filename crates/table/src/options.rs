@@ -2,14 +2,14 @@
 //! script, with a variant per token.
 //!
 //! `SET key value [NX | XX ...] [GET] [EX seconds ...]` becomes
-//! `enum SetOption<'a> { Nx, Xx, Get, Ex(&'a [u8]) }`. A variant holds what always stands behind its
-//! token: `LIMIT offset count` is `Limit(offset, count)`. Where a list follows, the variant holds
-//! what stands before the list (`FIELDS numfields field...` is `Fields(numfields)`), and the list is
-//! [taken](Reader::words) from the reader. No variants are: positions (`<LEFT | RIGHT>` that must be
-//! given), and signs (`=`, `*`).
+//! `enum SetOption<'a> { Nx, Xx, Get, Ex(&'a [u8]) }`. A variant holds what always stands behind
+//! its token: `LIMIT offset count` is `Limit(offset, count)`. Where a list follows, the variant
+//! holds what stands before the list (`FIELDS numfields field...` is `Fields(numfields)`), and the
+//! list is [taken](Reader::words) from the reader. No variants are: positions (`<LEFT | RIGHT>` that
+//! must be given), and signs (`=`, `*`).
 //!
-//! An operand is not looked at, so that a handler decides whether a bad number is reported before or
-//! after bad syntax.
+//! An operand is not looked at, so that a handler decides whether a bad number is reported before
+//! or after bad syntax.
 
 use std::marker::PhantomData;
 
@@ -66,7 +66,6 @@ impl<'a, O: Options<'a>> Reader<'a, O> {
     }
 
     /// The next option with its first word.
-    #[expect(clippy::type_complexity, reason = "a pair of what an error and an iterator have")]
     pub fn spelled(&mut self) -> Option<(&'a [u8], Result<O, Unread<'a>>)> {
         let word = *self.left.first()?;
         Some((word, self.next()?))
@@ -111,19 +110,40 @@ impl<'a, O: Options<'a>> Iterator for Reader<'a, O> {
     }
 }
 
-/// A word in upper case as a number that no other word has; 0 of a word longer than any token.
-#[inline]
-const fn word(bytes: &[u8]) -> u128 {
-    if bytes.len() > 15 {
-        return 0;
+/// Words of up to 8 bytes are compared as one number, in upper case; longer ones as two.
+const SHORT: usize = 8;
+
+/// A word of `L` bytes, at most [`SHORT`], in upper case as a number; the caller knows its length.
+#[inline(always)]
+fn short<const L: usize>(word: &[u8]) -> u64 {
+    let mut bytes = [0; SHORT];
+    if let Some(word) = word.first_chunk::<L>() {
+        bytes[..L].copy_from_slice(word);
     }
-    let mut word = 0;
-    let mut i = 0;
-    while i < bytes.len() {
-        word = word << 8 | bytes[i].to_ascii_uppercase() as u128;
-        i += 1;
+    upper(u64::from_le_bytes(bytes))
+}
+
+/// A word of `L` bytes, more than [`SHORT`] and at most twice as many, in upper case as a number.
+#[inline(always)]
+fn long<const L: usize>(word: &[u8]) -> u128 {
+    let (first, rest) = word.split_at(SHORT.min(word.len()));
+    let mut bytes = [0; SHORT];
+    if let Some(rest) = rest.get(..L - SHORT) {
+        bytes[..L - SHORT].copy_from_slice(rest);
     }
-    word | (bytes.len() as u128) << 120
+    u128::from(short::<SHORT>(first)) | u128::from(upper(u64::from_le_bytes(bytes))) << 64
+}
+
+/// Eight bytes in upper case, all at once: the letters among them lose the bit that makes them
+/// small.
+#[inline(always)]
+pub(crate) const fn upper(bytes: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 0xff;
+    let low = bytes & (0x7f * ONES);
+    let from_a = low + (0x80 - b'a' as u64) * ONES;
+    let past_z = low + (0x7f - b'z' as u64) * ONES;
+    let letters = from_a & !past_z & !bytes & (0x80 * ONES);
+    bytes - (letters >> 2)
 }
 
 /// The first option of some words as text, and how many are left; or why there is none.

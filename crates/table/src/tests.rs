@@ -186,7 +186,8 @@ fn every_token_is_read_as_its_variant() {
                 words.push(b"next");
                 assert_eq!(read(&words), Ok((shown, 1)), "{name} {token}");
             }
-            for wrong in [format!("{token}\0"), format!("{token} of many letters")] {
+            let near = token.replace(|c: char| c.is_ascii_alphabetic(), "@");
+            for wrong in [format!("{token}\0"), format!("{token} of many letters"), near] {
                 let unread = Err(Unread::Unknown(wrong.as_bytes()));
                 assert_eq!(read(&[wrong.as_bytes()]), unread, "{name} {wrong:?}");
             }
@@ -194,6 +195,20 @@ fn every_token_is_read_as_its_variant() {
         }
     }
     assert!(count > 300, "{count}");
+}
+
+#[test]
+fn only_small_letters_are_changed() {
+    for byte in 0..=u8::MAX {
+        for beside in [0, b'`', b'{', 0xff] {
+            for at in 0..8 {
+                let mut bytes = [beside; 8];
+                bytes[at] = byte;
+                let word = crate::options::upper(u64::from_le_bytes(bytes));
+                assert_eq!(word.to_le_bytes(), bytes.map(|byte| byte.to_ascii_uppercase()));
+            }
+        }
+    }
 }
 
 /// How many operands a token of a command has; none if it is no option.

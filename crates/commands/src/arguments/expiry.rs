@@ -31,8 +31,8 @@ impl Unit {
     }
 }
 
-/// The expiry that options state, its number unread: bad syntax is reported before a bad number, and
-/// of an option that is repeated the last one counts.
+/// The expiry that options state, its number unread: bad syntax is reported before a bad number,
+/// and of an option that is repeated the last one counts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Stated<'a>(Option<(Unit, &'a [u8])>);
 

@@ -20,8 +20,8 @@ pub(super) fn moment(ctx: &Ctx<'_>, word: &[u8], unit: Unit) -> Result<i64, Fail
     moment.ok_or_else(|| expiry::invalid(ctx))
 }
 
-/// Where the fields are, each of `width` arguments: from `first` on, behind their number, to the end
-/// of the command.
+/// Where the fields are, each of `width` arguments: from `first` on, behind their number, to the
+/// end of the command.
 fn fields_from(
     ctx: &Ctx<'_>,
     first: usize,

@@ -87,23 +87,19 @@ impl Filter {
     pub fn parse(ctx: &Ctx<'_>, from: usize, verb: Verb) -> Result<Self, Fail> {
         let mut filter = Filter { conditions: Vec::new(), skip_self: verb == Verb::Kill };
         let mut options = ctx.options(from);
-        while let Some(option) = options.next() {
-            match option? {
-                ClientFilterOption::Skipme(word) => filter.skip_self = yes_or_no(word)?,
-                ClientFilterOption::Id => {
-                    filter.add(Condition {
-                        test: ids(ctx, &mut options, verb, false)?,
-                        negated: false,
-                    });
+        while let Some((word, option)) = options.spelled() {
+            let negated = word.to_ascii_uppercase().starts_with(b"NOT-");
+            let test = match option? {
+                ClientFilterOption::Skipme(word) => {
+                    filter.skip_self = yes_or_no(word)?;
+                    continue;
                 }
-                ClientFilterOption::NotId => {
-                    filter.add(Condition {
-                        test: ids(ctx, &mut options, verb, true)?,
-                        negated: true,
-                    });
+                ClientFilterOption::Id | ClientFilterOption::NotId => {
+                    ids(ctx, &mut options, verb, negated)?
                 }
-                option => filter.add(condition(ctx, option)?),
-            }
+                option => test(ctx, option)?,
+            };
+            filter.add(Condition { test, negated });
         }
         Ok(filter)
     }
@@ -189,38 +185,28 @@ impl Test {
     }
 }
 
-/// One condition but `ID`.
-fn condition(ctx: &Ctx<'_>, option: ClientFilterOption<'_>) -> Result<Condition, Fail> {
+/// What a condition but `ID` asks for, or does not want.
+fn test(ctx: &Ctx<'_>, option: ClientFilterOption<'_>) -> Result<Test, Fail> {
     use ClientFilterOption as Asked;
-    let (test, negated) = match option {
-        Asked::Type(name) => (Test::Class(class(name)?), false),
-        Asked::NotType(name) => (Test::Class(class(name)?), true),
-        Asked::User(name) => (user(ctx, name)?, false),
-        Asked::NotUser(name) => (user(ctx, name)?, true),
-        Asked::Addr(address) => (Test::Address(address.to_vec()), false),
-        Asked::NotAddr(address) => (Test::Address(address.to_vec()), true),
-        Asked::Laddr(address) => (Test::LocalAddress(address.to_vec()), false),
-        Asked::NotLaddr(address) => (Test::LocalAddress(address.to_vec()), true),
-        Asked::Ip(ip) => (Test::Ip(ip.to_vec()), false),
-        Asked::NotIp(ip) => (Test::Ip(ip.to_vec()), true),
-        Asked::Name(name) => (Test::Name(name.to_vec()), false),
-        Asked::NotName(name) => (Test::Name(name.to_vec()), true),
-        Asked::LibName(name) => (Test::LibraryName(name.to_vec()), false),
-        Asked::NotLibName(name) => (Test::LibraryName(name.to_vec()), true),
-        Asked::LibVer(version) => (Test::LibraryVersion(version.to_vec()), false),
-        Asked::NotLibVer(version) => (Test::LibraryVersion(version.to_vec()), true),
-        Asked::Flags(letters) => (flags(letters)?, false),
-        Asked::NotFlags(letters) => (flags(letters)?, true),
-        Asked::Capa(letters) => (capabilities(letters)?, false),
-        Asked::NotCapa(letters) => (capabilities(letters)?, true),
-        Asked::Db(number) => (Test::Database(database(ctx, number)?), false),
-        Asked::NotDb(number) => (Test::Database(database(ctx, number)?), true),
+    Ok(match option {
+        Asked::Type(name) | Asked::NotType(name) => Test::Class(class(name)?),
+        Asked::User(name) | Asked::NotUser(name) => user(ctx, name)?,
+        Asked::Addr(address) | Asked::NotAddr(address) => Test::Address(address.to_vec()),
+        Asked::Laddr(address) | Asked::NotLaddr(address) => Test::LocalAddress(address.to_vec()),
+        Asked::Ip(ip) | Asked::NotIp(ip) => Test::Ip(ip.to_vec()),
+        Asked::Name(name) | Asked::NotName(name) => Test::Name(name.to_vec()),
+        Asked::LibName(name) | Asked::NotLibName(name) => Test::LibraryName(name.to_vec()),
+        Asked::LibVer(version) | Asked::NotLibVer(version) => {
+            Test::LibraryVersion(version.to_vec())
+        }
+        Asked::Flags(letters) | Asked::NotFlags(letters) => flags(letters)?,
+        Asked::Capa(letters) | Asked::NotCapa(letters) => capabilities(letters)?,
+        Asked::Db(number) | Asked::NotDb(number) => Test::Database(database(ctx, number)?),
         // Age and idleness are bounds; the opposite of one is the other.
-        Asked::Maxage(age) => (Test::AgeSeconds(seconds(age, "maxage")?), false),
-        Asked::Idle(idle) => (Test::IdleSeconds(seconds(idle, "idle")?), false),
+        Asked::Maxage(age) => Test::AgeSeconds(seconds(age, "maxage")?),
+        Asked::Idle(idle) => Test::IdleSeconds(seconds(idle, "idle")?),
         Asked::Skipme(_) | Asked::Id | Asked::NotId => return Err(Fail::SYNTAX),
-    };
-    Ok(Condition { test, negated })
+    })
 }
 
 fn user(ctx: &Ctx<'_>, name: &[u8]) -> Result<Test, Fail> {
