@@ -54,7 +54,7 @@ impl Answer {
 }
 
 /// What ends a wait from outside.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WaitEnd {
     /// Its time is up, or `CLIENT UNBLOCK` says so.
     Timeout,
@@ -62,15 +62,18 @@ pub enum WaitEnd {
     Error,
     /// The server has become a replica.
     Demoted,
+    /// The same, and the client goes to the primary by itself: `host:port`.
+    Redirected(String),
 }
 
 impl WaitEnd {
     /// The error that it is to the client, if it is one.
-    pub(crate) fn fail(self) -> Option<Fail> {
+    pub(crate) fn fail(&self) -> Option<Fail> {
         match self {
             WaitEnd::Timeout => None,
             WaitEnd::Error => Some(UNBLOCKED),
             WaitEnd::Demoted => Some(DEMOTED),
+            WaitEnd::Redirected(address) => Some(Fail::redirect(address)),
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::spec::{Command, Flags};
 use petrel_table::bits;
 
 impl Executor {
-    /// Refuses a command that its client is to send to the primary. A transaction goes there as one:
-    /// what `EXEC` runs was looked at when it was called.
+    /// Refuses a command that its client is to send to the primary. A transaction goes there
+    /// whole: what `EXEC` runs was looked at when it was called.
     #[cold]
     pub(super) fn admit_redirectable(
         &mut self,

@@ -194,10 +194,16 @@ fn clients_that_go_to_the_primary_by_themselves_are_sent_there() {
     assert_eq!(client.text(&["SET", "k", "v"]), "OK");
     client.text(&["MULTI"]);
     assert_eq!(client.text(&["SET", "k", "w"]), "QUEUED");
+    let mut waiter = node.connect();
+    waiter.text(&["CLIENT", "CAPA", "redirect"]);
+    waiter.send(&["BLPOP", "l", "0"]);
+    eventually("it waits", || node.server.info("blocked_clients") == 1);
     assert_eq!(node.connect().text(&["CONFIG", "SET", "replica-read-only", "no"]), "OK");
     let port = replica.port.to_string();
     assert_eq!(node.connect().text(&["REPLICAOF", "127.0.0.1", &port]), "OK");
     let there = format!("REDIRECT 127.0.0.1:{port}");
+    assert_eq!(show(&waiter.receive().unwrap()), there);
+    assert_eq!(waiter.text(&["PING"]), "PONG");
     assert_eq!(client.text(&["EXEC"]), there);
     assert_eq!(client.text(&["EXEC"]), "ERR EXEC without MULTI");
     assert_eq!(client.text(&["SET", "k", "w"]), there);

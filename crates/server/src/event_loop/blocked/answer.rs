@@ -84,16 +84,21 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Ends the waits of all connections of this worker, which are closed once they have their
-    /// answer: the server has become a replica, where what they wait for may never come.
+    /// answer, unless they go to the primary by themselves: the server has become a replica, where
+    /// what they wait for may never come.
     pub(crate) fn end_waits(&mut self) {
+        let primary = self.engine.host.server.replication.primary();
+        let primary = primary.map(|(host, port)| format!("{host}:{port}"));
         self.begin();
         for (id, blocked) in self.blocked().all() {
             let slot = blocked.ticket().downcast_ref::<Client>().map(|client| client.slot);
             let conn = slot.and_then(|slot| self.conn_mut(slot));
             if let Some(conn) = conn.filter(|conn| conn.blocked && conn.client.id == id) {
-                conn.session.close = true;
+                let primary = primary.as_ref().filter(|_| conn.client.has(Flag::Redirectable));
+                conn.session.close |= primary.is_none();
+                let end = primary.cloned().map_or(WaitEnd::Demoted, WaitEnd::Redirected);
                 let Engine { exec, host, .. } = &mut self.engine;
-                exec.end_wait(&blocked, WaitEnd::Demoted, host);
+                exec.end_wait(&blocked, end, host);
             }
         }
         self.engine.exec.end();
