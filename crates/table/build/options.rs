@@ -128,10 +128,10 @@ fn options(out: &mut String, name: &str, choices: &[Choice], commands: &[String]
         write!(variants, "    /// `{syntax}`\n    {variant}{fields},\n").unwrap_or_default();
         let bytes = token.bytes().rev().fold(0, |word, byte| word << 8 | u128::from(byte));
         let otherwise = if count > 0 { " _ => Err(Unread::Incomplete(first))," } else { "" };
-        write!(
+        writeln!(
             arms.entry(token.len()).or_default(),
             "{bytes:#x} => match behind {{ \
-             [{pattern}..] => Ok((Self::{variant}{made}, {count})),{otherwise} }},\n"
+             [{pattern}..] => Ok((Self::{variant}{made}, {count})),{otherwise} }},"
         )
         .unwrap_or_default();
     }
@@ -146,7 +146,7 @@ fn options(out: &mut String, name: &str, choices: &[Choice], commands: &[String]
         "/// An option of `{commands}`.\n#[derive(Clone, Copy, Debug, Eq, PartialEq)]\n\
          pub enum {name}{of} {{\n{variants}}}\n\n\
          impl<'a> Options<'a> for {name}{of} {{\n    \
-         #[inline]\n    \
+         #[inline(always)]\n    \
          fn read(first: &'a [u8], behind: &'a [&'a [u8]]) -> Result<(Self, usize), Unread<'a>> {{\n        \
          match first.len() {{\n{arms}            _ => Err(Unread::Unknown(first)),\n        }}\n    }}\n}}\n\n"
     )

@@ -5,8 +5,8 @@
 //! `enum SetOption<'a> { Nx, Xx, Get, Ex(&'a [u8]) }`. A variant holds what always stands behind
 //! its token: `LIMIT offset count` is `Limit(offset, count)`. Where a list follows, the variant
 //! holds what stands before the list (`FIELDS numfields field...` is `Fields(numfields)`), and the
-//! list is [taken](Reader::words) from the reader. No variants are: positions (`<LEFT | RIGHT>` that
-//! must be given), and signs (`=`, `*`).
+//! list is [taken](Reader::words) from the reader. No variants are: positions (`<LEFT | RIGHT>`
+//! that must be given), and signs (`=`, `*`).
 //!
 //! An operand is not looked at, so that a handler decides whether a bad number is reported before
 //! or after bad syntax.
@@ -57,7 +57,7 @@ impl<'a, O: Options<'a>> Reader<'a, O> {
     }
 
     /// The next option where a word may be something else: none, and nothing taken, if it is.
-    #[inline]
+    #[inline(always)]
     pub fn leading(&mut self) -> Option<O> {
         let (first, behind) = self.left.split_first()?;
         let (option, operands) = O::read(first, behind).ok()?;
@@ -100,7 +100,7 @@ impl<'a, O: Options<'a>> Reader<'a, O> {
 impl<'a, O: Options<'a>> Iterator for Reader<'a, O> {
     type Item = Result<O, Unread<'a>>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         let (first, behind) = self.left.split_first()?;
         let read = O::read(first, behind);

@@ -97,8 +97,10 @@ struct Checked {
 
 fn check(ctx: &Ctx<'_>) -> Result<Checked, Fail> {
     let mut checked = Checked { count: 0, written_bytes: None };
-    for operation in operations(ctx) {
-        let Operation { field, action, .. } = operation?;
+    let (len_max, mut overflow) = (ctx.host.string_len_max(), Overflow::Wrap);
+    for option in ctx.options(2) {
+        let Some(operation) = operation(option?, len_max, &mut overflow)? else { continue };
+        let Operation { field, action, .. } = operation;
         checked.count += 1;
         if !matches!(action, Action::Get) {
             let bytes = (field.offset + field.width as usize).div_ceil(8);
@@ -106,15 +108,6 @@ fn check(ctx: &Ctx<'_>) -> Result<Checked, Fail> {
         }
     }
     Ok(checked)
-}
-
-/// The operations of the call. They are read twice, so that none has to be remembered.
-fn operations<'a>(ctx: &Ctx<'a>) -> impl Iterator<Item = Result<Operation, Fail>> + use<'a> {
-    let (len_max, mut overflow) = (ctx.host.string_len_max(), Overflow::Wrap);
-    ctx.options(2).filter_map(move |option| {
-        let read = option.map_err(Fail::from);
-        read.and_then(|option| operation(option, len_max, &mut overflow)).transpose()
-    })
 }
 
 /// The operation that an option is; none if it says how the following ones overflow.
@@ -145,8 +138,10 @@ fn operation(
 fn run(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
     ctx.reply.array(count);
     let (key, db) = (ctx.key(1), ctx.db());
-    for operation in operations(ctx) {
-        let Operation { field, action, overflow } = operation?;
+    let (len_max, mut overflow) = (ctx.host.string_len_max(), Overflow::Wrap);
+    for option in ctx.options(2) {
+        let Some(operation) = operation(option?, len_max, &mut overflow)? else { continue };
+        let Operation { field, action, overflow } = operation;
         let mut window = Window::default();
         if let Some(view) = ctx.exec.ks.peek(db, key) {
             let (value, mut digits) = (view.string()?, itoa::Buffer::new());
