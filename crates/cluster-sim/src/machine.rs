@@ -203,6 +203,12 @@ struct Watched {
 }
 
 impl Machine {
+    /// It is that time, in Unix milliseconds, for what is done next.
+    pub fn set_time(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        self.exec.ks.set_clock(now_ms);
+    }
+
     /// An empty one that draws from a seed.
     pub fn new(identity: Identity, seed: u64, witness: Rc<RefCell<Witness>>) -> Self {
         let options = Options { databases: 4, stripes: 8, seed };

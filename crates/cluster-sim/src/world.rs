@@ -284,7 +284,7 @@ impl World {
             0..35 if with_clients => ops = self.client(),
             0..35 => {}
             35..60 => self.deliver(),
-            60..80 => self.transmit(),
+            60..80 => self.transmit(with_clients),
             80..95 => self.serve_clients(),
             95..97 => self.expire(),
             _ => self.adopt_some(),
@@ -313,7 +313,7 @@ impl World {
 
     fn tell_time(&mut self, node: u16) {
         let member = &mut self.members[usize::from(node)];
-        member.machine.now_ms = START_MS + self.now as i64 + member.skew_ms;
+        member.machine.set_time(START_MS + self.now as i64 + member.skew_ms);
     }
 
     /// A client sends a command.
@@ -435,7 +435,7 @@ impl World {
     }
 
     /// A node sends what it has for another.
-    fn transmit(&mut self) {
+    fn transmit(&mut self, with_clients: bool) {
         let some = self.random.index(self.links.len().max(1));
         let Some(((from, to), direction)) = self.links.nth(some) else { return };
         let sender = &mut self.members[usize::from(from)];
@@ -452,7 +452,7 @@ impl World {
             false => Acknowledge::WithRecords,
         };
         // As if a WAIT was waiting there, or was over.
-        sender.core.want_acks(self.random.one_in(8));
+        sender.core.want_acks(with_clients && self.random.one_in(8));
         if sender.core.send(Node(to), budget, acknowledge, &mut bytes).is_any {
             let delay = self.random.below(4);
             direction.pipe.push(self.now + delay, bytes);

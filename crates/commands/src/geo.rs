@@ -33,7 +33,7 @@ pub static COMMANDS: &[CommandSpec] = &[
 /// Units of distance, in meters.
 const UNITS: [(&[u8], f64); 4] = [(b"m", 1.0), (b"km", 1000.0), (b"ft", 0.3048), (b"mi", 1609.34)];
 
-/// Argument `i` as a unit: its length in meters.
+/// The length of a unit of distance, in meters.
 fn unit(word: &[u8]) -> Result<f64, Fail> {
     let unit = UNITS.iter().find(|(name, _)| word.eq_ignore_ascii_case(name));
     unit.map(|(_, meters)| *meters)

@@ -248,8 +248,8 @@ fn lock_and(
 /// Applies those effects of a group whose keys are there, for a keyspace that has copies of some
 /// keys: what a key held before is known then, and it holds afterwards what it holds where the
 /// group was made, or is not there. A change is no use of a copy, and one that was not used for
-/// `idle_max` seconds is removed. `absent` hears of the keys that are not there. Else as
-/// [`apply_group`].
+/// `idle_max` seconds is removed. `absent` hears of the keys that are not there, and of those that
+/// are removed for that. Else as [`apply_group`].
 ///
 /// # Errors
 /// Those of [`apply_group`].
@@ -268,7 +268,7 @@ pub fn apply_to_copies(
                 return Ok(());
             }
             let key = Key { bytes, hash: handle.hash(bytes) };
-            let idle = handle.idle_seconds(db, key).unwrap_or(0);
+            let idle = handle.unused_seconds(db, key).unwrap_or(0);
             if idle >= idle_max {
                 absent(db, bytes);
             }
@@ -284,7 +284,7 @@ pub fn apply_to_copies(
             }
             apply_one(handle, db, logged, origin)?;
             if idle > 0 {
-                handle.set_idle_seconds(db, key, idle.into());
+                handle.set_unused_seconds(db, key, idle);
             }
             Ok(())
         })
@@ -468,6 +468,29 @@ mod tests {
         assert!(matches!(changed, Some(StrRef::Bytes(b"new"))), "{changed:?}");
         handle.unlock();
         handle.exit();
+    }
+
+    #[test]
+    fn a_copy_whose_time_passes_waits_for_its_home() {
+        let mut handle = Keyspace::new(&Options::default()).attach();
+        assert!(handle.store(0, b"a", Value::Bytes(b"old"), None).is_ok());
+        let heard = Heard::default();
+        handle.set_sink(Some(Box::new(Listener(heard.clone()))));
+        handle.enter();
+        let key = handle.key(b"a");
+        handle.lock(key.hash);
+        assert!(handle.set_idle_seconds(0, key, 30));
+        handle.unlock();
+        let value = StrRef::Bytes(b"new");
+        let bytes = group(&[(0, Effect::Put { key: b"a", value, expiry: Some(5) })]);
+        let absent = |_, key: &[u8]| panic!("{key:?} is there");
+        apply_to_copies(&mut handle, &bytes, (PEER, 60), &mut Vec::new(), absent).unwrap();
+        handle.lock(key.hash);
+        assert_eq!(handle.view_stored(0, key).and_then(|view| view.expiry()), Some(5));
+        handle.unlock();
+        handle.exit();
+        let heard = heard.lock().unwrap();
+        assert!(heard.iter().all(|(origin, _)| *origin == PEER), "{heard:?}");
     }
 
     #[test]

@@ -337,10 +337,16 @@ impl Host for ServerHost {
 
     fn primary_for(&self, only_reads: bool) -> Option<String> {
         let replication = &self.server.replication;
-        let is_to_go = replication.is_replica()
-            && self.client.has(Flag::Redirectable)
-            && !(only_reads && self.client.has(Flag::ReadOnly));
-        let (host, port) = replication.primary().filter(|_| is_to_go)?;
+        // Until it has the role, the other end of a FAILOVER would send a reader back.
+        let is_answered_here =
+            || self.client.has(Flag::ReadOnly) || replication.failover.is_handing_over();
+        let is_to_go = self.client.has(Flag::Redirectable)
+            && replication.is_replica()
+            && !(only_reads && is_answered_here());
+        if !is_to_go {
+            return None;
+        }
+        let (host, port) = replication.primary()?;
         Some(format!("{host}:{port}"))
     }
 

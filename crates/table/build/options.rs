@@ -39,7 +39,8 @@ pub fn module(entries: &[Entry]) -> Result<String, String> {
     Ok(out)
 }
 
-/// Where commands that share an enum differ in a token's operands, those are left that all have.
+/// Where a token has other operands in another place, of the same command or of one that shares the
+/// enum, those are left that it has everywhere: the handler takes the rest.
 fn add(known: &mut Vec<Choice>, choice: Choice) -> Result<(), String> {
     if choice.token.len() > 16 {
         return Err(format!("`{}` is longer than a token may be", choice.token));

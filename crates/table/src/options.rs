@@ -1,5 +1,6 @@
 //! Options of commands as values: for each syntax line with tokens an enum, made by the build
-//! script, with a variant per token.
+//! script, with a variant per token. Lines with the same `options:` share one, whose variants hold
+//! the operands that the token has in all of them.
 //!
 //! `SET key value [NX | XX ...] [GET] [EX seconds ...]` becomes
 //! `enum SetOption<'a> { Nx, Xx, Get, Ex(&'a [u8]) }`. A variant holds what always stands behind
@@ -56,7 +57,8 @@ impl<'a, O: Options<'a>> Reader<'a, O> {
         Self { left: words, options: PhantomData }
     }
 
-    /// The next option where a word may be something else: none, and nothing taken, if it is.
+    /// The next option where a word may be something else: none, and nothing taken, if it is, or if
+    /// operands are missing.
     #[inline(always)]
     pub fn leading(&mut self) -> Option<O> {
         let (first, behind) = self.left.split_first()?;

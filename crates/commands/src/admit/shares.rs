@@ -8,7 +8,8 @@
 //! ```
 //!
 //! An error of the second step is the reply to the command, within that of the transaction, which
-//! was executed. Its home looks at all keys of the databases for each flush, with everything locked.
+//! was executed. Its home looks at all keys of the databases for each flush, with everything
+//! locked.
 
 use super::placement::{add_slots, call, is_flush, sort};
 use crate::answer::Answer;
@@ -32,6 +33,9 @@ const KEYS_PER_STEP: usize = 4096;
 /// Flushes in a transaction, and calls of homes behind it, at most.
 const FLUSHES_MAX: usize = 16;
 const CALLS_MAX: usize = 1024;
+
+/// Bytes of the reply to a transaction that is refused, at most.
+const REFUSAL_MAX: usize = 16 * 1024;
 
 const TOO_MANY: Fail =
     Fail::fixed("ERR too many databases are flushed in one transaction of a cluster");
@@ -136,10 +140,12 @@ impl Executor {
             return Execution::Answered;
         };
         let (mut bytes, mut shared) = (Vec::new(), Vec::new());
-        let mut own =
-            RespWriter::new(&mut bytes, &mut shared, session.protocol).limited(reply.room_left());
+        let is_dropped = session.replies != Replies::On;
+        // What is not executed is answered in less, so that what is cut was executed. A reply that
+        // is dropped holds its place all the same.
+        let room = if is_dropped { usize::MAX } else { reply.room_left().max(REFUSAL_MAX) };
+        let mut own = RespWriter::new(&mut bytes, &mut shared, session.protocol).limited(room);
         let execution = self.execute_admitted(false, request, session, host, &mut own);
-        // What is too large to be answered was executed.
         let is_cut = own.is_cut();
         let whole = Answer { bytes, shared }.into_bytes();
         if execution != Execution::Answered || !is_cut && !rest.is_due(&whole) {
@@ -148,7 +154,6 @@ impl Executor {
         }
         let mut slots: Vec<_> = rest.calls.iter().flat_map(|call| &call.slots).copied().collect();
         sort(&mut slots);
-        let is_dropped = session.replies != Replies::On;
         let waiting = session.reply_slots_mut();
         waiting.push(&slots, 1 + rest.calls.len(), Merge::Transaction, is_dropped);
         waiting.place(vec![rest.places]);
@@ -162,7 +167,7 @@ impl Executor {
                 session.reply_slots_mut().answer(part, &fail.to_reply());
             }
         }
-        if is_cut && !is_dropped {
+        if is_cut {
             reply.refuse();
             return Execution::Answered;
         }

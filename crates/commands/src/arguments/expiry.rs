@@ -56,7 +56,7 @@ impl<'a> Stated<'a> {
         self.0.is_some()
     }
 
-    /// The moment in Unix milliseconds.
+    /// The moment in Unix milliseconds; none if no option was there.
     pub fn moment(self, ctx: &Ctx<'_>) -> Result<Option<i64>, Fail> {
         self.0.map(|(unit, number)| positive(ctx, number, unit)).transpose()
     }

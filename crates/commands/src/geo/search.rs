@@ -244,6 +244,7 @@ impl Asked {
         Ok(())
     }
 
+    /// `BYRADIUS radius unit`
     fn circle(&mut self, radius: &[u8], unit: &[u8]) -> Outcome {
         let radius = double::parse(radius).ok_or(Fail::fixed("ERR need numeric radius"))?;
         if radius < 0.0 {
@@ -254,6 +255,7 @@ impl Asked {
         Ok(())
     }
 
+    /// `BYBOX width height unit`
     fn rectangle(&mut self, width: &[u8], height: &[u8], unit: &[u8]) -> Outcome {
         let width = double::parse(width).ok_or(Fail::fixed("ERR need numeric width"))?;
         let height = double::parse(height).ok_or(Fail::fixed("ERR need numeric height"))?;

@@ -355,7 +355,7 @@ struct ExOptions {
     fields: Range<usize>,
 }
 
-/// Whether it is the option whose operands were missing.
+/// Whether a word that was read as no option is the one in front of the fields.
 fn is_fields(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"FIELDS")
 }

@@ -31,7 +31,7 @@ impl Production<'_> {
     pub const NEEDS_ANY_ID: Fail =
         Fail::fixed("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs");
 
-    /// Takes what an option says.
+    /// Takes what an option says, which is an error if there was one before, or a part is empty.
     pub fn take(self, found: &mut Option<Self>) -> Outcome {
         const TWICE: Fail = Fail::fixed("ERR syntax error, IDMP/IDMPAUTO specified multiple times");
         const NO_PRODUCER: Fail =

@@ -35,8 +35,8 @@ pub(super) struct TrimOptions {
 }
 
 impl TrimOptions {
-    /// Takes an option with what stands behind it; false if it is not one of these, or cannot be
-    /// repeated.
+    /// Takes an option with what stands behind it; false if it is not one of these, cannot be
+    /// repeated, or lacks its threshold.
     pub fn take<'a>(
         &mut self,
         option: StreamAddOption<'a>,
@@ -60,6 +60,7 @@ impl TrimOptions {
         Ok(is_first)
     }
 
+    /// Takes the threshold of `MAXLEN` or `MINID`; false if there is none.
     fn take_strategy<'a>(
         &mut self,
         maxlen: bool,

@@ -301,6 +301,18 @@ impl AccessClock {
         self.seconds.wrapping_sub(access) & ACCESS_MASK
     }
 
+    /// The same of an entry that another thread may have used, whose clock is ahead by a little: it
+    /// was used now.
+    pub fn seconds_since(&self, access: u32) -> u32 {
+        let seconds = self.idle_seconds(access);
+        if seconds > ACCESS_MASK / 2 { 0 } else { seconds }
+    }
+
+    /// Whether the field holds the time of the last change, of which reads are none.
+    pub fn notes_only_changes(&self) -> bool {
+        self.only_changes
+    }
+
     /// Field of an entry that was last used so many seconds ago, when the field holds a time. It
     /// wraps as the field does.
     pub fn idle_for(&self, seconds: u64) -> u32 {

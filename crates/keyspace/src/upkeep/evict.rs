@@ -101,6 +101,23 @@ impl Handle {
         known.then(|| self.clock.idle_seconds(access))
     }
 
+    /// Seconds since a client last read or changed a key here, whether it has expired or not; its
+    /// stripe is held. `None` if it is not there, or if the policy keeps no such time: it counts
+    /// uses, or notes changes only.
+    pub fn unused_seconds(&self, db: u16, key: Key<'_>) -> Option<u32> {
+        let known = self.ks.policy().knows_idle_time() && !self.clock.notes_only_changes();
+        let (_, entry) = self.find(db, key).filter(|_| known)?;
+        Some(self.clock.seconds_since(entry.access()))
+    }
+
+    /// Makes a key one that was last used so many seconds ago, whether it has expired or not, as
+    /// [`Handle::unused_seconds`] said before a change that is no use; its stripe is held.
+    pub fn set_unused_seconds(&self, db: u16, key: Key<'_>, seconds: u32) {
+        if let Some((_, entry)) = self.find(db, key) {
+            entry.set_access(self.clock.idle_for(seconds.into()));
+        }
+    }
+
     /// The logarithmic counter of a key's uses, 0 to 255; the key's stripe is held. `None` if it
     /// does not exist, or if the policy counts no uses ([`Policy::is_lfu`]).
     pub fn frequency(&mut self, db: u16, key: Key<'_>) -> Option<u8> {

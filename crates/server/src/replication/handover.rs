@@ -62,7 +62,7 @@ impl Failover {
     }
 
     /// Whether the server that is followed is to be asked to be the primary.
-    pub(super) fn is_handing_over(&self) -> bool {
+    pub(crate) fn is_handing_over(&self) -> bool {
         self.now.lock().handover.is_some_and(|handover| handover.phase == Phase::InProgress)
     }
 

@@ -88,7 +88,7 @@ impl Filter {
         let mut filter = Filter { conditions: Vec::new(), skip_self: verb == Verb::Kill };
         let mut options = ctx.options(from);
         while let Some((word, option)) = options.spelled() {
-            let negated = word.to_ascii_uppercase().starts_with(b"NOT-");
+            let negated = word.get(..4).is_some_and(|not| not.eq_ignore_ascii_case(b"NOT-"));
             let test = match option? {
                 ClientFilterOption::Skipme(word) => {
                     filter.skip_self = yes_or_no(word)?;
@@ -202,13 +202,13 @@ fn test(ctx: &Ctx<'_>, option: ClientFilterOption<'_>) -> Result<Test, Fail> {
         Asked::Flags(letters) | Asked::NotFlags(letters) => flags(letters)?,
         Asked::Capa(letters) | Asked::NotCapa(letters) => capabilities(letters)?,
         Asked::Db(number) | Asked::NotDb(number) => Test::Database(database(ctx, number)?),
-        // Age and idleness are bounds; the opposite of one is the other.
         Asked::Maxage(age) => Test::AgeSeconds(seconds(age, "maxage")?),
         Asked::Idle(idle) => Test::IdleSeconds(seconds(idle, "idle")?),
         Asked::Skipme(_) | Asked::Id | Asked::NotId => return Err(Fail::SYNTAX),
     })
 }
 
+/// A user by name.
 fn user(ctx: &Ctx<'_>, name: &[u8]) -> Result<Test, Fail> {
     if name == DEFAULT_USER {
         return Ok(Test::User(None));
@@ -217,6 +217,7 @@ fn user(ctx: &Ctx<'_>, name: &[u8]) -> Result<Test, Fail> {
     user.map(|user| Test::User(Some(user))).ok_or_else(|| quoting("ERR No such user '", name))
 }
 
+/// Letters of flags, as `CLIENT LIST` shows them.
 fn flags(letters: &[u8]) -> Result<Test, Fail> {
     match letters.iter().all(|letter| client_line::KNOWN_FLAGS.contains(letter)) {
         true => Ok(Test::Flags(letters.to_vec())),
@@ -224,6 +225,7 @@ fn flags(letters: &[u8]) -> Result<Test, Fail> {
     }
 }
 
+/// Letters of what clients have said by `CLIENT CAPA`.
 fn capabilities(letters: &[u8]) -> Result<Test, Fail> {
     match letters.iter().all(|letter| client_line::KNOWN_CAPABILITIES.contains(letter)) {
         true => Ok(Test::Capabilities(letters.to_vec())),

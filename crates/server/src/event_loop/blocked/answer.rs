@@ -91,10 +91,15 @@ impl<D: Driver> Worker<D> {
         let primary = primary.map(|(host, port)| format!("{host}:{port}"));
         self.begin();
         for (id, blocked) in self.blocked().all() {
+            let is_polling = self.own.polling.contains(&id);
             let slot = blocked.ticket().downcast_ref::<Client>().map(|client| client.slot);
             let conn = slot.and_then(|slot| self.conn_mut(slot));
             if let Some(conn) = conn.filter(|conn| conn.blocked && conn.client.id == id) {
-                let primary = primary.as_ref().filter(|_| conn.client.has(Flag::Redirectable));
+                // What waits for replicas waits for this server's.
+                let goes_there = conn.client.has(Flag::Redirectable)
+                    && !conn.client.has(Flag::ReadOnly)
+                    && !is_polling;
+                let primary = primary.as_ref().filter(|_| goes_there);
                 conn.session.close |= primary.is_none();
                 let end = primary.cloned().map_or(WaitEnd::Demoted, WaitEnd::Redirected);
                 let Engine { exec, host, .. } = &mut self.engine;

@@ -93,7 +93,10 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
     if let Some(reader) = reader {
         let from = reader.offset();
         replica.acked.store(from, SeqCst);
-        replica.owed.store(reader.behind(), Relaxed);
+        // One command, however long, is no reason to close it again; a chain of connections that
+        // take nothing is.
+        let owed = reader.behind().min(config.client_query_buffer_limit);
+        replica.owed.store(owed, Relaxed);
         replica.set_reader(reader);
         replica.set_stage(Stage::Online);
         outgoing.resumed.fetch_add(1, Relaxed);

@@ -66,8 +66,8 @@ pub struct Replica {
     outbox: Mutex<Outbox>,
     taken: Condvar,
     has_left: AtomicBool,
-    /// Bytes of the stream that it came back to and has not taken yet: no limit closes it for these,
-    /// or it would come back to the same for ever.
+    /// Bytes of the stream that it came back to and has not taken yet, as many as one command may
+    /// have: no limit closes it for these, or it would come back to the same for ever.
     pub(super) owed: AtomicU64,
     /// Since when its output has been above the soft limit, in Unix milliseconds; 0 if it is not.
     pub(super) soft_since: AtomicI64,
