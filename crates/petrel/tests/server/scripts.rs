@@ -386,7 +386,8 @@ fn what_takes_long_in_one_call_is_ended_too(backend: &str) {
         runner.send(&["EVAL", script, "0"]);
         until_busy(&mut other);
         assert_eq!(other.text(&["SCRIPT", "KILL"]), "OK", "{script}");
-        assert!(answer(&mut runner).contains("killed by user"), "{script}");
+        let end = answer(&mut runner);
+        assert!(end.contains("killed by user"), "{script}: {end}");
         assert_eq!(other.text(&["PING"]), "PONG");
     }
 }

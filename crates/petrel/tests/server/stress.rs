@@ -468,5 +468,6 @@ fn every_command_is_answered_in_time(backend: &str) {
         std::thread::sleep(Duration::from_secs(1));
         panic!("{}\n{}", failures.join("\n"), server.output());
     }
-    assert_eq!(server.connect().text(&["PING"]), "PONG");
+    // The script of a client that was closed may still run.
+    eventually("nothing runs", || server.connect().text(&["PING"]) == "PONG");
 }
