@@ -3,9 +3,9 @@
 //! ```text
 //! FAILOVER, on a worker   writes of clients are held back ─ a thread takes over
 //! a thread of its own     asks the replicas ─ waits until one has executed everything ─ follows that one
-//! link's thread           PSYNC id offset FAILOVER ─ +CONTINUE, or a copy of one that was forced: it is the
-//!                                                    primary ─ clients go on
-//!                                                  ─ an error: this server is the primary as before
+//! link's thread           PSYNC id offset FAILOVER ─ +CONTINUE, or a copy of one that was
+//!                                                    forced: it is the primary ─ clients go on
+//!                                                  ─ an error: this is the primary as before
 //! ```
 //!
 //! The stream stands still meanwhile: a replica that has it all can go on with it under a name of
