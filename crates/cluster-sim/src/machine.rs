@@ -26,7 +26,7 @@ use petrel_resp::{DecodeLimits, RespWriter, Value, decode};
 use petrel_table::keys::key_positions;
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -168,6 +168,8 @@ pub struct Machine {
     host: CommandHost,
     /// The clock's time, in Unix milliseconds.
     pub now_ms: i64,
+    /// Slots that begin anew here, before the node changes them.
+    anew: BTreeSet<u16>,
     commits: Arc<Mutex<Commits>>,
     witness: Rc<RefCell<Witness>>,
     /// Tells which slots this node changes.
@@ -229,6 +231,7 @@ impl Machine {
                 ended: Vec::new(),
             },
             now_ms: START_MS,
+            anew: BTreeSet::new(),
             commits,
             witness,
             own: None,
@@ -299,6 +302,12 @@ impl Machine {
         if let Ok(mut commits) = self.commits.lock() {
             commits.positions.extend(positions);
         }
+    }
+
+    /// A slot whose data are lost begins anew here: what was counted of copies, and of their
+    /// removal, is no position of its order.
+    pub fn begin_anew(&mut self, slot: u16) {
+        self.anew.insert(slot);
     }
 
     fn dump(&mut self, is_of: impl Fn(u16) -> bool) -> Vec<u8> {
@@ -658,6 +667,11 @@ impl Machine {
         }
         for slot in awaited {
             let keys = self.witness.borrow().keys_of(slot);
+            if self.anew.remove(&slot)
+                && let Ok(mut commits) = self.commits.lock()
+            {
+                commits.positions.remove(&slot);
+            }
             let (held, at) = (self.held(keys), self.position(slot));
             self.witness.borrow_mut().taken_over(self.identity, (slot, at), &held);
         }

@@ -109,6 +109,20 @@ impl Member {
         }
     }
 
+    /// Slots whose last home has died, and which this node has no data of, begin anew here with a
+    /// view.
+    fn begin_slots_anew(&mut self, view: &View) {
+        let (me, before, arrived) =
+            (self.core.identity().node, &self.core.view().slots, self.core.arrived());
+        let begins = |slot: &u16| {
+            let had_data = before.homes(*slot).contains(&me) || arrived.contains(*slot);
+            view.slots.primary(*slot) == Some(me) && !had_data
+        };
+        for slot in used_slots().filter(begins) {
+            self.machine.begin_anew(slot);
+        }
+    }
+
     fn new(
         core: ClusterNode,
         machine: Machine,
@@ -493,6 +507,9 @@ impl World {
         }
         let is_member = |origin: Identity| view.member(origin.node) == Some(origin);
         member.machine.end_flushes(is_member);
+        if self.plan.copies.is_some() {
+            member.begin_slots_anew(view);
+        }
         let adopted = member.core.begin_view(view.clone());
         member.send_back(dismissed);
         member.core.go_on(&mut member.machine);
