@@ -1,8 +1,10 @@
 //! Which file of a crate imports from which, and the largest cycle of that.
 
-use crate::source::{Source, is_test};
+use crate::source::{Source, attributes, is_test};
+use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use syn::visit::{self, Visit};
 
 /// The path of a module from the crate's root.
 type Module = Vec<String>;
@@ -28,11 +30,15 @@ pub fn largest_cycle(base: &Path, sources: &[&Source]) -> usize {
     let crate_map = Crate { modules: &modules, uses: &uses };
     let edges: Vec<BTreeSet<usize>> = uses
         .iter()
+        .zip(&modules_in_order(&modules, sources.len()))
         .enumerate()
-        .map(|(from, uses)| {
-            // What is only exported again is imported where it is used.
-            let own = uses.iter().filter(|import| !import.is_public);
-            let targets = own.filter_map(|import| crate_map.file_of(&import.path, 0));
+        .map(|(from, (uses, module))| {
+            // A re-export is an import of the file that uses it.
+            let own = uses.iter().filter(|import| !import.is_public).map(|import| &import.path);
+            let qualified = qualified_paths(&sources[from].file, module);
+            let targets: Vec<usize> =
+                own.chain(&qualified).filter_map(|path| crate_map.file_of(path, 0)).collect();
+            let targets = targets.into_iter();
             targets.filter(|&to| to != from).collect()
         })
         .collect();
@@ -91,6 +97,76 @@ impl Crate<'_> {
             None => Some(file),
         }
     }
+}
+
+/// Paths from the crate's root that a file uses without importing them: `crate::a::f()`.
+fn qualified_paths(file: &syn::File, module: &Module) -> Vec<Module> {
+    let mut found = Qualified { module: module.clone(), paths: Vec::new() };
+    found.visit_file(file);
+    found.paths
+}
+
+struct Qualified {
+    /// The module of the item that is visited.
+    module: Module,
+    paths: Vec<Module>,
+}
+
+impl Qualified {
+    fn add(&mut self, path: &[String]) {
+        let is_qualified = path.len() > 1 && ["crate", "super"].contains(&path[0].as_str());
+        if is_qualified && let Some(absolute) = absolute(path, &self.module, &[]) {
+            self.paths.push(absolute);
+        }
+    }
+
+    /// Finds `crate::...` in the tokens of a macro's call.
+    fn tokens(&mut self, stream: TokenStream) {
+        let mut path: Vec<String> = Vec::new();
+        for tree in stream {
+            match tree {
+                TokenTree::Ident(ident) => path.push(ident.to_string()),
+                TokenTree::Punct(punct) if punct.as_char() == ':' && !path.is_empty() => {}
+                tree => {
+                    self.add(&std::mem::take(&mut path));
+                    if let TokenTree::Group(group) = tree {
+                        self.tokens(group.stream());
+                    }
+                }
+            }
+        }
+        self.add(&path);
+    }
+}
+
+impl<'a> Visit<'a> for Qualified {
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        let names: Vec<String> = path.segments.iter().map(|part| part.ident.to_string()).collect();
+        self.add(&names);
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'a syn::Macro) {
+        self.visit_path(&call.path);
+        self.tokens(call.tokens.clone());
+    }
+
+    fn visit_item(&mut self, item: &'a syn::Item) {
+        if !is_test(attributes(item)) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_mod(&mut self, item: &'a syn::ItemMod) {
+        self.module.push(item.ident.to_string());
+        visit::visit_item_mod(self, item);
+        self.module.pop();
+    }
+
+    /// `pub(in crate::a)` imports nothing.
+    fn visit_visibility(&mut self, _: &'a syn::Visibility) {}
+
+    fn visit_attribute(&mut self, _: &'a syn::Attribute) {}
 }
 
 /// What a file imports: paths from the crate's root, and the name under which it exports each again.

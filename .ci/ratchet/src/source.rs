@@ -1,5 +1,6 @@
 //! One file: its lines by what they hold, its functions, its unsafe sites.
 
+use crate::words::{Words, files_named};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ pub struct Source {
     pub wide_comments: usize,
     pub long_functions: usize,
     pub unsafe_sites: usize,
+    pub words: Words,
+    /// Rust files that comments name.
+    pub files_named: Vec<String>,
     /// All of the file is of tests.
     pub is_test: bool,
 }
@@ -36,6 +40,8 @@ impl Source {
         for (first, last) in &found.tests {
             kinds[*first..=*last].fill(false);
         }
+        let in_test =
+            |line: usize| found.tests.iter().any(|(first, last)| (*first..=*last).contains(&line));
         let name =
             path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let in_tests = path.components().any(|part| part.as_os_str() == "tests");
@@ -51,6 +57,10 @@ impl Source {
                 .count(),
             long_functions: found.long_functions,
             unsafe_sites: found.unsafe_sites,
+            words: Words::count(
+                lines.iter().enumerate().filter(|(i, _)| !in_test(i + 1)).map(|(_, line)| *line),
+            ),
+            files_named: files_named(lines.iter().copied()),
             is_test: in_tests || name == "tests.rs" || is_test(&file.attrs),
             file,
         }
@@ -129,7 +139,8 @@ impl Found {
     }
 }
 
-fn attributes(item: &syn::Item) -> &[syn::Attribute] {
+/// Attributes of an item.
+pub fn attributes(item: &syn::Item) -> &[syn::Attribute] {
     use syn::Item::*;
     match item {
         Const(it) => &it.attrs,

@@ -1,4 +1,4 @@
-//! Lists. What moves elements from list to list and what waits for them: `list_moves.rs`.
+//! Lists. Moves between lists and blocking pops: `moves.rs`.
 
 pub(crate) mod moves;
 

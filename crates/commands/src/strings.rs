@@ -1,5 +1,5 @@
-//! Strings: GET, SET and what reads and writes whole values. Parts of values: `string_parts.rs`;
-//! numbers: `counters.rs`.
+//! Strings: GET, SET and the commands on whole values. Ranges of a value: `parts.rs`; numbers:
+//! `counters.rs`.
 
 pub(crate) mod counters;
 pub(crate) mod increx;
