@@ -33,7 +33,7 @@ struct Inner {
     login: Login,
 }
 
-/// Whose permissions hold.
+/// User of a client: its permissions apply.
 #[derive(Clone)]
 pub(crate) enum Login {
     Default,
@@ -58,7 +58,7 @@ impl Embedded {
         Self { inner: Arc::new(Inner { core, id, db, login }) }
     }
 
-    /// The same user in another database.
+    /// A client of the same user in another database.
     ///
     /// # Errors
     /// If there is no database of this number.
@@ -96,7 +96,7 @@ impl Embedded {
         });
     }
 
-    /// What a connection of this client would begin as.
+    /// Initial session of a connection of this client.
     fn session(&self) -> Session {
         let Inner { db, login, .. } = &*self.inner;
         let mut session = Session::new(!matches!(login, Login::Unauthenticated));

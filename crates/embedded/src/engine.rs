@@ -18,14 +18,14 @@ static MEMORY: &[CommandSpec] = &[CommandSpec::container(
     &[CommandSpec::new(&meta::MEMORY_USAGE, memory::usage)],
 )];
 
-/// How an engine works.
+/// Options of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// Databases, at least 1.
     pub databases: u16,
     /// Bytes that keys and values may take; 0: any number.
     pub memory_max: u64,
-    /// What is removed when they are reached.
+    /// Eviction policy once the limit is reached.
     pub eviction: Policy,
 }
 
@@ -36,7 +36,7 @@ impl Default for EngineOptions {
     }
 }
 
-/// What is known of the calls of one command.
+/// Statistics of the calls of one command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct CommandStatistics {
@@ -57,7 +57,7 @@ pub struct Engine {
     pub(crate) core: Arc<Core>,
 }
 
-/// What clones and clients share.
+/// State shared by an engine's clones and clients.
 pub(crate) struct Core {
     /// Tells engines apart in what threads keep.
     pub(crate) id: u64,
@@ -79,7 +79,7 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// An empty keyspace, and a thread that removes from it what has expired.
+    /// Creates an empty keyspace, and a thread that removes expired keys from it.
     pub fn new(options: EngineOptions) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(0);
         let databases = options.databases;
@@ -141,8 +141,7 @@ impl Engine {
         }
     }
 
-    /// Changes the bytes that keys and values may take (0: any number), and what is removed when
-    /// they are reached.
+    /// Sets the memory limit of keys and values in bytes (0: none), and the eviction policy.
     pub fn limit_memory(&self, bytes: u64, eviction: Policy) {
         self.core.keyspace.set_memory_limit(bytes, eviction);
     }

@@ -1,5 +1,5 @@
-//! What a thread has of an engine: an executor, as a worker of the server has one, and the session
-//! of the client that was served last.
+//! State of an engine in one thread: an executor, as a worker of the server has one, and the
+//! session of the client that was served last.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -47,18 +47,18 @@ pub(crate) fn with<T>(core: &Arc<Core>, work: impl FnOnce(&mut Thread) -> T) -> 
     });
     match (result, work) {
         (Ok(Some(result)), _) => result,
-        // The thread is ending, and what it had is gone.
+        // The thread is ending, and its thread-local state is gone.
         (_, Some(work)) => work(&mut Thread::new(core)),
         (_, None) => unreachable!("work that began has a result"),
     }
 }
 
-/// What this thread has of an engine.
+/// State of an engine in this thread.
 pub(crate) struct Thread {
     engine: u64,
     core: Weak<Core>,
     runner: Runner,
-    /// Of the client that this thread has served last, by its number.
+    /// Session of the client served last, with the client's number.
     session: Option<(u64, Session)>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Thread {
 pub(crate) struct Runner {
     exec: Executor,
     host: EmbeddedHost,
-    /// When it last did its own upkeep, Unix milliseconds.
+    /// Time of this thread's last upkeep, Unix milliseconds.
     tended_at: i64,
 }
 
@@ -78,8 +78,8 @@ impl Thread {
         Self { engine: core.id, core: Arc::downgrade(core), runner, session: None }
     }
 
-    /// Executes a command of a client, whose session `make` makes if it was not served last. The
-    /// reply is written where it is wanted: a value is too long to be moved for nothing.
+    /// Executes a command of a client; `make` creates its session if another client was served
+    /// last. The reply is written in place: a value is too large to move.
     #[inline]
     pub(crate) fn execute_as(
         &mut self,
@@ -171,7 +171,7 @@ impl Runner {
     }
 }
 
-/// What commands ask of a server, where there is none.
+/// Host of commands in a process without a server.
 struct EmbeddedHost {
     freeing: Freeing,
 }

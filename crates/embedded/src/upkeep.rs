@@ -1,5 +1,5 @@
-//! The thread that does for an engine what workers do for the server: removes what has expired,
-//! compacts, and frees what was flushed.
+//! Upkeep thread of an engine: removes expired keys, compacts, and frees flushed data, as workers
+//! do for the server.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -12,7 +12,7 @@ use petrel_keyspace::{Cleared, Handle, Keyspace, Pace};
 const INTERVAL: Duration = Duration::from_millis(100);
 const INTERVAL_BUSY: Duration = Duration::from_millis(10);
 
-/// How long each part of a round may take.
+/// Time limits of the parts of one round.
 const PACE: Pace = Pace { expire: Duration::from_millis(1), compact: Duration::from_millis(1) };
 
 enum Job {
@@ -25,12 +25,12 @@ pub(crate) struct Upkeep {
     jobs: Sender<Job>,
 }
 
-/// Hands over what is to be freed.
+/// Queue of data to free.
 pub(crate) struct Freeing(Sender<Job>);
 
 impl Upkeep {
-    /// Starts it. Where no thread can be had there is none: what has expired is removed when it is
-    /// looked at, and what is flushed is freed on the spot.
+    /// Starts the thread. If no thread can be started, expired keys are removed on access, and
+    /// flushed data is freed on the spot.
     pub(crate) fn begin(keyspace: &Arc<Keyspace>, shared: &Arc<Shared>) -> Self {
         let (jobs, queue) = channel();
         let (keyspace, shared) = (keyspace.clone(), shared.clone());
@@ -71,9 +71,9 @@ fn run(keyspace: &Arc<Keyspace>, shared: &Shared, queue: &Receiver<Job>) {
     }
 }
 
-/// One round; true if there is more to do.
+/// Runs one round; true if there is more to do.
 fn tend(ks: &mut Handle, shared: &Shared) -> bool {
-    // What a slow script keeps this thread from is left out.
+    // Work that a slow script keeps from this thread is left out.
     let is_busy = || shared.scripts.running.is_busy();
     let ticked = ks.tick_unless(PACE, is_busy);
     if ks.enter_unless(is_busy) {

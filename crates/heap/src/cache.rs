@@ -1,4 +1,4 @@
-//! One thread's stock of free blocks: the fast path of allocation, without atomics or locks.
+//! Per-thread cache of free blocks: the fast path of allocation, without atomics or locks.
 
 use std::alloc::{self, Layout};
 use std::cell::Cell;
@@ -281,7 +281,7 @@ impl Bin {
 }
 
 impl Bins {
-    /// How many bytes of free blocks are kept, and the balance of huge bytes.
+    /// Bytes of free blocks in this cache, and the balance of huge bytes.
     pub fn bytes(&self) -> (u64, i64) {
         let bins = self.bins.iter().zip(&CLASS);
         let cached = bins

@@ -22,7 +22,8 @@
 /// allocator.
 pub const BLOCK_BYTES_MAX: usize = 32 * 1024;
 
-/// How many classes there are: a class is a `u8`, so an index into a table of them needs no check.
+/// Number of size classes. A class is a `u8`, so an index into a table of classes needs no bounds
+/// check.
 pub const CLASSES: usize = 256;
 
 /// Slabs are whole numbers of units; addresses are looked up by unit.
@@ -39,7 +40,7 @@ const CACHED_BYTES_PER_CLASS: usize = 8 * 1024;
 /// The most blocks of one class that a thread's cache keeps.
 const CACHED_BLOCKS_PER_CLASS: usize = 128;
 
-/// One size class.
+/// A size class.
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
     /// Bytes of a block.
@@ -80,8 +81,8 @@ pub fn usable(size: usize) -> usize {
     }
 }
 
-/// What blocks for `size` bytes are aligned to: a cache line where their class is a whole number of
-/// lines, since slabs begin at one; else 8 bytes.
+/// Alignment of blocks for `size` bytes: a cache line if the class is a whole number of lines,
+/// since slabs begin at a line; otherwise 8 bytes.
 ///
 /// Precondition: `size <= BLOCK_BYTES_MAX`.
 #[inline]

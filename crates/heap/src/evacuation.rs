@@ -1,7 +1,7 @@
 //! Emptying sparse slabs, so that their memory can be given back.
 //!
 //! After most keys of a large keyspace have gone, nearly every slab still holds a few blocks. Only
-//! the owner of the blocks can move them, because it alone knows who points to them. It begins an
+//! the owner of the blocks can move them, because it alone knows the pointers to them. It begins an
 //! evacuation, walks over its blocks, and replaces each one that [`Evacuation::contains`] by a
 //! copy:
 //!
@@ -24,7 +24,8 @@ use super::slabs::Slabs;
 const RANKS: usize = 32;
 /// Slabs fuller than this many ranks are not worth moving: three quarters.
 const RANKS_SPARSE: usize = RANKS * 3 / 4;
-/// One in this many blocks is left free in what remains of a class, as room for the workers.
+/// Fraction of a class's blocks (1 in this many) that stays free after an evacuation, as room for
+/// the workers.
 const SPARE_SHARE: u64 = 64;
 
 /// An evacuation under way. Ends when dropped.
@@ -62,7 +63,7 @@ impl Evacuation {
         self.shared.slabs.region.is_evacuating(block)
     }
 
-    /// How many slabs were marked.
+    /// Number of marked slabs.
     pub fn slabs(&self) -> usize {
         self.marked.len()
     }
@@ -80,7 +81,7 @@ impl Drop for Evacuation {
     }
 }
 
-/// How many slabs of each class and rank are to be marked.
+/// Numbers of slabs to mark, by class and rank.
 struct Plan {
     quotas: Vec<[u32; RANKS]>,
 }
@@ -96,8 +97,8 @@ impl Plan {
         }
         for (class, quotas) in quotas.iter_mut().enumerate() {
             let tally = slabs.tally(class as u8);
-            // The blocks of a class fit into so many slabs; whatever is beyond may go, the sparsest
-            // first.
+            // `needed` slabs hold all blocks of the class; the others may be evacuated, the
+            // sparsest first.
             let needed =
                 (tally.live + tally.live / SPARE_SHARE).div_ceil(CLASS[class].capacity.into());
             let mut surplus = tally.slabs.saturating_sub(needed);

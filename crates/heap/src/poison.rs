@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use super::classes::CLASS;
 use super::slabs::corrupted;
 
-/// What free blocks are filled with.
+/// Fill byte of free blocks.
 const FREED: u8 = 0xDB;
 
 /// The first word of a free block links it into a list.

@@ -11,8 +11,8 @@
 //! Being one range, an address is told apart from foreign ones and turned into its slab with a
 //! subtraction, a shift and a load from a byte map that is small enough to stay in the cache. The
 //! reservation is several times the physical memory: runs of one length are never joined or split,
-//! and even a peak at each length after another fits. A range of which nothing is left over, or
-//! that the system refuses to reserve, is not an error: the callers turn to the global allocator.
+//! and even a peak at each length after another fits. A range that is used up, or that the
+//! system refuses to reserve, is not an error: the callers turn to the global allocator.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
@@ -39,7 +39,7 @@ const OWNER_EVACUATING: u8 = 0x80;
 /// The unit number that stands for no unit, as zeroed descriptors must read as unlinked.
 pub const NO_UNIT: u32 = 0;
 
-/// What is known of a slab; lives at the first unit of its run, outside of the slab.
+/// Descriptor of a slab; stored at the first unit of its run, outside of the slab.
 ///
 /// All-zero bytes are a valid value: descriptors are never initialised before use.
 #[repr(C)]
@@ -62,12 +62,12 @@ pub struct Links {
     pub next: Guarded,
     /// See `next`; unused in lists of free runs.
     pub prev: Guarded,
-    /// Which list of the class holds the slab.
+    /// The list of the class that holds the slab.
     pub bin: Guarded,
 }
 
 impl Links {
-    /// Of a slab of which nothing is cut yet.
+    /// Resets the descriptor to that of a slab without blocks.
     pub fn reset(&self, bin: u32) {
         self.free.set(ptr::null_mut());
         self.carved.set(0);
@@ -124,7 +124,7 @@ pub struct Region {
 #[repr(align(64))]
 struct RunsLock(Mutex<Runs>);
 
-/// Which units are free. Unit 0 is never handed out: its number means none.
+/// Free units. Unit 0 is never handed out: its number means none.
 struct Runs {
     /// The first unit that was never part of a run.
     fresh: usize,
@@ -153,8 +153,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Reserves address space in proportion to the physical memory, or what the system grants of
-    /// it.
+    /// Reserves address space in proportion to the physical memory, or as much as the system
+    /// grants.
     pub fn new() -> Region {
         let mut units = (physical_bytes() / UNIT_BYTES * RESERVED_PER_PHYSICAL)
             .clamp(*RESERVED_UNITS.start(), *RESERVED_UNITS.end());
@@ -167,7 +167,7 @@ impl Region {
         Region::empty()
     }
 
-    /// Reserves address space for so many units; `None` if the system refuses.
+    /// Reserves address space for `units` units; `None` if the system refuses.
     pub fn reserve(units: usize) -> Option<Region> {
         let owners = Mapping::new(units, libc::PROT_READ | libc::PROT_WRITE)?;
         let slabs = Mapping::new(units * size_of::<Slab>(), libc::PROT_READ | libc::PROT_WRITE)?;
@@ -291,7 +291,7 @@ impl Region {
         self.purge_units(usize::MAX);
     }
 
-    /// Gives back what was kept for the next slab and not wanted since this was called last.
+    /// Returns retained memory to the system that no slab has needed since the last call.
     pub fn purge_unused(&self) {
         let unused = self.lock_runs().retained_min;
         self.purge_units(unused);
@@ -299,7 +299,7 @@ impl Region {
         runs.retained_min = runs.retained_units;
     }
 
-    /// Gives back the memory of so many units of free runs at most.
+    /// Returns the memory of free runs to the system, at most `left` units.
     fn purge_units(&self, mut left: usize) {
         for (run, &len) in RUN_UNITS.iter().enumerate() {
             while len <= left {
@@ -334,7 +334,7 @@ impl Region {
         self.push(&mut runs, run, unit, |runs| &mut runs.clean);
     }
 
-    /// Pops a free run, preferring those that have their memory.
+    /// Pops a free run, preferably one with memory.
     fn pop(&self, runs: &mut Runs, run: usize) -> Option<u32> {
         let head = if runs.retained[run] != NO_UNIT {
             runs.retained_units -= RUN_UNITS[run];

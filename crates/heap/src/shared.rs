@@ -1,4 +1,4 @@
-//! What all threads share of a heap.
+//! Heap state shared by all threads.
 
 use std::sync::atomic::{AtomicI64, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,8 +60,8 @@ impl Heap {
     /// slabs' memory is unused. `None` if it is not, if an evacuation is under way, or if no
     /// slab is worth it.
     ///
-    /// Moving what the marked slabs hold needs no new slabs: it fits into the holes of those that
-    /// stay. Costs about 10 ns per slab, on this thread only.
+    /// Moving the blocks of the marked slabs needs no new slabs: they fit into the holes of the
+    /// remaining slabs. Costs about 10 ns per slab, on this thread only.
     pub fn begin_evacuation(&self, fragmentation_pct_min: u64) -> Option<Evacuation> {
         let worth_it = self.stats().fragmentation_pct() >= fragmentation_pct_min;
         worth_it.then(|| Evacuation::begin(&self.shared)).flatten()
@@ -79,8 +79,8 @@ impl Heap {
         self.shared.slabs.region.purge();
     }
 
-    /// Gives back to the system what was kept of released slabs and not wanted since this was
-    /// called last.
+    /// Returns the memory of released slabs to the system that has not been needed since the last
+    /// call.
     pub fn purge_unused(&self) {
         self.shared.slabs.region.purge_unused();
     }

@@ -3,7 +3,7 @@
 //!
 //! A class keeps its partly free slabs in four lists by occupancy. Blocks are taken from the
 //! fullest slabs first, so that sparse ones drain and their memory is given back. Full slabs and
-//! those under evacuation are in no list: nothing is taken from them, what is freed finds them by
+//! those under evacuation are in no list: nothing is taken from them, and freed blocks find them by
 //! address.
 
 use std::alloc::Layout;
@@ -22,7 +22,7 @@ const NO_BIN: u32 = BINS as u32;
 /// Separate lists of blocks that one `take` may yield.
 const CHAINS: usize = 8;
 
-/// All slabs of a heap and what its threads share.
+/// All slabs of a heap, and state shared by its threads.
 pub struct Slabs {
     /// The address space the slabs are in.
     pub region: Region,
@@ -37,7 +37,7 @@ pub struct Slabs {
 #[repr(align(64))]
 struct ClassSlabs(Mutex<Lists>);
 
-/// What the lock of a class guards, besides the links of its slabs.
+/// State of a class under its lock, besides the links of its slabs.
 #[derive(Default)]
 struct Lists {
     /// The first slab of each list.
@@ -50,7 +50,7 @@ struct Lists {
 pub struct Tally {
     /// Slabs, the full and the evacuating ones included.
     pub slabs: u64,
-    /// Blocks cut from slabs, thus touched; and those that the global allocator stood in for.
+    /// Blocks cut from slabs, and blocks that the global allocator provided instead.
     pub carved: u64,
     /// Blocks out of the slabs: in use or in a cache.
     pub live: u64,
@@ -131,10 +131,10 @@ impl Slabs {
         taken
     }
 
-    /// Puts freed blocks back into their slabs, and releases the slabs that are empty then.
+    /// Returns freed blocks to their slabs, and releases slabs that become empty.
     ///
     /// # Safety
-    /// The blocks are distinct, of this heap and of `class`, and nobody uses them any more.
+    /// The blocks are distinct, of this heap and of `class`, and no longer in use.
     pub unsafe fn put(&self, class: u8, blocks: &[*mut u8]) {
         // What will be changed under the lock is on its way before.
         for slab in blocks.iter().filter_map(|block| self.region.slab_of(*block)) {

@@ -169,7 +169,7 @@ impl Evacuation {
         (block as usize as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 != 0
     }
 
-    /// How many slabs were marked.
+    /// Number of marked slabs.
     pub fn slabs(&self) -> usize {
         1
     }

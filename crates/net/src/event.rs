@@ -86,7 +86,7 @@ impl Chunk {
     const OUTER: u32 = 1 << 31;
 }
 
-/// What happened since the last poll.
+/// An event since the last poll.
 #[derive(Debug)]
 pub enum Event {
     /// A listener accepted `socket`: [`crate::Driver::adopt`] it here or hand it to another worker.
@@ -101,14 +101,14 @@ pub enum Event {
     AcceptFailed {
         /// The listener concerned.
         listener: ListenerId,
-        /// What the kernel said.
+        /// Error from the kernel.
         error: io::Error,
     },
     /// Bytes arrived.
     Received {
         /// The connection.
         slot: Slot,
-        /// Where they are until the next poll.
+        /// Position of the bytes, valid until the next poll.
         chunk: Chunk,
     },
     /// A [`crate::Driver::read_into`] is complete, or bytes came after a
@@ -127,7 +127,7 @@ pub enum Event {
         /// The reason.
         why: Why,
     },
-    /// The peer of a connection whose reading is paused has closed or reset it. Unread bytes may
+    /// The peer of a connection with paused reading has closed or reset it. Unread bytes may
     /// remain: resume reading to get them and then `Closed`, or close it.
     HungUp {
         /// The connection.
@@ -142,7 +142,7 @@ pub enum Event {
     Woken,
 }
 
-/// Why a connection closed.
+/// Reason why a connection closed.
 #[derive(Debug)]
 pub enum Why {
     /// The peer ended its side, and all output queued before was written.
@@ -153,12 +153,12 @@ pub enum Why {
     Error(io::Error),
 }
 
-/// How to close a connection.
+/// Ways to close a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Close {
     /// At once: queued output is dropped, the slot is stale on return, no event follows.
     Now,
-    /// Stop reading, write what is queued, then close and report [`Event::Closed`]. Until then
+    /// Stop reading, write the queued output, then close and report [`Event::Closed`]. Until then
     /// the slot stays valid, so that [`crate::Driver::unsent`] and `Now` still bound a peer that
     /// does not read.
     AfterFlush,

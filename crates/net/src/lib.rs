@@ -1,8 +1,8 @@
 //! Event-loop back-ends of Petrel: sockets in, bytes out, nothing else.
 //!
-//! One worker thread owns one [`Driver`]. A turn of its loop is: [`Driver::poll`] writes what was
-//! queued, waits, and returns what happened; the worker reads the received bytes with
-//! [`Driver::data`], runs what they ask for, queues the answers with [`Driver::send`], and polls
+//! One worker thread owns one [`Driver`]. A turn of its loop is: [`Driver::poll`] writes the
+//! queued output, waits, and returns events; the worker reads the received bytes with
+//! [`Driver::data`], runs the requests, queues the answers with [`Driver::send`], and polls
 //! again. So all reads of a turn come before all its writes, and each connection is read once and
 //! written once per turn.
 //!
@@ -69,7 +69,7 @@ pub use socket::{
 pub use uring::Uring;
 pub use waker::Waker;
 
-/// What a driver is built with.
+/// Options of a driver.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// io_uring only: keep connections in the ring's own file table of this many entries instead
@@ -88,7 +88,7 @@ pub trait Driver: Sized + 'static {
     /// Builds the driver on the thread that will poll it.
     ///
     /// # Errors
-    /// What the kernel refuses, in words that name the missing feature or limit.
+    /// Errors of the kernel; the text names the missing feature or limit.
     fn new(options: &Options) -> io::Result<Self>;
 
     /// The name of the back-end as the log and INFO show it.
@@ -118,9 +118,9 @@ pub trait Driver: Sized + 'static {
     /// If the driver can hold no more connections; the socket is then closed.
     fn adopt(&mut self, socket: OwnedFd) -> io::Result<Slot>;
 
-    /// One turn: writes what is queued, waits for `timeout` (`None`: without limit), or a
+    /// One turn: writes the queued output, waits for `timeout` (`None`: without limit), or a
     /// millisecond longer, unless something is ready, and replaces the contents of `events`
-    /// with what happened. A wait may return earlier with no events.
+    /// with the events. A wait may return earlier with no events.
     ///
     /// A slot occurs at most once per turn among `Received`, `Filled` and `Closed`, so the answer
     /// to one (pausing, [`Driver::read_into`], closing) takes effect before the next.
@@ -138,14 +138,14 @@ pub trait Driver: Sized + 'static {
     /// Gives an output that is not sent back to the pool.
     fn recycle(&mut self, output: Output);
 
-    /// Queues `output` behind everything queued for `slot` before; it is written by the next
-    /// poll. What the peer does not take stays queued, and the kernel tells when it can go on.
+    /// Appends `output` to the queue of `slot`; the next poll writes it. Output that the peer does
+    /// not take stays queued until the kernel reports room.
     fn send(&mut self, slot: Slot, output: Output);
 
     /// The bytes queued for `slot` that the kernel has not taken yet.
     fn unsent(&self, slot: Slot) -> usize;
 
-    /// Receives the next `count` bytes of `slot` straight into `buffer`, behind what it holds, and
+    /// Receives the next `count` bytes of `slot` straight into `buffer`, after its contents, and
     /// reports [`Event::Filled`] when all are there. Until then `slot` reports no `Received`. A
     /// buffer without the capacity is grown. Ignored (and the buffer dropped) while an earlier
     /// call on the slot is unfinished.
@@ -158,13 +158,12 @@ pub trait Driver: Sized + 'static {
     /// [`Driver::read_into`] is unfinished.
     fn expect_input(&mut self, slot: Slot, bytes: usize);
 
-    /// Stops reading from `slot`: backpressure on a peer whose commands cannot run now or which
-    /// does not take its output. What had been received already is kept for it, at most the receive
+    /// Stops reading from `slot`: backpressure on a peer with commands that cannot run now, or on
+    /// one that does not read its output. Bytes already received are kept, at most the receive
     /// buffers of the driver (2 MiB).
-    /// A peer that goes away meanwhile is reported once as [`Event::HungUp`].
     fn pause_reading(&mut self, slot: Slot);
 
-    /// Reads from `slot` again; what was kept back is reported by the next poll.
+    /// Resumes reading from `slot`; the next poll reports the bytes kept meanwhile.
     fn resume_reading(&mut self, slot: Slot);
 
     /// Closes the connection, at once or after its output; see [`Close`].
@@ -175,7 +174,7 @@ pub trait Driver: Sized + 'static {
     /// this one that produces output in steps.
     fn expect_output(&mut self, slot: Slot, expected: bool);
 
-    /// The number of open connections, those that only wait for their output included.
+    /// Number of open connections, including those that are closed after their output.
     fn connections(&self) -> usize;
 
     /// A handle with which other threads interrupt [`Driver::poll`].

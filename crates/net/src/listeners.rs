@@ -15,10 +15,10 @@ use crate::sys;
 /// Connections accepted per listener and turn.
 const ACCEPTS_MAX: usize = 64;
 
-/// How long a listener rests after the kernel refused a connection for want of resources.
+/// Pause of a listener after the kernel refused a connection for lack of resources.
 const BACKOFF: Duration = Duration::from_millis(100);
 
-/// One listener. `armed` says what the kernel was told, the rest what it should be told.
+/// A listener. `armed` is the state in the kernel, the other fields are the wanted state.
 struct Listener {
     id: ListenerId,
     socket: Arc<OwnedFd>,
@@ -38,9 +38,9 @@ pub(crate) struct Listeners {
     list: Vec<Option<Listener>>,
     /// Whether any listener has a `retry_at`: the clock is read only then.
     resting: bool,
-    /// What watches them; other things too, maybe.
+    /// The epoll instance that watches the listeners, possibly among other descriptors.
     epoll: Arc<OwnedFd>,
-    /// What the tags of their events have beside the index.
+    /// Upper bits of the tags of their events, beside the index.
     tag: u64,
 }
 
@@ -92,8 +92,8 @@ impl Listeners {
         (0..self.list.len()).filter(|&i| named(&self.list[i])).collect()
     }
 
-    /// Watches a listener that should accept: level-triggered, so that what a turn leaves is seen
-    /// by the next, and exclusively, so that of several workers one wakes.
+    /// Watches a listener that should accept: level-triggered, so that the next turn sees the
+    /// rest, and exclusively, so that of several workers one wakes.
     fn arm(&mut self, index: usize) -> io::Result<()> {
         let Some(Some(listener)) = self.list.get_mut(index) else { return Ok(()) };
         if listener.armed || !listener.wanted() {
@@ -106,7 +106,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// The same; if it cannot be watched now, that is tried again.
+    /// Like [`Self::arm`], but retries later if the kernel refuses.
     fn arm_or_back_off(&mut self, index: usize) {
         if self.arm(index).is_err() {
             self.back_off(index);
@@ -130,7 +130,7 @@ impl Listeners {
         }
     }
 
-    /// Accepts what waits at the listener whose event had this tag, but a bounded number.
+    /// Accepts a bounded number of connections from the listener with this tag.
     pub(crate) fn accept(&mut self, tag: u64, events: &mut Vec<Event>) {
         let index = tag as u32 as usize;
         for _ in 0..ACCEPTS_MAX {

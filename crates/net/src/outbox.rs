@@ -1,4 +1,4 @@
-//! What a connection still has to send; it exists only while there is something.
+//! Unsent output of a connection; exists only while there is some.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ pub(crate) struct Outbox {
     queue: VecDeque<Output>,
     cursor: Cursor,
     unsent: usize,
-    /// What an operation in the kernel was given, for back-ends that complete later.
+    /// Bytes handed to the operation in the kernel, for back-ends that complete later.
     offered: usize,
     message: Option<Box<Message>>,
 }
@@ -71,7 +71,7 @@ impl Outbox {
         }
     }
 
-    /// Notes what the next operation is given.
+    /// Records the number of bytes handed to the next operation.
     #[inline]
     pub(crate) fn offer(&mut self, bytes: usize) {
         self.offered = bytes;

@@ -1,10 +1,11 @@
-//! What is sent: small replies in one contiguous buffer, large values by reference in between.
+//! Output of a connection: small replies in one contiguous buffer, large values by reference in
+//! between.
 
 use bytes::Bytes;
 
 /// Retained buffers are at most this large; larger ones are freed.
 const RETAIN_BYTES_MAX: usize = 128 * 1024;
-/// The sum of what a pool retains.
+/// Maximum number of bytes that a pool retains.
 const POOL_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Bytes to send. Write replies to the end of `bytes`; a large value goes in between with
@@ -56,7 +57,7 @@ impl Output {
         self.len() == 0
     }
 
-    /// What will be sent, piece by piece.
+    /// The pieces of the output, in order.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let mut cursor = Cursor::default();
         std::iter::from_fn(move || {
@@ -73,7 +74,7 @@ impl Output {
     }
 }
 
-/// How far into an [`Output`] the peer has been served.
+/// Position in an [`Output`] up to which the peer has taken it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Cursor {
     /// Bytes of the contiguous part already sent.

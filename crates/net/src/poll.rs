@@ -15,9 +15,9 @@ pub struct Poll {
 /// A socket that is waited for.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited<'a> {
-    /// Which.
+    /// The socket.
     pub socket: BorrowedFd<'a>,
-    /// Not only for bytes, or its end, to be read, but for room to write as well.
+    /// Wait for room to write, in addition to bytes or the end of the stream.
     pub to_write: bool,
 }
 
@@ -30,16 +30,18 @@ impl Poll {
         Ok(Poll { sleep: Sleep::new()? })
     }
 
-    /// Wakes the thread; what the waking thread has done before is visible to it then.
+    /// Returns a waker of the thread. Writes of the waking thread before the wake-up are visible to
+    /// the woken thread.
     pub fn waker(&self) -> Waker {
         self.sleep.waker()
     }
 
-    /// Waits until a socket is ready, or [`Waker::wake`] was called since the last wait, or for so
-    /// long. True for a socket that is ready, in `ready`, which has a place for each.
+    /// Waits until a socket is ready, [`Waker::wake`] was called since the last wait, or the
+    /// timeout has passed. Sets `ready` to true for each socket that is ready; `ready` has an
+    /// element for each.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// Errors of the kernel.
     pub fn wait(
         &self,
         sockets: &[Awaited<'_>],

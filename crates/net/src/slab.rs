@@ -22,7 +22,7 @@ struct Entry<T> {
 }
 
 impl<T: Default> Slab<T> {
-    /// What a value costs, live or free.
+    /// Bytes of a value, live or free.
     pub(crate) const ENTRY_BYTES: usize = size_of::<Entry<T>>();
 
     pub(crate) fn new() -> Slab<T> {

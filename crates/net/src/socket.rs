@@ -14,8 +14,8 @@ use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::sys;
 
-/// Listens on a TCP address, with `TCP_NODELAY` for what it accepts (Linux passes it on).
-/// An IPv6 address takes IPv6 connections only, so that `0.0.0.0` and `::` go together.
+/// Listens on a TCP address; accepted connections have `TCP_NODELAY` (Linux passes it on). An IPv6
+/// address takes IPv6 connections only, so that `0.0.0.0` and `::` can both be bound.
 ///
 /// # Errors
 /// Names the address, the port and the reason.
@@ -36,18 +36,18 @@ pub fn bind_tcp(address: &str, port: u16, backlog: u32) -> io::Result<OwnedFd> {
         Ok(socket.into())
     };
     bind().map_err(|e| {
-        // What the kernel lacks altogether has no kind of its own.
+        // A protocol that the kernel lacks has no `ErrorKind`.
         let lacks = matches!(e.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT));
         let kind = if lacks { io::ErrorKind::Unsupported } else { e.kind() };
         io::Error::new(kind, format!("cannot listen on {address}, port {port}: {e}"))
     })
 }
 
-/// Where the kernel's `tcp_info` has the bytes received.
+/// Offset of `tcpi_bytes_received` in the kernel's `tcp_info`.
 const BYTES_RECEIVED_AT: usize = 128;
 
-/// Bytes that a TCP connection has received since it began, read by whichever process; none for
-/// what is no such connection.
+/// Bytes that a TCP connection has received since it began, in all processes; none if `fd` is not a
+/// TCP connection.
 pub fn bytes_received(fd: i32) -> Option<u64> {
     let mut info = [0u8; BYTES_RECEIVED_AT + 8];
     let mut len = info.len() as libc::socklen_t;
@@ -81,7 +81,7 @@ pub fn bind_unix(path: &Path, mode: Option<u32>, backlog: u32) -> io::Result<Own
     bind_unix_for(path, mode, None, backlog)
 }
 
-/// The same, of the group of that name if given.
+/// Like [`bind_unix`], with the group `group` if given.
 ///
 /// # Errors
 /// Names the path and the reason; there is no such file then.
@@ -98,7 +98,8 @@ pub fn bind_unix_for(
         let socket = stream_socket(Domain::UNIX)?;
         socket.bind(&address)?;
         let admit = || {
-            // The group first: what the mode lets its group do, it lets no other user do.
+            // The group before the mode: otherwise the old group would have the mode's rights for a
+            // moment.
             if let Some(group) = group {
                 chown(path, None, Some(group))?;
             }
@@ -148,17 +149,17 @@ fn backlog_of(backlog: u32) -> i32 {
 /// Turns Nagle's algorithm off (`true`) or on.
 ///
 /// # Errors
-/// What the kernel says: the socket is not TCP, or -1, which stands for one that is not known.
+/// The socket is not TCP, or -1 (an unknown socket).
 pub fn set_nodelay(fd: RawFd, on: bool) -> io::Result<()> {
     sys::set_nodelay(fd, on)
 }
 
 /// Lets the kernel probe an idle TCP peer after `idle_s` seconds, three times at a third of that,
 /// so that a dead one is found after twice the time; 0 turns probing off. Set on a listener, it
-/// holds for what is accepted.
+/// applies to accepted connections.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors of the kernel.
 pub fn set_keepalive(socket: BorrowedFd<'_>, idle_s: u32) -> io::Result<()> {
     let socket = SockRef::from(&socket);
     if idle_s == 0 {
@@ -177,15 +178,15 @@ pub fn is_hung_up(fd: RawFd) -> bool {
     sys::is_hung_up(fd)
 }
 
-/// Of each of these connections, whether the other end has closed it and all that it sent has been
-/// received, which the driver may not have noticed yet: one system call for all, and one more for
-/// each that has. An answer about a descriptor that another thread closes meanwhile may be about
-/// the next one of its number; of -1 it is false.
+/// For each connection, whether its peer has closed it and all its bytes have been received, which
+/// the driver may not have noticed yet. One system call for all, and one more for each that has
+/// ended. If another thread closes a descriptor meanwhile, the answer may concern its successor;
+/// for -1 it is false.
 pub fn have_ended(connections: impl Iterator<Item = RawFd>) -> Vec<bool> {
     sys::have_ended(connections)
 }
 
-/// One end of a connection in at most 16 bytes, shown as `ip:port` or `[ip]:port`.
+/// An end of a connection in at most 16 bytes, displayed as `ip:port` or `[ip]:port`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Endpoint {
     /// A Unix socket, shown as `unix`: clients' ends have no name.
@@ -217,18 +218,18 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The other end of a connected socket.
+/// Address of the peer of a connected socket.
 ///
 /// # Errors
-/// What the kernel says, `ENOTCONN` if the peer has already reset the connection.
+/// `ENOTCONN` if the peer has already reset the connection; other errors of the kernel.
 pub fn peer_endpoint(socket: BorrowedFd<'_>) -> io::Result<Endpoint> {
     SockRef::from(&socket).peer_addr().map(|address| endpoint(&address))
 }
 
-/// This end of a socket.
+/// Local address of a socket.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors of the kernel.
 pub fn local_endpoint(socket: BorrowedFd<'_>) -> io::Result<Endpoint> {
     SockRef::from(&socket).local_addr().map(|address| endpoint(&address))
 }

@@ -31,13 +31,12 @@ pub(crate) unsafe fn recv(fd: RawFd, at: *mut u8, len: usize) -> io::Result<usiz
     check_len(unsafe { libc::recv(fd, at.cast(), len, libc::MSG_DONTWAIT) })
 }
 
-/// Receives at most `max` bytes without blocking, behind what the buffer holds and within what it
-/// has room for.
+/// Receives at most `max` bytes without blocking; appends to the buffer within its capacity.
 #[inline]
 pub(crate) fn recv_into(fd: RawFd, buffer: &mut Vec<u8>, max: usize) -> io::Result<usize> {
     let room = buffer.spare_capacity_mut();
     let len = room.len().min(max);
-    // SAFETY: there is room for as many bytes, and those that the kernel wrote are initialised.
+    // SAFETY: the buffer has room for `len` bytes, and the kernel initialised the first `count`.
     unsafe {
         let count = recv(fd, room.as_mut_ptr().cast(), len)?;
         buffer.set_len(buffer.len() + count);
@@ -45,7 +44,7 @@ pub(crate) fn recv_into(fd: RawFd, buffer: &mut Vec<u8>, max: usize) -> io::Resu
     }
 }
 
-/// What one call took.
+/// Result of a send.
 pub(crate) struct Sent {
     pub(crate) bytes: usize,
     /// Less than was offered: the socket is full.
@@ -70,19 +69,19 @@ pub(crate) fn send(fd: RawFd, outbox: &mut Outbox) -> io::Result<Sent> {
 /// Turns Nagle's algorithm off (`true`) or on.
 pub(crate) fn set_nodelay(fd: RawFd, on: bool) -> io::Result<()> {
     let (on, len) = (libc::c_int::from(on), size_of::<libc::c_int>() as libc::socklen_t);
-    // SAFETY: an option of so many bytes, which the call reads.
+    // SAFETY: the option is an integer of the given size, which the call reads.
     let set = unsafe {
         libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, (&raw const on).cast(), len)
     };
     check(set).map(drop)
 }
 
-/// Whether the other end of a socket has closed it, or closed what it sends on.
+/// Whether the peer of a socket has closed it or shut down its sending side.
 pub(crate) fn is_hung_up(fd: RawFd) -> bool {
     poll_ends(&mut [end_of(fd)]) > 0
 }
 
-/// Asks whether a socket's other end has closed it, or closed what it sends on.
+/// Poll entry for whether the peer of a socket has closed it or shut down its sending side.
 fn end_of(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 }
 }
@@ -94,8 +93,8 @@ fn poll_ends(entries: &mut [libc::pollfd]) -> libc::c_int {
     unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, 0) }
 }
 
-/// Of each socket, whether the other end has closed it, or what it sends on, and all that it sent
-/// has been received.
+/// For each socket, whether the peer has closed it or shut down its sending side, and all its bytes
+/// have been received.
 pub(crate) fn have_ended(sockets: impl Iterator<Item = RawFd>) -> Vec<bool> {
     let mut entries: Vec<libc::pollfd> = sockets.map(end_of).collect();
     let ready = poll_ends(&mut entries);

@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::tun;
 
-/// What the thread of a host is to do.
+/// A function for the thread of a host.
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A network namespace with one address. What [`Host::run`] runs, and the processes that it
@@ -37,18 +37,18 @@ impl Host {
         Ok((Host { number, jobs }, device))
     }
 
-    /// Its number in the network.
+    /// Number of the host in the network.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Its address in the network.
+    /// Address of the host in the network.
     pub fn address(&self) -> Ipv4Addr {
         address(self.number)
     }
 
-    /// Calls a function in the namespace and waits for what it returns. A process that it starts
-    /// belongs to the thread of the host, so a parent-death signal comes when the host is dropped.
+    /// Calls a function in the namespace and returns its result. A process that it starts belongs
+    /// to the thread of the host, so a parent-death signal is sent when the host is dropped.
     ///
     /// # Panics
     ///
@@ -85,7 +85,7 @@ fn enter(number: usize) -> io::Result<File> {
     let own = format!("{}/24", address(number));
     ip(&["link", "set", "lo", "up"])?;
     ip(&["addr", "add", &own, "dev", tun::NAME])?;
-    // The kernel queues what the switch has not read yet; without room it would drop.
+    // The kernel queues packets until the switch reads them; without this room it would drop them.
     ip(&["link", "set", tun::NAME, "txqueuelen", "10000", "up"])?;
     Ok(device)
 }

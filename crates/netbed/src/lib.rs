@@ -1,7 +1,8 @@
 //! A network of hosts on one machine, for tests and benchmarks of programs that speak to each
-//! other. Each [`Host`] is a network namespace whose only way out is a TUN device; a [`Network`] is
-//! the switch between them, in user space. It delays, reorders, loses and cuts what passes, in each
-//! direction apart, and counts it. Everything above IP is the kernel's own: TCP, UDP, QUIC.
+//! other. Each [`Host`] is a network namespace with a TUN device as its only interface; a
+//! [`Network`] is the switch between them, in user space. It delays, reorders, loses and cuts
+//! packets in each direction separately, and counts them. Everything above IP is the kernel's own:
+//! TCP, UDP, QUIC.
 //!
 //! Linux only. It needs the right to make namespaces and TUN devices (`CAP_SYS_ADMIN` and
 //! `CAP_NET_ADMIN`, as root has them), and the program `ip` of iproute2; where one is missing,
@@ -10,7 +11,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `host.rs` | a namespace and the thread that lives in it |
-//! | `switch.rs` | packets on their way: paths between hosts, what is due when |
+//! | `switch.rs` | the switch: paths between hosts, queues of packets |
 //! | `tun.rs` | the TUN device; the only `unsafe` |
 
 mod host;
@@ -55,8 +56,8 @@ impl Network {
     /// Hosts that a network can have.
     pub const HOSTS_MAX: usize = 64;
 
-    /// What happens from now on to packets from one host to another. Those under way arrive as
-    /// they would have.
+    /// Sets the path from one host to another for packets sent from now on. Packets already under
+    /// way keep the path they had.
     ///
     /// # Panics
     ///
@@ -65,7 +66,7 @@ impl Network {
         self.switch.set_path(from, to, path);
     }
 
-    /// The same between each of some hosts and each of the others, in both directions.
+    /// Sets the paths between each of `hosts` and each other host, in both directions.
     pub fn set_paths_between(&self, hosts: &[usize], path: Path) {
         for inside in 0..self.switch.ports() {
             for outside in 0..self.switch.ports() {
@@ -77,14 +78,14 @@ impl Network {
         }
     }
 
-    /// The same between all hosts.
+    /// Sets the paths between all hosts.
     pub fn set_all_paths(&self, path: Path) {
         for from in 0..self.switch.ports() {
             (0..self.switch.ports()).for_each(|to| self.set_path(from, to, path));
         }
     }
 
-    /// What one host has sent to another so far, lost packets included.
+    /// Traffic from one host to another so far, lost packets included.
     ///
     /// # Panics
     ///
@@ -93,7 +94,7 @@ impl Network {
         self.switch.traffic(from, to)
     }
 
-    /// What all hosts have sent to each other so far.
+    /// Traffic between all hosts so far.
     pub fn total_traffic(&self) -> Traffic {
         let hosts = 0..self.switch.ports();
         let pairs = hosts.clone().flat_map(|from| hosts.clone().map(move |to| (from, to)));

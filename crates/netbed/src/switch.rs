@@ -1,5 +1,5 @@
-//! Packets on their way. Each host has a thread that reads what it sends and decides what becomes
-//! of it, and one that hands it what is due.
+//! The switch. Each host has a thread that reads its packets and decides their fate, and a thread
+//! that delivers packets when they are due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,21 +17,22 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::host::number_of;
 
-/// Packets on their way to a host; more are lost, as they are in a switch whose buffers are full.
+/// Maximum number of packets under way to a host; more are lost, as in a switch with full buffers.
 const PACKETS_MAX: usize = 16 * 1024;
 
 /// Largest packet of IP, bytes.
 const PACKET_BYTES: usize = 65_535;
 
-/// How soon threads see that the network has ended.
+/// Interval at which threads check whether the network has ended.
 const STOP_EVERY: Duration = Duration::from_millis(50);
 
-/// What happens to packets from one host to another. The default is that they arrive at once.
+/// Fate of packets from one host to another. By default they arrive at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Path {
     /// Time on the way.
     pub delay: Duration,
-    /// Up to so much is added to it, anew for each packet: they may overtake each other.
+    /// Maximum random addition to the delay, drawn for each packet: packets may overtake each
+    /// other.
     pub jitter: Duration,
     /// The share that is lost, from 0 to 1.
     pub loss: f64,
@@ -50,12 +51,12 @@ impl Path {
     }
 }
 
-/// What one host has sent to another.
+/// Traffic from one host to another.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Traffic {
     /// Packets of IP.
     pub packets: u64,
-    /// Their bytes, headers of IP included.
+    /// Bytes, IP headers included.
     pub bytes: u64,
     /// Bytes without the headers of IP, and of TCP or UDP: what programs wrote, and what TCP sent
     /// again.
@@ -96,7 +97,7 @@ struct State {
 #[derive(Debug)]
 struct Packet {
     due: Instant,
-    /// Of all packets, which one it is: those that are due at once arrive in this order.
+    /// Sequence number among all packets: packets due at the same time arrive in this order.
     number: u64,
     bytes: Vec<u8>,
 }
@@ -131,7 +132,7 @@ impl Switch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many hosts there are.
+    /// Number of hosts.
     pub fn ports(&self) -> usize {
         self.state().ports.len()
     }
@@ -168,7 +169,7 @@ impl Switch {
         self.is_stopped.store(true, Relaxed);
     }
 
-    /// Reads what a host sends, until the network ends.
+    /// Reads the packets that a host sends, until the network ends.
     fn read(&self, from: usize, mut device: File) {
         let mut bytes = vec![0; PACKET_BYTES];
         while !self.is_stopped.load(Relaxed) {
@@ -205,13 +206,13 @@ impl Switch {
         *count += 1;
         let (due, number) = (Instant::now() + path.delay + jitter, *count);
         let packet = Packet { due, number, bytes: packet.to_vec() };
-        // That of a host whose threads have ended goes nowhere.
+        // Packets to a host without threads are dropped.
         if is_lost || matches!(port.try_send(packet), Err(TrySendError::Full(_))) {
             traffic.lost += 1;
         }
     }
 
-    /// Hands a host what is due, until the network ends.
+    /// Delivers packets to a host when they are due, until the network ends.
     fn write(&self, mut device: File, packets: &Receiver<Packet>) {
         let mut waiting = BinaryHeap::new();
         while !self.is_stopped.load(Relaxed) {

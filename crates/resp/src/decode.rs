@@ -8,7 +8,7 @@ use memchr::memchr2;
 use crate::Value;
 use crate::length::{LINE_END_LEN, short_header, strict_integer};
 
-/// What a reply may hold.
+/// Limits on a reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DecodeLimits {
     /// Aggregates within one another, at most.
@@ -19,7 +19,8 @@ pub struct DecodeLimits {
     pub values_max: usize,
 }
 
-/// Bytes of a line at most: one that is not whole is searched anew at each call.
+/// Maximum length of a line in bytes. An incomplete line is searched again at each call, so this
+/// bounds that work.
 const LINE_LEN_MAX: usize = 1024 * 1024;
 
 impl Default for DecodeLimits {
@@ -29,7 +30,7 @@ impl Default for DecodeLimits {
     }
 }
 
-/// Why bytes are no reply.
+/// Reasons why bytes are not a valid reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DecodeError {
     /// A reply starts with this byte, which is no type.
@@ -61,14 +62,15 @@ impl std::error::Error for DecodeError {}
 /// Reads one whole reply at the start of `buf`, and its length in bytes; `None` if more input is
 /// needed.
 ///
-/// It starts anew at every call: for replies that arrive in many pieces use a [`Decoder`].
+/// Each call starts at the beginning of `buf`; for replies that arrive in many pieces use a
+/// [`Decoder`].
 pub fn decode(buf: &[u8], limits: &DecodeLimits) -> Result<Option<(Value, usize)>, DecodeError> {
     let mut decoder = Decoder::new(*limits);
     let (consumed, value) = decoder.decode(buf)?;
     Ok(value.map(|value| (value, consumed)))
 }
 
-/// Reads replies from a stream and keeps what it has of an unfinished one.
+/// Reads replies from a stream, and keeps the state of an incomplete reply between calls.
 ///
 /// Streamed aggregates and strings of RESP3 (`*?`, `$?`) are malformed here: no server sends them.
 #[derive(Debug)]
@@ -122,7 +124,7 @@ impl Decoder {
         if self.open.len() >= self.limits.depth_max {
             return Err(DecodeError::TooDeep);
         }
-        // Memory follows what was received, not what was announced.
+        // Memory grows with the bytes received, not with the announced length.
         let items = Vec::with_capacity(remaining.min(32));
         let aggregate = Aggregate { kind, remaining, items };
         if remaining > 0 {
@@ -302,7 +304,7 @@ fn sized(
     Ok(Some((Item::Open { kind, len }, start)))
 }
 
-/// The value of a string whose length was announced.
+/// The value of a string with a length header.
 fn string(marker: u8, text: &[u8]) -> Result<Value, DecodeError> {
     Ok(match (marker, text) {
         (b'!', _) => Value::Error(Bytes::copy_from_slice(text)),

@@ -1,7 +1,7 @@
-//! Whose words a server speaks.
+//! The dialect of a server: Redis's or Valkey's.
 
-/// Whose words a server speaks where Redis and Valkey part: texts of errors, and what it calls
-/// itself. What it does is the same.
+/// Dialect of error texts, and the name in INFO, where Redis and Valkey differ. Behaviour is the
+/// same in both.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Dialect {
     /// Redis's.

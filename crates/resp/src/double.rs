@@ -1,4 +1,4 @@
-//! How a double is printed: the shortest digits that read back the same, laid out as Redis does.
+//! Text form of a double: the shortest digits that read back the same, laid out as Redis does.
 //!
 //! With `digits` as an integer of n digits and the value `digits * 10^k`:
 //!

@@ -1,4 +1,4 @@
-//! What is wrong with a request, in the words that clients of Redis know.
+//! Protocol errors of requests, with Redis's texts.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -5,10 +5,10 @@
 //! | [`parse`](parse()) | requests: arguments as slices of the read buffer, nothing copied |
 //! | `peek` | a look at the key of a request that is not parsed yet |
 //! | `inline` | the quoting rules of requests typed by hand |
-//! | `reply` | [`Reply`], what a command handler writes to |
+//! | `reply` | [`Reply`], the output of a command handler |
 //! | `write` | [`RespWriter`], the `Reply` that makes RESP bytes |
-//! | `dialect` | [`Dialect`], whose words a server speaks |
-//! | `double` | how a double is printed |
+//! | `dialect` | [`Dialect`]: Redis's or Valkey's texts |
+//! | `double` | the text form of a double |
 //! | `value`, `decode` | replies as read by a client |
 
 mod decode;

@@ -1,9 +1,9 @@
 //! The request parser: arguments are slices of the read buffer.
 //!
-//! What is accepted follows Redis as observed over a socket:
+//! The accepted syntax is Redis's, as observed over a socket:
 //!
 //! * a count of zero or below is a request without a command, and has no reply;
-//! * a header line ends at CR, and the byte after it is taken for LF whatever it is;
+//! * a header line ends at CR, and the byte after it is taken for LF whatever its value;
 //! * so are the two bytes after a bulk;
 //! * the length limits of a connection that has not authenticated are checked after the general
 //!   ones.
@@ -19,7 +19,7 @@ use crate::ProtocolError;
 use crate::inline;
 use crate::length::{LINE_END_LEN, short_header, strict_integer};
 
-/// What a request may hold.
+/// Limits on a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// Bytes of one argument at most (`proto-max-bulk-len`).
@@ -53,7 +53,8 @@ impl Limits {
         }
     }
 
-    /// The same, for a connection that must authenticate first: 10 arguments of 16,384 bytes.
+    /// These limits, reduced for a connection that must authenticate first: 10 arguments of 16,384
+    /// bytes.
     pub fn unauthenticated(self) -> Self {
         Self {
             args_allowed: UNAUTHENTICATED_ARGS_MAX,
@@ -70,8 +71,8 @@ impl Default for Limits {
     }
 }
 
-/// Where the parser stopped in a request that was incomplete, so that the bytes seen so far are not
-/// read again at every packet. The default value is the start of a request.
+/// Parser state of an incomplete request, so that bytes already parsed are not read again at every
+/// packet. The default value is the start of a request.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Resume {
     /// Position of the first header that was not passed; 0 is the start.
@@ -83,8 +84,8 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// Where the argument begins whose header was the last to be passed over in `request`: all
-    /// before it is complete.
+    /// Offset of the last argument with a parsed header in `request`. All arguments before it are
+    /// complete.
     pub fn argument_begin(&self, request: &[u8]) -> usize {
         let from = self.position.min(request.len());
         match request[from..].iter().position(|&byte| byte == b'\n') {
@@ -99,7 +100,7 @@ impl Resume {
     }
 }
 
-/// What [`parse`] found at the start of the buffer. `consumed` counts bytes from there.
+/// Result of [`parse`] at the start of the buffer. `consumed` counts bytes from there.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Parsed {
     /// A request; its arguments were appended to `args`.

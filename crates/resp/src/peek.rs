@@ -1,7 +1,7 @@
 //! A look at a command that is not parsed yet.
 
-/// The nth argument of a command, its name being the 0th, if the input begins in RESP with all up
-/// to it; else none. What it says is a guess: the command may be none.
+/// The nth argument of a command (its name is argument 0) if the input begins in RESP with all
+/// arguments up to it; otherwise none. A guess: the command may not exist.
 #[inline]
 pub fn argument(input: &[u8], n: usize) -> Option<&[u8]> {
     let rest = input.strip_prefix(b"*")?;

@@ -19,20 +19,20 @@ pub enum Protocol {
 /// embedded results. Types that RESP2 lacks fall back as Redis does (map to flat array, double to
 /// bulk, boolean to 0/1, verbatim to bulk, null to `$-1`).
 pub trait Reply {
-    /// The protocol whose shapes the reader expects: a few commands answer differently in each.
+    /// Protocol version of the client: a few commands have different replies in each.
     fn protocol(&self) -> Protocol;
     /// Bytes that have been written so far, by this writer and before it; 0 if they are not
     /// counted.
     fn written(&self) -> usize {
         0
     }
-    /// Where this writer is in its bytes, of which large values by reference are none; `usize::MAX`
-    /// once the reply has been dropped for its size.
+    /// Position of this writer in its bytes, excluding large values passed by reference;
+    /// `usize::MAX` once the reply has been dropped for its size.
     fn place(&self) -> usize {
         0
     }
-    /// Takes back what has been written since [`Reply::place`] said this. Writers that cannot do
-    /// that keep it.
+    /// Removes all bytes written since [`Reply::place`] returned `_place`. Writers that cannot do
+    /// that keep them.
     fn take_back(&mut self, _place: usize) {}
     /// Bytes that may still be written before the reply passes its limit and is dropped.
     fn room_left(&self) -> usize {

@@ -35,7 +35,7 @@ pub enum Value {
     Verbatim {
         /// Three characters, such as `txt`.
         format: [u8; 3],
-        /// What follows the format.
+        /// The text after the format.
         text: Bytes,
     },
     /// `(`: decimal digits after an optional sign.

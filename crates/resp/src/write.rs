@@ -19,7 +19,7 @@ pub struct RespWriter<'o> {
     bytes: &'o mut Vec<u8>,
     shared: &'o mut Vec<(usize, Bytes)>,
     protocol: Protocol,
-    /// Where the reply begins, in `bytes` and in `shared`.
+    /// Start of the reply in `bytes` and in `shared`.
     begin: (usize, usize),
     /// `bytes` may get so long; less with each shared value.
     end: usize,
@@ -28,7 +28,8 @@ pub struct RespWriter<'o> {
     is_cut: bool,
 }
 
-/// Bytes that the buffer of a reply that was cut keeps for what is still written and dropped.
+/// Capacity in bytes that the buffer of a cut reply keeps for the rest, which is written and
+/// dropped.
 const CUT_ROOM: usize = 4096;
 
 /// The first allocation of a reply's buffer has at least this many bytes.
@@ -46,7 +47,7 @@ impl<'o> RespWriter<'o> {
         Self { bytes, shared, protocol, begin, end: usize::MAX, fits, is_cut: false }
     }
 
-    /// The same writer with a limit: `bytes` may grow to `end`, less what is shared by this reply.
+    /// Limits the reply: `bytes` may grow to `end`, less the bytes that this reply shares.
     #[inline]
     #[must_use]
     pub fn limited(self, end: usize) -> Self {
@@ -369,7 +370,7 @@ const fn lengths() -> [[u8; 8]; TABLE_LEN] {
 #[inline]
 pub(crate) fn header(out: &mut Vec<u8>, marker: u8, len: usize) {
     match LENGTHS.get(len) {
-        // A copy of fixed length is one store; what is too much is cut off.
+        // A copy of fixed length is one store; the surplus is truncated.
         Some(&[a, b, c, d, e, f, g, used]) => {
             out.extend_from_slice(&[marker, a, b, c, d, e, f, g]);
             out.truncate(out.len() - 7 + usize::from(used));
@@ -385,7 +386,7 @@ pub(crate) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     put_bulk(out, bytes);
 }
 
-/// The same where there is room for it.
+/// Appends a bulk string to a buffer that has room for it.
 #[inline]
 fn put_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     header(out, b'$', bytes.len());

@@ -1,9 +1,9 @@
 //! The epoll back-end: edge-triggered, one `recv` and one `send` per connection and turn.
 //!
-//! Connections are registered once, for readable edges. An edge puts the connection on the
-//! `ready` list; it is read when the list is worked off, and stays on the list if it may hold
-//! more (its quota was used, or the arena). Only a connection whose peer does not take its output
-//! is registered for writable edges too, since every read of a Unix-socket peer is one.
+//! Connections are registered once, for readable edges. An edge puts the connection on the `ready`
+//! list; it is read when the list is worked off, and stays on the list if it may hold more (its
+//! quota was used, or the arena). Only a connection with output that its peer does not take is
+//! registered for writable edges too, since every read of a Unix-socket peer is one.
 
 mod receive;
 mod transmit;
@@ -24,12 +24,12 @@ use crate::turn::Turn;
 use crate::waker::{Sleep, Waker};
 use crate::{Driver, Options};
 
-/// Bytes read from all connections per turn; only what is used becomes resident.
+/// Bytes read from all connections per turn; only the used part becomes resident.
 const ARENA_BYTES: usize = 2 * 1024 * 1024;
 /// Events taken from the kernel per turn.
 const EVENTS_MAX: usize = 512;
 
-/// What a tag's upper eight bits say about the lower ones.
+/// Kinds of a tag's lower bits, stored in its upper eight bits.
 const TAG_CONNECTION: u64 = 0;
 const TAG_LISTENER: u64 = 1;
 const TAG_WAKER: u64 = 2;
@@ -93,7 +93,7 @@ impl Connection {
     }
 }
 
-/// Why a connection closes after its output.
+/// Reasons to close a connection after its output.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Ending {
     Eof,

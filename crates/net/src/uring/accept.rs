@@ -26,7 +26,7 @@ impl Uring {
             return Ok(timeout);
         }
         if !self.accept_polled {
-            // Once: what was left is seen as the next such operation begins.
+            // One-shot: remaining connections are reported when the next operation begins.
             self.ring.push_poll(self.accept_epoll.as_raw_fd(), false, TAG_ACCEPT << 56)?;
             self.accept_polled = true;
         }

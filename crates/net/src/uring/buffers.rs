@@ -59,7 +59,7 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// The chunk that a successful receive has left, and whose buffer it is in.
+    /// The chunk of a successful receive, in the buffer that `flags` names.
     #[inline]
     pub(super) fn received(&mut self, flags: u32, len: u32) -> Option<Chunk> {
         let id = cqueue::buffer_select(flags)?;
@@ -77,7 +77,7 @@ impl Buffers {
         (chunk.start / self.size) as u16
     }
 
-    /// One chunk of buffer `id` has been consumed.
+    /// Marks one chunk of buffer `id` as consumed.
     #[inline]
     pub(super) fn consumed(&mut self, id: u16) {
         let state = &mut self.state[usize::from(id)];

@@ -1,4 +1,4 @@
-//! What the io_uring driver keeps per connection.
+//! State of a connection in the io_uring driver.
 
 use std::os::fd::OwnedFd;
 
@@ -13,7 +13,7 @@ pub(super) const DEFERRED_MAX: u16 = 4;
 /// Kept small: a node holds tens of thousands of these. Boxes exist only while they are needed.
 #[derive(Default)]
 pub(super) struct Connection {
-    /// `None` for direct descriptors, whose place in the file table is the slot's index.
+    /// `None` for direct descriptors: their index in the file table is the slot's index.
     pub(super) socket: Option<OwnedFd>,
     /// The turn in which this connection last had an event with bytes, and that event's place.
     pub(super) turn: u32,
@@ -61,7 +61,7 @@ pub(super) enum Receive {
     Watch,
 }
 
-/// Where the output is.
+/// Location of the output.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Transmit {
     #[default]
@@ -74,7 +74,7 @@ pub(super) enum Transmit {
     Waiting,
 }
 
-/// How far a connection is from its end.
+/// Progress of closing a connection.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Closing {
     #[default]
@@ -106,7 +106,7 @@ pub(super) struct Fill {
 }
 
 impl Fill {
-    /// Takes what it still needs of `bytes`, and says how much that was.
+    /// Takes the missing bytes from `bytes`; returns their number.
     pub(super) fn take(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.missing);
         self.buffer.extend_from_slice(&bytes[..count]);
@@ -116,7 +116,7 @@ impl Fill {
 }
 
 impl Connection {
-    /// What the receive operation should be.
+    /// The receive operation that the connection should have.
     #[inline]
     pub(super) fn wanted(&self) -> Receive {
         let greedy = self.deferred >= DEFERRED_MAX;

@@ -2,12 +2,12 @@
 //!
 //! A multishot receive per connection fills buffers shared by all of them, so an idle connection
 //! owns none. Sends are tried within the submission that also waits, and complete silently when
-//! the socket takes everything (`MSG_DONTWAIT` with completions skipped on success); only what a
-//! slow peer leaves is sent again by an operation that waits in the kernel.
+//! the socket takes everything (`MSG_DONTWAIT` with completions skipped on success); the
+//! rest for a slow peer is sent by an operation that waits in the kernel.
 //!
 //! The worker's wishes (pausing, `read_into`, closing) only change the state of a connection and
-//! put it on the `unsettled` list; [`Uring::settle`] then moves the one receive operation of the
-//! connection to what is wanted, by cancelling or arming. A slot is freed, and its memory given
+//! put it on the `unsettled` list; [`Uring::settle`] then starts or cancels the receive operation
+//! of the connection accordingly. A slot is freed, and its memory given
 //! back, only after its last operation has completed.
 
 mod accept;
@@ -44,8 +44,8 @@ use ring::Ring;
 const BUFFERS: u16 = 8;
 const BUFFER_BYTES: u32 = 128 * 1024;
 
-/// How often in a row the processor is given to peers that send or take a large value: as many
-/// socket buffers as the value fills.
+/// Maximum number of consecutive yields of the processor to peers that send or take a large value:
+/// as many socket buffers as the value fills.
 const GIVES_MAX: u32 = 4;
 /// Giving the processor away takes less if no process wants it.
 const RUN_MIN: Duration = Duration::from_micros(5);
@@ -59,7 +59,7 @@ const TAG_WAKER: u64 = 3;
 const TAG_CANCEL: u64 = 4;
 const TAG_ALARM: u64 = 5;
 
-/// How much later than asked for a wait may end.
+/// Maximum delay of the end of a wait.
 const ALARM_SLACK: Duration = Duration::from_millis(1);
 
 /// The io_uring driver, for Linux 6.0 and later; see [`Driver`].
@@ -87,8 +87,7 @@ pub struct Uring {
     unsettled: Vec<Slot>,
     dirty: Vec<Slot>,
     tried: Vec<Slot>,
-    /// After a send of this turn something is to be done: more to be sent, or the worker to be
-    /// told.
+    /// A send of this turn needs more work: more bytes to send, or an event for the worker.
     goes_on: bool,
     /// Connections in the middle of a large value: it is received into its own allocation, or
     /// waits for the peer to take more.
@@ -98,7 +97,7 @@ pub struct Uring {
     /// Bytes reported in this turn that lie in no buffer; their chunks start beyond the buffers.
     spill: Vec<u8>,
     batch: Vec<cqueue::Entry>,
-    /// When the kernel ends a wait, if it was asked to.
+    /// Time at which the kernel ends the current wait, if set.
     alarm: Option<Instant>,
     alarm_time: types::Timespec,
 }
@@ -368,9 +367,9 @@ impl Uring {
         unsafe { self.ring.push(&entry) }
     }
 
-    /// Lets the peers run that have just been answered, or that send or take a large value; true if
-    /// they left something to do. What has come for the ring completes as the call returns. A
-    /// part of a large value completes nothing, so that a process has run is taken for it.
+    /// Yields the processor to peers that have just been answered, or that send or take a large
+    /// value; true if they left work. Completions are in the ring when the call returns. A part of
+    /// a large value completes nothing, so the run of another process counts as work.
     fn give_turn(&mut self) -> bool {
         let most = if self.partial > 0 { GIVES_MAX } else { 1 };
         for _ in 0..most {
@@ -481,7 +480,7 @@ impl Target {
     }
 
     fn entry(self, entry: squeue::Entry, flags: Flags, tag: u64) -> squeue::Entry {
-        // `flags` adds to what the operation itself has set.
+        // `flags` is added to the flags of the operation itself.
         entry.flags(self.flags | flags).user_data(tag)
     }
 }

@@ -65,8 +65,7 @@ impl Uring {
                 }
             }
             (Receive::Expect, _) => self.receive_expected(slot, events),
-            // An error that a send has met is not made an ordinary end by what the receive says
-            // after it.
+            // An error of a send is kept, whatever the receive reports after it.
             (_, 0) => drop(connection.ended.get_or_insert(0)),
             (_, n) => {
                 if let Some(fill) = connection.fill.as_mut() {
@@ -81,7 +80,7 @@ impl Uring {
         }
     }
 
-    /// Receives what has come into an allocation of its own.
+    /// Receives bytes into an allocation of the connection's own.
     fn receive_expected(&mut self, slot: Slot, events: &mut Vec<Event>) {
         let turn = self.turn;
         let Some(connection) = self.connections.get_mut(slot) else { return };
@@ -179,7 +178,7 @@ impl Uring {
         }
     }
 
-    /// Passes on what the last turn deferred, in order.
+    /// Passes on the events that the last turn deferred, in order.
     pub(super) fn redeliver(&mut self, events: &mut Vec<Event>) {
         if self.deferred.is_empty() {
             return;
@@ -193,7 +192,7 @@ impl Uring {
         for (slot, chunk) in deferred.drain(..) {
             self.deliver(slot, chunk, events);
         }
-        // Keeps the allocation, and what was deferred again.
+        // Keeps the allocation, and the events deferred again.
         deferred.append(&mut self.deferred);
         self.deferred = deferred;
     }
@@ -212,8 +211,8 @@ impl Uring {
         Ok(())
     }
 
-    /// Reports what was held back, ends what has ended, and brings the receive operation to what
-    /// is wanted.
+    /// Reports events held back, ends a finished connection, and starts or cancels the receive
+    /// operation as wanted.
     fn settle(&mut self, slot: Slot, events: &mut Vec<Event>) -> io::Result<()> {
         self.report_held(slot, events);
         self.report_filled(slot, events);

@@ -65,7 +65,7 @@ impl Ring {
         }
     }
 
-    /// Queues a wait for what the descriptor has to read, once or each time.
+    /// Queues a wait for readable data on the descriptor, once or each time.
     pub(super) fn push_poll(&mut self, fd: RawFd, is_repeated: bool, tag: u64) -> io::Result<()> {
         let poll = opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32).multi(is_repeated);
         self.push_memoryless(poll.build().user_data(tag))
@@ -102,10 +102,10 @@ impl Ring {
         !self.ring.completion().is_empty()
     }
 
-    /// Moves all completions to `batch`, those included that did not fit the queue.
+    /// Moves all completions to `batch`, including those that did not fit the queue.
     ///
     /// # Errors
-    /// If the kernel had no memory to keep a completion: what the driver knows of its
+    /// If the kernel had no memory to keep a completion: the driver's state of its
     /// connections can then no longer be trusted.
     #[inline]
     pub(super) fn take(&mut self, batch: &mut Vec<cqueue::Entry>) -> io::Result<()> {

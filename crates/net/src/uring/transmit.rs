@@ -28,7 +28,7 @@ impl Uring {
                 let owes = connection.parked || connection.closing != Closing::Open;
                 self.push_send(slot, TRY, Flags::SKIP_SUCCESS)?;
                 let outbox = self.connections.get(slot).and_then(|c| c.outbox.as_ref());
-                // Success is silent, so nothing would end a wait before what is to follow it.
+                // Success is silent: no completion would end a wait before the next operation.
                 self.goes_on |= owes || outbox.is_some_and(|it| it.offered() < it.unsent());
             }
         }
