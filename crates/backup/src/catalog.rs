@@ -1,4 +1,4 @@
-//! What is in a store: which backups, which of them complete.
+//! Catalogue of a store: its backups, complete and incomplete.
 
 use crate::error::Error;
 use crate::manifest::Manifest;
@@ -19,11 +19,11 @@ const INCOMPLETE_AGE: Duration = Duration::from_secs(24 * 3600);
 /// A backup that is in a store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Listed {
-    /// Its name.
+    /// Name of the backup.
     pub name: Name,
     /// Bytes of its files; none if it is not complete.
     pub bytes: Option<u64>,
-    /// The version of the server that made it, or what is wrong with it.
+    /// Version of the server that made it, or the fault of an incomplete one.
     pub about: String,
 }
 
@@ -34,7 +34,7 @@ pub async fn names(target: &Target) -> Result<BTreeMap<Name, bool>, Error> {
     let mut objects = target.store.list(Some(target.prefix()));
     while let Some(object) = objects.try_next().await.map_err(doing)? {
         let Some(mut parts) = object.location.prefix_match(target.prefix()) else { continue };
-        // What has another name is not a backup of Petrel.
+        // An object with another name is not a backup of Petrel.
         let name = parts.next().and_then(|part| Name::parse(part.as_ref()));
         let (Some(name), Some(object)) = (name, parts.next()) else { continue };
         *names.entry(name).or_default() |= object.as_ref() == MANIFEST;
@@ -91,7 +91,7 @@ pub async fn list(target: &Target) -> Result<Vec<Listed>, Error> {
     Ok(all)
 }
 
-/// What a list says of a complete backup.
+/// Description of a complete backup in a list.
 fn about(manifest: &Manifest) -> String {
     let until = match manifest.name.kind {
         BackupKind::Snapshot => String::new(),
@@ -100,8 +100,8 @@ fn about(manifest: &Manifest) -> String {
     format!("Petrel {}{until}", manifest.server)
 }
 
-/// Removes complete backups but the newest `keep` of each kind (0 keeps all), and what was left by
-/// half long ago; returns how many went.
+/// Removes all complete backups except the newest `keep` of each kind (0 keeps all), and old
+/// incomplete ones; returns the number removed.
 pub async fn prune(target: &Target, keep: usize) -> Result<u64, Error> {
     let stale = SystemTime::now() - INCOMPLETE_AGE;
     let (mut complete, mut removed) = ([0; 2], 0);
@@ -117,7 +117,7 @@ pub async fn prune(target: &Target, keep: usize) -> Result<u64, Error> {
     Ok(removed)
 }
 
-/// Removes a backup, its manifest first: what is left of it is never taken for complete.
+/// Removes a backup, its manifest first: the rest is then never taken for a complete backup.
 async fn remove(target: &Target, name: Name) -> Result<(), Error> {
     let doing = |error| Error::store(format!("removing the backup {name}"), error);
     match target.store.delete(&target.object(name, MANIFEST)).await {

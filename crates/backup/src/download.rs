@@ -56,7 +56,7 @@ pub async fn download(
     file.set_modified(modified).and_then(|()| file.sync_all()).map_err(on_disk)
 }
 
-/// What it means that a part cannot be fetched.
+/// The error for a part that cannot be fetched.
 fn gone(name: Name, error: object_store::Error) -> Error {
     match error {
         object_store::Error::NotFound { path, .. } => {

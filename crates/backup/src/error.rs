@@ -1,51 +1,51 @@
-//! What goes wrong, in words that say what to change.
+//! Errors of backups, with advice for the operator.
 
 use crate::name::Name;
 use std::error::Error as _;
 use std::fmt;
 use std::io;
 
-/// Why something was not shipped, listed or restored.
+/// Errors of shipping, listing and restoring.
 #[derive(Debug)]
 pub enum Error {
     /// The address of the store cannot be used.
     Address {
         /// As it was given.
         url: String,
-        /// What is wrong with it.
+        /// Fault of the address.
         why: String,
     },
     /// The store refused, or could not be reached.
     Store {
-        /// What was being done.
+        /// Operation that failed.
         doing: String,
-        /// What it said.
+        /// Error of the store.
         source: object_store::Error,
     },
     /// A local file.
     File {
-        /// What was being done.
+        /// Operation that failed.
         doing: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A backup that is not what its manifest says.
+    /// A backup that does not match its manifest.
     Corrupt {
-        /// Which.
+        /// Name of the backup.
         name: Name,
-        /// What differs.
+        /// The difference.
         why: String,
     },
-    /// There is none.
+    /// No backup was found.
     Missing {
-        /// What was looked for, and where.
+        /// The wanted backup and the place searched.
         what: String,
     },
 }
 
 /// Longest text of a store's answer that is passed on, in bytes.
 const SAID_BYTES_MAX: usize = 400;
-/// Where machines in clouds find the credentials of their role.
+/// Hosts from which machines in clouds get the credentials of their role.
 const METADATA_SERVICES: [&str; 3] =
     ["169.254.169.254", "169.254.170.2", "metadata.google.internal"];
 
@@ -81,7 +81,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// What a store said, on one line that is not too long.
+/// Text of a store's error, on one line of limited length.
 fn said(error: &object_store::Error) -> String {
     let mut text = error.to_string();
     // The transport's own words, which the outer errors leave out.
@@ -102,8 +102,8 @@ fn said(error: &object_store::Error) -> String {
     text
 }
 
-/// What an operator may change. Not every request has an error of its own for what the store
-/// answers.
+/// Advice for the operator. `object_store` has no variant of its own for some answers of stores, so
+/// the text is examined too.
 fn advice(error: &object_store::Error, said: &str) -> &'static str {
     use object_store::Error::*;
     let answered = |status: &str| said.contains(status);

@@ -1,5 +1,4 @@
-//! What is shipped at once, and how: a snapshot, or a log as far as its files do not change any
-//! more.
+//! A unit of shipping: a snapshot, or those files of a log that no longer change.
 
 use crate::SNAPSHOT;
 use crate::catalog::{self, MANIFEST};
@@ -24,7 +23,7 @@ pub enum Job {
     Log(LogState),
 }
 
-/// A snapshot, open: it stays what it is, whatever becomes of its name.
+/// An open snapshot: its bytes do not change, even if the file is replaced or removed.
 #[derive(Debug)]
 pub struct Snapshot {
     pub name: Name,
@@ -39,20 +38,20 @@ pub struct LogState {
     /// Name and path of each, in their order; the time of the first one's last change names the
     /// backup.
     pub files: Vec<(String, PathBuf)>,
-    /// What tells what they are.
+    /// Name of the file that lists the others.
     pub index: String,
 }
 
-/// What a job has shipped.
+/// Result of a job.
 pub struct Shipped {
     pub name: Name,
-    /// The time of what is in the store now.
+    /// Time of the data now in the store.
     pub made: SystemTime,
     /// Bytes that were sent.
     pub bytes: u64,
 }
 
-/// What ships.
+/// Context of an upload.
 pub struct Sender<'a> {
     pub target: &'a Target,
     /// The version that manifests name.
@@ -60,20 +59,20 @@ pub struct Sender<'a> {
     pub figures: &'a Figures,
 }
 
-/// What is known of a log in the store.
+/// State of a log in the store.
 #[derive(Default)]
 pub struct Known {
     name: Option<Name>,
     files: Vec<FileEntry>,
-    /// Its indexes, the newest last: a reader of the manifest before may still want the one
-    /// before.
+    /// Its index files, the newest last: a reader of the previous manifest may still need the
+    /// previous one.
     indexes: Vec<String>,
 }
 
 const INDEXES_KEPT: usize = 2;
 
 impl Job {
-    /// What it is called in the log.
+    /// Name in log messages.
     pub fn title(&self) -> String {
         match self {
             Job::Snapshot(snapshot) => format!("the backup {}", snapshot.name),
@@ -99,7 +98,7 @@ impl Sender<'_> {
         Ok(Some(Shipped { name, made, bytes }))
     }
 
-    /// Ships what is not in the store yet of a log; nothing if all of it is.
+    /// Ships the files of a log that are not in the store yet; none if all are.
     pub async fn log(&self, log: &LogState, known: &mut Known) -> Result<Option<Shipped>, Error> {
         let Some((_, first)) = log.files.first() else { return Ok(None) };
         let name = Name::at(modified(first)?, BackupKind::Log);
@@ -138,7 +137,7 @@ impl Sender<'_> {
         }
         self.small(name, &index, log.index.clone()).await?;
         let entry = FileEntry { name: index.clone(), size: log.index.len() as u64, sum };
-        // Milliseconds are what a manifest holds.
+        // A manifest holds milliseconds.
         let made = Name::at(made, BackupKind::Log).time();
         let server = self.server.to_owned();
         self.manifest(&Manifest { name, made, server, files, index: Some(entry) }).await?;
@@ -148,7 +147,7 @@ impl Sender<'_> {
         Ok(Some(Shipped { name, made, bytes }))
     }
 
-    /// What the store has of a log.
+    /// Reads the state of a log in the store.
     async fn look_up(&self, name: Name) -> Result<Known, Error> {
         let manifest = match catalog::manifest(self.target, name).await {
             Ok(manifest) => manifest,

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! PREFIX/20261121T200301.123Z/dump.rdb    the file, byte for byte
-//! PREFIX/20261121T200301.123Z/manifest    what belongs to the backup, with sizes and SHA-256: written last
-//! PREFIX/20261121T200301.123Z-log/        the same of a log: its base, its files that do not change any more, what tells what
-//!                                         they are; as it grows, its manifest is replaced
+//! PREFIX/20261121T200301.123Z/manifest    the list of its files with sizes and SHA-256: written last
+//! PREFIX/20261121T200301.123Z-log/        a log: its base, its files that no longer change, its index;
+//!                                         the manifest is replaced as the log grows
 //! ```
 //!
-//! A backup is complete once its manifest is there, so one that was shipped by half is never taken
+//! A backup is complete once its manifest is there, so an incomplete upload is never taken
 //! for one. Names are times (UTC) and sort by age. The server's side is [`Shipper`], a thread that
-//! ships what it is handed; [`restore`] and [`list`] are for the start of a server, and use the
+//! uploads; [`restore`] and [`list`] are for the start of a server, and use the
 //! calling thread.
 
 mod catalog;

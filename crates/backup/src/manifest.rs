@@ -1,4 +1,4 @@
-//! The manifest: what belongs to a backup.
+//! The manifest: the list of a backup's files.
 //!
 //! ```text
 //! petrel-backup 1
@@ -9,40 +9,40 @@
 //! end sha256:6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72
 //! ```
 //!
-//! The backup of a log has several files, in their order, a line `index`, which is one more file,
-//! that tells what they are, and a later time in the line `made`: that of its last file. It is
-//! replaced as the log grows. The last line is the sum of all bytes before it. A line that is not
-//! known makes the manifest unreadable, so what a later version adds gets another number in the
-//! first line.
+//! The backup of a log has several files, in their order, a line `index` for the file that
+//! lists them, and a later time in the line `made`: that of its last file. It is
+//! replaced as the log grows. The last line is the sum of all bytes before it. An unknown line
+//! makes the manifest unreadable, so a version that adds lines changes the number in the first
+//! line.
 
 use crate::name::{BackupKind, Name};
 use ring::digest;
 use std::fmt::{self, Write};
 use std::time::SystemTime;
 
-/// What belongs to a backup.
+/// Contents of a backup.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Manifest {
     /// The backup's name.
     pub name: Name,
-    /// The time of what is in it.
+    /// Time of the data.
     pub made: SystemTime,
     /// The version of the server that made it.
     pub server: String,
-    /// Its files; at least one.
+    /// Files, at least one.
     pub files: Vec<FileEntry>,
-    /// What tells what the files of a log are.
+    /// The file that lists the files of a log.
     pub index: Option<FileEntry>,
 }
 
-/// One file.
+/// A file of a backup.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileEntry {
-    /// Its object's name within the backup.
+    /// Name of its object within the backup.
     pub name: String,
     /// Bytes.
     pub size: u64,
-    /// Of its bytes.
+    /// Checksum of its bytes.
     pub sum: Sum,
 }
 
@@ -68,7 +68,7 @@ impl Sum {
         digest::Context::new(&digest::SHA256)
     }
 
-    /// That of some bytes.
+    /// Checksum of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         let mut context = Self::begin();
         context.update(bytes);
@@ -107,7 +107,7 @@ impl Manifest {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
     }
 
-    /// Its text.
+    /// The text form.
     pub fn text(&self) -> String {
         let made = Name::at(self.made, BackupKind::Snapshot);
         let mut text =
@@ -121,10 +121,10 @@ impl Manifest {
         text + &format!("end {sum}\n")
     }
 
-    /// Reads a text.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// What is wrong with it, in words that follow "the manifest".
+    /// The fault, in words that follow "the manifest".
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "is no text")?;
         if !text.starts_with("petrel-backup ") {

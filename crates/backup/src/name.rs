@@ -8,16 +8,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// time does.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Name {
-    /// Milliseconds since 1970: of what is in a snapshot, or of what a log begins with.
+    /// Milliseconds since 1970: the time of a snapshot's data, or of a log's base.
     ms: i64,
-    /// What it is.
+    /// Kind of the backup.
     pub kind: BackupKind,
 }
 
-/// What a backup is.
+/// Kinds of backups.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum BackupKind {
-    /// One file, of one moment.
+    /// One file with the state at one time.
     Snapshot,
     /// A base and the files of a log that follow on it; it grows.
     Log,

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Where what is restored goes.
+/// Destination of a restore.
 #[derive(Clone, Debug)]
 pub struct RestoreTarget {
     /// The snapshot's file.
@@ -20,28 +20,28 @@ pub struct RestoreTarget {
     pub log: Option<LogTarget>,
 }
 
-/// Where a log goes.
+/// Destination of a log.
 #[derive(Clone, Debug)]
 pub struct LogTarget {
-    /// Its directory, which is made.
+    /// Its directory, which is created.
     pub directory: PathBuf,
-    /// The file in it that tells what the others are.
+    /// The file in it that lists the others.
     pub index: String,
 }
 
-/// What was restored.
+/// A finished restore.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Restored {
-    /// Which backup.
+    /// Name of the backup.
     pub name: Name,
-    /// Its bytes.
+    /// Bytes restored.
     pub bytes: u64,
 }
 
-/// How often the log says how far it is.
+/// Interval of progress messages in the log.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What is in the store at an address, the oldest first.
+/// Lists the backups in the store at an address, the oldest first.
 ///
 /// # Errors
 /// If the address cannot be used, or the store does not answer.

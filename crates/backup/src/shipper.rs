@@ -1,12 +1,11 @@
-//! The thread that ships: one backup at a time, the newest that there is, again and again until it
-//! is there.
+//! The backup thread: uploads one backup at a time, the newest available, retrying with backoff.
 //!
 //! ```text
 //! ship_snapshot, ship_log ──▶ waiting (at most one of each: a newer takes the place of an older)
 //!                      │ taken by the thread
 //!                      ▼
 //!                   upload ─ manifest ─ prune
-//!                      │ failed: told, counted, tried again after 1, 2, 4 ... 300 s, for a day at most,
+//!                      │ failed: logged, counted, retried after 1, 2, 4 ... 300 s, for a day at most,
 //!                      ▼         or until a newer one waits
 //! ```
 
@@ -25,16 +24,16 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-/// What may be chosen.
+/// Options of backups.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The version that manifests name.
     pub server: String,
-    /// How many backups stay in the store; 0 keeps all.
+    /// Number of backups kept in the store; 0 keeps all.
     pub keep: u64,
 }
 
-/// What `INFO` tells.
+/// Fields of `INFO`.
 #[derive(Debug, Default)]
 pub struct Figures {
     /// Backups that were shipped; each growth of one counts.
@@ -55,11 +54,11 @@ pub struct Figures {
     pub current_bytes: AtomicU64,
     /// Bytes of it that were handed to the store.
     pub current_sent: AtomicU64,
-    /// When the last one was there, in Unix seconds; 0 if none was.
+    /// Time of the last complete upload in Unix seconds; 0 if there was none.
     pub last_at: AtomicI64,
-    /// The time of what is in it, in Unix seconds.
+    /// Time of its data in Unix seconds.
     pub last_made: AtomicI64,
-    /// Its bytes, of a log those that were new.
+    /// Its bytes; of a log, the new bytes.
     pub last_bytes: AtomicU64,
     /// Milliseconds that it took.
     pub last_millis: AtomicU64,
@@ -71,7 +70,7 @@ pub struct Shipper {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the thread and its callers share.
+/// State shared by the thread and its callers.
 struct Shared {
     target: Target,
     url: String,
@@ -89,9 +88,9 @@ struct Shared {
 struct Queue {
     snapshot: Option<Snapshot>,
     log: Option<LogState>,
-    /// One is being shipped, or waits to be tried again.
+    /// A backup is being uploaded, or waits for a retry.
     is_shipping: bool,
-    /// Nothing more is begun; what is being shipped is given up at this time.
+    /// No upload begins any more; the current one is abandoned at this time.
     stop: Option<Instant>,
 }
 
@@ -147,8 +146,7 @@ impl Shipper {
         self.enqueue(file, false);
     }
 
-    /// The same for a snapshot that was there when the server started: it is only shipped if the
-    /// store has no newer one.
+    /// Ships a snapshot that existed when the server started, unless the store has a newer one.
     pub fn ship_if_newer(&self, file: File) {
         self.enqueue(file, true);
     }
@@ -182,7 +180,7 @@ impl Shipper {
         self.shared.keep.store(keep, Relaxed);
     }
 
-    /// What `INFO` tells.
+    /// Fields of `INFO`.
     pub fn figures(&self) -> &Figures {
         &self.shared.figures
     }
@@ -278,7 +276,7 @@ impl Shared {
         }
     }
 
-    /// Ships a backup and removes those that are too many.
+    /// Ships a backup and removes surplus ones.
     async fn ship(&self, job: &Job, known: &mut Known) -> Result<(), Error> {
         let (began, figures) = (Instant::now(), &self.figures);
         let sender = Sender { target: &self.target, server: &self.server, figures };

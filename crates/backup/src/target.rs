@@ -1,4 +1,4 @@
-//! Where backups are kept: a store, and what their names begin with in it.
+//! Destination of backups: a store, and a prefix of their names.
 
 use crate::error::Error;
 use crate::manifest::MANIFEST_BYTES_MAX;
@@ -26,9 +26,9 @@ pub struct Target {
 /// A backup to restore: `URL`, `URL@latest` or `URL@NAME`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Source {
-    /// Where it is kept.
+    /// Address of the store.
     pub url: String,
-    /// Which; the newest if none.
+    /// Name of the backup; the newest if none.
     pub name: Option<Name>,
 }
 
@@ -36,7 +36,7 @@ pub struct Source {
 /// and so on).
 const REQUEST_TIME: &str = "120 seconds";
 const CONNECT_TIME: &str = "10 seconds";
-/// How often a request is repeated before the whole file is tried again later.
+/// Maximum number of repetitions of a request before the whole file is retried later.
 const REQUEST_RETRIES: usize = 3;
 const RETRY_TIME: Duration = Duration::from_secs(150);
 const BACKOFF: BackoffConfig = BackoffConfig {
@@ -45,8 +45,8 @@ const BACKOFF: BackoffConfig = BackoffConfig {
     base: 2.0,
 };
 
-/// Builds a store of the kind, from the environment and the address. What the environment says of
-/// times holds.
+/// Builds a store of the kind from the environment and the address. Timeouts set in the environment
+/// take precedence.
 macro_rules! build {
     ($builder:ty, $key:ident, $url:expr) => {{
         let retry = RetryConfig {
@@ -68,7 +68,7 @@ macro_rules! build {
     }};
 }
 
-/// What variables of the environment begin with.
+/// Prefix of the environment variables of a store.
 trait Variables {
     const PREFIX: &'static str;
 }
@@ -86,8 +86,8 @@ impl Variables for AzureConfigKey {
 }
 
 impl Target {
-    /// The store that an address names: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`,
-    /// `az://CONTAINER/PREFIX`, `file:///DIRECTORY`. Nothing is sent.
+    /// The store at an address: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`,
+    /// `az://CONTAINER/PREFIX`, `file:///DIRECTORY`. Sends no request.
     ///
     /// # Errors
     /// If the address is none of these, or the environment lacks what the store needs.
@@ -127,7 +127,7 @@ impl Target {
         Ok(Target { store, prefix })
     }
 
-    /// Where the objects of a backup are.
+    /// Location of the objects of a backup.
     pub fn backup(&self, name: Name) -> Path {
         self.prefix.clone().join(name.to_string())
     }
@@ -137,7 +137,7 @@ impl Target {
         self.backup(name).join(object)
     }
 
-    /// What all names begin with.
+    /// Common prefix of all names.
     pub fn prefix(&self) -> &Path {
         &self.prefix
     }

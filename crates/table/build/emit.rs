@@ -142,7 +142,7 @@ fn key_spec(text: &str) -> String {
     spec
 }
 
-/// What stands before a mark, and what behind it.
+/// Splits `text` at a mark: the part before it, and the part after it if the mark occurs.
 fn split_at<'a>(text: &'a str, mark: &str) -> (&'a str, Option<&'a str>) {
     text.split_once(mark).map_or((text, None), |(before, behind)| (before, Some(behind)))
 }

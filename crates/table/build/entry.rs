@@ -2,7 +2,7 @@
 
 use crate::syntax::{self, Arg, Types};
 
-/// What stands of a command in the files.
+/// An entry of a command in the text files.
 #[derive(Default)]
 pub struct Entry {
     /// The container's name in upper case, or empty.
@@ -33,7 +33,7 @@ pub struct Entry {
     pub undocumented: Vec<Arg>,
 }
 
-/// The entries of a family; or the number of a line and what is wrong with it.
+/// Parses the entries of a family; an error gives the line and the fault.
 pub fn parse(text: &str, types: &Types) -> Result<Vec<Entry>, String> {
     let mut entries: Vec<Entry> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -72,7 +72,7 @@ fn headed_by(line: &str, before: &[Entry], types: &Types) -> Result<Entry, Strin
     })
 }
 
-/// One of the indented lines.
+/// Parses an indented line.
 fn property(entry: &mut Entry, line: &str, types: &Types) -> Result<(), String> {
     if let Some(text) = line.strip_prefix("    ") {
         let (_, help) = entry.help.last_mut().ok_or("text of no `help:`")?;

@@ -12,7 +12,8 @@ struct Choice {
     operands: Vec<String>,
 }
 
-/// An enum for each entry with options, or for those that share one by `options: Name`.
+/// Writes an enum for each entry with options, or one for all entries that share it by `options:
+/// Name`.
 pub fn module(entries: &[Entry]) -> Result<String, String> {
     let mut enums: BTreeMap<String, (Vec<Choice>, Vec<String>)> = BTreeMap::new();
     for entry in entries {
@@ -39,8 +40,8 @@ pub fn module(entries: &[Entry]) -> Result<String, String> {
     Ok(out)
 }
 
-/// Where a token has other operands in another place, of the same command or of one that shares the
-/// enum, those are left that it has everywhere: the handler takes the rest.
+/// Adds a token. If it has other operands elsewhere, in the same command or in one that shares the
+/// enum, the variant keeps the common operands: the handler reads the rest.
 fn add(known: &mut Vec<Choice>, choice: Choice) -> Result<(), String> {
     if choice.token.len() > 16 {
         return Err(format!("`{}` is longer than a token may be", choice.token));
@@ -73,7 +74,7 @@ fn sequence(args: &[Arg], is_top: bool, choices: &mut Vec<Choice>) {
     }
 }
 
-/// What always follows an argument's token, and the arguments behind that.
+/// Operands that always follow an argument's token, and the arguments after them.
 fn operands(arg: &Arg) -> (Vec<String>, &[Arg]) {
     match arg.kind.as_str() {
         "pure-token" => (Vec::new(), &[]),

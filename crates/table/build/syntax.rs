@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// The types of arguments, by their names.
 pub struct Types(HashMap<String, String>);
 
-/// What an argument may be, but for the kinds that groups and tokens have.
+/// Types of arguments, besides those of groups and tokens.
 const TYPES: [&str; 6] = ["key", "string", "integer", "double", "pattern", "unix-time"];
 
 impl Types {
@@ -28,7 +28,7 @@ impl Types {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arg {
     pub name: String,
-    /// The name that `COMMAND DOCS` has for what it is.
+    /// Type of the argument in `COMMAND DOCS`.
     pub kind: String,
     pub display: String,
     pub token: String,
@@ -63,7 +63,7 @@ fn words(args: &[Arg]) -> (i16, bool) {
     all.fold((0, true), |sum, words| (sum.0 + words.0, sum.1 && words.1))
 }
 
-/// The arity of a command whose name has so many words.
+/// Arity of a command with `name_words` words in its name.
 pub fn arity(name_words: i16, args: &[Arg]) -> i16 {
     let (least, exact) = words(args);
     if exact { name_words + least } else { -(name_words + least) }
@@ -80,7 +80,7 @@ pub fn parse(line: &str, types: &Types) -> Result<Vec<Arg>, String> {
     }
 }
 
-/// Words, brackets, bars, `...`, and braces with what is in them.
+/// Splits a line into words, brackets, bars, `...`, and braces with their contents.
 fn lex(line: &str) -> Result<Vec<String>, String> {
     let mut lexemes = Vec::new();
     let mut rest = line.trim_start();
@@ -102,7 +102,7 @@ fn lex(line: &str) -> Result<Vec<String>, String> {
 }
 
 struct Parser<'t> {
-    /// What is yet to be read, in reverse.
+    /// Unread lexemes, in reverse order.
     left: Vec<String>,
     types: &'t Types,
 }
@@ -163,7 +163,7 @@ impl Parser<'_> {
         Arg { name: name.into(), display: name.into(), kind, ..Arg::default() }
     }
 
-    /// What stands between brackets, up to `close`.
+    /// Parses the contents of brackets up to `close`.
     fn group(&mut self, close: &str) -> Result<Arg, String> {
         let mut choices = vec![self.sequence()?];
         while self.left.pop_if(|next| next == "|").is_some() {

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use crate::bitset;
 
 bitset! {
-    /// How often an argument may appear.
+    /// Multiplicity of an argument.
     ArgFlags: u8 {
         /// May be left out.
         OPTIONAL = 0 "optional",
@@ -16,7 +16,7 @@ bitset! {
     }
 }
 
-/// What an argument is.
+/// Kind of an argument.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ArgKind {
     /// A key.
@@ -33,7 +33,7 @@ pub enum ArgKind {
     UnixTime,
     /// A token alone.
     PureToken,
-    /// One of the nested arguments.
+    /// Exactly one of the nested arguments.
     OneOf,
     /// All of the nested arguments, in order.
     Block,
@@ -56,12 +56,12 @@ impl ArgKind {
     }
 }
 
-/// One argument, possibly with arguments nested in it.
+/// An argument, possibly with nested arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Arg {
     /// Name, unique among its siblings.
     pub name: &'static str,
-    /// What it is.
+    /// Kind of the argument.
     pub kind: ArgKind,
     /// The name shown in the syntax line.
     pub display: &'static str,
@@ -71,9 +71,9 @@ pub struct Arg {
     pub since: &'static str,
     /// The release that deprecated it, or empty.
     pub deprecated_since: &'static str,
-    /// How often it may appear.
+    /// Multiplicity.
     pub flags: ArgFlags,
-    /// Of a key: the index of its key spec.
+    /// Index of the key spec, for a key.
     pub key_spec: u8,
     /// Nested arguments of [`ArgKind::OneOf`] and [`ArgKind::Block`].
     pub nested: &'static [Arg],
@@ -129,7 +129,7 @@ impl Arg {
         Self::new(name, ArgKind::PureToken).token(token)
     }
 
-    /// One of `nested`.
+    /// A choice of one of `nested`.
     pub const fn one_of(name: &'static str, nested: &'static [Self]) -> Self {
         Self { nested, ..Self::new(name, ArgKind::OneOf) }
     }
@@ -139,32 +139,32 @@ impl Arg {
         Self { nested, ..Self::new(name, ArgKind::Block) }
     }
 
-    /// The same, preceded by a token.
+    /// Sets the token in front of the argument.
     pub const fn token(self, token: &'static str) -> Self {
         Self { token, ..self }
     }
 
-    /// The same, added by this release.
+    /// Sets the release that added the argument.
     pub const fn since(self, since: &'static str) -> Self {
         Self { since, ..self }
     }
 
-    /// The same, deprecated by this release.
+    /// Sets the release that deprecated the argument.
     pub const fn deprecated(self, deprecated_since: &'static str) -> Self {
         Self { deprecated_since, ..self }
     }
 
-    /// The same, shown under another name.
+    /// Sets the displayed name.
     pub const fn shown(self, display: &'static str) -> Self {
         Self { display, ..self }
     }
 
-    /// The same, of another key spec.
+    /// Sets the index of the key spec.
     pub const fn of_spec(self, key_spec: u8) -> Self {
         Self { key_spec, ..self }
     }
 
-    /// The same, with this flag too.
+    /// Adds a flag.
     pub const fn with(self, flag: ArgFlags) -> Self {
         Self { flags: self.flags.with(flag), ..self }
     }
@@ -193,7 +193,7 @@ fn list(f: &mut fmt::Formatter<'_>, args: &'static [Arg], separator: &str) -> fm
     Ok(())
 }
 
-/// One argument, with the brackets of an optional one and the repetition of a multiple one.
+/// Writes an argument, with the brackets of an optional one and the repetition of a multiple one.
 fn argument(f: &mut fmt::Formatter<'_>, arg: &Arg) -> fmt::Result {
     let optional = arg.flags.contains(ArgFlags::OPTIONAL);
     if optional {
@@ -222,8 +222,8 @@ fn token(f: &mut fmt::Formatter<'_>, arg: &Arg, wanted: bool) -> fmt::Result {
     }
 }
 
-/// What follows the token. A choice needs its own brackets unless those of an optional argument
-/// already enclose it.
+/// Writes the part after the token. A choice needs its own brackets unless those of an optional
+/// argument already enclose it.
 fn value(f: &mut fmt::Formatter<'_>, arg: &Arg, enclosed: bool) -> fmt::Result {
     match arg.kind {
         ArgKind::PureToken => f.write_str(arg.token),

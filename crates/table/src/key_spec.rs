@@ -5,11 +5,11 @@ use crate::bitset;
 use std::ops::Range;
 
 bitset! {
-    /// What a command does to the keys of one key spec.
+    /// Effect of a command on the keys of one key spec.
     KeyFlags: u16 {
         /// Reads the value without changing it.
         RO = 0 "RO",
-        /// Changes the value, depending on what it was.
+        /// Changes the value; the result depends on the old value.
         RW = 1 "RW",
         /// Overwrites the value, whatever it was.
         OW = 2 "OW",
@@ -17,7 +17,7 @@ bitset! {
         RM = 3 "RM",
         /// Returns or uses the user's data in the value.
         ACCESS = 4 "access",
-        /// Updates user data; may depend on what it was.
+        /// Updates user data; the result may depend on the old value.
         UPDATE = 5 "update",
         /// Adds user data; no chance of deleting or changing any.
         INSERT = 6 "insert",
@@ -32,7 +32,7 @@ bitset! {
     }
 }
 
-/// Where the search for keys begins.
+/// Start of the search for keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BeginSearch {
     /// Cannot be said in these terms.
@@ -49,7 +49,7 @@ pub enum BeginSearch {
     },
 }
 
-/// Which arguments are keys, from the beginning found.
+/// Arguments that are keys, from the start of the search.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FindKeys {
     /// Cannot be said in these terms.
@@ -65,9 +65,9 @@ pub enum FindKeys {
     },
     /// A count, and that many keys.
     KeyNum {
-        /// Where the count is, relative to the beginning.
+        /// Position of the count, relative to the start.
         count: u16,
-        /// Where the first key is, relative to the beginning.
+        /// Position of the first key, relative to the start.
         first: u16,
         /// Distance of neighbouring keys.
         step: u16,
@@ -80,21 +80,21 @@ pub type NarrowFlags = fn(&[&[u8]]) -> KeyFlags;
 /// Tells which arguments of a call are its keys, one beside the other.
 pub type LocateKeys = fn(&[&[u8]]) -> Range<usize>;
 
-/// One way in which a command names keys; a command may have several.
+/// A way in which a command names keys; a command may have several.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
-    /// Where the search begins.
+    /// Start of the search.
     pub begin: BeginSearch,
-    /// Which arguments from there are keys.
+    /// Arguments from there that are keys.
     pub find: FindKeys,
-    /// What happens to the keys.
+    /// Effect on the keys.
     pub flags: KeyFlags,
     /// A remark for the reader, or empty.
     pub notes: &'static str,
     /// For [`KeyFlags::VARIABLE_FLAGS`]: the flags of a call, given its arguments.
     pub narrow: Option<NarrowFlags>,
-    /// Where the search in the terms of the spec may be led astray: what finds the keys instead,
-    /// by reading the arguments as the command does.
+    /// A function that finds the keys by reading the arguments as the command does, where the
+    /// search in the terms of the spec can find wrong ones.
     pub locate: Option<LocateKeys>,
 }
 
@@ -153,18 +153,18 @@ impl KeySpec {
         Self { begin, find, flags, notes: "", narrow: None, locate: None }
     }
 
-    /// The same, with a remark.
+    /// Sets the remark.
     pub const fn notes(self, notes: &'static str) -> Self {
         Self { notes, ..self }
     }
 
-    /// The same, with flags that depend on the arguments of the call.
+    /// Makes the flags depend on the arguments of the call.
     pub const fn narrowed_by(self, narrow: NarrowFlags) -> Self {
         let flags = self.flags.with(KeyFlags::VARIABLE_FLAGS);
         Self { flags, narrow: Some(narrow), ..self }
     }
 
-    /// The same, with keys that are found by code.
+    /// Lets a function find the keys.
     pub const fn located_by(self, locate: LocateKeys) -> Self {
         Self { locate: Some(locate), ..self }
     }
@@ -188,8 +188,8 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// The range that a command's key specs come to: of the specs that are plain ranges, the one
-    /// that begins it and those of step 1 that follow it without a gap.
+    /// The range of a command's key specs as `COMMAND INFO` reports it: of the specs that are plain
+    /// ranges, the one that begins it and those of step 1 that follow it without a gap.
     pub const fn of(specs: &[KeySpec]) -> Self {
         let mut range = Self { first: 0, last: 0, step: 0 };
         let mut i = 0;

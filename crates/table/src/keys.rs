@@ -1,4 +1,4 @@
-//! Which arguments of a call are its keys.
+//! Positions of the keys of a call.
 
 use crate::bits;
 use crate::key_spec::{BeginSearch, FindKeys, KeyFlags, KeySpec};
@@ -7,9 +7,9 @@ use std::ops::Range;
 /// A key of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct KeyRef {
-    /// Its place among the arguments; the command's name is argument 0.
+    /// Index of the argument; the command's name is argument 0.
     pub index: u32,
-    /// What the command does to it.
+    /// Effect of the command on the key.
     pub flags: KeyFlags,
 }
 
@@ -23,8 +23,8 @@ impl InvalidKeys {
 }
 
 /// Appends the keys of the call `args` (the name included, the arity checked) to `keys`, in the
-/// order of the key specs. A key named twice is listed twice. Specs of what is routed like a key
-/// but is none are passed over.
+/// order of the key specs. A key named twice is listed twice. Specs of arguments that are routed
+/// like keys but are none (`NOT_KEY`) are skipped.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub fn key_positions(
     Ok(())
 }
 
-/// What `SET` does to its key: it overwrites it, unless an option needs the value that was there.
+/// Key flags of a `SET` call: it overwrites the key, unless an option needs the old value.
 pub fn set_key_flags(args: &[&[u8]]) -> KeyFlags {
     const COMPARING: [&[u8]; 4] = [b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"];
     let options = args.get(3..).unwrap_or_default();
@@ -68,12 +68,12 @@ pub fn set_key_flags(args: &[&[u8]]) -> KeyFlags {
     }
 }
 
-/// What `DELEX` does to its key: it removes it, unless a condition needs the value.
+/// Key flags of a `DELEX` call: it removes the key, unless a condition needs the value.
 pub fn delex_key_flags(args: &[&[u8]]) -> KeyFlags {
     if args.len() > 2 { bits!(KeyFlags: RW, DELETE) } else { bits!(KeyFlags: RM, DELETE) }
 }
 
-/// What `BITFIELD` does to its key: it reads it if every operation is a `GET`.
+/// Key flags of a `BITFIELD` call: it reads the key if every operation is a `GET`.
 pub fn bitfield_key_flags(args: &[&[u8]]) -> KeyFlags {
     const WRITING: KeyFlags = bits!(KeyFlags: RW, ACCESS, UPDATE);
     let mut at = 2;
@@ -115,13 +115,12 @@ pub fn stream_keys(args: &[&[u8]]) -> Range<usize> {
     0..0
 }
 
-/// The key at which `GEORADIUS` stores what it finds: the last that is named, by `STORE` or
-/// `STOREDIST`.
+/// Destination key of a `GEORADIUS` call: the last one named by `STORE` or `STOREDIST`.
 pub fn georadius_destination(args: &[&[u8]]) -> Range<usize> {
     destination_from(6, args)
 }
 
-/// The same of `GEORADIUSBYMEMBER`.
+/// Destination key of a `GEORADIUSBYMEMBER` call.
 pub fn georadiusbymember_destination(args: &[&[u8]]) -> Range<usize> {
     destination_from(5, args)
 }
@@ -142,7 +141,7 @@ fn destination_from(mut at: usize, args: &[&[u8]]) -> Range<usize> {
     destination
 }
 
-/// Where `STORE` says that the result goes: the last one counts.
+/// Destination key of a `SORT` call: the last `STORE` counts.
 pub fn sort_destination(args: &[&[u8]]) -> Range<usize> {
     let mut found = 0..0;
     let mut at = 2;
@@ -256,8 +255,7 @@ fn run(find: FindKeys, begin: usize, args: &[&[u8]]) -> Result<Option<Run>, Inva
     Ok(Some(Run { first, last, step: usize::from(step.max(1)) }))
 }
 
-/// A count of keys; a negative one counts as none, and the command itself says what is wrong with
-/// it.
+/// Parses a count of keys; a negative count is 0, and the command itself reports the error.
 fn parse_count(digits: &[u8]) -> Result<usize, InvalidKeys> {
     let digits = str::from_utf8(digits).map_err(|_| InvalidKeys)?;
     let count: i64 = digits.parse().map_err(|_| InvalidKeys)?;

@@ -1,8 +1,8 @@
-//! The command table: what can be said of every command without executing it. Names, syntax, arity,
-//! flags, ACL categories, key specs, documentation. It knows no server, so that a client, a proxy
-//! or a page of documentation can be made of it as well.
+//! The command table: names, syntax, arity, flags, ACL categories, key specs and documentation of
+//! every command. It knows no server, so that a client, a proxy or a page of documentation can be
+//! made of it as well.
 //!
-//! The facts stand in `commands/`, a text file per family, which the build script turns into
+//! Its source is `commands/`, a text file per family, which the build script turns into
 //! constants. An entry is a syntax line as on a command page, and indented lines below it:
 //!
 //! ```text
@@ -22,9 +22,9 @@
 //!
 //! Further lines: `arity: N` where it does not follow from the syntax, `container` of a command
 //! with subcommands (whose entries begin with its name), `channels: first | all | patterns`,
-//! `system`, `gate: ...` ([`GateFlags`]), and `help: SYNTAX` with indented lines of text for what
-//! `HELP` says in place of syntax and summary. Of [`options`]: `options: Name` of commands that
-//! share one enum, `undocumented: [WORD a]` of what is read as well but not shown.
+//! `system`, `gate: ...` ([`GateFlags`]), and `help: SYNTAX` with indented lines of text that
+//! `HELP` prints in place of syntax and summary. Of [`options`]: `options: Name` of commands that
+//! share one enum, `undocumented: [WORD a]` for accepted words that are not shown.
 //!
 //! | in a syntax line | is |
 //! |---|---|

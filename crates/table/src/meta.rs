@@ -1,11 +1,11 @@
-//! What the table says of a command, as data: flags, categories, documentation.
+//! Metadata of a command: flags, categories, documentation.
 
 use crate::argument::Arg;
 use crate::bitset;
 use crate::key_spec::{KeyFlags, KeyRange, KeySpec};
 
 bitset! {
-    /// How a command behaves, in the words of `COMMAND INFO`.
+    /// Command flags, as in `COMMAND INFO`.
     Flags: u32 {
         /// May change data.
         WRITE = 0 "write",
@@ -59,8 +59,8 @@ bitset! {
 }
 
 bitset! {
-    /// What the gate has to know of a command beyond its [`Flags`]; `COMMAND INFO` prints none of
-    /// it.
+    /// Properties of a command that `admit` needs beyond its [`Flags`]; `COMMAND INFO` prints none
+    /// of them.
     GateFlags: u32 {
         /// Acts on an open transaction instead of joining it.
         RUNS_IN_MULTI = 0 "runs_in_multi",
@@ -84,11 +84,11 @@ bitset! {
         ANSWERS_BY_PUSH = 9 "answers_by_push",
         /// Stands in append-only files and replication streams though it changes no data.
         FRAMES_STREAM = 10 "frames_stream",
-        /// Stands in no stream: the commands that it comes to do.
+        /// Not written to streams and logs: the commands that it executes are.
         NOT_IN_STREAMS = 11 "not_in_streams",
         /// Refused by a member of a cluster.
         NOT_IN_CLUSTER = 12 "not_in_cluster",
-        /// Comes to the same at any member of a cluster, though it has no keys: part of a
+        /// Has no keys and the same result at every member of a cluster: may be part of a
         /// transaction that another member executes.
         RUNS_ANYWHERE = 13 "runs_anywhere",
         /// Waits for its keys only with the option `BLOCK`.
@@ -104,16 +104,17 @@ bitset! {
         /// Reads all keys of a database: where the members of a cluster hold only some hash slots,
         /// each home answers for its share.
         WHOLE_DATABASE = 19 "whole_database",
-        /// Changes what all members of a cluster have alike, though it names no key: they agree on
-        /// what it comes to.
+        /// Changes state that all members of a cluster share, though it names no key: the members
+        /// agree on the result.
         AGREED = 20 "agreed",
-        /// Asks what is in logs on disks, that of the member which its client speaks to first.
+        /// Asks about logs on disks, first about the log of the member that the client is connected
+        /// to.
         ASKS_LOGS = 21 "asks_logs",
     }
 }
 
 bitset! {
-    /// ACL categories, named as `COMMAND INFO` prints them but for the leading `@`.
+    /// ACL categories, named as in `COMMAND INFO` without the leading `@`.
     Categories: u32 {
         /// Keys of any type.
         KEYSPACE = 0 "keyspace",
@@ -185,7 +186,7 @@ impl Categories {
     }
 }
 
-/// What a command belongs to, as `COMMAND DOCS` groups them.
+/// Group of a command in `COMMAND DOCS`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Group {
     /// Strings.
@@ -220,7 +221,7 @@ pub enum Group {
     Scripting,
     /// The cluster.
     Cluster,
-    /// What a module of Redis does.
+    /// Commands of Redis modules.
     Module,
 }
 
@@ -249,7 +250,7 @@ impl Group {
     }
 }
 
-/// Which arguments are channels. To leave a channel nobody needs to be allowed to use it.
+/// Arguments that are channels. Leaving a channel needs no permission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Channels {
     /// None.
@@ -262,7 +263,7 @@ pub enum Channels {
     Patterns,
 }
 
-/// Where a command runs in a cluster, whose nodes all serve any client.
+/// Member of a cluster that runs a command. Clients may send any command to any member.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Place {
     /// On the node that the client speaks to: it has no keys.
@@ -285,19 +286,20 @@ pub struct Meta {
     pub flags: Flags,
     /// Behaviour that only the gate has to know.
     pub gate: GateFlags,
-    /// ACL categories beyond those that the flags imply; see [`Meta::categories`].
+    /// Explicit ACL categories, in addition to those that the flags imply; see
+    /// [`Meta::categories`].
     pub stated_categories: Categories,
-    /// Where the keys are.
+    /// Positions of the keys.
     pub keys: &'static [KeySpec],
-    /// Which arguments are channels that a user must be allowed to use.
+    /// Arguments that are channels for which the user needs permission.
     pub channels: Channels,
     /// Command tips, such as `request_policy:all_shards`.
     pub tips: &'static [&'static str],
-    /// One line.
+    /// Summary in one line.
     pub summary: &'static str,
     /// Release that introduced the command.
     pub since: &'static str,
-    /// What it belongs to.
+    /// Group in `COMMAND DOCS`.
     pub group: Group,
     /// Big-O, one line.
     pub complexity: &'static str,
@@ -339,7 +341,7 @@ impl Meta {
         }
     }
 
-    /// What the tip of this name says, such as `all_shards` for `request_policy`.
+    /// The value of the tip with this name, such as `all_shards` for `request_policy`.
     pub fn tip(&self, name: &str) -> Option<&'static str> {
         self.tips.iter().find_map(|tip| tip.strip_prefix(name)?.strip_prefix(':'))
     }
@@ -356,8 +358,8 @@ impl Meta {
         Categories::implied(self.flags, self.stated_categories)
     }
 
-    /// Where the command runs in a cluster. What is not sure to leave its keys as they are runs at
-    /// their home, and so does what may touch keys that it does not name.
+    /// The member of a cluster that runs the command. Commands that may change their keys, or touch
+    /// keys that they do not name, run at the keys' home.
     pub const fn place(&self) -> Place {
         let reads =
             self.flags.contains(Flags::READONLY) && !self.flags.contains(Flags::SCRIPT_RUNNER);

@@ -3,13 +3,14 @@
 //! the operands that the token has in all of them.
 //!
 //! `SET key value [NX | XX ...] [GET] [EX seconds ...]` becomes
-//! `enum SetOption<'a> { Nx, Xx, Get, Ex(&'a [u8]) }`. A variant holds what always stands behind
-//! its token: `LIMIT offset count` is `Limit(offset, count)`. Where a list follows, the variant
-//! holds what stands before the list (`FIELDS numfields field...` is `Fields(numfields)`), and the
-//! list is [taken](Reader::words) from the reader. No variants are: positions (`<LEFT | RIGHT>`
-//! that must be given), and signs (`=`, `*`).
+//! `SET key value [NX | XX ...] [GET] [EX seconds ...]` becomes `enum SetOption<'a> { Nx, Xx, Get,
+//! Ex(&'a [u8]) }`. A variant holds the operands that always follow its token: `LIMIT offset count`
+//! is `Limit(offset, count)`. Where a list follows, the variant holds the operands before the list
+//! (`FIELDS numfields field...` is `Fields(numfields)`), and the list is [taken](Reader::words)
+//! from the reader. Positions (`<LEFT | RIGHT>` that must be given) and signs (`=`, `*`) have no
+//! variants.
 //!
-//! An operand is not looked at, so that a handler decides whether a bad number is reported before
+//! Operands are not parsed, so that a handler decides whether a bad number is reported before
 //! or after bad syntax.
 
 use std::marker::PhantomData;
@@ -85,7 +86,7 @@ impl<'a, O: Options<'a>> Reader<'a, O> {
         Some(word)
     }
 
-    /// How many words are not read yet.
+    /// Number of unread words.
     pub const fn left(&self) -> usize {
         self.left.len()
     }
