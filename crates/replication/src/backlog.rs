@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Orderin
 /// Bytes of memory that is filled by many commands.
 const CHUNK_LEN: usize = 128 * 1024;
 
-/// A run of commands of so many bytes becomes a chunk without being copied.
+/// Minimum length in bytes of a run of commands that becomes a chunk without being copied.
 const OWN_CHUNK_LEN: usize = 64 * 1024;
 
 /// Fewer bytes than this of the chunk that is being filled are copied for a replica; if there are
@@ -32,7 +32,7 @@ const COPIED_MAX: usize = 16 * 1024;
 /// The least that [`Backlog::size`] may be, as in Redis.
 const SIZE_MIN: u64 = 16 * 1024;
 
-/// What a replica asks for is no longer there.
+/// The requested part of the stream is no longer in the backlog.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Lost;
 
@@ -90,7 +90,7 @@ pub struct Reader {
 }
 
 impl Backlog {
-    /// An empty backlog of a stream that has come to `offset`; `size` bytes are kept.
+    /// Creates an empty backlog of `size` bytes for a stream at `offset`.
     pub fn new(offset: u64, size: u64) -> Arc<Self> {
         let kept = Kept {
             chunks: VecDeque::new(),
@@ -130,7 +130,7 @@ impl Backlog {
         self.kept.lock().size
     }
 
-    /// Keeps so many bytes from now on.
+    /// Sets the size of the backlog in bytes.
     pub fn resize(&self, size: u64) {
         let dropped = {
             let mut kept = self.kept.lock();
@@ -140,7 +140,7 @@ impl Backlog {
         drop(dropped);
     }
 
-    /// Frees what was kept for readers that are gone; what is appended next would do so as well.
+    /// Frees the bytes kept only for readers that are gone; the next append would do so as well.
     pub fn release(&self) {
         let dropped = self.kept.lock().trim(self.end());
         drop(dropped);
@@ -243,8 +243,8 @@ impl Backlog {
         self.end()
     }
 
-    /// Forgets everything: another stream begins, that has come to `offset`. No reader is given
-    /// anything any more.
+    /// Discards everything: another stream begins at `offset`. Existing readers receive nothing
+    /// more.
     pub fn restart(&self, offset: u64) {
         let mut kept = self.kept.lock();
         let chunks = std::mem::take(&mut kept.chunks);
@@ -299,7 +299,7 @@ impl Kept {
         self.copy(command.as_bytes());
     }
 
-    /// Appends bytes from `skip` on; what is long is taken.
+    /// Appends bytes from `skip` on; a long buffer is taken instead of copied.
     #[inline]
     fn put(&mut self, bytes: &mut Vec<u8>, skip: usize) {
         if bytes.len() < OWN_CHUNK_LEN {
@@ -328,7 +328,7 @@ impl Kept {
         }
     }
 
-    /// Makes a chunk of what is in the current one; what is left of its memory is filled further.
+    /// Makes a chunk of the current bytes; the rest of their memory is filled further.
     fn seal(&mut self) {
         if self.current.is_empty() {
             return;
@@ -345,7 +345,7 @@ impl Kept {
         self.chunks.front().is_some_and(|(at, chunk)| at + (chunk.len() as u64) + self.size < end)
     }
 
-    /// Takes out what nobody needs any more.
+    /// Removes the bytes that no reader needs any more.
     fn trim(&mut self, end: u64) -> Vec<Bytes> {
         self.readers.retain(|reader| Arc::strong_count(reader) > 1);
         let readers = self.readers.iter().map(|reader| reader.load(Relaxed));
@@ -379,7 +379,7 @@ impl Reader {
         let mut kept = self.backlog.kept.lock();
         let end = self.backlog.end().min(at + max as u64);
         if at < kept.start() || at >= end {
-            // The stream has begun anew.
+            // The stream has restarted.
             return;
         }
         if end > kept.current_at && (end - at.max(kept.current_at)) as usize >= COPIED_MAX {

@@ -34,7 +34,7 @@ pub(crate) struct Commands {
 /// A command that may get more arguments.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
-    /// Its name; empty if there is none.
+    /// Name of the command; empty if there is none.
     name: &'static str,
     key: Vec<u8>,
     /// Arguments behind the key as they will be written.
@@ -83,7 +83,7 @@ impl Commands {
         self.bytes.is_empty()
     }
 
-    /// What follows is for this database.
+    /// Selects the database of the following commands.
     #[inline]
     pub fn select(&mut self, db: u16) {
         if self.bytes.is_empty() {
@@ -96,8 +96,8 @@ impl Commands {
         }
     }
 
-    /// Begins a command that has this many arguments, its name's words included; they are to be
-    /// appended to what is returned.
+    /// Begins a command with `args` arguments, including the words of its name; the caller appends
+    /// them to the returned buffer.
     #[inline]
     pub fn begin(&mut self, name: &[&str], args: usize) -> &mut Vec<u8> {
         self.end_gathering();
@@ -170,7 +170,7 @@ impl Commands {
         args.shrink_to(KEPT_MAX);
     }
 
-    /// The commands of the commit, which is complete; what is returned is to be emptied.
+    /// Ends the commit and returns its commands; the caller empties the batch.
     #[inline]
     pub fn finish(&mut self) -> Batch<'_> {
         self.end_gathering();

@@ -3,17 +3,17 @@
 //! | effect | command |
 //! |---|---|
 //! | `Put` | `SET key value [PXAT ms]` |
-//! | `Store` | `RESTORE key ms payload REPLACE ABSTTL`; of a hash whose fields expire, `DEL` and what makes it |
-//! | `Remove` | `DEL`; in Valkey's dialect `UNLINK` of what has expired or is evicted |
+//! | `Store` | `RESTORE key ms payload REPLACE ABSTTL`; of a hash with expiring fields, `DEL` and commands that rebuild it |
+//! | `Remove` | `DEL`; in Valkey's dialect `UNLINK` of expired and evicted keys |
 //! | `Add`, `Write` | `INCR`, `DECR`, `INCRBY`; `SETRANGE` |
 //! | `ListSet`, `ListTrim` | `LSET`, `LTRIM` |
 //! | `ListInsert` in the middle | `LSET index mark`, `LINSERT BEFORE mark element`, `LSET index+1 neighbour` |
 //! | `ListRemove` | `LSET index mark` for each, `LREM count mark` |
 //! | `Clear` of all databases, of one | `FLUSHALL`, `FLUSHDB` |
 //!
-//! What is done to one element follows the name of its effect; [`super::streams`] has streams,
+//! Changes of one element become the command of the effect's name; [`super::streams`] has streams,
 //! [`super::vectors`] has vector sets, [`super::json`] has JSON documents.
-//! Every command means the same on a replica that is where the primary was: none fails, and none
+//! Every command has the same result on a replica with the primary's state: none fails, and none
 //! depends on the time.
 
 use crate::commands::{Batch, Commands, put_arg, put_number};
@@ -29,10 +29,10 @@ const FIELDS_EXPIRE_VERSION: u16 = 12;
 /// The version of RDB that came with functions, and with the channels of shards.
 const FUNCTIONS_VERSION: u16 = 10;
 
-/// What replicas understand.
+/// Capabilities of the replicas.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Understood {
-    /// Whose payloads where Redis and Valkey part.
+    /// Dialect of `RESTORE` payloads.
     pub dialect: Dialect,
     /// The newest version of RDB that they load: `rdb-version`.
     pub version_max: u16,
@@ -58,7 +58,7 @@ pub struct Encoder {
     /// An element that no list has: it marks a place for the next command.
     mark: Box<[u8]>,
     marked: Marked,
-    /// The key of the list whose elements are marked.
+    /// Key of the list with marked elements.
     marked_key: Vec<u8>,
     /// Elements that are popped from an end of the list.
     popped: usize,
@@ -187,7 +187,7 @@ impl Encoder {
             Effect::Remove { .. } if continues => {}
             Effect::Remove { key, why } => {
                 let is_own = matches!(why, Removal::Expired | Removal::Evicted);
-                // What Valkey says by default of what it removes by itself.
+                // Valkey's default for keys that it expires or evicts.
                 let unlinks = is_own && self.understood.dialect == Dialect::Valkey;
                 commands.command(&[if unlinks { "UNLINK" } else { "DEL" }], &[key]);
             }
@@ -296,7 +296,7 @@ impl Encoder {
         }
     }
 
-    /// Of a hash whose fields expire no two families of servers read each other's payloads.
+    /// Redis and Valkey cannot read each other's payloads of a hash with expiring fields.
     fn store_fields(&mut self, key: &[u8], hash: HashRef<'_>, expiry: Option<i64>) {
         self.commands.command(&["DEL"], &[key]);
         let commands = &mut self.commands;
@@ -341,8 +341,8 @@ impl Encoder {
         self.commands.command(&["LTRIM"], &[key, from.as_bytes(), last.as_bytes()]);
     }
 
-    /// Whether an element of a list goes with those that are marked. These are all there still, so
-    /// that its index is what it was before the first of them.
+    /// Whether the removal of a list element joins the marked ones. All marked elements are still
+    /// in the list, so the index is that before the first removal.
     fn continues_removal(&self, db: u16, key: &[u8], index: usize) -> bool {
         let Marked { count, last, ascends } = self.marked;
         let is_same = count > 0 && self.marked_key == key && self.commands.is_at(db);
@@ -362,8 +362,8 @@ impl Encoder {
         self.commands.command(&["LSET"], &[key, digits.format(place).as_bytes(), &self.mark]);
     }
 
-    /// Whether what was removed of a key last was its last element, so that a replica has removed
-    /// the key. A hash may have more: fields whose time has passed.
+    /// Whether the last removal emptied the key, so that a replica has removed it. A hash may hold
+    /// more: expired fields.
     fn is_emptied(&self, db: u16, key: &[u8]) -> bool {
         self.marked.count > 0 && self.marked_key == key && self.commands.is_at(db)
             || ["SREM", "ZREM", "LPOP", "RPOP"].iter().any(|name| self.gathers(db, name, key))

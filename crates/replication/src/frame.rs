@@ -1,5 +1,6 @@
-//! Frames: the commits of a stream whose replicas all read effects. They stand where else commands
-//! would, between commands that change nothing (`PING`, `PUBLISH`), in one stream with one offset.
+//! Frames: the commits of a stream to replicas that all read effects. Frames take the place of
+//! commands, between commands that change nothing (`PING`, `PUBLISH`), in one stream with one
+//! offset.
 //!
 //! ```text
 //! frame   +------+------+--------+-- ... --+
@@ -14,7 +15,7 @@
 //!
 //! No command begins with the first byte. Replicas say that they read frames by
 //! `REPLCONF capa petrel-effects-1`, where 1 is the [`VERSION`] of all of this; a primary that is
-//! going to send them says so behind its answer to `PSYNC`.
+//! going to send them says so after its reply to `PSYNC`.
 
 use petrel_keyspace::Effect;
 use petrel_keyspace::hash_slot::slot_of;
@@ -28,7 +29,7 @@ pub const VERSION: u32 = 1;
 /// The capability of replicas that read frames.
 pub const READS_FRAMES: &str = "petrel-effects-1";
 
-/// That of replicas which want commands in their place from now on.
+/// Capability of replicas that want commands instead of frames from now on.
 pub const WANTS_COMMANDS: &str = "petrel-commands";
 
 /// The first byte of a frame, and of no command.
@@ -37,13 +38,13 @@ pub const MARK: u8 = 0xef;
 /// Commits of different lanes have no key in common.
 pub const LANES: u8 = 16;
 
-/// The lane of a commit whose keys are of several.
+/// Lane of a commit with keys of several lanes.
 pub const SEVERAL: u8 = LANES;
 
 /// The lane of a commit that changes whole databases, or the libraries of functions.
 pub const WHOLE: u8 = LANES + 1;
 
-/// No lane: what is said is whether frames or commands follow.
+/// Marks a switch of the encoding instead of a commit: commands or frames follow.
 pub const TURN: u8 = LANES + 2;
 
 /// Bytes of a number at most.
@@ -55,22 +56,22 @@ pub(crate) const HEAD_LEN_MAX: usize = 2 + NUMBER_LEN_MAX;
 /// A commit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Frame<'a> {
-    /// Its lane, or [`SEVERAL`], [`WHOLE`] or [`TURN`].
+    /// Lane, or [`SEVERAL`], [`WHOLE`] or [`TURN`].
     pub lane: u8,
-    /// Its effects.
+    /// Effects of the commit.
     pub group: &'a [u8],
     /// Bytes of the whole frame.
     pub len: usize,
 }
 
-/// Why bytes are no frame.
+/// Reasons why bytes are not a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NoFrame {
-    /// It is of a kind that this version does not know.
+    /// Unknown lane or kind.
     Lane(u8),
-    /// Its length is no number.
+    /// The length is not a number.
     Length,
-    /// It has more bytes than any may have.
+    /// The length exceeds the maximum.
     TooLong(u64),
 }
 
@@ -87,8 +88,8 @@ impl fmt::Display for NoFrame {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads the frame that the bytes begin with; none if it is not whole yet. It may have so many
-    /// bytes at most.
+    /// Reads the frame at the start of the bytes, of at most `len_max` bytes; none if it is
+    /// incomplete.
     ///
     /// # Errors
     /// If they begin with [`MARK`] but no frame of this version can follow.
@@ -136,8 +137,8 @@ impl FrameWriter {
         self.group.add(db, effect);
     }
 
-    /// Ends the commit, whose lane and effects [`crate::Backlog::append_frame`] takes, and begins
-    /// the next; false if there is nothing of it.
+    /// Ends the commit and begins the next; [`crate::Backlog::append_frame`] takes its lane and
+    /// effects. False if the commit is empty.
     #[inline]
     pub fn end(&mut self, append: impl FnOnce(u8, &mut Vec<u8>)) -> bool {
         if self.group.is_empty() {
@@ -168,7 +169,7 @@ fn lane_of_effect(effect: &Effect<'_>) -> u8 {
     }
 }
 
-/// The head of a frame, whose effects have so many bytes.
+/// Writes the head of a frame with `len` bytes of effects.
 #[inline]
 pub(crate) fn put_head(room: &mut [u8; HEAD_LEN_MAX], lane: u8, len: usize) -> &[u8] {
     (room[0], room[1]) = (MARK, lane);

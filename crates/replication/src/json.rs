@@ -48,7 +48,7 @@ impl Encoder {
     }
 }
 
-/// The texts of values whose tapes lie one after the other.
+/// Texts of the values of consecutive tapes.
 fn texts(mut tapes: &[u8]) -> Vec<Vec<u8>> {
     let mut texts = Vec::new();
     while !tapes.is_empty() {

@@ -1,7 +1,6 @@
-//! The replication stream of Petrel, as Redis's replicas read it: the changes of the keyspace
-//! written as commands, or as frames of effects for Petrels; the bytes of the stream that are kept
-//! so that a replica whose link broke can go on where it was; and what a primary sends before its
-//! own. No sockets.
+//! The replication stream: the changes of the keyspace encoded as commands for replicas of Redis's
+//! protocol, or as frames of effects for Petrel replicas; the backlog, from which a replica resumes
+//! after a broken link; and the replies of a primary before its stream. No sockets.
 
 pub mod backlog;
 mod commands;

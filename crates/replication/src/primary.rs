@@ -1,16 +1,16 @@
-//! What a primary sends before its stream: the answer to `PSYNC`, the line before a copy of its
-//! data, and where that copy ends.
+//! Messages of a primary before its stream: the reply to `PSYNC`, the line before a copy of its
+//! data, and the end of that copy.
 
 use crate::frame::READS_FRAMES;
 use memchr::memmem;
 
-/// Bytes of the mark behind a copy whose length is not known before.
+/// Length in bytes of the end mark of a copy without an announced length.
 pub const MARK_LEN: usize = 40;
 
 /// Bytes of the name of a history.
 const ID_LEN: usize = 40;
 
-/// What the primary is going to send.
+/// Successful replies to `PSYNC`.
 #[derive(Debug, Eq, PartialEq)]
 pub enum Offer {
     /// A copy of the data, and then the stream from behind this offset of this history on.
@@ -22,7 +22,7 @@ pub enum Offer {
         /// Changes may come as frames.
         frames: bool,
     },
-    /// What this server has not got of the stream, under the same id or another.
+    /// The part of the stream that this server lacks, under the same replication ID or another.
     Continue {
         /// The name that the history goes on under, if that is said.
         id: Option<String>,
@@ -31,12 +31,12 @@ pub enum Offer {
     },
 }
 
-/// Why nothing follows on `PSYNC`.
+/// Reasons why no stream follows a `PSYNC`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NoOffer {
     /// The primary cannot serve replicas at this moment.
     NotNow,
-    /// It answers with something else than what `PSYNC` is answered with, or with an error.
+    /// An error, or no reply to `PSYNC`.
     Refused,
     /// The answer is cut or names nothing that there could be.
     Malformed,
@@ -75,10 +75,10 @@ impl Offer {
     }
 }
 
-/// How the primary says where the copy ends.
+/// End of a copy, as the primary announces it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Extent {
-    /// After so many bytes.
+    /// A length in bytes.
     Length(u64),
     /// Before these bytes.
     Mark([u8; MARK_LEN]),
@@ -96,8 +96,8 @@ impl Extent {
         digits.parse().ok().map(Extent::Length)
     }
 
-    /// How many of the received bytes belong to the copy, of which `len` bytes came before, and
-    /// whether it is whole with them. A mark stands behind the bytes of a whole one.
+    /// Number of received bytes that belong to the copy, after `len` earlier bytes, and whether the
+    /// copy is complete with them. An end mark follows the bytes of a complete one.
     pub fn take(&self, received: &[u8], len: u64) -> (usize, bool) {
         match self {
             Extent::Length(total) => {

@@ -1,9 +1,9 @@
 //! Changes of streams as commands.
 //!
-//! A delivery is what Redis makes of it: `XCLAIM` with its time and count, and `XGROUP SETID` for
-//! what the group has read. Two things have no command: that a trimmed entry is not the greatest
-//! deleted one (`XTRIM ... ACKED`: told by `XDEL`), and which ID a producer gave an entry (`XADD
-//! ... IDMP`: a replica that is promoted adds an entry that is sent again).
+//! A delivery becomes Redis's commands: `XCLAIM` with its time and count, and `XGROUP SETID` for
+//! the group's last ID. Two facts have no command: that a trimmed entry is not the greatest deleted
+//! one (`XTRIM ... ACKED`: written as `XDEL`), and the ID that a producer gave an entry (`XADD ...
+//! IDMP`: a promoted replica adds an entry that is sent again).
 
 use crate::commands::put_arg;
 use crate::encode::Encoder;
