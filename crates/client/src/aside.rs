@@ -9,12 +9,12 @@ use crate::lock::{Lock, LockOptions};
 use crate::near::NearCache;
 use crate::typed::Commands;
 
-/// What is appended to a key to name the lock of the program that fills it: with the key in front,
-/// so that it is in the same slot, and has the same prefixes.
+/// Suffix of a key that names the lock of its filler: after the key, so that the lock is in the
+/// same slot and has the same prefixes.
 const LOCK_SUFFIX: &[u8] = b":filling";
 
-/// Sets a key if the lock of its filler is held by this token, and releases the lock. A filler
-/// whose lease has ended changes nothing, since another one may have been quicker.
+/// Sets a key if its lock is held with this token, and releases the lock. A filler with an expired
+/// lease changes nothing, since another filler may have been quicker.
 const STORE: &str = "if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end \
      redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) \
      redis.call('DEL', KEYS[2]) return 1";
@@ -48,7 +48,8 @@ impl CacheAside {
         Self { near, ttl, lock: LockOptions::default() }
     }
 
-    /// How long the others wait for a filler that has died.
+    /// Sets the options of the lock: its TTL is the time that others wait for a filler that has
+    /// died.
     pub fn with_lock(mut self, options: LockOptions) -> Self {
         self.lock = options;
         self
@@ -59,8 +60,9 @@ impl CacheAside {
         &self.near
     }
 
-    /// The value of a key: from the near cache, from the server, or from `fill`, whose value is
-    /// stored. An error of `fill` is returned to this caller alone, and nothing is stored.
+    /// Returns the value of a key: from the near cache, from the server, or from `fill`, and stores
+    /// a value from `fill`. An error of `fill` is returned to this caller alone, and nothing is
+    /// stored.
     pub async fn get<V, E>(
         &self,
         key: impl AsRef<[u8]>,

@@ -23,7 +23,7 @@ thread_local! {
 pub(crate) struct CommandBuffer {
     store: Store,
     arguments: usize,
-    /// Where options of each gap are put; ends of what precedes the required arguments behind.
+    /// Positions of the options of each gap: the end of the required arguments before them.
     gaps: [usize; GAPS_MAX],
 }
 
@@ -58,7 +58,7 @@ impl CommandBuffer {
         out.extend_from_slice(self.body());
     }
 
-    /// How many arguments there are, the command's name included.
+    /// Number of arguments, including the command's name.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.arguments

@@ -20,14 +20,15 @@ use crate::request::{Command, Request, Target};
 use crate::telemetry::Operation;
 use crate::transport::{ByteStream, Connector};
 
-/// A client of one server. It is cheap to clone, and all clones share its connections: commands of
-/// concurrent tasks go out together and are answered in order, without a connection per task.
+/// A client of one server. Cheap to clone; all clones share its connections: commands of concurrent
+/// tasks are sent together and answered in order, without a connection per task.
 ///
-/// A lost connection is made anew, with growing pauses. Commands that were not sent wait for it;
-/// commands that only read are sent again; other commands fail with
-/// [`ErrorKind::Disconnected`], unless [`Request::retry`] permits to send them again.
+/// A lost connection is replaced, with growing pauses. Commands that were not sent wait for it;
+/// commands that only read are sent again; other commands fail with [`ErrorKind::Disconnected`],
+/// unless [`Request::retry`] permits to send them again.
 ///
-/// A call that is dropped before it ends may or may not be executed; its reply goes to no one else.
+/// A call that is dropped before it ends may or may not be executed; no other caller gets its
+/// reply.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -87,7 +88,7 @@ impl Client {
         Self::open(options, connector, false, None).await
     }
 
-    /// Makes the connections that callers share; `pushes` takes what the server sends unasked.
+    /// Makes the shared connections; `pushes` receives push messages.
     pub(crate) async fn open(
         options: Options,
         connector: Connector,
@@ -120,7 +121,7 @@ impl Client {
         Ok(Dedicated { lane: OwnedLane(self.open_lane(false, None).await?) })
     }
 
-    /// Makes another connection, apart from those that callers share.
+    /// Makes another connection, separate from the shared ones.
     pub(crate) async fn open_lane(
         &self,
         reconnect: bool,
@@ -165,7 +166,7 @@ impl<'a, C, R: FromReply> IntoFuture for Request<&'a Client, C, R> {
 pub struct Call<'a, R> {
     exchange: Exchange<'a, [CommandBuffer; 1]>,
     info: &'static crate::request::CommandInfo,
-    /// Of a command that is not in the table.
+    /// Name of a command that is not in the table.
     raw_name: Option<Box<str>>,
     refusal: Option<Error>,
     operation: Operation,

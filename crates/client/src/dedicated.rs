@@ -11,12 +11,12 @@ use crate::lane::Lane;
 use crate::reply::FromReply;
 use crate::request::{Command, DedicatedTarget, Request, Target};
 
-/// A connection that one caller has to itself, for commands that wait on the server (`BLPOP`), or
-/// change how their connection behaves (`WATCH`, `SELECT`). Made by
-/// [`Client::dedicated`](crate::Client::dedicated); closed when it is dropped.
+/// A connection of one caller, for commands that block on the server (`BLPOP`), or change the state
+/// of their connection (`WATCH`, `SELECT`). Made by
+/// [`Client::dedicated`](crate::Client::dedicated); closed when dropped.
 ///
-/// It is not made anew when it is lost, since what the server knew of it is lost, too. Commands
-/// that wait have no deadline but their own. A call that is dropped may still be executed, and the
+/// It does not reconnect, since the server's state of the connection is lost with it. Blocking
+/// commands have no deadline but their own. A call that is dropped may still be executed, and the
 /// next one is answered after it.
 #[derive(Debug)]
 pub struct Dedicated {

@@ -1,15 +1,15 @@
-//! Why a command failed: [`Error`] and [`ErrorKind`].
+//! Errors: [`Error`] and [`ErrorKind`].
 
 use std::fmt;
 use std::time::Duration;
 
 use petrel_resp::Value;
 
-/// What comes of a command.
+/// Result of a command.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a command, or a connection, failed. It names the command; never an argument of it, so that
-/// no password and no value gets into a log.
+/// Error of a command or a connection. Names the command but none of its arguments, so that no
+/// password and no value gets into a log.
 #[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 
@@ -33,7 +33,7 @@ pub enum ErrorKind {
     },
     /// The reply is not of the type that was asked for.
     UnexpectedReply {
-        /// What was asked for.
+        /// Expected type.
         expected: &'static str,
         /// The RESP type that came.
         received: &'static str,
@@ -42,14 +42,14 @@ pub enum ErrorKind {
     Disconnected {
         /// Whether a part of the command was handed to the operating system.
         maybe_executed: bool,
-        /// What ended the connection.
+        /// Reason why the connection ended.
         reason: String,
     },
     /// No reply came in time; the server may execute the command nevertheless.
     TimedOut {
         /// The time that was allowed.
         after: Duration,
-        /// Why there is no connection, if there is none.
+        /// Reason why there is no connection, if there is none.
         unconnected: Option<String>,
     },
     /// The connection could not be made: refused, name not found, TLS, credentials.
@@ -80,12 +80,12 @@ impl Error {
         Self(Box::new(Inner { kind, command: String::new() }))
     }
 
-    /// The error of whatever uses what has been closed.
+    /// The error of a call on a closed client.
     pub fn closed() -> Self {
         Self::new(ErrorKind::Closed)
     }
 
-    /// The same error, of this command; the first name given stays.
+    /// Sets the name of the command; a name set before stays.
     pub(crate) fn of_command(mut self, command: &str) -> Self {
         if self.0.command.is_empty() {
             self.0.command = command.to_owned();
@@ -109,7 +109,7 @@ impl Error {
         Self::new(ErrorKind::UnexpectedReply { expected, received: type_name(received) })
     }
 
-    /// What happened.
+    /// Kind of the error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }

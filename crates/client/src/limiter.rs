@@ -1,4 +1,4 @@
-//! [`RateLimiter`]: so many events in a window of time, for all programs together.
+//! [`RateLimiter`]: a maximum number of events in a window of time, shared by all programs.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::script::Script;
 
-/// Counts in the current window, which begins with its first event; returns the count and what is
-/// left of the window. What would go beyond the limit is not counted.
+/// Counts an event in the current window, which begins with its first event; returns the count and
+/// the rest of the window. Events beyond the limit are not counted.
 const TAKE: &str = "local count = tonumber(redis.call('GET', KEYS[1]) or '0') \
      local left = redis.call('PTTL', KEYS[1]) \
      if left < 0 then left = tonumber(ARGV[3]) count = 0 end \
@@ -16,7 +16,7 @@ const TAKE: &str = "local count = tonumber(redis.call('GET', KEYS[1]) or '0') \
      redis.call('SET', KEYS[1], count, 'PX', left) \
      return {1, count, left}";
 
-/// Lets so many events pass in a window of time, for all programs that use the same keys.
+/// Admits a maximum number of events in a window of time, for all programs that use the same keys.
 #[derive(Clone, Debug)]
 pub struct RateLimiter {
     client: Client,
@@ -26,20 +26,20 @@ pub struct RateLimiter {
     window: Duration,
 }
 
-/// What a [`RateLimiter`] says.
+/// Answer of a [`RateLimiter`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Permission {
     /// Whether the event may pass.
     pub is_granted: bool,
-    /// How many more may pass in this window.
+    /// Number of events that this window still admits.
     pub remaining: u64,
-    /// When the window ends, from now.
+    /// Time until the window ends.
     pub resets_in: Duration,
 }
 
 impl RateLimiter {
-    /// A limiter whose keys begin with a prefix. A window begins with its first event, and has the
-    /// resolution of a millisecond; it is made at least one long.
+    /// A limiter with the given prefix of keys. A window begins with its first event; its length
+    /// has a resolution, and a minimum, of one millisecond.
     pub fn new(client: Client, prefix: impl Into<Vec<u8>>, limit: u64, window: Duration) -> Self {
         let window = window.max(Duration::from_millis(1));
         Self { client, script: Script::new(TAKE), prefix: prefix.into(), limit, window }
@@ -50,7 +50,7 @@ impl RateLimiter {
         self.take_many(subject, 1).await
     }
 
-    /// The same of several events, which pass together or not at all.
+    /// Like [`RateLimiter::take`], for several events, admitted together or not at all.
     pub async fn take_many(&self, subject: impl AsRef<[u8]>, events: u64) -> Result<Permission> {
         let key = [&self.prefix[..], subject.as_ref()].concat();
         let window_ms = u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX);

@@ -16,11 +16,11 @@ const RELEASE: &str =
 const EXTEND: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
      return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
 
-/// How locks are held.
+/// Options of locks.
 #[derive(Clone, Debug)]
 pub struct LockOptions {
-    /// How long a lock outlives a holder that has died. It is extended after each third of that
-    /// for as long as it is held.
+    /// Time that a lock outlives a dead holder. A live holder extends it after each third of that
+    /// time.
     pub ttl: Duration,
 }
 

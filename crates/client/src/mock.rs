@@ -58,7 +58,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Script {
     steps: VecDeque<Step>,
-    /// What did not go as the script says.
+    /// Deviations from the script.
     surprises: Vec<String>,
     connections: u64,
     /// The connection on which the last command of the script came: the steps behind it are for
@@ -86,7 +86,7 @@ enum Answer {
     Nothing,
 }
 
-/// A command that is expected; says what its reply is.
+/// An expected command; sets its reply.
 #[derive(Debug)]
 #[must_use = "says nothing until it is told how to reply"]
 pub struct Expectation<'a> {
@@ -95,17 +95,17 @@ pub struct Expectation<'a> {
 }
 
 impl Expectation<'_> {
-    /// It is answered with this value; [`Value::Error`] is an error.
+    /// Replies with this value; [`Value::Error`] is an error.
     pub fn reply(self, value: Value) {
         self.end(Answer::Value(value));
     }
 
-    /// It is answered with these bytes, RESP or not.
+    /// Replies with these bytes, RESP or not.
     pub fn reply_bytes(self, bytes: impl Into<Vec<u8>>) {
         self.end(Answer::Bytes(bytes.into()));
     }
 
-    /// It is not answered.
+    /// Sends no reply.
     pub fn no_reply(self) {
         self.end(Answer::Nothing);
     }
@@ -121,7 +121,7 @@ impl MockServer {
         Self::default()
     }
 
-    /// The same, but it refuses `HELLO`, as servers before Redis 6 do.
+    /// Like [`Self::default`], but rejects `HELLO`, as servers before Redis 6 do.
     pub fn resp2() -> Self {
         let server = Self::default();
         server.shared.script.lock().is_resp2 = true;
@@ -162,7 +162,7 @@ impl MockServer {
         self.shared.extended.notify_waiters();
     }
 
-    /// How often clients have connected.
+    /// Number of connections that clients have made.
     pub fn connections(&self) -> u64 {
         self.shared.script.lock().connections
     }
@@ -178,7 +178,7 @@ impl MockServer {
         Client::open(options, self.connector(), true, None).await
     }
 
-    /// A client of a cluster, of whose nodes each is this server. It asks for `CLUSTER SLOTS` at
+    /// A client of a cluster in which this server is every node. It asks for `CLUSTER SLOTS` at
     /// once, and again when the script moves a slot.
     pub async fn cluster(&self) -> Result<Cluster> {
         let address = Address::Tcp { host: "mock".into(), port: 0 };
@@ -206,8 +206,8 @@ impl MockServer {
         })
     }
 
-    /// What is left of the script, and what came that it did not expect, one a line; empty if all
-    /// went as it says.
+    /// Steps of the script that are left, and unexpected commands, one per line; empty if
+    /// everything matched.
     pub fn surprises(&self) -> Vec<String> {
         let script = self.shared.script.lock();
         let left = script.steps.iter().filter_map(|step| match step {
@@ -233,7 +233,7 @@ fn shown(arguments: &Option<Vec<Vec<u8>>>) -> String {
     words.join(" ")
 }
 
-/// What is to be done next on a connection.
+/// Next step on a connection.
 enum Next {
     Read,
     Step(Step),
@@ -259,7 +259,7 @@ impl Shared {
         self.extended.notify_waiters();
     }
 
-    /// What a command is answered with.
+    /// Reply to a command.
     fn answer(&self, connection: u64, arguments: Vec<Vec<u8>>) -> Answer {
         let mut script = self.script.lock();
         if let Some(Step::Command { arguments: expected, .. }) = script.steps.front()

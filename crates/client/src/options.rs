@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 const PORT: u16 = 6379;
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Address {
@@ -22,7 +22,7 @@ pub enum Address {
         /// Port.
         port: u16,
     },
-    /// The same, inside TLS; the certificate must be for the host (feature `tls`).
+    /// TCP with TLS; the certificate must be valid for the host (feature `tls`).
     Tls {
         /// Name or address.
         host: String,
@@ -64,8 +64,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How long to wait before connecting again: doubled after each failure, with jitter, so that the
-/// clients of a server that restarts do not come back at the same moment.
+/// Pause before a reconnection: doubled after each failure, with jitter, so that the clients of a
+/// restarting server do not return at the same time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Backoff {
     /// Before the second attempt; the first is made at once.
@@ -82,7 +82,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// How long to wait after so many failures in a row.
+    /// Pause after `failures` consecutive failures.
     pub(crate) fn delay(&self, failures: u32) -> Duration {
         let factor = 2u32.saturating_pow(failures.saturating_sub(1));
         let base = self.first.saturating_mul(factor).min(self.max);
@@ -90,10 +90,10 @@ impl Backoff {
     }
 }
 
-/// Where a server is and how to speak to it.
+/// Address of a server, and options of the connection.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it listens.
+    /// Address.
     pub address: Address,
     /// User name; the default user if there is none.
     pub username: Option<String>,
@@ -108,14 +108,14 @@ pub struct Options {
     pub connections: usize,
     /// Speaks RESP2 even if the server speaks RESP3.
     pub force_resp2: bool,
-    /// How long making a connection may take, authentication included.
+    /// Timeout of a connection attempt, including authentication.
     pub connect_timeout: Duration,
-    /// How long a command may take, the wait for a connection included; `None`: for ever.
-    /// It is kept to an eighth of itself. Blocking commands have no limit but their own.
+    /// Timeout of a command, including the wait for a connection; `None`: no limit. It is accurate
+    /// to an eighth of itself. Blocking commands have no limit but their own.
     pub timeout: Option<Duration>,
-    /// How often a command that only reads is sent again after a lost connection.
+    /// Number of retries of a command that only reads, after a lost connection.
     pub retries: u32,
-    /// When to connect again.
+    /// Pauses between reconnections.
     pub backoff: Backoff,
     /// Bytes of commands that wait for replies, after which callers wait before they send. One
     /// command may go beyond.

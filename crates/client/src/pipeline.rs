@@ -61,7 +61,7 @@ impl Pipeline {
         Self { is_transaction: true, ..Self::default() }
     }
 
-    /// How many commands are queued.
+    /// Number of queued commands.
     pub fn len(&self) -> usize {
         self.commands.len()
     }
@@ -117,7 +117,7 @@ impl Pipeline {
         replies
     }
 
-    /// What is sent for the commands.
+    /// The encoded commands.
     pub(crate) fn sending(self) -> Sending {
         let names: Vec<String> = self.commands.iter().map(Command::name).collect();
         let may_retry = self.commands.iter().all(|command| command.may_retry);
@@ -187,7 +187,7 @@ impl Replies {
         Self { values: values.into_iter().map(Some).collect(), names }
     }
 
-    /// Of a transaction: the replies to `MULTI`, to its commands, to `EXEC`.
+    /// Result of a transaction, from the replies to `MULTI`, to its commands, and to `EXEC`.
     pub(crate) fn executed(values: Vec<Value>, names: Vec<String>) -> Result<Self> {
         Ok(Self::new(executed(values, &names)?, names))
     }
@@ -227,7 +227,7 @@ impl Client {
         pipeline.run(self.lane(), self.options().retries).await
     }
 
-    /// Executes a transaction that depends on what it reads. The keys are watched; `make` reads
+    /// Executes a transaction that depends on values it reads. The keys are watched; `make` reads
     /// with the connection and returns a transaction ([`Pipeline::transaction`]); if a key changed
     /// meanwhile, `make` is called again, up to `attempts` times in all.
     ///

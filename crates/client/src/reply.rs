@@ -1,4 +1,4 @@
-//! [`FromReply`]: what a reply can be turned into.
+//! [`FromReply`]: conversion of replies to types.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -239,7 +239,7 @@ lists! {
     BTreeMap<K, V>, [K: FromReply + Ord, V: FromReply];
 }
 
-/// Lists of what is itself no byte.
+/// Lists of types other than bytes.
 macro_rules! vectors {
     ($($item:ty),*; $($generic:ty, [$($parameter:tt)*]);* $(;)?) => {
         $(impl FromReply for Vec<$item> {

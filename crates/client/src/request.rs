@@ -11,7 +11,7 @@ use crate::buffer::{Arguments, CommandBuffer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reply::FromReply;
 
-/// What is known of a command without its arguments.
+/// Metadata of a command, without its arguments.
 #[derive(Debug)]
 pub struct CommandInfo {
     /// In upper case, with the container's name: `CLIENT SETNAME`.
@@ -28,22 +28,22 @@ pub struct CommandInfo {
     pub is_of_session: bool,
     /// The argument that is its only key, if its reply depends on nothing else.
     pub(crate) cached_key: Option<usize>,
-    /// Where its first key is.
+    /// Position of the first key.
     pub(crate) first_key: FirstKey,
 }
 
 impl CommandInfo {
-    /// What the table has of a command or subcommand, by its whole name in any case.
+    /// Finds a command or subcommand by its full name, in any case.
     pub fn find(name: &str) -> Option<&'static Self> {
         let words: Vec<&[u8]> = name.split(' ').map(str::as_bytes).collect();
         crate::table::find(words.iter().copied()).filter(|info| info.words == words.len())
     }
 }
 
-/// Where the first key of a command is; the command's name is argument 0.
+/// Position of the first key of a command; the command's name is argument 0.
 #[derive(Debug)]
 pub(crate) enum FirstKey {
-    /// It has none, or where it is cannot be said.
+    /// No key, or at an unknown position.
     None,
     /// At this argument.
     At(usize),
@@ -53,7 +53,7 @@ pub(crate) enum FirstKey {
     After(&'static str),
 }
 
-/// Of a command that the table does not have, a module's for example.
+/// Metadata of a command that is not in the table, such as one of a module.
 static UNKNOWN: CommandInfo = CommandInfo {
     name: "",
     encoded: b"",
@@ -89,8 +89,7 @@ impl Command {
         command
     }
 
-    /// A command of any name, such as `GET` or `CLIENT INFO`, that is made apart from what it is
-    /// sent to: see [`Command::to`].
+    /// A command by name, such as `GET` or `CLIENT INFO`, without a target: see [`Command::to`].
     pub fn named(name: &str) -> Self {
         match CommandInfo::find(name) {
             Some(info) => Self::new(info),
@@ -108,7 +107,7 @@ impl Command {
         argument.write_arg(&mut ArgWriter(&mut self.buffer));
     }
 
-    /// What is known of it; an empty name if the table does not have it.
+    /// Metadata of the command; with an empty name if the table does not have it.
     pub fn info(&mut self) -> &'static CommandInfo {
         self.resolve();
         self.info
@@ -126,7 +125,7 @@ impl Command {
         Request::new(target, self)
     }
 
-    /// Looks up what is known of a command whose name was given as text.
+    /// Looks up the metadata of a command given by its name as text.
     #[inline]
     pub(crate) fn resolve(&mut self) {
         if self.info.words == 0 {
@@ -170,7 +169,7 @@ impl Command {
         }
     }
 
-    /// Its name, for errors.
+    /// Name of the command, for errors.
     pub(crate) fn name(&self) -> String {
         match self.info.words {
             0 => {
@@ -181,7 +180,7 @@ impl Command {
         }
     }
 
-    /// Its first key, if it has one: what a cluster sends it by.
+    /// First key, if there is one: a cluster routes the command by it.
     pub fn first_key(&self) -> Option<&[u8]> {
         let mut arguments = self.arguments();
         match self.info.first_key {
@@ -205,20 +204,20 @@ impl Command {
     }
 }
 
-/// What commands are sent to: a reference to a client, a connection, a pipeline.
+/// A target of commands: a reference to a client, a connection, a pipeline.
 pub trait Target: Sized {}
 
-/// What also takes commands that wait on the server, or change how their connection behaves: a
+/// A target of commands that block on the server, or change the state of their connection: a
 /// connection that no other caller shares.
 pub trait DedicatedTarget: Target {}
 
-/// What executes commands by itself, on the thread that calls it, with no connection: an engine
-/// that is embedded in the program (`petrel-embedded`).
+/// A target that executes commands itself, on the calling thread, without a connection: an engine
+/// embedded in the program (`petrel-embedded`).
 pub trait LocalTarget: Target {
     /// Executes a command and returns its reply, an error among others.
     fn execute(self, command: &Command) -> Value;
 
-    /// Executes a command whose reply becomes a type.
+    /// Executes a command and converts its reply.
     #[inline]
     fn execute_as<R: FromReply>(self, command: &Command) -> Result<R> {
         R::from_reply(self.execute(command))
@@ -247,7 +246,7 @@ impl<T: LocalTarget, C, R: FromReply> IntoFuture for Request<T, C, R> {
     }
 }
 
-/// A command for `T`. `C` says which options it has, and `R` what its reply becomes.
+/// A command for `T`. `C` determines its options, and `R` the type of its reply.
 #[must_use = "a command does nothing until it is awaited, run or queued"]
 #[derive(Debug)]
 pub struct Request<T, C, R> {
@@ -274,13 +273,13 @@ impl<T, C, R> Request<T, C, R> {
         self
     }
 
-    /// How long the command may take, in place of what the client's options say.
+    /// Sets the timeout of the command, in place of that in the client's options.
     pub fn within(mut self, limit: Duration) -> Self {
         self.command.timeout = Some(limit);
         self
     }
 
-    /// The same command, whose reply becomes another type.
+    /// Changes the type of the reply.
     pub(crate) fn retyped<N>(self) -> Request<T, C, N> {
         Request::new(self.target, self.command)
     }
@@ -314,8 +313,8 @@ impl<T, R> Request<T, Raw, R> {
 
 /// A way to send any command, with arguments as they come.
 pub trait RawCommand: Target {
-    /// A command by its name, such as `GET` or `CLIENT INFO`, whose arguments follow by
-    /// [`Request::arg`]. The reply is any [`Value`] unless [`Request::reply`] says otherwise.
+    /// A command by name, such as `GET` or `CLIENT INFO`; [`Request::arg`] adds its arguments. The
+    /// reply is a [`Value`] unless [`Request::reply`] sets another type.
     fn command(self, name: &str) -> Request<Self, Raw, Value> {
         Request::new(self, Command::raw(name))
     }

@@ -13,8 +13,8 @@ use crate::reply::FromReply;
 
 type Page<T> = Pin<Box<dyn Future<Output = Result<(u64, Vec<T>)>> + Send>>;
 
-/// A walk with the guarantees of `SCAN`: what is there from beginning to end is returned at least
-/// once. An error ends the walk. It is a [`Stream`], and has [`Scan::next`].
+/// A walk with the guarantees of `SCAN`: an element present from beginning to end is returned at
+/// least once. An error ends the walk. It is a [`Stream`], and has [`Scan::next`].
 pub struct Scan<T> {
     /// Asks for the page at a cursor.
     ask: Box<dyn Fn(u64) -> Page<T> + Send>,
@@ -92,12 +92,12 @@ where
     }
 }
 
-/// What a walk is limited to.
+/// Restrictions of a walk.
 #[derive(Clone, Debug, Default)]
 pub struct ScanOptions {
     /// A glob pattern that keys, fields or members must match.
     pub pattern: Option<Vec<u8>>,
-    /// How many the server should look at for each page.
+    /// Number of elements that the server should examine for each page.
     pub count: Option<u32>,
     /// The type of the keys, such as `hash`; of walks over keys only.
     pub key_type: Option<String>,

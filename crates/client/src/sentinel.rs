@@ -19,13 +19,13 @@ use crate::reply::FromReply;
 use crate::request::RawCommand;
 use crate::transport::{Connector, Discover, Finding, Moved, Role, Terms, Tls};
 
-/// How long one sentinel may take; then the next is asked.
+/// Timeout of a sentinel's reply; then the next one is asked.
 const ASK_MAX: Duration = Duration::from_secs(2);
 
 /// Sentinels that are remembered at most.
 const SENTINELS_MAX: usize = 64;
 
-/// Which service, and whom to ask for it.
+/// The service, and the sentinels to ask for it.
 #[derive(Clone, Debug)]
 pub struct SentinelOptions {
     /// The name by which sentinels know the primary.
@@ -33,17 +33,17 @@ pub struct SentinelOptions {
     /// Sentinels: where they are, and with which credentials. One that answers is enough, since it
     /// names the others.
     pub sentinels: Vec<Options>,
-    /// How the primary and its replicas are spoken to. The address says whether by TLS; it is
-    /// sentinels who say where they are.
+    /// Options of connections to the primary and its replicas. The address only decides whether TLS
+    /// is used; the sentinels know the addresses.
     pub node: Options,
 }
 
-/// A primary and its replicas, found by asking sentinels. Clients that are made here follow: when
-/// the sentinels have another server take the primary's place, connections to the old one are given
-/// up and made to the new one, as lost connections are.
+/// A primary and its replicas, found by asking sentinels. Its clients follow failovers: when the
+/// sentinels promote another server, connections to the old one are closed and made to the new one,
+/// as after a loss.
 ///
-/// A server must say itself (`ROLE`) that it is what it was taken for, so that no write goes to an
-/// old primary of which a sentinel does not know yet.
+/// A server must report its role itself (`ROLE`), so that no write goes to an old primary that a
+/// sentinel still names.
 #[derive(Clone)]
 pub struct Sentinel {
     service: Arc<Service>,
@@ -51,9 +51,9 @@ pub struct Sentinel {
 
 struct Service {
     options: SentinelOptions,
-    /// Those that are known, the one that answered last in front.
+    /// Known sentinels, the one that answered last in front.
     sentinels: Mutex<Vec<Options>>,
-    /// Where the primary is, as far as is known.
+    /// Last known address of the primary.
     primary: watch::Sender<Option<Address>>,
     next_replica: AtomicUsize,
     watching: Mutex<Option<tokio::task::AbortHandle>>,
@@ -101,7 +101,7 @@ impl Sentinel {
         Ok(Self { service })
     }
 
-    /// Where the primary is, as far as is known.
+    /// Last known address of the primary.
     pub fn primary_address(&self) -> Option<Address> {
         self.service.primary.borrow().clone()
     }
@@ -111,9 +111,8 @@ impl Sentinel {
         self.client(Role::Primary).await
     }
 
-    /// A client that reads from a replica, whose data may be older; each that is made takes the
-    /// next one, and so does a connection that is made anew. Where there is no replica it is of the
-    /// primary.
+    /// A client that reads from a replica, with possibly older data; each client, and each new
+    /// connection, takes the next replica. Without replicas it reads from the primary.
     pub async fn replica(&self) -> Result<Client> {
         self.client(Role::Replica).await
     }
@@ -126,7 +125,7 @@ impl Sentinel {
     }
 }
 
-/// What a sentinel says of another sentinel, or of a replica.
+/// A sentinel's description of another sentinel, or of a replica.
 struct Facts(HashMap<String, String>);
 
 impl Facts {
@@ -193,7 +192,7 @@ impl Service {
         });
     }
 
-    /// Where the primary is, by the first sentinel that knows.
+    /// Address of the primary, from the first sentinel that knows it.
     async fn ask_for_primary(&self) -> Result<Address> {
         let place = self.ask("SENTINEL GET-MASTER-ADDR-BY-NAME").await?;
         let (host, port) = <(String, u16)>::from_reply(place)?;
@@ -213,7 +212,7 @@ impl Service {
         Ok((usable[turn].clone(), Role::Replica))
     }
 
-    /// Where a replica is, unless sentinels say that it is down or has no primary.
+    /// Address of a replica, unless sentinels report that it is down or has no primary.
     fn usable(&self, replica: &Facts) -> Option<Address> {
         let flags = replica.0.get("flags").map_or("", String::as_str);
         let is_down = flags

@@ -1,4 +1,4 @@
-//! What the command table says of every command, made by the build script.
+//! Metadata of every command, made by the build script.
 
 use crate::request::{CommandInfo, FirstKey};
 

@@ -30,7 +30,7 @@ pub(crate) enum Connector {
     Custom(Arc<dyn Fn() -> Connecting + Send + Sync>),
 }
 
-/// What a server must say that it is, before a connection to it is used.
+/// Role that a server must report before a connection to it is used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Role {
     Any,
@@ -40,7 +40,7 @@ pub(crate) enum Role {
 
 /// Knows where a server is that may move.
 pub(crate) trait Discover: Send + Sync {
-    /// Where it is now.
+    /// Finds the current address.
     fn find(&self) -> Finding<'_>;
 }
 
@@ -50,9 +50,9 @@ pub(crate) type Finding<'a> =
 
 /// On which terms a connection is used.
 pub(crate) struct Terms {
-    /// What the server must say that it is.
+    /// Role that the server must report.
     pub(crate) role: Role,
-    /// When the connection is to be given up, since the server is not what was asked for any more.
+    /// Resolves when the connection is to be closed, since the server no longer has the role.
     pub(crate) moved: Option<Moved>,
 }
 
@@ -125,7 +125,7 @@ fn split(stream: Box<dyn ByteStream>) -> (Reader, Writer) {
     (Reader::Boxed(reader), Writer::Boxed(writer))
 }
 
-/// What a driver reads from.
+/// Reading half of a driver's connection.
 pub(crate) enum Reader {
     Tcp(tcp::OwnedReadHalf),
     Unix(unix::OwnedReadHalf),
@@ -185,7 +185,7 @@ impl Direct {
     }
 }
 
-/// What a driver writes to.
+/// Writing half of a driver's connection.
 pub(crate) enum Writer {
     Direct(Direct),
     Boxed(WriteHalf<Box<dyn ByteStream>>),
@@ -211,7 +211,7 @@ impl Writer {
         }
     }
 
-    /// Passes on what a layer such as TLS has kept back.
+    /// Passes on bytes that a layer such as TLS has buffered.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Direct(_) => Poll::Ready(Ok(())),
@@ -233,7 +233,7 @@ mod with_tls {
     use std::io;
     use std::sync::Arc;
 
-    /// What TLS connections are made with, if the address asks for TLS.
+    /// TLS configuration of connections, if the address asks for TLS.
     #[derive(Clone)]
     pub(crate) struct Tls(Option<Arc<ClientConfig>>);
 

@@ -9,12 +9,12 @@ use crate::pipeline::{Pipeline, Replies};
 use crate::reply::FromReply;
 use crate::request::{DedicatedTarget, Request, Target};
 
-/// A connection that one thread has to itself, for commands that wait on the server (`BLPOP`), or
-/// change how their connection behaves (`WATCH`, `SELECT`). Made by [`Client::dedicated`]; closed
-/// when it is dropped.
+/// A connection of one thread, for commands that block on the server (`BLPOP`), or change the state
+/// of their connection (`WATCH`, `SELECT`). Made by [`Client::dedicated`]; closed when dropped.
 ///
 /// It is not made anew when it is lost, since what the server knew of it is lost, too. Commands
-/// that wait have no deadline but their own.
+/// It does not reconnect, since the server's state of the connection is lost with it. Blocking
+/// commands have no deadline but their own.
 pub struct Dedicated {
     shared: Arc<Shared>,
 }

@@ -61,7 +61,7 @@ impl Stream {
         }
     }
 
-    /// Sends what a layer such as TLS has kept back.
+    /// Sends bytes that a layer such as TLS has buffered.
     fn flush(&self) -> io::Result<()> {
         match self {
             #[cfg(feature = "tls")]
@@ -98,7 +98,7 @@ impl Link {
         let stream = connect(options)?;
         stream.set_timeouts(options.connect_timeout).map_err(failed)?;
         Self::introduce(options, &stream)?;
-        // What a thread that reads takes to notice its own deadline.
+        // Maximum delay with which a reading thread notices its own deadline.
         let tick = options.timeout.map_or(Duration::from_secs(1), |timeout| timeout / 8);
         stream.set_timeouts(tick.min(Duration::from_secs(1))).map_err(failed)?;
         let decoder = Decoder::new(handshake::limits(options));

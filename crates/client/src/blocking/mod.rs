@@ -34,11 +34,11 @@ use crate::telemetry::Telemetry;
 pub use dedicated::Dedicated;
 use link::Link;
 
-/// A client of one server for plain threads. It is cheap to clone, and all clones share one
-/// connection: commands of concurrent threads go out together.
+/// A client of one server for plain threads. Cheap to clone; all clones share one connection:
+/// commands of concurrent threads are sent together.
 ///
-/// Like [`crate::Client`] it makes a lost connection anew and sends commands that only read again.
-/// It speaks over TCP, TLS and Unix sockets.
+/// Like [`crate::Client`] it reconnects and repeats commands that only read. It supports TCP, TLS
+/// and Unix sockets.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -46,7 +46,7 @@ pub struct Client {
 
 struct Shared {
     options: Options,
-    /// Whether a lost connection is made anew.
+    /// Whether a lost connection is replaced.
     reconnects: bool,
     telemetry: Telemetry,
     state: Mutex<State>,
@@ -129,7 +129,7 @@ impl Wake for Parked {
     }
 }
 
-/// What a read brings, and who is to be woken for it.
+/// Replies of a read, and the threads to wake.
 #[derive(Default)]
 struct Lists {
     replies: Vec<Value>,
@@ -142,7 +142,7 @@ thread_local! {
     static WAKER: Waker = Waker::from(Arc::new(Parked(std::thread::current())));
 }
 
-/// When a call is given up.
+/// Deadline of a call.
 #[derive(Clone, Copy)]
 struct Deadline {
     at: Option<Instant>,
@@ -155,7 +155,7 @@ impl Deadline {
         Self { at, limit: limit.unwrap_or_default() }
     }
 
-    /// What is left, or an error; `None` if there is no limit.
+    /// Remaining time, or an error; `None` if there is no limit.
     fn left(&self, unconnected: Option<&str>) -> Result<Option<Duration>> {
         let Some(at) = self.at else { return Ok(None) };
         let left = at.saturating_duration_since(Instant::now());
@@ -201,7 +201,8 @@ impl Shared {
         result
     }
 
-    /// Sends a pipeline; again, so many times, after a lost connection if that is allowed.
+    /// Sends a pipeline; repeats it up to `retries` times after a lost connection, if that is
+    /// allowed.
     fn run_pipeline(&self, mut pipeline: Pipeline, retries: u32) -> Result<Replies> {
         pipeline.check()?;
         if pipeline.is_empty() {
@@ -286,7 +287,7 @@ impl Shared {
                     link.clone()
                 }
                 Some(_) => {
-                    // Threads whose replies come make room.
+                    // Threads that receive replies make room.
                     let left = deadline.left(None)?.unwrap_or(Duration::from_secs(1));
                     self.changed.wait_for(&mut state, left);
                     continue;
@@ -316,7 +317,7 @@ impl Shared {
         }
     }
 
-    /// One attempt to connect, after a pause that grows with failures.
+    /// Makes one attempt to connect, after a pause that grows with failures.
     fn reconnect(&self, failures: u32, left: Option<Duration>) {
         if failures > 0 {
             let pause = self.options.backoff.delay(failures);
@@ -339,9 +340,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Sends what has been submitted, by any thread, unless another thread is doing so. Where
-    /// others are in flight it lets the threads run first whose replies have just come: what they
-    /// submit goes out in the same write.
+    /// Sends the submitted commands of all threads, unless another thread is doing so. If commands
+    /// are in flight, threads with new replies run first: their next commands join the same write.
     fn flush(&self, link: &Arc<Link>) {
         let mut state = self.state.lock();
         if !state.is_of(link) || state.is_writing || !state.queue.has_output() {

@@ -91,8 +91,8 @@ impl TlsStream {
         }
     }
 
-    /// Takes plaintext, and sends what it can; the rest goes with [`Self::flush`]. Fails as if it
-    /// would block, having taken nothing, while there is ciphertext that the socket does not take.
+    /// Takes plaintext and sends as much as possible; [`Self::flush`] sends the rest. Fails with
+    /// `WouldBlock`, having taken nothing, while the socket does not take earlier ciphertext.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut sending = self.sending.lock();
         sending.send(&self.socket)?;
@@ -107,7 +107,7 @@ impl TlsStream {
         }
     }
 
-    /// Sends what there is of ciphertext.
+    /// Sends buffered ciphertext.
     pub(super) fn flush(&self) -> io::Result<()> {
         let mut sending = self.sending.lock();
         encrypt(&mut self.session.lock(), &mut sending.bytes)?;

@@ -32,34 +32,33 @@ use route::{Part, Route, merge, split};
 use slots::SlotMap;
 pub(crate) use slots::{Place, Redirection, slot_of};
 
-/// How long a node may take to tell which nodes serve which slots; then another is asked.
+/// Timeout of a node's reply to `CLUSTER SLOTS`; then another node is asked.
 const ASK_MAX: Duration = Duration::from_secs(2);
 
 /// After this time the map of slots is read again although no command was sent to the wrong node:
 /// there may be new replicas.
 pub(crate) const MAP_AGE_MAX: Duration = Duration::from_secs(30);
 
-/// Where commands that only read are sent.
+/// Destination of commands that only read.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ReadFrom {
     /// To primaries.
     #[default]
     Primaries,
-    /// To replicas in turn, whose data may be older; to the primary where there is none.
+    /// Replicas in turn, with possibly older data; the primary of a shard without replicas.
     Replicas,
 }
 
-/// How a cluster is spoken to.
+/// Options of a cluster client.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
     /// For each node; the address is the first that is asked for the others.
     pub node: Options,
     /// More nodes that can be asked, in case that the first one is gone.
     pub seeds: Vec<Address>,
-    /// Where commands that only read are sent.
+    /// Destination of commands that only read.
     pub read_from: ReadFrom,
-    /// How often one command is sent again at most: because it was sent to the wrong node, or the
-    /// node was gone.
+    /// Maximum number of attempts of one command, after redirections and lost nodes.
     pub attempts_max: u32,
 }
 
@@ -70,13 +69,12 @@ impl ClusterOptions {
     }
 }
 
-/// A client of a Redis Cluster. It is cheap to clone, and clones share a connection to each node.
+/// A client of a Redis Cluster. Cheap to clone; clones share a connection to each node.
 ///
-/// It takes the same commands as a [`Client`], and sends each to the node that serves its key.
-/// `MOVED` and `ASK` are followed. When a node is gone the others are asked which took its place;
-/// meanwhile commands that were not sent, and those that only read, are tried again until their
-/// time is over; others fail with [`ErrorKind::Disconnected`]. Commands without a key go to any
-/// node.
+/// It takes the same commands as a [`Client`], and sends each to the node that serves its key. It
+/// follows `MOVED` and `ASK`. When a node is gone, the other nodes are asked for its successor;
+/// meanwhile unsent commands, and commands that only read, are retried until their timeout; other
+/// commands fail with [`ErrorKind::Disconnected`]. Commands without a key go to any node.
 ///
 /// `MGET`, `EXISTS`, `TOUCH`, `DEL` and `UNLINK` with keys of several slots are split, and are not
 /// atomic then; other commands must have all their keys in one slot.
@@ -90,11 +88,11 @@ struct Inner {
     connector: Connector,
     telemetry: Telemetry,
     map: RwLock<Arc<SlotMap>>,
-    /// How often the map was read.
+    /// Number of times the slot map was read.
     version: AtomicU64,
     /// Notified when other nodes serve slots than before.
     map_changed: watch::Sender<()>,
-    /// When it was read last, or an attempt begun because it is old.
+    /// Time of the last read of the slot map, or of the last attempt because it was old.
     map_time: Mutex<Instant>,
     /// Held while it is read.
     reading: tokio::sync::Mutex<()>,
@@ -191,7 +189,7 @@ impl Cluster {
         self.primary_of(key).await?.dedicated().await
     }
 
-    /// Which nodes serve which slots, as far as is known.
+    /// The last known slot map.
     pub(crate) fn map(&self) -> Arc<SlotMap> {
         self.inner.map.read().clone()
     }
@@ -211,7 +209,7 @@ impl Cluster {
         self.inner.read_map(self.inner.version.load(Relaxed)).await
     }
 
-    /// A connection to a node, apart from those that callers share; it is not made anew.
+    /// A connection to a node, separate from the shared ones; it is not replaced when it is lost.
     pub(crate) async fn open_lane(
         &self,
         place: &Place,
@@ -305,7 +303,7 @@ impl Inner {
             ReadFrom::Primaries => None,
             ReadFrom::Replicas => Some(Arc::new(ReadOnly)),
         };
-        // When its connection is lost another node may serve its slots, so it is not made anew.
+        // Not replaced when lost: another node may then serve the slots.
         let client = Client::open(options, self.connector.clone(), false, pushes).await?;
         *node.client.lock() = Some(client.clone());
         Ok(client)
@@ -612,7 +610,7 @@ impl<C, R: FromReply> IntoFuture for Request<&Cluster, C, R> {
 pub struct ClusterCall<R> {
     future: Boxed<Result<Value>>,
     info: &'static CommandInfo,
-    /// Of a command that is not in the table.
+    /// Name of a command that is not in the table.
     raw_name: Option<Box<str>>,
     reply: PhantomData<fn() -> R>,
 }

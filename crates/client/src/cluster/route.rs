@@ -1,4 +1,4 @@
-//! Where a command goes, and how one with keys of several slots is split.
+//! Routing of commands, and splitting of commands with keys of several slots.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::slots::slot_of;
 use crate::error::{Error, Result};
 use crate::request::Command;
 
-/// Where a command goes.
+/// Destination of a command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
     /// The slot of its key, if it has one.
@@ -30,12 +30,11 @@ impl Route {
 /// A part of a command: the same with the keys of one slot.
 pub(super) struct Part {
     pub(super) command: Command,
-    /// Which of the command's keys they are.
+    /// Indices of these keys in the command.
     pub(super) indices: Vec<usize>,
 }
 
-/// The parts of a command whose keys are all its arguments, and in several slots; `None` for
-/// others.
+/// The parts of a command that consists of keys of several slots; `None` for other commands.
 pub(super) fn split(command: &Command) -> Option<Vec<Part>> {
     if !matches!(command.info.name, "MGET" | "EXISTS" | "TOUCH" | "DEL" | "UNLINK") {
         return None;

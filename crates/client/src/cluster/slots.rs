@@ -39,7 +39,7 @@ pub(crate) fn slot_of(key: &[u8]) -> u16 {
     crc % SLOTS as u16
 }
 
-/// Where a node listens.
+/// Address of a node.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Place {
     pub(crate) host: String,
@@ -72,7 +72,7 @@ pub(crate) struct Shard {
     pub(crate) replicas: Vec<Place>,
 }
 
-/// Which shard serves each slot.
+/// Shard of each slot.
 #[derive(Debug, Default)]
 pub(crate) struct SlotMap {
     pub(crate) shards: Vec<Shard>,
@@ -135,7 +135,7 @@ fn place(node: &Value, asked: &Place) -> Option<Place> {
     Some(Place { host, port: u16::try_from(*port).ok()? })
 }
 
-/// What an error reply says about where, or when, to try again.
+/// Redirection or retry that an error reply asks for.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Redirection {
     /// The slot is served elsewhere.

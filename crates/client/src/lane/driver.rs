@@ -26,7 +26,7 @@ const READS_MAX: usize = 8;
 
 /// Takes the pushes of a connection, in the order of the replies around them.
 pub(crate) trait PushSink: Send + Sync {
-    /// The items of a push: its kind, then what it says.
+    /// Receives a push: its kind, then its other items.
     fn push(&self, items: Vec<Value>);
     /// A reply, if the sink takes them.
     fn reply(&self, _reply: Value) {}
@@ -38,18 +38,18 @@ pub(crate) trait PushSink: Send + Sync {
     fn is_full(&self) -> bool {
         false
     }
-    /// What is sent and answered before a connection is used; if a command fails, so does the
+    /// Commands to send, and have answered, before a connection is used. If one fails, so does the
     /// connection.
     fn opening(&self, _protocol: Protocol) -> Result<Vec<Command>> {
         Ok(Vec::new())
     }
-    /// A connection was made; what is to be sent, if the sink takes replies.
+    /// Called when a connection was made; returns commands to send, if the sink takes replies.
     fn connected(&self, _protocol: Protocol) -> Vec<Command> {
         Vec::new()
     }
-    /// The connection is lost, and with it what the server knew of it.
+    /// Called when the connection, and the server's state of it, is lost.
     fn disconnected(&self) {}
-    /// There will be no connection any more.
+    /// Called when there will be no connection any more.
     fn closed(&self) {}
 }
 
@@ -128,7 +128,7 @@ impl Driver {
         }
     }
 
-    /// One attempt to connect; `None` if the lane was closed meanwhile.
+    /// Makes one attempt to connect; `None` if the lane was closed meanwhile.
     async fn connect(&mut self) -> Option<Result<Io>> {
         let (connector, options) = (self.connector.clone(), self.options.clone());
         let pushes = self.pushes.clone();
@@ -171,7 +171,7 @@ impl Driver {
         .await
     }
 
-    /// Whether all handles are gone; otherwise notes whom to wake.
+    /// Whether all handles are dropped; otherwise registers the waker.
     fn is_closing(&self, cx: &Context<'_>) -> bool {
         let mut state = self.lane.state.lock();
         match &mut state.driver {
@@ -331,7 +331,7 @@ impl Driver {
         }
     }
 
-    /// Takes what has been read and wakes the callers whose replies are there.
+    /// Takes the replies read and wakes their callers.
     fn deliver(&mut self, io: &mut Io) -> std::result::Result<(), String> {
         io.decode(self.pushes.as_deref())?;
         if io.replies.is_empty() {
@@ -384,12 +384,12 @@ fn connect_error(reason: impl ToString) -> Error {
     Error::new(ErrorKind::Connect(reason.to_string()))
 }
 
-/// The two halves of a connection, and what has been read.
+/// Both halves of a connection, and the bytes read.
 struct Io {
     reader: Reader,
     writer: Writer,
     protocol: Protocol,
-    /// When it is to be given up.
+    /// Resolves when the connection is to be closed.
     moved: Option<Moved>,
     decoder: Decoder,
     /// Read and not decoded: `room[begin..end]`.
@@ -430,7 +430,7 @@ impl Io {
                 self.room.copy_within(self.begin..self.end, 0);
                 (self.begin, self.end) = (0, self.end - self.begin);
             } else {
-                // By half, so that memory follows what has come of a long string.
+                // Grows by half, so that memory follows the received part of a long string.
                 self.room.resize(self.room.len() + self.room.len() / 2, 0);
             }
         }
@@ -441,7 +441,7 @@ impl Io {
         read
     }
 
-    /// Decodes what has been read, and hands pushes over.
+    /// Decodes the bytes read, and hands over pushes.
     fn decode(&mut self, pushes: Option<&dyn PushSink>) -> std::result::Result<(), String> {
         loop {
             let unread = &self.room[self.begin..self.end];

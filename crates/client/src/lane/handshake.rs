@@ -1,4 +1,4 @@
-//! What is said first on a connection: protocol, credentials, name, database.
+//! Handshake of a connection: protocol, credentials, name, database.
 
 use std::future::poll_fn;
 use std::io;
@@ -170,7 +170,7 @@ impl<W: Wire> Exchange<'_, W> {
         self.ask_encoded(&bytes, commands.len()).await
     }
 
-    /// Sends encoded commands and returns so many replies.
+    /// Sends encoded commands and returns `count` replies.
     async fn ask_encoded(&mut self, bytes: &[u8], count: usize) -> Result<Vec<Value>> {
         self.wire.send(bytes).await.map_err(connect_error)?;
         let mut decoder = Decoder::new(self.limits);

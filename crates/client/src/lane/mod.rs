@@ -7,9 +7,10 @@
 //! ```
 //!
 //! The driver is a task per connection. It alone reads: a caller that read for others and was then
-//! not polled (kept in a `select!`, say) would hold all of them up. After a batch of replies it
-//! goes to the back of its runtime's queue, so that what the woken callers submit goes out in one
-//! write; the size of batches follows the load, without a timer.
+//! The driver is a task per connection. It alone reads: a caller that read for other callers and
+//! was then not polled (kept in a `select!`, say) would stop all of them. After a batch of replies
+//! it goes to the back of its runtime's queue, so that the next commands of the woken callers join
+//! one write; the size of batches follows the load, without a timer.
 
 mod driver;
 pub(crate) mod handshake;
@@ -38,7 +39,7 @@ pub(crate) use queue::{Failure, Outcome, Queue, Ticket};
 /// With fewer requests in flight than this a caller writes by itself.
 const DIRECT_WRITE_FLIGHTS: usize = 2;
 
-/// One connection and its requests.
+/// A connection and its requests.
 pub(crate) struct Lane {
     state: Mutex<State>,
     /// Notified when bytes in flight fall below the limit.
@@ -70,7 +71,7 @@ struct State {
     closing: bool,
 }
 
-/// How the connection stands.
+/// State of the connection.
 enum Connection {
     Up,
     /// Being made; why the last attempt failed.
@@ -79,7 +80,7 @@ enum Connection {
     Closed(Option<Error>),
 }
 
-/// Why a lane did not take a request.
+/// Reasons why a lane did not take a request.
 enum Refusal {
     Full,
     Failed(Error),
@@ -89,7 +90,7 @@ enum Refusal {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Flushed {
     All,
-    /// Another thread is writing, and will see what is to be written.
+    /// Another thread is writing, and will write these bytes too.
     Busy,
     /// More has come meanwhile.
     More,
@@ -97,8 +98,8 @@ enum Flushed {
 }
 
 impl Lane {
-    /// Connects; returns when the server has accepted the client. `reconnect` says whether a lost
-    /// connection is made anew.
+    /// Connects; returns once the server has accepted the client. `reconnect` says whether a lost
+    /// connection is replaced.
     pub(crate) async fn connect(
         options: Arc<Options>,
         connector: Connector,
@@ -140,7 +141,7 @@ impl Lane {
         }
     }
 
-    /// The error for a failure, or what is lost if the request may be tried again.
+    /// The error of a failure, or a permission to retry.
     fn explain(&self, failure: Failure, limit: Option<Duration>) -> Result<Lost> {
         let state = self.state.lock();
         let reason = match &state.connection {
@@ -168,7 +169,7 @@ impl Lane {
         time.div_duration_f64(self.tick) as u64 + 1
     }
 
-    /// Sends a command whose replies are taken by the lane's sink.
+    /// Sends a command; the lane's sink receives its replies.
     pub(crate) fn send(&self, command: &Command) -> Result<()> {
         let mut state = self.state.lock();
         if let Connection::Closed(_) = state.connection {
@@ -180,7 +181,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Lets the driver look again at what there is to send, and to read.
+    /// Wakes the driver to send and to read.
     pub(crate) fn wake_driver(&self) {
         let driver = self.state.lock().driver.clone();
         if let Some(driver) = driver {
@@ -199,7 +200,7 @@ impl Lane {
         }
     }
 
-    /// Where its commands are recorded.
+    /// Telemetry of the lane's commands.
     pub(crate) fn telemetry(&self) -> &Telemetry {
         &self.telemetry
     }
@@ -243,7 +244,7 @@ impl Lane {
         Ok(ticket)
     }
 
-    /// Writes what there is, as the caller of a command; leaves to the driver what does not go.
+    /// Writes the queued bytes as the caller of a command; leaves the rest to the driver.
     fn write_directly<'a>(&'a self, mut state: MutexGuard<'a, State>) {
         for _ in 0..2 {
             let Some(direct) = state.direct.clone() else { break };
@@ -353,7 +354,7 @@ pub(crate) struct Exchange<'a, S> {
     /// Kept for as long as they may have to be sent again.
     commands: Option<S>,
     limit: Option<Duration>,
-    /// How often they may be sent again after a lost connection.
+    /// Number of retries after a lost connection.
     retries: u32,
     ticket: Option<Ticket>,
     space: Option<WaitForSpace<'a>>,

@@ -19,7 +19,7 @@ use crate::buffer::CommandBuffer;
 /// Capacity that an emptied buffer keeps, in bytes.
 const OUT_CAPACITY_KEPT: usize = 256 * 1024;
 
-/// What comes of a request.
+/// Outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The reply to one command.
@@ -30,7 +30,7 @@ pub(crate) enum Outcome {
     Failed(Failure),
 }
 
-/// Why no reply came.
+/// Reasons for a missing reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Failure {
     /// The connection was lost before any byte of the request was handed to the system.
@@ -54,7 +54,7 @@ enum Slot {
         deadline: u64,
     },
     Done(Outcome),
-    /// Its caller went away; its reply is yet to come.
+    /// The caller is gone; the reply is outstanding.
     Abandoned,
     /// The outcome was given before the reply came: the caller may take it, or has.
     Expired {
@@ -66,7 +66,7 @@ struct Flight {
     slot: u32,
     /// Replies of this request.
     replies: u32,
-    /// Those received, if there are several.
+    /// Replies received so far, if the request has several.
     received: Vec<Value>,
     /// Ordinal of its first byte, and of the first byte behind it.
     start: u64,
@@ -110,12 +110,12 @@ impl Queue {
         }
     }
 
-    /// Requests whose replies are yet to come.
+    /// Number of requests with outstanding replies.
     pub(crate) fn in_flight(&self) -> usize {
         self.flights.len()
     }
 
-    /// Bytes of the requests whose replies are yet to come.
+    /// Bytes of the requests with outstanding replies.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
@@ -157,14 +157,14 @@ impl Queue {
         Ticket(slot)
     }
 
-    /// Appends a command whose replies are taken by the connection's sink.
+    /// Appends a command; the connection's sink receives its replies.
     pub(crate) fn append_unanswered(&mut self, command: &CommandBuffer) {
         let before = self.out.len();
         command.write_to(&mut self.out);
         self.appended += (self.out.len() - before) as u64;
     }
 
-    /// Takes the outcome if it is there; otherwise notes whom to wake.
+    /// Takes the outcome if present; otherwise registers the waker.
     pub(crate) fn poll(&mut self, ticket: &Ticket, waker: &Waker) -> Option<Outcome> {
         let slot = &mut self.slots[ticket.0 as usize];
         match slot {
@@ -204,7 +204,7 @@ impl Queue {
         })
     }
 
-    /// Gives up a request whose outcome was not taken. Its reply will be dropped.
+    /// Abandons a request with an untaken outcome. Its reply will be dropped.
     pub(crate) fn abandon(&mut self, ticket: &Ticket) {
         let slot = &mut self.slots[ticket.0 as usize];
         match slot {
@@ -218,8 +218,8 @@ impl Queue {
         }
     }
 
-    /// Takes the replies received, in order; appends the callers to be woken. False if there is
-    /// a reply to what was not sent, after which the connection cannot be used.
+    /// Takes the received replies in order; appends the callers to wake. False if there is a reply
+    /// without a request: the connection is then unusable.
     pub(crate) fn complete(&mut self, replies: &mut Vec<Value>, wakers: &mut Vec<Waker>) -> bool {
         for value in replies.drain(..) {
             let Some(flight) = self.flights.front_mut() else {
@@ -276,8 +276,8 @@ impl Queue {
         self.sent += bytes as u64;
     }
 
-    /// Moves the clock on; ends what has passed its deadline. Returns whether requests remain that
-    /// were sent and not answered.
+    /// Advances the clock; ends requests past their deadline. Returns whether sent requests without
+    /// replies remain.
     pub(crate) fn tick(&mut self, wakers: &mut Vec<Waker>) -> bool {
         self.now += 1;
         for flight in &self.flights {

@@ -20,8 +20,8 @@ pub(super) fn now() -> u64 {
     nanoseconds(clock_gettime(CLOCK))
 }
 
-/// When what was asked for at `began`, and had so long left then, expires: up to two ticks before
-/// its time, and never after.
+/// Expiry time of a reply requested at `began` with `left` time to live: at most two ticks early,
+/// never late.
 pub(super) fn expiry(began: u64, left: Duration) -> u64 {
     static TICK: LazyLock<u64> = LazyLock::new(|| nanoseconds(clock_getres(CLOCK)));
     let left = u64::try_from(left.as_nanos()).unwrap_or(NEVER);

@@ -20,12 +20,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::lane::{Exchange, Outcome};
 use crate::request::Command;
 
-/// Reads from a cluster through a cache in the process. It is cheap to clone, and clones share
-/// everything. Made by [`Cluster::near_cache`].
+/// Reads from a cluster through a cache in the process. Cheap to clone; clones share everything.
+/// Made by [`Cluster::near_cache`].
 ///
-/// It works as a [`NearCache`](super::NearCache) does: each primary invalidates the keys
-/// that it serves. A lost connection to a node empties what came from that node; a slot that has
-/// moved, what was cached of its keys.
+/// Like a [`NearCache`](super::NearCache), but each primary invalidates the keys that it serves. A
+/// lost connection to a node empties the entries from that node; a moved slot, the entries of its
+/// keys.
 #[derive(Clone)]
 pub struct ClusterNearCache {
     inner: Arc<Inner>,
@@ -97,7 +97,7 @@ impl ClusterNearCache {
     }
 }
 
-/// Forgets what was cached of slots that have moved, for as long as there is a cache.
+/// Removes cached keys of moved slots, as long as the cache exists.
 async fn follow(cache: Weak<Inner>, mut map_changes: tokio::sync::watch::Receiver<()>) {
     loop {
         let changed = tokio::time::timeout(MAP_AGE_MAX, map_changes.changed()).await;
@@ -134,8 +134,8 @@ impl Inner {
         match self.ask(&command, &filling).await {
             Ok(Some(outcome)) => filling.answered(Ok(outcome), began),
             Err(error) => filling.finish(Err(error), None),
-            // The slot is elsewhere, or the node is gone: the cluster's client finds out where, and
-            // what it brings is not kept, since no invalidation would come for it.
+            // The slot has moved, or the node is gone: the cluster client finds its node. The reply
+            // is not cached, since no invalidation would arrive for it.
             Ok(None) => {
                 let reply = self.cluster.reply(command).await;
                 filling.finish(reply, None);
@@ -172,8 +172,8 @@ impl Inner {
         }
     }
 
-    /// The connection to a node; connects if there is none. It is not made anew when it is lost:
-    /// another node may serve the slots then.
+    /// The connection to a node; connects if there is none. It is not replaced when it is lost:
+    /// another node may then serve the slots.
     async fn connection(&self, place: &Place) -> Result<Arc<Connection>> {
         let node = self.nodes.lock().entry(place.clone()).or_default().clone();
         if let Some(connection) = &*node.connection.lock() {

@@ -15,7 +15,7 @@ use crate::request::{Command, CommandInfo};
 const KEY_INLINE: usize = 38;
 const VALUE_INLINE: usize = 70;
 
-/// What a key takes in the map and in the order of eviction, beside its bytes and its replies.
+/// Bytes of a key in the map and in the order of eviction, besides its name and its replies.
 const KEY_BYTES: usize = 2 * size_of::<Key>() + size_of::<Entry>() + 64;
 
 /// A key of the map.
@@ -64,7 +64,7 @@ impl Hash for Key {
     }
 }
 
-/// Which reply of a key: the command, and its arguments unless the key is the only one.
+/// Identifies a reply of a key: the command, and its arguments unless the key is the only one.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
     info: &'static CommandInfo,
@@ -77,7 +77,7 @@ impl<'a> Question<'a> {
         Self { info, arguments: &[] }
     }
 
-    /// A command whose key is at a certain argument.
+    /// A command with its key at a known position.
     pub(crate) fn of(command: &'a Command) -> Self {
         let is_key_alone = command.buffer.count() == 2;
         let arguments = if is_key_alone { &[] } else { command.buffer.body() };
@@ -115,7 +115,7 @@ impl OwnedQuestion {
     }
 }
 
-/// One reply.
+/// A cached reply.
 #[derive(Clone)]
 pub(super) struct Cached {
     command: OwnedQuestion,
@@ -145,8 +145,8 @@ impl Cached {
         Self { command, expires, content, owner }
     }
 
-    /// What is taken of the reply, unless it has expired. A short string is copied, since a count
-    /// of its references would be written by every reader.
+    /// Applies `take` to the reply, unless it has expired. A short string is copied, since every
+    /// reader would write to its reference count.
     #[inline]
     pub(super) fn take<T: Take>(&self, take: T) -> Option<T::Output> {
         if self.has_expired() {
@@ -197,7 +197,7 @@ impl Entry {
         Self { first, others: Box::default(), id, is_used: AtomicBool::new(false) }
     }
 
-    /// This entry with another reply, in place of one to the same command and of what has expired.
+    /// This entry with another reply, which replaces one to the same command, and expired ones.
     pub(super) fn with(&self, cached: Cached) -> Self {
         let is_kept =
             |other: &&Cached| !other.has_expired() && !other.command.is(cached.command.borrowed());

@@ -1,4 +1,4 @@
-//! A fill: what asks a server for a reply that is to be kept, and what is made of the answer.
+//! A fill: the request for a reply that is to be cached, and the handling of the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,8 +43,8 @@ impl Filling {
         self.shared.store.adopt(&self.key, &self.fill, owner);
     }
 
-    /// What is sent: the command, and a question for the time that the key has left. By key, the
-    /// server is asked first to remember that it was read.
+    /// Requests to send: the command, and one for the key's remaining time to live. In the mode by
+    /// key, the server is first asked to track the key.
     pub(super) fn buffers(&self, command: CommandBuffer) -> Vec<CommandBuffer> {
         let mut buffers = Vec::with_capacity(3);
         buffers.extend(self.is_by_key().then(|| Command::raw("CLIENT CACHING YES").buffer));
@@ -58,7 +58,7 @@ impl Filling {
         self.shared.options.prefixes.is_empty()
     }
 
-    /// Ends with the replies to what was sent, at `began` of the [`clock`].
+    /// Ends the fill with the replies to its requests, sent at `began` of the [`clock`].
     pub(super) fn answered(self, outcome: Result<Outcome>, began: u64) {
         let replies = match outcome {
             Ok(Outcome::Many(replies)) => replies,

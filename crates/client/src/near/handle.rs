@@ -1,5 +1,4 @@
-//! What a near cache of a server and one of a cluster have in common: the methods of the handle,
-//! and the way that commands go.
+//! Methods that near caches of a server and of a cluster have in common, and the path of commands.
 
 include!(concat!(env!("OUT_DIR"), "/key_reads.rs"));
 
@@ -7,7 +6,7 @@ include!(concat!(env!("OUT_DIR"), "/key_reads.rs"));
 macro_rules! near_handle {
     ($handle:ident) => {
         impl $handle {
-            /// What it has done so far.
+            /// Statistics since the cache was made.
             pub fn statistics(&self) -> $crate::near::NearCacheStatistics {
                 self.source().shared().statistics()
             }
@@ -18,7 +17,7 @@ macro_rules! near_handle {
                 self.source().shared().read(command)?.ok()
             }
 
-            /// Forgets what is cached of a key, as an invalidation does.
+            /// Removes the cached replies of a key, as an invalidation does.
             pub fn forget(&self, key: impl AsRef<[u8]>) {
                 self.source().shared().store.invalidate(key.as_ref());
             }

@@ -22,14 +22,14 @@ pub(super) struct Hits {
 
 /// Counters that no thread has.
 static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-/// How many threads there were at the same time, at most.
+/// Maximum number of threads at the same time so far.
 static EVER: Mutex<usize> = Mutex::new(0);
 
 const UNASSIGNED: usize = usize::MAX;
 const SHARED: usize = OWN;
 
 thread_local! {
-    /// Which counter this thread has, of every count.
+    /// Index of this thread's counter in every count.
     static COUNTER: Cell<usize> = const { Cell::new(UNASSIGNED) };
     /// Gives the counter back when the thread ends.
     static PLACE: Place = Place::take();

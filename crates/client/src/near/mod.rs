@@ -37,18 +37,18 @@ use shared::{SOLE_OWNER, Shared};
 use store::{Fill, Found};
 use tracking::Tracking;
 
-/// Reads through a cache in the process. It is cheap to clone, and clones share everything. Made by
+/// Reads through a cache in the process. Cheap to clone; clones share everything. Made by
 /// [`Client::near_cache`].
 ///
-/// It takes the same commands as a client. Those that only read one key and depend on nothing else
-/// (`GET`, `HGETALL`, `ZRANGE`, but not `TTL` or `SRANDMEMBER`) are cached, until the server says
-/// that the key has changed, or the key expires; all others go to the server. Reads of the same
-/// reply that miss at the same time ask once.
+/// It takes the same commands as a client. Commands that only read one key and depend on nothing
+/// else (`GET`, `HGETALL`, `ZRANGE`, but not `TTL` or `SRANDMEMBER`) are cached until the server
+/// invalidates the key or the key expires; all other commands go to the server. Concurrent misses
+/// of the same reply send one request.
 ///
-/// A read never returns what is older than an invalidation that has been received. Between a
-/// change and the arrival of its invalidation, reads return the older value; a program that must
-/// read its own writes calls [`NearCache::forget`] after each. While the connection for
-/// invalidations is lost nothing is cached.
+/// A read never returns a value older than a received invalidation. Between a change and the
+/// arrival of its invalidation, reads return the older value; a program that must read its own
+/// writes calls [`NearCache::forget`] after each. While the connection for invalidations is lost
+/// nothing is cached.
 #[derive(Clone)]
 pub struct NearCache {
     inner: Arc<Inner>,
@@ -86,7 +86,7 @@ impl NearCache {
         self.inner.shared.store.changed.notified()
     }
 
-    /// The client whose server it caches.
+    /// The client of the cached server.
     pub fn client(&self) -> &Client {
         &self.inner.client
     }
@@ -111,7 +111,7 @@ pub struct NearCall<'a, R> {
     state: State<'a, R>,
 }
 
-/// What is behind a near cache.
+/// Source of a near cache.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Server(&'a Arc<Inner>),
@@ -155,7 +155,7 @@ type Waiting = Pin<Box<dyn Future<Output = Result<Value>> + Send>>;
 enum State<'a, R> {
     Start(Command),
     Waiting(Waiting, &'static CommandInfo),
-    /// It is not cached.
+    /// Not cached: the call of the client.
     Passed(Call<'a, R>),
     PassedToCluster(ClusterCall<R>),
     Over,

@@ -1,5 +1,5 @@
 //! [`NearRead`]: a read of one key that looks into the cache without building a command, and
-//! [`NearReadWith`], which lends what it finds.
+//! [`NearReadWith`], which lends the reply.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -29,7 +29,7 @@ pub struct NearRead<'a, K, R> {
 
 enum Stage<'a, K, R> {
     Start(K),
-    /// It was not cached. A fill allocates anyway, and the future of a hit stays small.
+    /// Not cached. A fill allocates anyway, and the future of a hit stays small.
     Asking(Box<NearCall<'a, R>>),
     Over,
 }
@@ -71,13 +71,13 @@ impl<'a, K: ToArg, R> NearRead<'a, K, R> {
         NearReadWith { of: self.reply(), read: Some(read) }
     }
 
-    /// How long the command may take, in place of what the client's options say.
+    /// Sets the timeout of the command, in place of that in the client's options.
     pub fn within(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
     }
 
-    /// The same as a command.
+    /// The read as a command.
     #[cold]
     fn call(&self, key: &K) -> NearCall<'a, R> {
         let mut command = Command::new(self.info);

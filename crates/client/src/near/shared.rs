@@ -1,4 +1,4 @@
-//! The options and statistics of a near cache, and what its connections' tasks share.
+//! Options and statistics of a near cache, and the state that its connections' tasks share.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,7 @@ use crate::telemetry::{NearFigures, Telemetry};
 /// The owner of the replies of a near cache that has one connection.
 pub(super) const SOLE_OWNER: u64 = 1;
 
-/// How a near cache works.
+/// Options of a near cache.
 #[derive(Clone, Debug)]
 pub struct NearCacheOptions {
     /// Bytes of keys, commands and replies at most.
@@ -34,7 +34,7 @@ impl Default for NearCacheOptions {
     }
 }
 
-/// What a near cache has done so far.
+/// Statistics of a near cache.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct NearCacheStatistics {
@@ -54,7 +54,7 @@ pub struct NearCacheStatistics {
     pub bytes: usize,
 }
 
-/// What the tasks of connections have of the cache.
+/// State of the cache in the tasks of its connections.
 pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) options: NearCacheOptions,
@@ -71,7 +71,7 @@ impl Shared {
         self.store.read(key, Question::of(command))
     }
 
-    /// The key of a command whose reply may be cached.
+    /// The key of a command, if its reply may be cached.
     pub(super) fn key_of<'a>(&self, command: &'a Command) -> Option<&'a [u8]> {
         let at = command.info.cached_key?;
         let key = command.arguments().nth(at)?;
@@ -80,7 +80,7 @@ impl Shared {
             .then_some(key)
     }
 
-    /// What metrics tell of the cache, for as long as there is one.
+    /// Registers metrics of the cache, as long as the cache exists.
     pub(super) fn observed_by(self: &Arc<Self>, telemetry: &Telemetry) {
         let cache = Arc::downgrade(self);
         telemetry.observe_near(move || {

@@ -26,8 +26,8 @@ const SLOTS: usize = 4;
 /// Parts of the table; the second is as long as the first, each other one as all before it.
 const SEGMENTS: usize = 24;
 
-/// One reply. Its words are read while they may be written; `version` says afterwards whether
-/// they were.
+/// A reply. Its words may be written while they are read; `version` tells afterwards whether they
+/// were.
 #[derive(Default)]
 #[repr(align(128))]
 struct Slot {
@@ -49,7 +49,7 @@ type Bucket = [Slot; SLOTS];
 /// A part of the table. Marks are apart from the slots, so that those of many buckets stay in the
 /// processor's cache, and which slot is read is known without a guess.
 struct Segment {
-    /// Of each bucket a byte of each slot: 0 if it is empty.
+    /// For each bucket, a byte per slot: 0 if it is empty.
     marks: Box<[AtomicU32]>,
     buckets: Box<[Bucket]>,
 }
@@ -63,7 +63,7 @@ fn mark(hash: u64, question: u64) -> u32 {
     (hash.wrapping_add(question.wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 57) as u32 | 0x80
 }
 
-/// Where a read copies a reply to, before it knows whether that is whole.
+/// Destination of a copied reply, before the read knows whether it is whole.
 pub(super) type Room = [[u8; 8]; WORDS];
 
 /// Room for a reply.
@@ -78,7 +78,7 @@ fn word(text: &[u8], from: usize) -> u64 {
     }
 }
 
-/// The same where fewer than 8 bytes are left.
+/// Like [`word`], for fewer than 8 remaining bytes.
 #[inline]
 fn last_word(text: &[u8], from: usize) -> u64 {
     match text.last_chunk::<8>() {
@@ -87,7 +87,7 @@ fn last_word(text: &[u8], from: usize) -> u64 {
     }
 }
 
-/// Words of a key or a reply of so many bytes.
+/// Number of words of a key or a reply with `len` bytes.
 #[inline]
 fn words(len: usize) -> usize {
     len.div_ceil(8)
@@ -190,7 +190,7 @@ pub(super) struct ShortReplies {
 struct Used(AtomicUsize);
 
 impl ShortReplies {
-    /// A table that takes so many bytes at most.
+    /// Creates a table of at most `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             buckets: AtomicUsize::new(0),
@@ -213,7 +213,7 @@ impl ShortReplies {
         let word = question.word()?;
         let others = marks.load(Ordering::Relaxed) ^ mark(hash, word).wrapping_mul(ONES);
         let mut same = others.wrapping_sub(ONES) & !others & (ONES << 7);
-        // Once, but for marks that are the same by chance.
+        // One iteration, except for marks that are equal by chance.
         while same != 0 {
             let slot = &bucket[same.trailing_zeros() as usize / 8 % SLOTS];
             if let Some(at) = slot.read(key, word, room) {
@@ -280,7 +280,7 @@ impl ShortReplies {
                 .iter()
                 .position(is_same)
                 .or_else(|| bucket.iter().position(|slot| slot.question() == 0))
-                // What was put here before the table grew.
+                // An entry stored here before the table grew.
                 .or_else(|| bucket.iter().position(is_elsewhere));
             if at.is_none() && self.is_dense() && self.grow() {
                 continue;

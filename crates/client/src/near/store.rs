@@ -38,13 +38,13 @@ pub(super) const SHARDS: usize = 64;
 /// Short replies take this part of the bytes at most.
 const SHORT_SHARE: usize = 4;
 
-/// Of so many reads whose short reply finds no room, one makes room.
+/// Fraction (1 in this many) of reads without room for their short reply that evict another one.
 const MAKES_ROOM: u64 = 16;
 
 /// The owner of a fill that has not asked yet.
 pub(super) const NO_OWNER: u64 = 0;
 
-/// What several readers of the same reply wait for.
+/// State shared by several readers that wait for the same reply.
 #[derive(Debug, Default)]
 pub(crate) struct Fill {
     result: Mutex<Option<Result<Value>>>,
@@ -64,7 +64,7 @@ impl Fill {
     }
 }
 
-/// What a look-up finds.
+/// Result of a look-up.
 pub(crate) enum Found {
     /// The reply.
     Hit(Value),
@@ -74,16 +74,16 @@ pub(crate) enum Found {
     Fills(Arc<Fill>),
 }
 
-/// What becomes of a reply that is found.
+/// Use of a reply that is found.
 pub(crate) trait Take {
     type Output;
-    /// Of a string.
+    /// Uses a string.
     fn text(self, text: &[u8]) -> Self::Output;
-    /// Of any other reply, or a long string.
+    /// Uses any other reply, or a long string.
     fn value(self, value: &Value) -> Self::Output;
 }
 
-/// It is lent to a function, which is left in place if there is none.
+/// Lends the reply to a function; the function stays in place if there is no reply.
 pub(crate) struct Lent<'f, F>(pub(crate) &'f mut Option<F>);
 
 impl<F: FnOnce(&[u8]) -> T, T> Take for Lent<'_, F> {
@@ -104,7 +104,7 @@ impl<F: FnOnce(&[u8]) -> T, T> Take for Lent<'_, F> {
     }
 }
 
-/// It becomes a value of a type.
+/// Converts the reply to a type.
 pub(crate) struct Typed<R>(PhantomData<R>);
 
 impl<R> Default for Typed<R> {
@@ -166,11 +166,11 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// A store of so many bytes at most.
+    /// Creates a store of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self {
-            // What is removed is freed as soon as no read is under way, not in batches: it may be
-            // large, and is counted no more.
+            // Removed entries are freed as soon as no read is under way, not in batches: they may
+            // be large, and are no longer counted.
             ready: papaya::HashMap::builder()
                 .hasher(RandomState::default())
                 .collector(Collector::new().batch_size(1))
@@ -218,7 +218,7 @@ impl Store {
         self.take(key, command, Typed::default())
     }
 
-    /// What is taken of the reply, if it is there and has not expired.
+    /// Applies `take` to the reply, if it is present and has not expired.
     #[inline]
     pub(crate) fn take<T: Take>(
         &self,

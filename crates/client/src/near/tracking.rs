@@ -13,7 +13,7 @@ use crate::request::Command;
 /// Takes the invalidations of one connection.
 pub(super) struct Tracking {
     pub(super) shared: Arc<Shared>,
-    /// Which replies depend on this connection.
+    /// Identifies the replies that depend on this connection.
     pub(super) owner: u64,
 }
 

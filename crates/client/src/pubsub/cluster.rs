@@ -4,7 +4,7 @@
 //! subscribe ─▶ wanted ─▶ keeper ─ each channel at the node of its slot ─▶ node: confirmed
 //!                          ▲
 //!                          └─ a node said `sunsubscribe` or MOVED, was lost, or slots have moved:
-//!                             the map is read again, and what is not where it belongs is moved
+//!                             the map is read again, and misplaced channels are moved
 //! ```
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -66,8 +66,8 @@ impl Cluster {
 }
 
 impl ClusterSubscriber {
-    /// How often a connection was lost, or a node gave a channel up because its slot has moved;
-    /// messages published until it was subscribed to again are lost.
+    /// Number of lost connections, and of channels that a node gave up because their slot moved.
+    /// Messages published until the channel was subscribed to again are lost.
     pub fn interruptions(&self) -> u64 {
         self.keeper.interruptions.load(SeqCst)
     }
@@ -96,7 +96,7 @@ struct Keeper {
     cluster: Cluster,
     inbox: Arc<Inbox>,
     nodes: Mutex<HashMap<Place, Node>>,
-    /// Where channels are subscribed to that do not belong to a shard.
+    /// The node for channels that do not belong to a shard.
     home: Mutex<Option<Place>>,
     wake: Arc<Notify>,
     /// Whether the map of slots seems to be wrong.
@@ -110,7 +110,7 @@ struct Node {
     sink: Arc<NodeSink>,
 }
 
-/// What the connection to a node brings.
+/// Sink of the connection to a node.
 #[derive(Debug)]
 struct NodeSink {
     inbox: Arc<Inbox>,
@@ -123,12 +123,11 @@ struct NodeSink {
 
 #[derive(Debug, Default)]
 struct NodeState {
-    /// What was subscribed to here.
+    /// Channels assigned to this node.
     assigned: Channels,
-    /// What the node has confirmed of that.
+    /// Channels that the node has confirmed.
     confirmed: Channels,
-    /// Commands that are not answered yet: each of one channel, so that an error can be told whose
-    /// it is.
+    /// Unanswered commands, each for one channel, so that an error can be attributed.
     pending: VecDeque<(bool, Channel)>,
     is_gone: bool,
 }
@@ -184,7 +183,7 @@ impl Keeper {
         nodes.values().any(|node| node.sink.state.lock().confirmed.contains(channel))
     }
 
-    /// Where channels belong, by node; and whether all belong anywhere.
+    /// Channels by node, and whether each channel has a node.
     fn places(&self) -> (BTreeMap<Place, Channels>, bool) {
         let map = self.cluster.map();
         let mut home = self.home.lock();
@@ -263,7 +262,7 @@ impl Keeper {
 }
 
 impl Node {
-    /// Sends what is missing until exactly these channels are subscribed to.
+    /// Subscribes and unsubscribes until exactly these channels are subscribed to.
     fn assign(&self, channels: &Channels) -> Result<()> {
         let mut state = self.sink.state.lock();
         let surplus = state.assigned.difference(channels).map(|one| (false, one.clone()));

@@ -1,4 +1,4 @@
-//! [`Inbox`]: messages that have come and wait to be taken, and what is subscribed to.
+//! [`Inbox`]: received messages that were not taken yet, and the subscriptions.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::task::{Context, Poll, Waker};
@@ -18,12 +18,12 @@ use crate::request::Command;
 /// them, up to its own limit (`client-output-buffer-limit`).
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What can be subscribed to, with its kind.
+/// A channel, pattern or shard channel with its kind.
 pub(super) type Channel = (ChannelKind, Bytes);
 
 pub(super) type Channels = BTreeSet<Channel>;
 
-/// What arrives for a subscriber.
+/// Messages and subscriptions of a subscriber.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pub(super) state: Mutex<State>,
@@ -41,7 +41,7 @@ pub(super) struct State {
     pub(super) is_over: bool,
 }
 
-/// What is to become of subscriptions.
+/// A change of subscriptions.
 pub(super) struct Change {
     pub(super) is_wanted: bool,
     pub(super) command: Command,
@@ -66,7 +66,7 @@ impl Change {
 }
 
 impl Inbox {
-    /// Notes what is wanted from now on.
+    /// Records the wanted subscriptions.
     pub(super) fn begin(&self, change: &Change) {
         let mut state = self.state.lock();
         state.refusal = None;
@@ -179,7 +179,7 @@ impl Inbox {
         None
     }
 
-    /// Refuses what is being subscribed to.
+    /// Rejects the pending subscriptions.
     pub(super) fn refuse(&self, error: Error) {
         self.state.lock().refusal = Some(error);
         self.changed.notify_waiters();
@@ -190,7 +190,7 @@ impl Inbox {
         self.state.lock().bytes >= WAITING_BYTES_MAX
     }
 
-    /// There will be no more messages than have come.
+    /// Ends the messages: no more will arrive.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
         state.is_over = true;

@@ -5,17 +5,17 @@ use bytes::Bytes;
 /// A message of a channel.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Message {
-    /// What was subscribed to.
+    /// Kind of the subscription.
     pub kind: ChannelKind,
     /// The pattern that matched, of a subscription by pattern.
     pub pattern: Option<Bytes>,
     /// The channel.
     pub channel: Bytes,
-    /// What was published.
+    /// Payload of the message.
     pub payload: Bytes,
 }
 
-/// What can be subscribed to.
+/// Kinds of subscriptions.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum ChannelKind {
     /// Channels by name.

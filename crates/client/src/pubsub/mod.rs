@@ -22,9 +22,9 @@ pub use cluster::ClusterSubscriber;
 use inbox::{Change, Channels, Inbox};
 pub use message::{ChannelKind, Message};
 
-/// Subscriptions, and the messages they bring. A lost connection is made anew and everything is
-/// subscribed to again; messages published in between are lost, which
-/// [`Subscriber::interruptions`] tells. Made by [`Client::subscriber`]; works with RESP2, too.
+/// Subscriptions and their messages. A lost connection is replaced and all subscriptions are
+/// restored; messages published in between are lost, which [`Subscriber::interruptions`] counts.
+/// Made by [`Client::subscriber`]; works with RESP2, too.
 ///
 /// Messages are taken by [`Subscriber::next`], or as a [`Stream`].
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Subscriber {
     sink: Arc<Sink>,
 }
 
-/// What the connection brings.
+/// Sink of the connection.
 #[derive(Debug, Default)]
 struct Sink {
     inbox: Inbox,
@@ -52,8 +52,8 @@ impl Client {
         self.open_subscriber(true).await
     }
 
-    /// The same; `reconnect` says whether a lost connection is made anew. Without, it is the end of
-    /// the messages.
+    /// Like [`Client::subscriber`]; `reconnect` says whether a lost connection is replaced.
+    /// Otherwise it ends the messages.
     pub(crate) async fn open_subscriber(&self, reconnect: bool) -> Result<Subscriber> {
         let sink = Arc::new(Sink::default());
         let lane = self.open_lane(reconnect, Some(sink.clone())).await?;
@@ -117,7 +117,7 @@ subscriptions!(Subscriber);
 subscriptions!(ClusterSubscriber);
 
 impl Subscriber {
-    /// How often the connection was lost; messages published until it was made anew are lost.
+    /// Number of lost connections; messages published until the connection was replaced are lost.
     pub fn interruptions(&self) -> u64 {
         self.sink.state.lock().connections.saturating_sub(1)
     }

@@ -13,14 +13,14 @@ pub(crate) use recording::{Connected, Operation, Telemetry};
 #[cfg(not(feature = "opentelemetry"))]
 pub(crate) use silent::{Connected, Operation, Telemetry};
 
-/// What a near cache has done, and what it has.
+/// Counters and size of a near cache.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "opentelemetry"), allow(dead_code, reason = "nothing reads them"))]
 pub(crate) struct NearFigures {
     /// Reads that were answered from memory, and all others.
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// Keys that were dropped to make room, and those that the server invalidated.
+    /// Keys dropped to make room, and keys that the server invalidated.
     pub(crate) evictions: u64,
     pub(crate) invalidations: u64,
     /// Keys now, and bytes.

@@ -24,8 +24,7 @@ use crate::request::Command;
 const SECONDS: [f64; 13] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 
-/// Where spans and durations of a client's commands go: the providers that were set when the client
-/// was made.
+/// Providers of spans and durations of a client's commands, as set when the client was made.
 #[derive(Clone)]
 pub(crate) struct Telemetry(Arc<Inner>);
 
@@ -34,7 +33,7 @@ struct Inner {
     durations: Histogram<f64>,
     connect_durations: Histogram<f64>,
     connections: UpDownCounter<i64>,
-    /// Of each span and metric: the system, the server, the database.
+    /// Attributes of each span and metric: the system, the server, the database.
     server: Vec<KeyValue>,
     /// `host:port`, or the path of a Unix socket: behind the command in a span's name.
     place: String,
@@ -120,8 +119,8 @@ impl Telemetry {
         Operation { telemetry: self.clone(), name, span, began: Instant::now(), has_ended: false }
     }
 
-    /// Lets metrics tell of a near cache, when they are collected, until `figures` has none. They
-    /// are those that Redis's documentation names for client-side caching, and bytes.
+    /// Registers metrics of a near cache, until `figures` returns none. Names are those of Redis's
+    /// documentation for client-side caching; bytes are added.
     pub(crate) fn observe_near(
         &self,
         figures: impl Fn() -> Option<NearFigures> + Send + Sync + 'static,
@@ -164,7 +163,7 @@ impl Telemetry {
         );
     }
 
-    /// A connection was made, which began then; it counts until what is returned is dropped.
+    /// Records a connection made since `began`; it counts until the returned value is dropped.
     pub(crate) fn connected(&self, began: Instant) -> Connected {
         let pool = self.0.pool();
         self.0.connect_durations.record(began.elapsed().as_secs_f64(), &pool[..1]);
@@ -190,7 +189,7 @@ impl std::fmt::Debug for Telemetry {
 }
 
 impl Inner {
-    /// What the conventions want of connections: all that callers share are in use.
+    /// Attributes of the connection pool: shared connections are all in use.
     fn pool(&self) -> [KeyValue; 2] {
         [
             KeyValue::new("db.client.connection.pool.name", shared(&self.place)),
@@ -268,7 +267,7 @@ fn near_counter(
     counter.with_callback(observe).build();
 }
 
-/// What a near cache has now.
+/// Current figures of a near cache.
 fn near_gauge(
     gauge: AsyncInstrumentBuilder<'_, ObservableGauge<u64>, u64>,
     attributes: Vec<KeyValue>,
