@@ -182,7 +182,8 @@ impl<'a> Reader<'a> {
         let (_first, _last) = (self.int()?, self.int()?);
         let [upvalues, parameters, vararg, registers] = self.array()?;
         let code = self.int()?.checked_mul(4).and_then(|len| self.bytes(len))?;
-        let word = |word: &[u8]| word.try_into().ok().map(|word| Instruction(u32::from_le_bytes(word)));
+        let word =
+            |word: &[u8]| word.try_into().ok().map(|word| Instruction(u32::from_le_bytes(word)));
         let code = code.chunks_exact(4).map(word).collect::<Option<_>>()?;
         let constants = (0..self.int()?).map(|_| self.constant()).collect::<Option<_>>()?;
         let protos = (0..self.int()?).map(|_| self.proto(depth)).collect::<Option<_>>()?;

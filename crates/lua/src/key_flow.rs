@@ -49,10 +49,33 @@ pub struct CallShape<'a> {
 
 /// Globals that lead neither to commands nor to keys, and do not compile texts.
 const PLAIN_GLOBALS: &[&[u8]] = &[
-    b"ARGV", b"_VERSION", b"assert", b"bit", b"cjson", b"cmsgpack", b"collectgarbage", b"coroutine",
-    b"error", b"gcinfo", b"getmetatable", b"math", b"next", b"os", b"pcall", b"rawequal", b"rawget",
-    b"rawset", b"select", b"setmetatable", b"string", b"struct", b"table", b"tonumber", b"tostring",
-    b"type", b"xpcall",
+    b"ARGV",
+    b"_VERSION",
+    b"assert",
+    b"bit",
+    b"cjson",
+    b"cmsgpack",
+    b"collectgarbage",
+    b"coroutine",
+    b"error",
+    b"gcinfo",
+    b"getmetatable",
+    b"math",
+    b"next",
+    b"os",
+    b"pcall",
+    b"rawequal",
+    b"rawget",
+    b"rawset",
+    b"select",
+    b"setmetatable",
+    b"string",
+    b"struct",
+    b"table",
+    b"tonumber",
+    b"tostring",
+    b"type",
+    b"xpcall",
 ];
 
 /// What is known of a value.
@@ -167,10 +190,7 @@ pub(crate) struct KeyFlow<'a> {
 }
 
 impl<'a> KeyFlow<'a> {
-    pub fn new(
-        purpose: Purpose,
-        keeps_to_keys: &'a mut dyn FnMut(&CallShape<'_>) -> bool,
-    ) -> Self {
+    pub fn new(purpose: Purpose, keeps_to_keys: &'a mut dyn FnMut(&CallShape<'_>) -> bool) -> Self {
         KeyFlow { purpose, keeps_to_keys }
     }
 
@@ -178,8 +198,8 @@ impl<'a> KeyFlow<'a> {
     /// declared keys only.
     pub fn prove(&mut self, proto: &Proto) -> Option<()> {
         // What stands in variables around it, or comes as a list of arguments, may be anything.
-        let is_closed = proto.upvalues == 0
-            && (self.purpose == Purpose::Scripts || !proto.is_vararg);
+        let is_closed =
+            proto.upvalues == 0 && (self.purpose == Purpose::Scripts || !proto.is_vararg);
         if !is_closed {
             return None;
         }

@@ -126,9 +126,7 @@ impl Lua {
         let dump = stack.dump(DUMP_MAX);
         stack.pop(1);
         let proto = dump.as_deref().and_then(Proto::read);
-        proto.is_some_and(|proto| {
-            KeyFlow::new(self.purpose, keeps_to_keys).prove(&proto).is_some()
-        })
+        proto.is_some_and(|proto| KeyFlow::new(self.purpose, keeps_to_keys).prove(&proto).is_some())
     }
 
     /// Forgets a function.

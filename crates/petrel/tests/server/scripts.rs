@@ -13,7 +13,9 @@ with_each_backend!(
     what_is_sent_behind_a_slow_script_is_executed,
     a_slow_function_is_killed,
     shutdown_ends_a_slow_script,
-    scripts_with_undeclared_keys_do_not_wait_for_each_other,
+    scripts_that_write_before_they_stray_are_whole,
+    a_script_that_has_written_waits_for_a_slow_one,
+    shutdown_ends_a_script_that_waits_for_a_slow_one,
     time_stands_still_in_a_script,
     time_goes_on_in_a_slow_script,
     others_are_answered_while_a_result_is_written,
@@ -488,26 +490,76 @@ fn shutdown_ends_a_slow_script(backend: &str) {
     assert_eq!(server.exit_code(), Some(0));
 }
 
-fn scripts_with_undeclared_keys_do_not_wait_for_each_other(backend: &str) {
+/// Scripts that have written and then use keys that they did not declare, all at once and each for
+/// the first time: every one is executed as a whole.
+fn scripts_that_write_before_they_stray_are_whole(backend: &str) {
     let server = Server::start(backend, &["--threads", "4"]);
-    let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
-    // Each moves what two keys hold; one of them is declared, or neither is.
-    let script = "local a, b = KEYS[1] or ARGV[1], ARGV[2] redis.call('INCR', a) redis.call('DECR', b) return 1";
-    for round in 0..50 {
+    let mut clients: Vec<Client> = (0..12).map(|_| server.connect()).collect();
+    // Each takes from one key, declared or not, and gives to two that are computed.
+    let body = "local from, n = keys[1] or args[1], tonumber(args[2]) \
+                redis.call('DECRBY', from, 2) \
+                for i = 1, 3000 do n = n + i end \
+                for i = 1, 2 do redis.call('INCR', 'acc' .. (n + i) % 5) end \
+                return 1";
+    for round in 0..40 {
+        let script = format!("local keys, args = KEYS, ARGV {body} -- {round}");
+        let library = format!(
+            "#!lua name=l{round}\nredis.register_function('f{round}', function(keys, args) {body} end)"
+        );
+        assert_eq!(clients[0].text(&["FUNCTION", "LOAD", &library]), format!("l{round}"));
         for (i, client) in clients.iter_mut().enumerate() {
-            let (a, b) = (format!("k{}", (i + round) % 5), format!("k{}", (i * 3 + round + 1) % 5));
-            let text = format!("{script} -- {}", round % 7);
-            if i % 2 == 0 {
-                client.send(&["EVAL", &text, "1", &a, &a, &b]);
-            } else {
-                client.send(&["EVAL", &text, "0", &a, &b]);
+            let (from, n) = (format!("acc{}", (i + round) % 5), i.to_string());
+            let name = format!("f{round}");
+            for _ in 0..3 {
+                match i % 3 {
+                    0 => client.send(&["EVAL", &script, "1", &from, "", &n]),
+                    1 => client.send(&["EVAL", &script, "0", &from, &n]),
+                    _ => client.send(&["FCALL", &name, "1", &from, "", &n]),
+                }
             }
         }
         for client in &mut clients {
-            let answer = answer(client);
-            assert!(answer == "1" || answer.contains("did not declare"), "{answer}");
+            (0..3).for_each(|_| assert_eq!(answer(client), "1"));
         }
     }
+    let sum =
+        "local n = 0 for i = 0, 4 do n = n + (redis.call('GET', 'acc' .. i) or 0) end return n";
+    assert_eq!(clients[0].text(&["EVAL", sum, "0"]), "0");
+}
+
+/// While one script is slow another waits for the whole keyspace, and has written: it waits until
+/// it gets it, and its worker's clients are answered.
+fn a_script_that_has_written_waits_for_a_slow_one(backend: &str) {
+    let server = Server::start(backend, &["--threads", "2", "--busy-reply-threshold", "300"]);
+    let mut others = others(&server);
+    let (mut slow, mut waiting) = (server.connect(), server.connect());
+    for round in 0..3 {
+        slow.send(&["EVAL", "while true do end", "0"]);
+        let script = format!(
+            "redis.call('INCR', KEYS[1]) redis.call('INCR', 'undeclared') return 'both' -- {round}"
+        );
+        waiting.send(&["EVAL", &script, "1", "k"]);
+        // Clients of both workers.
+        others.iter_mut().for_each(until_busy);
+        others.iter_mut().for_each(|client| assert_eq!(client.text(&["GET", "k"]), BUSY));
+        assert_eq!(others[round].text(&["SCRIPT", "KILL"]), "OK");
+        assert!(answer(&mut slow).contains("killed by user"));
+        assert_eq!(answer(&mut waiting), "both");
+        let expected = (round + 1).to_string();
+        let values = others[0].text(&["MGET", "k", "undeclared"]);
+        assert_eq!(values, format!("[{expected} {expected}]"));
+    }
+}
+
+fn shutdown_ends_a_script_that_waits_for_a_slow_one(backend: &str) {
+    let mut server = start(backend);
+    let mut others = others(&server);
+    let (mut slow, mut waiting) = (server.connect(), server.connect());
+    slow.send(&["EVAL", "redis.call('SET', KEYS[1], 1) while true do end", "1", "other"]);
+    waiting.send(&["EVAL", "redis.call('SET', KEYS[1], 1) redis.call('GET', 'x')", "1", "k"]);
+    others.iter_mut().for_each(until_busy);
+    others[1].send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.exit_code(), Some(0));
 }
 
 /// A client blocked on a key is served when the script is over, with what is there then.
