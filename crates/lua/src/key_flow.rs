@@ -276,6 +276,7 @@ impl<'a> KeyFlow<'a> {
             Op::SetList => {
                 state.release(a)?;
                 state.release_values(a + 1, if b == 0 { 0 } else { b + 1 })?;
+                state.tail = None;
                 next += usize::from(c == 0);
             }
             Op::Closure => next += share(proto, &mut state, pc, instruction)?,

@@ -346,10 +346,18 @@ impl Runner<'_> {
     /// a script that may come to use undeclared keys takes the script token.
     #[inline]
     fn note_call(&mut self, command: Command) -> Result<(), Halt> {
-        let may_change = command.spec.flags.intersects(bits!(Flags: WRITE, MAY_REPLICATE));
-        if !may_change || self.acted {
-            return Ok(());
+        let flags = command.spec.flags;
+        if !self.acted && flags.intersects(bits!(Flags: WRITE, MAY_REPLICATE)) {
+            self.begin_to_act()?;
         }
+        if flags.contains(Flags::WRITE) {
+            self.moment = self.moment.with(Moment::HAS_WRITTEN);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn begin_to_act(&mut self) -> Result<(), Halt> {
         if !self.call.key_use.keeps_to_declared() && !self.nested {
             self.take_token()?;
         }

@@ -27,6 +27,7 @@ with_each_backend!(
     what_takes_long_in_one_call_is_ended_too,
     what_scripts_are_refused_is_counted,
     writes_need_the_replicas_that_they_are_meant_to_reach,
+    a_state_that_begins_amid_a_script_does_not_end_it,
     migrating_nothing_is_done_at_once,
     flushing_gives_back_the_memory_of_all_threads,
     scripts_may_come_in_any_pieces,
@@ -673,6 +674,24 @@ fn writes_need_the_replicas_that_they_are_meant_to_reach(backend: &str) {
 }
 
 /// It has to wait for another server, unless there is nothing to send.
+/// A state in which writes are refused begins while a script runs that has written: it is executed
+/// as a whole, and the next one is refused.
+fn a_state_that_begins_amid_a_script_does_not_end_it(backend: &str) {
+    let server = Server::start(backend, &["--threads", "2"]);
+    let (mut runner, mut others) = (server.connect(), others(&server));
+    let script = "redis.call('SET', KEYS[1], 0) \
+        repeat local info = redis.call('INFO', 'replication') \
+        until string.find(info, 'min_slaves_good_slaves', 1, true) \
+        for i = 1, 500 do redis.call('INCR', KEYS[1]) end return 'whole'";
+    others.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
+    runner.send(&["EVAL", script, "1", "k"]);
+    eventually("it runs", || others[0].text(&["FUNCTION", "STATS"]).contains("EVAL"));
+    assert_eq!(others[0].text(&["CONFIG", "SET", "min-replicas-to-write", "1"]), "OK");
+    assert_eq!(answer(&mut runner), "whole");
+    assert_eq!(runner.text(&["GET", "k"]), "500");
+    assert!(runner.text(&["EVAL", script, "1", "k"]).starts_with("NOREPLICAS"));
+}
+
 fn migrating_nothing_is_done_at_once(backend: &str) {
     let server = start(backend);
     let mut client = server.connect();
