@@ -6,7 +6,6 @@ use crate::clock::{Clock, Tick};
 use crate::host::Host;
 use crate::server::stats::Shared;
 use petrel_resp::Dialect;
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -20,23 +19,23 @@ const ATTEND_NANOS: u64 = 500_000;
 const PATIENCE_NANOS: u64 = 5_000_000;
 
 /// Why a script does not go on.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Halt {
     /// It is run again, with the script token. It has done nothing yet.
     BeginsAnew,
     /// Another script is slow, and this one has done nothing yet.
     Busy,
     /// This is its error.
-    Ended(Cow<'static, str>),
+    Ended(&'static str),
 }
 
 impl Halt {
     /// The error that its calls end with.
-    pub fn text(&self) -> Cow<'static, str> {
+    pub fn text(self) -> &'static str {
         match self {
-            Halt::BeginsAnew => "ERR the script begins anew".into(),
-            Halt::Busy => "BUSY another script runs".into(),
-            Halt::Ended(text) => text.clone(),
+            Halt::BeginsAnew => "ERR the script begins anew",
+            Halt::Busy => "BUSY another script runs",
+            Halt::Ended(text) => text,
         }
     }
 }
@@ -75,7 +74,7 @@ impl Pulse<'_> {
         shared: &Shared,
         (wrote, waits): (bool, bool),
         host: &mut dyn Host,
-    ) -> Option<Cow<'static, str>> {
+    ) -> Option<&'static str> {
         let now = self.clock.now();
         let nanos = self.clock.nanos(self.started, now);
         let running = &shared.scripts.running;
@@ -97,7 +96,7 @@ impl Pulse<'_> {
         let attends = watched.is_slow.load(Relaxed) || waits && running.is_busy();
         if attends && self.clock.nanos(self.attended, now) > ATTEND_NANOS {
             if host.attend() {
-                return Some(SHUTTING_DOWN.into());
+                return Some(SHUTTING_DOWN);
             }
             self.attended = self.clock.now();
         }
@@ -105,22 +104,17 @@ impl Pulse<'_> {
     }
 
     /// What ends a script that others have killed.
-    pub fn killed(&self, dialect: Dialect) -> Option<Cow<'static, str>> {
+    pub fn killed(&self, dialect: Dialect) -> Option<&'static str> {
         let is_killed = self.watched.as_ref().is_some_and(|watched| watched.killed.load(Relaxed));
-        is_killed.then(|| {
-            let text = match (dialect, self.kind) {
-                (Dialect::Redis, ProgramKind::Script) => {
-                    "Error running script, script killed by user with SCRIPT KILL."
-                }
-                (Dialect::Redis, ProgramKind::Function) => {
-                    "Error running function, function killed by user with FUNCTION KILL."
-                }
-                (Dialect::Valkey, ProgramKind::Script) => "Script killed by user with SCRIPT KILL.",
-                (Dialect::Valkey, ProgramKind::Function) => {
-                    "Script killed by user with FUNCTION KILL."
-                }
-            };
-            text.into()
+        is_killed.then_some(match (dialect, self.kind) {
+            (Dialect::Redis, ProgramKind::Script) => {
+                "Error running script, script killed by user with SCRIPT KILL."
+            }
+            (Dialect::Redis, ProgramKind::Function) => {
+                "Error running function, function killed by user with FUNCTION KILL."
+            }
+            (Dialect::Valkey, ProgramKind::Script) => "Script killed by user with SCRIPT KILL.",
+            (Dialect::Valkey, ProgramKind::Function) => "Script killed by user with FUNCTION KILL.",
         })
     }
 

@@ -376,7 +376,7 @@ impl Runner<'_> {
         }
         self.call.key_use.take_token_from_now_on();
         // Not so only if a proof was wrong, of a script that has written.
-        if self.acted { Err(Halt::Ended(DISPROVEN.into())) } else { Err(Halt::BeginsAnew) }
+        if self.acted { Err(Halt::Ended(DISPROVEN)) } else { Err(Halt::BeginsAnew) }
     }
 
     /// Locks everything beside what is held: for an undeclared key. Known from then on, the script
@@ -427,7 +427,7 @@ impl Server for Runner<'_> {
 
     fn interrupt(&mut self) -> Option<Cow<'static, str>> {
         if let Some(halt) = &self.halt {
-            return Some(halt.text());
+            return Some(halt.text().into());
         }
         self.asked = self.exec.now();
         let wrote = self.acted && !self.writes_result;
@@ -435,10 +435,11 @@ impl Server for Runner<'_> {
         if self.pulse.is_slow() {
             self.exec.script_time = Some(time_of_day());
         }
-        ended.or_else(|| match self.writes_result {
+        let ended = ended.or_else(|| match self.writes_result {
             true => self.interrupt_result(),
             false => self.pulse.killed(self.exec.shared.dialect()),
-        })
+        });
+        ended.map(Cow::Borrowed)
     }
 
     fn log(&mut self, level: u8, text: &[u8]) {
@@ -478,16 +479,16 @@ impl Runner<'_> {
     /// Lets whoever waits for the whole keyspace have it while a result is being written, and says
     /// what ends that.
     #[cold]
-    fn interrupt_result(&mut self) -> Option<Cow<'static, str>> {
+    fn interrupt_result(&mut self) -> Option<&'static str> {
         if !self.nested {
             self.exec.yield_within_unless_busy();
         }
         if self.host.client_has_left() {
-            return Some("the client has left".into());
+            return Some("the client has left");
         }
         let killed = self.pulse.killed(self.exec.shared.dialect());
         killed.map(|_| {
-            "the script is over and its effects stay, but its result was given up: killed by user".into()
+            "the script is over and its effects stay, but its result was given up: killed by user"
         })
     }
 }
