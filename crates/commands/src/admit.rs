@@ -80,6 +80,8 @@ bitset! {
         READ_ONLY = 4 "read_only",
         /// That script has changed nothing yet, and there was no memory left when it began.
         NO_MEMORY = 5 "no_memory",
+        /// That script has written: what the server has become since does not end it.
+        HAS_WRITTEN = 6 "has_written",
     }
 }
 
@@ -280,7 +282,7 @@ impl Executor {
         if session.is(Modes::REDIRECTABLE) {
             self.admit_redirectable(command, session, host)?;
         }
-        if self.shared.refuses_some() {
+        if self.shared.refuses_some() && !moment.contains(Moment::HAS_WRITTEN) {
             self.admit_in_state(command, args, session, host, reply)?;
         }
         // What a primary has executed is executed, whatever it takes.

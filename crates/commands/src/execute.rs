@@ -619,6 +619,11 @@ impl Executor {
         self.tick
     }
 
+    /// The clock of ticks.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Lets the command in hand have begun then, though it called others meanwhile.
     pub(crate) fn begin_at(&mut self, tick: Tick) {
         self.tick = tick;

@@ -3,8 +3,10 @@
 //! ```text
 //!  EVAL   text ──▶ this thread's compiled function, or the server's scripts (by SHA-1), or it is
 //!                  compiled and made known
-//!         memory? ─ right to lock the rest, for a script known to need it ─ lock the declared keys
+//!         memory? ─ the script token, for a script known to need it ─ lock the declared keys
 //!         Lua ── redis.call ──▶ Runner::call ── Executor::admit ── keys locked, or the rest is now
+//!                                 │ a first write: the token, unless it is proven (declared.rs)
+//!                                 │ that no undeclared key is used
 //!                                 └──▶ executed within the script: no locks, no serving of waiters
 //!         unlock ─ serve clients blocked on what has changed: as after any command
 //! ```
@@ -13,9 +15,12 @@
 //! transaction: [`run::run`] is where it begins and ends.
 
 pub(crate) mod cache;
+mod declared;
 mod function_thread;
 pub(crate) mod functions;
+mod key_use;
 pub(crate) mod libraries;
+mod pulse;
 mod reading;
 pub(crate) mod run;
 mod running;
@@ -82,9 +87,9 @@ fn evalsha_ro(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `SCRIPT LOAD script`
 fn load(ctx: &mut Ctx<'_>) -> Outcome {
-    let script = ctx
-        .exec
-        .script_thread(|thread, scripts| thread.load(scripts, ctx.request.args[2], true))?;
+    let script = ctx.exec.script_thread(|thread, shared| {
+        thread.load(&shared.scripts, &shared.registry, ctx.request.args[2], true)
+    })?;
     ctx.reply.bulk(&hex(&script.sha));
     Ok(())
 }

@@ -85,6 +85,28 @@ impl World {
     }
 }
 
+/// A script that uses what it did not declare.
+#[derive(Clone, Copy, Default)]
+struct Straying {
+    /// It has written by then.
+    writes_first: bool,
+    /// It is refused when it has waited for too long, unless it has written.
+    is_weary: bool,
+    /// It breaks the rule: it takes the token when it strays, and not before it writes.
+    takes_token_late: bool,
+}
+
+const READS: Straying = Straying { writes_first: false, is_weary: false, takes_token_late: false };
+const WRITES: Straying = Straying { writes_first: true, ..READS };
+
+/// How a script ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    Whole,
+    BeginsAnew,
+    Refused,
+}
+
 /// One thread of the model.
 struct Worker {
     world: Arc<World>,
@@ -211,18 +233,16 @@ impl Worker {
         self.pass.exit();
     }
 
-    /// A script that touches what it did not declare, as scripts are run: it wants the token when
-    /// it finds that it strays, and begins anew with it if it does not get it at once. With
-    /// `is_weary` it is refused when it has waited too long.
-    fn straying_script(&self, stripes: &[u32], is_weary: bool) {
+    /// A script that uses what it did not declare, as scripts are run.
+    fn straying_script(&self, stripes: &[u32], script: Straying) {
         let world = &self.world;
         let lock = |index: usize| &world.locks[index];
-        let tired = || is_weary && weary();
-        let mut strays = false;
+        let tired = || script.is_weary && weary();
+        let mut takes_token = false;
         self.pass.enter();
         for attempt in 0.. {
-            assert!(is_weary || attempt < 2, "a script begins anew once at most");
-            if strays && !self.pass.script_token_unless(tired) {
+            assert!(attempt < 2, "a script begins anew once at most");
+            if takes_token && !self.pass.script_token_unless(tired) {
                 break;
             }
             if !self.pass.lock_many_unless(lock, stripes, tired) {
@@ -231,31 +251,50 @@ impl Worker {
             }
             world.claim(self.me, stripes);
             thread::yield_now();
-            strays = true;
-            let alone = self.pass.try_script_token()
-                && self.pass.exclusive_holding_unless(lock, stripes, tired);
-            world.check_held(self.me, stripes);
-            if alone {
-                world.execute_exclusive(self.me, stripes);
-            }
+            let end = self.stray(stripes, script);
             world.disclaim(stripes);
             world.unlock(stripes);
             self.pass.release_exclusive();
             self.pass.release_script_token();
-            if alone {
+            self.come_inside();
+            if end != End::BeginsAnew {
                 break;
             }
-            self.come_inside();
+            takes_token = true;
         }
         self.come_inside();
         self.pass.exit();
+    }
+
+    /// What such a script does once it holds what it declared.
+    fn stray(&self, stripes: &[u32], script: Straying) -> End {
+        let world = &self.world;
+        if script.writes_first && !script.takes_token_late && !self.pass.try_script_token() {
+            return End::BeginsAnew;
+        }
+        world.check_held(self.me, stripes);
+        thread::yield_now();
+        if !self.pass.try_script_token() {
+            assert!(!script.writes_first, "a script fails after it has written");
+            return End::BeginsAnew;
+        }
+        let lock = |index: usize| &world.locks[index];
+        let gives_up = || !script.writes_first && script.is_weary && weary();
+        let alone = self.pass.exclusive_holding_unless(lock, stripes, gives_up);
+        world.check_held(self.me, stripes);
+        if !alone {
+            assert!(!script.writes_first, "a script fails after it has written");
+            return End::Refused;
+        }
+        world.execute_exclusive(self.me, stripes);
+        End::Whole
     }
 
     fn any(&self) {
         let mut rng = thread_rng();
         let stripe = rng.gen_range(0..STRIPES as u32);
         let many: &[u32] = [&[0, 1][..], &[0, 2], &[1, 2], &[0, 1, 2]][rng.gen_range(0..4)];
-        match rng.gen_range(0..17) {
+        match rng.gen_range(0..20) {
             0 | 1 => self.single(stripe),
             2 => self.try_single(stripe),
             3 | 4 => self.batch(stripe),
@@ -266,8 +305,11 @@ impl Worker {
             11 => self.many_unless(many),
             12 => self.many_unless(&[stripe]),
             13 => self.exclusive_unless(stripe == 0),
-            14 => self.straying_script(many, false),
-            15 => self.straying_script(&[stripe], true),
+            14 => self.straying_script(many, READS),
+            15 => self.straying_script(&[stripe], Straying { is_weary: true, ..READS }),
+            16 => self.straying_script(many, WRITES),
+            17 => self.straying_script(&[stripe], WRITES),
+            18 => self.straying_script(many, Straying { is_weary: true, ..WRITES }),
             _ => self.script(&[stripe], false),
         }
     }
@@ -346,13 +388,64 @@ fn scripts_that_stray_begin_anew_once_at_most() {
         run(
             &world,
             vec![
-                Box::new(|worker| worker.straying_script(&[0, 1], false)),
-                Box::new(|worker| worker.straying_script(&[1, 2], false)),
-                Box::new(|worker| worker.straying_script(&[0], false)),
+                Box::new(|worker| worker.straying_script(&[0, 1], READS)),
+                Box::new(|worker| worker.straying_script(&[1, 2], READS)),
+                Box::new(|worker| worker.straying_script(&[0], READS)),
                 Box::new(|worker| worker.many(&[0, 2])),
             ],
         );
         assert_eq!(world.executed.load(Relaxed), 4 + 2);
+    });
+}
+
+/// Scripts that write before they stray, on the same stripes and on others, beside all that locks:
+/// each is executed as a whole.
+fn scripts_that_write_first(script: Straying) {
+    let world = World::new();
+    run(
+        &world,
+        vec![
+            Box::new(move |worker| worker.straying_script(&[0, 1], script)),
+            Box::new(move |worker| worker.straying_script(&[1, 2], script)),
+            Box::new(move |worker| worker.straying_script(&[2], script)),
+            Box::new(|worker| worker.straying_script(&[0], READS)),
+            Box::new(|worker| {
+                worker.many(&[0, 2]);
+                worker.exclusive(true);
+            }),
+        ],
+    );
+    assert_eq!(world.executed.load(Relaxed), 6 + 2);
+}
+
+#[test]
+fn scripts_that_write_before_they_stray_are_whole() {
+    explore_both(1500, || scripts_that_write_first(WRITES));
+}
+
+/// The model finds what the rule is for.
+#[test]
+#[should_panic(expected = "a script fails after it has written")]
+fn without_the_token_before_the_first_write_scripts_fail() {
+    explore_both(1500, || {
+        scripts_that_write_first(Straying { takes_token_late: true, ..WRITES });
+    });
+}
+
+#[test]
+fn scripts_that_have_written_wait_though_others_give_up() {
+    explore_both(1200, || {
+        let weary = Straying { is_weary: true, ..WRITES };
+        run(
+            &World::new(),
+            vec![
+                Box::new(move |worker| worker.straying_script(&[0, 1], weary)),
+                Box::new(move |worker| worker.straying_script(&[0], weary)),
+                Box::new(|worker| worker.many_unless(&[0, 1])),
+                Box::new(|worker| worker.exclusive_unless(true)),
+                Box::new(|worker| worker.batch(0)),
+            ],
+        );
     });
 }
 
@@ -365,7 +458,9 @@ fn who_gives_up_leaves_nothing_behind() {
                 Box::new(|worker| worker.script(&[0, 1], true)),
                 Box::new(|worker| worker.many_unless(&[0, 1])),
                 Box::new(|worker| worker.exclusive_unless(true)),
-                Box::new(|worker| worker.straying_script(&[1, 2], true)),
+                Box::new(|worker| {
+                    worker.straying_script(&[1, 2], Straying { is_weary: true, ..READS })
+                }),
                 Box::new(|worker| worker.many(&[0, 1])),
             ],
         );

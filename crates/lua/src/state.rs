@@ -1,9 +1,11 @@
 //! An interpreter: compiles texts, runs functions, and writes their results.
 
+use crate::bytecode::Proto;
 use crate::convert;
 use crate::extra::{Compiled, Extra, Failure, Library, Purpose, Release, Server};
 use crate::generator::Random;
 use crate::interpreter::Interpreter;
+use crate::key_flow::{CallShape, KeyFlow};
 use crate::lists::{List, list_bytes, push_list};
 use crate::memory::Memory;
 use crate::sandbox;
@@ -18,12 +20,16 @@ const GLOBALS: c_int = 2;
 /// And the lists, of two slots each.
 const BASE: c_int = 6;
 
+/// Bytes of a function's bytecode, beyond which nothing is proven of it.
+const DUMP_MAX: usize = 1 << 20;
+
 /// An interpreter with its libraries, for one thread.
 pub struct Lua {
     interpreter: Interpreter,
     /// `KEYS` and `ARGV`.
     lists: [List; 2],
     kept: usize,
+    purpose: Purpose,
     /// What a library that is being loaded finds in place of the globals.
     loading: c_int,
 }
@@ -72,7 +78,7 @@ impl Lua {
         stack.with(|extra| extra.setter = setter);
         stack.with(|extra| extra.running = Some(stack));
         stack.set_period();
-        Lua { interpreter, lists, kept: 0, loading }
+        Lua { interpreter, lists, kept: 0, purpose, loading }
     }
 
     /// Bytes in use.
@@ -106,6 +112,21 @@ impl Lua {
         let message = stack.to_bytes(-1).unwrap_or_default().to_vec();
         stack.pop(1);
         Err(message)
+    }
+
+    /// Whether it is proven that a script, or a function of a library, passes no keys to commands
+    /// but those that it is called with. `keeps_to_keys` says so of a single call.
+    pub fn keeps_to_keys(
+        &mut self,
+        function: &Compiled,
+        keeps_to_keys: &mut dyn FnMut(&CallShape<'_>) -> bool,
+    ) -> bool {
+        let stack = self.interpreter.stack();
+        stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, function.0);
+        let dump = stack.dump(DUMP_MAX);
+        stack.pop(1);
+        let proto = dump.as_deref().and_then(Proto::read);
+        proto.is_some_and(|proto| KeyFlow::new(self.purpose, keeps_to_keys).prove(&proto).is_some())
     }
 
     /// Forgets a function.
@@ -342,6 +363,27 @@ fn returned_error(stack: Stack) -> Option<Failure> {
     }
     stack.pop(1);
     failure
+}
+
+#[cfg(test)]
+impl Lua {
+    /// The function that a compiled text returns.
+    pub(crate) fn returned(&mut self, text: &Compiled) -> Compiled {
+        let stack = self.interpreter.stack();
+        stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, text.0);
+        stack.protected_call(0, 1, 0).expect("it returns a function");
+        self.kept += 1;
+        crate::extra::kept(stack)
+    }
+
+    /// The bytecode of a text.
+    pub(crate) fn dump_of(&mut self, text: &[u8]) -> Vec<u8> {
+        let stack = self.interpreter.stack();
+        assert!(stack.load(text, c"s"));
+        let dump = stack.dump(DUMP_MAX).expect("it is short");
+        stack.pop(1);
+        dump
+    }
 }
 
 #[cfg(test)]

@@ -373,6 +373,17 @@ impl Stack {
         status == 0
     }
 
+    /// The bytecode of the function on top, which is one of Lua; none if it takes more than `max`
+    /// bytes.
+    pub fn dump(self, max: usize) -> Option<Vec<u8>> {
+        let mut sink = (Vec::new(), max);
+        let data: *mut (Vec<u8>, usize) = &mut sink;
+        // SAFETY: `write_dump` is given the sink, which is there until the call returns. Nothing is
+        // allocated in the interpreter, and no error is raised.
+        let status = unsafe { ffi::lua_dump_(self.raw(), write_dump, data.cast()) };
+        (status == 0).then_some(sink.0)
+    }
+
     /// Calls a function with the arguments above it, and catches what it raises: `Err` has the
     /// status then, and the error is on top. `handler` is the index of the function that sees
     /// the error first, or 0.
@@ -659,6 +670,25 @@ fn argument_error(stack: Stack, argument: c_int, text: &str) -> Vec<u8> {
         (false, _) => format!("bad argument #{argument} to '{name}' ({text})"),
     }
     .into_bytes()
+}
+
+/// Takes a piece of the bytecode of a function; anything but 0 ends the dump.
+unsafe extern "C-unwind" fn write_dump(
+    _: *mut ffi::lua_State,
+    piece: *const c_void,
+    len: usize,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: it is the sink of `Stack::dump`, to which there is no other reference meanwhile.
+    let (bytes, max) = unsafe { &mut *data.cast::<(Vec<u8>, usize)>() };
+    if len > max.saturating_sub(bytes.len()) {
+        return 1;
+    }
+    if len > 0 {
+        // SAFETY: so many bytes are there.
+        bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(piece.cast(), len) });
+    }
+    0
 }
 
 /// Called after each period of instructions: lets the server do what has to be done

@@ -103,7 +103,7 @@ impl Executor {
         }
         let Some(cluster) = self.shared.cluster.get().cloned() else { return Verdict::Run };
         let placed = match moment.contains(Moment::IN_SCRIPT) {
-            true => self.place_in_script(command, request, &*cluster),
+            true => self.place_in_script(command, request, moment, &*cluster),
             false if nested || !moment.contains(Moment::CLIENT) => Ok(Verdict::Run),
             false if command.spec.gate.contains(GateFlags::RUNS_QUEUE) => {
                 self.place_transaction(session, &*cluster, host)
@@ -459,6 +459,7 @@ impl Executor {
         &mut self,
         command: Command,
         request: &Request<'_>,
+        moment: Moment,
         cluster: &dyn Cluster,
     ) -> Result<Verdict, Fail> {
         admit_in_cluster(command)?;
@@ -478,7 +479,10 @@ impl Executor {
             if written.any(|&slot| *self.script_slot.get_or_insert(slot) != slot) {
                 return Err(Fail::CROSS_SLOT);
             }
-            self.admit_lease(cluster)?;
+            // It is one transaction, as one of `EXEC`.
+            if !moment.contains(Moment::HAS_WRITTEN) {
+                self.admit_lease(cluster)?;
+            }
         }
         match are_readable(&slots, cluster) {
             true => Ok(Verdict::Run),

@@ -1,5 +1,6 @@
 //! The scripts that the server knows. Every thread compiles for itself those that it runs.
 
+use super::key_use::KeyUse;
 use super::running::Running;
 use super::shebang::{self, Flags};
 use crate::fail::Fail;
@@ -31,8 +32,8 @@ pub struct Script {
     pub text: Box<[u8]>,
     /// What the first line says; none if it says nothing.
     pub flags: Option<Flags>,
-    /// It has used keys that it had not declared.
-    pub strays: AtomicBool,
+    /// What is known of the keys that it uses.
+    pub key_use: KeyUse,
     /// It is kept however many others there are.
     loaded: AtomicBool,
     /// When it was used last, in calls of scripts that were looked up.
@@ -223,7 +224,7 @@ impl Script {
             sha: sha1(text),
             flags: shebang::parse_script(text, dialect)?,
             text: text.into(),
-            strays: AtomicBool::new(false),
+            key_use: KeyUse::default(),
             loaded: AtomicBool::new(false),
             used: AtomicU64::new(0),
             forgotten: AtomicBool::new(false),

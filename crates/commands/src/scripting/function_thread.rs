@@ -2,14 +2,17 @@
 //! the libraries whose functions it called.
 
 use super::cache::Scripts;
+use super::declared::names_declared_keys;
+use super::key_use::KeyUse;
 use super::libraries::{Function, Libraries, Library, List};
 use super::shebang::{self, Flags};
 use crate::fail::Fail;
-use petrel_lua::{Compiled, Lua, Purpose, Release, ScriptReply, Server};
+use crate::spec::Registry;
+use petrel_lua::{CallShape, Compiled, Lua, Purpose, Release, ScriptReply, Server};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Time that a library may take to declare its functions.
@@ -99,7 +102,12 @@ impl FunctionThread {
 
     /// Finds out what functions a library has. They are compiled then: [`FunctionThread::adopt`]
     /// keeps them, once the library is known.
-    pub fn examine(&mut self, scripts: &Scripts, code: &[u8]) -> Result<Examined, Fail> {
+    pub fn examine(
+        &mut self,
+        scripts: &Scripts,
+        registry: &Registry,
+        code: &[u8],
+    ) -> Result<Examined, Fail> {
         let name = shebang::parse_library(code)?;
         let declared = self.declare(code)?;
         let mut functions = Vec::with_capacity(declared.len());
@@ -113,11 +121,13 @@ impl FunctionThread {
                     None => unknown = true,
                 }
             }
+            let keeps_to_keys = &mut |call: &CallShape<'_>| names_declared_keys(registry, call);
+            let keeps_to_keys = self.lua.keeps_to_keys(&declared.function, keeps_to_keys);
             functions.push(Function {
                 name: declared.name,
                 description: declared.description,
                 flags,
-                strays: AtomicBool::new(false),
+                key_use: KeyUse::new(keeps_to_keys),
             });
             compiled.push(declared.function);
         }
@@ -139,11 +149,12 @@ impl FunctionThread {
     pub fn examine_all(
         &mut self,
         scripts: &Scripts,
+        registry: &Registry,
         texts: &[Vec<u8>],
     ) -> Result<Vec<Arc<Library>>, Fail> {
         let mut libraries = Vec::with_capacity(texts.len());
         for text in texts {
-            let examined = self.examine(scripts, text)?;
+            let examined = self.examine(scripts, registry, text)?;
             libraries.push(examined.library.clone());
             self.discard(examined);
         }

@@ -69,12 +69,12 @@ fn call_with(ctx: &mut Ctx<'_>, thread: &mut FunctionThread, access: Access) -> 
         kind: ProgramKind::Function,
         flags: Some(function.flags),
         access,
-        strays: &function.strays,
+        key_use: &function.key_use,
         name: &|| function.name.clone(),
     };
     let seed = ctx.exec.random();
-    thread.lua.seed(seed);
     run::run(ctx, &call, keys, |runner, reply| {
+        thread.lua.seed(seed);
         thread.lua.run_function(&callable.compiled, keys, args, runner, reply)
     })
 }
@@ -282,8 +282,9 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
             Error::Malformed(text) => Fail::new(format!("ERR {text}")),
             _ => Fail::fixed("ERR failed loading functions"),
         })?;
-    let libraries =
-        ctx.exec.function_thread(|thread, shared| thread.examine_all(&shared.scripts, &texts))?;
+    let libraries = ctx.exec.function_thread(|thread, shared| {
+        thread.examine_all(&shared.scripts, &shared.registry, &texts)
+    })?;
     ctx.exec.change_libraries(|list| {
         // What comes in the payload must agree with itself; what is there gives way or not, as the
         // policy says.
@@ -336,7 +337,7 @@ impl Executor {
 
     fn add_library(&mut self, code: &[u8], replace: bool, is_new: bool) -> Outcome {
         self.function_thread(|thread, shared| -> Outcome {
-            let examined = thread.examine(&shared.scripts, code)?;
+            let examined = thread.examine(&shared.scripts, &shared.registry, code)?;
             match shared.libraries.add(examined.library.clone(), replace) {
                 Ok(()) => thread.adopt(&shared.scripts, &shared.libraries, examined, is_new),
                 Err(fail) => {
@@ -350,7 +351,7 @@ impl Executor {
 
     fn draft_library(&mut self, code: &[u8], replace: bool) -> Outcome {
         let library = self.function_thread(|thread, shared| -> Result<Arc<Library>, Fail> {
-            let examined = thread.examine(&shared.scripts, code)?;
+            let examined = thread.examine(&shared.scripts, &shared.registry, code)?;
             let library = examined.library.clone();
             thread.discard(examined);
             Ok(library)
@@ -435,7 +436,7 @@ impl Shared {
 
     fn examine_libraries(&self, texts: &[Vec<u8>]) -> Result<Vec<Arc<Library>>, Fail> {
         let mut thread = FunctionThread::new(&self.scripts, self.release());
-        let libraries = thread.examine_all(&self.scripts, texts);
+        let libraries = thread.examine_all(&self.scripts, &self.registry, texts);
         thread.count_out(&self.scripts);
         libraries
     }

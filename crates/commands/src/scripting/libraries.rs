@@ -2,10 +2,11 @@
 //! another thread reads it at that moment; every thread loads for itself the libraries whose
 //! functions it calls.
 
+use super::key_use::KeyUse;
 use super::shebang::Flags;
 use crate::fail::Fail;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// A library.
@@ -28,8 +29,8 @@ pub struct Function {
     pub description: Option<Vec<u8>>,
     /// What it says of itself.
     pub flags: Flags,
-    /// It has used keys that it had not declared.
-    pub strays: AtomicBool,
+    /// What is known of the keys that it uses.
+    pub key_use: KeyUse,
 }
 
 /// A list of libraries, which does not change.

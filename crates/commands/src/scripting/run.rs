@@ -1,7 +1,9 @@
 //! Running a script: its flags, its locks, and the commands that it calls.
 
-use super::cache::{NO_SCRIPT, Scripts, parse_sum};
-use super::running::{ProgramKind, Watched};
+use super::cache::{NO_SCRIPT, parse_sum};
+use super::key_use::KeyUse;
+use super::pulse::{Halt, Pulse};
+use super::running::ProgramKind;
 use super::shebang::Flags as ScriptFlags;
 use super::thread::Ready;
 use super::{ScriptThread, split};
@@ -11,29 +13,24 @@ use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::server::stats::Shared;
 use crate::server::time::time_of_day;
 use crate::session::Session;
 use crate::spec::{Command, Flags, KeyShape, Locks, Request};
 use petrel_keyspace::KeyHash;
 use petrel_lua::{Failure, ScriptReply, Server, hex};
-use petrel_resp::{Dialect, Reply};
+use petrel_resp::Reply;
 use petrel_table::bits;
 use petrel_table::keys::key_positions;
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
+use std::cell::RefCell;
 
-const CONTENDED: &[u8] =
-    b"ERR the script wanted keys that it did not declare, after it had written, while another \
-    script did the same";
+/// The error of a call that a proof has excluded ([`KeyUse::keeps_to_declared`]).
+const DISPROVEN: &str = "ERR internal error: the script was taken for one that uses declared keys only, and it does not";
 
 /// Time that commands may take before it is asked whether the script is to go on, which its
 /// instructions bring about else.
 const ASK_NANOS: u64 = 5_000_000;
-
-/// Time between two moments at which a slow script lets others be answered.
-const ATTEND_NANOS: u64 = 500_000;
 
 /// Cache lines that are asked for of the entry of a script's first key.
 const ENTRY_LINES: usize = 2;
@@ -50,7 +47,7 @@ pub(crate) fn eval(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     let (keys, args) = split(ctx)?;
     let text = ctx.arg(1);
     with_thread(ctx, |ctx, thread| {
-        let ready = thread.of_text(&ctx.exec.shared.scripts, text)?;
+        let ready = thread.of_text(&ctx.exec.shared.scripts, &ctx.exec.shared.registry, text)?;
         run_script(ctx, thread, &ready, access, keys, args)
     })
 }
@@ -63,7 +60,8 @@ pub(crate) fn evalsha(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     };
     let (keys, args) = split(ctx)?;
     with_thread(ctx, |ctx, thread| {
-        let ready = thread.of_sum(&ctx.exec.shared.scripts, &sum);
+        let shared = &ctx.exec.shared;
+        let ready = thread.of_sum(&shared.scripts, &shared.registry, &sum);
         let ready = ready.inspect_err(|_| show_to_monitors(ctx))?;
         run_script(ctx, thread, &ready, access, keys, args)
     })
@@ -100,10 +98,10 @@ impl Executor {
     /// Works with what the thread has for scripts, outside of any.
     pub(crate) fn script_thread<T>(
         &mut self,
-        work: impl FnOnce(&mut ScriptThread, &Scripts) -> T,
+        work: impl FnOnce(&mut ScriptThread, &Shared) -> T,
     ) -> T {
         let mut thread = self.take_script_thread();
-        let result = work(&mut thread, &self.shared.scripts);
+        let result = work(&mut thread, &self.shared);
         self.scripts = Some(thread);
         self.count_scripts();
         result
@@ -128,12 +126,12 @@ fn run_script(
         kind: ProgramKind::Script,
         flags: ready.script.flags,
         access,
-        strays: &ready.script.strays,
+        key_use: &ready.script.key_use,
         name: &|| String::from_utf8_lossy(&hex(&ready.script.sha)).into_owned(),
     };
     let seed = ctx.exec.random();
-    thread.lua.seed(seed);
     let result = run(ctx, &call, keys, |runner, reply| {
+        thread.lua.seed(seed);
         thread.lua.run_script(&ready.function, keys, args, runner, reply)
     });
     thread.count_memory(&ctx.exec.shared.scripts);
@@ -146,14 +144,18 @@ pub(crate) struct Call<'a> {
     /// What it says of itself; none for a script that says nothing.
     pub flags: Option<ScriptFlags>,
     pub access: Access,
-    /// Whether it is known to use keys that it does not declare.
-    pub strays: &'a AtomicBool,
+    pub key_use: &'a KeyUse,
     /// What errors call it.
     pub name: &'a dyn Fn() -> String,
 }
 
 /// Runs a script as one transaction: every change that it makes lies between the locking and the
 /// unlocking here, of its declared keys or of everything.
+///
+/// A script that may come to use undeclared keys has the script token from before its first write
+/// on. So when it uses one after a write it only waits until all others are outside, and those do
+/// not wait for it: a script without the token has no undeclared keys to come, or has not written
+/// and begins anew, outside.
 pub(crate) fn run(
     ctx: &mut Ctx<'_>,
     call: &Call<'_>,
@@ -169,12 +171,13 @@ pub(crate) fn run(
     if let (Some(hash), Some(peek)) = (first, ctx.exec.ks.peeker()) {
         peek.prefetch_bucket(ctx.session.db, hash);
     }
-    let started = ctx.exec.tick();
+    let (started, clock) = (ctx.exec.tick(), ctx.exec.clock());
     let (db, replies) = (ctx.session.db, ctx.session.replies);
     // A script has fieldsets of its own.
     let mut fieldsets = None;
+    let mut takes_token = call.key_use.takes_token();
     loop {
-        if !nested && !lock(ctx.exec, ctx.host, keys, first, call.strays.load(Relaxed)) {
+        if !nested && !lock(ctx.exec, ctx.host, keys, first, takes_token) {
             return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect()));
         }
         if let (Some(hash), Some(peek)) = (first, ctx.exec.ks.peeker()) {
@@ -191,19 +194,24 @@ pub(crate) fn run(
             moment,
             nested,
             acted: false,
-            again: false,
+            halt: None,
             call,
-            command: ctx.request.args,
-            started,
-            watched: None,
+            pulse: Pulse {
+                kind: call.kind,
+                name: call.name,
+                command: ctx.request.args,
+                clock,
+                started,
+                attended: started,
+                watched: None,
+            },
             asked: started,
-            attended: started,
             writes_result: false,
             result_bytes: 0,
         };
         runner.exec.script_time = None;
         let result = script(&mut runner, ctx.reply);
-        let Runner { again, watched, result_bytes, .. } = runner;
+        let Runner { halt, pulse: Pulse { watched, .. }, result_bytes, .. } = runner;
         ctx.exec.ks.count_foreign(-result_bytes);
         if let Some(watched) = watched {
             ctx.exec.shared.scripts.running.end(&watched);
@@ -214,13 +222,22 @@ pub(crate) fn run(
         ctx.session.swap_fieldsets(&mut fieldsets);
         ctx.exec.ks.release_token();
         ctx.exec.begin_at(started);
-        if !again {
-            return result.map_err(|failure| {
-                ctx.exec.is_error_counted = failure.is_counted;
-                describe(failure, call)
-            });
+        match halt {
+            Some(Halt::BeginsAnew) => {
+                debug_assert!(!takes_token, "a script begins anew once at most");
+                takes_token = true;
+                ctx.exec.ks.unlock();
+            }
+            Some(Halt::Busy) => {
+                return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect()));
+            }
+            Some(Halt::Ended(_)) | None => {
+                return result.map_err(|failure| {
+                    ctx.exec.is_error_counted = failure.is_counted;
+                    describe(failure, call)
+                });
+            }
         }
-        ctx.exec.ks.unlock();
     }
 }
 
@@ -236,20 +253,20 @@ fn describe(failure: Failure, call: &Call<'_>) -> Fail {
     Fail::new(text)
 }
 
-/// Locks the declared keys, and takes the right to lock the rest if it will be wanted. False if
-/// another script keeps this one from that for long, and then nothing is locked. `first` is the
-/// hash of the first key.
+/// Locks the declared keys, and takes the script token first if it will be wanted. False if another
+/// script keeps this one from that for long, and then nothing is locked. `first` is the hash of the
+/// first key.
 #[inline]
 fn lock(
     exec: &mut Executor,
     host: &mut dyn Host,
     keys: &[&[u8]],
     first: Option<KeyHash>,
-    strays: bool,
+    takes_token: bool,
 ) -> bool {
     let shared = exec.shared.clone();
     let busy = || shared.scripts.running.is_busy();
-    if strays && !exec.ks.take_token_unless(busy) {
+    if takes_token && !exec.ks.take_token_unless(busy) {
         return false;
     }
     loop {
@@ -284,17 +301,12 @@ pub(crate) struct Runner<'a> {
     nested: bool,
     /// It has called a command that may have an effect.
     acted: bool,
-    /// It is to be run again, since it could not get a lock; it has done nothing yet.
-    again: bool,
+    /// Why it does not go on, if so.
+    halt: Option<Halt>,
     call: &'a Call<'a>,
-    command: &'a [&'a [u8]],
-    started: Tick,
-    /// What others know of it, once it has run for a while.
-    watched: Option<Arc<Watched>>,
+    pulse: Pulse<'a>,
     /// When it was last asked whether the script is to go on.
     asked: Tick,
-    /// When others were last answered.
-    attended: Tick,
     /// The script is over, and what it returned is being written.
     writes_result: bool,
     /// What has been counted as memory of the result.
@@ -304,7 +316,7 @@ pub(crate) struct Runner<'a> {
 impl Runner<'_> {
     /// Whether everything that a command touches is locked; what is not is locked now.
     #[inline]
-    fn reach(&mut self, command: Command, request: &Request<'_>) -> Result<(), &'static [u8]> {
+    fn reach(&mut self, command: Command, request: &Request<'_>) -> Result<(), Halt> {
         let covered = match (command.spec.locks, request.hash) {
             (Locks::Keys, Some(hash)) => self.exec.ks.holds(hash),
             (Locks::Everything, _) => self.exec.ks.holds_everything(),
@@ -330,63 +342,73 @@ impl Runner<'_> {
         })
     }
 
-    /// Notes that a command is about to be executed which may change something.
+    /// Notes that a command is about to be executed which may change something. Before the first,
+    /// a script that may come to use undeclared keys takes the script token.
     #[inline]
-    fn note_call(&mut self, command: Command) {
-        let may_change = command.spec.flags.intersects(bits!(Flags: WRITE, MAY_REPLICATE));
-        if may_change && !self.acted {
-            self.acted = true;
-            // What it has begun to change it may end.
-            self.moment = self.moment.without(Moment::NO_MEMORY);
-            if let Some(watched) = &self.watched {
-                watched.wrote.store(true, Relaxed);
-            }
+    fn note_call(&mut self, command: Command) -> Result<(), Halt> {
+        let flags = command.spec.flags;
+        if !self.acted && flags.intersects(bits!(Flags: WRITE, MAY_REPLICATE)) {
+            self.begin_to_act()?;
         }
+        if flags.contains(Flags::WRITE) {
+            self.moment = self.moment.with(Moment::HAS_WRITTEN);
+        }
+        Ok(())
     }
 
-    /// Locks everything beside what is held. The right to do so is one thread's at a time; a script
-    /// that cannot get it at once begins anew with it, or fails if it has done something
-    /// already. Known from then on, it does not come to that again.
-    #[cold]
-    fn stray(&mut self) -> Result<(), &'static [u8]> {
-        self.call.strays.store(true, Relaxed);
-        let running = &self.exec.shared.scripts.running;
-        // This script itself may be what others find slow.
-        let own = self.watched.as_ref().is_some_and(|watched| watched.is_slow.load(Relaxed));
-        let busy = || running.slow.load(Relaxed) > usize::from(own);
-        let ks = &mut self.exec.ks;
-        let locked = match ks.holds_any() || !self.acted {
-            true => ks.try_take_token() && ks.lock_rest_unless(busy),
-            // It holds nothing that another may wait for.
-            false => {
-                ks.take_token();
-                ks.lock_rest_unless(|| false)
-            }
-        };
-        if locked {
+    #[inline]
+    fn begin_to_act(&mut self) -> Result<(), Halt> {
+        if !self.call.key_use.keeps_to_declared() && !self.nested {
+            self.take_token()?;
+        }
+        self.acted = true;
+        // What it has begun to change it may end.
+        self.moment = self.moment.without(Moment::NO_MEMORY);
+        self.pulse.set_wrote(true);
+        Ok(())
+    }
+
+    /// Takes the script token if it is free at once, or is this script's; else the script begins
+    /// anew with it.
+    fn take_token(&mut self) -> Result<(), Halt> {
+        if self.exec.ks.try_take_token() {
             return Ok(());
         }
-        if self.acted {
-            return Err(CONTENDED);
-        }
-        self.again = true;
-        Err(b"ERR the script begins anew")
+        self.call.key_use.take_token_from_now_on();
+        // Not so only if a proof was wrong, of a script that has written.
+        if self.acted { Err(Halt::Ended(DISPROVEN)) } else { Err(Halt::BeginsAnew) }
+    }
+
+    /// Locks everything beside what is held: for an undeclared key. Known from then on, the script
+    /// begins with the script token.
+    #[cold]
+    fn stray(&mut self) -> Result<(), Halt> {
+        debug_assert!(!self.call.key_use.keeps_to_declared(), "{DISPROVEN}");
+        self.take_token()?;
+        self.call.key_use.take_token_from_now_on();
+        let (shared, since, wrote) = (self.exec.shared.clone(), self.exec.now(), self.acted);
+        let waiting = RefCell::new((&mut self.pulse, &mut *self.host, None));
+        self.exec.ks.lock_rest_unless(|| {
+            let (pulse, host, halt) = &mut *waiting.borrow_mut();
+            *halt = pulse.wait(&shared, (since, wrote), *host);
+            halt.is_some()
+        });
+        let (.., halt) = waiting.into_inner();
+        halt.map_or(Ok(()), Err)
     }
 }
 
 impl Server for Runner<'_> {
     fn call(&mut self, args: &[&[u8]], reply: &mut ScriptReply) -> bool {
         let request = self.exec.prepare_within(args);
-        let mut verdict =
+        let verdict =
             self.exec.admit(&request, self.session, (self.moment, true), self.host, reply);
         if let (Verdict::Run, Some(command)) = (&verdict, request.command) {
-            match self.reach(command, &request) {
-                Ok(()) => self.note_call(command),
-                Err(text) if self.again => {
-                    reply.break_off(text);
-                    return false;
-                }
-                Err(text) => verdict = Verdict::Refuse(Fail::new(text)),
+            if let Err(halt) = self.reach(command, &request).and_then(|()| self.note_call(command))
+            {
+                reply.break_off(halt.text().as_bytes());
+                self.halt = Some(halt);
+                return false;
             }
         }
         let (exec, session, host) = (&mut *self.exec, &mut *self.session, &mut *self.host);
@@ -404,57 +426,20 @@ impl Server for Runner<'_> {
     }
 
     fn interrupt(&mut self) -> Option<Cow<'static, str>> {
-        if self.again {
-            return Some("ERR the script begins anew".into());
+        if let Some(halt) = &self.halt {
+            return Some(halt.text().into());
         }
-        let now = self.exec.now();
-        self.asked = now;
-        let nanos = self.exec.nanos_between(self.started, now);
-        let running = &self.exec.shared.scripts.running;
-        let watched = self.watched.get_or_insert_with(|| {
-            running.begin(Watched {
-                kind: self.call.kind,
-                name: (self.call.name)(),
-                command: self.command.iter().map(|&arg| arg.into()).collect(),
-                since: Instant::now(),
-                wrote: AtomicBool::new(self.acted && !self.writes_result),
-                killed: AtomicBool::new(false),
-                is_slow: AtomicBool::new(false),
-            })
-        });
-        let slow_ms = self.exec.shared.scripts.slow_ms.load(Relaxed);
-        if slow_ms > 0 && nanos / 1_000_000 >= slow_ms && !watched.is_slow.swap(true, Relaxed) {
-            running.slow.fetch_add(1, Relaxed);
-        }
-        let watched = watched.clone();
-        if watched.is_slow.load(Relaxed) {
+        self.asked = self.exec.now();
+        let wrote = self.acted && !self.writes_result;
+        let ended = self.pulse.beat(&self.exec.shared, (wrote, false), self.host);
+        if self.pulse.is_slow() {
             self.exec.script_time = Some(time_of_day());
-            if self.exec.nanos_between(self.attended, now) > ATTEND_NANOS {
-                if self.host.attend() {
-                    return Some("ERR The server is shutting down".into());
-                }
-                self.attended = self.exec.now();
-            }
         }
-        if self.writes_result {
-            return self.interrupt_result(&watched);
-        }
-        let killed = watched.killed.load(Relaxed);
-        killed.then(|| {
-            let text = match (self.exec.shared.dialect(), self.call.kind) {
-                (Dialect::Redis, ProgramKind::Script) => {
-                    "Error running script, script killed by user with SCRIPT KILL."
-                }
-                (Dialect::Redis, ProgramKind::Function) => {
-                    "Error running function, function killed by user with FUNCTION KILL."
-                }
-                (Dialect::Valkey, ProgramKind::Script) => "Script killed by user with SCRIPT KILL.",
-                (Dialect::Valkey, ProgramKind::Function) => {
-                    "Script killed by user with FUNCTION KILL."
-                }
-            };
-            text.into()
-        })
+        let ended = ended.or_else(|| match self.writes_result {
+            true => self.interrupt_result(),
+            false => self.pulse.killed(self.exec.shared.dialect()),
+        });
+        ended.map(Cow::Borrowed)
     }
 
     fn log(&mut self, level: u8, text: &[u8]) {
@@ -474,11 +459,9 @@ impl Server for Runner<'_> {
 
     fn begin_result(&mut self) {
         self.writes_result = true;
-        if let Some(watched) = &self.watched {
-            // What it has written stays, however the rest ends.
-            watched.wrote.store(false, Relaxed);
-        }
-        if !self.nested && !self.again {
+        // What it has written stays, however the rest ends.
+        self.pulse.set_wrote(false);
+        if !self.nested && self.halt.is_none() {
             self.exec.within_script = false;
             self.exec.commit_early(self.host);
             self.exec.ks.release_token();
@@ -496,16 +479,16 @@ impl Runner<'_> {
     /// Lets whoever waits for the whole keyspace have it while a result is being written, and says
     /// what ends that.
     #[cold]
-    fn interrupt_result(&mut self, watched: &Watched) -> Option<Cow<'static, str>> {
+    fn interrupt_result(&mut self) -> Option<&'static str> {
         if !self.nested {
             self.exec.yield_within_unless_busy();
         }
         if self.host.client_has_left() {
-            return Some("the client has left".into());
+            return Some("the client has left");
         }
-        let killed = watched.killed.load(Relaxed);
-        killed.then(|| {
-            "the script is over and its effects stay, but its result was given up: killed by user".into()
+        let killed = self.pulse.killed(self.exec.shared.dialect());
+        killed.map(|_| {
+            "the script is over and its effects stay, but its result was given up: killed by user"
         })
     }
 }

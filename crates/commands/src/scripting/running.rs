@@ -61,6 +61,12 @@ impl Running {
         self.slow.load(Relaxed) > 0
     }
 
+    /// Whether another one does than the script that asks, which is slow itself or not.
+    pub(super) fn is_busy_beside(&self, is_slow: bool) -> bool {
+        let others = self.apparent.load(Relaxed) + usize::from(is_slow);
+        self.slow.load(Relaxed) > others
+    }
+
     /// Lets one seem to run as long as the answer lives: for a thread that one has kept out, until
     /// it is let in.
     pub fn appear_busy(&self) -> AppearsBusy<'_> {

@@ -2,9 +2,11 @@
 //! functions that it compiled.
 
 use super::cache::{NO_SCRIPT, Script, ScriptRef, Scripts};
+use super::declared::names_declared_keys;
 use super::shebang;
 use crate::fail::Fail;
-use petrel_lua::{Compiled, Lua, Purpose, Release, Sha};
+use crate::spec::Registry;
+use petrel_lua::{CallShape, Compiled, Lua, Purpose, Release, Sha};
 use petrel_resp::Dialect;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -57,7 +59,12 @@ impl ScriptThread {
 
     /// The script of this text, compiled.
     #[inline]
-    pub fn of_text(&mut self, scripts: &Scripts, text: &[u8]) -> Result<Arc<Ready>, Fail> {
+    pub fn of_text(
+        &mut self,
+        scripts: &Scripts,
+        registry: &Registry,
+        text: &[u8],
+    ) -> Result<Arc<Ready>, Fail> {
         self.follow(scripts);
         match self.by_text.get(&hash(text)) {
             Some(ready) if *ready.script.text == *text && !ready.script.is_forgotten() => {
@@ -65,13 +72,18 @@ impl ScriptThread {
                 scripts.note_use(&ready.script);
                 Ok(ready)
             }
-            _ => self.compile(scripts, text, false),
+            _ => self.compile(scripts, registry, text, false),
         }
     }
 
     /// The script of this sum, compiled.
     #[inline]
-    pub fn of_sum(&mut self, scripts: &Scripts, sha: &Sha) -> Result<Arc<Ready>, Fail> {
+    pub fn of_sum(
+        &mut self,
+        scripts: &Scripts,
+        registry: &Registry,
+        sha: &Sha,
+    ) -> Result<Arc<Ready>, Fail> {
         self.follow(scripts);
         match self.by_sha.get(&word(sha)) {
             Some(ready) if ready.script.sha == *sha && !ready.script.is_forgotten() => {
@@ -81,18 +93,30 @@ impl ScriptThread {
             }
             _ => {
                 let script = scripts.find(sha).ok_or(NO_SCRIPT)?;
-                self.compile(scripts, &script.text, false)
+                self.compile(scripts, registry, &script.text, false)
             }
         }
     }
 
     /// Makes a script known to the server.
-    pub fn load(&mut self, scripts: &Scripts, text: &[u8], stays: bool) -> Result<ScriptRef, Fail> {
+    pub fn load(
+        &mut self,
+        scripts: &Scripts,
+        registry: &Registry,
+        text: &[u8],
+        stays: bool,
+    ) -> Result<ScriptRef, Fail> {
         self.follow(scripts);
-        self.compile(scripts, text, stays).map(|ready| ready.script.clone())
+        self.compile(scripts, registry, text, stays).map(|ready| ready.script.clone())
     }
 
-    fn compile(&mut self, scripts: &Scripts, text: &[u8], stays: bool) -> Result<Arc<Ready>, Fail> {
+    fn compile(
+        &mut self,
+        scripts: &Scripts,
+        registry: &Registry,
+        text: &[u8],
+        stays: bool,
+    ) -> Result<Arc<Ready>, Fail> {
         let script = Script::new(text, self.dialect)?;
         self.compiled_bytes += text.len();
         if self.lua.kept() >= COMPILED_MAX || self.compiled_bytes > COMPILED_BYTES_MAX {
@@ -104,6 +128,10 @@ impl ScriptThread {
                 Fail::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
             })?;
         let script = scripts.add(script, stays);
+        script.key_use.examine(|| {
+            let keeps_to_keys = &mut |call: &CallShape<'_>| names_declared_keys(registry, call);
+            self.lua.keeps_to_keys(&function, keeps_to_keys)
+        });
         let ready = Arc::new(Ready { script, function });
         for replaced in [
             self.by_text.insert(hash(text), ready.clone()),

@@ -13,7 +13,9 @@ with_each_backend!(
     what_is_sent_behind_a_slow_script_is_executed,
     a_slow_function_is_killed,
     shutdown_ends_a_slow_script,
-    scripts_with_undeclared_keys_do_not_wait_for_each_other,
+    scripts_that_write_before_they_stray_are_whole,
+    a_script_that_has_written_waits_for_a_slow_one,
+    shutdown_ends_a_script_that_waits_for_a_slow_one,
     time_stands_still_in_a_script,
     time_goes_on_in_a_slow_script,
     others_are_answered_while_a_result_is_written,
@@ -25,6 +27,7 @@ with_each_backend!(
     what_takes_long_in_one_call_is_ended_too,
     what_scripts_are_refused_is_counted,
     writes_need_the_replicas_that_they_are_meant_to_reach,
+    a_state_that_begins_amid_a_script_does_not_end_it,
     migrating_nothing_is_done_at_once,
     flushing_gives_back_the_memory_of_all_threads,
     scripts_may_come_in_any_pieces,
@@ -488,26 +491,83 @@ fn shutdown_ends_a_slow_script(backend: &str) {
     assert_eq!(server.exit_code(), Some(0));
 }
 
-fn scripts_with_undeclared_keys_do_not_wait_for_each_other(backend: &str) {
+/// Scripts that have written and then use keys that they did not declare, all at once and each for
+/// the first time: every one is executed as a whole.
+fn scripts_that_write_before_they_stray_are_whole(backend: &str) {
     let server = Server::start(backend, &["--threads", "4"]);
-    let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
-    // Each moves what two keys hold; one of them is declared, or neither is.
-    let script = "local a, b = KEYS[1] or ARGV[1], ARGV[2] redis.call('INCR', a) redis.call('DECR', b) return 1";
-    for round in 0..50 {
+    let mut clients: Vec<Client> = (0..12).map(|_| server.connect()).collect();
+    // Each takes from one key, declared or not, and gives to two that are computed.
+    let body = "local from, n = keys[1] or args[1], tonumber(args[2]) \
+                redis.call('DECRBY', from, 2) \
+                for i = 1, 3000 do n = n + i end \
+                for i = 1, 2 do redis.call('INCR', 'acc' .. (n + i) % 5) end \
+                return 1";
+    for round in 0..40 {
+        let script = format!("local keys, args = KEYS, ARGV {body} -- {round}");
+        let library = format!(
+            "#!lua name=l{round}\nredis.register_function('f{round}', function(keys, args) {body} end)"
+        );
+        assert_eq!(clients[0].text(&["FUNCTION", "LOAD", &library]), format!("l{round}"));
         for (i, client) in clients.iter_mut().enumerate() {
-            let (a, b) = (format!("k{}", (i + round) % 5), format!("k{}", (i * 3 + round + 1) % 5));
-            let text = format!("{script} -- {}", round % 7);
-            if i % 2 == 0 {
-                client.send(&["EVAL", &text, "1", &a, &a, &b]);
-            } else {
-                client.send(&["EVAL", &text, "0", &a, &b]);
+            let (from, n) = (format!("acc{}", (i + round) % 5), i.to_string());
+            let name = format!("f{round}");
+            for _ in 0..3 {
+                match i % 3 {
+                    0 => client.send(&["EVAL", &script, "1", &from, "", &n]),
+                    1 => client.send(&["EVAL", &script, "0", &from, &n]),
+                    _ => client.send(&["FCALL", &name, "1", &from, "", &n]),
+                }
             }
         }
         for client in &mut clients {
-            let answer = answer(client);
-            assert!(answer == "1" || answer.contains("did not declare"), "{answer}");
+            (0..3).for_each(|_| assert_eq!(answer(client), "1"));
         }
     }
+    let sum =
+        "local n = 0 for i = 0, 4 do n = n + (redis.call('GET', 'acc' .. i) or 0) end return n";
+    assert_eq!(clients[0].text(&["EVAL", sum, "0"]), "0");
+}
+
+/// While one script is slow another waits for the whole keyspace, and has written: it waits until
+/// it gets it, and its worker's clients are answered.
+fn a_script_that_has_written_waits_for_a_slow_one(backend: &str) {
+    let server = Server::start(backend, &["--threads", "2", "--busy-reply-threshold", "300"]);
+    let mut others = others(&server);
+    let (mut slow, mut waiting) = (server.connect(), server.connect());
+    let (mut round, mut executed) = (0, 0);
+    while executed < 3 {
+        round += 1;
+        assert_eq!([slow.text(&["PING"]), waiting.text(&["PING"])], ["PONG"; 2]);
+        slow.send(&["EVAL", "while true do end", "0"]);
+        let script = format!(
+            "redis.call('INCR', KEYS[1]) redis.call('INCR', 'undeclared') return 'both' -- {round}"
+        );
+        waiting.send(&["EVAL", &script, "1", "k"]);
+        // Clients of both workers.
+        others.iter_mut().for_each(until_busy);
+        others.iter_mut().for_each(|client| assert_eq!(client.text(&["GET", "k"]), BUSY));
+        assert_eq!(others[round % 4].text(&["SCRIPT", "KILL"]), "OK");
+        assert!(answer(&mut slow).contains("killed by user"));
+        match answer(&mut waiting).as_str() {
+            "both" => executed += 1,
+            // It came too late to begin.
+            other => assert_eq!(other, BUSY),
+        }
+        let values = others[0].text(&["MGET", "k", "undeclared"]);
+        let expected = if executed == 0 { "nil".to_string() } else { executed.to_string() };
+        assert_eq!(values, format!("[{expected} {expected}]"));
+    }
+}
+
+fn shutdown_ends_a_script_that_waits_for_a_slow_one(backend: &str) {
+    let mut server = start(backend);
+    let mut others = others(&server);
+    let (mut slow, mut waiting) = (server.connect(), server.connect());
+    slow.send(&["EVAL", "redis.call('SET', KEYS[1], 1) while true do end", "1", "other"]);
+    waiting.send(&["EVAL", "redis.call('SET', KEYS[1], 1) redis.call('GET', 'x')", "1", "k"]);
+    others.iter_mut().for_each(until_busy);
+    others[1].send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.exit_code(), Some(0));
 }
 
 /// A client blocked on a key is served when the script is over, with what is there then.
@@ -614,6 +674,24 @@ fn writes_need_the_replicas_that_they_are_meant_to_reach(backend: &str) {
 }
 
 /// It has to wait for another server, unless there is nothing to send.
+/// A state in which writes are refused begins while a script runs that has written: it is executed
+/// as a whole, and the next one is refused.
+fn a_state_that_begins_amid_a_script_does_not_end_it(backend: &str) {
+    let server = Server::start(backend, &["--threads", "2"]);
+    let (mut runner, mut others) = (server.connect(), others(&server));
+    let script = "redis.call('SET', KEYS[1], 0) \
+        repeat local info = redis.call('INFO', 'replication') \
+        until string.find(info, 'min_slaves_good_slaves', 1, true) \
+        for i = 1, 500 do redis.call('INCR', KEYS[1]) end return 'whole'";
+    others.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
+    runner.send(&["EVAL", script, "1", "k"]);
+    eventually("it runs", || others[0].text(&["FUNCTION", "STATS"]).contains("EVAL"));
+    assert_eq!(others[0].text(&["CONFIG", "SET", "min-replicas-to-write", "1"]), "OK");
+    assert_eq!(answer(&mut runner), "whole");
+    assert_eq!(runner.text(&["GET", "k"]), "500");
+    assert!(runner.text(&["EVAL", script, "1", "k"]).starts_with("NOREPLICAS"));
+}
+
 fn migrating_nothing_is_done_at_once(backend: &str) {
     let server = start(backend);
     let mut client = server.connect();

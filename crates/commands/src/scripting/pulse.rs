@@ -1,0 +1,139 @@
+//! What a script does for others while it runs or waits: they learn of it, its worker's clients
+//! are answered, and it ends when it is to.
+
+use super::running::{ProgramKind, Watched};
+use crate::clock::{Clock, Tick};
+use crate::host::Host;
+use crate::server::stats::Shared;
+use petrel_resp::Dialect;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+const SHUTTING_DOWN: &str = "ERR The server is shutting down";
+
+/// Time between two moments at which a slow script lets others be answered.
+const ATTEND_NANOS: u64 = 500_000;
+
+/// Time that a script waits for the keyspace before it does anything for others.
+const PATIENCE_NANOS: u64 = 5_000_000;
+
+/// Why a script does not go on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Halt {
+    /// It is run again, with the script token. It has done nothing yet.
+    BeginsAnew,
+    /// Another script is slow, and this one has done nothing yet.
+    Busy,
+    /// This is its error.
+    Ended(&'static str),
+}
+
+impl Halt {
+    /// The error that its calls end with.
+    pub fn text(self) -> &'static str {
+        match self {
+            Halt::BeginsAnew => "ERR the script begins anew",
+            Halt::Busy => "BUSY another script runs",
+            Halt::Ended(text) => text,
+        }
+    }
+}
+
+/// A running script as others know it.
+pub(super) struct Pulse<'a> {
+    pub kind: ProgramKind,
+    pub name: &'a dyn Fn() -> String,
+    pub command: &'a [&'a [u8]],
+    pub clock: Clock,
+    pub started: Tick,
+    /// When others were last answered.
+    pub attended: Tick,
+    /// What others know of it, once it has run for a while.
+    pub watched: Option<Arc<Watched>>,
+}
+
+impl Pulse<'_> {
+    /// Whether it runs for longer than `busy-reply-threshold`.
+    pub fn is_slow(&self) -> bool {
+        self.watched.as_ref().is_some_and(|watched| watched.is_slow.load(Relaxed))
+    }
+
+    /// Lets others know whether it has written, and so is not to be killed.
+    #[inline]
+    pub fn set_wrote(&self, wrote: bool) {
+        if let Some(watched) = &self.watched {
+            watched.wrote.store(wrote, Relaxed);
+        }
+    }
+
+    /// Lets others know of the script, and answers those who wait while it or, if it waits itself,
+    /// another is slow. What ends it, if something does.
+    pub fn beat(
+        &mut self,
+        shared: &Shared,
+        (wrote, waits): (bool, bool),
+        host: &mut dyn Host,
+    ) -> Option<&'static str> {
+        let now = self.clock.now();
+        let nanos = self.clock.nanos(self.started, now);
+        let running = &shared.scripts.running;
+        let watched = self.watched.get_or_insert_with(|| {
+            running.begin(Watched {
+                kind: self.kind,
+                name: (self.name)(),
+                command: self.command.iter().map(|&arg| arg.into()).collect(),
+                since: Instant::now(),
+                wrote: AtomicBool::new(wrote),
+                killed: AtomicBool::new(false),
+                is_slow: AtomicBool::new(false),
+            })
+        });
+        let slow_ms = shared.scripts.slow_ms.load(Relaxed);
+        if slow_ms > 0 && nanos / 1_000_000 >= slow_ms && !watched.is_slow.swap(true, Relaxed) {
+            running.slow.fetch_add(1, Relaxed);
+        }
+        let attends = watched.is_slow.load(Relaxed) || waits && running.is_busy();
+        if attends && self.clock.nanos(self.attended, now) > ATTEND_NANOS {
+            if host.attend() {
+                return Some(SHUTTING_DOWN);
+            }
+            self.attended = self.clock.now();
+        }
+        None
+    }
+
+    /// What ends a script that others have killed.
+    pub fn killed(&self, dialect: Dialect) -> Option<&'static str> {
+        let is_killed = self.watched.as_ref().is_some_and(|watched| watched.killed.load(Relaxed));
+        is_killed.then_some(match (dialect, self.kind) {
+            (Dialect::Redis, ProgramKind::Script) => {
+                "Error running script, script killed by user with SCRIPT KILL."
+            }
+            (Dialect::Redis, ProgramKind::Function) => {
+                "Error running function, function killed by user with FUNCTION KILL."
+            }
+            (Dialect::Valkey, ProgramKind::Script) => "Script killed by user with SCRIPT KILL.",
+            (Dialect::Valkey, ProgramKind::Function) => "Script killed by user with FUNCTION KILL.",
+        })
+    }
+
+    /// Called now and then while the script waits for the whole keyspace: why it waits no longer.
+    /// What has written waits whatever others do, until the server ends.
+    pub fn wait(
+        &mut self,
+        shared: &Shared,
+        (since, wrote): (Tick, bool),
+        host: &mut dyn Host,
+    ) -> Option<Halt> {
+        // This script itself may be what others find slow.
+        if !wrote && shared.scripts.running.is_busy_beside(self.is_slow()) {
+            return Some(Halt::Busy);
+        }
+        if self.clock.nanos(since, self.clock.now()) < PATIENCE_NANOS {
+            return None;
+        }
+        let ended = self.beat(shared, (wrote, true), host);
+        ended.or_else(|| self.killed(shared.dialect())).map(Halt::Ended)
+    }
+}
