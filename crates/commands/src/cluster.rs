@@ -139,6 +139,9 @@ pub trait Cluster: Send + Sync {
     /// ([`ServerState::Apart`](crate::ServerState::Apart)); none if they are still to come.
     fn lacks_data(&self) -> Option<Fail>;
 
+    /// Why clients are to be sent to other members, if they are.
+    fn unready(&self) -> Option<&'static str>;
+
     /// The name of this node: 40 hexadecimal digits.
     fn id(&self) -> String;
 

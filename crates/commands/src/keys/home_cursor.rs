@@ -126,6 +126,10 @@ mod tests {
             None
         }
 
+        fn unready(&self) -> Option<&'static str> {
+            None
+        }
+
         fn id(&self) -> String {
             String::new()
         }

@@ -426,7 +426,21 @@ impl Cluster for Membership {
     }
 
     fn lacks_data(&self) -> Option<Fail> {
-        self.is_witness.then_some(Fail::SLOT_UNSERVED)
+        self.is_witness.then_some(Fail::WITNESS)
+    }
+
+    fn unready(&self) -> Option<&'static str> {
+        let (is_member, is_serving) = {
+            let state = self.state.lock();
+            (state.me.is_some(), state.is_serving)
+        };
+        match () {
+            () if self.is_witness => Some("a witness of the cluster: it holds no data"),
+            () if !is_member => Some("not a member of the cluster yet"),
+            () if !is_serving => Some("waiting for the data of the cluster"),
+            () if !self.has_lease() => Some("cut off from the majority of the cluster"),
+            () => None,
+        }
     }
 
     fn id(&self) -> String {
