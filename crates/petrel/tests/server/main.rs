@@ -56,5 +56,6 @@ mod scripts;
 mod snapshot;
 mod stress;
 mod tls;
+mod tls_versions;
 mod tracking;
 mod vectors;
