@@ -249,7 +249,7 @@ Observability {
     log_format: LogFormat = "log-format", OneOf(LogFormat::NAMES), "legacy", Runtime,
         "What its lines look like: as Redis's, logfmt, or an object of JSON each";
     log_timestamp_format: LogTimestamp = "log-timestamp-format", OneOf(LogTimestamp::NAMES), "legacy", Runtime,
-        "What its times look like: as Redis's, ISO 8601, or milliseconds of Unix time";
+        "What its times look like: as Redis's (in JSON as RFC 3339, with the zone), ISO 8601, or milliseconds of Unix time";
     syslog_enabled: bool = "syslog-enabled", YesNo, "no", AtStart, "Log to syslog too";
     syslog_ident: Text = "syslog-ident", AnyText, "petrel", AtStart, "Name in syslog";
     syslog_facility: SyslogFacility = "syslog-facility", OneOf(SyslogFacility::NAMES), "local0", AtStart,
