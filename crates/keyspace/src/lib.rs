@@ -91,6 +91,7 @@ pub use structures::set::SetRef;
 pub use structures::value::{StrRef, Value, parse_int};
 pub use structures::vectors::VectorChange;
 pub use structures::view::View;
+pub use state::compaction::CompactionStats;
 pub use upkeep::compact::Compacted;
 pub use upkeep::image::ImagePlace;
 pub use upkeep::sweep::Swept;
