@@ -26,7 +26,7 @@ fn ask(port: u16, request: &[u8]) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-fn get(port: u16, path: &str) -> (String, String) {
+pub fn get(port: u16, path: &str) -> (String, String) {
     let answer = ask(port, format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");

@@ -15,6 +15,8 @@ mod clients;
 #[cfg(feature = "cluster")]
 mod cluster;
 #[cfg(feature = "cluster")]
+mod cluster_failures;
+#[cfg(feature = "cluster")]
 mod cluster_functions;
 #[cfg(feature = "cluster")]
 mod cluster_network;
