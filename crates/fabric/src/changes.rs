@@ -30,13 +30,12 @@ pub(crate) fn describe(
     let count = |differs: &dyn Fn(u16) -> bool| (0..SLOTS).filter(|&slot| differs(slot)).count();
     for (what, count) in [
         ("with another primary", count(&|slot| before.primary(slot) != view.primary(slot))),
-        (
-            "with other homes",
-            count(&|slot| before.slots.homes(slot) != view.slots.homes(slot)),
-        ),
+        ("with other homes", count(&|slot| before.slots.homes(slot) != view.slots.homes(slot))),
         (
             "sent to other members",
-            count(&|slot| !view.incoming(slot).is_empty() && before.incoming(slot) != view.incoming(slot)),
+            count(&|slot| {
+                !view.incoming(slot).is_empty() && before.incoming(slot) != view.incoming(slot)
+            }),
         ),
     ] {
         if count > 0 {
@@ -93,7 +92,8 @@ mod tests {
         assert_eq!(line, format!("1.1 at 10.0.0.1:17000 takes slots; {slots}"));
 
         let again = [member(0, 2, true), holding[1].clone()];
-        let fourth = View { members: again.iter().map(MemberInfo::identity).collect(), ..third.clone() };
+        let fourth =
+            View { members: again.iter().map(MemberInfo::identity).collect(), ..third.clone() };
         let line = describe(Some((&third, &holding)), &fourth, &again);
         let lives = "0.1 at 10.0.0.0:17000 is gone; 0.2 at 10.0.0.0:17000 is a member";
         assert_eq!(line, format!("{lives}; {} slots with another primary", SLOTS - 100));

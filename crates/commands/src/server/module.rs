@@ -2,8 +2,8 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
-use crate::server::help::help;
 use crate::redis_version;
+use crate::server::help::help;
 use crate::spec::{CommandSpec, Locks};
 use petrel_resp::Dialect;
 use petrel_table::commands as meta;

@@ -100,3 +100,22 @@ fn a_node_that_has_failed_is_forgotten_by_all() {
     await_service(&third);
     eventually("it is a member again", || call(&mut client, "CLUSTER NODES").contains(&name));
 }
+
+#[test]
+fn a_member_without_the_majority_is_alive_and_not_ready() {
+    let founder = start(scratch("secret"), &format!("{FOUND} {TIMEOUT}"));
+    await_service(&founder);
+    let port = free_port();
+    let flags = format!("{} {TIMEOUT} --http-port {port}", join(&founder));
+    let second = start(scratch("secret"), &flags);
+    await_service(&second);
+    eventually("it is ready", || get(port, "/ready").0 == "HTTP/1.1 200 OK");
+    // Of two members one votes.
+    founder.signal(libc::SIGSTOP);
+    eventually("it is not ready", || {
+        get(port, "/ready").1.contains("cut off from the majority of the cluster")
+    });
+    assert_eq!(get(port, "/health").0, "HTTP/1.1 200 OK");
+    founder.signal(libc::SIGCONT);
+    eventually("it is ready again", || get(port, "/ready").0 == "HTTP/1.1 200 OK");
+}

@@ -16,7 +16,8 @@ fn openssl(scratch: &Scratch, args: &str) -> Option<String> {
 /// of version 3; none where OpenSSL is missing, or makes no certificates of version 1.
 fn certificates() -> Option<Scratch> {
     let scratch = Scratch::new();
-    std::fs::write(scratch.path("extensions.cnf"), "subjectAltName=DNS:server.example.com\n").unwrap();
+    std::fs::write(scratch.path("extensions.cnf"), "subjectAltName=DNS:server.example.com\n")
+        .unwrap();
     let made = ["ca", "server", "client"].iter().all(|name| {
         let request = format!("req -new -newkey rsa:2048 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr");
         let sign = match *name {
@@ -39,8 +40,12 @@ fn certificates() -> Option<Scratch> {
 /// What a client gets that is OpenSSL, verifies the server and shows a certificate if it has one.
 fn ping(server: &Server, port: &str, shown: &str) -> String {
     let mut command = Command::new("openssl");
-    let args = format!("s_client -connect 127.0.0.1:{port} -CAfile ca.crt -verify_return_error -quiet {shown}");
-    command.current_dir(server.scratch.path(".")).args(args.split(' ').filter(|arg| !arg.is_empty()));
+    let args = format!(
+        "s_client -connect 127.0.0.1:{port} -CAfile ca.crt -verify_return_error -quiet {shown}"
+    );
+    command
+        .current_dir(server.scratch.path("."))
+        .args(args.split(' ').filter(|arg| !arg.is_empty()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -87,7 +92,9 @@ fn clients_need_version_3_and_their_authority_does_not() {
     assert!(ping(&server, &port, "-cert client3.crt -key client.key").contains("+PONG"));
     assert!(!ping(&server, &port, "-cert client.crt -key client.key").contains("+PONG"));
     eventually("the log says why", || {
-        server.output().contains("a client was turned away: its certificate is of X.509 version 1 or 2")
+        server
+            .output()
+            .contains("a client was turned away: its certificate is of X.509 version 1 or 2")
     });
 }
 
@@ -107,7 +114,9 @@ fn a_replica_names_the_certificate_that_it_cannot_verify() {
     );
     let replica = Server::start_in(own, "epoll", &args.split(' ').collect::<Vec<_>>());
     eventually("the log says why", || {
-        replica.output().contains("the certificate of the primary (its tls-cert-file) is of X.509 version 1")
+        replica
+            .output()
+            .contains("the certificate of the primary (its tls-cert-file) is of X.509 version 1")
     });
 }
 

@@ -62,13 +62,15 @@ use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
-    Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, Outcome, PeerFigures, RemoteCall, Ticket,
+    Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, Outcome, PeerFigures, RemoteCall,
+    Ticket,
 };
-use petrel_fabric::Fabric;
 use petrel_fabric::Copies;
+use petrel_fabric::Fabric;
 pub use petrel_fabric::{Hold, Role};
 use petrel_keyspace::{Homes, Origin};
 use petrel_net::{Poll, Waker};
+use shown::Redundancy;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -79,7 +81,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Orderin
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use shown::Redundancy;
 use std::time::Instant;
 use waiters::Waiters;
 

@@ -107,7 +107,7 @@ Network {
     port: u16 = "port", Number { min: 0, max: 65535 }, "6379", Runtime,
         "TCP port to listen on; 0 turns TCP off";
     http_port: u16 = "http-port", Number { min: 0, max: 65535 }, "0", Kept,
-        "TCP port of /metrics (Prometheus), /health and /ready, for whoever reaches it; 0 turns it off";
+        "TCP port of /metrics (Prometheus), /health and /ready (docs/monitoring.md), without a password; 0 turns it off";
     http_bind: BindAddresses = "http-bind", List("addresses"), "127.0.0.1 -::1", Kept,
         "Addresses of that port, as those of bind";
     unixsocket: Option<PathBuf> = "unixsocket", SocketPath, "", AtStart,

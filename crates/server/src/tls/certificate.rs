@@ -2,8 +2,8 @@
 
 use rustls::pki_types::CertificateDer;
 use x509_cert::Certificate as X509;
-use x509_cert::der::{Decode, Encode};
 use x509_cert::der::asn1::{PrintableStringRef, TeletexStringRef, Utf8StringRef};
+use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 

@@ -88,9 +88,7 @@ impl Settings {
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(|error| Trouble::new("tls-protocols", error))?;
-        let mut handshake = builder
-            .with_client_cert_verifier(verifier)
-            .with_cert_resolver(shown);
+        let mut handshake = builder.with_client_cert_verifier(verifier).with_cert_resolver(shown);
         handshake.ignore_client_order = tls.tls_prefer_server_ciphers;
         if tls.tls_session_caching {
             let lifetime = Duration::from_secs(tls.tls_session_cache_timeout.max(0) as u64);
@@ -245,9 +243,10 @@ pub(super) fn own(
     };
     let private = key_of(key.0, key.1.as_deref(), password)?;
     let of = |(_, path): Named<'_>| path.as_deref().unwrap_or(Path::new("")).display().to_string();
-    let signer = provider.key_provider.load_private_key(private).map_err(|error| {
-        Trouble::new(key.0, format_args!("{}: {error}", of(key)))
-    })?;
+    let signer = provider
+        .key_provider
+        .load_private_key(private)
+        .map_err(|error| Trouble::new(key.0, format_args!("{}: {error}", of(key))))?;
     // rustls compares them too, but reads no certificate below version 3.
     if signer.public_key().is_some_and(|public| *public != facts.public_key[..]) {
         let reason = format_args!(

@@ -85,7 +85,8 @@ mod tests {
             assert_eq!(spread(keys), nodes, "{keys}");
         }
         let dense = |count| radix_nodes((1..=count).map(|i| StreamId::new(1_700_000_000_000, i)));
-        for (keys, nodes) in [(1, 2), (2, 4), (99, 101), (201, 203), (1000, 1006), (10_000, 10_042)] {
+        for (keys, nodes) in [(1, 2), (2, 4), (99, 101), (201, 203), (1000, 1006), (10_000, 10_042)]
+        {
             assert_eq!(dense(keys), nodes, "{keys}");
         }
         assert_eq!(radix_nodes(std::iter::empty()), 1);

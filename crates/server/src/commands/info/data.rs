@@ -45,7 +45,11 @@ pub fn memory(report: &mut Report<'_>) {
     report.field("mem_replication_backlog", kept);
     report.field("mem_total_replication_buffers", kept);
     // Replicas share the backlog, and own nothing beside it.
-    report.zeros(&["mem_replica_full_sync_buffer", "mem_replicas_repl_buffer", "mem_clients_slaves"]);
+    report.zeros(&[
+        "mem_replica_full_sync_buffer",
+        "mem_replicas_repl_buffer",
+        "mem_clients_slaves",
+    ]);
     report.field("mem_clients_normal", memory.clients);
     report.zeros(&[
         "mem_cluster_links",

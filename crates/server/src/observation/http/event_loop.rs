@@ -147,9 +147,7 @@ impl EventLoop {
     /// Collects metrics if anybody waits for them.
     fn begin_collection(&mut self, server: &Arc<Server>, now: Instant) {
         let run = self.collector.next_run();
-        let waits = |connection: &Connection| {
-            matches!(connection.phase(), Phase::Collecting { run: theirs, .. } if *theirs == run)
-        };
+        let waits = |connection: &Connection| matches!(connection.phase(), Phase::Collecting { run: theirs, .. } if *theirs == run);
         if self.collector.running.is_some() || !self.connections.iter().any(waits) {
             return;
         }
@@ -215,12 +213,7 @@ impl Collector {
 ///
 /// # Errors
 /// When it has ended, or its time is over.
-fn serve(
-    connection: &mut Connection,
-    server: &Server,
-    run: u64,
-    now: Instant,
-) -> io::Result<()> {
+fn serve(connection: &mut Connection, server: &Server, run: u64, now: Instant) -> io::Result<()> {
     match connection.phase() {
         Phase::Reading(_) => {
             if let Some(request) = connection.read()? {
