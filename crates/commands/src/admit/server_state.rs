@@ -35,11 +35,13 @@ impl Executor {
         if self.shared.is_in_state(ServerState::Stale) {
             self.admit_stale(command, session)?;
         }
-        if self.shared.is_loading() && !flags.contains(Flags::LOADING) {
-            return Err(Fail::loading(self.shared.dialect()));
-        }
-        if self.shared.is_in_state(ServerState::Apart) && !flags.contains(Flags::LOADING) {
-            self.admit_apart(command, session)?;
+        if !flags.contains(Flags::LOADING) {
+            if self.shared.is_in_state(ServerState::Apart) {
+                // A witness may be loading what every member gets.
+                self.admit_apart(command, session)?;
+            } else if self.shared.is_loading() {
+                return Err(Fail::loading(self.shared.dialect()));
+            }
         }
         let Some(fail) = self.shared.write_refusal() else { return Ok(()) };
         if !self.counts_as_write(command, session, &fail) {

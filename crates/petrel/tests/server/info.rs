@@ -213,9 +213,9 @@ fn compaction_is_counted_as_defragmentation() {
     let debug = ["--enable-debug-command", "yes"];
     let server = Server::start("epoll", &debug);
     let mut client = server.connect();
-    client.call(&["DEBUG", "POPULATE", "200000", "key", "100"]);
+    client.call(&["DEBUG", "POPULATE", "100000", "key", "100"]);
     // Nine of ten keys go: what is left is spread over many pages.
-    let script = "for i = 0, 199999 do if i % 10 > 0 then redis.call('DEL', 'key:' .. i) end end";
+    let script = "for i = 0, 99999 do if i % 10 > 0 then redis.call('DEL', 'key:' .. i) end end";
     client.call(&["EVAL", script, "0"]);
     eventually("entries are moved", || server.info("active_defrag_key_hits") > 0);
     eventually("the round ends", || server.info("active_defrag_running") == 0);

@@ -50,10 +50,13 @@ pub fn unready(server: &Server) -> Option<String> {
     if turns(server).contains(&0) {
         return Some("starting".into());
     }
-    if server.commands.is_loading() {
+    let cluster = server.commands.cluster.get();
+    // A witness may be loading what every member gets, and will not be ready when it has.
+    let is_witness = cluster.is_some_and(|cluster| cluster.lacks_data().is_some());
+    if server.commands.is_loading() && !is_witness {
         return Some("loading the data".into());
     }
-    if let Some(why) = server.commands.cluster.get().and_then(|cluster| cluster.unready()) {
+    if let Some(why) = cluster.and_then(|cluster| cluster.unready()) {
         return Some(why.into());
     }
     if let Some((host, port)) = server.replication.awaits_first_sync() {
