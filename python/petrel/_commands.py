@@ -18,9 +18,7 @@ _ACL_GETUSER = Command("ACL GETUSER", "Value")
 _ACL_HELP = Command("ACL HELP", "Value")
 _ACL_LIST = Command("ACL LIST", "Vec<String>")
 _ACL_LOAD = Command("ACL LOAD", "()")
-_ACL_LOG = Command("ACL LOG", "Value")
 _ACL_SAVE = Command("ACL SAVE", "()")
-_ACL_SETUSER = Command("ACL SETUSER", "()")
 _ACL_USERS = Command("ACL USERS", "Vec<String>")
 _ACL_WHOAMI = Command("ACL WHOAMI", "String")
 _APPEND = Command("APPEND", "i64")
@@ -29,9 +27,7 @@ _AUTH = Command("AUTH", "()")
 _BGREWRITEAOF = Command("BGREWRITEAOF", "String")
 _BGSAVE = Command("BGSAVE", "String")
 _BITFIELD = Command("BITFIELD", "Vec<Option<i64>>")
-_BITFIELD_RO = Command("BITFIELD_RO", "Vec<Option<i64>>")
 _BITOP = Command("BITOP", "i64")
-_BLMOVEM = Command("BLMOVEM", "Value")
 _CLIENT_CACHING = Command("CLIENT CACHING", "()")
 _CLIENT_CAPA = Command("CLIENT CAPA", "()")
 _CLIENT_GETNAME = Command("CLIENT GETNAME", "Option<String>")
@@ -42,12 +38,8 @@ _CLIENT_IMPORT_SOURCE = Command("CLIENT IMPORT-SOURCE", "()")
 _CLIENT_KILL = Command("CLIENT KILL", "Value")
 _CLIENT_NO_EVICT = Command("CLIENT NO-EVICT", "()")
 _CLIENT_NO_TOUCH = Command("CLIENT NO-TOUCH", "()")
-_CLIENT_PAUSE = Command("CLIENT PAUSE", "()")
-_CLIENT_SETINFO = Command("CLIENT SETINFO", "()")
 _CLIENT_SETNAME = Command("CLIENT SETNAME", "()")
-_CLIENT_TRACKING = Command("CLIENT TRACKING", "()")
 _CLIENT_TRACKINGINFO = Command("CLIENT TRACKINGINFO", "Value")
-_CLIENT_UNBLOCK = Command("CLIENT UNBLOCK", "bool")
 _CLIENT_UNPAUSE = Command("CLIENT UNPAUSE", "()")
 _CLUSTER_ADDSLOTS = Command("CLUSTER ADDSLOTS", "Value")
 _CLUSTER_ADDSLOTSRANGE = Command("CLUSTER ADDSLOTSRANGE", "Value")
@@ -111,28 +103,13 @@ _EXPIRETIME = Command("EXPIRETIME", "i64")
 _FAILOVER = Command("FAILOVER", "Value")
 _FUNCTION_DELETE = Command("FUNCTION DELETE", "()")
 _FUNCTION_DUMP = Command("FUNCTION DUMP", "Bytes")
-_FUNCTION_FLUSH = Command("FUNCTION FLUSH", "()")
 _FUNCTION_HELP = Command("FUNCTION HELP", "Value")
 _FUNCTION_KILL = Command("FUNCTION KILL", "()")
 _FUNCTION_LIST = Command("FUNCTION LIST", "Value")
 _FUNCTION_LOAD = Command("FUNCTION LOAD", "String")
-_FUNCTION_RESTORE = Command("FUNCTION RESTORE", "()")
 _FUNCTION_STATS = Command("FUNCTION STATS", "Value")
-_GEODIST = Command("GEODIST", "Option<f64>")
 _GEOHASH = Command("GEOHASH", "Vec<Option<String>>")
 _GEOPOS = Command("GEOPOS", "Vec<Option<(f64, f64)>>")
-_GEORADIUS = Command("GEORADIUS", "Vec<Bytes>")
-_GEORADIUS_STORE = Command("GEORADIUS", "i64")
-_GEORADIUS_STOREDIST = Command("GEORADIUS", "i64")
-_GEORADIUS_WITHCOORD = Command("GEORADIUS", "Value")
-_GEORADIUS_WITHDIST = Command("GEORADIUS", "Value")
-_GEORADIUS_WITHHASH = Command("GEORADIUS", "Value")
-_GEORADIUSBYMEMBER = Command("GEORADIUSBYMEMBER", "Vec<Bytes>")
-_GEORADIUSBYMEMBER_STORE = Command("GEORADIUSBYMEMBER", "i64")
-_GEORADIUSBYMEMBER_STOREDIST = Command("GEORADIUSBYMEMBER", "i64")
-_GEORADIUSBYMEMBER_WITHCOORD = Command("GEORADIUSBYMEMBER", "Value")
-_GEORADIUSBYMEMBER_WITHDIST = Command("GEORADIUSBYMEMBER", "Value")
-_GEORADIUSBYMEMBER_WITHHASH = Command("GEORADIUSBYMEMBER", "Value")
 _GEORADIUSBYMEMBER_RO = Command("GEORADIUSBYMEMBER_RO", "Vec<Bytes>")
 _GEORADIUSBYMEMBER_RO_WITHCOORD = Command("GEORADIUSBYMEMBER_RO", "Value")
 _GEORADIUSBYMEMBER_RO_WITHDIST = Command("GEORADIUSBYMEMBER_RO", "Value")
@@ -141,11 +118,6 @@ _GEORADIUS_RO = Command("GEORADIUS_RO", "Vec<Bytes>")
 _GEORADIUS_RO_WITHCOORD = Command("GEORADIUS_RO", "Value")
 _GEORADIUS_RO_WITHDIST = Command("GEORADIUS_RO", "Value")
 _GEORADIUS_RO_WITHHASH = Command("GEORADIUS_RO", "Value")
-_GEOSEARCH = Command("GEOSEARCH", "Vec<Bytes>")
-_GEOSEARCH_WITHCOORD = Command("GEOSEARCH", "Value")
-_GEOSEARCH_WITHDIST = Command("GEOSEARCH", "Value")
-_GEOSEARCH_WITHHASH = Command("GEOSEARCH", "Value")
-_GEOSEARCHSTORE = Command("GEOSEARCHSTORE", "i64")
 _GET = Command("GET", "Option<Bytes>")
 _GETBIT = Command("GETBIT", "bool")
 _GETDEL = Command("GETDEL", "Option<Bytes>")
@@ -172,7 +144,6 @@ _HMSET = Command("HMSET", "()")
 _HOTKEYS_GET = Command("HOTKEYS GET", "Value")
 _HOTKEYS_HELP = Command("HOTKEYS HELP", "Value")
 _HOTKEYS_RESET = Command("HOTKEYS RESET", "Value")
-_HOTKEYS_START = Command("HOTKEYS START", "Value")
 _HOTKEYS_STOP = Command("HOTKEYS STOP", "Value")
 _HPERSIST = Command("HPERSIST", "Vec<i64>")
 _HPEXPIRE = Command("HPEXPIRE", "Vec<i64>")
@@ -182,7 +153,6 @@ _HPTTL = Command("HPTTL", "Vec<i64>")
 _HRANDFIELD = Command("HRANDFIELD", "Option<Bytes>")
 _HRANDFIELD_COUNT = Command("HRANDFIELD", "Vec<Bytes>")
 _HRANDFIELD_WITHVALUES = Command("HRANDFIELD", "Vec<(Bytes, Bytes)>")
-_HSETEX = Command("HSETEX", "bool")
 _HSETNX = Command("HSETNX", "bool")
 _HSTRLEN = Command("HSTRLEN", "i64")
 _HTTL = Command("HTTL", "Vec<i64>")
@@ -227,8 +197,6 @@ _LCS_LEN = Command("LCS", "i64")
 _LINDEX = Command("LINDEX", "Option<Bytes>")
 _LINSERT = Command("LINSERT", "i64")
 _LLEN = Command("LLEN", "i64")
-_LMOVEM = Command("LMOVEM", "Value")
-_LOLWUT = Command("LOLWUT", "String")
 _LPOP = Command("LPOP", "Option<Bytes>")
 _LPOP_COUNT = Command("LPOP", "Vec<Bytes>")
 _LPOS = Command("LPOS", "Option<i64>")
@@ -245,7 +213,6 @@ _MEMORY_MALLOC_STATS = Command("MEMORY MALLOC-STATS", "String")
 _MEMORY_PURGE = Command("MEMORY PURGE", "()")
 _MEMORY_STATS = Command("MEMORY STATS", "Value")
 _MEMORY_USAGE = Command("MEMORY USAGE", "Option<i64>")
-_MIGRATE = Command("MIGRATE", "String")
 _MODULE_HELP = Command("MODULE HELP", "Value")
 _MODULE_LIST = Command("MODULE LIST", "Value")
 _MODULE_LOAD = Command("MODULE LOAD", "()")
@@ -253,7 +220,6 @@ _MODULE_LOADEX = Command("MODULE LOADEX", "Value")
 _MODULE_UNLOAD = Command("MODULE UNLOAD", "()")
 _MOVE = Command("MOVE", "bool")
 _MSET = Command("MSET", "()")
-_MSETEX = Command("MSETEX", "bool")
 _MSETNX = Command("MSETNX", "bool")
 _OBJECT_ENCODING = Command("OBJECT ENCODING", "Option<String>")
 _OBJECT_FREQ = Command("OBJECT FREQ", "Option<i64>")
@@ -282,7 +248,6 @@ _READWRITE = Command("READWRITE", "()")
 _RENAME = Command("RENAME", "()")
 _RENAMENX = Command("RENAMENX", "bool")
 _REPLCONF = Command("REPLCONF", "Value")
-_REPLICAOF = Command("REPLICAOF", "String")
 _RESET = Command("RESET", "String")
 _ROLE = Command("ROLE", "Value")
 _RPOP = Command("RPOP", "Option<Bytes>")
@@ -295,13 +260,11 @@ _SAVE = Command("SAVE", "()")
 _SCARD = Command("SCARD", "i64")
 _SCRIPT_DEBUG = Command("SCRIPT DEBUG", "Value")
 _SCRIPT_EXISTS = Command("SCRIPT EXISTS", "Vec<bool>")
-_SCRIPT_FLUSH = Command("SCRIPT FLUSH", "()")
 _SCRIPT_HELP = Command("SCRIPT HELP", "Value")
 _SCRIPT_KILL = Command("SCRIPT KILL", "()")
 _SCRIPT_LOAD = Command("SCRIPT LOAD", "String")
 _SCRIPT_SHOW = Command("SCRIPT SHOW", "Value")
 _SDIFF = Command("SDIFF", "Vec<Bytes>")
-_SDIFFCARD = Command("SDIFFCARD", "i64")
 _SDIFFSTORE = Command("SDIFFSTORE", "i64")
 _SELECT = Command("SELECT", "()")
 _SETBIT = Command("SETBIT", "bool")
@@ -311,7 +274,6 @@ _SHUTDOWN = Command("SHUTDOWN", "Value")
 _SINTER = Command("SINTER", "Vec<Bytes>")
 _SINTERSTORE = Command("SINTERSTORE", "i64")
 _SISMEMBER = Command("SISMEMBER", "bool")
-_SLAVEOF = Command("SLAVEOF", "String")
 _SLOWLOG_GET = Command("SLOWLOG GET", "Value")
 _SLOWLOG_HELP = Command("SLOWLOG HELP", "Value")
 _SLOWLOG_LEN = Command("SLOWLOG LEN", "i64")
@@ -319,17 +281,14 @@ _SLOWLOG_RESET = Command("SLOWLOG RESET", "()")
 _SMEMBERS = Command("SMEMBERS", "HashSet<Bytes>")
 _SMISMEMBER = Command("SMISMEMBER", "Vec<bool>")
 _SMOVE = Command("SMOVE", "bool")
-_SORT_RO = Command("SORT_RO", "Vec<Option<Bytes>>")
 _SPOP = Command("SPOP", "Option<Bytes>")
 _SPOP_COUNT = Command("SPOP", "Vec<Bytes>")
 _SPUBLISH = Command("SPUBLISH", "i64")
 _SRANDMEMBER = Command("SRANDMEMBER", "Option<Bytes>")
-_SRANDMEMBER_COUNT = Command("SRANDMEMBER", "Vec<Bytes>")
+_SRANDMEMBER_NUMBER = Command("SRANDMEMBER", "Vec<Bytes>")
 _SREM = Command("SREM", "i64")
 _STRLEN = Command("STRLEN", "i64")
-_SUBSTR = Command("SUBSTR", "Bytes")
 _SUNION = Command("SUNION", "Vec<Bytes>")
-_SUNIONCARD = Command("SUNIONCARD", "i64")
 _SUNIONSTORE = Command("SUNIONSTORE", "i64")
 _SWAPDB = Command("SWAPDB", "()")
 _TIME = Command("TIME", "(u64, u64)")
@@ -342,10 +301,8 @@ _WAIT = Command("WAIT", "i64")
 _WAITAOF = Command("WAITAOF", "(i64, i64)")
 _WATCH = Command("WATCH", "()")
 _XACK = Command("XACK", "i64")
-_XACKDEL = Command("XACKDEL", "Vec<i64>")
 _XCFGSET = Command("XCFGSET", "()")
 _XDEL = Command("XDEL", "i64")
-_XDELEX = Command("XDELEX", "Vec<i64>")
 _XGROUP_CREATECONSUMER = Command("XGROUP CREATECONSUMER", "bool")
 _XGROUP_DELCONSUMER = Command("XGROUP DELCONSUMER", "i64")
 _XGROUP_DESTROY = Command("XGROUP DESTROY", "bool")
@@ -421,20 +378,9 @@ class Commands(RedisPyCommands):
         """``ACL LOAD``: Lets the users be those of the file."""
         return self._run(_ACL_LOAD)
 
-    def acl_log(self, *, operation=None):
-        """``ACL LOG [count | RESET]``: Shows what was refused lately, or forgets it."""
-        call = []
-        if operation is not None:
-            call.append(operation)
-        return self._run(_ACL_LOG, *call)
-
     def acl_save(self):
         """``ACL SAVE``: Writes the users to the file."""
         return self._run(_ACL_SAVE)
-
-    def acl_setuser(self, username, *rules):
-        """``ACL SETUSER username [rule [rule ...]]``: Makes a user or changes its rules."""
-        return self._run(_ACL_SETUSER, username, *_spread(rules))
 
     def acl_users(self):
         """``ACL USERS``: Lists the names of all users."""
@@ -444,15 +390,15 @@ class Commands(RedisPyCommands):
         """``ACL WHOAMI``: Names the user of the connection."""
         return self._run(_ACL_WHOAMI)
 
-    def append(self, name, value):
+    def append(self, key, value):
         """``APPEND key value``: Appends to the string stored at a key."""
-        return self._run(_APPEND, name, value)
+        return self._run(_APPEND, key, value)
 
     def asking(self):
         """``ASKING``: Announces that the next command follows an `-ASK` redirection."""
         return self._run(_ASKING)
 
-    def auth(self, password, *, username=None):
+    def auth(self, password, username=None):
         """``AUTH [username] password``: Authenticates the connection."""
         call = []
         if username is not None:
@@ -464,7 +410,7 @@ class Commands(RedisPyCommands):
         """``BGREWRITEAOF``: Rewrites the log in the background, so that it is no longer than the data needs."""
         return self._run(_BGREWRITEAOF)
 
-    def bgsave(self, *, schedule=False, cancel=False):
+    def bgsave(self, schedule=False, *, cancel=False):
         """``BGSAVE [SCHEDULE | CANCEL]``: Saves the data to disk while the server goes on."""
         call = []
         if schedule:
@@ -473,10 +419,10 @@ class Commands(RedisPyCommands):
             call += ("CANCEL",)
         return self._run(_BGSAVE, *call)
 
-    def bitfield(self, name, *, get=None, overflow=None):
+    def bitfield(self, key, *, get=None, overflow=None):
         """``BITFIELD key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> [<GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment>> ...]]``: Reads, writes and adds to integers of any width at any bit of a string."""
         call = []
-        call.append(name)
+        call.append(key)
         if get is not None:
             call += ("GET",)
             call += _values(get)
@@ -485,30 +431,9 @@ class Commands(RedisPyCommands):
             call += _values(overflow)
         return self._run(_BITFIELD, *call)
 
-    def bitfield_ro(self, name, *, get=None):
-        """``BITFIELD_RO key [GET encoding offset [GET encoding offset ...]]``: Reads integers of any width at any bit of a string."""
-        call = []
-        call.append(name)
-        if get is not None:
-            for one in _values(get):
-                call += ("GET", *_values(one))
-        return self._run(_BITFIELD_RO, *call)
-
-    def bitop(self, operation, destkey, *names):
+    def bitop(self, operation, dest, *names):
         """``BITOP <AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]``: Combines strings bit by bit and stores the result."""
-        return self._run(_BITOP, operation, destkey, *_spread(names))
-
-    def blmovem(self, source, destination, wherefrom, whereto, timeout, *, how_many=None):
-        """``BLMOVEM source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout [<COUNT count | EXACTLY exactly> <OBO | BULK>]``: Moves elements from an end of one list to an end of another, and waits while there are too few."""
-        call = []
-        call.append(source)
-        call.append(destination)
-        call.append(wherefrom)
-        call.append(whereto)
-        call.append(timeout)
-        if how_many is not None:
-            call += _values(how_many)
-        return self._run(_BLMOVEM, *call)
+        return self._run(_BITOP, operation, dest, *_spread(names))
 
     def client_caching(self, mode):
         """``CLIENT CACHING <YES | NO>``: Says whether to track the keys of the next command."""
@@ -538,11 +463,11 @@ class Commands(RedisPyCommands):
         """``CLIENT IMPORT-SOURCE <ON | OFF>``: Marks the connection as the source of an import."""
         return self._run(_CLIENT_IMPORT_SOURCE, enabled)
 
-    def client_kill(self, old_format=None, *, id=None, type=None, user=None, addr=None, laddr=None, skipme=None, maxage=None, name=None, idle=None, flags=None, lib_name=None, lib_ver=None, db=None, ip=None, not_id=None, not_type=None, not_user=None, not_addr=None, not_laddr=None, not_name=None, not_flags=None, not_lib_name=None, not_lib_ver=None, not_db=None, not_ip=None):
+    def client_kill(self, address=None, *, id=None, type=None, user=None, addr=None, laddr=None, skipme=None, maxage=None, name=None, idle=None, flags=None, lib_name=None, lib_ver=None, db=None, ip=None, not_id=None, not_type=None, not_user=None, not_addr=None, not_laddr=None, not_name=None, not_flags=None, not_lib_name=None, not_lib_ver=None, not_db=None, not_ip=None):
         """``CLIENT KILL <ip:port | <[ID client-id [client-id ...]] | [TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>] | [MAXAGE maxage] | [NAME name] | [IDLE idle] | [FLAGS flags] | [LIB-NAME lib-name] | [LIB-VER lib-ver] | [DB db] | [IP ip] | [NOT-ID not-client-id [not-client-id ...]] | [NOT-TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [NOT-USER not-username] | [NOT-ADDR ip:port] | [NOT-LADDR ip:port] | [NOT-NAME not-name] | [NOT-FLAGS not-flags] | [NOT-LIB-NAME not-lib-name] | [NOT-LIB-VER not-lib-ver] | [NOT-DB not-db] | [NOT-IP not-ip]> [<[ID client-id [client-id ...]] | [TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>] | [MAXAGE maxage] | [NAME name] | [IDLE idle] | [FLAGS flags] | [LIB-NAME lib-name] | [LIB-VER lib-ver] | [DB db] | [IP ip] | [NOT-ID not-client-id [not-client-id ...]] | [NOT-TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [NOT-USER not-username] | [NOT-ADDR ip:port] | [NOT-LADDR ip:port] | [NOT-NAME not-name] | [NOT-FLAGS not-flags] | [NOT-LIB-NAME not-lib-name] | [NOT-LIB-VER not-lib-ver] | [NOT-DB not-db] | [NOT-IP not-ip]> ...]>``: Closes connections."""
         call = []
-        if old_format is not None:
-            call.append(old_format)
+        if address is not None:
+            call.append(address)
         if id is not None:
             call += ("ID",)
             call += _values(id)
@@ -620,72 +545,21 @@ class Commands(RedisPyCommands):
             call.append(not_ip)
         return self._run(_CLIENT_KILL, *call)
 
-    def client_no_evict(self, enabled):
+    def client_no_evict(self, mode):
         """``CLIENT NO-EVICT <ON | OFF>``: Exempts the connection from client eviction, or ends the exemption."""
-        return self._run(_CLIENT_NO_EVICT, enabled)
+        return self._run(_CLIENT_NO_EVICT, mode)
 
-    def client_no_touch(self, enabled):
+    def client_no_touch(self, mode):
         """``CLIENT NO-TOUCH <ON | OFF>``: Says whether the connection's commands count as accesses to keys."""
-        return self._run(_CLIENT_NO_TOUCH, enabled)
+        return self._run(_CLIENT_NO_TOUCH, mode)
 
-    def client_pause(self, timeout, *, write=False, all=False):
-        """``CLIENT PAUSE timeout [WRITE | ALL]``: Holds the commands of clients back for a time."""
-        call = []
-        call.append(timeout)
-        if write:
-            call += ("WRITE",)
-        if all:
-            call += ("ALL",)
-        return self._run(_CLIENT_PAUSE, *call)
-
-    def client_setinfo(self, *, lib_name=None, lib_ver=None):
-        """``CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>``: Records the name or version of the client library."""
-        call = []
-        if lib_name is not None:
-            call += ("LIB-NAME",)
-            call.append(lib_name)
-        if lib_ver is not None:
-            call += ("LIB-VER",)
-            call.append(lib_ver)
-        return self._run(_CLIENT_SETINFO, *call)
-
-    def client_setname(self, connection_name):
+    def client_setname(self, name):
         """``CLIENT SETNAME connection-name``: Gives the connection a name."""
-        return self._run(_CLIENT_SETNAME, connection_name)
-
-    def client_tracking(self, status, *, redirect=None, prefix=None, bcast=False, optin=False, optout=False, noloop=False):
-        """``CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]``: Controls the tracking of keys for client-side caching."""
-        call = []
-        call.append(status)
-        if redirect is not None:
-            call += ("REDIRECT",)
-            call.append(redirect)
-        if prefix is not None:
-            for one in _values(prefix):
-                call += ("PREFIX", *_values(one))
-        if bcast:
-            call += ("BCAST",)
-        if optin:
-            call += ("OPTIN",)
-        if optout:
-            call += ("OPTOUT",)
-        if noloop:
-            call += ("NOLOOP",)
-        return self._run(_CLIENT_TRACKING, *call)
+        return self._run(_CLIENT_SETNAME, name)
 
     def client_trackinginfo(self):
         """``CLIENT TRACKINGINFO``: Describes the state of key tracking for the connection."""
         return self._run(_CLIENT_TRACKINGINFO)
-
-    def client_unblock(self, client_id, *, timeout=False, error=False):
-        """``CLIENT UNBLOCK client-id [TIMEOUT | ERROR]``: Releases a client from a blocking command."""
-        call = []
-        call.append(client_id)
-        if timeout:
-            call += ("TIMEOUT",)
-        if error:
-            call += ("ERROR",)
-        return self._run(_CLIENT_UNBLOCK, *call)
 
     def client_unpause(self):
         """``CLIENT UNPAUSE``: Ends the pause of clients."""
@@ -935,15 +809,15 @@ class Commands(RedisPyCommands):
         """``COMMAND INFO [command-name [command-name ...]]``: Describes the commands named, or every command."""
         return self._run(_COMMAND_INFO, *_spread(command_names))
 
-    def command_list(self, *, module=None, aclcat=None, pattern=None):
+    def command_list(self, module=None, category=None, pattern=None):
         """``COMMAND LIST [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]``: Lists the names of commands."""
         call = []
         if module is not None:
             call += ("FILTERBY", "MODULE",)
             call.append(module)
-        if aclcat is not None:
+        if category is not None:
             call += ("FILTERBY", "ACLCAT",)
-            call.append(aclcat)
+            call.append(category)
         if pattern is not None:
             call += ("FILTERBY", "PATTERN",)
             call.append(pattern)
@@ -985,7 +859,7 @@ class Commands(RedisPyCommands):
         """``DEL key [key ...]``: Deletes keys."""
         return self._run(_DEL, *_spread(names))
 
-    def delex(self, name, *, ifeq=None, ifne=None, ifdeq=None, ifdne=None):
+    def delex(self, name, ifeq=None, ifne=None, ifdeq=None, ifdne=None):
         """``DELEX key [IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest]``: Deletes a key if its string, or the digest of it, compares as demanded."""
         call = []
         call.append(name)
@@ -1015,17 +889,17 @@ class Commands(RedisPyCommands):
         """``DUMP key``: Returns the serialised form of the value stored at a key."""
         return self._run(_DUMP, name)
 
-    def echo(self, message):
+    def echo(self, value):
         """``ECHO message``: Answers with the message given."""
-        return self._run(_ECHO, message)
+        return self._run(_ECHO, value)
 
     def exists(self, *names):
         """``EXISTS key [key ...]``: Counts those of the given keys that exist."""
         return self._run(_EXISTS, *_spread(names))
 
-    def expiretime(self, name):
+    def expiretime(self, key):
         """``EXPIRETIME key``: Returns the Unix time in seconds at which a key expires."""
-        return self._run(_EXPIRETIME, name)
+        return self._run(_EXPIRETIME, key)
 
     def failover(self, *, to=None, force=False, abort=False, timeout=None):
         """``FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]``: Hands the role of the primary over to a replica."""
@@ -1042,22 +916,13 @@ class Commands(RedisPyCommands):
             call.append(timeout)
         return self._run(_FAILOVER, *call)
 
-    def function_delete(self, library_name):
+    def function_delete(self, library):
         """``FUNCTION DELETE library-name``: Deletes a library with its functions."""
-        return self._run(_FUNCTION_DELETE, library_name)
+        return self._run(_FUNCTION_DELETE, library)
 
     def function_dump(self):
         """``FUNCTION DUMP``: Returns all libraries as bytes."""
         return self._run(_FUNCTION_DUMP)
-
-    def function_flush(self, *, async_=False, sync=False):
-        """``FUNCTION FLUSH [ASYNC | SYNC]``: Deletes all libraries."""
-        call = []
-        if async_:
-            call += ("ASYNC",)
-        if sync:
-            call += ("SYNC",)
-        return self._run(_FUNCTION_FLUSH, *call)
 
     def function_help(self):
         """``FUNCTION HELP``: Lists the subcommands."""
@@ -1067,55 +932,27 @@ class Commands(RedisPyCommands):
         """``FUNCTION KILL``: Ends the function that is running, unless it has written."""
         return self._run(_FUNCTION_KILL)
 
-    def function_list(self, *, libraryname=None, withcode=False):
+    def function_list(self, library=None, withcode=False):
         """``FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]``: Lists libraries with their functions."""
         call = []
-        if libraryname is not None:
+        if library is not None:
             call += ("LIBRARYNAME",)
-            call.append(libraryname)
+            call.append(library)
         if withcode:
             call += ("WITHCODE",)
         return self._run(_FUNCTION_LIST, *call)
 
-    def function_load(self, function_code, *, replace=False):
+    def function_load(self, code, replace=False):
         """``FUNCTION LOAD [REPLACE] function-code``: Creates a library."""
         call = []
         if replace:
             call += ("REPLACE",)
-        call.append(function_code)
+        call.append(code)
         return self._run(_FUNCTION_LOAD, *call)
-
-    def function_restore(self, serialized_value, *, flush=False, append=False, replace=False):
-        """``FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]``: Restores libraries from bytes."""
-        call = []
-        call.append(serialized_value)
-        if flush:
-            call += ("FLUSH",)
-        if append:
-            call += ("APPEND",)
-        if replace:
-            call += ("REPLACE",)
-        return self._run(_FUNCTION_RESTORE, *call)
 
     def function_stats(self):
         """``FUNCTION STATS``: Tells which function is running, and how many there are."""
         return self._run(_FUNCTION_STATS)
-
-    def geodist(self, name, member1, member2, *, m=False, km=False, ft=False, mi=False):
-        """``GEODIST key member1 member2 [M | KM | FT | MI]``: Returns the distance between two members of a geographic index."""
-        call = []
-        call.append(name)
-        call.append(member1)
-        call.append(member2)
-        if m:
-            call += ("M",)
-        if km:
-            call += ("KM",)
-        if ft:
-            call += ("FT",)
-        if mi:
-            call += ("MI",)
-        return self._run(_GEODIST, *call)
 
     def geohash(self, name, *members):
         """``GEOHASH key [member [member ...]]``: Returns the geohash strings of members of a geographic index."""
@@ -1124,67 +961,6 @@ class Commands(RedisPyCommands):
     def geopos(self, name, *members):
         """``GEOPOS key [member [member ...]]``: Returns longitude and latitude of members of a geographic index."""
         return self._run(_GEOPOS, name, *_spread(members))
-
-    def georadius(self, name, longitude, latitude, radius, unit, *, withcoord=False, withdist=False, withhash=False, count=None, any=False, asc=False, desc=False, store=None, storedist=None):
-        """``GEORADIUS key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]``: Finds the members of a geographic index within a distance of a place; may store them at a key."""
-        call = []
-        call.append(name)
-        call.append(longitude)
-        call.append(latitude)
-        call.append(radius)
-        call.append(unit)
-        if withcoord:
-            call += ("WITHCOORD",)
-        if withdist:
-            call += ("WITHDIST",)
-        if withhash:
-            call += ("WITHHASH",)
-        if count is not None:
-            call += ("COUNT",)
-            call.append(count)
-        if any:
-            call += ("ANY",)
-        if asc:
-            call += ("ASC",)
-        if desc:
-            call += ("DESC",)
-        if store is not None:
-            call += ("STORE",)
-            call.append(store)
-        if storedist is not None:
-            call += ("STOREDIST",)
-            call.append(storedist)
-        return self._run(_GEORADIUS_WITHHASH if withhash else _GEORADIUS_WITHDIST if withdist else _GEORADIUS_WITHCOORD if withcoord else _GEORADIUS_STOREDIST if storedist is not None else _GEORADIUS_STORE if store is not None else _GEORADIUS, *call)
-
-    def georadiusbymember(self, name, member, radius, unit, *, withcoord=False, withdist=False, withhash=False, count=None, any=False, asc=False, desc=False, store=None, storedist=None):
-        """``GEORADIUSBYMEMBER key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]``: Finds the members of a geographic index within a distance of one of them; may store them at a key."""
-        call = []
-        call.append(name)
-        call.append(member)
-        call.append(radius)
-        call.append(unit)
-        if withcoord:
-            call += ("WITHCOORD",)
-        if withdist:
-            call += ("WITHDIST",)
-        if withhash:
-            call += ("WITHHASH",)
-        if count is not None:
-            call += ("COUNT",)
-            call.append(count)
-        if any:
-            call += ("ANY",)
-        if asc:
-            call += ("ASC",)
-        if desc:
-            call += ("DESC",)
-        if store is not None:
-            call += ("STORE",)
-            call.append(store)
-        if storedist is not None:
-            call += ("STOREDIST",)
-            call.append(storedist)
-        return self._run(_GEORADIUSBYMEMBER_WITHHASH if withhash else _GEORADIUSBYMEMBER_WITHDIST if withdist else _GEORADIUSBYMEMBER_WITHCOORD if withcoord else _GEORADIUSBYMEMBER_STOREDIST if storedist is not None else _GEORADIUSBYMEMBER_STORE if store is not None else _GEORADIUSBYMEMBER, *call)
 
     def georadiusbymember_ro(self, name, member, radius, unit, *, withcoord=False, withdist=False, withhash=False, count=None, any=False, asc=False, desc=False):
         """``GEORADIUSBYMEMBER_RO key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]``: Finds the members of a geographic index within a distance of one of them."""
@@ -1235,75 +1011,6 @@ class Commands(RedisPyCommands):
             call += ("DESC",)
         return self._run(_GEORADIUS_RO_WITHHASH if withhash else _GEORADIUS_RO_WITHDIST if withdist else _GEORADIUS_RO_WITHCOORD if withcoord else _GEORADIUS_RO, *call)
 
-    def geosearch(self, name, *, frommember=None, fromlonlat=None, byradius=None, bybox=None, bypolygon=None, asc=False, desc=False, count=None, any=False, withcoord=False, withdist=False, withhash=False):
-        """``GEOSEARCH key [FROMMEMBER member | FROMLONLAT longitude latitude] <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI> | BYPOLYGON num-vertices longitude latitude [longitude latitude ...]> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]``: Finds the members of a geographic index inside a circle, a box or a polygon."""
-        call = []
-        call.append(name)
-        if frommember is not None:
-            call += ("FROMMEMBER",)
-            call.append(frommember)
-        if fromlonlat is not None:
-            call += ("FROMLONLAT",)
-            call += _values(fromlonlat)
-        if byradius is not None:
-            call += ("BYRADIUS",)
-            call += _values(byradius)
-        if bybox is not None:
-            call += ("BYBOX",)
-            call += _values(bybox)
-        if bypolygon is not None:
-            call += ("BYPOLYGON",)
-            call += _counted(bypolygon)
-        if asc:
-            call += ("ASC",)
-        if desc:
-            call += ("DESC",)
-        if count is not None:
-            call += ("COUNT",)
-            call.append(count)
-        if any:
-            call += ("ANY",)
-        if withcoord:
-            call += ("WITHCOORD",)
-        if withdist:
-            call += ("WITHDIST",)
-        if withhash:
-            call += ("WITHHASH",)
-        return self._run(_GEOSEARCH_WITHHASH if withhash else _GEOSEARCH_WITHDIST if withdist else _GEOSEARCH_WITHCOORD if withcoord else _GEOSEARCH, *call)
-
-    def geosearchstore(self, destination, source, *, frommember=None, fromlonlat=None, byradius=None, bybox=None, bypolygon=None, asc=False, desc=False, count=None, any=False, storedist=False):
-        """``GEOSEARCHSTORE destination source [FROMMEMBER member | FROMLONLAT longitude latitude] <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI> | BYPOLYGON num-vertices longitude latitude [longitude latitude ...]> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]``: Stores the members of a geographic index inside a circle, a box or a polygon at a key."""
-        call = []
-        call.append(destination)
-        call.append(source)
-        if frommember is not None:
-            call += ("FROMMEMBER",)
-            call.append(frommember)
-        if fromlonlat is not None:
-            call += ("FROMLONLAT",)
-            call += _values(fromlonlat)
-        if byradius is not None:
-            call += ("BYRADIUS",)
-            call += _values(byradius)
-        if bybox is not None:
-            call += ("BYBOX",)
-            call += _values(bybox)
-        if bypolygon is not None:
-            call += ("BYPOLYGON",)
-            call += _counted(bypolygon)
-        if asc:
-            call += ("ASC",)
-        if desc:
-            call += ("DESC",)
-        if count is not None:
-            call += ("COUNT",)
-            call.append(count)
-        if any:
-            call += ("ANY",)
-        if storedist:
-            call += ("STOREDIST",)
-        return self._run(_GEOSEARCHSTORE, *call)
-
     def get(self, name):
         """``GET key``: Returns the string stored at a key."""
         return self._run(_GET, name)
@@ -1316,9 +1023,9 @@ class Commands(RedisPyCommands):
         """``GETDEL key``: Returns the string stored at a key and deletes the key."""
         return self._run(_GETDEL, name)
 
-    def getrange(self, name, start, end):
+    def getrange(self, key, start, end):
         """``GETRANGE key start end``: Returns a part of the string stored at a key."""
-        return self._run(_GETRANGE, name, start, end)
+        return self._run(_GETRANGE, key, start, end)
 
     def getset(self, name, value):
         """``GETSET key value``: Stores a string at a key and returns the string it replaces."""
@@ -1341,9 +1048,9 @@ class Commands(RedisPyCommands):
             call.append(setname)
         return self._run(_HELLO, *call)
 
-    def hexists(self, name, field):
+    def hexists(self, name, key):
         """``HEXISTS key field``: Tells whether a hash has a field."""
-        return self._run(_HEXISTS, name, field)
+        return self._run(_HEXISTS, name, key)
 
     def hexpire(self, name, seconds, *fields, nx=False, xx=False, gt=False, lt=False):
         """``HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]``: Gives fields a time to live in seconds."""
@@ -1379,13 +1086,13 @@ class Commands(RedisPyCommands):
         call += _counted(fields)
         return self._run(_HEXPIREAT, *call)
 
-    def hexpiretime(self, name, *fields):
+    def hexpiretime(self, key, *fields):
         """``HEXPIRETIME key FIELDS numfields field [field ...]``: Returns the Unix time, in seconds, at which fields expire."""
-        return self._run(_HEXPIRETIME, name, "FIELDS", *_counted(fields))
+        return self._run(_HEXPIRETIME, key, "FIELDS", *_counted(fields))
 
-    def hget(self, name, field):
+    def hget(self, name, key):
         """``HGET key field``: Returns the value of a field."""
-        return self._run(_HGET, name, field)
+        return self._run(_HGET, name, key)
 
     def hgetall(self, name):
         """``HGETALL key``: Returns every field of a hash with its value."""
@@ -1425,13 +1132,13 @@ class Commands(RedisPyCommands):
         """``HIMPORT DISCARDALL``: Forgets all fieldsets of this connection."""
         return self._run(_HIMPORT_DISCARDALL)
 
-    def himport_prepare(self, fieldset_name, *fields):
+    def himport_prepare(self, fieldset_name, fields):
         """``HIMPORT PREPARE fieldset-name field [field ...]``: Names the fields of hashes that this connection is going to make."""
         return self._run(_HIMPORT_PREPARE, fieldset_name, *_spread(fields))
 
-    def himport_set(self, name, fieldset_name, *values):
+    def himport_set(self, key, fieldset_name, values):
         """``HIMPORT SET key fieldset-name value [value ...]``: Makes a hash of values, one for each field of a fieldset."""
-        return self._run(_HIMPORT_SET, name, fieldset_name, *_spread(values))
+        return self._run(_HIMPORT_SET, key, fieldset_name, *_spread(values))
 
     def hkeys(self, name):
         """``HKEYS key``: Returns every field of a hash."""
@@ -1441,9 +1148,9 @@ class Commands(RedisPyCommands):
         """``HLEN key``: Returns how many fields a hash has."""
         return self._run(_HLEN, name)
 
-    def hmget(self, name, *fields):
+    def hmget(self, name, keys, *args):
         """``HMGET key field [field ...]``: Returns the values of several fields."""
-        return self._run(_HMGET, name, *_spread(fields))
+        return self._run(_HMGET, name, *_spread((keys, *args)))
 
     def hmset(self, name, mapping):
         """``HMSET key field value [field value ...]``: Sets fields of a hash."""
@@ -1460,29 +1167,6 @@ class Commands(RedisPyCommands):
     def hotkeys_reset(self):
         """``HOTKEYS RESET``: Forgets what was collected."""
         return self._run(_HOTKEYS_RESET)
-
-    def hotkeys_start(self, count, *, cpu=False, net=False, count2=None, duration=None, sample=None, slots=None):
-        """``HOTKEYS START METRICS count [CPU] [NET] [COUNT k] [DURATION seconds] [SAMPLE ratio] [SLOTS count slot [slot ...]]``: Begins to collect what keys cost."""
-        call = []
-        call.append("METRICS")
-        call.append(count)
-        if cpu:
-            call += ("CPU",)
-        if net:
-            call += ("NET",)
-        if count2 is not None:
-            call += ("COUNT",)
-            call.append(count2)
-        if duration is not None:
-            call += ("DURATION",)
-            call.append(duration)
-        if sample is not None:
-            call += ("SAMPLE",)
-            call.append(sample)
-        if slots is not None:
-            call += ("SLOTS",)
-            call += _values(slots)
-        return self._run(_HOTKEYS_START, *call)
 
     def hotkeys_stop(self):
         """``HOTKEYS STOP``: Ends the collection, and keeps what was collected."""
@@ -1526,61 +1210,35 @@ class Commands(RedisPyCommands):
         call += _counted(fields)
         return self._run(_HPEXPIREAT, *call)
 
-    def hpexpiretime(self, name, *fields):
+    def hpexpiretime(self, key, *fields):
         """``HPEXPIRETIME key FIELDS numfields field [field ...]``: Returns the Unix time, in milliseconds, at which fields expire."""
-        return self._run(_HPEXPIRETIME, name, "FIELDS", *_counted(fields))
+        return self._run(_HPEXPIRETIME, key, "FIELDS", *_counted(fields))
 
-    def hpttl(self, name, *fields):
+    def hpttl(self, key, *fields):
         """``HPTTL key FIELDS numfields field [field ...]``: Returns the time that fields have to live, in milliseconds."""
-        return self._run(_HPTTL, name, "FIELDS", *_counted(fields))
+        return self._run(_HPTTL, key, "FIELDS", *_counted(fields))
 
-    def hrandfield(self, name, *, count=None, withvalues=False):
+    def hrandfield(self, key, count=None, withvalues=False):
         """``HRANDFIELD key [count [WITHVALUES]]``: Returns fields drawn at random from a hash."""
         call = []
-        call.append(name)
+        call.append(key)
         if count is not None:
             call.append(count)
         if withvalues:
             call += ("WITHVALUES",)
         return self._run(_HRANDFIELD_WITHVALUES if withvalues else _HRANDFIELD_COUNT if count is not None else _HRANDFIELD, *call)
 
-    def hsetex(self, name, mapping, *, fnx=False, fxx=False, ex=None, px=None, exat=None, pxat=None, keepttl=False):
-        """``HSETEX key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] FIELDS numfields field value [field value ...]``: Sets fields of a hash together with their expiry."""
-        call = []
-        call.append(name)
-        if fnx:
-            call += ("FNX",)
-        if fxx:
-            call += ("FXX",)
-        if ex is not None:
-            call += ("EX",)
-            call.append(ex)
-        if px is not None:
-            call += ("PX",)
-            call.append(px)
-        if exat is not None:
-            call += ("EXAT",)
-            call.append(exat)
-        if pxat is not None:
-            call += ("PXAT",)
-            call.append(pxat)
-        if keepttl:
-            call += ("KEEPTTL",)
-        call.append("FIELDS")
-        call += _counted_pairs(mapping)
-        return self._run(_HSETEX, *call)
-
-    def hsetnx(self, name, field, value):
+    def hsetnx(self, name, key, value):
         """``HSETNX key field value``: Sets a field of a hash if the hash does not have it."""
-        return self._run(_HSETNX, name, field, value)
+        return self._run(_HSETNX, name, key, value)
 
-    def hstrlen(self, name, field):
+    def hstrlen(self, name, key):
         """``HSTRLEN key field``: Returns the length of a field's value."""
-        return self._run(_HSTRLEN, name, field)
+        return self._run(_HSTRLEN, name, key)
 
-    def httl(self, name, *fields):
+    def httl(self, key, *fields):
         """``HTTL key FIELDS numfields field [field ...]``: Returns the time that fields have to live, in seconds."""
-        return self._run(_HTTL, name, "FIELDS", *_counted(fields))
+        return self._run(_HTTL, key, "FIELDS", *_counted(fields))
 
     def hvals(self, name):
         """``HVALS key``: Returns every value of a hash."""
@@ -1845,7 +1503,7 @@ class Commands(RedisPyCommands):
         """``LATENCY RESET [event [event ...]]``: Forgets the latency spikes of events."""
         return self._run(_LATENCY_RESET, *_spread(events))
 
-    def lcs(self, key1, key2, *, len=False, idx=False, minmatchlen=None, withmatchlen=False):
+    def lcs(self, key1, key2, len=False, idx=False, minmatchlen=None, withmatchlen=False):
         """``LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]``: Finds the longest common subsequence of two strings."""
         call = []
         call.append(key1)
@@ -1865,32 +1523,13 @@ class Commands(RedisPyCommands):
         """``LINDEX key index``: Returns the element at a place of a list."""
         return self._run(_LINDEX, name, index)
 
-    def linsert(self, name, where, pivot, element):
+    def linsert(self, name, where, refvalue, value):
         """``LINSERT key <BEFORE | AFTER> pivot element``: Puts an element beside the first one that equals a pivot."""
-        return self._run(_LINSERT, name, where, pivot, element)
+        return self._run(_LINSERT, name, where, refvalue, value)
 
     def llen(self, name):
         """``LLEN key``: Returns how many elements a list has."""
         return self._run(_LLEN, name)
-
-    def lmovem(self, source, destination, wherefrom, whereto, *, how_many=None):
-        """``LMOVEM source destination <LEFT | RIGHT> <LEFT | RIGHT> [<COUNT count | EXACTLY exactly> <OBO | BULK>]``: Moves elements from an end of one list to an end of another, and returns them."""
-        call = []
-        call.append(source)
-        call.append(destination)
-        call.append(wherefrom)
-        call.append(whereto)
-        if how_many is not None:
-            call += _values(how_many)
-        return self._run(_LMOVEM, *call)
-
-    def lolwut(self, *, version=None):
-        """``LOLWUT [VERSION version]``: Draws a picture and names the version of the server."""
-        call = []
-        if version is not None:
-            call += ("VERSION",)
-            call.append(version)
-        return self._run(_LOLWUT, *call)
 
     def lpop(self, name, count=None):
         """``LPOP key [count]``: Takes elements from the front of a list."""
@@ -1900,11 +1539,11 @@ class Commands(RedisPyCommands):
             call.append(count)
         return self._run(_LPOP_COUNT if count is not None else _LPOP, *call)
 
-    def lpos(self, name, element, *, rank=None, count=None, maxlen=None):
+    def lpos(self, name, value, rank=None, count=None, maxlen=None):
         """``LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]``: Tells at which places of a list an element is."""
         call = []
         call.append(name)
-        call.append(element)
+        call.append(value)
         if rank is not None:
             call += ("RANK",)
             call.append(rank)
@@ -1924,21 +1563,21 @@ class Commands(RedisPyCommands):
         """``LPUSHX key element [element ...]``: Puts elements in front of a list that exists."""
         return self._run(_LPUSHX, name, *_spread(elements))
 
-    def lrange(self, name, start, stop):
+    def lrange(self, name, start, end):
         """``LRANGE key start stop``: Returns a run of a list's elements."""
-        return self._run(_LRANGE, name, start, stop)
+        return self._run(_LRANGE, name, start, end)
 
-    def lrem(self, name, count, element):
+    def lrem(self, name, count, value):
         """``LREM key count element``: Removes elements that equal a given one."""
-        return self._run(_LREM, name, count, element)
+        return self._run(_LREM, name, count, value)
 
-    def lset(self, name, index, element):
+    def lset(self, name, index, value):
         """``LSET key index element``: Replaces the element at a place of a list."""
-        return self._run(_LSET, name, index, element)
+        return self._run(_LSET, name, index, value)
 
-    def ltrim(self, name, start, stop):
+    def ltrim(self, name, start, end):
         """``LTRIM key start stop``: Removes all of a list but a run of its elements."""
-        return self._run(_LTRIM, name, start, stop)
+        return self._run(_LTRIM, name, start, end)
 
     def memory_doctor(self):
         """``MEMORY DOCTOR``: Reports on problems with memory."""
@@ -1960,37 +1599,14 @@ class Commands(RedisPyCommands):
         """``MEMORY STATS``: Returns a breakdown of the memory in use."""
         return self._run(_MEMORY_STATS)
 
-    def memory_usage(self, name, *, samples=None):
+    def memory_usage(self, key, samples=None):
         """``MEMORY USAGE key [SAMPLES count]``: Estimates the bytes that a key and its value take."""
         call = []
-        call.append(name)
+        call.append(key)
         if samples is not None:
             call += ("SAMPLES",)
             call.append(samples)
         return self._run(_MEMORY_USAGE, *call)
-
-    def migrate(self, host, port, key_selector, destination_db, timeout, *, copy=False, replace=False, auth=None, auth2=None, keys=None):
-        """``MIGRATE host port <key | > destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] [KEYS key [key ...]]``: Moves keys to another server."""
-        call = []
-        call.append(host)
-        call.append(port)
-        call.append(key_selector)
-        call.append(destination_db)
-        call.append(timeout)
-        if copy:
-            call += ("COPY",)
-        if replace:
-            call += ("REPLACE",)
-        if auth is not None:
-            call += ("AUTH",)
-            call.append(auth)
-        if auth2 is not None:
-            call += ("AUTH2",)
-            call += _values(auth2)
-        if keys is not None:
-            call += ("KEYS",)
-            call += _values(keys)
-        return self._run(_MIGRATE, *call)
 
     def module_help(self):
         """``MODULE HELP``: Lists the subcommands."""
@@ -2004,12 +1620,12 @@ class Commands(RedisPyCommands):
         """``MODULE LOAD path [arg [arg ...]]``: Loads a module."""
         return self._run(_MODULE_LOAD, path, *_spread(args))
 
-    def module_loadex(self, path, *, config=None, args=None):
+    def module_loadex(self, path, options=None, args=None):
         """``MODULE LOADEX path [CONFIG name value [CONFIG name value ...]] [ARGS args [args ...]]``: Loads a module with parameters of its own."""
         call = []
         call.append(path)
-        if config is not None:
-            for one in _values(config):
+        if options is not None:
+            for one in _values(options):
                 call += ("CONFIG", *_values(one))
         if args is not None:
             call += ("ARGS",)
@@ -2027,30 +1643,6 @@ class Commands(RedisPyCommands):
     def mset(self, mapping):
         """``MSET key value [key value ...]``: Stores strings at several keys at once."""
         return self._run(_MSET, *_pairs(mapping))
-
-    def msetex(self, mapping, *, nx=False, xx=False, ex=None, px=None, exat=None, pxat=None, keepttl=False):
-        """``MSETEX numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]``: Stores strings at several keys at once, with one condition and one expiry for all."""
-        call = []
-        call += _counted_pairs(mapping)
-        if nx:
-            call += ("NX",)
-        if xx:
-            call += ("XX",)
-        if ex is not None:
-            call += ("EX",)
-            call.append(ex)
-        if px is not None:
-            call += ("PX",)
-            call.append(px)
-        if exat is not None:
-            call += ("EXAT",)
-            call.append(exat)
-        if pxat is not None:
-            call += ("PXAT",)
-            call.append(pxat)
-        if keepttl:
-            call += ("KEEPTTL",)
-        return self._run(_MSETEX, *call)
 
     def msetnx(self, mapping):
         """``MSETNX key value [key value ...]``: Stores strings at several keys if none of them exists."""
@@ -2080,9 +1672,9 @@ class Commands(RedisPyCommands):
         """``PERSIST key``: Removes the expiry of a key."""
         return self._run(_PERSIST, name)
 
-    def pexpiretime(self, name):
+    def pexpiretime(self, key):
         """``PEXPIRETIME key``: Returns the Unix time in milliseconds at which a key expires."""
-        return self._run(_PEXPIRETIME, name)
+        return self._run(_PEXPIRETIME, key)
 
     def pfadd(self, name, *elements):
         """``PFADD key [element [element ...]]``: Makes a HyperLogLog take note of elements."""
@@ -2096,9 +1688,9 @@ class Commands(RedisPyCommands):
         """``PFDEBUG subcommand key``: Shows the inside of a HyperLogLog."""
         return self._run(_PFDEBUG, subcommand, key)
 
-    def pfmerge(self, destkey, *sourcekeys):
+    def pfmerge(self, dest, *sourcekeys):
         """``PFMERGE destkey [sourcekey [sourcekey ...]]``: Makes a HyperLogLog take note of all elements that others have."""
-        return self._run(_PFMERGE, destkey, *_spread(sourcekeys))
+        return self._run(_PFMERGE, dest, *_spread(sourcekeys))
 
     def pfselftest(self):
         """``PFSELFTEST``: Checks registers and estimates of HyperLogLogs against what they should be."""
@@ -2158,27 +1750,17 @@ class Commands(RedisPyCommands):
         """``READWRITE``: Ends what `READONLY` allows."""
         return self._run(_READWRITE)
 
-    def rename(self, name, newkey):
+    def rename(self, src, dst):
         """``RENAME key newkey``: Renames a key, replacing the key of the new name."""
-        return self._run(_RENAME, name, newkey)
+        return self._run(_RENAME, src, dst)
 
-    def renamenx(self, name, newkey):
+    def renamenx(self, src, dst):
         """``RENAMENX key newkey``: Renames a key if no key has the new name."""
-        return self._run(_RENAMENX, name, newkey)
+        return self._run(_RENAMENX, src, dst)
 
     def replconf(self, *arguments):
         """``REPLCONF [argument [argument ...]]``: Says something of a replica: its address, what it understands, what it has executed."""
         return self._run(_REPLCONF, *_spread(arguments))
-
-    def replicaof(self, *, host_port=None, no=None):
-        """``REPLICAOF <host port | NO ONE>``: Makes the server a replica of another, or a primary."""
-        call = []
-        if host_port is not None:
-            call += _values(host_port)
-        if no is not None:
-            call += ("NO",)
-            call += _values(no)
-        return self._run(_REPLICAOF, *call)
 
     def reset(self):
         """``RESET``: Puts the connection back into its initial state."""
@@ -2196,9 +1778,9 @@ class Commands(RedisPyCommands):
             call.append(count)
         return self._run(_RPOP_COUNT if count is not None else _RPOP, *call)
 
-    def rpoplpush(self, source, destination):
+    def rpoplpush(self, src, dst):
         """``RPOPLPUSH source destination``: Moves the last element of one list to the front of another, and returns it."""
-        return self._run(_RPOPLPUSH, source, destination)
+        return self._run(_RPOPLPUSH, src, dst)
 
     def rpush(self, name, *elements):
         """``RPUSH key element [element ...]``: Puts elements at the end of a list, creating it if need be."""
@@ -2228,15 +1810,6 @@ class Commands(RedisPyCommands):
         """``SCRIPT EXISTS sha1 [sha1 ...]``: Tells which scripts the server knows."""
         return self._run(_SCRIPT_EXISTS, *_spread(sha1s))
 
-    def script_flush(self, *, async_=False, sync=False):
-        """``SCRIPT FLUSH [ASYNC | SYNC]``: Forgets every script."""
-        call = []
-        if async_:
-            call += ("ASYNC",)
-        if sync:
-            call += ("SYNC",)
-        return self._run(_SCRIPT_FLUSH, *call)
-
     def script_help(self):
         """``SCRIPT HELP``: Lists the subcommands."""
         return self._run(_SCRIPT_HELP)
@@ -2253,22 +1826,13 @@ class Commands(RedisPyCommands):
         """``SCRIPT SHOW sha1``: Returns the text of a script by its sum."""
         return self._run(_SCRIPT_SHOW, sha1)
 
-    def sdiff(self, *names):
+    def sdiff(self, keys, *args):
         """``SDIFF key [key ...]``: Returns the members of the first set that no other given set has."""
-        return self._run(_SDIFF, *_spread(names))
+        return self._run(_SDIFF, *_spread((keys, *args)))
 
-    def sdiffcard(self, *names, limit=None):
-        """``SDIFFCARD numkeys key [key ...] [LIMIT limit]``: Counts the members of the first set that no other given set has."""
-        call = []
-        call += _counted(names)
-        if limit is not None:
-            call += ("LIMIT",)
-            call.append(limit)
-        return self._run(_SDIFFCARD, *call)
-
-    def sdiffstore(self, destination, *names):
+    def sdiffstore(self, dest, keys, *args):
         """``SDIFFSTORE destination key [key ...]``: Stores the members of the first set that no other given set has at a key."""
-        return self._run(_SDIFFSTORE, destination, *_spread(names))
+        return self._run(_SDIFFSTORE, dest, *_spread((keys, *args)))
 
     def select(self, index):
         """``SELECT index``: Makes another database the current one of the connection."""
@@ -2286,7 +1850,7 @@ class Commands(RedisPyCommands):
         """``SETRANGE key offset value``: Overwrites a part of the string stored at a key, padding with zero bytes."""
         return self._run(_SETRANGE, name, offset, value)
 
-    def shutdown(self, *, nosave=False, save=False, now=False, force=False, abort=False):
+    def shutdown(self, save=False, nosave=False, now=False, force=False, abort=False):
         """``SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]``: Saves the data as configured and stops the server."""
         call = []
         if nosave:
@@ -2301,33 +1865,23 @@ class Commands(RedisPyCommands):
             call += ("ABORT",)
         return self._run(_SHUTDOWN, *call)
 
-    def sinter(self, *names):
+    def sinter(self, keys, *args):
         """``SINTER key [key ...]``: Returns the members that all the given sets share."""
-        return self._run(_SINTER, *_spread(names))
+        return self._run(_SINTER, *_spread((keys, *args)))
 
-    def sinterstore(self, destination, *names):
+    def sinterstore(self, dest, keys, *args):
         """``SINTERSTORE destination key [key ...]``: Stores the members that all the given sets share at a key."""
-        return self._run(_SINTERSTORE, destination, *_spread(names))
+        return self._run(_SINTERSTORE, dest, *_spread((keys, *args)))
 
-    def sismember(self, name, member):
+    def sismember(self, name, value):
         """``SISMEMBER key member``: Tells whether a set has a member."""
-        return self._run(_SISMEMBER, name, member)
+        return self._run(_SISMEMBER, name, value)
 
-    def slaveof(self, *, host_port=None, no=None):
-        """``SLAVEOF <host port | NO ONE>``: Makes the server a replica of another, or a primary, by its old name."""
-        call = []
-        if host_port is not None:
-            call += _values(host_port)
-        if no is not None:
-            call += ("NO",)
-            call += _values(no)
-        return self._run(_SLAVEOF, *call)
-
-    def slowlog_get(self, count=None):
+    def slowlog_get(self, num=None):
         """``SLOWLOG GET [count]``: Returns the latest entries of the slow log."""
         call = []
-        if count is not None:
-            call.append(count)
+        if num is not None:
+            call.append(num)
         return self._run(_SLOWLOG_GET, *call)
 
     def slowlog_help(self):
@@ -2346,34 +1900,13 @@ class Commands(RedisPyCommands):
         """``SMEMBERS key``: Returns every member of a set."""
         return self._run(_SMEMBERS, name)
 
-    def smismember(self, name, *members):
+    def smismember(self, name, values, *args):
         """``SMISMEMBER key member [member ...]``: Tells of several members whether a set has them."""
-        return self._run(_SMISMEMBER, name, *_spread(members))
+        return self._run(_SMISMEMBER, name, *_spread((values, *args)))
 
-    def smove(self, source, destination, member):
+    def smove(self, src, dst, value):
         """``SMOVE source destination member``: Moves a member from one set to another."""
-        return self._run(_SMOVE, source, destination, member)
-
-    def sort_ro(self, name, *, by=None, limit=None, get=None, asc=False, desc=False, alpha=False):
-        """``SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]``: Sorts the elements of a list, a set or a sorted set."""
-        call = []
-        call.append(name)
-        if by is not None:
-            call += ("BY",)
-            call.append(by)
-        if limit is not None:
-            call += ("LIMIT",)
-            call += _values(limit)
-        if get is not None:
-            for one in _values(get):
-                call += ("GET", *_values(one))
-        if asc:
-            call += ("ASC",)
-        if desc:
-            call += ("DESC",)
-        if alpha:
-            call += ("ALPHA",)
-        return self._run(_SORT_RO, *call)
+        return self._run(_SMOVE, src, dst, value)
 
     def spop(self, name, count=None):
         """``SPOP key [count]``: Removes members drawn at random from a set and returns them."""
@@ -2383,17 +1916,17 @@ class Commands(RedisPyCommands):
             call.append(count)
         return self._run(_SPOP_COUNT if count is not None else _SPOP, *call)
 
-    def spublish(self, shardchannel, message):
+    def spublish(self, shard_channel, message):
         """``SPUBLISH shardchannel message``: Sends a message to whoever listens to a channel of the shard."""
-        return self._run(_SPUBLISH, shardchannel, message)
+        return self._run(_SPUBLISH, shard_channel, message)
 
-    def srandmember(self, name, count=None):
+    def srandmember(self, name, number=None):
         """``SRANDMEMBER key [count]``: Returns members drawn at random from a set."""
         call = []
         call.append(name)
-        if count is not None:
-            call.append(count)
-        return self._run(_SRANDMEMBER_COUNT if count is not None else _SRANDMEMBER, *call)
+        if number is not None:
+            call.append(number)
+        return self._run(_SRANDMEMBER_NUMBER if number is not None else _SRANDMEMBER, *call)
 
     def srem(self, name, *members):
         """``SREM key member [member ...]``: Removes members from a set, and the set with its last member."""
@@ -2403,32 +1936,17 @@ class Commands(RedisPyCommands):
         """``STRLEN key``: Returns the length of the string stored at a key."""
         return self._run(_STRLEN, name)
 
-    def substr(self, name, start, end):
-        """``SUBSTR key start end``: Returns a part of the string stored at a key."""
-        return self._run(_SUBSTR, name, start, end)
-
-    def sunion(self, *names):
+    def sunion(self, keys, *args):
         """``SUNION key [key ...]``: Returns the members that any of the given sets has."""
-        return self._run(_SUNION, *_spread(names))
+        return self._run(_SUNION, *_spread((keys, *args)))
 
-    def sunioncard(self, *names, approx=False, limit=None):
-        """``SUNIONCARD numkeys key [key ...] [APPROX] [LIMIT limit]``: Counts the members that any of the given sets has."""
-        call = []
-        call += _counted(names)
-        if approx:
-            call += ("APPROX",)
-        if limit is not None:
-            call += ("LIMIT",)
-            call.append(limit)
-        return self._run(_SUNIONCARD, *call)
-
-    def sunionstore(self, destination, *names):
+    def sunionstore(self, dest, keys, *args):
         """``SUNIONSTORE destination key [key ...]``: Stores the members that any of the given sets has at a key."""
-        return self._run(_SUNIONSTORE, destination, *_spread(names))
+        return self._run(_SUNIONSTORE, dest, *_spread((keys, *args)))
 
-    def swapdb(self, index1, index2):
+    def swapdb(self, first, second):
         """``SWAPDB index1 index2``: Exchanges two databases, for every client at once."""
-        return self._run(_SWAPDB, index1, index2)
+        return self._run(_SWAPDB, first, second)
 
     def time(self):
         """``TIME``: Returns the time of the server, in seconds and microseconds."""
@@ -2454,38 +1972,23 @@ class Commands(RedisPyCommands):
         """``UNWATCH``: Forgets the keys watched by the connection."""
         return self._run(_UNWATCH)
 
-    def wait(self, numreplicas, timeout):
+    def wait(self, num_replicas, timeout):
         """``WAIT numreplicas timeout``: Waits until replicas have received the connection's writes."""
-        return self._run(_WAIT, numreplicas, timeout)
+        return self._run(_WAIT, num_replicas, timeout)
 
-    def waitaof(self, numlocal, numreplicas, timeout):
+    def waitaof(self, num_local, num_replicas, timeout):
         """``WAITAOF numlocal numreplicas timeout``: Waits until the connection's writes are in the append-only files of the server and of replicas."""
-        return self._run(_WAITAOF, numlocal, numreplicas, timeout)
+        return self._run(_WAITAOF, num_local, num_replicas, timeout)
 
     def watch(self, *names):
         """``WATCH key [key ...]``: Lets the next transaction fail if one of the keys changes before it runs."""
         return self._run(_WATCH, *_spread(names))
 
-    def xack(self, name, group, *ids):
+    def xack(self, name, groupname, *ids):
         """``XACK key group id [id ...]``: Acknowledges entries that are pending in a consumer group."""
-        return self._run(_XACK, name, group, *_spread(ids))
+        return self._run(_XACK, name, groupname, *_spread(ids))
 
-    def xackdel(self, name, group, *ids, keepref=False, delref=False, acked=False):
-        """``XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]``: Acknowledges entries that are pending in a consumer group and deletes them from the stream."""
-        call = []
-        call.append(name)
-        call.append(group)
-        if keepref:
-            call += ("KEEPREF",)
-        if delref:
-            call += ("DELREF",)
-        if acked:
-            call += ("ACKED",)
-        call.append("IDS")
-        call += _counted(ids)
-        return self._run(_XACKDEL, *call)
-
-    def xcfgset(self, name, *, idmp_duration=None, idmp_maxsize=None):
+    def xcfgset(self, name, idmp_duration=None, idmp_maxsize=None):
         """``XCFGSET key [IDMP-DURATION idmp-duration] [IDMP-MAXSIZE idmp-maxsize]``: Sets for how long, and of how many entries, a stream remembers the producers' own IDs."""
         call = []
         call.append(name)
@@ -2501,54 +2004,40 @@ class Commands(RedisPyCommands):
         """``XDEL key id [id ...]``: Deletes entries of a stream and returns how many there were."""
         return self._run(_XDEL, name, *_spread(ids))
 
-    def xdelex(self, name, *ids, keepref=False, delref=False, acked=False):
-        """``XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]``: Deletes entries of a stream, minding what consumer groups still refer to."""
-        call = []
-        call.append(name)
-        if keepref:
-            call += ("KEEPREF",)
-        if delref:
-            call += ("DELREF",)
-        if acked:
-            call += ("ACKED",)
-        call.append("IDS")
-        call += _counted(ids)
-        return self._run(_XDELEX, *call)
-
-    def xgroup_createconsumer(self, name, group, consumer):
+    def xgroup_createconsumer(self, name, groupname, consumername):
         """``XGROUP CREATECONSUMER key group consumer``: Adds a consumer to a consumer group."""
-        return self._run(_XGROUP_CREATECONSUMER, name, group, consumer)
+        return self._run(_XGROUP_CREATECONSUMER, name, groupname, consumername)
 
-    def xgroup_delconsumer(self, name, group, consumer):
+    def xgroup_delconsumer(self, name, groupname, consumername):
         """``XGROUP DELCONSUMER key group consumer``: Removes a consumer from a consumer group, with what it had pending."""
-        return self._run(_XGROUP_DELCONSUMER, name, group, consumer)
+        return self._run(_XGROUP_DELCONSUMER, name, groupname, consumername)
 
-    def xgroup_destroy(self, name, group):
+    def xgroup_destroy(self, name, groupname):
         """``XGROUP DESTROY key group``: Removes a consumer group."""
-        return self._run(_XGROUP_DESTROY, name, group)
+        return self._run(_XGROUP_DESTROY, name, groupname)
 
     def xgroup_help(self):
         """``XGROUP HELP``: Lists the subcommands."""
         return self._run(_XGROUP_HELP)
 
-    def xgroup_setid(self, name, group, id_selector, *, entriesread=None):
+    def xgroup_setid(self, name, groupname, id, entries_read=None):
         """``XGROUP SETID key group <id | $> [ENTRIESREAD entries-read]``: Sets the ID up to which a consumer group has had the entries delivered."""
         call = []
         call.append(name)
-        call.append(group)
-        call.append(id_selector)
-        if entriesread is not None:
+        call.append(groupname)
+        call.append(id)
+        if entries_read is not None:
             call += ("ENTRIESREAD",)
-            call.append(entriesread)
+            call.append(entries_read)
         return self._run(_XGROUP_SETID, *call)
 
     def xidmprecord(self, name, pid, iid, stream_id):
         """``XIDMPRECORD key pid iid stream-id``: Notes which producer added an entry under which ID; servers use it among themselves."""
         return self._run(_XIDMPRECORD, name, pid, iid, stream_id)
 
-    def xinfo_consumers(self, name, group):
+    def xinfo_consumers(self, name, groupname):
         """``XINFO CONSUMERS key group``: Tells about the consumers of a consumer group."""
-        return self._run(_XINFO_CONSUMERS, name, group)
+        return self._run(_XINFO_CONSUMERS, name, groupname)
 
     def xinfo_groups(self, name):
         """``XINFO GROUPS key``: Tells about the consumer groups of a stream."""
@@ -2558,7 +2047,7 @@ class Commands(RedisPyCommands):
         """``XINFO HELP``: Lists the subcommands."""
         return self._run(_XINFO_HELP)
 
-    def xinfo_stream(self, name, *, full=False, count=None):
+    def xinfo_stream(self, name, full=False, *, count=None):
         """``XINFO STREAM key [FULL [COUNT count]]``: Tells about a stream."""
         call = []
         call.append(name)
@@ -2573,11 +2062,11 @@ class Commands(RedisPyCommands):
         """``XLEN key``: Returns the number of entries in a stream."""
         return self._run(_XLEN, name)
 
-    def xnack(self, name, group, mode, *ids, retrycount=None, force=False):
+    def xnack(self, name, groupname, mode, *ids, retrycount=None, force=False):
         """``XNACK key group <SILENT | FAIL | FATAL> IDS numids id [id ...] [RETRYCOUNT count] [FORCE]``: Gives pending entries back to their consumer group, to be delivered again at once."""
         call = []
         call.append(name)
-        call.append(group)
+        call.append(groupname)
         call.append(mode)
         call.append("IDS")
         call += _counted(ids)
@@ -2609,17 +2098,17 @@ class Commands(RedisPyCommands):
         """``ZCOUNT key min max``: Counts the members of a sorted set with scores within bounds."""
         return self._run(_ZCOUNT, name, min, max)
 
-    def zdiffstore(self, destination, *names):
+    def zdiffstore(self, dest, keys):
         """``ZDIFFSTORE destination numkeys key [key ...]``: Stores the members of a sorted set that are in none of several others at a key."""
-        return self._run(_ZDIFFSTORE, destination, *_counted(names))
+        return self._run(_ZDIFFSTORE, dest, *_counted(keys))
 
     def zlexcount(self, name, min, max):
         """``ZLEXCOUNT key min max``: Counts the members of a sorted set of equal scores that lie within bounds."""
         return self._run(_ZLEXCOUNT, name, min, max)
 
-    def zmscore(self, name, *members):
+    def zmscore(self, key, members):
         """``ZMSCORE key member [member ...]``: Returns the scores of several members of a sorted set."""
-        return self._run(_ZMSCORE, name, *_spread(members))
+        return self._run(_ZMSCORE, key, *_spread(members))
 
     def zpopmax(self, name, count=None):
         """``ZPOPMAX key [count]``: Removes and returns the members of a sorted set with the highest scores."""
@@ -2637,21 +2126,21 @@ class Commands(RedisPyCommands):
             call.append(count)
         return self._run(_ZPOPMIN, *call)
 
-    def zrandmember(self, name, *, count=None, withscores=False):
+    def zrandmember(self, key, count=None, withscores=False):
         """``ZRANDMEMBER key [count [WITHSCORES]]``: Returns members of a sorted set drawn at random."""
         call = []
-        call.append(name)
+        call.append(key)
         if count is not None:
             call.append(count)
         if withscores:
             call += ("WITHSCORES",)
         return self._run(_ZRANDMEMBER_WITHSCORES if withscores else _ZRANDMEMBER_COUNT if count is not None else _ZRANDMEMBER, *call)
 
-    def zrank(self, name, member, *, withscore=False):
+    def zrank(self, name, value, withscore=False):
         """``ZRANK key member [WITHSCORE]``: Returns how many members of a sorted set come before a member."""
         call = []
         call.append(name)
-        call.append(member)
+        call.append(value)
         if withscore:
             call += ("WITHSCORE",)
         return self._run(_ZRANK_WITHSCORE if withscore else _ZRANK, *call)
@@ -2664,23 +2153,23 @@ class Commands(RedisPyCommands):
         """``ZREMRANGEBYLEX key min max``: Removes the members of a sorted set of equal scores that lie within bounds."""
         return self._run(_ZREMRANGEBYLEX, name, min, max)
 
-    def zremrangebyrank(self, name, start, stop):
+    def zremrangebyrank(self, name, min, max):
         """``ZREMRANGEBYRANK key start stop``: Removes the members of a sorted set within a range of ranks."""
-        return self._run(_ZREMRANGEBYRANK, name, start, stop)
+        return self._run(_ZREMRANGEBYRANK, name, min, max)
 
     def zremrangebyscore(self, name, min, max):
         """``ZREMRANGEBYSCORE key min max``: Removes the members of a sorted set with scores within bounds."""
         return self._run(_ZREMRANGEBYSCORE, name, min, max)
 
-    def zrevrank(self, name, member, *, withscore=False):
+    def zrevrank(self, name, value, withscore=False):
         """``ZREVRANK key member [WITHSCORE]``: Returns how many members of a sorted set come after a member."""
         call = []
         call.append(name)
-        call.append(member)
+        call.append(value)
         if withscore:
             call += ("WITHSCORE",)
         return self._run(_ZREVRANK_WITHSCORE if withscore else _ZREVRANK, *call)
 
-    def zscore(self, name, member):
+    def zscore(self, name, value):
         """``ZSCORE key member``: Returns the score of a member of a sorted set."""
-        return self._run(_ZSCORE, name, member)
+        return self._run(_ZSCORE, name, value)

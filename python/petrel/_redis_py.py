@@ -71,6 +71,43 @@ _SINTERCARD = Command("SINTERCARD", "i64")
 _SORT = Command("SORT", "Vec<Option<Bytes>>")
 _SORT_STORE = Command("SORT", "i64")
 _SSCAN = Command("SSCAN", "(u64, Vec<Bytes>)")
+_ACL_LOG = Command("ACL LOG", "Value")
+_ACL_LOG_RESET = Command("ACL LOG", "()")
+_ACL_SETUSER = Command("ACL SETUSER", "()")
+_BITFIELD_RO = Command("BITFIELD_RO", "Vec<Option<i64>>")
+_BLMOVEM = Command("BLMOVEM", "Value")
+_LMOVEM = Command("LMOVEM", "Value")
+_CLIENT_KILL_FILTER = Command("CLIENT KILL", "i64")
+_CLIENT_PAUSE = Command("CLIENT PAUSE", "()")
+_CLIENT_SETINFO = Command("CLIENT SETINFO", "()")
+_CLIENT_TRACKING = Command("CLIENT TRACKING", "()")
+_CLIENT_UNBLOCK = Command("CLIENT UNBLOCK", "bool")
+_FUNCTION_FLUSH = Command("FUNCTION FLUSH", "()")
+_FUNCTION_RESTORE = Command("FUNCTION RESTORE", "()")
+_GEODIST = Command("GEODIST", "Option<f64>")
+_GEORADIUS = Command("GEORADIUS", "Vec<Bytes>")
+_GEORADIUS_STORE = Command("GEORADIUS", "i64")
+_GEORADIUS_WITH = Command("GEORADIUS", "Value")
+_GEORADIUSBYMEMBER = Command("GEORADIUSBYMEMBER", "Vec<Bytes>")
+_GEORADIUSBYMEMBER_STORE = Command("GEORADIUSBYMEMBER", "i64")
+_GEORADIUSBYMEMBER_WITH = Command("GEORADIUSBYMEMBER", "Value")
+_GEOSEARCH = Command("GEOSEARCH", "Vec<Bytes>")
+_GEOSEARCH_WITH = Command("GEOSEARCH", "Value")
+_GEOSEARCHSTORE = Command("GEOSEARCHSTORE", "i64")
+_HOTKEYS_START = Command("HOTKEYS START", "Value")
+_HSETEX = Command("HSETEX", "bool")
+_LOLWUT = Command("LOLWUT", "String")
+_MIGRATE = Command("MIGRATE", "String")
+_MSETEX = Command("MSETEX", "bool")
+_REPLICAOF = Command("REPLICAOF", "String")
+_SLAVEOF = Command("SLAVEOF", "String")
+_SCRIPT_FLUSH = Command("SCRIPT FLUSH", "()")
+_SDIFFCARD = Command("SDIFFCARD", "i64")
+_SORT_RO = Command("SORT_RO", "Vec<Option<Bytes>>")
+_SUNIONCARD = Command("SUNIONCARD", "i64")
+_XACKDEL = Command("XACKDEL", "Vec<i64>")
+_XDELEX = Command("XDELEX", "Vec<i64>")
+_SUBSTR = Command("SUBSTR", "Bytes")
 _XADD = Command("XADD", "Option<String>")
 _XAUTOCLAIM = Command("XAUTOCLAIM", "(String, Vec<StreamEntry>, Vec<String>)")
 _XAUTOCLAIM_JUSTID = Command("XAUTOCLAIM", "(String, Vec<String>, Vec<String>)")
@@ -166,6 +203,101 @@ def _expiry(ex, px, exat, pxat, keepttl=False, persist=False):
     return call
 
 
+_UNITS = ("m", "km", "ft", "mi")
+_REFERENCES = ("KEEPREF", "DELREF", "ACKED")
+
+
+def _option(word, value):
+    return () if value is None else (word, value)
+
+
+def _word(word):
+    """A word, or a member of one of redis-py's enumerations of words."""
+    return getattr(word, "value", word)
+
+
+def _unit(unit):
+    if unit.lower() not in _UNITS:
+        raise DataError(f"unit is one of {', '.join(_UNITS)}")
+    return unit
+
+
+def _references(ref_policy):
+    if ref_policy not in _REFERENCES:
+        raise DataError(f"ref_policy is one of {', '.join(_REFERENCES)}")
+    return ref_policy
+
+
+def _found(sort, count, any, withcoord, withdist, withhash):
+    """What is returned of the places that a search has found."""
+    if any and count is None:
+        raise DataError("any is given with count")
+    if sort is not None and sort.upper() not in ("ASC", "DESC"):
+        raise DataError("sort is ASC or DESC")
+    call = [] if sort is None else [sort.upper()]
+    call += _option("COUNT", count) + tuple(_words(any=any))
+    return call + _words(withcoord=withcoord, withdist=withdist, withhash=withhash)
+
+
+def _area(member, longitude, latitude, unit, radius, width, height, bypolygon):
+    """Where to search for places."""
+    if member is not None and (longitude is not None or latitude is not None):
+        raise DataError("either member or longitude and latitude are given")
+    if (longitude is None) != (latitude is None):
+        raise DataError("longitude and latitude are given together")
+    call = list(_option("FROMMEMBER", member))
+    if longitude is not None:
+        call += ("FROMLONLAT", longitude, latitude)
+    if bypolygon is not None:
+        corners = spread(bypolygon)
+        return [*call, "BYPOLYGON", len(corners) // 2, *corners]
+    if not call:
+        raise DataError("member or longitude and latitude are given")
+    if (width is None) != (height is None):
+        raise DataError("width and height are given together")
+    if (radius is None) == (width is None):
+        raise DataError("either radius or width and height are given")
+    if unit is None:
+        raise DataError("unit is given with radius, and with width and height")
+    if radius is not None:
+        return [*call, "BYRADIUS", radius, _unit(unit)]
+    return [*call, "BYBOX", width, height, _unit(unit)]
+
+
+def _text(value):
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _signed(what, values):
+    """Values that begin with + or -, each with that sign and without."""
+    for value in map(_text, spread([values])):
+        if value[:1] not in ("+", "-"):
+            raise DataError(f"{what} begin with + or -")
+        yield value[0], value[1:]
+
+
+def _keys_of_user(keys):
+    return [key if key[:1] in ("%", "~") else f"~{key}" for key in map(_text, keys)]
+
+
+def _moved(call, count, mode, ordering):
+    """How many elements are moved, and in which order they stand then."""
+    if (count is None) != (ordering is None) or mode is not None and count is None:
+        raise DataError("count and ordering are given together, mode with them")
+    return call if count is None else [*call, mode or "COUNT", count, ordering]
+
+
+def _idempotence(id, idmpauto, idmp):
+    if idmpauto is not None and idmp is not None:
+        raise DataError("either idmpauto or idmp is given")
+    if id != "*" and (idmpauto is not None or idmp is not None):
+        raise DataError("idmpauto and idmp are given with the id *")
+    if idmp is not None:
+        producer, name = idmp
+        return ("IDMP", producer, name)
+    return _option("IDMPAUTO", idmpauto)
+
+
 class RedisPyCommands:
     """Commands in the forms of redis-py."""
 
@@ -215,6 +347,9 @@ class RedisPyCommands:
     def getex(self, name, ex=None, px=None, exat=None, pxat=None, persist=False):
         return self._run(_GETEX, name, *_expiry(ex, px, exat, pxat, persist=persist))
 
+    def substr(self, name, start, end=-1):
+        return self._run(_SUBSTR, name, start, end)
+
     def mget(self, keys, *args):
         return self._run(_MGET, *_keys(keys, args))
 
@@ -232,6 +367,31 @@ class RedisPyCommands:
 
     def decrby(self, name, amount=1):
         return self._run(_DECRBY, name, amount)
+
+    def msetex(
+        self,
+        mapping,
+        data_persist_option=None,
+        ex=None,
+        px=None,
+        exat=None,
+        pxat=None,
+        keepttl=False,
+        *,
+        nx=False,
+        xx=False,
+    ):
+        call = pairs(mapping)
+        call = [len(call) // 2, *call, *_words(nx=nx, xx=xx)]
+        if data_persist_option is not None:
+            call.append(_word(data_persist_option))
+        return self._run(_MSETEX, *call, *_expiry(ex, px, exat, pxat, keepttl))
+
+    def bitfield_ro(self, key, encoding, offset, items=None):
+        call = [key, "GET", encoding, offset]
+        for encoding, offset in items or ():
+            call += ("GET", encoding, offset)
+        return self._run(_BITFIELD_RO, *call)
 
     def bitcount(self, key, start=None, end=None, mode=None):
         call = [key]
@@ -313,6 +473,35 @@ class RedisPyCommands:
             return self._run(_SORT_STORE, *call, "STORE", store)
         return self._run(_SORT, *call)
 
+    def sort_ro(
+        self, key, start=None, num=None, by=None, get=None, desc=False, alpha=False, *, asc=False
+    ):
+        call = [key, *_option("BY", by), *_limit(start, num)]
+        for pattern in () if get is None else spread([get]):
+            call += ("GET", pattern)
+        return self._run(_SORT_RO, *call, *_words(asc=asc, desc=desc, alpha=alpha))
+
+    def migrate(
+        self,
+        host,
+        port,
+        keys,
+        destination_db,
+        timeout,
+        copy=False,
+        replace=False,
+        auth=None,
+        *,
+        auth2=None,
+    ):
+        call = [host, port, "", destination_db, milliseconds(timeout)]
+        call += _words(copy=copy, replace=replace) + list(_option("AUTH", auth))
+        call += () if auth2 is None else ("AUTH2", *auth2)
+        keys = spread([keys])
+        if not keys:
+            raise DataError("migrate needs a key")
+        return self._run(_MIGRATE, *call, "KEYS", *keys)
+
     def scan(self, cursor=0, match=None, count=None, _type=None):
         return self._run(_SCAN, *self._scanned((cursor,), match, count, _type))
 
@@ -353,6 +542,36 @@ class RedisPyCommands:
             raise DataError("hset needs a field with its value, a mapping or items")
         return self._run(_HSET, *call)
 
+    def hsetex(
+        self,
+        name,
+        key=None,
+        value=None,
+        mapping=None,
+        items=None,
+        ex=None,
+        px=None,
+        exat=None,
+        pxat=None,
+        data_persist_option=None,
+        keepttl=False,
+        *,
+        fnx=False,
+        fxx=False,
+    ):
+        fields = [] if key is None else [key, value]
+        if mapping is not None:
+            fields += pairs(mapping)
+        if items is not None:
+            fields += items
+        if not fields or len(fields) % 2:
+            raise DataError("hsetex needs fields, each with its value")
+        call = [name, *_words(fnx=fnx, fxx=fxx)]
+        if data_persist_option is not None:
+            call.append(_word(data_persist_option))
+        call += _expiry(ex, px, exat, pxat, keepttl)
+        return self._run(_HSETEX, *call, "FIELDS", len(fields) // 2, *fields)
+
     def hincrby(self, name, key, amount=1):
         return self._run(_HINCRBY, name, key, amount)
 
@@ -376,6 +595,33 @@ class RedisPyCommands:
     def blmove(self, first_list, second_list, timeout, src="LEFT", dest="RIGHT"):
         return self._run(_BLMOVE, first_list, second_list, src, dest, timeout)
 
+    def lmovem(
+        self,
+        first_list,
+        second_list,
+        src="LEFT",
+        dest="RIGHT",
+        count=None,
+        mode=None,
+        ordering=None,
+    ):
+        call = [first_list, second_list, src, dest]
+        return self._run(_LMOVEM, *_moved(call, count, mode, ordering))
+
+    def blmovem(
+        self,
+        first_list,
+        second_list,
+        timeout,
+        src="LEFT",
+        dest="RIGHT",
+        count=None,
+        mode=None,
+        ordering=None,
+    ):
+        call = [first_list, second_list, src, dest, timeout]
+        return self._run(_BLMOVEM, *_moved(call, count, mode, ordering))
+
     def lmpop(self, num_keys, *args, direction, count=1):
         return self._run(_LMPOP, num_keys, *spread(args), direction, "COUNT", count)
 
@@ -386,6 +632,13 @@ class RedisPyCommands:
 
     def sintercard(self, numkeys, keys, limit=0):
         return self._run(_SINTERCARD, numkeys, *spread([keys]), "LIMIT", limit)
+
+    def sdiffcard(self, numkeys, keys, limit=0):
+        return self._run(_SDIFFCARD, numkeys, *spread([keys]), "LIMIT", limit)
+
+    def sunioncard(self, numkeys, keys, limit=0, approx=False):
+        call = [numkeys, *spread([keys]), *_words(approx=approx)]
+        return self._run(_SUNIONCARD, *call, "LIMIT", limit)
 
     # Sorted sets
 
@@ -490,6 +743,108 @@ class RedisPyCommands:
     def geoadd(self, name, values, nx=False, xx=False, ch=False):
         return self._run(_GEOADD, name, *_words(nx=nx, xx=xx, ch=ch), *values)
 
+    def geodist(self, name, place1, place2, unit=None):
+        unit = () if unit is None else (_unit(unit),)
+        return self._run(_GEODIST, name, place1, place2, *unit)
+
+    def _georadius(self, commands, call, unit, found, store, store_dist):
+        call.append("m" if unit is None else _unit(unit))
+        call += found
+        if store is not None and store_dist is not None:
+            raise DataError("either store or store_dist is given")
+        plain, stores, details = commands
+        if store is not None or store_dist is not None:
+            word = "STOREDIST" if store is None else "STORE"
+            return self._run(stores, *call, word, store_dist if store is None else store)
+        is_plain = not any(word in found for word in ("WITHCOORD", "WITHDIST", "WITHHASH"))
+        return self._run(plain if is_plain else details, *call)
+
+    def georadius(
+        self,
+        name,
+        longitude,
+        latitude,
+        radius,
+        unit=None,
+        withdist=False,
+        withcoord=False,
+        withhash=False,
+        count=None,
+        sort=None,
+        store=None,
+        store_dist=None,
+        any=False,
+    ):
+        call = [name, longitude, latitude, radius]
+        found = _found(sort, count, any, withcoord, withdist, withhash)
+        commands = (_GEORADIUS, _GEORADIUS_STORE, _GEORADIUS_WITH)
+        return self._georadius(commands, call, unit, found, store, store_dist)
+
+    def georadiusbymember(
+        self,
+        name,
+        member,
+        radius,
+        unit=None,
+        withdist=False,
+        withcoord=False,
+        withhash=False,
+        count=None,
+        sort=None,
+        store=None,
+        store_dist=None,
+        any=False,
+    ):
+        found = _found(sort, count, any, withcoord, withdist, withhash)
+        commands = (_GEORADIUSBYMEMBER, _GEORADIUSBYMEMBER_STORE, _GEORADIUSBYMEMBER_WITH)
+        return self._georadius(commands, [name, member, radius], unit, found, store, store_dist)
+
+    def geosearch(
+        self,
+        name,
+        member=None,
+        longitude=None,
+        latitude=None,
+        unit="m",
+        radius=None,
+        width=None,
+        height=None,
+        sort=None,
+        count=None,
+        any=False,
+        withcoord=False,
+        withdist=False,
+        withhash=False,
+        *,
+        bypolygon=None,
+    ):
+        call = _area(member, longitude, latitude, unit, radius, width, height, bypolygon)
+        call += _found(sort, count, any, withcoord, withdist, withhash)
+        details = withcoord or withdist or withhash
+        return self._run(_GEOSEARCH_WITH if details else _GEOSEARCH, name, *call)
+
+    def geosearchstore(
+        self,
+        dest,
+        name,
+        member=None,
+        longitude=None,
+        latitude=None,
+        unit="m",
+        radius=None,
+        width=None,
+        height=None,
+        sort=None,
+        count=None,
+        any=False,
+        storedist=False,
+        *,
+        bypolygon=None,
+    ):
+        call = _area(member, longitude, latitude, unit, radius, width, height, bypolygon)
+        call += _found(sort, count, any, False, False, False) + _words(storedist=storedist)
+        return self._run(_GEOSEARCHSTORE, dest, name, *call)
+
     # Streams
 
     @staticmethod
@@ -516,13 +871,33 @@ class RedisPyCommands:
         nomkstream=False,
         minid=None,
         limit=None,
+        ref_policy=None,
+        idmpauto=None,
+        idmp=None,
     ):
         call = [name, *_words(nomkstream=nomkstream)]
+        if ref_policy is not None:
+            call.append(_references(ref_policy))
+        call += _idempotence(id, idmpauto, idmp)
         call += self._trimmed(maxlen, minid, approximate, limit)
         return self._run(_XADD, *call, id, *pairs(fields))
 
-    def xtrim(self, name, maxlen=None, approximate=True, minid=None, limit=None):
-        return self._run(_XTRIM, name, *self._trimmed(maxlen, minid, approximate, limit))
+    def xtrim(
+        self, name, maxlen=None, approximate=True, minid=None, limit=None, ref_policy=None
+    ):
+        call = [name, *self._trimmed(maxlen, minid, approximate, limit)]
+        if ref_policy is not None:
+            call.append(_references(ref_policy))
+        return self._run(_XTRIM, *call)
+
+    def xackdel(self, name, groupname, *ids, ref_policy="KEEPREF"):
+        ids = spread(ids)
+        call = (name, groupname, _references(ref_policy), "IDS", len(ids), *ids)
+        return self._run(_XACKDEL, *call)
+
+    def xdelex(self, name, *ids, ref_policy="KEEPREF"):
+        ids = spread(ids)
+        return self._run(_XDELEX, name, _references(ref_policy), "IDS", len(ids), *ids)
 
     def xrange(self, name, min="-", max="+", count=None):
         words = () if count is None else ("COUNT", count)
@@ -532,19 +907,32 @@ class RedisPyCommands:
         words = () if count is None else ("COUNT", count)
         return self._run(_XREVRANGE, name, max, min, *words)
 
-    def xread(self, streams, count=None, block=None):
-        call = [] if count is None else ["COUNT", count]
+    def xread(self, streams, count=None, block=None, max_count=None, max_size=None):
+        call = [*_option("COUNT", count), *_option("MAXCOUNT", max_count)]
+        call += _option("MAXSIZE", max_size)
         if block is not None:
             call += ("BLOCK", milliseconds(block))
         return self._run(_XREAD, *call, "STREAMS", *streams.keys(), *streams.values())
 
-    def xreadgroup(self, groupname, consumername, streams, count=None, block=None, noack=False):
-        call = ["GROUP", groupname, consumername]
-        if count is not None:
-            call += ("COUNT", count)
+    def xreadgroup(
+        self,
+        groupname,
+        consumername,
+        streams,
+        count=None,
+        block=None,
+        noack=False,
+        claim_min_idle_time=None,
+        max_count=None,
+        max_size=None,
+    ):
+        call = ["GROUP", groupname, consumername, *_option("COUNT", count)]
+        call += _option("MAXCOUNT", max_count) + _option("MAXSIZE", max_size)
         if block is not None:
             call += ("BLOCK", milliseconds(block))
         call += _words(noack=noack)
+        if claim_min_idle_time is not None:
+            call += ("CLAIM", milliseconds(claim_min_idle_time))
         return self._run(_XREADGROUP, *call, "STREAMS", *streams.keys(), *streams.values())
 
     def xgroup_create(self, name, groupname, id="$", mkstream=False, entries_read=None):
@@ -623,7 +1011,138 @@ class RedisPyCommands:
     def fcall_ro(self, function, numkeys, *keys_and_args):
         return self._run(_FCALL_RO, function, numkeys, *keys_and_args)
 
+    def function_flush(self, mode="SYNC"):
+        return self._run(_FUNCTION_FLUSH, mode)
+
+    def function_restore(self, payload, policy="APPEND"):
+        return self._run(_FUNCTION_RESTORE, payload, *(() if policy is None else (policy,)))
+
+    def script_flush(self, sync_type=None):
+        return self._run(_SCRIPT_FLUSH, *(() if sync_type is None else (sync_type,)))
+
     # Server
+
+    def acl_log(self, count=None):
+        return self._run(_ACL_LOG, *(() if count is None else (count,)))
+
+    def acl_log_reset(self):
+        return self._run(_ACL_LOG_RESET, "RESET")
+
+    def acl_setuser(
+        self,
+        username,
+        enabled=False,
+        nopass=False,
+        passwords=None,
+        hashed_passwords=None,
+        categories=None,
+        commands=None,
+        keys=None,
+        channels=None,
+        selectors=None,
+        reset=False,
+        reset_keys=False,
+        reset_channels=False,
+        reset_passwords=False,
+        *,
+        rules=(),
+    ):
+        if nopass and (passwords or hashed_passwords):
+            raise DataError("either nopass or passwords are given")
+        flags = (
+            ("reset", reset),
+            ("resetkeys", reset_keys),
+            ("resetchannels", reset_channels),
+            ("resetpass", reset_passwords),
+        )
+        call = [username, *(word for word, is_set in flags if is_set)]
+        call.append("on" if enabled else "off")
+        for sign, password in _signed("passwords", passwords or ()):
+            call.append((">" if sign == "+" else "<") + password)
+        for sign, digest in _signed("hashed passwords", hashed_passwords or ()):
+            call.append(("#" if sign == "+" else "!") + digest)
+        call += ("nopass",) if nopass else ()
+        for sign, category in _signed("categories", categories or ()):
+            call.append(f"{sign}@{category.removeprefix('@')}")
+        call += [sign + command for sign, command in _signed("commands", commands or ())]
+        call += _keys_of_user(keys or ())
+        call += [f"&{_text(channel)}" for channel in channels or ()]
+        for command, key in selectors or ():
+            ((sign, command),) = _signed("commands", [command])
+            call.append(f"({sign}{command} {_keys_of_user([key])[0]})")
+        return self._run(_ACL_SETUSER, *call, *rules)
+
+    def client_kill_filter(
+        self,
+        _id=None,
+        _type=None,
+        addr=None,
+        skipme=None,
+        laddr=None,
+        user=None,
+        maxage=None,
+    ):
+        call = [*_option("TYPE", _type), *_option("ID", _id), *_option("ADDR", addr)]
+        call += _option("LADDR", laddr) + _option("USER", user) + _option("MAXAGE", maxage)
+        if skipme is not None:
+            call += ("SKIPME", "YES" if skipme else "NO")
+        if not call:
+            raise DataError("client_kill_filter needs a filter")
+        return self._run(_CLIENT_KILL_FILTER, *call)
+
+    def client_pause(self, timeout, all=True):
+        return self._run(_CLIENT_PAUSE, milliseconds(timeout), *(() if all else ("WRITE",)))
+
+    def client_setinfo(self, attr, value):
+        return self._run(_CLIENT_SETINFO, attr, value)
+
+    def client_tracking(
+        self,
+        on=True,
+        clientid=None,
+        prefix=(),
+        bcast=False,
+        optin=False,
+        optout=False,
+        noloop=False,
+    ):
+        call = ["ON" if on else "OFF", *_option("REDIRECT", clientid)]
+        for one in prefix:
+            call += ("PREFIX", one)
+        call += _words(bcast=bcast, optin=optin, optout=optout, noloop=noloop)
+        return self._run(_CLIENT_TRACKING, *call)
+
+    def client_tracking_on(
+        self, clientid=None, prefix=(), bcast=False, optin=False, optout=False, noloop=False
+    ):
+        return self.client_tracking(True, clientid, prefix, bcast, optin, optout, noloop)
+
+    def client_tracking_off(
+        self, clientid=None, prefix=(), bcast=False, optin=False, optout=False, noloop=False
+    ):
+        return self.client_tracking(False, clientid, prefix, bcast, optin, optout, noloop)
+
+    def client_unblock(self, client_id, error=False):
+        return self._run(_CLIENT_UNBLOCK, client_id, *_words(error=error))
+
+    def hotkeys_start(self, metrics, count=None, duration=None, sample_ratio=None, slots=None):
+        metrics = [_word(metric) for metric in spread([metrics])]
+        call = ["METRICS", len(metrics), *metrics, *_option("COUNT", count)]
+        call += _option("DURATION", duration) + _option("SAMPLE", sample_ratio)
+        if slots is not None:
+            call += ("SLOTS", len(slots), *slots)
+        return self._run(_HOTKEYS_START, *call)
+
+    def lolwut(self, *version_numbers):
+        return self._run(_LOLWUT, *(("VERSION", *version_numbers) if version_numbers else ()))
+
+    def replicaof(self, *args):
+        return self._run(_REPLICAOF, *args)
+
+    def slaveof(self, host=None, port=None):
+        if host is None and port is None:
+            return self._run(_SLAVEOF, "NO", "ONE")
+        return self._run(_SLAVEOF, host, port)
 
     def ping(self, message=None):
         return self._run(_PING) if message is None else self._run(_PING, message)

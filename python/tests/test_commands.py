@@ -83,7 +83,7 @@ def test_collections(client):
     assert client.zpopmin("z") == [(b"b", 2.5)]
     assert client.zrank("z", "a") == 0
     assert client.geoadd("g", [13.361389, 38.115556, "Palermo"]) == 1
-    found = client.geosearch("g", fromlonlat=(15, 37), byradius=(200, "km"), asc=True)
+    found = client.geosearch("g", longitude=15, latitude=37, radius=200, unit="km", sort="ASC")
     assert found == [b"Palermo"]
 
 
@@ -147,7 +147,7 @@ def test_errors(client):
 
 
 def test_authentication(server, client):
-    client.acl_setuser("me", "on", ">secret", "~*", "+@all")
+    client.acl_setuser("me", enabled=True, passwords="+secret", keys=["*"], categories=["+@all"])
     with petrel.Client(port=server.port, username="me", password="secret") as other:
         assert other.acl_whoami() == b"me"
     with petrel.Client(port=server.port, username="me", password="wrong") as other:

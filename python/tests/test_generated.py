@@ -58,10 +58,13 @@ def test_options_stand_where_the_syntax_has_them():
     assert client.msetex({"a": 1, "b": 2}, ex=10) == ("MSETEX", 2, "a", 1, "b", 2, "EX", 10)
     assert client.mset({"a": 1, "b": 2}) == ("MSET", "a", 1, "b", 2)
     assert client.mset([("a", 1)]) == ("MSET", "a", 1)
-    assert client.geosearch("g", frommember="m", byradius=(5, "km"), count=3, any=True) == (
+    assert client.geosearch("g", "m", radius=5, unit="km", count=3, any=True) == (
         "GEOSEARCH", "g", "FROMMEMBER", "m", "BYRADIUS", 5, "km", "COUNT", 3, "ANY",
     )  # fmt: skip
-    assert client.sort_ro("k", limit=(0, 5), get=["a*", "b*"]) == (
+    assert client.geosearch("g", bypolygon=[(1, 2), (3, 4), (5, 6)]) == (
+        "GEOSEARCH", "g", "BYPOLYGON", 3, 1, 2, 3, 4, 5, 6,
+    )  # fmt: skip
+    assert client.sort_ro("k", start=0, num=5, get=["a*", "b*"]) == (
         "SORT_RO", "k", "LIMIT", 0, 5, "GET", "a*", "GET", "b*",
     )  # fmt: skip
     assert client.auth("secret", username="me") == ("AUTH", "me", "secret")

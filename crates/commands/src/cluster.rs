@@ -3,7 +3,7 @@
 
 use crate::answer::{Ticket, WaitEnd};
 use crate::clock::Tick;
-use crate::fail::Fail;
+use crate::fail::{Fail, Outcome};
 use crate::reply_slots::are_done;
 
 /// Number of a hash slot.
@@ -139,14 +139,24 @@ pub trait Cluster: Send + Sync {
     /// ([`ServerState::Apart`](crate::ServerState::Apart)); none if they are still to come.
     fn lacks_data(&self) -> Option<Fail>;
 
+    /// Why clients are to be sent to other members, if they are.
+    fn unready(&self) -> Option<&'static str>;
+
     /// The name of this node: 40 hexadecimal digits.
     fn id(&self) -> String;
 
     /// What `CLUSTER INFO` says, in lines that end with CRLF.
     fn info(&self) -> String;
 
-    /// What `CLUSTER NODES` says: a line for each member.
+    /// What `CLUSTER NODES` says: a line for each member, and for each node that has failed.
     fn nodes(&self) -> String;
+
+    /// Has all members forget a node that has failed, by its name (`CLUSTER FORGET`). They agree on
+    /// that later.
+    ///
+    /// # Errors
+    /// If no node of this name has failed.
+    fn forget(&self, id: &[u8]) -> Outcome;
 
     /// The links to other members.
     fn links(&self) -> Vec<ClusterLink>;

@@ -75,6 +75,10 @@ impl Fail {
         Fail::fixed("CLUSTERDOWN The home of the key cannot be reached");
     /// A command whose hash slot has no home.
     pub const SLOT_UNSERVED: Fail = Fail::fixed("CLUSTERDOWN Hash slot not served");
+    /// A command that needs data, at a member that has none.
+    pub const WITNESS: Fail = Fail::fixed(
+        "CLUSTERDOWN This node is a witness: it votes and holds no data. Connect to another member of the cluster",
+    );
 
     /// A change that all members agree on, where their majority is out of reach.
     pub const NO_MAJORITY: Fail =

@@ -60,8 +60,9 @@ impl Leader {
             }
             Request::SetFunctions(change) => self.propose(Command::SetFunctions(change)).await,
             Request::Leave { number, incarnation } => {
-                self.propose(Command::Remove { number, incarnation }).await
+                self.propose(Command::Leave { number, incarnation }).await
             }
+            Request::Forget { uuid } => self.propose(Command::Forget { uuid }).await,
             Request::Raft(_) | Request::Gossip(_) | Request::HasFunctions { .. } => {
                 Reply::Failed("not for the leader".into())
             }

@@ -26,7 +26,7 @@
 //! | `raft/` | consensus (openraft, redb) |
 //! | `swim` | failure detection (foca) |
 //! | `lease`, `voters`, `leader` | who is dead, who votes, what the leader does |
-//! | `lines` | lines of the log that would be repeated |
+//! | `lines`, `changes` | lines of the log that would be repeated; what a view changes |
 //! | `session`, `asker` | one life of a node: joining, being a member; its questions to the leader |
 //!
 //! # What the host can rely on
@@ -64,6 +64,7 @@
 
 mod asker;
 mod bus;
+mod changes;
 mod connection;
 mod control;
 mod events;
@@ -156,6 +157,7 @@ pub(crate) enum HostCommand {
     Rejoin(Identity),
     SetFunctions(FunctionsChange),
     AwaitFunctions(AwaitFunctions),
+    Forget(u128),
 }
 
 /// Threads that wait until other hosts have libraries of functions.
@@ -343,6 +345,22 @@ impl Fabric {
         let _ = end.recv_timeout(timeout);
     }
 
+    /// Nodes that were members until they were taken for dead, as far as this node knows.
+    pub fn failed(&self) -> Vec<MemberInfo> {
+        self.bus.agreed.state.lock().failed().cloned().collect()
+    }
+
+    /// How many members are to hold each slot, once this node knows.
+    pub fn copies(&self) -> Option<Copies> {
+        self.bus.agreed.state.lock().copies()
+    }
+
+    /// Has a node that has failed no longer be counted as such, until it fails anew. It may come
+    /// back. That may be lost.
+    pub fn forget(&self, uuid: u128) {
+        drop(self.commands.send(HostCommand::Forget(uuid)));
+    }
+
     /// Ends the life `own` at once, as when the host's data cannot be brought up to date:
     /// [`Events::expelled`] follows, then the node asks to be let in with another incarnation.
     pub fn rejoin(&self, own: Identity) {
@@ -509,6 +527,7 @@ async fn pause(
                     | HostCommand::Arrived(..)
                     | HostCommand::Rejoin(_)
                     | HostCommand::SetFunctions(_)
+                    | HostCommand::Forget(_)
                     | HostCommand::AwaitFunctions(_),
                 ) => {}
                 None | Some(HostCommand::Stop | HostCommand::Leave) => return false,

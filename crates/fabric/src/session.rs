@@ -2,6 +2,7 @@
 
 use crate::asker::Asker;
 use crate::bus::{Bus, ConsensusStatus};
+use crate::changes;
 use crate::control::{Control, Inbound, Target};
 use crate::events::Level;
 use crate::leader::Leader;
@@ -12,7 +13,7 @@ use crate::state::{Admission, Applicant, MemberInfo, Step, VoterId};
 use crate::swim::Swim;
 use crate::wire::{Refusal, Reply, Request};
 use crate::{HostCommand, Lease, random_u64};
-use petrel_cluster::Identity;
+use petrel_cluster::{Identity, View};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -62,6 +63,7 @@ pub(crate) struct Session<'a> {
     admission: Option<Admission>,
     /// The view that was reported to the host last in this life.
     told: Option<u64>,
+    told_view: Option<Arc<View>>,
     outcomes: mpsc::UnboundedSender<Outcome>,
     is_asking: bool,
     is_looking_around: bool,
@@ -93,6 +95,7 @@ impl<'a> Session<'a> {
             swim: None,
             admission: None,
             told: None,
+            told_view: None,
             outcomes,
             is_asking: false,
             is_looking_around: false,
@@ -234,6 +237,11 @@ impl<'a> Session<'a> {
             Some(HostCommand::SetFunctions(change)) => {
                 let asker = self.asker();
                 tokio::spawn(async move { asker.ask(Request::SetFunctions(change)).await });
+                return None;
+            }
+            Some(HostCommand::Forget(uuid)) => {
+                let asker = self.asker();
+                tokio::spawn(async move { asker.ask(Request::Forget { uuid }).await });
                 return None;
             }
             Some(HostCommand::AwaitFunctions(wait)) => {
@@ -523,6 +531,7 @@ impl<'a> Session<'a> {
         let is_first = self.told.is_none();
         self.told = Some(view.epoch);
         self.log_view(&view, &members);
+        self.told_view = Some(view.clone());
         // Links to those that are no longer members end before the host learns of the view; links
         // to those that have become members begin after it.
         let lost: Arc<[MemberInfo]> = {
@@ -544,13 +553,11 @@ impl<'a> Session<'a> {
         self.forget_old_wish();
     }
 
-    fn log_view(&self, view: &petrel_cluster::View, members: &[MemberInfo]) {
-        let shown: Vec<String> = members
-            .iter()
-            .map(|member| format!("{}.{} at {}", member.number, member.incarnation, member.bus))
-            .collect();
-        let line = format!("cluster: view {}: {}", view.epoch, shown.join(", "));
-        self.around.bus.log(Level::Notice, line);
+    fn log_view(&self, view: &View, members: &[MemberInfo]) {
+        let before = self.told_view.as_deref();
+        let known = self.around.bus.told.lock().clone();
+        let text = changes::describe(before.map(|view| (view, &*known)), view, members);
+        self.around.bus.log(Level::Notice, format!("cluster: view {}: {text}", view.epoch));
     }
 
     fn applicant(&self) -> Applicant {

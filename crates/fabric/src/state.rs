@@ -6,13 +6,15 @@
 //! Hold      it takes slots, or gives them up
 //! Unheld    it takes slots if no member holds any, and it has seen every view; of few homes, those
 //!           that it was the last home of
-//! Remove    it has left, or it is down: its slots fall to the others
+//! Remove    it is down: its slots fall to the others
+//! Leave     it has left: the same
+//! Forget    one that is down is no longer counted among the nodes that have failed
 //! Arrived   it has the data of slots, and becomes a home of them
 //! Anew      slots that have waited for their last home in vain begin with nothing
 //! Functions the libraries of functions are these
 //! ```
 //!
-//! Each view is the one before and one step, of all but the last command. The last of them are
+//! Each view is the one before and one step, of all but the last two commands. The last of them are
 //! kept, so that a member that lags sees every one.
 
 use crate::functions::{Functions, FunctionsChange};
@@ -22,7 +24,7 @@ use crate::wire::{decode, encode};
 use petrel_cluster::view::NODES_MAX;
 use petrel_cluster::{Identity, Member, Node, SLOTS, SlotMap, SlotSet, View, allocate};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -39,6 +41,10 @@ const SPARSE: u8 = 2;
 /// What a state begins with that has libraries of functions; then they, and all else as a state
 /// without them.
 const WITH_FUNCTIONS: u8 = 3;
+
+/// What a state begins with of whose nodes some have left; then their uuids, and all else as a state
+/// without them.
+const WITH_LEAVERS: u8 = 4;
 
 /// Views that follow from one change: an arrival, the appointment of a primary, the release of
 /// the one before.
@@ -127,6 +133,13 @@ pub(crate) enum Command {
         epoch: u64,
     },
     SetFunctions(FunctionsChange),
+    Leave {
+        number: u16,
+        incarnation: u32,
+    },
+    Forget {
+        uuid: u128,
+    },
 }
 
 /// What became of a command.
@@ -206,6 +219,10 @@ pub(crate) struct State {
     sparse: Option<Sparse>,
     #[serde(skip)]
     functions: Arc<Functions>,
+    /// Nodes that are members no longer because they have left, or that were forgotten: all others
+    /// have failed.
+    #[serde(skip)]
+    leavers: BTreeSet<u128>,
 }
 
 impl State {
@@ -224,10 +241,17 @@ impl State {
                 Answer::Done
             }
             Command::Remove { number, incarnation } => {
-                if let Some(node) = self.member_mut(number, incarnation) {
-                    node.is_member = false;
-                    self.next_view();
-                }
+                self.remove(number, incarnation);
+                Answer::Done
+            }
+            Command::Leave { number, incarnation } => {
+                let leaver = self.remove(number, incarnation);
+                self.leavers.extend(leaver);
+                Answer::Done
+            }
+            Command::Forget { uuid } => {
+                let has_failed = self.nodes.get(&uuid).is_some_and(|node| !node.is_member);
+                self.leavers.extend(has_failed.then_some(uuid));
                 Answer::Done
             }
             Command::Arrived { number, incarnation, epoch, slots } => {
@@ -251,6 +275,26 @@ impl State {
                 Answer::Done
             }
         }
+    }
+
+    /// Ends a life of a member; its uuid, if it was one.
+    fn remove(&mut self, number: u16, incarnation: u32) -> Option<u128> {
+        let node = self.member_mut(number, incarnation)?;
+        node.is_member = false;
+        let uuid = node.info.uuid;
+        self.next_view();
+        Some(uuid)
+    }
+
+    /// Nodes that were taken for dead, and have not come back.
+    pub fn failed(&self) -> impl Iterator<Item = &MemberInfo> {
+        let gone = self.nodes.values().filter(|node| !node.is_member);
+        gone.map(|node| &node.info).filter(|info| !self.leavers.contains(&info.uuid))
+    }
+
+    /// How many members are to hold each slot, once the cluster is founded.
+    pub fn copies(&self) -> Option<Copies> {
+        self.copies
     }
 
     /// The libraries of functions.
@@ -328,6 +372,7 @@ impl State {
         let node = Registered { id, key, boot, admitted, is_member: true, info };
         let admission = node.admission(cluster);
         self.nodes.insert(applicant.uuid, node);
+        self.leavers.remove(&applicant.uuid);
         self.next_view();
         Answer::Joined(admission)
     }
@@ -346,6 +391,7 @@ impl State {
         let oldest = gone.min_by_key(|node| node.admitted)?;
         let (uuid, number) = (oldest.info.uuid, oldest.info.number);
         self.nodes.remove(&uuid);
+        self.leavers.remove(&uuid);
         self.sparse.iter_mut().for_each(|sparse| sparse.forget(number));
         Some(number)
     }
@@ -501,6 +547,16 @@ impl State {
     /// The state as it is written down. Without slots of few homes and libraries of functions, all
     /// versions read it.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        let rest = self.bytes_without_leavers()?;
+        if self.leavers.is_empty() {
+            return Ok(rest);
+        }
+        let mut bytes = vec![WITH_LEAVERS];
+        bytes.extend(encode(&(&self.leavers, rest))?);
+        Ok(bytes)
+    }
+
+    fn bytes_without_leavers(&self) -> io::Result<Vec<u8>> {
         let rest = self.bytes_of_members()?;
         if self.functions.version == 0 {
             return Ok(rest);
@@ -521,6 +577,14 @@ impl State {
 
     /// Reads a state that was written down.
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
+        let Some(bytes) = bytes.strip_prefix(&[WITH_LEAVERS]) else {
+            return Self::from_bytes_without_leavers(bytes);
+        };
+        let (leavers, rest): (BTreeSet<u128>, Vec<u8>) = decode(bytes)?;
+        Ok(State { leavers, ..Self::from_bytes_without_leavers(&rest)? })
+    }
+
+    fn from_bytes_without_leavers(bytes: &[u8]) -> io::Result<Self> {
         let Some(bytes) = bytes.strip_prefix(&[WITH_FUNCTIONS]) else {
             return Self::from_bytes_of_members(bytes);
         };

@@ -127,6 +127,39 @@ fn slots_of_a_member_that_is_removed_fall_to_the_others() {
     assert_eq!(latest(&state).members.len(), 3);
 }
 
+fn failed(state: &State) -> Vec<u128> {
+    state.failed().map(|info| info.uuid).collect()
+}
+
+#[test]
+fn nodes_that_fail_are_told_from_those_that_leave() {
+    let mut state = founded();
+    let [left, died] = [2, 3].map(|uuid| join(&mut state, applicant(uuid)));
+    state.apply(Command::Leave { number: left.number, incarnation: 1 });
+    assert_eq!((latest(&state).members.len(), failed(&state)), (2, vec![]));
+    state.apply(Command::Forget { uuid: 3 });
+    state.apply(Command::Remove { number: died.number, incarnation: 1 });
+    assert_eq!(failed(&state), [3], "a member cannot be forgotten beforehand");
+    let written = state.to_bytes().expect("it is plain data");
+    assert_eq!(State::from_bytes(&written).expect("the same"), state);
+    // Neither is said of a life that is over.
+    state.apply(Command::Leave { number: died.number, incarnation: 1 });
+    assert_eq!(failed(&state), [3]);
+    let again = Applicant { boot: 2, ..applicant(3) };
+    let died = join(&mut state, again.clone());
+    assert_eq!(failed(&state), [0; 0]);
+    state.apply(Command::Remove { number: died.number, incarnation: died.incarnation });
+    state.apply(Command::Forget { uuid: 3 });
+    assert_eq!(failed(&state), [0; 0]);
+    // What was forgotten, and what has left, may come back and fail anew.
+    for applicant in [Applicant { boot: 3, ..again }, Applicant { boot: 2, ..applicant(2) }] {
+        let admission = join(&mut state, applicant);
+        let Admission { number, incarnation, .. } = admission;
+        state.apply(Command::Remove { number, incarnation });
+    }
+    assert_eq!(failed(&state), [2, 3]);
+}
+
 #[test]
 fn witnesses_and_caches_hold_nothing() {
     let mut state = founded();

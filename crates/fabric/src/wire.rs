@@ -22,8 +22,8 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The versions of these messages that this node speaks.
-pub(crate) const PROTOCOL_OLDEST: u16 = 2;
-pub(crate) const PROTOCOL_NEWEST: u16 = 2;
+pub(crate) const PROTOCOL_OLDEST: u16 = 3;
+pub(crate) const PROTOCOL_NEWEST: u16 = 3;
 
 /// Bytes of a frame before both sides know each other.
 pub(crate) const HELLO_MAX: usize = 4096;
@@ -122,6 +122,9 @@ pub(crate) enum Request {
     /// Whether the host has these libraries of functions, or newer ones: done, or wait.
     HasFunctions {
         version: u64,
+    },
+    Forget {
+        uuid: u128,
     },
 }
 

@@ -67,6 +67,7 @@ pub use mutators::vectors::VectorError;
 pub use observers::watch::WatchedKey;
 pub use petrel_heap::prefetch_to_write;
 pub use state::cleared::Cleared;
+pub use state::compaction::CompactionStats;
 pub use state::counters::{DbStats, Stats};
 pub use state::effect::{Effect, EffectHead, EffectSink, Published, Removal};
 pub use state::event::{Event, Naming};

@@ -150,6 +150,8 @@ fn now_ms() -> u64 {
 fn line(style: Style, level: Level, now_ms: u64, message: &str) -> String {
     let pid = std::process::id();
     let timestamp = match style.timestamp {
+        // Programs that read JSON need the zone.
+        LogTimestamp::Legacy if style.format == LogFormat::Json => local_time::at(now_ms).iso8601(),
         LogTimestamp::Legacy => local_time::at(now_ms).in_words(),
         LogTimestamp::Iso8601 => local_time::at(now_ms).iso8601(),
         LogTimestamp::Milliseconds => now_ms.to_string(),
@@ -223,5 +225,18 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(value["message"], message);
         assert_eq!((value["level"].as_str(), value["pid"].as_i64()), (Some("notice"), Some(1)));
+    }
+
+    #[test]
+    fn timestamps_in_json_have_a_zone() {
+        for timestamp in [LogTimestamp::Legacy, LogTimestamp::Iso8601] {
+            let style = Style { format: LogFormat::Json, timestamp };
+            let line = line(style, Level::INFO, 1_795_283_573_583, "text");
+            let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+            let text = value["timestamp"].as_str().unwrap();
+            // RFC 3339: date, T, time with a fraction, offset.
+            assert_eq!(text.len(), "2026-11-21T17:52:53.583+00:00".len(), "{text}");
+            assert!(text.contains(".583") && matches!(text.as_bytes()[23], b'+' | b'-'), "{text}");
+        }
     }
 }

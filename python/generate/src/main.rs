@@ -13,6 +13,7 @@
 //! | repeated arguments before others | a list; a count before them is written by itself |
 //! | pairs | a mapping, or pairs |
 //! | a word, a choice of words | a keyword that is true or false for each word |
+//! | names of redis-py | what the file `redis_py` says |
 //! | an option with a value | a keyword; a tuple if it has several values |
 
 mod method;
@@ -81,6 +82,25 @@ impl Replies {
     }
 }
 
+/// The parameters of methods as redis-py names and orders them.
+pub struct RedisPy(BTreeMap<String, Vec<String>>);
+
+impl RedisPy {
+    fn parse(text: &str) -> Self {
+        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let methods = lines.map(|line| {
+            let mut words = line.split(' ').map(str::to_owned);
+            (words.next().unwrap_or_default(), words.collect())
+        });
+        Self(methods.collect())
+    }
+
+    /// Those of a method, if they differ from what the table gives.
+    pub fn of(&self, method: &str) -> Option<&[String]> {
+        self.0.get(method).map(Vec::as_slice)
+    }
+}
+
 /// The names of the methods that a stub file declares.
 fn declared(stub: &str) -> BTreeSet<String> {
     let lines = stub.lines().filter_map(|line| line.trim().strip_prefix("def "));
@@ -93,13 +113,17 @@ fn main() {
         fs::read_to_string(folder.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     };
     let replies = Replies::parse(&read("../crates/client/replies/types"));
+    let redis_py = RedisPy::parse(&read("generate/redis_py"));
     let by_hand = read("generate/by_hand.pyi");
     let names = declared(&by_hand);
     let methods: Vec<_> = entries()
         .iter()
-        .map(|entry| method::Method::new(entry, &replies))
+        .map(|entry| method::Method::new(entry, &replies, &redis_py))
         .filter(|method| !names.contains(&method.name))
         .collect();
+    for name in redis_py.0.keys() {
+        assert!(methods.iter().any(|method| method.name == *name), "no method {name}");
+    }
     let files = [
         ("petrel/_commands.py", method::module(&methods)),
         ("petrel/_commands.pyi", stub::module(&methods, &by_hand)),

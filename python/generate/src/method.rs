@@ -1,11 +1,11 @@
 //! A command as a method of Python.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use petrel_table::{Arg, ArgFlags, ArgKind, Syntax};
 
-use crate::{Entry, Replies};
+use crate::{Entry, RedisPy, Replies};
 
 /// The type of a parameter in the stubs.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -48,6 +48,8 @@ pub struct Method {
     pub shape: String,
     /// Options that change the shape.
     pub shapes: Vec<(String, String)>,
+    /// Lists that were `*names`: the names that they have, and had.
+    lists: Vec<(String, String)>,
 }
 
 enum Part {
@@ -126,7 +128,7 @@ fn is_count(arg: &Arg, next: Option<&Arg>) -> bool {
 }
 
 impl Method {
-    pub fn new(entry: &Entry, replies: &Replies) -> Self {
+    pub fn new(entry: &Entry, replies: &Replies, redis_py: &RedisPy) -> Self {
         let (rust, python) = method_names(&entry.name);
         let arguments = entry.meta.arguments;
         let mut method = Self {
@@ -138,6 +140,7 @@ impl Method {
             parts: Vec::new(),
             shape: replies.of(&rust).to_owned(),
             shapes: Vec::new(),
+            lists: Vec::new(),
         };
         method.sequence(arguments, true);
         let known: BTreeSet<_> = method.parameters.iter().map(|one| one.name.clone()).collect();
@@ -146,7 +149,57 @@ impl Method {
             .filter(|(option, _)| known.contains(option))
             .map(|(option, kind)| (option, kind.to_owned()))
             .collect();
+        if let Some(names) = redis_py.of(&method.name) {
+            method.rename(names);
+        }
         method
+    }
+
+    /// Gives parameters the names and the order of redis-py.
+    fn rename(&mut self, names: &[String]) {
+        let mut left: Vec<Parameter> = std::mem::take(&mut self.parameters);
+        let mut renamed = BTreeMap::new();
+        let mut ordered: Vec<Parameter> = Vec::new();
+        for name in names {
+            if let Some(rest) = name.strip_prefix('*') {
+                let list = ordered.last().expect("a list before what follows it").name.clone();
+                renamed.retain(|_, new: &mut String| *new != list);
+                let (old, both) = (self.list_name(&list), format!("({list}, *{rest})"));
+                renamed.insert(old, both);
+                let name = rest.to_owned();
+                let kind = Kind::Many;
+                let (is_optional, is_rest, is_keyword) = (false, true, false);
+                ordered.push(Parameter { name, kind, is_optional, is_rest, is_keyword });
+                continue;
+            }
+            let (theirs, ours) = name.split_once('=').unwrap_or((name, name));
+            let at = left.iter().position(|one| !one.is_optional);
+            let at = at.or_else(|| left.iter().position(|one| one.name == ours));
+            let at = at.unwrap_or_else(|| panic!("{}: no parameter for {name}", self.name));
+            let old = left.remove(at);
+            self.lists.extend(old.is_rest.then(|| (theirs.to_owned(), old.name.clone())));
+            renamed.insert(old.name, theirs.to_owned());
+            let name = theirs.to_owned();
+            ordered.push(Parameter { name, is_rest: false, is_keyword: false, ..old });
+        }
+        // What may be left out follows `*names` by keyword.
+        let has_rest = left.iter().any(|one| one.is_rest);
+        ordered.iter_mut().for_each(|one| one.is_keyword = has_rest && one.is_optional);
+        ordered.extend(left);
+        self.parameters = ordered;
+        for part in &mut self.parts {
+            let (Part::Expression(text) | Part::Statement(text)) = part;
+            *text = with_names(text, &renamed);
+        }
+        for (option, _) in &mut self.shapes {
+            *option = renamed.get(option).unwrap_or(option).clone();
+        }
+    }
+
+    /// The name that a list had before it was renamed.
+    fn list_name(&self, list: &str) -> String {
+        let (_, old) = self.lists.iter().find(|(new, _)| new == list).expect("a list");
+        old.clone()
     }
 
     fn sequence(&mut self, arguments: &'static [Arg], is_whole: bool) {
@@ -370,13 +423,22 @@ impl Method {
     /// Parameters, each written by `show`, with `*` before keywords; without those for which it
     /// returns nothing.
     pub fn list(&self, show: impl Fn(&Parameter) -> String) -> String {
+        self.listed(&show, |one| one.is_keyword)
+    }
+
+    /// Like `list`, with other parameters behind `*`.
+    pub fn listed(
+        &self,
+        show: &dyn Fn(&Parameter) -> String,
+        is_keyword: impl Fn(&Parameter) -> bool,
+    ) -> String {
         let mut list = String::from("self");
         let mut is_open = true;
         let (keywords, others): (Vec<_>, Vec<_>) = self
             .parameters
             .iter()
             .filter(|one| !show(one).is_empty())
-            .partition(|one| one.is_keyword && !one.is_rest);
+            .partition(|one| is_keyword(one) && !one.is_rest);
         for parameter in others {
             is_open &= !parameter.is_rest;
             let star = if parameter.is_rest { "*" } else { "" };
@@ -445,6 +507,24 @@ impl Method {
         writeln!(text, "        return self._run({chosen}, *call)\n").expect("a string");
         text
     }
+}
+
+/// Code with other names for parameters; words in quotes stay.
+fn with_names(code: &str, names: &BTreeMap<String, String>) -> String {
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (mut out, mut rest, mut is_quoted) = (String::new(), code, false);
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| !is_of_word(c)).unwrap_or(rest.len());
+        let len = if end == 0 { first.len_utf8() } else { end };
+        let (word, behind) = rest.split_at(len);
+        is_quoted ^= word == "\"";
+        match names.get(word).filter(|_| !is_quoted) {
+            Some(name) => out.push_str(name),
+            None => out.push_str(word),
+        }
+        rest = behind;
+    }
+    out
 }
 
 fn kind_of(arg: &Arg) -> Kind {

@@ -78,6 +78,32 @@ fn parameter(parameter: &Parameter) -> String {
     }
 }
 
+/// Parameters with one of the options that change the reply, which must be given then, or with
+/// none; and whether each parameter that may be given by position has its place. One that has not,
+/// since others that may be left out stand before it, is given by keyword.
+fn form(method: &Method, chosen: Option<&str>) -> (String, bool) {
+    let changes = |one: &Parameter| method.shapes.iter().any(|(option, _)| *option == one.name);
+    let is_chosen = |one: &Parameter| chosen == Some(&*one.name);
+    let (mut moved, mut is_shifted, mut has_optional) = (Vec::new(), false, false);
+    for one in method.parameters.iter().filter(|one| one.is_optional && !one.is_keyword) {
+        if changes(one) && !is_chosen(one) {
+            is_shifted = true;
+        } else if is_shifted || is_chosen(one) && has_optional {
+            moved.push(&one.name);
+        } else {
+            has_optional |= !is_chosen(one);
+        }
+    }
+    let show = |one: &Parameter| match (changes(one), is_chosen(one)) {
+        (false, _) => parameter(one),
+        (true, false) => String::new(),
+        (true, true) if one.kind == Kind::Flag => format!("{}: Literal[True]", one.name),
+        (true, true) => parameter(one).replace(" | None = None", ""),
+    };
+    let list = method.listed(&show, |one| one.is_keyword || moved.contains(&&one.name));
+    (list, moved.is_empty())
+}
+
 fn definition(method: &Method, reply: &str) -> String {
     let declared = |parameters: String, kind: &str| {
         let reply = reply.replace("{}", kind);
@@ -88,19 +114,15 @@ fn definition(method: &Method, reply: &str) -> String {
         return declared(method.list(parameter), &base);
     }
     // One form without the options that change the reply, one with each, one with any of them.
-    let changes = |one: &Parameter| method.shapes.iter().any(|(option, _)| *option == one.name);
-    let without = method.list(|one| if changes(one) { String::new() } else { parameter(one) });
+    let (without, _) = form(method, None);
     let mut forms = vec![declared(without, &base)];
+    let mut is_complete = method.shapes.len() == 1;
     for (option, shape) in &method.shapes {
-        let with = method.list(|one| match (changes(one), *option == one.name) {
-            (false, _) => parameter(one),
-            (true, false) => String::new(),
-            (true, true) if one.kind == Kind::Flag => format!("{}: Literal[True]", one.name),
-            (true, true) => parameter(one).replace(" | None = None", ""),
-        });
+        let (with, is_in_place) = form(method, Some(option));
+        is_complete &= is_in_place;
         forms.push(declared(with, &type_of(shape)));
     }
-    if method.shapes.len() > 1 {
+    if !is_complete {
         forms.push(declared(method.list(parameter), "Any"));
     }
     forms.iter().map(|form| format!("    @overload\n{form}")).collect()

@@ -35,13 +35,13 @@ impl Executor {
         if self.shared.is_in_state(ServerState::Stale) {
             self.admit_stale(command, session)?;
         }
-        if self.shared.is_loading() && !flags.contains(Flags::LOADING) {
-            return Err(Fail::loading(self.shared.dialect()));
-        }
-        if self.shared.is_in_state(ServerState::Apart) && !flags.contains(Flags::LOADING) {
-            let cluster = self.shared.cluster.get();
-            let fail = cluster.and_then(|cluster| cluster.lacks_data());
-            return Err(fail.unwrap_or_else(|| Fail::loading(self.shared.dialect())));
+        if !flags.contains(Flags::LOADING) {
+            if self.shared.is_in_state(ServerState::Apart) {
+                // A witness may be loading what every member gets.
+                self.admit_apart(command, session)?;
+            } else if self.shared.is_loading() {
+                return Err(Fail::loading(self.shared.dialect()));
+            }
         }
         let Some(fail) = self.shared.write_refusal() else { return Ok(()) };
         if !self.counts_as_write(command, session, &fail) {
@@ -52,6 +52,23 @@ impl Executor {
             self.admit_memory(args, host, reply)?;
         }
         Err(fail)
+    }
+
+    /// Refuses what needs the cluster's data, where there are none. A witness, which never has any,
+    /// answers `PING`: it is as healthy as it will be.
+    fn admit_apart(&self, command: Command, session: &Session) -> Outcome {
+        let cluster = self.shared.cluster.get();
+        match cluster.and_then(|cluster| cluster.lacks_data()) {
+            None => Err(Fail::loading(self.shared.dialect())),
+            Some(_) if self.asks_after_health(command, session) => Ok(()),
+            Some(fail) => Err(fail),
+        }
+    }
+
+    /// Whether a client asks whether the server is healthy.
+    fn asks_after_health(&self, command: Command, session: &Session) -> bool {
+        let is_called = !self.within_script && !session.in_exec;
+        is_called && command.spec.gate.contains(GateFlags::HEALTH_CHECK)
     }
 
     /// Refuses what may not be answered from data that may be old.
@@ -84,9 +101,7 @@ impl Executor {
     /// Whether a command is refused where writes are. `PING` is refused so that whoever asks after
     /// the server's health hears of it, unless it is others who are missing.
     fn counts_as_write(&self, command: Command, session: &Session, fail: &Fail) -> bool {
-        let asks_after_health =
-            command.spec.gate.contains(GateFlags::HEALTH_CHECK) && *fail != Fail::TOO_FEW_REPLICAS;
-        let is_called = !self.within_script && !session.in_exec;
-        asks_after_health && is_called || self.writes(command, session)
+        let tells = *fail != Fail::TOO_FEW_REPLICAS;
+        tells && self.asks_after_health(command, session) || self.writes(command, session)
     }
 }

@@ -89,7 +89,7 @@ mod tests {
     use crate::answer::{Ticket, WaitEnd};
     use crate::clock::Tick;
     use crate::cluster::{ClusterLink, HashSlot, HeldFigures, PeerFigures, RemoteCall};
-    use crate::fail::Fail;
+    use crate::fail::{Fail, Outcome};
 
     /// A cluster of three homes as one of them knows it: home n orders slot n.
     struct Three {
@@ -126,6 +126,10 @@ mod tests {
             None
         }
 
+        fn unready(&self) -> Option<&'static str> {
+            None
+        }
+
         fn id(&self) -> String {
             String::new()
         }
@@ -136,6 +140,10 @@ mod tests {
 
         fn nodes(&self) -> String {
             String::new()
+        }
+
+        fn forget(&self, _: &[u8]) -> Outcome {
+            unreachable!("not asked for")
         }
 
         fn links(&self) -> Vec<ClusterLink> {

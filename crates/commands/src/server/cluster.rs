@@ -29,17 +29,21 @@ static SUBCOMMANDS: [CommandSpec; meta::CLUSTER_SUBCOMMANDS.len()] = {
 };
 
 /// Subcommands that a member of a cluster answers; slots are placed by the cluster itself.
-const SERVED: [&str; 5] = ["info", "keyslot", "links", "myid", "nodes"];
+const SERVED: [&str; 6] = ["forget", "info", "keyslot", "links", "myid", "nodes"];
 
 fn disabled(_: &mut Ctx<'_>) -> Outcome {
     Err(Fail::NO_CLUSTER)
 }
 
-/// `CLUSTER HELP`, `INFO`, `KEYSLOT`, `LINKS`, `MYID` and `NODES`.
+/// `CLUSTER FORGET`, `HELP`, `INFO`, `KEYSLOT`, `LINKS`, `MYID` and `NODES`.
 fn subcommand(ctx: &mut Ctx<'_>) -> Outcome {
     let Some(cluster) = ctx.exec.shared.cluster.get().cloned() else { return disabled(ctx) };
     match ctx.command.spec.meta.name {
         "help" => return help_on(ctx, |name| SERVED.contains(&name)),
+        "forget" => {
+            cluster.forget(ctx.arg(2))?;
+            return ctx.ok();
+        }
         "info" => ctx.reply.verbatim(b"txt", cluster.info().as_bytes()),
         "keyslot" => ctx.reply.integer(cluster.slot_of(ctx.arg(2)).into()),
         "links" => links(&cluster.links(), ctx.reply),

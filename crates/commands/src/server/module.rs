@@ -1,9 +1,11 @@
-//! MODULE: there are no modules, and none can be loaded.
+//! MODULE: none can be loaded; those whose commands are built in are listed.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::redis_version;
 use crate::server::help::help;
 use crate::spec::{CommandSpec, Locks};
+use petrel_resp::Dialect;
 use petrel_table::commands as meta;
 
 /// The commands of this family.
@@ -23,9 +25,31 @@ pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
 pub const NO_MODULES: Fail =
     Fail::fixed("ERR MODULE command not allowed. This server cannot load modules.");
 
+/// Modules of Redis and Valkey whose commands are built in here, with the versions that they go by:
+/// programs look for the commands by these names.
+pub fn built_in_modules(dialect: Dialect) -> [(&'static str, u32); 2] {
+    let numbers = redis_version(dialect).split('.').map(|part| part.parse().unwrap_or(0));
+    let version = numbers.fold(0, |all: u32, number: u32| 100 * all + number);
+    // JSON came with versions of its own until Redis 8, and does with Valkey.
+    let json = dialect.choose(("ReJSON", version), ("json", 10_000));
+    [("vectorset", 1), json]
+}
+
 /// `MODULE LIST`
 fn list(ctx: &mut Ctx<'_>) -> Outcome {
-    ctx.reply.array(0);
+    let modules = built_in_modules(ctx.exec.shared.dialect());
+    ctx.reply.array(modules.len());
+    for (name, version) in modules {
+        ctx.reply.map(4);
+        ctx.reply.bulk(b"name");
+        ctx.reply.bulk(name.as_bytes());
+        ctx.reply.bulk(b"ver");
+        ctx.reply.integer(version.into());
+        ctx.reply.bulk(b"path");
+        ctx.reply.bulk(b"");
+        ctx.reply.bulk(b"args");
+        ctx.reply.array(0);
+    }
     Ok(())
 }
 

@@ -55,10 +55,10 @@ fn cluster_mode_is_off() {
 }
 
 #[test]
-fn there_are_no_modules() {
+fn modules_are_those_that_are_built_in() {
     Client::new().follow(
         r#"
-        MODULE LIST => []
+        MODULE LIST => [["name" "vectorset" "ver" 1 "path" "" "args" []] ["name" "ReJSON" "ver" 80800 "path" "" "args" []]]
         MODULE LIST x => ERR wrong number of arguments for 'module|list' command
         MODULE LOAD => ERR wrong number of arguments for 'module|load' command
         MODULE HELP => [MODULE <subcommand>...

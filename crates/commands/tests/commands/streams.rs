@@ -87,7 +87,7 @@ fn what_a_stream_says_of_itself_is_set() {
         XSETID s 9-0 ENTRIESADDED => ERR syntax error
         XSETID s 9-0 MAXDELETEDID 10-0 => ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id
         XSETID s 9-0 ENTRIESADDED 20 MAXDELETEDID 4-0 => OK
-        XINFO STREAM s => ["length" 1 "radix-tree-keys" 1 "radix-tree-nodes" 1 "last-generated-id" "9-0" "max-deleted-entry-id" "4-0" "entries-added" 20 "recorded-first-entry-id" "5-1" "idmp-duration" 100 "idmp-maxsize" 100 "pids-tracked" 0 "iids-tracked" 0 "iids-added" 0 "iids-duplicates" 0 "groups" 0 "first-entry" ["5-1" ["a" "b"]] "last-entry" ["5-1" ["a" "b"]]]
+        XINFO STREAM s => ["length" 1 "radix-tree-keys" 1 "radix-tree-nodes" 2 "last-generated-id" "9-0" "max-deleted-entry-id" "4-0" "entries-added" 20 "recorded-first-entry-id" "5-1" "idmp-duration" 100 "idmp-maxsize" 100 "pids-tracked" 0 "iids-tracked" 0 "iids-added" 0 "iids-duplicates" 0 "groups" 0 "first-entry" ["5-1" ["a" "b"]] "last-entry" ["5-1" ["a" "b"]]]
         XSETID none 1-1 => ERR no such key
         XADD s 9-0 a b => ERR The ID specified in XADD is equal or smaller than the target stream top item
         XADD s 9-* a b => "9-1"

@@ -2,12 +2,57 @@
 
 use petrel_heap::Evacuation;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// What all threads share of the compaction.
 #[derive(Default)]
 pub(crate) struct Compaction {
     pub(crate) state: Mutex<CompactionState>,
+    pub(crate) counts: CompactionCounts,
+}
+
+/// Counters of compaction, since the last reset.
+#[derive(Default)]
+pub(crate) struct CompactionCounts {
+    /// Blocks that were moved: entries, and those inside large collections.
+    pub(crate) moved: AtomicU64,
+    /// Keys whose entries were moved.
+    pub(crate) keys: AtomicU64,
+    /// Microseconds of the rounds that have ended.
+    pub(crate) micros: AtomicU64,
+}
+
+/// Figures of compaction.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct CompactionStats {
+    /// Blocks that were moved: entries, and those inside large collections.
+    pub moved: u64,
+    /// Keys whose entries were moved.
+    pub keys: u64,
+    /// Time of all rounds that have ended.
+    pub time: Duration,
+    /// Time of the round that is under way, if one is.
+    pub current: Option<Duration>,
+}
+
+impl Compaction {
+    /// The figures; a round that a thread is working on at this moment counts as under way.
+    pub(crate) fn stats(&self) -> CompactionStats {
+        let current = match self.state.try_lock() {
+            Ok(state) => state.round.as_ref().map(|round| round.began.elapsed()),
+            Err(_) => Some(Duration::ZERO),
+        };
+        let CompactionCounts { moved, keys, micros } = &self.counts;
+        let time = Duration::from_micros(micros.load(Relaxed));
+        CompactionStats { moved: moved.load(Relaxed), keys: keys.load(Relaxed), time, current }
+    }
+
+    /// Counts from 0 again.
+    pub(crate) fn reset(&self) {
+        let CompactionCounts { moved, keys, micros } = &self.counts;
+        [moved, keys, micros].into_iter().for_each(|count| count.store(0, Relaxed));
+    }
 }
 
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! The keyspace as a whole: what all threads share.
 
-use crate::state::compaction::Compaction;
+use crate::state::compaction::{Compaction, CompactionStats};
 use crate::state::counters::{Cell, Counters, DbStats, Stats};
 use crate::state::garbage::Garbage;
 use crate::state::homes::Homes;
@@ -275,6 +275,7 @@ impl Keyspace {
 
     /// Counts hits, misses, expired and evicted keys from 0 again.
     pub fn reset_stats(&self) {
+        self.compaction.reset();
         let base = &self.stats_base;
         let now = self.stats();
         base.hits.fetch_add(now.hits as i64, Relaxed);
@@ -284,6 +285,11 @@ impl Keyspace {
         base.evicted.fetch_add(now.evicted as i64, Relaxed);
         base.expired_fields.fetch_add(now.expired_fields as i64, Relaxed);
         base.expired_fields_active.fetch_add(now.expired_fields_active as i64, Relaxed);
+    }
+
+    /// Figures of compaction.
+    pub fn compaction_stats(&self) -> CompactionStats {
+        self.compaction.stats()
     }
 
     /// Size of a database.

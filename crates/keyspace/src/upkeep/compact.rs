@@ -73,6 +73,7 @@ impl Handle {
             }
         }
         round.moved += moved;
+        keyspace.compaction.counts.moved.fetch_add(moved as u64, Relaxed);
         let walked = round.stripe as usize >= keyspace.stripes.len();
         let alone = self.upkeep.threads.get(&self.ks).len() == 1;
         let unfinished = !walked || !alone && round.began.elapsed() < LINGER;
@@ -81,6 +82,8 @@ impl Handle {
         } else {
             round.evacuation.end();
             keyspace.heap.purge();
+            let micros = round.began.elapsed().as_micros() as u64;
+            keyspace.compaction.counts.micros.fetch_add(micros, Relaxed);
             let waste = waste(&keyspace.heap.stats());
             state.last = Some(Ended { at: Instant::now(), waste, moved: round.moved });
         }
@@ -239,6 +242,7 @@ impl Handle {
             self.free_block_later(old);
             moved += 1;
         }
+        self.ks.compaction.counts.keys.fetch_add(moved as u64, Relaxed);
         moved
     }
 }

@@ -1,6 +1,7 @@
 //! A server as a member of a cluster, by the command line.
 
 use crate::harness::{Client, Scratch, Server, eventually, run_to_end};
+use crate::http::get;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Of a cluster in which every member holds all data, unless something else is said behind it.
@@ -100,13 +101,17 @@ fn a_file_of_another_server_is_loaded_as_it_was_meant() {
 fn a_stranger_is_turned_away() {
     let founder = start(scratch("secret"), FOUND);
     await_service(&founder);
-    let stranger = start(scratch("guess"), &join(&founder));
+    let port = crate::harness::free_port();
+    let stranger = start(scratch("guess"), &format!("{} --http-port {port}", join(&founder)));
     await_line(&founder, "was turned away: the passphrase or the name of the cluster is another");
     await_line(&stranger, "the passphrase or the name of the cluster is another there");
     let mut client = stranger.connect();
     assert!(call(&mut client, "CLUSTER INFO").starts_with("cluster_state:fail\r\n"));
     assert_eq!(call(&mut client, "CLUSTER MYID").len(), 40);
     assert!(call(&mut client, "GET a").starts_with("LOADING "));
+    assert_eq!(get(port, "/health").0, "HTTP/1.1 200 OK");
+    let (status, why) = get(port, "/ready");
+    assert!(status.contains("503") && why.contains("not a member of the cluster yet"), "{why}");
     for server in [&founder, &stranger] {
         let output = server.output();
         assert!(!output.contains("secret") && !output.contains("guess"), "{output}");
@@ -150,17 +155,27 @@ fn a_passphrase_is_not_shown() {
 fn a_witness_serves_no_data() {
     let founder = start(scratch("secret"), FOUND);
     await_service(&founder);
-    let witness = start(scratch("secret"), &format!("{} --cluster-role witness", join(&founder)));
+    let port = crate::harness::free_port();
+    let flags = format!("{} --cluster-role witness --http-port {port}", join(&founder));
+    let witness = start(scratch("secret"), &flags);
     let mut client = witness.connect();
     eventually("two members", || call(&mut client, "CLUSTER NODES").lines().count() == 2);
     let is_refused = |client: &mut Client| {
         for command in ["GET a", "SET a 1"] {
-            assert_eq!(call(client, command), "CLUSTERDOWN Hash slot not served");
+            let reply = call(client, command);
+            assert!(reply.starts_with("CLUSTERDOWN This node is a witness"), "{reply}");
         }
+        // It is as healthy as it will be, and no client should be sent to it.
+        assert_eq!(call(client, "PING"), "PONG");
+        assert_eq!(get(port, "/health").0, "HTTP/1.1 200 OK");
+        let (status, why) = get(port, "/ready");
+        assert!(status.contains("503") && why.contains("a witness"), "{status} {why}");
     };
     is_refused(&mut client);
     await_line(&witness, " votes");
     is_refused(&mut client);
+    let nodes = call(&mut client, "CLUSTER NODES");
+    assert_eq!(nodes.matches(" myself,witness - ").count(), 1, "{nodes}");
     let mut client = founder.connect();
     assert_eq!(call(&mut client, "SET a 1"), "OK");
     // It leaves when it is stopped; the founder goes on.

@@ -12,7 +12,10 @@ with_each_backend!(
 
 fn start(backend: &str) -> (Server, u16) {
     let port = free_port();
-    (Server::start(backend, &["--http-port", &port.to_string()]), port)
+    let server = Server::start(backend, &["--http-port", &port.to_string()]);
+    // Its workers may not all have turned yet.
+    await_ready(port);
+    (server, port)
 }
 
 /// Sends bytes; everything that comes back.
@@ -26,7 +29,7 @@ fn ask(port: u16, request: &[u8]) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-fn get(port: u16, path: &str) -> (String, String) {
+pub fn get(port: u16, path: &str) -> (String, String) {
     let answer = ask(port, format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
@@ -87,12 +90,132 @@ fn what_is_no_request_is_refused(backend: &str) {
     let endless = ["GET / HTTP/1.1\r\nHost: ".as_bytes(), &[b'x'; 20_000]].concat();
     let answer = ask(port, &endless);
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
-    // Connections that say nothing take all places; those behind them are closed, and workers serve
-    // on.
-    let silent: Vec<_> =
-        (0..16).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
-    eventually("the places are taken", || ask(port, b"GET /ready HTTP/1.1\r\n\r\n").is_empty());
     assert_eq!(server.connect().text(&["PING"]), "PONG");
-    drop(silent);
-    eventually("they are free again", || !ask(port, b"GET /ready HTTP/1.1\r\n\r\n").is_empty());
+}
+
+/// More connections than the port holds at once.
+const MANY: usize = 200;
+
+/// Asks for `/health` while others hold connections, and before any of them has timed out.
+fn assert_answered(port: u16, others: &mut [TcpStream]) {
+    for _ in 0..3 {
+        assert_eq!(get(port, "/health"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
+        assert_eq!(get(port, "/ready").0, "HTTP/1.1 200 OK");
+        assert_eq!(get(port, "/metrics").0, "HTTP/1.1 200 OK");
+        for other in &mut *others {
+            // One that was closed for another may be told so.
+            let _ = other.write_all(b"x");
+        }
+    }
+}
+
+fn connect(port: u16) -> TcpStream {
+    TcpStream::connect(("127.0.0.1", port)).unwrap()
+}
+
+#[test]
+fn probes_are_answered_whatever_others_keep_open() {
+    let (_server, port) = start("epoll");
+    let silent: Vec<TcpStream> = (0..16).map(|_| connect(port)).collect();
+    assert_answered(port, &mut []);
+    // Headers that come byte by byte, and never end.
+    let mut slow: Vec<TcpStream> = (0..MANY).map(|_| connect(port)).collect();
+    for stream in &mut slow {
+        let _ = stream.write_all(b"GET /health HTTP/1.1\r\nX-Slow: ");
+    }
+    assert_answered(port, &mut slow);
+    // Requests whose answers nobody reads.
+    let mut unread: Vec<TcpStream> = (0..MANY).map(|_| connect(port)).collect();
+    for stream in &mut unread {
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+    }
+    assert_answered(port, &mut unread);
+    drop((silent, slow, unread));
+    assert_answered(port, &mut []);
+}
+
+#[test]
+fn a_connection_that_sends_no_request_is_closed() {
+    let (_server, port) = start("epoll");
+    let mut stream = connect(port);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"GET /health HTTP/1.1\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert!(answer.is_empty(), "there is no answer to half a request");
+}
+
+fn assert_unready(port: u16, why: &str) {
+    eventually(why, || {
+        let (status, body) = get(port, "/ready");
+        status == "HTTP/1.1 503 Service Unavailable" && body.contains(why)
+    });
+    assert_eq!(get(port, "/health").0, "HTTP/1.1 200 OK", "not ready is no reason to restart");
+}
+
+fn await_ready(port: u16) {
+    eventually("it is ready", || get(port, "/ready").0 == "HTTP/1.1 200 OK");
+}
+
+#[test]
+fn a_server_is_not_ready_while_it_loads() {
+    let mut server = Server::start("epoll", &["--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    client.call(&["DEBUG", "POPULATE", "20000"]);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    server.exit_code();
+    let port = free_port().to_string();
+    let args = ["--key-load-delay", "1000", "--http-port", &port];
+    let server = Server::start_unready(server.into_scratch(), "epoll", &args);
+    let port = port.parse().unwrap();
+    assert_unready(port, "loading the data");
+    assert!(server.connect().text(&["PING"]).starts_with("LOADING "));
+    assert_eq!(server.connect().text(&["CONFIG", "SET", "key-load-delay", "0"]), "OK");
+    await_ready(port);
+    assert_eq!(server.connect().text(&["PING"]), "PONG");
+}
+
+#[test]
+fn a_replica_is_ready_once_it_has_had_the_primarys_data() {
+    let (port, of_primary) = (free_port(), free_port().to_string());
+    let http = port.to_string();
+    let args = ["--http-port", &http, "--replicaof", "127.0.0.1", &of_primary];
+    let replica = Server::start("epoll", &args);
+    assert_unready(port, &format!("waiting for the data of the primary at 127.0.0.1:{of_primary}"));
+    let primary = Server::start("epoll", &["--port", &of_primary]);
+    await_ready(port);
+    drop(primary);
+    eventually("the link is down", || {
+        replica.connect().text(&["INFO", "replication"]).contains("master_link_status:down")
+    });
+    assert_eq!(get(port, "/ready").0, "HTTP/1.1 200 OK", "old data is served");
+    let mut client = replica.connect();
+    assert_eq!(client.text(&["CONFIG", "SET", "replica-serve-stale-data", "no"]), "OK");
+    assert_unready(port, "MASTERDOWN ");
+    assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    await_ready(port);
+    assert_eq!(client.text(&["REPLICAOF", "127.0.0.1", "1"]), "OK");
+    assert_unready(port, "waiting for the data of the primary at 127.0.0.1:1");
+}
+
+#[test]
+fn a_server_whose_writes_fail_is_not_ready() {
+    let port = free_port();
+    let http = port.to_string();
+    let saves = ["--save", "3600 1", "--enable-debug-command", "yes"];
+    let args = [&["--http-port", &http, "--min-replicas-to-write", "1"], &saves[..]].concat();
+    let server = Server::start("epoll", &args);
+    await_ready(port);
+    let mut client = server.connect();
+    assert!(client.text(&["SET", "a", "1"]).starts_with("NOREPLICAS "), "reads are served");
+    assert_eq!(client.text(&["CONFIG", "SET", "min-replicas-to-write", "0"]), "OK");
+    client.call(&["DEBUG", "POPULATE", "5000", "key", "100"]);
+    server.limit_files(Some(20_000));
+    client.text(&["BGSAVE"]);
+    assert_unready(port, "MISCONF ");
+    assert!(client.text(&["PING"]).starts_with("MISCONF "));
+    server.limit_files(None);
+    client.text(&["BGSAVE"]);
+    await_ready(port);
 }

@@ -1,6 +1,7 @@
 //! INFO: what operators' tools look for is there, and counts.
 
 use crate::harness::*;
+use crate::replication_primary::Peer;
 
 with_each_backend!(
     lengths_of_values_are_counted,
@@ -32,7 +33,7 @@ const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "stats",
-        "total_connections_received total_commands_processed instantaneous_ops_per_sec total_net_input_bytes total_net_output_bytes instantaneous_input_kbps rejected_connections sync_full expired_subkeys expired_keys expired_keys_active expired_stale_perc expired_time_cap_reached_count expire_cycle_cpu_milliseconds evicted_keys evicted_clients evicted_scripts total_eviction_exceeded_time current_eviction_exceeded_time keyspace_hits keyspace_misses pubsub_channels pubsub_patterns pubsubshard_channels latest_fork_usec total_forks migrate_cached_sockets tracking_total_keys tracking_total_items tracking_total_prefixes unexpected_error_replies total_error_replies dump_payload_sanitizations total_reads_processed total_writes_processed io_threaded_reads_processed io_threaded_writes_processed reply_buffer_shrinks reply_buffer_expands client_query_buffer_limit_disconnections client_output_buffer_limit_disconnections eventloop_cycles eventloop_duration_sum eventloop_duration_cmd_sum instantaneous_eventloop_cycles_per_sec instantaneous_eventloop_duration_usec total_client_processing_events eventloop_cycles_with_clients_processing avg_pipeline_length avg_pipeline_length_sum avg_pipeline_length_cnt slowlog_commands_count slowlog_commands_time_ms_sum slowlog_commands_time_ms_max acl_access_denied_auth acl_access_denied_cmd acl_access_denied_key acl_access_denied_channel",
+        "total_connections_received total_commands_processed instantaneous_ops_per_sec total_net_input_bytes total_net_output_bytes instantaneous_input_kbps rejected_connections sync_full expired_subkeys expired_keys expired_keys_active expired_stale_perc expired_time_cap_reached_count expire_cycle_cpu_milliseconds evicted_keys evicted_clients evicted_scripts active_defrag_hits active_defrag_misses active_defrag_key_hits active_defrag_key_misses total_active_defrag_time current_active_defrag_time total_eviction_exceeded_time current_eviction_exceeded_time keyspace_hits keyspace_misses pubsub_channels pubsub_patterns pubsubshard_channels latest_fork_usec total_forks migrate_cached_sockets tracking_total_keys tracking_total_items tracking_total_prefixes unexpected_error_replies total_error_replies dump_payload_sanitizations total_reads_processed total_writes_processed io_threaded_reads_processed io_threaded_writes_processed reply_buffer_shrinks reply_buffer_expands client_query_buffer_limit_disconnections client_output_buffer_limit_disconnections eventloop_cycles eventloop_duration_sum eventloop_duration_cmd_sum instantaneous_eventloop_cycles_per_sec instantaneous_eventloop_duration_usec total_client_processing_events eventloop_cycles_with_clients_processing avg_pipeline_length avg_pipeline_length_sum avg_pipeline_length_cnt slowlog_commands_count slowlog_commands_time_ms_sum slowlog_commands_time_ms_max acl_access_denied_auth acl_access_denied_cmd acl_access_denied_key acl_access_denied_channel",
     ),
     (
         "replication",
@@ -163,4 +164,76 @@ fn sections_are_chosen(backend: &str) {
         assert!(all.iter().any(|other| other == heading) && !usual.iter().any(|o| o == heading));
     }
     assert!(!all.contains(&"# Debug".to_string()));
+}
+
+/// Sections of `INFO` with fields of their own; those of others are named by commands, keys, errors.
+const SECTIONS: [&str; 12] = [
+    "server",
+    "clients",
+    "memory",
+    "persistence",
+    "threads",
+    "stats",
+    "replication",
+    "cpu",
+    "modules",
+    "cluster",
+    "scriptingengines",
+    "debug",
+];
+
+/// Names of the fields of a section. Those that are numbered, by threads and listeners, are not
+/// compared.
+fn names(client: &mut Client, section: &str) -> Vec<String> {
+    let text = client.text(&["INFO", section]);
+    let names = text.lines().filter_map(|line| Some(line.split_once(':')?.0.to_owned()));
+    names.filter(|name| !name.ends_with(|last: char| last.is_ascii_digit())).collect()
+}
+
+#[test]
+fn no_field_of_redis_or_valkey_is_missing() {
+    let own = |program: &std::path::PathBuf| program.ends_with(env!("CARGO_BIN_EXE_petrel"));
+    for program in Peer::programs().into_iter().filter(|program| !own(program)) {
+        let peer = Peer::start(&program, &[]).expect("it starts");
+        let is_valkey = peer.connect().text(&["INFO", "server"]).contains("valkey_version:");
+        let dialect = if is_valkey { "valkey" } else { "redis" };
+        let server = Server::start("epoll", &["--dialect", dialect]);
+        let (mut there, mut here) = (peer.connect(), server.connect());
+        for section in SECTIONS {
+            let ours = names(&mut here, section);
+            let mut missing = names(&mut there, section);
+            missing.retain(|name| !ours.contains(name));
+            assert!(missing.is_empty(), "{section} of {}: {missing:?}", program.display());
+        }
+    }
+}
+
+#[test]
+fn compaction_is_counted_as_defragmentation() {
+    let debug = ["--enable-debug-command", "yes"];
+    let server = Server::start("epoll", &debug);
+    let mut client = server.connect();
+    client.call(&["DEBUG", "POPULATE", "100000", "key", "100"]);
+    // Nine of ten keys go: what is left is spread over many pages.
+    let script = "for i = 0, 99999 do if i % 10 > 0 then redis.call('DEL', 'key:' .. i) end end";
+    client.call(&["EVAL", script, "0"]);
+    eventually("entries are moved", || server.info("active_defrag_key_hits") > 0);
+    eventually("the round ends", || server.info("active_defrag_running") == 0);
+    assert!(server.info("active_defrag_hits") >= server.info("active_defrag_key_hits"));
+    assert!(server.info("total_active_defrag_time") > 0);
+}
+
+#[test]
+fn modules_are_listed_as_exporters_read_them() {
+    for (dialect, json) in [("redis", "ReJSON"), ("valkey", "json")] {
+        let server = Server::start("epoll", &["--dialect", dialect]);
+        let text = server.connect().text(&["INFO", "modules"]);
+        let lines: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("module:name=")).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines.iter().all(|line| line.split(',').count() == 7), "{text}");
+        assert!(lines.iter().any(|line| line.starts_with(json)), "{text}");
+        let list = server.connect().text(&["MODULE", "LIST"]);
+        assert!(list.contains(json) && list.contains("vectorset"), "{list}");
+    }
 }

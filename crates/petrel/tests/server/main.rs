@@ -15,6 +15,8 @@ mod clients;
 #[cfg(feature = "cluster")]
 mod cluster;
 #[cfg(feature = "cluster")]
+mod cluster_failures;
+#[cfg(feature = "cluster")]
 mod cluster_functions;
 #[cfg(feature = "cluster")]
 mod cluster_network;
@@ -56,5 +58,6 @@ mod scripts;
 mod snapshot;
 mod stress;
 mod tls;
+mod tls_versions;
 mod tracking;
 mod vectors;

@@ -87,8 +87,14 @@ fn shown(member: &petrel_fabric::MemberInfo) -> MemberInfo {
         host,
         port,
         bus_port: parts(&member.bus).1,
+        role: member.role,
         holds_slots: member.holds_slots,
     }
+}
+
+/// Nodes that were taken for dead and have not come back.
+pub(super) fn failed(fabric: &Fabric) -> Vec<MemberInfo> {
+    fabric.failed().iter().map(shown).collect()
 }
 
 /// The agent's ears.

@@ -62,12 +62,15 @@ use petrel_cluster::wire::{Tag, WaitEnd};
 use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
-    Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, PeerFigures, RemoteCall, Ticket,
+    Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, Outcome, PeerFigures, RemoteCall,
+    Ticket,
 };
+use petrel_fabric::Copies;
 use petrel_fabric::Fabric;
-pub use petrel_fabric::Hold;
+pub use petrel_fabric::{Hold, Role};
 use petrel_keyspace::{Homes, Origin};
 use petrel_net::{Poll, Waker};
+use shown::Redundancy;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -163,6 +166,8 @@ pub struct MemberInfo {
     pub port: u16,
     /// Its port for members.
     pub bus_port: u16,
+    /// What it is for.
+    pub role: Role,
     /// Whether it has the cluster's data, and so its share of the hash slots.
     pub holds_slots: bool,
 }
@@ -321,7 +326,25 @@ impl Figures {
     }
 }
 
+impl MemberInfo {
+    /// The number that its name spells.
+    fn uuid(&self) -> Option<u128> {
+        u128::from_str_radix(&self.id, 16).ok()
+    }
+}
+
 impl Membership {
+    /// Nodes that were taken for dead and have not come back, as far as this node knows.
+    fn failed(&self) -> Vec<MemberInfo> {
+        let fabric = self.fabric.lock().clone();
+        let mut failed = fabric.map_or_else(Vec::new, |fabric| fabric::failed(&fabric));
+        let (state, own) = (self.state(), self.id());
+        // The view that is in force here may be older than what is agreed on.
+        let is_member = |id: &String| state.members.iter().any(|member| member.id == *id);
+        failed.retain(|node| node.id != own && !is_member(&node.id));
+        failed
+    }
+
     /// That of a server which is no member yet.
     fn new(is_witness: bool, directory: Option<PathBuf>) -> io::Result<(Arc<Self>, Ends)> {
         let (tasks, taken) = mpsc::sync_channel(TASKS_MAX);
@@ -426,7 +449,21 @@ impl Cluster for Membership {
     }
 
     fn lacks_data(&self) -> Option<Fail> {
-        self.is_witness.then_some(Fail::SLOT_UNSERVED)
+        self.is_witness.then_some(Fail::WITNESS)
+    }
+
+    fn unready(&self) -> Option<&'static str> {
+        let (is_member, is_serving) = {
+            let state = self.state.lock();
+            (state.me.is_some(), state.is_serving)
+        };
+        match () {
+            () if self.is_witness => Some("a witness of the cluster: it holds no data"),
+            () if !is_member => Some("not a member of the cluster yet"),
+            () if !is_serving => Some("waiting for the data of the cluster"),
+            () if !self.has_lease() => Some("cut off from the majority of the cluster"),
+            () => None,
+        }
     }
 
     fn id(&self) -> String {
@@ -465,7 +502,13 @@ impl Cluster for Membership {
     }
 
     fn info(&self) -> String {
-        shown::info(&self.state(), self.has_lease(), &self.figures, self.held())
+        let failed = self.failed().len();
+        let copies = match self.fabric.lock().as_ref().and_then(|fabric| fabric.copies()) {
+            Some(Copies::Of(copies)) => Some(usize::from(copies.max(1))),
+            Some(Copies::All) | None => None,
+        };
+        let redundancy = Redundancy { failed, copies };
+        shown::info(&self.state(), self.has_lease(), &self.figures, self.held(), redundancy)
     }
 
     fn held(&self) -> HeldFigures {
@@ -481,7 +524,29 @@ impl Cluster for Membership {
     }
 
     fn nodes(&self) -> String {
-        shown::nodes(&self.state())
+        shown::nodes(&self.state(), &self.failed())
+    }
+
+    fn forget(&self, id: &[u8]) -> Outcome {
+        let state = self.state();
+        let is = |member: &&MemberInfo| member.id.as_bytes().eq_ignore_ascii_case(id);
+        if self.id().as_bytes().eq_ignore_ascii_case(id) {
+            return Err(Fail::fixed("ERR I tried hard but I can't forget myself..."));
+        }
+        if state.members.iter().any(|member| is(&member)) {
+            return Err(Fail::fixed(
+                "ERR The node is a member of the cluster: stop it with SHUTDOWN, and it leaves",
+            ));
+        }
+        let failed = self.failed();
+        let Some(uuid) = failed.iter().find(is).and_then(MemberInfo::uuid) else {
+            let id = String::from_utf8_lossy(id);
+            return Err(Fail::new(format!("ERR Unknown node {id}")));
+        };
+        if let Some(fabric) = &*self.fabric.lock() {
+            fabric.forget(uuid);
+        }
+        Ok(())
     }
 
     fn forward(&self, client: &Ticket, seq: u64, call: RemoteCall) -> Result<(), Fail> {

@@ -1,15 +1,43 @@
 //! What `CLUSTER INFO` and `CLUSTER NODES` say, in the words of Redis Cluster where it has them.
 
-use super::{Figures, MemberInfo, State};
+use super::{Figures, MemberInfo, Role, State};
 use petrel_cluster::SLOTS;
 use petrel_commands::HeldFigures;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Nodes that are missing, and how many copies of the data there should be.
+pub(super) struct Redundancy {
+    /// Nodes that have failed.
+    pub failed: usize,
+    /// How many members are to hold each slot; none: all that are there for data.
+    pub copies: Option<usize>,
+}
+
+/// How many slots fewer members hold than should.
+fn under_replicated(state: &State, copies: Option<usize>) -> usize {
+    if state.me.is_none() {
+        return 0;
+    }
+    let data_members = || state.members.iter().filter(|member| member.role == Role::Data).count();
+    let wanted = copies.unwrap_or_else(data_members);
+    let ranges = state.view.slots.ranges().iter();
+    let whole = ranges.filter(|range| range.homes.len() >= wanted);
+    let whole: usize = whole.map(|range| usize::from(range.last - range.first) + 1).sum();
+    usize::from(SLOTS) - whole
+}
+
 /// The lines of `CLUSTER INFO`. A slot is in order if its primary is linked, or this member while
 /// it holds its lease; a member that does not serve has none in order.
-pub(super) fn info(state: &State, has_lease: bool, figures: &Figures, held: HeldFigures) -> String {
+pub(super) fn info(
+    state: &State,
+    has_lease: bool,
+    figures: &Figures,
+    held: HeldFigures,
+    redundancy: Redundancy,
+) -> String {
+    let Redundancy { failed, copies } = redundancy;
     let primaries = state.view.slots.primaries();
     let slots = |is_counted: &dyn Fn(u16) -> bool| {
         let counted = primaries.iter().filter(|(_, _, node)| is_counted(node.0));
@@ -21,12 +49,14 @@ pub(super) fn info(state: &State, has_lease: bool, figures: &Figures, held: Held
     let in_order = slots(&|node| state.is_serving && (Some(node) == me || reached.contains(&node)));
     let is_whole = in_order == usize::from(SLOTS);
     let size = primaries.iter().map(|(_, _, node)| node.0).collect::<BTreeSet<u16>>().len();
-    let lines: [(&str, String); 18] = [
+    let lines: [(&str, String); 20] = [
         ("cluster_state", if is_whole { "ok" } else { "fail" }.into()),
         ("cluster_slots_assigned", assigned.to_string()),
         ("cluster_slots_ok", in_order.to_string()),
         ("cluster_slots_fail", (assigned - in_order).to_string()),
-        ("cluster_known_nodes", state.members.len().to_string()),
+        ("cluster_slots_under_replicated", under_replicated(state, copies).to_string()),
+        ("cluster_known_nodes", (state.members.len() + failed).to_string()),
+        ("cluster_failed_nodes", failed.to_string()),
         ("cluster_size", size.to_string()),
         ("cluster_current_epoch", state.view.epoch.to_string()),
         ("cluster_slots_held", held.slots.to_string()),
@@ -47,19 +77,29 @@ pub(super) fn info(state: &State, has_lease: bool, figures: &Figures, held: Held
     })
 }
 
-/// The lines of `CLUSTER NODES`.
-pub(super) fn nodes(state: &State) -> String {
-    state.members.iter().map(|member| line(member, state)).collect()
+/// The lines of `CLUSTER NODES`: members, then nodes that have failed.
+pub(super) fn nodes(state: &State, failed: &[MemberInfo]) -> String {
+    let members = state.members.iter().map(|member| line(member, state));
+    members.chain(failed.iter().map(|node| failed_line(node, state))).collect()
+}
+
+/// Redis's word where it has one: a member that holds data is a primary of some slots.
+fn word(role: Role) -> &'static str {
+    match role {
+        Role::Data => "master",
+        Role::Cache => "cache",
+        Role::Witness => "witness",
+    }
 }
 
 fn line(member: &MemberInfo, state: &State) -> String {
-    let MemberInfo { identity, id, host, port, bus_port, .. } = member;
+    let MemberInfo { identity, id, host, port, bus_port, role, .. } = member;
     let is_me = Some(*identity) == state.me;
-    let flags = if is_me { "myself,master" } else { "master" };
+    let (myself, role) = (if is_me { "myself," } else { "" }, word(*role));
     let is_linked = is_me || state.linked.iter().any(|(peer, _)| peer == identity);
     let link = if is_linked { "connected" } else { "disconnected" };
     let epoch = state.view.epoch;
-    let mut line = format!("{id} {host}:{port}@{bus_port} {flags} - 0 0 {epoch} {link}");
+    let mut line = format!("{id} {host}:{port}@{bus_port} {myself}{role} - 0 0 {epoch} {link}");
     for (first, last, node) in state.view.slots.primaries() {
         if node == identity.node {
             let _ = match first == last {
@@ -69,4 +109,10 @@ fn line(member: &MemberInfo, state: &State) -> String {
         }
     }
     line + "\n"
+}
+
+fn failed_line(node: &MemberInfo, state: &State) -> String {
+    let MemberInfo { id, host, port, bus_port, role, .. } = node;
+    let (role, epoch) = (word(*role), state.view.epoch);
+    format!("{id} {host}:{port}@{bus_port} {role},fail - 0 0 {epoch} disconnected\n")
 }

@@ -1,6 +1,6 @@
 //! CONFIG.
 
-use crate::config::{Change, Extent, Group, Refusal};
+use crate::config::{Change, Extent, Group, Refusal, RewriteError};
 use crate::host::ServerHost;
 use crate::lifecycle::start::admit_connections;
 use crate::server::Server;
@@ -87,7 +87,11 @@ pub fn rewrite_file(ctx: &mut Ctx<'_>, extent: Extent) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
     let users = users::lines(&server, &server.config.snapshot());
     if let Err(error) = server.config.rewrite(users.as_deref(), extent) {
-        tracing::warn!("the configuration file was not rewritten: {error}");
+        match &error {
+            // Sentinel asks for it at each failover, whether there is a file or not.
+            RewriteError::NoFile => tracing::debug!("there is no configuration file to rewrite"),
+            error => tracing::warn!("the configuration file was not rewritten: {error}"),
+        }
         return Err(Fail::new(error.to_string()));
     }
     tracing::info!("the configuration file was rewritten");

@@ -53,6 +53,9 @@ const fn named(name: &'static str, heading: &'static str, write: fn(&mut Report<
     Section { name, heading, when: When::Named, write }
 }
 
+/// A section that Valkey has and Redis has not.
+const SCRIPTING_ENGINES: &str = "scriptingengines";
+
 /// Every section, in the order of the report.
 static SECTIONS: &[Section] = &[
     usual("server", "Server", machine::server),
@@ -64,12 +67,18 @@ static SECTIONS: &[Section] = &[
     usual("replication", "Replication", data::replication),
     usual("cpu", "CPU", machine::cpu),
     usual("hotkeys", "Hotkeys", statistics::hotkeys),
-    usual("modules", "Modules", |_| {}),
+    usual("modules", "Modules", data::modules),
     extra("commandstats", "Commandstats", statistics::commands),
     usual("errorstats", "Errorstats", statistics::errors),
     extra("latencystats", "Latencystats", statistics::latencies),
     extra("tls", "TLS", tls::tls),
     usual("cluster", "Cluster", data::cluster),
+    Section {
+        name: SCRIPTING_ENGINES,
+        heading: "Scripting Engines",
+        when: When::Extra,
+        write: data::scripting_engines,
+    },
     usual("keyspace", "Keyspace", data::keyspace),
     named("keysizes", "Keysizes", key_sizes::key_sizes),
     named("debug", "Debug", statistics::debug),
@@ -86,7 +95,9 @@ fn info(ctx: &mut Ctx<'_>) -> Outcome {
     let asker = ServerHost::of(ctx).client.id;
     let exec = Some(&mut *ctx.exec);
     let mut report = Report { text: String::new(), server: &server, config, exec, asker };
-    for section in SECTIONS.iter().filter(|section| is_wanted(section, wanted)) {
+    let is_valkey = server.commands.dialect().is_valkey();
+    let is_known = |section: &&Section| is_valkey || section.name != SCRIPTING_ENGINES;
+    for section in SECTIONS.iter().filter(|section| is_wanted(section, wanted)).filter(is_known) {
         report.heading(section.heading);
         (section.write)(&mut report);
     }

@@ -107,7 +107,7 @@ Network {
     port: u16 = "port", Number { min: 0, max: 65535 }, "6379", Runtime,
         "TCP port to listen on; 0 turns TCP off";
     http_port: u16 = "http-port", Number { min: 0, max: 65535 }, "0", Kept,
-        "TCP port of /metrics (Prometheus), /health and /ready, for whoever reaches it; 0 turns it off";
+        "TCP port of /metrics (Prometheus), /health and /ready (docs/monitoring.md), without a password; 0 turns it off";
     http_bind: BindAddresses = "http-bind", List("addresses"), "127.0.0.1 -::1", Kept,
         "Addresses of that port, as those of bind";
     unixsocket: Option<PathBuf> = "unixsocket", SocketPath, "", AtStart,
@@ -249,7 +249,7 @@ Observability {
     log_format: LogFormat = "log-format", OneOf(LogFormat::NAMES), "legacy", Runtime,
         "What its lines look like: as Redis's, logfmt, or an object of JSON each";
     log_timestamp_format: LogTimestamp = "log-timestamp-format", OneOf(LogTimestamp::NAMES), "legacy", Runtime,
-        "What its times look like: as Redis's, ISO 8601, or milliseconds of Unix time";
+        "What its times look like: as Redis's (in JSON as RFC 3339, with the zone), ISO 8601, or milliseconds of Unix time";
     syslog_enabled: bool = "syslog-enabled", YesNo, "no", AtStart, "Log to syslog too";
     syslog_ident: Text = "syslog-ident", AnyText, "petrel", AtStart, "Name in syslog";
     syslog_facility: SyslogFacility = "syslog-facility", OneOf(SyslogFacility::NAMES), "local0", AtStart,

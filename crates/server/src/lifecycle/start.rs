@@ -5,6 +5,7 @@ use crate::durability::snapshot::sweep_parts;
 use crate::event_loop::worker::Worker;
 use crate::lifecycle::listening::{Listener, SocketFile, once_free};
 use crate::lifecycle::process::Process;
+use crate::observation::http;
 use crate::server::Server;
 use crate::users;
 use petrel_net::{Driver, Epoll, Options, Uring};
@@ -46,7 +47,7 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     users::load_at_start(&server, &snapshot, server.config.users())?;
     let open = || server.listening.lock().open(&snapshot);
     let (listeners, socket) = once_free(&*server.process, open)?;
-    once_free(&*server.process, || crate::observation::http::start(&server, &snapshot))?;
+    once_free(&*server.process, || http::start(&server, &snapshot))?;
     let options = driver_options(&server, &snapshot);
     // After the addresses are this server's own: another one here would have them.
     sweep_parts();
@@ -116,7 +117,8 @@ impl Running {
 /// Raises the descriptor limit, decides on direct descriptors and says how many connections will be
 /// held.
 fn driver_options(server: &Server, config: &Config) -> Options {
-    let wanted = u64::from(config.maxclients) + DESCRIPTORS_RESERVED;
+    let reserved = descriptors_reserved(config);
+    let wanted = u64::from(config.maxclients) + reserved;
     let limit = raise_descriptor_limit(wanted);
     let workers = server.workers.len() as u64;
     let direct = match config.direct_descriptors {
@@ -129,7 +131,7 @@ fn driver_options(server: &Server, config: &Config) -> Options {
         let per_ring = (u64::from(config.maxclients).div_ceil(workers) + 64).min(limit);
         (workers * per_ring, Some(per_ring as u32))
     } else {
-        (limit.saturating_sub(DESCRIPTORS_RESERVED), None)
+        (limit.saturating_sub(reserved), None)
     };
     server.direct_descriptors.store(direct, Relaxed);
     server.connections_possible.store(held as usize, Relaxed);
@@ -157,8 +159,9 @@ pub(crate) fn admit_connections(server: &Server, wanted: usize) -> Result<(), us
     let mut possible = server.connections_possible.load(Relaxed);
     // Tables of rings have the size that they were made with.
     if wanted > possible && !server.direct_descriptors.load(Relaxed) {
-        let limit = raise_descriptor_limit(wanted as u64 + DESCRIPTORS_RESERVED);
-        possible = limit.saturating_sub(DESCRIPTORS_RESERVED) as usize;
+        let reserved = descriptors_reserved(&server.config.snapshot());
+        let limit = raise_descriptor_limit(wanted as u64 + reserved);
+        possible = limit.saturating_sub(reserved) as usize;
         server.connections_possible.store(possible, Relaxed);
     }
     if wanted > possible {
@@ -166,6 +169,11 @@ pub(crate) fn admit_connections(server: &Server, wanted: usize) -> Result<(), us
     }
     server.connections_max.store(wanted, Relaxed);
     Ok(())
+}
+
+/// Descriptors that are kept for other things than clients' connections.
+fn descriptors_reserved(config: &Config) -> u64 {
+    DESCRIPTORS_RESERVED + http::descriptors(config)
 }
 
 fn raise_descriptor_limit(wanted: u64) -> u64 {

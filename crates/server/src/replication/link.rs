@@ -297,6 +297,7 @@ impl Link {
             figures.down_seconds.fetch_add((now - since).max(0), Relaxed);
         }
         figures.tries[0].store(0, Relaxed);
+        figures.has_synced.store(true, Relaxed);
         figures.enter(LinkState::Connected);
         self.server.apply_role(&self.server.config.snapshot());
     }

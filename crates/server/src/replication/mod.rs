@@ -151,6 +151,8 @@ pub struct LinkFigures {
     copied_at: AtomicI64,
     /// Bytes that came from primaries.
     pub(crate) received: AtomicU64,
+    /// The link has been up since this server became a replica: it has the primary's data, or had.
+    has_synced: AtomicBool,
     /// The primary has said that it may send frames.
     sends_frames: AtomicBool,
     /// It was asked for commands in their place.
@@ -171,6 +173,7 @@ impl Default for LinkFigures {
             copy_bytes: Default::default(),
             copied_at: AtomicI64::new(0),
             received: AtomicU64::new(0),
+            has_synced: AtomicBool::new(false),
             sends_frames: AtomicBool::new(false),
             asked_commands: AtomicBool::new(false),
             client: Mutex::default(),
@@ -418,6 +421,13 @@ impl Replication {
             // It may have been closed by the other end.
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
+    }
+
+    /// The primary whose data this server has never had, since its start or since it became a
+    /// replica.
+    pub(crate) fn awaits_first_sync(&self) -> Option<(String, u16)> {
+        let has_synced = self.link.has_synced.load(Relaxed);
+        self.primary().filter(|_| !has_synced)
     }
 
     /// The server that is followed, if one is.

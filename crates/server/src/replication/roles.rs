@@ -124,6 +124,9 @@ impl Server {
         replication.own_expiring.forget();
         replication.link.enter(LinkState::Connect);
         replication.link.heard_at.store(0, Relaxed);
+        if !was_replica {
+            replication.link.has_synced.store(false, Relaxed);
+        }
         match &primary {
             Some((host, port)) => {
                 tracing::info!("following the primary at {host}:{port}");

@@ -2,8 +2,8 @@
 
 use rustls::pki_types::CertificateDer;
 use x509_cert::Certificate as X509;
-use x509_cert::der::Decode;
 use x509_cert::der::asn1::{PrintableStringRef, TeletexStringRef, Utf8StringRef};
+use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
@@ -25,7 +25,17 @@ pub struct Certificate {
     pub common_name: Option<String>,
     /// URIs among its alternative names.
     pub uris: Vec<String>,
+    /// The version of X.509, from 1 to 3. One below 3 has no extensions: no alternative names, no
+    /// constraints.
+    pub version: u8,
+    /// Its public key, as `SubjectPublicKeyInfo` in DER.
+    pub public_key: Vec<u8>,
 }
+
+/// How to make a certificate of version 3, by OpenSSL's command.
+pub const MAKE_VERSION_3: &str = "sign the request again with an extension, for instance \
+     `openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 365 -extfile extensions.cnf -out \
+     server.crt`, where extensions.cnf holds the line `subjectAltName=DNS:server.example.com`";
 
 impl Certificate {
     /// Reads a certificate; `None` if it is none.
@@ -38,6 +48,8 @@ impl Certificate {
             ends_at: body.validity.not_after.to_unix_duration().as_secs() as i64,
             common_name: common_name(&certificate),
             uris: uris(&certificate),
+            version: body.version as u8 + 1,
+            public_key: body.subject_public_key_info.to_der().ok()?,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! TLS of connections that this server makes: to the primary that it follows.
 
-use super::settings::{Trouble, authorities, chain, client_key, key, provider};
+use super::certificate::{Certificate, MAKE_VERSION_3};
+use super::settings::{Shown, Trouble, authorities, own, provider};
 use super::suites;
 use crate::config::Config;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -28,22 +29,17 @@ pub(crate) fn client_settings(config: &Config) -> Result<ClientConfig, Trouble> 
         return Err(Trouble::new("tls-ca-cert-file", reason));
     }
     let verifier = Arc::new(ByAuthority { roots, provider: provider.clone() });
+    let provider_of_keys = provider.clone();
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
         .map_err(|error| Trouble::new("tls-protocols", error))?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
-    let (name, file) = match &tls.tls_client_cert_file {
-        Some(file) => ("tls-client-cert-file", Some(file)),
-        None => ("tls-cert-file", tls.tls_cert_file.as_ref()),
-    };
-    let Some(file) = file else { return Ok(builder.with_no_client_auth()) };
-    let chain = chain(name, Some(file))?;
-    let key = match &tls.tls_client_cert_file {
-        Some(_) => client_key(config)?,
-        None => key(config)?,
-    };
-    builder.with_client_auth_cert(chain, key).map_err(|error| Trouble::new(name, error))
+    if tls.tls_client_cert_file.is_none() && tls.tls_cert_file.is_none() {
+        return Ok(builder.with_no_client_auth());
+    }
+    let (shown, _) = own(config, Shown::ToServers, &provider_of_keys)?;
+    Ok(builder.with_client_cert_resolver(shown))
 }
 
 /// Takes a server for who it says it is if an authority has signed its certificate, whatever the
@@ -63,7 +59,16 @@ impl ServerCertVerifier for ByAuthority {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let certificate = ParsedCertificate::try_from(end_entity).map_err(|error| {
+            match Certificate::read(end_entity) {
+                Some(facts) if facts.version < 3 => Error::General(format!(
+                    "the certificate of the primary (its tls-cert-file) is of X.509 version {}, which cannot be \
+                     verified; {MAKE_VERSION_3}",
+                    facts.version
+                )),
+                _ => error,
+            }
+        })?;
         let algorithms = self.provider.signature_verification_algorithms.all;
         verify_server_cert_signed_by_trust_anchor(
             &certificate,

@@ -6,7 +6,10 @@
 //! and a large one step by step, as the peer takes it), and plaintext beyond what a
 //! [`Driver::read_into`] asked for.
 
+use super::certificate::MAKE_VERSION_3;
 use super::session::{Failure, RECORD_BYTES, Session};
+use crate::observation::recurring::Recurring;
+use crate::unix_time::unix_ms;
 use petrel_net::{Chunk, Close, Driver, Event, ListenerId, Options, Output, Slot, Waker, Why};
 use rustls::ServerConfig;
 use std::collections::VecDeque;
@@ -26,6 +29,9 @@ const SEALED_BYTES_MAX: usize = 512 * 1024;
 
 /// Plaintext of the records that are sent as one piece: what the drivers' pools of buffers keep.
 const PIECE_BYTES: usize = 7 * RECORD_BYTES;
+
+/// Milliseconds between two warnings about the same fault of clients.
+const WARNING_PAUSE_MS: i64 = 60_000;
 
 /// Scratch space that is kept from turn to turn.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
@@ -56,6 +62,8 @@ pub struct Secured<D> {
     queues: Vec<VecDeque<Output>>,
     /// The number of this poll.
     turn: u64,
+    /// Clients that were turned away because of the version of their certificates.
+    old_certificates: Recurring,
 }
 
 /// A TLS connection.
@@ -120,6 +128,7 @@ impl<D: Driver> Secured<D> {
             inner_events: Vec::new(),
             queues: Vec::new(),
             turn: 0,
+            old_certificates: Recurring::default(),
         }
     }
 
@@ -485,6 +494,14 @@ impl<D: Driver> Secured<D> {
     /// Closes a connection that cannot go on, after the alert that says why.
     fn fail(&mut self, link: &mut Link, failure: &Failure, alert: Option<Output>) {
         tracing::debug!("a TLS connection failed: {failure}");
+        if failure.is_of_old_certificate()
+            && let Some(untold) = self.old_certificates.happened(unix_ms(), WARNING_PAUSE_MS)
+        {
+            tracing::warn!(
+                "a client was turned away: its certificate is of X.509 version 1 or 2, which cannot be verified; \
+                 {MAKE_VERSION_3}{untold}"
+            );
+        }
         let outputs = take(&mut link.outputs);
         self.give_queue(outputs);
         link.unsealed_bytes = 0;

@@ -6,7 +6,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
 };
-use rustls::{Error, ServerConfig};
+use rustls::{CertificateError, Error, ServerConfig};
 use std::sync::Arc;
 
 /// Bytes of plaintext in a full record.
@@ -49,6 +49,18 @@ impl std::fmt::Display for Failure {
             Self::NotTls => f.write_str("what arrived is no TLS handshake"),
             Self::TooMuch => f.write_str("a handshake message is too long"),
             Self::Tls(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Failure {
+    /// Whether the peer's certificate was refused because it is below version 3 of X.509.
+    pub fn is_of_old_certificate(&self) -> bool {
+        match self {
+            Self::Tls(Error::InvalidCertificate(CertificateError::Other(error))) => {
+                error.to_string().contains("UnsupportedCertVersion")
+            }
+            _ => false,
         }
     }
 }

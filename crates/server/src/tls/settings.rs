@@ -1,6 +1,6 @@
 //! From the configuration and the files that it names to what handshakes go by.
 
-use super::certificate::Certificate;
+use super::certificate::{Certificate, MAKE_VERSION_3};
 use super::sessions::Sessions;
 use super::suites;
 use crate::config::{AuthClients, Config, Secret};
@@ -9,8 +9,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,18 +81,14 @@ impl Settings {
                     .into(),
             );
         }
-        let chain = chain("tls-cert-file", tls.tls_cert_file.as_deref())?;
-        let server = facts("tls-cert-file", &chain)?;
-        let key = key(config)?;
+        let (shown, server) = own(config, Shown::ToClients, &provider)?;
+        warnings.extend(old_version(config, Shown::ToClients, &server));
         let (authorities, authority) = authorities(config)?;
         let verifier = verifier(config, authorities, &provider)?;
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(|error| Trouble::new("tls-protocols", error))?;
-        let mut handshake = builder
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(chain, key)
-            .map_err(|error| Trouble::new("tls-key-file", error))?;
+        let mut handshake = builder.with_client_cert_verifier(verifier).with_cert_resolver(shown);
         handshake.ignore_client_order = tls.tls_prefer_server_ciphers;
         if tls.tls_session_caching {
             let lifetime = Duration::from_secs(tls.tls_session_cache_timeout.max(0) as u64);
@@ -103,10 +100,12 @@ impl Settings {
         }
         let client = match &tls.tls_client_cert_file {
             None => None,
-            file => Some(facts(
-                "tls-client-cert-file",
-                &self::chain("tls-client-cert-file", file.as_deref())?,
-            )?),
+            file => {
+                let name = "tls-client-cert-file";
+                let client = facts((name, file), &chain(name, file.as_deref())?)?;
+                warnings.extend(old_version(config, Shown::ToServers, &client));
+                Some(client)
+            }
         };
         Ok(Settings { handshake: Arc::new(handshake), server, client, authority, stamps, warnings })
     }
@@ -191,24 +190,93 @@ pub(super) fn chain(
     }
 }
 
-fn facts(name: &'static str, chain: &[CertificateDer<'_>]) -> Result<Certificate, Trouble> {
+fn facts(
+    (name, path): (&'static str, &Option<PathBuf>),
+    chain: &[CertificateDer<'_>],
+) -> Result<Certificate, Trouble> {
+    let path = path.as_deref().unwrap_or(Path::new(""));
     let first = chain.first().and_then(Certificate::read);
-    first.ok_or_else(|| Trouble::new(name, "its first certificate cannot be read"))
+    first.ok_or_else(|| {
+        let reason = format_args!("{}: its first certificate cannot be read", path.display());
+        Trouble::new(name, reason)
+    })
 }
 
-/// The private key, decrypted if it has a password.
-pub(super) fn key(config: &Config) -> Result<PrivateKeyDer<'static>, Trouble> {
+/// The peers that a certificate of this server is shown to.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Shown {
+    ToClients,
+    ToServers,
+}
+
+/// A parameter, and the file that it names.
+type Named<'a> = (&'static str, &'a Option<PathBuf>);
+
+impl Shown {
+    /// The parameters of the certificate and of its key.
+    fn files(self, config: &Config) -> (Named<'_>, Named<'_>) {
+        let tls = &config.tls;
+        match self {
+            Shown::ToServers if tls.tls_client_cert_file.is_some() => (
+                ("tls-client-cert-file", &tls.tls_client_cert_file),
+                ("tls-client-key-file", &tls.tls_client_key_file),
+            ),
+            _ => (("tls-cert-file", &tls.tls_cert_file), ("tls-key-file", &tls.tls_key_file)),
+        }
+    }
+}
+
+/// A certificate of this server with its key, and what it says. It may be of any version of X.509:
+/// whether to trust it is its peers' decision.
+pub(super) fn own(
+    config: &Config,
+    shown: Shown,
+    provider: &CryptoProvider,
+) -> Result<(Arc<SingleCertAndKey>, Certificate), Trouble> {
     let tls = &config.tls;
-    key_of("tls-key-file", tls.tls_key_file.as_deref(), &tls.tls_key_file_pass)
+    let (certificate, key) = shown.files(config);
+    let chain = chain(certificate.0, certificate.1.as_deref())?;
+    let facts = facts(certificate, &chain)?;
+    let password = match key.0 {
+        "tls-client-key-file" => &tls.tls_client_key_file_pass,
+        _ => &tls.tls_key_file_pass,
+    };
+    let private = key_of(key.0, key.1.as_deref(), password)?;
+    let of = |(_, path): Named<'_>| path.as_deref().unwrap_or(Path::new("")).display().to_string();
+    let signer = provider
+        .key_provider
+        .load_private_key(private)
+        .map_err(|error| Trouble::new(key.0, format_args!("{}: {error}", of(key))))?;
+    // rustls compares them too, but reads no certificate below version 3.
+    if signer.public_key().is_some_and(|public| *public != facts.public_key[..]) {
+        let reason = format_args!(
+            "{}: it is not the key of the certificate in {} ({})",
+            of(key),
+            of(certificate),
+            certificate.0
+        );
+        return Err(Trouble::new(key.0, reason));
+    }
+    Ok((Arc::new(CertifiedKey::new(chain, signer).into()), facts))
 }
 
-/// The key of the certificate that is shown to other servers.
-pub(super) fn client_key(config: &Config) -> Result<PrivateKeyDer<'static>, Trouble> {
-    let tls = &config.tls;
-    let file = tls.tls_client_key_file.as_deref();
-    key_of("tls-client-key-file", file, &tls.tls_client_key_file_pass)
+/// The warning about a certificate of this server that some peers refuse because of its version.
+fn old_version(config: &Config, shown: Shown, facts: &Certificate) -> Option<String> {
+    let (name, path) = shown.files(config).0;
+    let peers = match shown {
+        Shown::ToClients => "clients that check names, and those that use rustls",
+        Shown::ToServers => "servers that use rustls, as Petrel does",
+    };
+    let path = path.as_deref()?.display();
+    let version = facts.version;
+    (version < 3).then(|| {
+        format!(
+            "{name}: {path} holds a certificate of X.509 version {version}, which {peers} refuse; {MAKE_VERSION_3}"
+        )
+    })
 }
 
+/// The private key of a file, decrypted if it has a password.
 fn key_of(
     name: &'static str,
     path: Option<&Path>,
@@ -248,32 +316,55 @@ fn decrypted(name: &str, text: &str, password: &Secret) -> Result<PrivateKeyDer<
 pub(super) fn authorities(
     config: &Config,
 ) -> Result<(RootCertStore, Option<Certificate>), Trouble> {
-    let mut found: HashSet<CertificateDer<'static>> = HashSet::new();
+    type Place = (&'static str, PathBuf);
+    let mut found: HashMap<CertificateDer<'static>, Place> = HashMap::new();
     if let Some(path) = config.tls.tls_ca_cert_file.as_deref() {
-        found.extend(chain("tls-ca-cert-file", Some(path))?);
+        let place = || ("tls-ca-cert-file", path.to_owned());
+        found.extend(chain("tls-ca-cert-file", Some(path))?.into_iter().map(|der| (der, place())));
     }
     if let Some(path) = config.tls.tls_ca_cert_dir.as_deref() {
         let trouble = |error: std::io::Error| {
             Trouble::new("tls-ca-cert-dir", format_args!("{}: {error}", path.display()))
         };
         for entry in std::fs::read_dir(path).map_err(trouble)?.take(DIRECTORY_FILES_MAX) {
+            let path = entry.map_err(trouble)?.path();
+            let place = || ("tls-ca-cert-dir", path.clone());
             // Other files may lie there too.
-            found.extend(
-                chain("tls-ca-cert-dir", Some(&entry.map_err(trouble)?.path())).unwrap_or_default(),
-            );
+            let chain = chain("tls-ca-cert-dir", Some(&path)).unwrap_or_default();
+            found.extend(chain.into_iter().map(|der| (der, place())));
         }
     }
     let mut roots = RootCertStore::empty();
     let mut first: Option<Certificate> = None;
-    for der in found {
-        if let Some(facts) = Certificate::read(&der)
+    for (der, (name, path)) in found {
+        let facts = Certificate::read(&der);
+        let version = facts.as_ref().map_or(0, |facts| facts.version);
+        if let Some(facts) = facts
             && first.as_ref().is_none_or(|first| facts.ends_at < first.ends_at)
         {
             first = Some(facts);
         }
-        roots.add(der).map_err(|error| Trouble::new("tls-ca-cert-file", error))?;
+        roots.add(der).map_err(|error| unusable_authority(name, &path, version, &error))?;
     }
     Ok((roots, first))
+}
+
+/// Why a certificate cannot be an authority. Those of versions 1 and 3 can.
+fn unusable_authority(
+    name: &'static str,
+    path: &Path,
+    version: u8,
+    error: &rustls::Error,
+) -> Trouble {
+    let path = path.display();
+    if version == 2 {
+        let reason = format_args!(
+            "{path}: a certificate of X.509 version 2 cannot be an authority; make one of version 3, for instance \
+             `openssl req -x509 -newkey rsa:3072 -nodes -days 3650 -subj /CN=authority -keyout ca.key -out ca.crt`"
+        );
+        return Trouble::new(name, reason);
+    }
+    Trouble::new(name, format_args!("{path}: a certificate cannot be an authority: {error}"))
 }
 
 fn verifier(

@@ -1,7 +1,7 @@
 //! A network between servers of one process.
 
 use petrel_cluster::{Identity, Node, SlotMap, View};
-use petrel_server::cluster::{Event, Inbox, Link, MemberInfo, Pipe, Transport};
+use petrel_server::cluster::{Event, Inbox, Link, MemberInfo, Pipe, Role, Transport};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -40,6 +40,7 @@ pub fn infos(nodes: u16) -> Arc<[MemberInfo]> {
         host: "127.0.0.1".into(),
         port: 0,
         bus_port: 0,
+        role: Role::Data,
         holds_slots: true,
     };
     (0..nodes).map(info).collect()

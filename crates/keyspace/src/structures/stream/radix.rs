@@ -10,8 +10,8 @@ const KEY_LEN: u32 = 16;
 const LOOKED_AT_MAX: usize = 65_536;
 
 impl Stream {
-    /// Number of nodes of the radix tree: one where keys part, and one for each run of bytes
-    /// between.
+    /// Number of nodes of the radix tree: one where keys part, one for each run of bytes between,
+    /// and a leaf for each key.
     pub fn radix_nodes(&self) -> usize {
         let looked_at = self.chunks.len().min(LOOKED_AT_MAX);
         let nodes = radix_nodes(self.chunks.iter().take(looked_at).map(|chunk| chunk.base()));
@@ -25,12 +25,14 @@ impl Stream {
 /// The nodes of the tree of these keys, which ascend.
 fn radix_nodes(mut keys: impl Iterator<Item = StreamId>) -> usize {
     let Some(mut before) = keys.next() else { return 1 };
-    let mut nodes = 0;
+    // The leaf of the first key.
+    let mut nodes = 1;
     // Depths at which keys part, on the way to the latest key; and the deepest of them for that key
     // so far.
     let mut partings: Vec<u32> = Vec::new();
     let mut deepest = None;
     for key in keys {
+        nodes += 1;
         let depth = common_prefix(before, key);
         nodes += run(deepest.max(Some(depth)), KEY_LEN);
         while let Some(top) = partings.pop_if(|top| *top > depth) {
@@ -69,21 +71,22 @@ mod tests {
     fn nodes_are_counted_as_redis_counts_them() {
         let spread =
             |count| radix_nodes((1..=count).map(|i| StreamId::new(1_700_000_000_000 + i * 7, 0)));
+        // Redis 8.2 and Valkey 9.1, with `stream-node-max-entries 1`.
         for (keys, nodes) in [
-            (1, 1),
-            (2, 4),
-            (3, 5),
-            (5, 7),
-            (16, 18),
-            (33, 35),
-            (100, 105),
-            (500, 516),
-            (1999, 2056),
+            (1, 2),
+            (2, 6),
+            (99, 203),
+            (100, 205),
+            (101, 207),
+            (201, 410),
+            (1000, 2030),
+            (10_000, 20_278),
         ] {
             assert_eq!(spread(keys), nodes, "{keys}");
         }
-        let dense = |count| radix_nodes((1..=count).map(|i| StreamId::new(5, i)));
-        for (keys, nodes) in [(1, 1), (2, 2), (17, 2), (255, 2), (256, 4), (500, 4)] {
+        let dense = |count| radix_nodes((1..=count).map(|i| StreamId::new(1_700_000_000_000, i)));
+        for (keys, nodes) in [(1, 2), (2, 4), (99, 101), (201, 203), (1000, 1006), (10_000, 10_042)]
+        {
             assert_eq!(dense(keys), nodes, "{keys}");
         }
         assert_eq!(radix_nodes(std::iter::empty()), 1);

@@ -4,7 +4,7 @@ use super::{Report, human};
 use crate::commands::footprint::Footprint;
 use crate::replication::out::ReplicaLine;
 use crate::unix_time::unix_ms;
-use petrel_commands::PeerFigures;
+use petrel_commands::{PeerFigures, built_in_modules};
 use petrel_keyspace::Cursor;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -45,10 +45,16 @@ pub fn memory(report: &mut Report<'_>) {
     report.field("mem_replication_backlog", kept);
     report.field("mem_total_replication_buffers", kept);
     // Replicas share the backlog, and own nothing beside it.
-    report.zeros(&["mem_replica_full_sync_buffer", "mem_clients_slaves"]);
+    report.zeros(&[
+        "mem_replica_full_sync_buffer",
+        "mem_replicas_repl_buffer",
+        "mem_clients_slaves",
+    ]);
     report.field("mem_clients_normal", memory.clients);
     report.zeros(&[
         "mem_cluster_links",
+        "mem_cluster_slot_import",
+        "mem_cluster_slot_export",
         "mem_cluster_slot_migration_output_buffer",
         "mem_cluster_slot_migration_input_buffer",
         "mem_cluster_slot_migration_input_buffer_peak",
@@ -57,7 +63,8 @@ pub fn memory(report: &mut Report<'_>) {
         "mem_overhead_db_hashtable_rehashing",
     ]);
     report.field("mem_allocator", report.server.process.allocator());
-    report.field("active_defrag_running", 0);
+    let compacts = report.server.keyspace.compaction_stats().current.is_some();
+    report.field("active_defrag_running", u8::from(compacts));
     let reaped = report.server.reaped.clone();
     report.field("lazyfree_pending_objects", reaped.pending.load(Relaxed));
     report.field("lazyfreed_objects", reaped.freed.load(Relaxed));
@@ -85,6 +92,28 @@ fn scripts(report: &mut Report<'_>) {
     report.field("used_memory_functions", sources);
     report.field("used_memory_scripts", texts + sources);
     report.field("used_memory_scripts_human", human((texts + sources) as u64));
+}
+
+/// `# Modules`: commands that Redis and Valkey have in modules, and that are built in here.
+pub fn modules(report: &mut Report<'_>) {
+    for (name, version) in built_in_modules(report.server.commands.dialect()) {
+        report.put(format_args!(
+            "module:name={name},ver={version},api=1,filters=0,usedby=[],using=[],options=[]\r\n"
+        ));
+    }
+}
+
+/// `# Scripting Engines`, in Valkey's dialect.
+pub fn scripting_engines(report: &mut Report<'_>) {
+    let interpreters = &report.server.commands.scripts.interpreters;
+    let used: usize = interpreters.iter().map(|bytes| bytes.load(Relaxed)).sum();
+    report.field("engines_count", 1);
+    report.field("engines_total_used_memory", used);
+    report.field("engines_total_memory_overhead", 0);
+    report.field(
+        "engine_0",
+        format_args!("name=LUA,module=built-in,abi_version=4,used_memory={used},memory_overhead=0"),
+    );
 }
 
 /// `# Persistence`
@@ -133,7 +162,12 @@ pub fn persistence(report: &mut Report<'_>) {
     report.field("aof_rewrites", log.rewrites.load(Relaxed));
     report.field("aof_rewrites_consecutive_failures", failures);
     report.field("aof_last_write_status", if log.has_failed() { "err" } else { "ok" });
-    report.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    report.zeros(&[
+        "aof_last_cow_size",
+        "module_fork_in_progress",
+        "module_fork_last_cow_size",
+        "slot_migration_fork_in_progress",
+    ]);
     server.backups.describe(|name, value| report.field(name, value));
     if let Some(written) = log.log() {
         report.field("aof_current_size", log.bytes());

@@ -33,6 +33,10 @@ pub fn server(report: &mut Report<'_>) {
     report.field(server.commands.identity().choose("redis_mode", "server_mode"), "standalone");
     report.field("os", system_name());
     report.field("arch_bits", usize::BITS);
+    // What a Redis says whose compiler is not GCC.
+    report.field("gcc_version", "0.0.0");
+    report.field("atomicvar_api", "c11-builtin");
+    report.field("monotonic_clock", "POSIX clock_gettime");
     report.field("multiplexing_api", server.backend());
     report.field("io_backend", server.backend());
     report.field("process_id", std::process::id());
@@ -45,6 +49,7 @@ pub fn server(report: &mut Report<'_>) {
     report.field("uptime_in_days", server.uptime_seconds() / DAY);
     report.field("hz", config.hz);
     report.field("configured_hz", config.hz);
+    report.field("clients_hz", config.hz);
     report.field("lru_clock", (unix_ms() / 1000) & ACCESS_CLOCK_MASK);
     let executable = std::env::current_exe().unwrap_or_default();
     report.field("executable", executable.display());

@@ -18,6 +18,8 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("total_net_output_bytes", totals.sent);
     report.field("total_net_repl_input_bytes", totals.repl_received);
     report.field("total_net_repl_output_bytes", totals.repl_sent);
+    // Members of a cluster count what they send each other by themselves.
+    report.zeros(&["total_net_cluster_slot_import_bytes", "total_net_cluster_slot_export_bytes"]);
     report.field("instantaneous_input_kbps", format_args!("{:.2}", rate.received / 1024.0));
     report.field("instantaneous_output_kbps", format_args!("{:.2}", rate.sent / 1024.0));
     let of_replication = (rate.repl_received / 1024.0, rate.repl_sent / 1024.0);
@@ -39,6 +41,7 @@ pub fn stats(report: &mut Report<'_>) {
         server.traffic().map(figure).sum::<u64>()
     };
     report.field("expired_stale_perc", "0.00");
+    report.field("expired_keys_with_volatile_items_stale_perc", "0.00");
     let unfinished = of(|traffic| traffic.expiry_unfinished.load(Relaxed));
     report.field("expired_time_cap_reached_count", unfinished);
     let expiring = of(|traffic| traffic.expiry_nanos.load(Relaxed));
@@ -53,6 +56,7 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("evicted_scripts", server.commands.scripts.evicted());
     report.field("keyspace_hits", data.hits);
     report.field("keyspace_misses", data.misses);
+    compaction(report);
     report.field("migrate_cached_sockets", server.migrator.cached());
     report.field("pubsub_channels", server.channels.len(ChannelKind::Channel));
     report.field("pubsub_patterns", server.channels.len(ChannelKind::Pattern));
@@ -89,6 +93,14 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("avg_pipeline_length", format_args!("{length:.2}"));
     report.field("avg_pipeline_length_sum", totals.pipelined);
     report.field("avg_pipeline_length_cnt", totals.batches);
+    // Connections are accepted, and memory is freed, by the workers and a thread beside them.
+    report.zeros(&[
+        "io_threaded_freed_objects",
+        "io_threaded_accept_processed",
+        "io_threaded_poll_processed",
+        "io_threaded_total_prefetch_batches",
+        "io_threaded_total_prefetch_entries",
+    ]);
     let slow = server.commands.slowlog.totals_of_all();
     report.field("slowlog_commands_count", slow.count);
     report.field("slowlog_commands_time_ms_max", millis(slow.max));
@@ -99,6 +111,19 @@ pub fn stats(report: &mut Report<'_>) {
         report.field(&format!("acl_access_denied_{what}"), count);
     }
     report.field("acl_access_denied_tls_cert", figures.strange_certificates.load(Relaxed));
+}
+
+/// Compaction, under the names of Redis's active defragmentation. Addresses tell which blocks are
+/// to be moved: none is looked at in vain.
+fn compaction(report: &mut Report<'_>) {
+    let stats = report.server.keyspace.compaction_stats();
+    report.field("active_defrag_hits", stats.moved);
+    report.field("active_defrag_misses", 0);
+    report.field("active_defrag_key_hits", stats.keys);
+    report.field("active_defrag_key_misses", 0);
+    let current = stats.current.unwrap_or_default();
+    report.field("total_active_defrag_time", (stats.time + current).as_millis());
+    report.field("current_active_defrag_time", current.as_millis());
 }
 
 /// Nanoseconds in milliseconds with two decimals.
@@ -131,6 +156,13 @@ pub fn debug(report: &mut Report<'_>) {
     report.field("eventloop_duration_max", longest.div_ceil(1000));
     let commands = most(|traffic| traffic.turn_commands_max.load(Relaxed));
     report.field("eventloop_cmd_per_cycle_max", commands);
+    report.zeros(&["io_threaded_reads_pending", "io_threaded_writes_pending"]);
+    // Interpreters have no pages of their own: what is allocated is what is active.
+    let interpreters = &server.commands.scripts.interpreters;
+    let used: usize = interpreters.iter().map(|bytes| bytes.load(Relaxed)).sum();
+    report.field("allocator_allocated_lua", used);
+    report.field("allocator_active_lua", used);
+    report.zeros(&["allocator_resident_lua", "allocator_frag_bytes_lua"]);
 }
 
 /// `# Commandstats`: a line per command that was called or refused.

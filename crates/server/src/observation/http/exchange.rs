@@ -1,92 +1,79 @@
-//! One request and its answer.
-
-use super::metrics;
-use crate::server::Server;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+//! One request and its answer, as text.
 
 /// Bytes of a request up to the empty line.
-const HEAD_BYTES_MAX: usize = 8 * 1024;
+pub const HEAD_BYTES_MAX: usize = 8 * 1024;
 
 /// Headers of a request.
 const HEADERS_MAX: usize = 64;
 
-/// Time for a request to arrive, and for its answer to be taken.
-const TIME_MAX: Duration = Duration::from_secs(5);
-
-/// Workers turn at least once a second; one that does not for so long is stuck.
-const STUCK_AFTER: Duration = Duration::from_secs(3);
-
+const OK: &str = "200 OK";
+const UNAVAILABLE: &str = "503 Service Unavailable";
 const NOT_ALLOWED: &str = "405 Method Not Allowed";
+pub const TOO_LARGE: &str = "431 Request Header Fields Too Large";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What is asked for.
-struct Request {
-    is_head: bool,
-    path: String,
+/// A request that has been read.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Request {
+    /// Only the head of the answer is wanted.
+    pub is_head: bool,
+    /// The path, without a query.
+    pub path: String,
 }
 
-/// What is answered.
-struct Answer {
+/// An answer.
+pub struct Answer {
     status: &'static str,
     kind: &'static str,
     body: String,
 }
 
-/// Answers one request.
-///
-/// # Errors
-/// What the socket says.
-pub fn serve(server: &Server, mut stream: TcpStream) -> io::Result<()> {
-    stream.set_write_timeout(Some(TIME_MAX))?;
-    let (is_head, answer) = match read(&mut stream)? {
-        Ok(request) => (request.is_head, answer(server, &request.path)),
-        Err(status) => (false, Answer { status, kind: TEXT, body: format!("{status}\n") }),
-    };
-    let Answer { status, kind, body } = answer;
-    let length = body.len();
-    let allow = if status == NOT_ALLOWED { "Allow: GET, HEAD\r\n" } else { "" };
-    let mut text = format!(
-        "HTTP/1.1 {status}\r\n{allow}Content-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    );
-    if !is_head {
-        text.push_str(&body);
+impl Answer {
+    /// 200 with one line.
+    pub fn ok(line: &str) -> Self {
+        Answer { status: OK, kind: TEXT, body: format!("{line}\n") }
     }
-    stream.write_all(text.as_bytes())?;
-    stream.shutdown(std::net::Shutdown::Write)
-}
 
-/// Reads a request; the status if it is none that is answered.
-fn read(stream: &mut TcpStream) -> io::Result<Result<Request, &'static str>> {
-    let due = Instant::now() + TIME_MAX;
-    let mut head = Vec::new();
-    let mut chunk = [0; 1024];
-    loop {
-        let left = due.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+    /// 503 with the reason.
+    pub fn unavailable(why: &str) -> Self {
+        Answer { status: UNAVAILABLE, kind: TEXT, body: format!("{why}\n") }
+    }
+
+    /// Metrics.
+    pub fn metrics(body: String) -> Self {
+        Answer { status: OK, kind: METRICS, body }
+    }
+
+    /// For a path that is not served.
+    pub fn not_found() -> Self {
+        let body = "there are /metrics, /health and /ready\n".into();
+        Answer { status: "404 Not Found", kind: TEXT, body }
+    }
+
+    /// For a request that is not served.
+    pub fn refused(status: &'static str) -> Self {
+        Answer { status, kind: TEXT, body: format!("{status}\n") }
+    }
+
+    /// The bytes of the answer.
+    pub fn to_bytes(&self, is_head: bool) -> Vec<u8> {
+        let Answer { status, kind, body } = self;
+        let length = body.len();
+        let allow = if *status == NOT_ALLOWED { "Allow: GET, HEAD\r\n" } else { "" };
+        let mut text = format!(
+            "HTTP/1.1 {status}\r\n{allow}Content-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        if !is_head {
+            text.push_str(body);
         }
-        stream.set_read_timeout(Some(left))?;
-        let count = stream.read(&mut chunk)?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        head.extend_from_slice(&chunk[..count]);
-        if let Some(parsed) = parse(&head) {
-            return Ok(parsed);
-        }
-        if head.len() > HEAD_BYTES_MAX {
-            return Ok(Err("431 Request Header Fields Too Large"));
-        }
+        text.into_bytes()
     }
 }
 
-/// `None` if more is to come.
-fn parse(head: &[u8]) -> Option<Result<Request, &'static str>> {
+/// Parses the head of a request; the status if it is refused, `None` if more is to come.
+pub fn parse(head: &[u8]) -> Option<Result<Request, &'static str>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {
@@ -102,34 +89,6 @@ fn parse(head: &[u8]) -> Option<Result<Request, &'static str>> {
     let target = request.path.unwrap_or_default();
     let path = target.split('?').next().unwrap_or_default().to_owned();
     Some(Ok(Request { is_head, path }))
-}
-
-fn answer(server: &Server, path: &str) -> Answer {
-    let text = |status, body: String| Answer { status, kind: TEXT, body };
-    match path {
-        "/metrics" => Answer { status: "200 OK", kind: METRICS, body: metrics::text(server) },
-        "/health" => match stuck(server) {
-            None => text("200 OK", "ok\n".into()),
-            Some(worker) => text("503 Service Unavailable", format!("worker {worker} is stuck\n")),
-        },
-        "/ready" if server.is_stopping() => text("503 Service Unavailable", "stopping\n".into()),
-        "/ready" => text("200 OK", "ready\n".into()),
-        _ => text("404 Not Found", "there are /metrics, /health and /ready\n".into()),
-    }
-}
-
-/// A worker whose loop does not turn.
-fn stuck(server: &Server) -> Option<usize> {
-    let turns = || server.traffic().map(|traffic| traffic.turns.load(Relaxed)).collect::<Vec<_>>();
-    let (before, due) = (turns(), Instant::now() + STUCK_AFTER);
-    loop {
-        let mut pairs = turns().into_iter().zip(&before);
-        let stuck = pairs.position(|(now, before)| now == *before)?;
-        if Instant::now() > due {
-            return Some(stuck);
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const SECTIONS: [&str; 8] =
     ["server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"];
 
 /// Figures that only grow are distinguished from those that also fall by their names.
-const COUNTERS: [&str; 21] = [
+const COUNTERS: [&str; 22] = [
     "total_",
     "expired_",
     "evicted_",
@@ -30,6 +30,7 @@ const COUNTERS: [&str; 21] = [
     "dump_payload_sanitizations",
     "active_defrag_hits",
     "active_defrag_misses",
+    "active_defrag_key_",
     "backup_total_",
     "cluster_commands_",
     "cluster_bytes_",

@@ -1,25 +1,38 @@
 //! The port for operators: `/metrics` for Prometheus, `/health`, `/ready`. HTTP/1.1, one request
 //! per connection.
 //!
-//! It runs on threads of its own and takes no lock that a worker holds for longer than a few
-//! instructions. Connections are bounded: in number, in bytes asked with, in time taken.
+//! One thread polls all connections and never blocks on one of them; metrics are collected on
+//! another, so that probes are answered meanwhile. Connections are bounded in number, in bytes of a
+//! request and in time; where there are too many, the oldest is closed for a new one.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `exchange` | one request and its answer, as text |
+//! | `connection` | one connection, from its first byte to its end |
+//! | `event_loop` | the thread that serves all connections |
+//! | `probes` | liveness and readiness |
+//! | `metrics` | the text for Prometheus |
 
+mod connection;
+mod event_loop;
 mod exchange;
 mod metrics;
+mod probes;
 
 use crate::config::Config;
 use crate::server::Server;
+use event_loop::EventLoop;
 use std::io;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
-/// Connections served at once; more are closed.
-const CONNECTIONS_MAX: usize = 16;
+/// Descriptors that the port uses at most: its connections, and its listeners.
+const DESCRIPTORS_MAX: usize = event_loop::CONNECTIONS_MAX + 8;
 
-/// Between two looks whether the server still runs, while there are no connections.
-const IDLE: Duration = Duration::from_millis(200);
+/// Descriptors that are kept for the port, if it is turned on.
+pub fn descriptors(config: &Config) -> u64 {
+    if config.http_port == 0 { 0 } else { DESCRIPTORS_MAX as u64 }
+}
 
 /// Listens where the configuration says, if it does.
 ///
@@ -37,7 +50,10 @@ pub fn start(server: &Arc<Server>, config: &Config) -> io::Result<()> {
             address => address.trim_matches(['[', ']']),
         };
         match TcpListener::bind((address, config.http_port)) {
-            Ok(listener) => listeners.push(listener),
+            Ok(listener) => {
+                listener.set_nonblocking(true)?;
+                listeners.push(listener);
+            }
             Err(_) if bind.optional => {}
             Err(error) => {
                 let text =
@@ -46,48 +62,8 @@ pub fn start(server: &Arc<Server>, config: &Config) -> io::Result<()> {
             }
         }
     }
-    let open = Arc::new(AtomicUsize::new(0));
-    for listener in listeners {
-        listener.set_nonblocking(true)?;
-        let (server, open) = (Arc::downgrade(server), open.clone());
-        let accept = move || accept(&server, &listener, &open);
-        std::thread::Builder::new().name("petrel-http".into()).spawn(accept)?;
-    }
+    let event_loop = EventLoop::new(Arc::downgrade(server), listeners);
+    std::thread::Builder::new().name("petrel-http".into()).spawn(move || event_loop.run())?;
     tracing::info!("listening for HTTP on port {}", config.http_port);
     Ok(())
-}
-
-fn accept(server: &Weak<Server>, listener: &TcpListener, open: &Arc<AtomicUsize>) {
-    while server.upgrade().is_some_and(|server| !server.is_stopping()) {
-        let Ok((stream, _)) = listener.accept() else {
-            std::thread::sleep(IDLE);
-            continue;
-        };
-        let place = ConnectionPermit::take(open.clone());
-        let Some((server, place)) = server.upgrade().zip(place) else { continue };
-        let serve = move || {
-            let _place = place;
-            // A peer that goes away has nothing to complain of.
-            let _ = stream.set_nonblocking(false).and_then(|()| exchange::serve(&server, stream));
-        };
-        if let Err(error) = std::thread::Builder::new().name("petrel-http".into()).spawn(serve) {
-            tracing::warn!("no thread for an HTTP request: {error}");
-        }
-    }
-}
-
-/// One of the connections that may be open.
-struct ConnectionPermit(Arc<AtomicUsize>);
-
-impl ConnectionPermit {
-    fn take(open: Arc<AtomicUsize>) -> Option<Self> {
-        let place = ConnectionPermit(open);
-        (place.0.fetch_add(1, Relaxed) < CONNECTIONS_MAX).then_some(place)
-    }
-}
-
-impl Drop for ConnectionPermit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
 }

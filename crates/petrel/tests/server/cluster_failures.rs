@@ -1,0 +1,121 @@
+//! What a cluster says of members that fail, leave and come back.
+
+use crate::cluster::{FOUND, await_line, await_service, call, join, scratch, start};
+use crate::harness::{Client, Server, eventually, free_port};
+use crate::http::get;
+
+const TIMEOUT: &str = "--cluster-node-timeout 4000";
+
+fn field(client: &mut Client, name: &str) -> u64 {
+    let info = call(client, "CLUSTER INFO");
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} in {info}"))
+}
+
+/// The lines of `CLUSTER NODES` with these words in the place of flags.
+fn count(client: &mut Client, flags: &str) -> usize {
+    let nodes = call(client, "CLUSTER NODES");
+    nodes.lines().filter(|line| line.split(' ').nth(2) == Some(flags)).count()
+}
+
+fn await_whole(server: &Server) {
+    let mut client = server.connect();
+    eventually("each slot has its copies", || {
+        field(&mut client, "cluster_slots_under_replicated") == 0
+    });
+}
+
+#[test]
+fn members_that_fail_stay_listed_and_the_copies_that_are_missing_are_counted() {
+    let port = free_port();
+    let flags = format!("{FOUND} {TIMEOUT} --cluster-copies 2 --http-port {port}");
+    let founder = start(scratch("secret"), &flags);
+    let mut client = await_service(&founder);
+    assert_eq!(field(&mut client, "cluster_slots_under_replicated"), 16_384, "there is one member");
+    let flags = format!("{} {TIMEOUT}", join(&founder));
+    let mut second = start(scratch("secret"), &flags);
+    let witness = start(scratch("secret"), &format!("{flags} --cluster-role witness"));
+    let cache = start(scratch("secret"), &format!("{flags} --cluster-role cache"));
+    await_whole(&founder);
+    eventually("all are listed by what they are for", || {
+        ["myself,master", "master", "witness", "cache"].map(|one| count(&mut client, one)) == [1; 4]
+    });
+    let name = call(&mut second.connect(), "CLUSTER MYID");
+
+    second.signal(libc::SIGKILL);
+    second.exit_code();
+    eventually("the one that died is listed", || count(&mut client, "master,fail") == 1);
+    let nodes = call(&mut client, "CLUSTER NODES");
+    let line = nodes.lines().find(|line| line.contains("fail")).unwrap();
+    assert!(line.starts_with(&name) && line.ends_with(" disconnected"), "{line}");
+    assert_eq!(field(&mut client, "cluster_slots_under_replicated"), 16_384);
+    assert_eq!(field(&mut client, "cluster_failed_nodes"), 1);
+    assert_eq!(field(&mut client, "cluster_known_nodes"), 4);
+    let info = call(&mut client, "INFO cluster");
+    assert!(info.contains("cluster_slots_under_replicated:16384\r\n"), "{info}");
+    let metrics = get(port, "/metrics").1;
+    assert!(metrics.contains("petrel_cluster_slots_under_replicated 16384\n"), "{metrics}");
+    assert!(metrics.contains("petrel_cluster_failed_nodes 1\n"), "{metrics}");
+    await_line(&founder, " is gone; ");
+    assert_eq!(get(port, "/ready").0, "HTTP/1.1 200 OK", "it serves all slots");
+
+    // It comes back, and leaves in order: neither is a failure.
+    let second = start(second.into_scratch(), &flags);
+    await_whole(&founder);
+    assert_eq!((count(&mut client, "master,fail"), count(&mut client, "master")), (0, 1));
+    second.signal(libc::SIGTERM);
+    eventually("it has left", || count(&mut client, "master") == 0);
+    assert_eq!(count(&mut client, "master,fail"), 0, "{}", call(&mut client, "CLUSTER NODES"));
+    drop((witness, cache));
+}
+
+#[test]
+fn a_node_that_has_failed_is_forgotten_by_all() {
+    let founder = start(scratch("secret"), &format!("{FOUND} {TIMEOUT}"));
+    let mut client = await_service(&founder);
+    let flags = format!("{} {TIMEOUT}", join(&founder));
+    let [second, mut third] = [(); 2].map(|()| start(scratch("secret"), &flags));
+    let mut other = await_service(&second);
+    let name = call(&mut await_service(&third), "CLUSTER MYID");
+    let own = call(&mut client, "CLUSTER MYID");
+    assert!(call(&mut client, &format!("CLUSTER FORGET {own}")).contains("can't forget myself"));
+    eventually("it is a member", || call(&mut client, "CLUSTER NODES").contains(&name));
+    let refused = call(&mut client, &format!("CLUSTER FORGET {name}"));
+    assert!(refused.starts_with("ERR The node is a member"), "{refused}");
+    let unknown = "0".repeat(40);
+    let refused = call(&mut client, &format!("CLUSTER FORGET {unknown}"));
+    assert_eq!(refused, format!("ERR Unknown node {unknown}"));
+
+    third.signal(libc::SIGKILL);
+    third.exit_code();
+    for client in [&mut client, &mut other] {
+        eventually("it has failed", || count(client, "master,fail") == 1);
+    }
+    assert_eq!(call(&mut other, &format!("CLUSTER FORGET {name}")), "OK");
+    for client in [&mut client, &mut other] {
+        eventually("it is forgotten", || !call(client, "CLUSTER NODES").contains(&name));
+        assert_eq!(field(client, "cluster_failed_nodes"), 0);
+    }
+    let third = start(third.into_scratch(), &flags);
+    await_service(&third);
+    eventually("it is a member again", || call(&mut client, "CLUSTER NODES").contains(&name));
+}
+
+#[test]
+fn a_member_without_the_majority_is_alive_and_not_ready() {
+    let founder = start(scratch("secret"), &format!("{FOUND} {TIMEOUT}"));
+    await_service(&founder);
+    let port = free_port();
+    let flags = format!("{} {TIMEOUT} --http-port {port}", join(&founder));
+    let second = start(scratch("secret"), &flags);
+    await_service(&second);
+    eventually("it is ready", || get(port, "/ready").0 == "HTTP/1.1 200 OK");
+    // Of two members one votes.
+    founder.signal(libc::SIGSTOP);
+    eventually("it is not ready", || {
+        get(port, "/ready").1.contains("cut off from the majority of the cluster")
+    });
+    assert_eq!(get(port, "/health").0, "HTTP/1.1 200 OK");
+    founder.signal(libc::SIGCONT);
+    eventually("it is ready again", || get(port, "/ready").0 == "HTTP/1.1 200 OK");
+}

@@ -1,0 +1,281 @@
+//! The thread that serves all connections of the port.
+
+use super::connection::{Connection, Phase};
+use super::exchange::{Answer, Request};
+use super::metrics;
+use super::probes::{Liveness, unready};
+use crate::server::Server;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::net::TcpListener;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Connections at once. For one more, the oldest is closed.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// A connection is not closed for another before it has had this long for its request. New ones
+/// wait in the listener's backlog meanwhile.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Between two looks whether the server still runs.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// Between two looks at what another thread does: a worker's turn, or metrics.
+const STEP: Duration = Duration::from_millis(5);
+
+/// How long nothing is accepted after the system refused to.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// All connections of the port.
+pub struct EventLoop {
+    server: Weak<Server>,
+    listeners: Vec<TcpListener>,
+    connections: Vec<Connection>,
+    /// Nothing is accepted before.
+    accept_at: Instant,
+    collector: Collector,
+}
+
+/// The collection of metrics, on a thread of its own. Requests that come during a run are answered
+/// by the next one.
+#[derive(Default)]
+struct Collector {
+    running: Option<Receiver<String>>,
+    /// Number of the run, or of the last one.
+    run: u64,
+}
+
+impl EventLoop {
+    pub fn new(server: Weak<Server>, listeners: Vec<TcpListener>) -> Self {
+        let (connections, collector) = (Vec::new(), Collector::default());
+        EventLoop { server, listeners, connections, accept_at: Instant::now(), collector }
+    }
+
+    /// Serves until the server stops.
+    pub fn run(mut self) {
+        while let Some(server) = self.server.upgrade().filter(|server| !server.is_stopping()) {
+            self.turn(&server);
+            drop(server);
+            self.wait();
+        }
+    }
+
+    /// Does what can be done without waiting.
+    fn turn(&mut self, server: &Arc<Server>) {
+        let now = Instant::now();
+        if now >= self.accept_at {
+            self.accept(now);
+        }
+        self.finish_collection(now);
+        let run = self.collector.next_run();
+        self.connections.retain_mut(|connection| {
+            // A peer that has gone away has nothing to complain of.
+            serve(connection, server, run, now).is_ok()
+        });
+        self.begin_collection(server, now);
+    }
+
+    /// Accepts until nobody is left or there are too many that are too young to be closed.
+    fn accept(&mut self, now: Instant) {
+        for at in 0..self.listeners.len() {
+            for _ in 0..CONNECTIONS_MAX {
+                if self.connections.len() >= CONNECTIONS_MAX && !self.can_evict(now) {
+                    return;
+                }
+                let stream = match self.listeners[at].accept() {
+                    Ok((stream, _)) => stream,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    // Others have taken all descriptors: one of the own ones is given up.
+                    Err(_) => {
+                        self.evict(now);
+                        self.accept_at = now + ACCEPT_PAUSE;
+                        return;
+                    }
+                };
+                if self.connections.len() >= CONNECTIONS_MAX {
+                    self.evict(now);
+                }
+                self.connections.extend(Connection::new(stream, now).ok());
+            }
+        }
+    }
+
+    /// The connection that is closed for another: the oldest, or of those whose answer is being
+    /// worked out if there are no others.
+    fn victim(&self) -> Option<usize> {
+        let is_busy = |connection: &Connection| {
+            matches!(connection.phase(), Phase::Probing { .. } | Phase::Collecting { .. })
+        };
+        let now = Instant::now();
+        let all = self.connections.iter().enumerate();
+        let oldest = all.max_by_key(|(_, one)| (!is_busy(one), one.age(now)));
+        oldest.map(|(at, _)| at)
+    }
+
+    fn can_evict(&self, now: Instant) -> bool {
+        self.victim().is_some_and(|at| self.connections[at].age(now) >= GRACE)
+    }
+
+    fn evict(&mut self, now: Instant) {
+        if self.can_evict(now)
+            && let Some(at) = self.victim()
+        {
+            self.connections.remove(at);
+        }
+    }
+
+    /// Answers those who wait for the metrics that have been collected.
+    fn finish_collection(&mut self, now: Instant) {
+        let Some(running) = &self.collector.running else { return };
+        let answer = match running.try_recv() {
+            Ok(text) => Answer::metrics(text),
+            Err(mpsc::TryRecvError::Empty) => return,
+            Err(mpsc::TryRecvError::Disconnected) => Answer::unavailable("no metrics"),
+        };
+        self.collector.running = None;
+        let done = self.collector.run;
+        self.connections.retain_mut(|connection| match *connection.phase() {
+            Phase::Collecting { is_head, run } if run == done => {
+                connection.answer(&answer, is_head, now).is_ok()
+            }
+            _ => true,
+        });
+    }
+
+    /// Collects metrics if anybody waits for them.
+    fn begin_collection(&mut self, server: &Arc<Server>, now: Instant) {
+        let run = self.collector.next_run();
+        let waits = |connection: &Connection| matches!(connection.phase(), Phase::Collecting { run: theirs, .. } if *theirs == run);
+        if self.collector.running.is_some() || !self.connections.iter().any(waits) {
+            return;
+        }
+        let (done, running) = mpsc::sync_channel(1);
+        let server = server.clone();
+        // Nobody may be left who waits for it.
+        let collect = move || drop(done.send(metrics::text(&server)));
+        let thread = std::thread::Builder::new().name("petrel-metrics".into());
+        if let Err(error) = thread.spawn(collect) {
+            tracing::warn!("no thread to collect metrics: {error}");
+            let answer = Answer::unavailable("no thread to collect metrics");
+            self.connections.retain_mut(|connection| match *connection.phase() {
+                Phase::Collecting { is_head, .. } => {
+                    connection.answer(&answer, is_head, now).is_ok()
+                }
+                _ => true,
+            });
+            return;
+        }
+        self.collector.running = Some(running);
+        self.collector.run = run;
+    }
+
+    /// Waits until something can be done.
+    fn wait(&mut self) {
+        let now = Instant::now();
+        let is_full = self.connections.len() >= CONNECTIONS_MAX && !self.can_evict(now);
+        let accepts = now >= self.accept_at && !is_full;
+        let steps = |one: &Connection| one.interest().is_empty();
+        let timeout = match (accepts, self.connections.iter().any(steps)) {
+            (_, true) => STEP,
+            (false, _) => ACCEPT_PAUSE,
+            (true, false) => IDLE,
+        };
+        let listeners = self.listeners.iter().filter(|_| accepts);
+        let mut fds: Vec<PollFd<'_>> =
+            listeners.map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
+        fds.extend(self.connections.iter().map(|one| PollFd::new(one.stream(), one.interest())));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.as_nanos() as _ };
+        if poll(&mut fds, Some(&timeout)).is_err() {
+            // Interrupted, or the kernel has no memory: not at once again.
+            std::thread::sleep(STEP);
+        }
+        let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        let first = fds.len() - self.connections.len();
+        let gone: Vec<bool> = fds[first..]
+            .iter()
+            .map(|fd| fd.revents().intersects(gone) && !fd.revents().contains(PollFlags::IN))
+            .collect();
+        let mut gone = gone.into_iter();
+        self.connections.retain(|_| !gone.next().unwrap_or_default());
+    }
+}
+
+impl Collector {
+    /// The run that answers who asks now.
+    fn next_run(&self) -> u64 {
+        self.run + 1
+    }
+}
+
+/// Does what a connection waits for.
+///
+/// # Errors
+/// When it has ended, or its time is over.
+fn serve(connection: &mut Connection, server: &Server, run: u64, now: Instant) -> io::Result<()> {
+    match connection.phase() {
+        Phase::Reading(_) => {
+            if let Some(request) = connection.read()? {
+                begin(connection, request, server, run, now)?;
+            }
+        }
+        Phase::Probing { is_head, liveness } => {
+            if let Some(result) = liveness.result(server, now) {
+                let (answer, is_head) = (of_liveness(result), *is_head);
+                connection.answer(&answer, is_head, now)?;
+            }
+        }
+        Phase::Collecting { is_head, .. } if connection.is_overdue(now) => {
+            let is_head = *is_head;
+            connection.answer(&Answer::unavailable("the metrics take too long"), is_head, now)?;
+        }
+        Phase::Collecting { .. } => {}
+        Phase::Writing(..) => connection.write(now)?,
+        Phase::Closing => connection.drain()?,
+    }
+    match connection.is_overdue(now) {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(()),
+    }
+}
+
+/// Answers a request, or begins to work its answer out.
+fn begin(
+    connection: &mut Connection,
+    request: Result<Request, &'static str>,
+    server: &Server,
+    run: u64,
+    now: Instant,
+) -> io::Result<()> {
+    let Request { is_head, path } = match request {
+        Ok(request) => request,
+        Err(status) => return connection.answer(&Answer::refused(status), false, now),
+    };
+    let answer = match &*path {
+        "/metrics" => {
+            connection.enter(Phase::Collecting { is_head, run }, now);
+            return Ok(());
+        }
+        "/health" => match Liveness::watch(server, now) {
+            Some(liveness) => {
+                connection.enter(Phase::Probing { is_head, liveness }, now);
+                return Ok(());
+            }
+            None => Answer::ok("starting"),
+        },
+        "/ready" => match unready(server) {
+            None => Answer::ok("ready"),
+            Some(why) => Answer::unavailable(&why),
+        },
+        _ => Answer::not_found(),
+    };
+    connection.answer(&answer, is_head, now)
+}
+
+fn of_liveness(result: Result<(), usize>) -> Answer {
+    match result {
+        Ok(()) => Answer::ok("ok"),
+        Err(worker) => Answer::unavailable(&format!("worker {worker} is stuck")),
+    }
+}
