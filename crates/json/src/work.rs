@@ -1,0 +1,98 @@
+//! The budget of steps of one command: searches, comparisons and patterns take steps from it, so
+//! that no path and no document keeps a thread for long.
+
+use crate::path::SearchError;
+use crate::value::Value;
+
+/// Steps that one command may take, over all its documents and paths. A step is some nanoseconds:
+/// all of them are a few hundred milliseconds.
+pub const WORK_MAX: u64 = 1 << 26;
+
+/// Steps that any search may take, as far as the command has them left.
+const SEARCH_MIN: u64 = 1 << 20;
+
+/// Steps that a search may take in addition, for each byte of the document.
+const SEARCH_PER_BYTE: u64 = 32;
+
+/// Nested calls of a search and of the filters within it: bounds the stack. No more than 127
+/// containers and 256 parts of a path are below each other; only filters that begin at the root
+/// again and again reach this.
+const LEVELS_MAX: u32 = 600;
+
+/// Steps that are left.
+#[derive(Debug)]
+pub struct Work {
+    left: u64,
+    levels: u32,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Work { left: WORK_MAX, levels: 0 }
+    }
+}
+
+impl Work {
+    /// A budget without an end, for what is not done on behalf of a client.
+    pub fn unlimited() -> Self {
+        Work { left: u64::MAX, levels: 0 }
+    }
+
+    /// Steps that are left.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Takes steps.
+    ///
+    /// # Errors
+    /// If fewer are left.
+    #[inline]
+    pub fn spend(&mut self, steps: u64) -> Result<(), SearchError> {
+        match self.left.checked_sub(steps) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(SearchError::TooMuchWork),
+        }
+    }
+
+    /// Takes steps for going over this many bytes in a copy or a comparison.
+    ///
+    /// # Errors
+    /// If fewer are left.
+    #[inline]
+    pub fn spend_bytes(&mut self, bytes: usize) -> Result<(), SearchError> {
+        self.spend(bytes as u64 / 64)
+    }
+
+    /// Calls with the share of one search of a document.
+    pub(crate) fn for_search<T>(
+        &mut self,
+        root: Value<'_>,
+        search: impl FnOnce(&mut Work) -> T,
+    ) -> T {
+        let share = SEARCH_MIN + SEARCH_PER_BYTE * root.tape().len() as u64;
+        let kept = self.left.saturating_sub(share);
+        self.left -= kept;
+        let result = search(self);
+        self.left += kept;
+        result
+    }
+
+    /// Calls one level deeper.
+    #[inline]
+    pub(crate) fn nested<T, E: From<SearchError>>(
+        &mut self,
+        call: impl FnOnce(&mut Work) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if self.levels == LEVELS_MAX {
+            return Err(SearchError::TooMuchWork.into());
+        }
+        self.levels += 1;
+        let result = call(self);
+        self.levels -= 1;
+        result
+    }
+}
