@@ -4,9 +4,9 @@
 use crate::path::SearchError;
 use crate::value::Value;
 
-/// Steps that one command may take, over all its documents and paths. A step is some nanoseconds:
-/// all of them are a few hundred milliseconds.
-pub const WORK_MAX: u64 = 1 << 26;
+/// Steps that one command may take, over all its documents and paths. A step is 5 to 20
+/// nanoseconds: all of them take half a second or so. A document of 150 MB is searched with `..`.
+pub const WORK_MAX: u64 = 1 << 25;
 
 /// Steps that any search may take, as far as the command has them left.
 const SEARCH_MIN: u64 = 1 << 20;
@@ -18,6 +18,16 @@ const SEARCH_PER_BYTE: u64 = 32;
 /// containers and 256 parts of a path are below each other; only filters that begin at the root
 /// again and again reach this.
 const LEVELS_MAX: u32 = 600;
+
+/// Steps for waiting for memory when a value is passed, at most: a short one is on the cache line of
+/// the one before it.
+const PASSING_MAX: u64 = 3;
+
+/// Steps for passing a value of so many bytes, beside those for looking at it.
+#[inline]
+pub(crate) fn passing(bytes: usize) -> u64 {
+    (bytes as u64 / 64).min(PASSING_MAX)
+}
 
 /// Steps that are left.
 #[derive(Debug)]

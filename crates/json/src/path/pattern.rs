@@ -25,8 +25,8 @@ const CACHE_BYTES_MAX: usize = 256 << 10;
 const FILLINGS_MAX: usize = 4;
 
 /// Steps that compiling a pattern takes, at least and for each byte of its text.
-const COMPILE_STEPS: u64 = 2000;
-const COMPILE_STEPS_PER_BYTE: u64 = 500;
+const COMPILE_STEPS: u64 = 4000;
+const COMPILE_STEPS_PER_BYTE: u64 = 1000;
 
 /// A compiled pattern.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Pattern {
             Err(error) if error.size_limit().is_some() => return Err(SearchError::Pattern),
             Err(_) => return Ok(None),
         };
-        work.spend(nfa.memory_usage() as u64 / 4)?;
+        work.spend(nfa.memory_usage() as u64 / 2)?;
         let config = dfa::Config::new()
             .cache_capacity(CACHE_BYTES_MAX)
             .minimum_cache_clear_count(Some(FILLINGS_MAX))

@@ -2,7 +2,7 @@
 
 use super::{SearchError, Segment, Selector, Step, Visit};
 use crate::value::{Items, Kind, Value};
-use crate::work::Work;
+use crate::work::{Work, passing};
 use std::ops::ControlFlow;
 
 /// Elements between two places of an array that a slice with a negative step notes, to go on from.
@@ -90,7 +90,7 @@ fn member<'d>(
     work: &mut Work,
 ) -> Result<Option<(&'d [u8], Value<'d>)>, SearchError> {
     for (name, value) in at.members() {
-        work.spend(1)?;
+        work.spend(1 + passing(value.tape().len()))?;
         if name == wanted {
             return Ok(Some((name, value)));
         }
@@ -109,14 +109,15 @@ fn item<'d>(
         return Ok(None);
     }
     let Some(index) = resolve(index, at.len()) else { return Ok(None) };
-    spend_skipping(work, index)?;
+    spend_skipping(work, at, index)?;
     Ok(at.item(index).map(|value| (index, value)))
 }
 
-/// Takes the steps for going over so many elements without looking at them.
+/// Takes the steps for going over so many elements of an array without looking at them.
 #[inline]
-fn spend_skipping(work: &mut Work, elements: usize) -> Result<(), SearchError> {
-    work.spend(elements as u64 / 4)
+fn spend_skipping(work: &mut Work, at: Value<'_>, elements: usize) -> Result<(), SearchError> {
+    let mean = at.tape().len() / at.len().max(1);
+    work.spend(elements as u64 / 4 + elements as u64 * passing(mean))
 }
 
 impl<'d> Search<'d, '_, '_> {
@@ -128,6 +129,10 @@ impl<'d> Search<'d, '_, '_> {
                 ControlFlow::Break(()) => Err(Halt::Enough),
             };
         };
+        // Nothing is in a scalar.
+        if at.is_empty() {
+            return Ok(());
+        }
         work.nested(|work| {
             for selector in &segment.selectors {
                 self.select(selector, rest, at, work)?;
@@ -192,7 +197,7 @@ impl<'d> Search<'d, '_, '_> {
         if step > 0 {
             let from = start.map_or(0, absolute).clamp(0, len);
             let until = end.map_or(len, absolute).clamp(0, len);
-            spend_skipping(work, until as usize)?;
+            spend_skipping(work, at, until as usize)?;
             let taken = usize::try_from(until - from).unwrap_or(0);
             let items = at.items().enumerate().skip(from as usize).take(taken);
             for (index, value) in items.step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
@@ -201,12 +206,12 @@ impl<'d> Search<'d, '_, '_> {
         } else if step < 0 {
             let from = start.map_or(len - 1, absolute).clamp(-1, len - 1);
             let until = end.map_or(-1, absolute).clamp(-1, len - 1);
-            spend_skipping(work, len as usize)?;
+            spend_skipping(work, at, len as usize)?;
             let mut backwards = Backwards::of(at, usize::try_from(from + 1).unwrap_or(0));
             let mut index = from;
             while index > until {
                 let (value, passed) = backwards.item(index as usize);
-                spend_skipping(work, passed)?;
+                spend_skipping(work, at, passed)?;
                 if let Some(value) = value {
                     let step = Step::Index(index as usize);
                     self.step(step, |search| search.walk(rest, value, work))?;
@@ -225,9 +230,11 @@ impl<'d> Search<'d, '_, '_> {
         visit: &mut dyn FnMut(&mut Self, Value<'d>, &mut Work) -> Walked,
     ) -> Walked {
         for (index, value) in at.items().enumerate() {
+            work.spend(passing(value.tape().len()))?;
             self.step(Step::Index(index), |search| visit(search, value, work))?;
         }
         for (name, value) in at.members() {
+            work.spend(passing(value.tape().len()))?;
             self.step(Step::Name(name), |search| visit(search, value, work))?;
         }
         Ok(())
