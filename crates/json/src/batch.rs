@@ -183,6 +183,17 @@ impl<'a> Batch<'a> {
         self.edits.push(Edited { at, len: value.tape().len(), place, action });
     }
 
+    /// Whether a value of the document has not been added yet.
+    pub fn may_push(&mut self, root: Value<'_>, value: Value<'_>) -> bool {
+        let at = value.tape().as_ptr().addr() - root.tape().as_ptr().addr();
+        at >= self.end || !self.known().contains(&at)
+    }
+
+    fn known(&mut self) -> &mut HashSet<usize> {
+        let edits = &self.edits;
+        self.known.get_or_insert_with(|| edits.iter().map(|edit| edit.at).collect())
+    }
+
     /// Whether no value at this place of the tape has been added.
     fn is_new(&mut self, at: usize) -> bool {
         if at >= self.end {
@@ -192,9 +203,7 @@ impl<'a> Batch<'a> {
             }
             return true;
         }
-        let edits = &self.edits;
-        let known = self.known.get_or_insert_with(|| edits.iter().map(|edit| edit.at).collect());
-        known.insert(at)
+        self.known().insert(at)
     }
 
     /// Bytes that it takes.

@@ -41,7 +41,7 @@ pub use merge::{merge, merged};
 pub use number::{Arithmetic, ArithmeticError, Number};
 pub use parse::{DEPTH_MAX, Parse, ParseError, parse};
 pub use path::{Path, PathError, SearchError, Step, path_to};
-pub use print::{Format, print};
+pub use print::{Format, Values, print};
 pub use tape::{BYTES_MAX, Document};
 pub use value::{Items, Kind, Members, Value};
 pub use work::{WORK_MAX, Work};

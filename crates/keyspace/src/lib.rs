@@ -57,6 +57,7 @@ pub mod types {
 pub use embed::{OutOfMemory, Update};
 pub use handle::Handle;
 pub use handle::peek::Peeker;
+pub use handle::transient::Transient;
 pub use mutators::apply::Misfit;
 pub use mutators::hashes::FieldExpiry;
 pub use mutators::json::JsonError;

@@ -6,9 +6,9 @@ use super::{SearchError, Segment, is_static};
 use crate::tape::Document;
 use crate::value::{Kind, Value};
 use crate::work::Work;
-use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 
 /// A condition on a node.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) enum Comparison {
 }
 
 /// A pattern that is written out in the path, compiled when it is first wanted; none if it is none.
-pub(super) type Compiled = OnceCell<Option<Pattern>>;
+pub(super) type Compiled = OnceLock<Option<Pattern>>;
 
 /// A side of a comparison.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use super::filter::{Comparison, Filter, Term};
 use super::{PATTERNS_MAX, PathError, SELECTORS_MAX, Segment, Selector};
 use crate::parse::{Parse, parse as parse_json};
 use crate::tape::{Document, Writer};
-use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 /// How deep filters may be nested, in parentheses and in each other.
 const NESTING_MAX: usize = 32;
@@ -292,7 +292,7 @@ impl Reader<'_> {
                 return Err(PathError { text });
             }
             self.skip_space();
-            return Ok(Filter::Matches(left, self.term()?, OnceCell::new()));
+            return Ok(Filter::Matches(left, self.term()?, OnceLock::new()));
         }
         let operators = [
             ("==", Comparison::Equal),

@@ -10,7 +10,7 @@ use regex_automata::hybrid::dfa;
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures, pikevm};
 use regex_automata::util::syntax;
 use regex_automata::{Input, hybrid};
-use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Longest pattern, in bytes of text. What its parser makes of it takes some thousand times that.
 const TEXT_MAX: usize = 1024;
@@ -33,7 +33,7 @@ const COMPILE_STEPS_PER_BYTE: u64 = 1000;
 pub(super) struct Pattern {
     nfa: NFA,
     /// None if the pattern has more states than its memory holds.
-    lazy: Option<(dfa::DFA, RefCell<dfa::Cache>)>,
+    lazy: Option<(dfa::DFA, Mutex<dfa::Cache>)>,
 }
 
 impl Pattern {
@@ -61,7 +61,7 @@ impl Pattern {
             .unicode_word_boundary(true);
         let lazy = dfa::Builder::new().configure(config).build_from_nfa(nfa.clone()).ok();
         let lazy = lazy.map(|dfa| {
-            let cache = RefCell::new(dfa.create_cache());
+            let cache = Mutex::new(dfa.create_cache());
             (dfa, cache)
         });
         Ok(Some(Pattern { nfa, lazy }))
@@ -71,7 +71,7 @@ impl Pattern {
     pub fn matches(&self, text: &[u8], work: &mut Work) -> Result<bool, SearchError> {
         work.spend(1 + text.len() as u64 / 4)?;
         if let Some((dfa, cache)) = &self.lazy
-            && let Some(is_match) = lazy_match(dfa, &mut cache.borrow_mut(), text, work)?
+            && let Some(is_match) = lazy_match(dfa, &mut lock(cache), text, work)?
         {
             return Ok(is_match);
         }
@@ -86,9 +86,13 @@ impl Pattern {
     /// Bytes that it takes.
     pub fn footprint(&self) -> usize {
         let lazy = self.lazy.as_ref();
-        let lazy = lazy.map(|(dfa, cache)| dfa.memory_usage() + cache.borrow().memory_usage());
+        let lazy = lazy.map(|(dfa, cache)| dfa.memory_usage() + lock(cache).memory_usage());
         size_of::<Self>() + self.nfa.memory_usage() + lazy.unwrap_or(0)
     }
+}
+
+fn lock(cache: &Mutex<dfa::Cache>) -> MutexGuard<'_, dfa::Cache> {
+    cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the lazy DFA finds; none if it gives up. Making a state takes time by its size.
