@@ -33,19 +33,21 @@ pub(crate) fn passing(bytes: usize) -> u64 {
 #[derive(Debug)]
 pub struct Work {
     left: u64,
+    /// Steps of those that are left which are not for the search in hand.
+    kept: u64,
     levels: u32,
 }
 
 impl Default for Work {
     fn default() -> Self {
-        Work { left: WORK_MAX, levels: 0 }
+        Work { left: WORK_MAX, kept: 0, levels: 0 }
     }
 }
 
 impl Work {
     /// A budget without an end, for what is not done on behalf of a client.
     pub fn unlimited() -> Self {
-        Work { left: u64::MAX, levels: 0 }
+        Work { left: u64::MAX, kept: 0, levels: 0 }
     }
 
     /// Steps that are left.
@@ -60,11 +62,11 @@ impl Work {
     #[inline]
     pub fn spend(&mut self, steps: u64) -> Result<(), SearchError> {
         match self.left.checked_sub(steps) {
-            Some(left) => {
+            Some(left) if left >= self.kept => {
                 self.left = left;
                 Ok(())
             }
-            None => Err(SearchError::TooMuchWork),
+            _ => Err(SearchError::TooMuchWork),
         }
     }
 
@@ -84,10 +86,18 @@ impl Work {
         search: impl FnOnce(&mut Work) -> T,
     ) -> T {
         let share = SEARCH_MIN + SEARCH_PER_BYTE * root.tape().len() as u64;
-        let kept = self.left.saturating_sub(share);
-        self.left -= kept;
+        let kept = std::mem::replace(&mut self.kept, self.left.saturating_sub(share));
         let result = search(self);
-        self.left += kept;
+        self.kept = kept;
+        result
+    }
+
+    /// Calls outside of the search in hand, whose share is not for that.
+    #[inline]
+    pub(crate) fn beside_search<T>(&mut self, call: impl FnOnce(&mut Work) -> T) -> T {
+        let (left, kept) = (self.left, std::mem::take(&mut self.kept));
+        let result = call(self);
+        self.kept = kept.saturating_sub(left - self.left);
         result
     }
 

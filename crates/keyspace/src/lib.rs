@@ -62,7 +62,7 @@ pub use mutators::apply::Misfit;
 pub use mutators::hashes::FieldExpiry;
 pub use mutators::json::JsonError;
 pub use mutators::scan::Cursor;
-pub use mutators::set_algebra::SetOperation;
+pub use mutators::set_algebra::{CombineError, SetOperation};
 pub use mutators::strings::AddError;
 pub use mutators::vectors::VectorError;
 pub use observers::watch::WatchedKey;

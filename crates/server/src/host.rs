@@ -80,6 +80,8 @@ pub struct ServerHost {
     pub(crate) absent: Option<Arc<Absent>>,
     /// Serves the worker's connections while it runs a script.
     pub(crate) stand_in: Option<Box<dyn StandIn>>,
+    /// Bytes that the memory limit leaves to the replies of one client, as of the last look.
+    reply_room: usize,
     /// The worker's number.
     worker: u16,
     reconfigured: bool,
@@ -111,6 +113,7 @@ impl ServerHost {
             held,
             absent: None,
             stand_in: None,
+            reply_room: usize::MAX,
             worker,
             reconfigured: false,
         }
@@ -134,14 +137,20 @@ impl ServerHost {
 
     /// Bytes of output that a client of this class may have while it is made: more than the hard
     /// limit closes it, and so does more than all clients together may have, if it is one that is
-    /// evicted for that.
+    /// evicted for that, or than fits under the memory limit.
     pub(crate) fn output_max(&self, is_subscriber: bool, is_evicted: bool) -> usize {
         let limits = &self.config.client_output_buffer_limit;
         let hard = if is_subscriber { limits.pubsub } else { limits.normal }.hard_bytes;
         let hard = if hard == 0 { u64::MAX } else { hard };
         let shared = self.config.maxmemory_clients.limit_bytes(self.config.maxmemory);
         let most = shared.filter(|_| is_evicted).map_or(hard, |bytes| bytes.min(hard));
-        usize::try_from(most).unwrap_or(usize::MAX)
+        usize::try_from(most).unwrap_or(usize::MAX).min(self.reply_room)
+    }
+
+    /// Looks what the memory limit leaves to replies.
+    pub(crate) fn measure_reply_room(&mut self) {
+        let room = self.server.keyspace.room_for_replies();
+        self.reply_room = usize::try_from(room).unwrap_or(usize::MAX);
     }
 
     /// Whether the connection comes from this machine.

@@ -12,7 +12,7 @@ const PATHS: usize = 64;
 const TEXT_MAX: usize = 64;
 
 /// Bytes of memory that the kept paths of a thread take, with their compiled patterns.
-const BYTES_MAX: usize = 1 << 20;
+const BYTES_MAX: usize = 2 << 20;
 
 /// The paths of a thread: each at the place that its text's hash says; a path takes the place of
 /// another one.
@@ -143,7 +143,7 @@ mod tests {
         let (mut cache, empty) = (PathCache::default(), keyspace.stats().used);
         let document = parse("[\"wörd\"]".as_bytes(), Parse::default()).unwrap();
         for n in 0..200 {
-            let path = cache.parse(&format!("$[?@ =~ '\\\\w{{{}}}{n}']", 1 + n % 30)).unwrap();
+            let path = cache.parse(&format!("$[?@ =~ '\\\\w{{{}}}{n}']", 1 + n % 20)).unwrap();
             let search = path.search(document.root(), &mut Work::default(), &mut |_, _, _| {
                 ControlFlow::Continue(())
             });

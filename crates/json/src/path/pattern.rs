@@ -15,8 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Longest pattern, in bytes of text. What its parser makes of it takes some thousand times that.
 const TEXT_MAX: usize = 1024;
 
-/// Bytes that the compiled pattern may have.
-const NFA_BYTES_MAX: usize = 256 << 10;
+/// Bytes that the compiled pattern may have: `\w` takes 20 KB of them.
+const NFA_BYTES_MAX: usize = 512 << 10;
 
 /// Bytes that the states of the lazy DFA may have.
 const CACHE_BYTES_MAX: usize = 256 << 10;

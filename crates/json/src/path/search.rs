@@ -124,7 +124,8 @@ impl<'d> Search<'d, '_, '_> {
     fn walk(&mut self, segments: &[Segment], at: Value<'d>, work: &mut Work) -> Walked {
         work.spend(1)?;
         let Some((segment, rest)) = segments.split_first() else {
-            return match (self.visit)(at, &self.steps, work) {
+            let Search { visit, steps, .. } = self;
+            return match work.beside_search(|work| visit(at, steps, work)) {
                 ControlFlow::Continue(()) => Ok(()),
                 ControlFlow::Break(()) => Err(Halt::Enough),
             };

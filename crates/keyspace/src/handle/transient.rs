@@ -2,6 +2,7 @@
 //! before it writes its reply, caches of a thread.
 
 use super::Handle;
+use crate::embed::OutOfMemory;
 use crate::state::counters::Counters;
 use crate::state::keyspace::Keyspace;
 use std::sync::Arc;
@@ -14,6 +15,16 @@ const UNCOUNTED_MAX: usize = 64 << 10;
 /// for it is evicted before the next one.
 const ALWAYS_PART: u64 = 8;
 
+/// The same of a small limit, in bytes.
+const ALWAYS_MIN: u64 = 4 << 20;
+
+/// The same of a reply, as a part and in bytes: a client that reads slowly has several at a time.
+const REPLY_PART: u64 = 4;
+const REPLY_MIN: u64 = 64 << 20;
+
+/// Less is neither counted nor refused by [`Handle::hold`].
+const HELD_MIN: usize = 1 << 20;
+
 /// Memory that is counted as used until this is dropped. It belongs to the thread of the handle that
 /// made it, and is to be dropped before that.
 pub struct Transient {
@@ -23,6 +34,20 @@ pub struct Transient {
 }
 
 impl Handle {
+    /// Counts this many bytes that a command takes, beside the data and its reply, until the result
+    /// is dropped; nothing if they are few.
+    ///
+    /// # Errors
+    /// If they do not fit under the memory limit.
+    #[inline]
+    pub fn hold(&self, bytes: usize) -> Result<Option<Transient>, OutOfMemory> {
+        if bytes < HELD_MIN {
+            return Ok(None);
+        }
+        let mut held = self.transient();
+        if held.fits(bytes) { Ok(Some(held)) } else { Err(OutOfMemory) }
+    }
+
     /// Counts memory for some time, nothing as yet.
     pub fn transient(&self) -> Transient {
         Transient { ks: self.ks.clone(), counters: self.counters.clone(), counted: 0 }
@@ -70,18 +95,20 @@ impl Keyspace {
     }
 
     fn may_always(&self, bytes: usize) -> bool {
-        bytes as u64 <= self.memory_limit.load(Relaxed) / ALWAYS_PART
+        bytes as u64 <= (self.memory_limit.load(Relaxed) / ALWAYS_PART).max(ALWAYS_MIN)
     }
 
-    /// Bytes that one command may take beside the data: what the data leaves of the memory limit,
-    /// and an eighth of it in any case; `u64::MAX` without a limit.
-    pub fn room_for_command(&self) -> u64 {
-        self.memory_left().max(self.memory_limit.load(Relaxed) / ALWAYS_PART)
+    /// Bytes that the replies of one client may take: what the data leaves of the memory limit, a
+    /// quarter of it in any case, and 64 MiB; `u64::MAX` without a limit.
+    pub fn room_for_replies(&self) -> u64 {
+        let limit = self.memory_limit.load(Relaxed);
+        self.memory_left().max((limit / REPLY_PART).max(REPLY_MIN))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::OutOfMemory;
     use crate::{Keyspace, Options, Policy};
 
     #[test]
@@ -94,13 +121,17 @@ mod tests {
         assert_eq!(ks.stats().used - empty, 1 << 30);
         drop(some);
         assert_eq!(ks.stats().used, empty);
-        ks.set_memory_limit(empty + (8 << 20), Policy::NoEviction);
+        ks.set_memory_limit(empty + (80 << 20), Policy::NoEviction);
         let (mut one, mut other) = (handle.transient(), handle.transient());
-        assert!(one.fits(5 << 20) && !other.fits(4 << 20) && other.fits(2 << 20));
-        assert!(ks.room_for_command() >= 1 << 20, "an eighth in any case");
+        assert!(one.fits(50 << 20) && !other.fits(40 << 20) && other.fits(20 << 20));
         // In small steps.
-        assert!((0..1 << 10).all(|n| one.fits((5 << 20) + (n << 10))));
-        assert!(!one.fits(7 << 20));
-        assert!(ks.stats().used - empty >= (7 << 20) + (900 << 10), "{}", ks.stats().used - empty);
+        assert!((0..9 << 10).all(|n| one.fits((50 << 20) + (n << 10))));
+        let counted = ks.stats().used - empty;
+        assert!((70 << 20..80 << 20).contains(&counted), "{counted}");
+        assert!(!one.fits(70 << 20));
+        assert_eq!(handle.hold(20 << 20).err(), Some(OutOfMemory));
+        assert!(handle.hold(8 << 20).is_ok(), "an eighth in any case");
+        drop((one, other));
+        assert_eq!(ks.stats().used, empty);
     }
 }
