@@ -407,6 +407,18 @@ impl Executor {
         self.random = Random::new(seed);
     }
 
+    /// Frees memory that commands of many keys have left behind. Called now and then, outside of
+    /// commands.
+    pub fn trim(&mut self) {
+        /// Keys for which there is room at any time.
+        const KEYS_KEPT: usize = 1024;
+        self.located.shrink_to(KEYS_KEPT.max(self.located.len()));
+        self.key_refs.clear();
+        self.key_refs.shrink_to(KEYS_KEPT);
+        self.transaction_keys.shrink_to(KEYS_KEPT);
+        self.transaction_args.shrink_to(KEYS_KEPT);
+    }
+
     /// Frees what this thread keeps for commands to come, though it may be wanted again
     /// (`MEMORY PURGE`).
     pub fn clear_caches(&mut self) {

@@ -178,9 +178,14 @@ impl ServerHost {
         client.queued.store(queued, Relaxed);
         let bytes = session.extras.as_ref().map_or(0, |extras| {
             let transaction = extras.transaction.as_ref().map_or(0, |transaction| {
-                transaction.bytes + transaction.watched.len() * WATCHED_KEY_BYTES
+                let names = match transaction.watched.len() {
+                    0 => 0,
+                    len => len * WATCHED_KEY_BYTES + 2 * transaction.watched_bytes,
+                };
+                transaction.bytes + names
             });
-            transaction + extras.slots.as_ref().map_or(0, |slots| slots.bytes())
+            let fieldsets = extras.fieldsets.as_ref().map_or(0, |fieldsets| fieldsets.bytes());
+            transaction + fieldsets + extras.slots.as_ref().map_or(0, |slots| slots.bytes())
         });
         client.queued_bytes.store(bytes.min(u32::MAX as usize) as u32, Relaxed);
         let before = client.watching.load(Relaxed);
@@ -206,8 +211,9 @@ impl ServerHost {
     }
 }
 
-/// What a watched key is counted as: about what its place and a short name take.
-const WATCHED_KEY_BYTES: usize = 64;
+/// What a watched key is counted as, beside its name, which is kept twice: its place in the
+/// client's table and in its stripe's.
+const WATCHED_KEY_BYTES: usize = 160;
 
 /// Path of the configured Unix socket, or nothing.
 pub fn socket_path(config: &Config) -> String {

@@ -69,6 +69,7 @@ impl<D: Driver> Worker<D> {
         }
         self.collect_memory(now);
         self.engine.limit_replies();
+        self.engine.exec.trim();
         if !self.filling.is_empty() {
             self.show_filling();
         }
