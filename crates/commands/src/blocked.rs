@@ -43,6 +43,9 @@ pub struct Blocked {
     pub(crate) over: AtomicBool,
 }
 
+/// Bytes that a queue takes for its first waiter, in the table of the key's stripe.
+const QUEUE_BYTES: usize = 512;
+
 impl Blocked {
     /// The blocked client.
     pub fn ticket(&self) -> &Ticket {
@@ -64,12 +67,13 @@ impl Blocked {
         self.polls
     }
 
-    /// Bytes that it takes.
+    /// Bytes that it takes, with its places in the queues of its keys.
     pub fn footprint(&self) -> usize {
+        // The names are in the tables of their stripes, too.
         size_of::<Self>()
-            + self.args.len()
+            + 2 * self.args.len()
             + size_of_val(&self.ends[..])
-            + size_of_val(&self.hashes[..])
+            + self.hashes.len() * (size_of::<KeyHash>() + QUEUE_BYTES)
     }
 
     /// The arguments, the name included.

@@ -39,6 +39,9 @@ type Recent = recent::Recent<Handler>;
 
 /// What one thread needs to execute commands.
 pub struct Executor {
+    /// Paths of JSON documents that this thread has parsed. Dropped before the handle by which they
+    /// are counted.
+    pub(crate) paths: crate::json::PathCache,
     /// The thread's way into the keyspace.
     pub ks: Handle,
     /// What all threads share: slow log, error counts, the threads' statistics.
@@ -138,6 +141,7 @@ impl Executor {
         let clock = Clock::get();
         let seed = ks.now_ms() as u64 ^ (Arc::as_ptr(&stats) as u64).rotate_left(32);
         Executor {
+            paths: Default::default(),
             ks,
             shared,
             stats,
@@ -401,6 +405,24 @@ impl Executor {
     /// Begins the numbers drawn at random anew, so that they follow from the seed: for simulations.
     pub fn seed(&mut self, seed: u64) {
         self.random = Random::new(seed);
+    }
+
+    /// Frees memory that commands of many keys have left behind. Called now and then, outside of
+    /// commands.
+    pub fn trim(&mut self) {
+        /// Keys for which there is room at any time.
+        const KEYS_KEPT: usize = 1024;
+        self.located.shrink_to(KEYS_KEPT.max(self.located.len()));
+        self.key_refs.clear();
+        self.key_refs.shrink_to(KEYS_KEPT);
+        self.transaction_keys.shrink_to(KEYS_KEPT);
+        self.transaction_args.shrink_to(KEYS_KEPT);
+    }
+
+    /// Frees what this thread keeps for commands to come, though it may be wanted again
+    /// (`MEMORY PURGE`).
+    pub fn clear_caches(&mut self) {
+        self.paths.clear();
     }
 
     /// A number drawn at random; good enough to choose keys, not for secrets.

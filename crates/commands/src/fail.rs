@@ -1,6 +1,6 @@
 //! The errors that commands answer, in Redis's words.
 
-use petrel_keyspace::WrongType;
+use petrel_keyspace::{CombineError, OutOfMemory, WrongType};
 use petrel_resp::Dialect;
 use petrel_table::options::Unread;
 use std::borrow::Cow;
@@ -135,6 +135,21 @@ impl Fail {
 impl From<Unread<'_>> for Fail {
     fn from(_: Unread<'_>) -> Self {
         Fail::SYNTAX
+    }
+}
+
+impl From<OutOfMemory> for Fail {
+    fn from(_: OutOfMemory) -> Self {
+        Fail::OUT_OF_MEMORY
+    }
+}
+
+impl From<CombineError> for Fail {
+    fn from(error: CombineError) -> Self {
+        match error {
+            CombineError::WrongType => Fail::WRONG_TYPE,
+            CombineError::OutOfMemory => Fail::OUT_OF_MEMORY,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! legacy path, whose reply is about one: the first that is found by what reads, the last that was
 //! changed by what writes.
 
+mod budget;
 mod get;
 mod merge;
 mod path_cache;
@@ -13,43 +14,59 @@ mod set;
 mod update;
 
 use crate::ctx::Ctx;
-use crate::fail::Fail;
+use crate::execute::Executor;
+use crate::fail::{Fail, Outcome};
 use crate::spec::CommandSpec;
+use budget::{Budget, Memory};
+pub(crate) use path_cache::PathCache;
 use petrel_json::{
-    Action, BYTES_MAX, Batch, DEPTH_MAX, Document, Misfit, Parse, Path, Step, TooMuchWork, Value,
+    Action, BYTES_MAX, Batch, DEPTH_MAX, Document, Misfit, Parse, Path, SearchError, Step, Value,
     parse,
 };
 use petrel_keyspace::{Handle, JsonChange, JsonError, Key, View};
 use petrel_table::commands as meta;
-use std::rc::Rc;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A handler after which what its paths take is counted.
+macro_rules! counted {
+    ($handler:path) => {
+        |ctx| {
+            let outcome = $handler(ctx);
+            let Executor { paths, ks, .. } = &mut *ctx.exec;
+            paths.settle(ks);
+            outcome
+        }
+    };
+}
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::JSON_SET, set::set),
-    CommandSpec::new(&meta::JSON_GET, get::get),
-    CommandSpec::new(&meta::JSON_MGET, get::mget),
-    CommandSpec::new(&meta::JSON_MSET, set::mset),
-    CommandSpec::new(&meta::JSON_MERGE, merge::merge),
-    CommandSpec::new(&meta::JSON_DEL, set::del),
-    CommandSpec::new(&meta::JSON_FORGET, set::del),
-    CommandSpec::new(&meta::JSON_CLEAR, set::clear),
-    CommandSpec::new(&meta::JSON_TYPE, read::type_of),
-    CommandSpec::new(&meta::JSON_NUMINCRBY, update::num_incr_by),
-    CommandSpec::new(&meta::JSON_NUMMULTBY, update::num_mult_by),
-    CommandSpec::new(&meta::JSON_NUMPOWBY, update::num_pow_by),
-    CommandSpec::new(&meta::JSON_STRAPPEND, update::str_append),
-    CommandSpec::new(&meta::JSON_STRLEN, read::str_len),
-    CommandSpec::new(&meta::JSON_TOGGLE, update::toggle),
-    CommandSpec::new(&meta::JSON_ARRAPPEND, update::arr_append),
-    CommandSpec::new(&meta::JSON_ARRINDEX, read::arr_index),
-    CommandSpec::new(&meta::JSON_ARRINSERT, update::arr_insert),
-    CommandSpec::new(&meta::JSON_ARRLEN, read::arr_len),
-    CommandSpec::new(&meta::JSON_ARRPOP, update::arr_pop),
-    CommandSpec::new(&meta::JSON_ARRTRIM, update::arr_trim),
-    CommandSpec::new(&meta::JSON_OBJKEYS, read::obj_keys),
-    CommandSpec::new(&meta::JSON_OBJLEN, read::obj_len),
-    CommandSpec::new(&meta::JSON_RESP, read::resp),
-    CommandSpec::new(&meta::JSON_DEBUG, read::debug),
+    CommandSpec::new(&meta::JSON_SET, counted!(set::set)),
+    CommandSpec::new(&meta::JSON_GET, counted!(get::get)),
+    CommandSpec::new(&meta::JSON_MGET, counted!(get::mget)),
+    CommandSpec::new(&meta::JSON_MSET, counted!(set::mset)),
+    CommandSpec::new(&meta::JSON_MERGE, counted!(merge::merge)),
+    CommandSpec::new(&meta::JSON_DEL, counted!(set::del)),
+    CommandSpec::new(&meta::JSON_FORGET, counted!(set::del)),
+    CommandSpec::new(&meta::JSON_CLEAR, counted!(set::clear)),
+    CommandSpec::new(&meta::JSON_TYPE, counted!(read::type_of)),
+    CommandSpec::new(&meta::JSON_NUMINCRBY, counted!(update::num_incr_by)),
+    CommandSpec::new(&meta::JSON_NUMMULTBY, counted!(update::num_mult_by)),
+    CommandSpec::new(&meta::JSON_NUMPOWBY, counted!(update::num_pow_by)),
+    CommandSpec::new(&meta::JSON_STRAPPEND, counted!(update::str_append)),
+    CommandSpec::new(&meta::JSON_STRLEN, counted!(read::str_len)),
+    CommandSpec::new(&meta::JSON_TOGGLE, counted!(update::toggle)),
+    CommandSpec::new(&meta::JSON_ARRAPPEND, counted!(update::arr_append)),
+    CommandSpec::new(&meta::JSON_ARRINDEX, counted!(read::arr_index)),
+    CommandSpec::new(&meta::JSON_ARRINSERT, counted!(update::arr_insert)),
+    CommandSpec::new(&meta::JSON_ARRLEN, counted!(read::arr_len)),
+    CommandSpec::new(&meta::JSON_ARRPOP, counted!(update::arr_pop)),
+    CommandSpec::new(&meta::JSON_ARRTRIM, counted!(update::arr_trim)),
+    CommandSpec::new(&meta::JSON_OBJKEYS, counted!(read::obj_keys)),
+    CommandSpec::new(&meta::JSON_OBJLEN, counted!(read::obj_len)),
+    CommandSpec::new(&meta::JSON_RESP, counted!(read::resp)),
+    CommandSpec::new(&meta::JSON_DEBUG, counted!(read::debug)),
 ];
 
 const WRONG_TYPE: Fail = Fail::fixed("Existing key has wrong Redis type");
@@ -63,17 +80,14 @@ const NO_ROOT: Fail = Fail::fixed("ERR new objects must be created at the root")
 /// Bytes that changes made one by one may move; beyond, the document is copied once.
 const MOVED_MAX: usize = 16 << 20;
 
-/// Values that any path may find; in a long document it may be as many as it has, each once.
-const FOUND_MAX: usize = 1 << 20;
-/// Values that are to be changed and the steps to them together, which take some fifty bytes each;
-/// in a long document they may be as many as it has bytes.
-const STEPS_MAX: usize = 1 << 21;
-
 const FOUND_TOO_MUCH: Fail = Fail::fixed("ERR the path matches too much: use fewer '..' and '*'");
 
-impl From<TooMuchWork> for Fail {
-    fn from(_: TooMuchWork) -> Self {
-        FOUND_TOO_MUCH
+impl From<SearchError> for Fail {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::TooMuchWork => FOUND_TOO_MUCH,
+            SearchError::Pattern => Fail::new(format!("ERR {error}")),
+        }
     }
 }
 
@@ -111,8 +125,14 @@ impl Asked<'_> {
         matches!(self.0, "$" | ".")
     }
 
-    fn path(self) -> Result<Rc<Path>, Fail> {
-        path_cache::parse(self.0).map_err(|error| Fail::new(error.to_string()))
+    fn path(self, paths: &mut PathCache) -> Result<Arc<Path>, Fail> {
+        paths.parse(self.0).map_err(|error| Fail::new(error.to_string()))
+    }
+
+    /// Whether it finds one value at most, by its looks: no other path has none of these.
+    fn is_plain(self) -> bool {
+        let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b':' | b',');
+        !self.0.bytes().any(|byte| is_special(&byte)) && !self.0.contains("..")
     }
 }
 
@@ -167,46 +187,40 @@ fn wrong_kind(expected: &str) -> Fail {
 }
 
 /// The first value that a path finds.
-fn first<'d>(path: &Path, root: Value<'d>) -> Result<Option<Value<'d>>, Fail> {
+fn first<'d>(
+    path: &Path,
+    root: Value<'d>,
+    budget: &mut Budget,
+) -> Result<Option<Value<'d>>, Fail> {
     if path.is_static() {
         return Ok(path.find_static(root));
     }
     let mut first = None;
-    path.find(root, &mut |value, _| {
-        first.get_or_insert(value);
+    path.search(root, &mut budget.work, &mut |value, _, _| {
+        first = Some(value);
+        ControlFlow::Break(())
     })?;
     Ok(first)
 }
 
-/// All values that a path finds.
-fn all<'d>(path: &Path, root: Value<'d>) -> Result<Vec<Value<'d>>, Fail> {
-    if path.is_static() {
-        return Ok(path.find_static(root).into_iter().collect());
-    }
-    let (mut found, max) = (Vec::new(), FOUND_MAX.max(root.tape().len()));
-    path.find(root, &mut |value, _| {
-        if found.len() <= max {
-            found.push(value);
-        }
-    })?;
-    if found.len() > max { Err(FOUND_TOO_MUCH) } else { Ok(found) }
-}
+/// Is shown values of a document, with the steps to each and the memory that it may take.
+type Visit<'v, 'd> = dyn FnMut(Value<'d>, &[Step<'d>], &mut Memory) -> Outcome + 'v;
 
-/// Is shown values of a document, with the steps to each.
-type Visit<'v, 'd> = dyn FnMut(Value<'d>, &[Step<'d>]) -> Result<(), Fail> + 'v;
-
-/// Calls for all values that a path finds, with the steps to each, until it fails.
-fn each<'d>(path: &Path, root: Value<'d>, visit: &mut Visit<'_, 'd>) -> Result<(), Fail> {
-    let max = STEPS_MAX.max(root.tape().len());
-    let (mut visited, mut count) = (Ok(()), 0);
-    path.find(root, &mut |value, steps| {
-        count += 1 + steps.len();
-        if visited.is_ok() {
-            visited = match count > max {
-                true => Err(FOUND_TOO_MUCH),
-                false => visit(value, steps),
-            };
-        }
+/// Calls for all values that a path finds until it fails. Each takes steps as for a copy of the
+/// value, and for a look at its elements.
+fn each<'d>(
+    path: &Path,
+    root: Value<'d>,
+    budget: &mut Budget,
+    visit: &mut Visit<'_, 'd>,
+) -> Outcome {
+    let Budget { work, memory } = budget;
+    let mut visited = Ok(());
+    path.search(root, work, &mut |value, steps, work| {
+        let taken = work.spend(value.len() as u64 / 4);
+        let taken = taken.and_then(|()| work.spend_bytes(value.tape().len()));
+        visited = taken.map_err(Fail::from).and_then(|()| visit(value, steps, memory));
+        if visited.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     visited
 }
@@ -216,27 +230,31 @@ fn fits(outer: usize, depth: usize) -> bool {
     depth == 0 || outer + depth <= DEPTH_MAX
 }
 
-/// Adds what happens to a value of a document.
-fn push(
-    batch: &mut Batch,
+/// Adds what happens to a value of a document, while other `bytes` are taken for its sake.
+fn push<'a>(
+    batch: &mut Batch<'a>,
     root: Value<'_>,
     (value, steps): (Value<'_>, &[Step<'_>]),
-    action: Action,
-) -> Result<(), Fail> {
+    action: Action<'a>,
+    (memory, bytes): (&mut Memory, usize),
+) -> Outcome {
     batch.push(root, value, steps, action);
-    if batch.adds() > BYTES_MAX { Err(Misfit::TooLong.into()) } else { Ok(()) }
+    if batch.adds() > BYTES_MAX {
+        return Err(Misfit::TooLong.into());
+    }
+    memory.hold(batch.footprint() + bytes)
 }
 
 /// How changes of one document are made.
-enum Plan {
+enum Plan<'a> {
     /// One by one, each with its own effect.
-    Changes(Batch),
+    Changes(Batch<'a>),
     /// All at once, since this is less.
     Whole(Document),
 }
 
-impl Plan {
-    fn of(root: Value<'_>, mut batch: Batch) -> Result<Self, Fail> {
+impl<'a> Plan<'a> {
+    fn of(root: Value<'_>, mut batch: Batch<'a>, memory: &mut Memory) -> Result<Self, Fail> {
         batch.settle();
         let len = root.tape().len();
         if len + batch.adds() > BYTES_MAX {
@@ -244,8 +262,10 @@ impl Plan {
         }
         let is_more = || batch.weight() > len || batch.len().saturating_mul(len) > MOVED_MAX;
         if batch.len() > 1 && is_more() {
+            memory.hold(batch.footprint() + len + batch.adds())?;
             return Ok(Plan::Whole(batch.rewrite(root)?));
         }
+        memory.hold(batch.footprint() + batch.adds())?;
         Ok(Plan::Changes(batch))
     }
 
@@ -275,8 +295,8 @@ fn carry_out_one(
     db: u16,
     key: Key<'_>,
     place: Vec<Step<'_>>,
-    action: &Action,
-) -> Result<(), Fail> {
+    action: &Action<'_>,
+) -> Outcome {
     let mut made = Ok(());
     action.each(place, &mut |change| {
         if made.is_ok() {

@@ -109,6 +109,8 @@ pub struct Transaction {
     pub bytes: usize,
     /// Keys of `WATCH`.
     pub watched: HashSet<WatchedKey>,
+    /// Bytes of their names.
+    pub watched_bytes: usize,
     /// The same at another node, which is their home.
     pub watched_away: Option<Box<WatchedAway>>,
 }
@@ -116,9 +118,9 @@ pub struct Transaction {
 impl Transaction {
     /// Makes it as good as new, for another connection.
     pub(crate) fn clear(&mut self) {
-        let Transaction { open, spoiled, queued, db, bytes, watched, watched_away } = self;
-        *watched_away = None;
+        let Transaction { open, spoiled, queued, db, bytes, watched, .. } = self;
         (*open, *spoiled, *db, *bytes) = (false, false, None, 0);
+        (self.watched_away, self.watched_bytes) = (None, 0);
         queued.clear();
         if watched.capacity() > 0 {
             *watched = HashSet::new();

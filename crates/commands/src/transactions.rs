@@ -68,11 +68,15 @@ fn watch(ctx: &mut Ctx<'_>) -> Outcome {
     for i in 1..ctx.args().len() {
         let key = ctx.key(i);
         let watch = ctx.exec.ks.watch(db, key);
-        let watched = &mut ctx.session.transaction_mut().watched;
+        let Transaction { watched, watched_bytes, .. } = ctx.session.transaction_mut();
+        if watched.is_empty() {
+            *watched_bytes = 0;
+        }
         // A key that is watched already is so from the first time on.
         if watched.contains(&watch) {
             ctx.exec.ks.unwatch(&watch);
         } else {
+            *watched_bytes += watch.key().len();
             watched.insert(watch);
         }
     }

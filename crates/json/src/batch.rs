@@ -6,16 +6,18 @@ use crate::parse::DEPTH_MAX;
 use crate::path::Step;
 use crate::tape::{BYTES_MAX, Document, Writer};
 use crate::value::{Kind, Value};
+use std::borrow::Cow;
+use std::collections::HashSet;
 
-/// What happens to one value.
+/// What happens to one value. What many values get is borrowed.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub enum Action<'a> {
     /// It is replaced by this one, a tape.
-    Set(Vec<u8>),
+    Set(Cow<'a, [u8]>),
     /// It is removed from the container that it is in.
     Remove,
     /// An object gets another member: its name, and its value, a tape.
-    Add(Vec<u8>, Vec<u8>),
+    Add(Cow<'a, [u8]>, Cow<'a, [u8]>),
     /// An array gets elements.
     Insert {
         /// The index of the first of them.
@@ -23,7 +25,7 @@ pub enum Action {
         /// How many.
         count: usize,
         /// Their tapes, one after the other.
-        values: Vec<u8>,
+        values: Cow<'a, [u8]>,
     },
     /// An array loses its elements but for some.
     Keep {
@@ -40,18 +42,24 @@ pub enum Action {
 
 /// Changes of values of one document, each at most once.
 #[derive(Debug, Default)]
-pub struct Batch {
-    edits: Vec<Edited>,
+pub struct Batch<'a> {
+    edits: Vec<Edited<'a>>,
     adds: usize,
+    /// Bytes that places and actions take, beside the edits themselves.
+    held: usize,
+    /// The last value of those that came in the order of the document, plus one.
+    end: usize,
+    /// Where all values lie, once one has come in another order: a path may find one twice.
+    known: Option<HashSet<usize>>,
 }
 
 #[derive(Debug)]
-struct Edited {
+struct Edited<'a> {
     /// Where the value lies on the document's tape, and its length.
     at: usize,
     len: usize,
     place: Place,
-    action: Action,
+    action: Action<'a>,
 }
 
 /// Steps to a value that outlive the document.
@@ -83,13 +91,22 @@ impl Place {
         Place(steps.iter().map(own).collect())
     }
 
+    /// Bytes that it takes behind itself.
+    pub fn footprint(&self) -> usize {
+        let name = |step: &OwnStep| match step {
+            OwnStep::Name(name) => name.len(),
+            OwnStep::Index(_) => 0,
+        };
+        self.0.iter().map(|step| size_of::<OwnStep>() + name(step)).sum()
+    }
+
     /// The steps.
     pub fn steps(&self) -> Vec<Step<'_>> {
         self.0.iter().map(OwnStep::step).collect()
     }
 }
 
-impl Action {
+impl Action<'_> {
     /// Calls for each change of the value at a place that it consists of, in order.
     pub fn each<'s>(&'s self, mut place: Vec<Step<'s>>, visit: &mut dyn FnMut(Change<'_>)) {
         match self {
@@ -120,6 +137,20 @@ impl Action {
         }
     }
 
+    /// Bytes that it takes behind itself.
+    fn footprint(&self) -> usize {
+        let owned = |bytes: &Cow<'_, [u8]>| match bytes {
+            Cow::Owned(bytes) => bytes.capacity(),
+            Cow::Borrowed(_) => 0,
+        };
+        match self {
+            Action::Set(tape) => owned(tape),
+            Action::Add(name, tape) => owned(name) + owned(tape),
+            Action::Insert { values, .. } => owned(values),
+            Action::Remove | Action::Keep { .. } | Action::Take(_) => 0,
+        }
+    }
+
     /// Bytes that it adds to a document, at most.
     fn adds(&self) -> usize {
         match self {
@@ -132,13 +163,55 @@ impl Action {
     }
 }
 
-impl Batch {
-    /// Adds what happens to a value of the document.
-    pub fn push(&mut self, root: Value<'_>, value: Value<'_>, steps: &[Step<'_>], action: Action) {
+impl<'a> Batch<'a> {
+    /// Adds what happens to a value of the document; of a value that has been added, the first
+    /// counts.
+    pub fn push(
+        &mut self,
+        root: Value<'_>,
+        value: Value<'_>,
+        steps: &[Step<'_>],
+        action: Action<'a>,
+    ) {
         let at = value.tape().as_ptr().addr() - root.tape().as_ptr().addr();
+        if !self.is_new(at) {
+            return;
+        }
         self.adds += action.adds();
         let place = Place::of(steps);
+        self.held += place.footprint() + action.footprint();
         self.edits.push(Edited { at, len: value.tape().len(), place, action });
+    }
+
+    /// Whether a value of the document has not been added yet.
+    pub fn may_push(&mut self, root: Value<'_>, value: Value<'_>) -> bool {
+        let at = value.tape().as_ptr().addr() - root.tape().as_ptr().addr();
+        at >= self.end || !self.known().contains(&at)
+    }
+
+    fn known(&mut self) -> &mut HashSet<usize> {
+        let edits = &self.edits;
+        self.known.get_or_insert_with(|| edits.iter().map(|edit| edit.at).collect())
+    }
+
+    /// Whether no value at this place of the tape has been added.
+    fn is_new(&mut self, at: usize) -> bool {
+        if at >= self.end {
+            self.end = at + 1;
+            if let Some(known) = &mut self.known {
+                known.insert(at);
+            }
+            return true;
+        }
+        self.known().insert(at)
+    }
+
+    /// Bytes that it takes.
+    pub fn footprint(&self) -> usize {
+        /// Of a set of places, for each: it is three quarters full at most.
+        const KNOWN_BYTES: usize = 2 * (size_of::<usize>() + 1);
+        let known = self.known.as_ref().map_or(0, |known| known.capacity() * KNOWN_BYTES);
+        self.edits.capacity() * size_of::<Edited<'_>>() + self.held + known
     }
 
     /// How many values change.
@@ -152,17 +225,14 @@ impl Batch {
     }
 
     /// To be called when everything was pushed: puts the changes in the order of the document.
-    /// What happens to a value that another change replaces or removes does not happen, nor what
-    /// happens to a value a second time.
+    /// What happens to a value that another change replaces or removes does not happen.
     pub fn settle(&mut self) {
         self.edits.sort_by_key(|edit| edit.at);
         let mut end = 0;
-        let mut last = None;
         self.edits.retain(|edit| {
-            if edit.at < end || last == Some(edit.at) {
+            if edit.at < end {
                 return false;
             }
-            last = Some(edit.at);
             if matches!(edit.action, Action::Set(_) | Action::Remove) {
                 end = edit.at + edit.len;
             }
@@ -222,7 +292,7 @@ impl Batch {
 /// Copies a document and changes it meanwhile.
 struct Copier<'b> {
     /// What is yet to come.
-    edits: &'b [Edited],
+    edits: &'b [Edited<'b>],
     base: usize,
     writer: Writer,
 }
@@ -251,7 +321,7 @@ impl Copier<'_> {
         true
     }
 
-    fn copy_object(&mut self, value: Value<'_>, action: Option<&Action>) {
+    fn copy_object(&mut self, value: Value<'_>, action: Option<&Action<'_>>) {
         let begun = self.writer.begin_object();
         let mut count = 0;
         for (name, value) in value.members() {
@@ -270,7 +340,7 @@ impl Copier<'_> {
         self.writer.end(begun, count);
     }
 
-    fn copy_array(&mut self, value: Value<'_>, action: Option<&Action>) {
+    fn copy_array(&mut self, value: Value<'_>, action: Option<&Action<'_>>) {
         let begun = self.writer.begin_array();
         let mut count = 0;
         let insert = |writer: &mut Writer, at: usize| match action {
@@ -312,7 +382,7 @@ mod tests {
 
     /// The document after an action on everything that a path finds, which must be the same on both
     /// ways.
-    fn changed(json: &str, path: &str, action: impl Fn(Value<'_>) -> Option<Action>) -> String {
+    fn changed(json: &str, path: &str, action: impl Fn(Value<'_>) -> Option<Action<'static>>) -> String {
         let document = parse(json.as_bytes(), Parse::default()).unwrap();
         let root = document.root();
         let mut batch = Batch::default();
@@ -339,14 +409,14 @@ mod tests {
     #[test]
     fn both_ways_come_to_the_same() {
         let json = r#"{"a":[[1,2,3],[4,5,6]],"b":{"a":7,"c":{"a":8}},"d":[]}"#;
-        let set = changed(json, "$..a", |_| Some(Action::Set(tape("{\"a\":0}"))));
+        let set = changed(json, "$..a", |_| Some(Action::Set(tape("{\"a\":0}").into())));
         assert_eq!(set, r#"{"a":{"a":0},"b":{"a":{"a":0},"c":{"a":{"a":0}}},"d":[]}"#);
         let removed = changed(json, "$..a", |_| Some(Action::Remove));
         assert_eq!(removed, r#"{"b":{"c":{}},"d":[]}"#);
         assert_eq!(changed("[0,1,2,3]", "$[0,2,0]", |_| Some(Action::Remove)), "[1,3]");
         let is_array = |value: Value<'_>| value.kind() == Kind::Array;
         let inserted = changed(json, "$..*", |value| {
-            let action = Action::Insert { index: 0, count: 2, values: tape("[8,9]")[3..].into() };
+            let action = Action::Insert { index: 0, count: 2, values: tape("[8,9]")[3..].to_vec().into() };
             is_array(value).then_some(action)
         });
         assert_eq!(
@@ -362,8 +432,30 @@ mod tests {
             (is_array(value) && !value.is_empty()).then(|| Action::Take(value.len() - 1))
         });
         assert_eq!(taken, r#"{"a":[[1,2]],"b":{"a":7,"c":{"a":8}},"d":[]}"#);
-        let added = changed(json, "$..c", |_| Some(Action::Add(b"new".into(), tape("[1]"))));
+        let added = changed(json, "$..c", |_| Some(Action::Add(b"new"[..].into(), tape("[1]").into())));
         assert!(added.contains(r#""c":{"a":8,"new":[1]}"#), "{added}");
+    }
+
+    #[test]
+    fn a_value_that_is_found_again_takes_no_memory() {
+        let text = format!("[{},1]", "2,".repeat(20));
+        let document = parse(text.replace(",,", ",").as_bytes(), Parse::default()).unwrap();
+        let (root, mut batch) = (document.root(), Batch::default());
+        for _ in 0..1000 {
+            for index in [3, 1, 2, 3, 20] {
+                let (value, action) = (root.item(index).unwrap(), vec![0; 4096].into());
+                batch.push(root, value, &[Step::Index(index)], Action::Set(action));
+            }
+        }
+        assert!(batch.len() == 4 && batch.adds() == 4 * 4096, "{} changes", batch.len());
+        assert!((4 * 4096..6 * 4096).contains(&batch.footprint()), "{}", batch.footprint());
+        batch.settle();
+        assert_eq!(batch.edits.iter().map(|edit| edit.place.steps()[0]).collect::<Vec<_>>(), [
+            Step::Index(1),
+            Step::Index(2),
+            Step::Index(3),
+            Step::Index(20)
+        ]);
     }
 
     #[test]
@@ -373,14 +465,14 @@ mod tests {
         let root = document.root();
         let mut batch = Batch::default();
         let value = root.item(0).unwrap();
-        batch.push(root, value, &[Step::Index(0)], Action::Set(tape(&deep)));
+        batch.push(root, value, &[Step::Index(0)], Action::Set(tape(&deep).into()));
         assert!(batch.rewrite(root).is_ok());
         let mut place = value;
         while let Some(inner) = place.item(0) {
             place = inner;
         }
         let mut batch = Batch::default();
-        batch.push(root, place, &[Step::Index(0); 100], Action::Set(tape(&deep)));
+        batch.push(root, place, &[Step::Index(0); 100], Action::Set(tape(&deep).into()));
         assert_eq!(batch.rewrite(root).unwrap_err(), Misfit::TooDeep);
     }
 }

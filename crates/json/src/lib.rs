@@ -29,6 +29,7 @@ pub mod path;
 mod print;
 pub mod tape;
 mod value;
+mod work;
 
 pub use batch::{Action, Batch, Place};
 pub use cbor::text_of_cbor;
@@ -39,7 +40,8 @@ pub use float::FloatType;
 pub use merge::{merge, merged};
 pub use number::{Arithmetic, ArithmeticError, Number};
 pub use parse::{DEPTH_MAX, Parse, ParseError, parse};
-pub use path::{Path, PathError, Step, TooMuchWork, path_to};
-pub use print::{Format, print};
+pub use path::{Path, PathError, SearchError, Step, path_to};
+pub use print::{Format, Values, print};
 pub use tape::{BYTES_MAX, Document};
 pub use value::{Items, Kind, Members, Value};
+pub use work::{WORK_MAX, Work};

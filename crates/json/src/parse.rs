@@ -1,8 +1,8 @@
 //! Text to tape. The grammar, its limits and its error texts are serde_json's, as RedisJSON's are.
 
 use crate::float::FloatType;
-use crate::tape::{Document, Writer};
-use crate::value::{Kind, Value};
+use crate::tape::{BYTES_MAX, Document, Writer};
+use crate::value::{Kind, Members, Value};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
@@ -35,6 +35,9 @@ impl std::error::Error for ParseError {}
 /// If the text is not JSON, nested deeper than [`DEPTH_MAX`], or has numbers that a double does
 /// not reach.
 pub fn parse(text: &[u8], how: Parse) -> Result<Document, ParseError> {
+    if text.len() > BYTES_MAX {
+        return Err(ParseError("the document would be too long".into()));
+    }
     let mut writer = Writer::default();
     let text = std::str::from_utf8(text).map_err(|_| ParseError("invalid UTF-8".into()))?;
     // A tape is shorter than its text, apart from a few bytes for some doubles.
@@ -163,25 +166,77 @@ fn rounded(body: &[u8], floats: FloatType) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(writer.into_bytes()))
 }
 
+/// Objects of more members have the hashes of their names sorted to find doubled ones.
+const FEW_MEMBERS: usize = 16;
+
 /// The members without those that later ones of the same name replace; none if all names differ.
 fn distinct(body: &[u8], count: usize) -> Option<(usize, Vec<u8>)> {
+    let is_distinct = match count {
+        0..=FEW_MEMBERS => are_few_distinct(body),
+        _ => are_distinct(body, count),
+    };
+    if is_distinct { None } else { Some(last_of_each(body, count)) }
+}
+
+fn are_few_distinct(body: &[u8]) -> bool {
+    let (mut names, mut count): ([&[u8]; FEW_MEMBERS], _) = ([&[]; FEW_MEMBERS], 0);
+    for (name, _) in Members::of_body(body) {
+        if names[..count].contains(&name) {
+            return false;
+        }
+        names[count] = name;
+        count += 1;
+    }
+    true
+}
+
+/// Whether no name is there twice. What is sorted takes 8 bytes for each member, whose text takes
+/// more.
+fn are_distinct(body: &[u8], count: usize) -> bool {
+    let mut places = Vec::with_capacity(count);
+    let mut members = Members::of_body(body);
+    loop {
+        let at = body.len() - members.rest().len();
+        let Some((name, _)) = members.next() else { break };
+        places.push(hash(name) << 32 | at as u64);
+    }
+    places.sort_unstable();
+    let name = |place: &u64| Members::of_body(&body[*place as u32 as usize..]).next();
+    places.chunk_by(|a, b| a >> 32 == b >> 32).all(|same| {
+        if same.len() == 1 {
+            return true;
+        }
+        let mut names: Vec<_> = same.iter().filter_map(name).map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.windows(2).all(|pair| pair[0] != pair[1])
+    })
+}
+
+/// FNV-1a, folded to 32 bits.
+fn hash(name: &[u8]) -> u64 {
+    let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash ^ hash >> 32) & 0xffff_ffff
+}
+
+/// The members, of one name the last in the place of the first.
+fn last_of_each(body: &[u8], count: usize) -> (usize, Vec<u8>) {
     let mut members: Vec<(&[u8], usize, &[u8])> = Vec::with_capacity(count);
-    let mut rest = body;
-    while !rest.is_empty() {
-        let name = Value::new(rest);
-        let value = Value::new(&rest[name.tape().len()..]);
-        members.push((name.tape(), members.len(), value.tape()));
-        rest = &rest[name.tape().len() + value.tape().len()..];
+    for (name, value) in Members::of_body(body) {
+        members.push((name, members.len(), value.tape()));
     }
     members.sort_unstable();
-    if !members.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return None;
-    }
-    let mut kept: Vec<(usize, &[u8], &[u8])> = Vec::with_capacity(members.len());
+    let mut kept: Vec<(usize, &[u8], &[u8])> = Vec::new();
     for same in members.chunk_by(|a, b| a.0 == b.0) {
         kept.push((same[0].1, same[0].0, same[same.len() - 1].2));
     }
+    drop(members);
     kept.sort_unstable_by_key(|(place, ..)| *place);
-    let body = kept.iter().flat_map(|(_, name, value)| [*name, *value]).flatten().copied();
-    Some((kept.len(), body.collect()))
+    let mut writer = Writer::default();
+    for (_, name, value) in &kept {
+        writer.string(name);
+        writer.out.extend_from_slice(value);
+    }
+    (kept.len(), writer.into_bytes())
 }

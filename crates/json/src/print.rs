@@ -67,7 +67,7 @@ fn print_at(value: Value<'_>, format: &Format<'_>, level: usize, out: &mut Vec<u
 }
 
 /// A container that is being printed.
-pub(crate) struct List<'a> {
+struct List<'a> {
     format: &'a Format<'a>,
     level: usize,
     is_empty: bool,
@@ -126,39 +126,42 @@ impl<'a> List<'a> {
     }
 }
 
-impl Format<'_> {
-    /// Prints an array of these values.
-    pub fn print_values(&self, values: &[Value<'_>], out: &mut Vec<u8>) {
-        self.print_values_at(values, 0, out);
+/// Values that are being printed one after the other: elements of an array, or members of an object.
+pub struct Values<'a> {
+    list: List<'a>,
+    bracket: u8,
+}
+
+impl<'a> Values<'a> {
+    /// Begins an array, which lies this many levels inside of what is being printed.
+    pub fn begin(format: &'a Format<'a>, level: usize, out: &mut Vec<u8>) -> Self {
+        Values { list: List::begin(b'[', format, level, out), bracket: b']' }
     }
 
-    fn print_values_at(&self, values: &[Value<'_>], level: usize, out: &mut Vec<u8>) {
-        let mut list = List::begin(b'[', self, level, out);
-        for value in values {
-            list.next(out);
-            print_at(*value, self, level + 1, out);
-        }
-        list.end(b']', out);
+    /// Begins an object.
+    pub fn begin_named(format: &'a Format<'a>, out: &mut Vec<u8>) -> Self {
+        Values { list: List::begin(b'{', format, 0, out), bracket: b'}' }
     }
 
-    /// Prints an object that has an array of values under each name.
-    pub fn print_found(&self, found: &[(&[u8], Vec<Value<'_>>)], out: &mut Vec<u8>) {
-        let mut list = List::begin(b'{', self, 0, out);
-        for (name, values) in found {
-            list.name(name, out);
-            self.print_values_at(values, 1, out);
-        }
-        list.end(b'}', out);
+    /// Prints an element.
+    pub fn add(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
+        self.list.next(out);
+        self.value(value, out);
     }
 
-    /// Prints an object that has one value under each name.
-    pub fn print_firsts(&self, found: &[(&[u8], Value<'_>)], out: &mut Vec<u8>) {
-        let mut list = List::begin(b'{', self, 0, out);
-        for (name, value) in found {
-            list.name(name, out);
-            print_at(*value, self, 1, out);
-        }
-        list.end(b'}', out);
+    /// Prints the name of a member, whose value follows.
+    pub fn name(&mut self, name: &[u8], out: &mut Vec<u8>) {
+        self.list.name(name, out);
+    }
+
+    /// Prints the value of a member.
+    pub fn value(&self, value: Value<'_>, out: &mut Vec<u8>) {
+        print_at(value, self.list.format, self.list.level + 1, out);
+    }
+
+    /// Ends it.
+    pub fn end(self, out: &mut Vec<u8>) {
+        self.list.end(self.bracket, out);
     }
 }
 

@@ -1,7 +1,12 @@
 //! A value where it lies on a tape.
 
 use crate::number::{Number, decimal};
+use crate::path::SearchError;
 use crate::tape::{self, Header, is_container, is_object, span, string};
+use crate::work::Work;
+
+/// Members of two objects in different orders that are looked for one by one; more are sorted.
+const FEW_MEMBERS: usize = 8;
 
 /// A value of a document: the bytes of the tape that are its own.
 #[derive(Clone, Copy, Debug)]
@@ -163,20 +168,38 @@ impl<'a> Value<'a> {
 
     /// Whether both are the same: an integer is not a double, the order of members means nothing.
     pub fn is_same(self, other: Value<'_>) -> bool {
-        if self.tape == other.tape {
-            return true;
+        self.is_same_within(other, &mut Work::unlimited()) == Ok(true)
+    }
+
+    /// Like [`Value::is_same`], within a budget: it takes steps in proportion to the members, and to
+    /// their logarithm where their order differs.
+    ///
+    /// # Errors
+    /// If there are too few.
+    pub fn is_same_within(self, other: Value<'_>, work: &mut Work) -> Result<bool, SearchError> {
+        work.spend(1)?;
+        if self.tape.len() == other.tape.len() {
+            work.spend_bytes(self.tape.len())?;
+            if self.tape == other.tape {
+                return Ok(true);
+            }
         }
         if self.kind() != other.kind() || self.len() != other.len() {
-            return false;
+            return Ok(false);
         }
         match self.kind() {
-            Kind::Array => self.items().zip(other.items()).all(|(a, b)| a.is_same(b)),
-            Kind::Object => self
-                .members()
-                .all(|(name, value)| other.member(name).is_some_and(|other| value.is_same(other))),
-            Kind::String => self.string() == other.string(),
-            Kind::Integer | Kind::Double => self.number() == other.number(),
-            Kind::Null | Kind::Boolean => false,
+            Kind::Array => {
+                for (a, b) in self.items().zip(other.items()) {
+                    if !a.is_same_within(b, work)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Kind::Object => self.members().are_same(other.members(), self.len(), work),
+            Kind::String => Ok(self.string() == other.string()),
+            Kind::Integer | Kind::Double => Ok(self.number() == other.number()),
+            Kind::Null | Kind::Boolean => Ok(false),
         }
     }
 }
@@ -219,5 +242,129 @@ impl<'a> Iterator for Members<'a> {
         let (value, rest) = rest.split_at(span(rest));
         self.rest = rest;
         Some((string(name), Value { tape: value }))
+    }
+}
+
+impl<'a> Members<'a> {
+    /// The members that lie in a part of a tape one after the other.
+    pub(crate) fn of_body(body: &'a [u8]) -> Self {
+        Members { rest: body }
+    }
+
+    /// The part of the tape that is left.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether both have the same members, of which each has `count` with names that are distinct.
+    fn are_same(
+        mut self,
+        mut others: Members<'_>,
+        mut count: usize,
+        work: &mut Work,
+    ) -> Result<bool, SearchError> {
+        // As a rule they have one order, or a long part of them has.
+        while count > 0 {
+            let before = (self.clone(), others.clone());
+            let Some(((name, value), (other_name, other))) = self.next().zip(others.next()) else {
+                break;
+            };
+            work.spend_bytes(name.len())?;
+            if name != other_name {
+                (self, others) = before;
+                break;
+            }
+            if !value.is_same_within(other, work)? {
+                return Ok(false);
+            }
+            count -= 1;
+        }
+        if count <= FEW_MEMBERS {
+            return self.all(work, |name, _| Ok(others.clone().find(|(other, _)| *other == name)));
+        }
+        let sorted = others.sorted(count, work)?;
+        let depth = u64::from(count.ilog2()) + 1;
+        self.all(work, |name, work| {
+            work.spend(depth * (1 + name.len() as u64 / 64))?;
+            let place = sorted.binary_search_by(|&at| string(&others.rest[at as usize..]).cmp(name));
+            Ok(place.ok().and_then(|place| {
+                let at = sorted[place] as usize;
+                Members { rest: &others.rest[at..] }.next()
+            }))
+        })
+    }
+
+    /// Whether every member is the same as the one that `find` finds by its name.
+    fn all<'o>(
+        self,
+        work: &mut Work,
+        find: impl Fn(&[u8], &mut Work) -> Result<Option<(&'o [u8], Value<'o>)>, SearchError>,
+    ) -> Result<bool, SearchError> {
+        for (name, value) in self {
+            let Some((_, other)) = find(name, work)? else { return Ok(false) };
+            if !value.is_same_within(other, work)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where `count` members lie, by their names.
+    fn sorted(&self, count: usize, work: &mut Work) -> Result<Vec<u32>, SearchError> {
+        let depth = u64::from(count.ilog2()) + 1;
+        work.spend(depth * (count as u64 + self.rest.len() as u64 / 64))?;
+        let (mut places, mut members) = (Vec::with_capacity(count), self.clone());
+        while !members.rest.is_empty() {
+            // No tape is longer.
+            places.push((self.rest.len() - members.rest.len()) as u32);
+            members.next();
+        }
+        places.sort_unstable_by_key(|&at| string(&self.rest[at as usize..]));
+        Ok(places)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Document, Parse, parse};
+
+    fn object(names: impl Iterator<Item = usize>) -> Document {
+        let members: Vec<String> =
+            names.map(|n| format!("\"name {n}\":{{\"n\":[{n}],\"x\":1}}")).collect();
+        parse(format!("{{{}}}", members.join(",")).as_bytes(), Parse::default()).unwrap()
+    }
+
+    #[test]
+    fn the_order_of_members_means_nothing() {
+        for count in [0, 1, 2, FEW_MEMBERS, FEW_MEMBERS + 1, 100, 1000] {
+            let ascending = object(0..count);
+            let others = [
+                object((0..count).rev()),
+                object((0..count).map(|n| (n + count / 2) % count.max(1))),
+                object(0..count),
+            ];
+            for other in &others {
+                assert!(ascending.root().is_same(other.root()), "{count}");
+            }
+            let different = object((1..=count).rev());
+            assert_eq!(ascending.root().is_same(different.root()), count == 0, "{count}");
+        }
+        let [a, b] = [br#"{"a":1,"b":2}"#, br#"{"b":2,"a":3}"#];
+        let [a, b] = [a, b].map(|text| parse(text, Parse::default()).unwrap());
+        assert!(!a.root().is_same(b.root()));
+    }
+
+    #[test]
+    fn comparing_takes_steps_by_what_is_compared() {
+        let (a, b) = (object(0..60_000), object((0..60_000).rev()));
+        let mut work = Work::default();
+        assert_eq!(a.root().is_same_within(b.root(), &mut work), Ok(true));
+        let taken = Work::default().left() - work.left();
+        assert!((60_000..10_000_000).contains(&taken), "{taken} steps");
+        let mut few = Work::default();
+        few.spend(few.left() - taken / 2).unwrap();
+        let ended = a.root().is_same_within(b.root(), &mut few);
+        assert_eq!(ended, Err(SearchError::TooMuchWork));
     }
 }

@@ -342,7 +342,7 @@ fn hostile_paths_are_bounded() {
     let path =
         Path::parse("$..[*,*,*,*,*,*]..[*,*,*,*,*,*]..[*,*,*,*,*,*]..[*,*,*,*,*,*]").unwrap();
     assert!(path.find(document.root(), &mut |_, _| ()).is_err());
-    let path = Path::parse("$[?$..* == 1 || $..* == 2 || $..* == 3]").unwrap();
+    let path = Path::parse("$[?$..* == 7 || $..* == 8 || $..* == 9]").unwrap();
     assert!(path.find(document.root(), &mut |_, _| ()).is_err());
     assert!(Path::parse(&format!("$[?{}@", "(".repeat(1000))).is_err());
     assert!(Path::parse(&format!("$[?{}1", "!".repeat(1000))).is_err());

@@ -4,6 +4,7 @@
 mod freeing;
 mod locking;
 pub(crate) mod peek;
+pub(crate) mod transient;
 
 use crate::state::counters::Counters;
 use crate::state::deferred::DeferredFrees;

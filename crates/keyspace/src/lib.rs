@@ -57,11 +57,12 @@ pub mod types {
 pub use embed::{OutOfMemory, Update};
 pub use handle::Handle;
 pub use handle::peek::Peeker;
+pub use handle::transient::Transient;
 pub use mutators::apply::Misfit;
 pub use mutators::hashes::FieldExpiry;
 pub use mutators::json::JsonError;
 pub use mutators::scan::Cursor;
-pub use mutators::set_algebra::SetOperation;
+pub use mutators::set_algebra::{CombineError, SetOperation};
 pub use mutators::strings::AddError;
 pub use mutators::vectors::VectorError;
 pub use observers::watch::WatchedKey;

@@ -209,7 +209,7 @@ fn check(handle: &mut Handle, model: &Model) {
     for how in [Combination::Union, Combination::Intersection, Combination::Difference] {
         let expected = how.of(model, &all);
         locked_together(handle, &KEYS, |handle, keys| {
-            let members = handle.set_combine(0, how.operation(), keys).unwrap();
+            let (members, _) = handle.set_combine(0, how.operation(), keys).unwrap();
             assert_eq!(members.len(), expected.len());
             assert_eq!(members.into_iter().map(text).collect::<BTreeSet<_>>(), expected);
             for limit in [1, 3, usize::MAX] {

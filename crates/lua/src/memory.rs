@@ -28,6 +28,8 @@ pub(crate) struct Memory {
     pub used: usize,
     /// Bytes above which allocations fail.
     pub limit: usize,
+    /// Bytes that were in use after the last collection of everything.
+    pub collected: usize,
     /// No allocation fails: for code that must not be interrupted, after which [`Memory::is_over`]
     /// is asked.
     pub lenient: bool,
@@ -65,6 +67,14 @@ impl Memory {
     #[inline]
     pub fn fits(&self, bytes: usize) -> bool {
         self.used.saturating_add(bytes) <= self.limit
+    }
+
+    /// Whether so much of what is in use may be garbage that all of it is to be collected between
+    /// two scripts.
+    pub fn is_littered(&self) -> bool {
+        /// Garbage that is left to the collector's own pace.
+        const GARBAGE_MAX: usize = 16 << 20;
+        self.used > self.limit / 2 || self.used > 2 * self.collected + GARBAGE_MAX
     }
 
     /// Bytes that may be allocated still.

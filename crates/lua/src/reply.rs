@@ -239,6 +239,18 @@ impl Reply for ScriptReply {
 
     fn set_protocol(&mut self, _: Protocol) {}
 
+    fn room_left(&self) -> usize {
+        if self.overflown { 0 } else { self.stack.with(|extra| extra.memory.left()) }
+    }
+
+    fn is_dropped(&self) -> bool {
+        self.overflown
+    }
+
+    fn refuse(&mut self) {
+        self.drop_all();
+    }
+
     fn simple(&mut self, text: &str) {
         self.single(text.len(), b"ok", |stack| stack.push_bytes(text.as_bytes()));
     }

@@ -229,8 +229,9 @@ impl Lua {
         }
         self.end();
         stack.set_top(BASE);
-        if stack.with(|extra| extra.memory.used > extra.memory.limit / 2) {
+        if stack.with(|extra| extra.memory.is_littered()) {
             stack.collect();
+            stack.with(|extra| extra.memory.collected = extra.memory.used);
         }
         result
     }

@@ -38,6 +38,11 @@ pub trait Reply {
     fn room_left(&self) -> usize {
         usize::MAX
     }
+    /// Whether the reply has passed its limit, so that what is written is dropped: a handler that
+    /// has much to write may end.
+    fn is_dropped(&self) -> bool {
+        false
+    }
     /// Drops the reply as one that has passed its limit.
     fn refuse(&mut self) {}
     /// Writes in another protocol from here on (`HELLO` answers in the one it chose). Writers that

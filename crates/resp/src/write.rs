@@ -128,6 +128,11 @@ impl Reply for RespWriter<'_> {
         if self.is_cut { 0 } else { self.end.saturating_sub(self.bytes.len()) }
     }
 
+    #[inline]
+    fn is_dropped(&self) -> bool {
+        self.is_cut
+    }
+
     fn refuse(&mut self) {
         self.cut();
     }

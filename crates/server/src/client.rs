@@ -232,6 +232,14 @@ impl Client {
         self.labels.get().map(|labels| labels.lock().clone()).unwrap_or_default()
     }
 
+    /// Bytes that its name and its library's take, which are counted as used memory.
+    pub fn label_bytes(&self) -> usize {
+        self.labels.get().map_or(0, |labels| {
+            let labels = labels.lock();
+            labels.name.capacity() + labels.lib_name.capacity() + labels.lib_version.capacity()
+        })
+    }
+
     /// Changes what it says of itself.
     pub fn relabel(&self, change: impl FnOnce(&mut Labels)) {
         change(&mut self.labels.get_or_init(Box::default).lock());
@@ -269,14 +277,9 @@ impl Client {
     /// Bytes that it takes: its own state, what it says of itself, and its buffers.
     pub fn memory(&self) -> u64 {
         let labels = self.labels.get().map_or(0, |labels| {
-            let labels = labels.lock();
-            size_of::<Mutex<Labels>>()
-                + labels.name.capacity()
-                + labels.lib_name.capacity()
-                + labels.lib_version.capacity()
-                + labels.subscribed.bytes
+            size_of::<Mutex<Labels>>() + labels.lock().subscribed.bytes
         });
-        (CONNECTION_BYTES + labels) as u64 + u64::from(self.buffered.load(Relaxed))
+        (CONNECTION_BYTES + labels + self.label_bytes()) as u64 + u64::from(self.buffered.load(Relaxed))
     }
 
     /// Counts commands that it has executed, and that its scripts have; they came in one read, if

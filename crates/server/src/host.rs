@@ -80,6 +80,8 @@ pub struct ServerHost {
     pub(crate) absent: Option<Arc<Absent>>,
     /// Serves the worker's connections while it runs a script.
     pub(crate) stand_in: Option<Box<dyn StandIn>>,
+    /// Bytes that the memory limit leaves to the replies of one client, as of the last look.
+    reply_room: usize,
     /// The worker's number.
     worker: u16,
     reconfigured: bool,
@@ -111,6 +113,7 @@ impl ServerHost {
             held,
             absent: None,
             stand_in: None,
+            reply_room: usize::MAX,
             worker,
             reconfigured: false,
         }
@@ -134,14 +137,20 @@ impl ServerHost {
 
     /// Bytes of output that a client of this class may have while it is made: more than the hard
     /// limit closes it, and so does more than all clients together may have, if it is one that is
-    /// evicted for that.
+    /// evicted for that, or than fits under the memory limit.
     pub(crate) fn output_max(&self, is_subscriber: bool, is_evicted: bool) -> usize {
         let limits = &self.config.client_output_buffer_limit;
         let hard = if is_subscriber { limits.pubsub } else { limits.normal }.hard_bytes;
         let hard = if hard == 0 { u64::MAX } else { hard };
         let shared = self.config.maxmemory_clients.limit_bytes(self.config.maxmemory);
         let most = shared.filter(|_| is_evicted).map_or(hard, |bytes| bytes.min(hard));
-        usize::try_from(most).unwrap_or(usize::MAX)
+        usize::try_from(most).unwrap_or(usize::MAX).min(self.reply_room)
+    }
+
+    /// Looks what the memory limit leaves to replies.
+    pub(crate) fn measure_reply_room(&mut self) {
+        let room = self.server.keyspace.room_for_replies();
+        self.reply_room = usize::try_from(room).unwrap_or(usize::MAX);
     }
 
     /// Whether the connection comes from this machine.
@@ -169,9 +178,14 @@ impl ServerHost {
         client.queued.store(queued, Relaxed);
         let bytes = session.extras.as_ref().map_or(0, |extras| {
             let transaction = extras.transaction.as_ref().map_or(0, |transaction| {
-                transaction.bytes + transaction.watched.len() * WATCHED_KEY_BYTES
+                let names = match transaction.watched.len() {
+                    0 => 0,
+                    len => len * WATCHED_KEY_BYTES + 2 * transaction.watched_bytes,
+                };
+                transaction.bytes + names
             });
-            transaction + extras.slots.as_ref().map_or(0, |slots| slots.bytes())
+            let fieldsets = extras.fieldsets.as_ref().map_or(0, |fieldsets| fieldsets.bytes());
+            transaction + fieldsets + extras.slots.as_ref().map_or(0, |slots| slots.bytes())
         });
         client.queued_bytes.store(bytes.min(u32::MAX as usize) as u32, Relaxed);
         let before = client.watching.load(Relaxed);
@@ -197,8 +211,9 @@ impl ServerHost {
     }
 }
 
-/// What a watched key is counted as: about what its place and a short name take.
-const WATCHED_KEY_BYTES: usize = 64;
+/// What a watched key is counted as, beside its name, which is kept twice: its place in the
+/// client's table and in its stripe's.
+const WATCHED_KEY_BYTES: usize = 160;
 
 /// Path of the configured Unix socket, or nothing.
 pub fn socket_path(config: &Config) -> String {

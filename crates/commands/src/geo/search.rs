@@ -8,6 +8,7 @@ use crate::fail::{Fail, Outcome};
 use crate::numbers::{double, integer};
 use crate::sorted_sets::{Gathered, read, write_member};
 use crate::spec::CommandSpec;
+use petrel_keyspace::Transient;
 use petrel_keyspace::packed::Item;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
 use petrel_resp::{Dialect, Reply};
@@ -112,7 +113,8 @@ fn search(ctx: &mut Ctx<'_>, syntax: Syntax) -> Outcome {
     read(&mut ctx.exec.ks, db, source)?;
     let set = ctx.exec.ks.view(db, source).and_then(|view| view.sorted_set().ok());
     let asked = Asked::parse(ctx, syntax, set)?;
-    let hits = set.map_or(Vec::new(), |set| asked.hits(&set));
+    let mut held = ctx.exec.ks.transient();
+    let hits = set.map_or(Ok(Vec::new()), |set| asked.hits(&set, &mut held))?;
     let Some(destination) = asked.destination.map(|i| ctx.key(i)) else {
         let dialect = ctx.dialect();
         asked.write(ctx.reply, dialect, &hits);
@@ -337,8 +339,12 @@ impl Asked {
     }
 
     /// The members that are wanted, in the order in which they are.
-    fn hits<'s>(&self, set: &SortedSetRef<'s>) -> Vec<Hit<'s>> {
-        let Some(area) = self.area() else { return Vec::new() };
+    fn hits<'s>(
+        &self,
+        set: &SortedSetRef<'s>,
+        held: &mut Transient,
+    ) -> Result<Vec<Hit<'s>>, Fail> {
+        let Some(area) = self.area() else { return Ok(Vec::new()) };
         let count = self.count.unwrap_or(usize::MAX);
         let enough = if self.any { count } else { usize::MAX };
         let mut hits = Vec::new();
@@ -351,6 +357,9 @@ impl Asked {
                 let place = Position::of_score(score);
                 if let Some(distance_m) = area.distance_inside_m(&place) {
                     hits.push(Hit { member, score, place, distance_m });
+                    if !held.fits(hits.capacity() * size_of::<Hit<'_>>()) {
+                        return Err(Fail::OUT_OF_MEMORY);
+                    }
                 }
             }
         }
@@ -360,7 +369,7 @@ impl Asked {
             None => {}
         }
         hits.truncate(count);
-        hits
+        Ok(hits)
     }
 
     fn write(&self, reply: &mut dyn Reply, dialect: Dialect, hits: &[Hit<'_>]) {

@@ -21,6 +21,11 @@ pub(super) struct Fieldset {
 pub(super) const FIELD_OVERHEAD: usize = size_of::<(Box<[u8]>, usize)>();
 
 impl Fieldsets {
+    /// Bytes that they take, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
         let removed = self.sets.remove(name);
         self.bytes -= removed.as_ref().map_or(0, |set| set.bytes);

@@ -1,13 +1,18 @@
 //! JSON.GET and JSON.MGET: values as text; RESP3 may have them as replies (`FORMAT`).
 
-use super::read::write_number;
-use super::{Asked, NOT_THERE, all, document, first, path_at};
+use super::budget::Budget;
+use super::read::{Found, write_number, writing};
+use super::{Asked, NOT_THERE, document, first, path_at};
 use crate::ctx::Ctx;
+use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use petrel_json::{Format, Kind, Value, print};
+use petrel_json::{Format, Kind, Path, Value, Values, print};
 use petrel_resp::{Protocol, Reply};
 use petrel_table::options::{JsonGetOption, Reader, Unread};
 use std::cell::Cell;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// How values are answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,11 +53,19 @@ impl Form {
             (_, Kind::String) => reply.bulk(value.string().unwrap_or_default()),
             (_, Kind::Array) => {
                 reply.array(value.len());
-                value.items().for_each(|item| self.write(item, reply));
+                for item in value.items() {
+                    if reply.is_dropped() {
+                        return;
+                    }
+                    self.write(item, reply);
+                }
             }
             (_, Kind::Object) => {
                 reply.map(value.len());
                 for (name, value) in value.members() {
+                    if reply.is_dropped() {
+                        return;
+                    }
                     reply.bulk(name);
                     self.write(value, reply);
                 }
@@ -61,8 +74,11 @@ impl Form {
     }
 }
 
-/// Bytes of a text whose memory a thread keeps, at most.
+/// Bytes of a text whose memory a thread keeps, at most. A longer one becomes part of the reply.
 const TEXT_KEPT_MAX: usize = 64 << 10;
+
+/// Bytes that all paths of a JSON.GET may have: parsed they take fifty times as much.
+const PATHS_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
     /// The memory of the last text.
@@ -80,19 +96,70 @@ pub(super) fn with_text<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     result
 }
 
+/// Writes a text, and takes it if it is long.
+fn write_whole(text: &mut Vec<u8>, reply: &mut dyn Reply) {
+    match text.len() > TEXT_KEPT_MAX {
+        true => reply.shared(std::mem::take(text).into()),
+        false => reply.bulk(text),
+    }
+}
+
 fn write_text(value: Value<'_>, reply: &mut dyn Reply) {
+    let format = Format { len_max: reply.room_left(), ..Format::default() };
     with_text(|text| {
-        print(value, &Format::default(), text);
-        reply.bulk(text);
+        print(value, &format, text);
+        match text.len() > format.len_max {
+            true => reply.refuse(),
+            false => write_whole(text, reply),
+        }
     });
 }
 
+/// The format of a text that ends where it is too long, or where the reply is.
+fn ended<'f>(format: &Format<'f>, reply: &dyn Reply) -> Format<'f> {
+    Format { len_max: format.len_max.min(reply.room_left()), ..*format }
+}
+
 /// Writes a text, unless it is too long.
-fn write(reply: &mut dyn Reply, format: &Format<'_>, text: &[u8]) -> Outcome {
+fn write(reply: &mut dyn Reply, format: &Format<'_>, text: &mut Vec<u8>) -> Outcome {
     if text.len() > format.len_max {
         return Err(Fail::STRING_TOO_LONG);
     }
-    reply.bulk(text);
+    match text.len() > reply.room_left() {
+        true => reply.refuse(),
+        false => write_whole(text, reply),
+    }
+    Ok(())
+}
+
+/// Appends all values that a path finds, as elements of an array.
+fn print_found(
+    path: &Path,
+    root: Value<'_>,
+    (format, level): (&Format<'_>, usize),
+    budget: &mut Budget,
+    text: &mut Vec<u8>,
+) -> Outcome {
+    let mut values = Values::begin(format, level, text);
+    if path.is_static() {
+        if let Some(value) = path.find_static(root) {
+            values.add(value, text);
+        }
+        values.end(text);
+        return Ok(());
+    }
+    let (Budget { work, memory }, mut added) = (budget, Ok(()));
+    path.search(root, work, &mut |value, _, work| {
+        added = work.spend(writing(value)).map_err(Fail::from).and_then(|()| {
+            values.add(value, text);
+            memory.hold(text.capacity())
+        });
+        // The rest would be left out.
+        let is_full = text.len() > format.len_max;
+        if added.is_ok() && !is_full { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    added?;
+    values.end(text);
     Ok(())
 }
 
@@ -155,20 +222,20 @@ pub(super) fn get(ctx: &mut Ctx<'_>) -> Outcome {
 /// Values of one path as text.
 fn get_one(ctx: &mut Ctx<'_>, format: &Format<'_>, asked: Asked<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
-    let Some(root) = document(ctx.exec.ks.read(db, key))? else {
-        ctx.reply.null();
+    let mut budget = Budget::of(&ctx.exec.ks, asked);
+    let (reply, Executor { ks, paths, .. }) = (&mut *ctx.reply, &mut *ctx.exec);
+    let Some(root) = document(ks.read(db, key))? else {
+        reply.null();
         return Ok(());
     };
-    let path = asked.path()?;
+    let (path, shorter) = (asked.path(paths)?, ended(format, reply));
     with_text(|text| {
         if path.is_legacy() {
-            print(first(&path, root)?.ok_or(NOT_THERE)?, format, text);
-        } else if path.is_static() {
-            format.print_values(path.find_static(root).as_slice(), text);
+            print(first(&path, root, &mut budget)?.ok_or(NOT_THERE)?, &shorter, text);
         } else {
-            format.print_values(&all(&path, root)?, text);
+            print_found(&path, root, (&shorter, 0), &mut budget, text)?;
         }
-        write(ctx.reply, format, text)
+        write(reply, format, text)
     })
 }
 
@@ -180,86 +247,151 @@ fn get_several<'a>(
     mut words: Reader<'a, JsonGetOption<'a>>,
 ) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
-    let mut paths = Vec::new();
+    let (mut asked, mut bytes) = (Vec::new(), 0);
     // Options may stand behind a path too.
     while words.left() > 0 {
         if !options.take(ctx, &mut words)? {
-            paths.push(path_at(ctx, ctx.position(&words))?);
+            let path = path_at(ctx, ctx.position(&words))?;
+            bytes += path.0.len();
+            asked.push(path);
             words.word();
         }
     }
-    if paths.is_empty() {
-        paths.push(path_at(ctx, ctx.args().len())?);
+    if asked.is_empty() {
+        asked.push(path_at(ctx, ctx.args().len())?);
     }
     let Options { format, form } = options;
-    if let ([path], Form::Text) = (&paths[..], form) {
+    if let ([path], Form::Text) = (&asked[..], form) {
         return get_one(ctx, &format, *path);
     }
-    let Some(root) = document(ctx.exec.ks.read(db, key))? else {
-        ctx.reply.null();
+    let mut budget = Budget::of_many(&ctx.exec.ks);
+    let (reply, Executor { ks, paths, .. }) = (&mut *ctx.reply, &mut *ctx.exec);
+    let Some(root) = document(ks.read(db, key))? else {
+        reply.null();
         return Ok(());
     };
-    let paths = paths.into_iter().map(Asked::path).collect::<Result<Vec<_>, _>>()?;
+    if bytes > PATHS_BYTES_MAX {
+        let text = format!("ERR the paths have more than {PATHS_BYTES_MAX} bytes: ask for fewer");
+        return Err(Fail::new(text));
+    }
+    let parse = |asked: Asked<'a>| asked.path(paths);
+    let paths = asked.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     if form != Form::Text {
-        let found = paths.iter().map(|path| all(path, root)).collect::<Result<Vec<_>, _>>()?;
-        ctx.reply.array(found.len());
-        for values in found {
-            ctx.reply.array(values.len());
-            values.into_iter().for_each(|value| form.write(value, ctx.reply));
-        }
-        return Ok(());
+        return write_found(&paths, root, form, &mut budget, reply);
     }
-    let mut text = Vec::new();
-    if paths.iter().all(|path| path.is_legacy()) {
-        let mut firsts: Vec<(&[u8], Value<'_>)> = Vec::with_capacity(paths.len());
-        for path in &paths {
-            let value = first(path, root)?.ok_or(NOT_THERE)?;
-            if !firsts.iter().any(|(name, _)| *name == path.text().as_bytes()) {
-                firsts.push((path.text().as_bytes(), value));
-            }
-        }
-        format.print_firsts(&firsts, &mut text);
-    } else {
-        let mut found: Vec<(&[u8], Vec<Value<'_>>)> = Vec::with_capacity(paths.len());
-        for path in &paths {
-            if !found.iter().any(|(name, _)| *name == path.text().as_bytes()) {
-                found.push((path.text().as_bytes(), all(path, root)?));
-            }
-        }
-        format.print_found(&found, &mut text);
+    let (mut text, shorter) = (Vec::new(), ended(&format, reply));
+    print_several(&paths, root, &shorter, &mut budget, &mut text)?;
+    write(reply, &format, &mut text)
+}
+
+/// Answers the values of each path as replies.
+fn write_found(
+    paths: &[Arc<Path>],
+    root: Value<'_>,
+    form: Form,
+    budget: &mut Budget,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let find = |path: &Arc<Path>| Found::of(path, root, budget, writing);
+    let found = paths.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    reply.array(found.len());
+    for (path, found) in paths.iter().zip(found) {
+        reply.array(found.count());
+        found.each(path, root, &mut |value| form.write(value, reply));
     }
-    write(ctx.reply, &format, &text)
+    Ok(())
+}
+
+/// Appends an object that has the values of each path under it.
+fn print_several(
+    paths: &[Arc<Path>],
+    root: Value<'_>,
+    format: &Format<'_>,
+    budget: &mut Budget,
+    text: &mut Vec<u8>,
+) -> Outcome {
+    let is_legacy = paths.iter().all(|path| path.is_legacy());
+    let (mut named, mut firsts) = (Values::begin_named(format, text), HashSet::new());
+    for path in paths {
+        let value = match is_legacy {
+            true => Some(first(path, root, budget)?.ok_or(NOT_THERE)?),
+            false => None,
+        };
+        if !firsts.insert(path.text()) {
+            continue;
+        }
+        named.name(path.text().as_bytes(), text);
+        match value {
+            Some(value) => {
+                named.value(value, text);
+                budget.memory.hold(text.capacity())?;
+            }
+            None => print_found(path, root, (format, 1), budget, text)?,
+        }
+    }
+    named.end(text);
+    Ok(())
 }
 
 /// `JSON.MGET key [key ...] path`
 pub(super) fn mget(ctx: &mut Ctx<'_>) -> Outcome {
     let last = ctx.args().len() - 1;
-    let (db, path) = (ctx.db(), path_at(ctx, last)?.path()?);
-    let mut texts: Vec<Option<Vec<u8>>> = Vec::with_capacity(last - 1);
+    let (db, asked) = (ctx.db(), path_at(ctx, last)?);
+    let mut budget = Budget::of_many(&ctx.exec.ks);
+    let path = asked.path(&mut ctx.exec.paths)?;
+    // Nothing is written before it is known that no key takes too much.
     for i in 1..last {
         let key = ctx.key(i);
-        // A key of another type counts as none.
-        let root = ctx.exec.ks.read(db, key).and_then(|view| view.json().ok());
-        let mut text = Vec::new();
-        let is_there = match root {
-            Some(root) if path.is_legacy() => {
-                let value = first(&path, root)?;
-                value.inspect(|value| print(*value, &Format::default(), &mut text)).is_some()
-            }
-            Some(root) => {
-                Format::default().print_values(&all(&path, root)?, &mut text);
-                true
-            }
-            None => false,
-        };
-        texts.push(is_there.then_some(text));
+        if let Some(root) = ctx.exec.ks.peek(db, key).and_then(|view| view.json().ok()) {
+            estimate(&path, root, &mut budget)?;
+        }
     }
-    ctx.reply.array(texts.len());
-    for text in texts {
-        match text {
-            Some(text) => ctx.reply.bulk(&text),
-            None => ctx.reply.null(),
+    let mut budget = Budget::of_many(&ctx.exec.ks);
+    ctx.reply.array(last - 1);
+    for i in 1..last {
+        let key = ctx.key(i);
+        let reply = &mut *ctx.reply;
+        if reply.is_dropped() {
+            break;
+        }
+        // A key of another type counts as none.
+        match ctx.exec.ks.read(db, key).and_then(|view| view.json().ok()) {
+            Some(root) => write_one(&path, root, &mut budget, reply),
+            None => reply.null(),
         }
     }
     Ok(())
+}
+
+/// Takes the steps for writing what a path finds.
+fn estimate(path: &Path, root: Value<'_>, budget: &mut Budget) -> Outcome {
+    if path.is_legacy() {
+        let value = first(path, root, budget)?;
+        return Ok(budget.work.spend(value.map_or(0, writing))?);
+    }
+    let mut taken = Ok(());
+    path.search(root, &mut budget.work, &mut |value, _, work| {
+        taken = work.spend(writing(value));
+        if taken.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(taken?)
+}
+
+/// Writes what a path finds in one of several documents, after [`estimate`].
+fn write_one(path: &Path, root: Value<'_>, budget: &mut Budget, reply: &mut dyn Reply) {
+    let format = ended(&Format::default(), reply);
+    with_text(|text| {
+        let printed = match path.is_legacy() {
+            true => first(path, root, budget).map(|value| {
+                value.inspect(|value| print(*value, &format, text)).is_some()
+            }),
+            false => print_found(path, root, (&format, 0), budget, text).map(|()| true),
+        };
+        match printed {
+            Ok(true) if text.len() <= format.len_max => write_whole(text, reply),
+            Ok(false) => reply.null(),
+            // The reply has begun, and there is no memory for the rest.
+            _ => reply.refuse(),
+        }
+    });
 }

@@ -1,10 +1,12 @@
 //! JSON.MERGE: patches as RFC 7396 has them.
 
+use super::budget::Budget;
 use super::set::{Setting, adding};
 use super::{
     FOUND_TOO_MUCH, MOVED_MAX, NO_ROOT, Plan, document, each, fits, path_at, push, value_at,
 };
 use crate::ctx::Ctx;
+use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use petrel_json::Action;
 use petrel_json::{
@@ -14,7 +16,7 @@ use petrel_json::{
 use petrel_keyspace::{Handle, JsonChange, Key};
 
 /// Bytes that merges into values that lie in each other may copy.
-const COPIED_MAX: usize = 1 << 30;
+const COPIED_MAX: usize = 256 << 20;
 /// How many members may be compared by their names to find out what a patch changes.
 const COMPARED_MAX: usize = 1 << 24;
 
@@ -25,14 +27,15 @@ pub(super) fn merge(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let (asked, patch) = (path_at(ctx, 2)?, value_at(ctx, 3, Parse::default()));
     let (key, db) = (ctx.key(1), ctx.db());
-    let ks = &mut ctx.exec.ks;
+    let mut budget = Budget::of(&ctx.exec.ks, asked);
+    let Executor { ks, paths, .. } = &mut *ctx.exec;
     let root = document(ks.look(db, key))?;
     let patch = patch?;
     if root.is_none() && !asked.is_root() {
         return Err(NO_ROOT);
     }
-    let path = asked.path()?;
-    let merging = merging(root, &path, patch.root())?;
+    let path = asked.path(paths)?;
+    let merging = merging(root, &path, patch.root(), &mut budget)?;
     match merging.carry_out(ks, (db, key))? {
         true => ctx.reply.simple("OK"),
         false => ctx.reply.null(),
@@ -50,7 +53,7 @@ enum Merging<'p> {
     /// Something changes inside of one value.
     Changes(Vec<Changed<'p>>),
     /// Values change. Some others would have become too deep, if `false`, and stay what they are.
-    Values(Plan, bool),
+    Values(Plan<'p>, bool),
     /// Nothing changes.
     Nothing,
 }
@@ -83,6 +86,7 @@ fn merging<'p>(
     root: Option<Value<'_>>,
     path: &'p Path,
     patch: Value<'p>,
+    budget: &mut Budget,
 ) -> Result<Merging<'p>, Fail> {
     let Some(root) = root else {
         // A new document is the patch itself, with its nulls.
@@ -98,7 +102,7 @@ fn merging<'p>(
         let is_fit = fits(0, merged.root().depth());
         return if is_fit { Ok(Merging::Root(merged)) } else { Err(Misfit::TooDeep.into()) };
     }
-    Ok(match merging_all(root, path, patch)? {
+    Ok(match merging_all(root, path, patch, budget)? {
         Setting::Values(plan, is_all) => Merging::Values(plan, is_all),
         _ => Merging::Nothing,
     })
@@ -134,28 +138,48 @@ fn few_changes<'p>(
     (is_less || changes.len() <= 1).then_some(changes)
 }
 
-fn merging_all(root: Value<'_>, path: &Path, patch: Value<'_>) -> Result<Setting, Fail> {
+fn merging_all<'p>(
+    root: Value<'_>,
+    path: &Path,
+    patch: Value<'p>,
+    budget: &mut Budget,
+) -> Result<Setting<'p>, Fail> {
     let (mut batch, mut is_all, mut places) = (Batch::default(), true, Vec::new());
-    each(path, root, &mut |target, steps| {
-        places.push(Place::of(steps));
+    let (mut held, mut count) = (merging_bytes(patch), 0);
+    each(path, root, budget, &mut |target, steps, memory| {
+        if !batch.may_push(root, target) {
+            return Ok(());
+        }
+        let place = Place::of(steps);
+        held += size_of::<Place>() + place.footprint();
+        places.push(place);
         let merged = merged(target, patch);
         if !fits(steps.len(), merged.root().depth()) {
             is_all = false;
             return Ok(());
         }
-        push(&mut batch, root, (target, steps), Action::Set(merged.into_tape()))
+        count += 1;
+        let action = Action::Set(merged.into_tape().into());
+        push(&mut batch, root, (target, steps), action, (memory, held))
     })?;
     if places.is_empty() {
         // What is added is the patch itself, with its nulls.
-        return adding(root, path, &Document::of(patch));
+        return adding(root, path, patch, budget);
     }
-    let count = batch.len();
     batch.settle();
     if batch.len() == count || patch.kind() == Kind::Null {
-        return Ok(Setting::Values(Plan::of(root, batch)?, is_all));
+        return Ok(Setting::Values(Plan::of(root, batch, &mut budget.memory)?, is_all));
     }
+    budget.memory.hold(held + batch.footprint() + 3 * (root.tape().len() + patch.tape().len()))?;
     let (document, is_all) = merged_inside(root, &places, patch)?;
     Ok(Setting::Values(Plan::Whole(document), is_all))
+}
+
+/// Bytes that merging a patch takes for a table of its members.
+fn merging_bytes(patch: Value<'_>) -> usize {
+    /// A name and a value, and a byte of the table, which is half full.
+    const PER_MEMBER: usize = 2 * (size_of::<(&[u8], Value<'_>)>() + 1);
+    patch.members().map(|(_, value)| PER_MEMBER + merging_bytes(value)).sum()
 }
 
 /// Merges into values that lie in each other: the outer ones first, then what is left of the inner

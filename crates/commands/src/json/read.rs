@@ -1,14 +1,79 @@
 //! What there is to know of the values of a document.
 
+use super::budget::Budget;
 use super::{
-    Asked, NO_KEY, NOT_THERE, all, coded_value_at, document, first, integer_at, no_such, path_at,
-    wrong_kind,
+    NO_KEY, NOT_THERE, coded_value_at, document, first, integer_at, no_such,
+    path_at, wrong_kind,
 };
 use crate::ctx::Ctx;
+use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use petrel_json::{Kind, Number, Value};
+use petrel_json::{Kind, Number, Path, SearchError, Value, Work};
 use petrel_keyspace::parse_int;
 use petrel_resp::{Protocol, Reply};
+use std::ops::ControlFlow;
+
+/// Values that are kept from one search to the next.
+const KEPT_MAX: usize = 4096;
+
+/// What a path finds, whose number is announced before they are written. They are kept if they are
+/// few, else searched for once more.
+pub(super) struct Found<'d> {
+    count: usize,
+    kept: Vec<Value<'d>>,
+}
+
+impl<'d> Found<'d> {
+    /// Searches. Each value takes the steps that `cost` says, for what will be done with it.
+    ///
+    /// # Errors
+    /// If that is too much. Another search is not, then.
+    pub fn of(
+        path: &Path,
+        root: Value<'d>,
+        budget: &mut Budget,
+        cost: impl Fn(Value<'_>) -> u64,
+    ) -> Result<Self, Fail> {
+        let mut found = Found { count: 0, kept: Vec::new() };
+        if path.is_static() {
+            found.kept.extend(path.find_static(root));
+            found.count = found.kept.len();
+            return Ok(found);
+        }
+        let (before, mut taken) = (budget.work.left(), Ok(()));
+        path.search(root, &mut budget.work, &mut |value, _, work| {
+            taken = work.spend(cost(value));
+            if found.count < KEPT_MAX {
+                found.kept.push(value);
+            }
+            found.count += 1;
+            if taken.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        taken?;
+        if found.count > KEPT_MAX {
+            // As much again.
+            budget.work.spend(before - budget.work.left())?;
+            found.kept = Vec::new();
+        }
+        Ok(found)
+    }
+
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Calls for each.
+    pub fn each(&self, path: &Path, root: Value<'d>, visit: &mut dyn FnMut(Value<'d>)) {
+        if self.count <= KEPT_MAX {
+            return self.kept.iter().copied().for_each(visit);
+        }
+        let done = path.search(root, &mut Work::default(), &mut |value, _, _| {
+            visit(value);
+            ControlFlow::Continue(())
+        });
+        debug_assert_eq!(done, Ok(()), "it was done before");
+    }
+}
 
 /// What a command says of values that it is not for, and of what is not there.
 struct Manner {
@@ -21,33 +86,36 @@ struct Manner {
 }
 
 /// Answers what `write` says of each value that the path at argument 2 finds, or of the first; it
-/// says whether the value is of the kind that the command is for, and writes nothing if not.
+/// says whether the value is of the kind that the command is for, and writes nothing if not. `cost`
+/// are the steps that it takes.
 fn answer(
     ctx: &mut Ctx<'_>,
     manner: &Manner,
+    cost: fn(Value<'_>) -> u64,
     write: impl Fn(Value<'_>, &mut dyn Reply) -> bool,
 ) -> Outcome {
     let (key, db, path) = (ctx.key(1), ctx.db(), path_at(ctx, 2)?);
-    let reply = &mut *ctx.reply;
-    let Some(root) = document(ctx.exec.ks.read(db, key))? else {
+    let mut budget = Budget::of(&ctx.exec.ks, path);
+    let (reply, Executor { ks, paths, .. }) = (&mut *ctx.reply, &mut *ctx.exec);
+    let Some(root) = document(ks.read(db, key))? else {
         if let (false, Some(error)) = (path.is_legacy(), &manner.no_key) {
             return Err(error.clone());
         }
         reply.null();
         return Ok(());
     };
-    let path = path.path()?;
+    let path = path.path(paths)?;
     if !path.is_legacy() {
-        let found = all(&path, root)?;
-        reply.array(found.len());
-        for value in found {
-            if !write(value, reply) {
+        let found = Found::of(&path, root, &mut budget, cost)?;
+        reply.array(found.count());
+        found.each(&path, root, &mut |value| {
+            if !reply.is_dropped() && !write(value, reply) {
                 reply.null();
             }
-        }
+        });
         return Ok(());
     }
-    match (first(&path, root)?, &manner.nothing) {
+    match (first(&path, root, &mut budget)?, &manner.nothing) {
         (Some(value), _) if write(value, reply) => Ok(()),
         (Some(_), _) => Err((manner.other)()),
         (None, Some(error)) => Err(error.clone()),
@@ -58,51 +126,50 @@ fn answer(
     }
 }
 
+/// Steps for what takes the same time for every value.
+fn little(_: Value<'_>) -> u64 {
+    0
+}
+
 /// `JSON.TYPE key [path]`
 pub(super) fn type_of(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, path) = (ctx.key(1), ctx.db(), path_at(ctx, 2)?);
-    let reply = &mut *ctx.reply;
+    let mut budget = Budget::of(&ctx.exec.ks, path);
+    let (reply, Executor { ks, paths, .. }) = (&mut *ctx.reply, &mut *ctx.exec);
     // RESP3 has an array around what it was before.
-    if reply.protocol() == Protocol::Resp3 {
-        let found = document(ctx.exec.ks.read(db, key));
-        let types = found?.map(|root| types_of(path, root)).transpose()?;
-        reply.array(1);
-        write_types(types, path, reply);
+    let is_wrapped = reply.protocol() == Protocol::Resp3;
+    let wrap = |reply: &mut dyn Reply| {
+        if is_wrapped {
+            reply.array(1);
+        }
+    };
+    let Some(root) = document(ks.read(db, key))? else {
+        wrap(reply);
+        reply.null();
+        return Ok(());
+    };
+    let path = path.path(paths)?;
+    if path.is_legacy() {
+        let value = first(&path, root, &mut budget)?;
+        wrap(reply);
+        match value {
+            Some(value) => reply.bulk(value.kind().name().as_bytes()),
+            None => reply.null(),
+        }
         return Ok(());
     }
-    let types = document(ctx.exec.ks.read(db, key))?.map(|root| types_of(path, root));
-    write_types(types.transpose()?, path, reply);
+    let found = Found::of(&path, root, &mut budget, little)?;
+    wrap(reply);
+    reply.array(found.count());
+    found.each(&path, root, &mut |value| reply.bulk(value.kind().name().as_bytes()));
     Ok(())
-}
-
-fn types_of(path: Asked<'_>, root: Value<'_>) -> Result<Vec<&'static str>, Fail> {
-    let path = path.path()?;
-    let found = match path.is_legacy() {
-        true => first(&path, root)?.into_iter().collect(),
-        false => all(&path, root)?,
-    };
-    Ok(found.into_iter().map(|value| value.kind().name()).collect())
-}
-
-fn write_types(types: Option<Vec<&'static str>>, path: Asked<'_>, reply: &mut dyn Reply) {
-    match (types, path.is_legacy()) {
-        (Some(types), false) => {
-            reply.array(types.len());
-            types.iter().for_each(|name| reply.bulk(name.as_bytes()));
-        }
-        (Some(types), true) => match types.first() {
-            Some(name) => reply.bulk(name.as_bytes()),
-            None => reply.null(),
-        },
-        (None, _) => reply.null(),
-    }
 }
 
 /// `JSON.STRLEN key [path]`
 pub(super) fn str_len(ctx: &mut Ctx<'_>) -> Outcome {
     let manner =
         Manner { other: || wrong_kind("string"), nothing: Some(NOT_THERE), no_key: Some(NO_KEY) };
-    answer(ctx, &manner, |value, reply| {
+    answer(ctx, &manner, little, |value, reply| {
         value.string().inspect(|text| reply.integer(text.len() as i64)).is_some()
     })
 }
@@ -114,7 +181,7 @@ pub(super) fn arr_len(ctx: &mut Ctx<'_>) -> Outcome {
         nothing: Some(NOT_THERE),
         no_key: Some(NO_KEY),
     };
-    answer(ctx, &manner, |value, reply| write_len(value, Kind::Array, reply))
+    answer(ctx, &manner, little, |value, reply| write_len(value, Kind::Array, reply))
 }
 
 /// `JSON.OBJLEN key [path]`
@@ -124,7 +191,7 @@ pub(super) fn obj_len(ctx: &mut Ctx<'_>) -> Outcome {
         nothing: None,
         no_key: Some(no_such("not an object")),
     };
-    answer(ctx, &manner, |value, reply| write_len(value, Kind::Object, reply))
+    answer(ctx, &manner, little, |value, reply| write_len(value, Kind::Object, reply))
 }
 
 fn write_len(value: Value<'_>, wanted: Kind, reply: &mut dyn Reply) -> bool {
@@ -138,7 +205,7 @@ fn write_len(value: Value<'_>, wanted: Kind, reply: &mut dyn Reply) -> bool {
 /// `JSON.OBJKEYS key [path]`
 pub(super) fn obj_keys(ctx: &mut Ctx<'_>) -> Outcome {
     let manner = Manner { other: || no_such("not an object"), nothing: None, no_key: Some(NO_KEY) };
-    answer(ctx, &manner, |value, reply| {
+    answer(ctx, &manner, listing, |value, reply| {
         let is_object = value.kind() == Kind::Object;
         if is_object {
             reply.array(value.len());
@@ -151,10 +218,23 @@ pub(super) fn obj_keys(ctx: &mut Ctx<'_>) -> Outcome {
 /// `JSON.RESP key [path]`
 pub(super) fn resp(ctx: &mut Ctx<'_>) -> Outcome {
     let manner = Manner { other: || NOT_THERE, nothing: Some(NOT_THERE), no_key: None };
-    answer(ctx, &manner, |value, reply| {
+    answer(ctx, &manner, writing, |value, reply| {
         write_resp(value, reply);
         true
     })
+}
+
+/// Steps for writing the names of an object.
+fn listing(value: Value<'_>) -> u64 {
+    match value.kind() {
+        Kind::Object => 2 * value.len() as u64 + value.tape().len() as u64 / 64,
+        _ => 0,
+    }
+}
+
+/// Steps for writing all of a value.
+pub(super) fn writing(value: Value<'_>) -> u64 {
+    value.tape().len() as u64 / 8
 }
 
 /// A container is an array that begins with its bracket.
@@ -167,12 +247,20 @@ fn write_resp(value: Value<'_>, reply: &mut dyn Reply) {
         Kind::Array => {
             reply.array(1 + value.len());
             reply.simple("[");
-            value.items().for_each(|item| write_resp(item, reply));
+            for item in value.items() {
+                if reply.is_dropped() {
+                    return;
+                }
+                write_resp(item, reply);
+            }
         }
         Kind::Object => {
             reply.array(1 + 2 * value.len());
             reply.simple("{");
             for (name, value) in value.members() {
+                if reply.is_dropped() {
+                    return;
+                }
                 reply.bulk(name);
                 write_resp(value, reply);
             }
@@ -204,32 +292,68 @@ pub(super) fn arr_index(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(ctx.wrong_arity());
     }
     let wanted = coded_value_at(ctx, 3)?;
-    let manner =
-        Manner { other: || wrong_kind("array"), nothing: Some(NOT_THERE), no_key: Some(NOT_THERE) };
-    let (key, db) = (ctx.key(1), ctx.db());
-    if path_at(ctx, 2)?.is_legacy() && ctx.exec.ks.view(db, key).is_none() {
+    let (key, db, path) = (ctx.key(1), ctx.db(), path_at(ctx, 2)?);
+    if path.is_legacy() && ctx.exec.ks.view(db, key).is_none() {
         return Err(NOT_THERE);
     }
-    answer(ctx, &manner, |value, reply| {
-        let is_array = value.kind() == Kind::Array;
-        if is_array {
-            let found = index_of(value, wanted.root(), start, stop);
-            reply.integer(found.map_or(-1, |index| index as i64));
+    let mut budget = Budget::of(&ctx.exec.ks, path);
+    let (reply, Executor { ks, paths, .. }) = (&mut *ctx.reply, &mut *ctx.exec);
+    let Some(root) = document(ks.read(db, key))? else { return Err(NOT_THERE) };
+    let path = path.path(paths)?;
+    let (wanted, range) = (wanted.root(), (start, stop));
+    if path.is_legacy() {
+        let array = first(&path, root, &mut budget)?.ok_or(NOT_THERE)?;
+        if array.kind() != Kind::Array {
+            return Err(wrong_kind("array"));
         }
-        is_array
-    })
+        reply.integer(index_of(array, wanted, range, &mut budget.work)?);
+        return Ok(());
+    }
+    let (mut found, mut failed) = (Vec::new(), None);
+    let Budget { work, memory } = &mut budget;
+    path.search(root, work, &mut |value, _, work| {
+        let is_array = value.kind() == Kind::Array;
+        let index = is_array.then(|| index_of(value, wanted, range, work)).transpose();
+        let added = index.map_err(Fail::from).and_then(|index| {
+            found.push(index);
+            memory.hold(found.capacity() * size_of::<Option<i64>>())
+        });
+        failed = added.err();
+        if failed.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    if let Some(fail) = failed {
+        return Err(fail);
+    }
+    reply.array(found.len());
+    for index in found {
+        match index {
+            Some(index) => reply.integer(index),
+            None => reply.null(),
+        }
+    }
+    Ok(())
 }
 
-/// Where an array has a value from one index up to another, which is 0 for the end. Negative ones
-/// count from the end.
-fn index_of(array: Value<'_>, wanted: Value<'_>, start: i64, stop: i64) -> Option<usize> {
+/// Where an array has a value from one index up to another, which is 0 for the end; -1 if it has
+/// not. Negative ones count from the end.
+fn index_of(
+    array: Value<'_>,
+    wanted: Value<'_>,
+    (start, stop): (i64, i64),
+    work: &mut Work,
+) -> Result<i64, SearchError> {
     let len = array.len() as i64;
     let absolute = |index: i64| if index < 0 { index.saturating_add(len).max(0) } else { index };
     let from = absolute(start).min((len - 1).max(0));
     let to = if stop == 0 { len } else { absolute(stop).min(len) };
     let taken = usize::try_from(to - from).unwrap_or(0);
-    let mut items = array.items().enumerate().skip(from as usize).take(taken);
-    items.find(|(_, item)| item.is_same(wanted)).map(|(index, _)| index)
+    work.spend(from as u64 / 4)?;
+    for (index, item) in array.items().enumerate().skip(from as usize).take(taken) {
+        if item.is_same_within(wanted, work)? {
+            return Ok(index as i64);
+        }
+    }
+    Ok(-1)
 }
 
 /// `JSON.DEBUG MEMORY key [path]`, `JSON.DEBUG HELP`
@@ -248,20 +372,21 @@ pub(super) fn debug(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(ctx.wrong_arity());
     }
     let (key, db, path) = (ctx.key(2), ctx.db(), path_at(ctx, 3)?);
-    let reply = &mut *ctx.reply;
-    match (document(ctx.exec.ks.peek(db, key))?, path.is_legacy()) {
-        (None, true) => reply.integer(0),
-        (None, false) => reply.array(0),
-        (Some(root), true) => {
-            let value = first(&*path.path()?, root)?.ok_or(NOT_THERE)?;
-            reply.integer(value.tape().len() as i64);
-        }
-        (Some(root), false) => {
-            let found = all(&*path.path()?, root)?;
-            reply.array(found.len());
-            found.iter().for_each(|value| reply.integer(value.tape().len() as i64));
-        }
+    let mut budget = Budget::of(&ctx.exec.ks, path);
+    let (reply, Executor { ks, paths, .. }) = (&mut *ctx.reply, &mut *ctx.exec);
+    let Some(root) = document(ks.peek(db, key))? else {
+        if path.is_legacy() { reply.integer(0) } else { reply.array(0) }
+        return Ok(());
+    };
+    let path = path.path(paths)?;
+    if path.is_legacy() {
+        let value = first(&path, root, &mut budget)?.ok_or(NOT_THERE)?;
+        reply.integer(value.tape().len() as i64);
+        return Ok(());
     }
+    let found = Found::of(&path, root, &mut budget, little)?;
+    reply.array(found.count());
+    found.each(&path, root, &mut |value| reply.integer(value.tape().len() as i64));
     Ok(())
 }
 

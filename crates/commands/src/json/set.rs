@@ -1,7 +1,11 @@
 //! What replaces and removes values: JSON.SET, JSON.MSET, JSON.DEL, JSON.CLEAR.
 
-use super::{Asked, NO_KEY, NO_ROOT, Plan, document, each, fits, path_at, push, value_at};
+use super::budget::Budget;
+use super::{
+    Asked, NO_KEY, NO_ROOT, PathCache, Plan, document, each, fits, path_at, push, value_at,
+};
 use crate::ctx::Ctx;
+use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use petrel_json::{
     Action, Batch, Change, Document, FloatType, Kind, Op, Parse, Path, Value, parse,
@@ -9,7 +13,8 @@ use petrel_json::{
 use petrel_keyspace::event::class;
 use petrel_keyspace::{Handle, JsonChange, Key, Naming};
 use petrel_table::options::{JsonSetOption, Unread};
-use std::rc::Rc;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 const NOT_STATIC: Fail = Fail::fixed("Err wrong static path");
 
@@ -24,18 +29,18 @@ enum Condition {
 }
 
 /// What setting a value at a path comes to.
-pub(super) enum Setting {
+pub(super) enum Setting<'v> {
     /// The key gets the value.
     Root,
     /// Values change. Some others would have become too deep, if `false`, and stay what they are.
-    Values(Plan, bool),
+    Values(Plan<'v>, bool),
     /// The value is set at the place that the path names.
     Static,
     /// Nothing changes.
     Nothing,
 }
 
-impl Setting {
+impl Setting<'_> {
     /// Sets the value; whether all is set that was to be.
     pub fn carry_out(
         &self,
@@ -63,7 +68,7 @@ impl Setting {
 }
 
 /// What setting a value comes to where there is no document.
-fn creating(path: Asked<'_>, condition: Condition) -> Result<Setting, Fail> {
+fn creating<'v>(path: Asked<'_>, condition: Condition) -> Result<Setting<'v>, Fail> {
     match (condition, path.is_root()) {
         (Condition::Something, _) => Ok(Setting::Nothing),
         (_, true) => Ok(Setting::Root),
@@ -72,26 +77,28 @@ fn creating(path: Asked<'_>, condition: Condition) -> Result<Setting, Fail> {
 }
 
 /// What setting a value comes to, and the path in a document.
-fn prepare(
+fn prepare<'v>(
     root: Option<Value<'_>>,
-    asked: Asked<'_>,
-    value: &Document,
+    (asked, paths): (Asked<'_>, &mut PathCache),
+    value: &'v Document,
     condition: Condition,
-) -> Result<(Setting, Option<Rc<Path>>), Fail> {
+    budget: &mut Budget,
+) -> Result<(Setting<'v>, Option<Arc<Path>>), Fail> {
     let Some(root) = root else {
         return Ok((creating(asked, condition)?, None));
     };
-    let path = asked.path()?;
-    Ok((setting(root, &path, value, condition)?, Some(path)))
+    let path = asked.path(paths)?;
+    Ok((setting(root, &path, value, condition, budget)?, Some(path)))
 }
 
 /// What setting a value at a path of a document comes to.
-fn setting(
+fn setting<'v>(
     root: Value<'_>,
     path: &Path,
-    value: &Document,
+    value: &'v Document,
     condition: Condition,
-) -> Result<Setting, Fail> {
+    budget: &mut Budget,
+) -> Result<Setting<'v>, Fail> {
     if path.is_root() {
         let is_barred = condition == Condition::Nothing;
         return Ok(if is_barred { Setting::Nothing } else { Setting::Root });
@@ -107,39 +114,46 @@ fn setting(
         return Err(NOT_STATIC);
     }
     let (mut batch, mut is_all, mut any) = (Batch::default(), true, false);
-    each(path, root, &mut |found, steps| {
+    each(path, root, budget, &mut |found, steps, memory| {
         any = true;
         if !fits(steps.len(), depth) {
             is_all = false;
             return Ok(());
         }
-        push(&mut batch, root, (found, steps), Action::Set(value.tape().to_vec()))
+        let action = Action::Set(value.tape().into());
+        push(&mut batch, root, (found, steps), action, (memory, 0))
     })?;
     match (any, condition) {
         (true, Condition::Nothing) | (false, Condition::Something) => Ok(Setting::Nothing),
-        (true, _) => Ok(Setting::Values(Plan::of(root, batch)?, is_all)),
-        (false, _) => adding(root, path, value),
+        (true, _) => Ok(Setting::Values(Plan::of(root, batch, &mut budget.memory)?, is_all)),
+        (false, _) => adding(root, path, value.root(), budget),
     }
 }
 
 /// What setting a value comes to where nothing is: an object may get another member.
-pub(super) fn adding(root: Value<'_>, path: &Path, value: &Document) -> Result<Setting, Fail> {
+pub(super) fn adding<'v>(
+    root: Value<'_>,
+    path: &Path,
+    value: Value<'v>,
+    budget: &mut Budget,
+) -> Result<Setting<'v>, Fail> {
     if !path.is_static() {
         return Err(NOT_STATIC);
     }
     let Some(name) = path.last_name() else {
         return Err(Fail::fixed("ERR array index out of range"));
     };
-    let (mut batch, depth) = (Batch::default(), value.root().depth());
-    path.find_parents(root, &mut |parent, steps| {
+    let (mut batch, depth) = (Batch::default(), value.depth());
+    path.search_parents(root, &mut budget.work, &mut |parent, steps, _| {
         if parent.kind() == Kind::Object && fits(steps.len() + 1, depth) {
-            let action = Action::Add(name.to_vec(), value.tape().to_vec());
+            let action = Action::Add(name.to_vec().into(), value.tape().into());
             batch.push(root, parent, steps, action);
         }
+        ControlFlow::Continue(())
     })?;
     match batch.is_empty() {
         true => Ok(Setting::Nothing),
-        false => Ok(Setting::Values(Plan::of(root, batch)?, true)),
+        false => Ok(Setting::Values(Plan::of(root, batch, &mut budget.memory)?, true)),
     }
 }
 
@@ -168,10 +182,11 @@ pub(super) fn set(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let (asked, value) = (path_at(ctx, 2)?, value_at(ctx, 3, how));
     let (key, db) = (ctx.key(1), ctx.db());
-    let ks = &mut ctx.exec.ks;
+    let mut budget = Budget::of(&ctx.exec.ks, asked);
+    let Executor { ks, paths, .. } = &mut *ctx.exec;
     let root = document(ks.look(db, key))?;
     let value = value?;
-    let (setting, path) = prepare(root, asked, &value, condition)?;
+    let (setting, path) = prepare(root, (asked, paths), &value, condition, &mut budget)?;
     match setting.carry_out(ks, (db, key), path.as_deref(), &value)? {
         true => ctx.reply.simple("OK"),
         false => ctx.reply.null(),
@@ -184,29 +199,35 @@ pub(super) fn set(ctx: &mut Ctx<'_>) -> Outcome {
 pub(super) fn mset(ctx: &mut Ctx<'_>) -> Outcome {
     let (len, db) = (ctx.args().len(), ctx.db());
     let mut triplets = Vec::with_capacity(len / 3);
+    let mut budget = Budget::of_many(&ctx.exec.ks);
     for i in (1..len).step_by(3) {
         let (key, asked) = (ctx.key(i), path_at(ctx, i + 1)?);
         let value = match i + 2 < len {
             true => value_at(ctx, i + 2, Parse::default()),
             false => Err(ctx.wrong_arity()),
         };
-        let root = document(ctx.exec.ks.look(db, key))?;
+        let Executor { ks, paths, .. } = &mut *ctx.exec;
+        let root = document(ks.look(db, key))?;
         if root.is_none() {
             creating(asked, Condition::None)?;
         }
-        let path = root.map(|_| asked.path()).transpose()?;
+        let path = root.map(|_| asked.path(paths)).transpose()?;
         let value = value?;
         if let Some((root, path)) = root.zip(path) {
-            setting(root, &path, &value, Condition::None)?;
+            setting(root, &path, &value, Condition::None, &mut budget)?;
         }
         triplets.push((key, asked, value));
     }
-    let ks = &mut ctx.exec.ks;
+    // As much again.
+    let mut budget = Budget::of_many(&ctx.exec.ks);
+    let Executor { ks, paths, .. } = &mut *ctx.exec;
     let mut is_all = true;
     for (key, asked, value) in &triplets {
         // What an earlier triplet has changed may be in the way of a later one.
         let root = document(ks.look(db, *key));
-        let prepared = root.and_then(|root| prepare(root, *asked, value, Condition::None));
+        let prepared = root.and_then(|root| {
+            prepare(root, (*asked, paths), value, Condition::None, &mut budget)
+        });
         is_all &= match prepared {
             // No object is where the value would be added.
             Ok((Setting::Nothing, _)) => true,
@@ -226,12 +247,13 @@ pub(super) fn mset(ctx: &mut Ctx<'_>) -> Outcome {
 /// `JSON.DEL key [path]`, `JSON.FORGET key [path]`
 pub(super) fn del(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, asked) = (ctx.key(1), ctx.db(), path_at(ctx, 2)?);
-    let ks = &mut ctx.exec.ks;
+    let mut budget = Budget::of(&ctx.exec.ks, asked);
+    let Executor { ks, paths, .. } = &mut *ctx.exec;
     let Some(root) = document(ks.look(db, key))? else { return ctx.number(0) };
-    let (mut batch, path) = (Batch::default(), asked.path()?);
+    let (mut batch, path) = (Batch::default(), asked.path(paths)?);
     if !path.is_root() {
-        each(&path, root, &mut |value, steps| {
-            push(&mut batch, root, (value, steps), Action::Remove)
+        each(&path, root, &mut budget, &mut |value, steps, memory| {
+            push(&mut batch, root, (value, steps), Action::Remove, (memory, 0))
         })?;
         batch.settle();
         if batch.is_empty() {
@@ -245,7 +267,7 @@ pub(super) fn del(ctx: &mut Ctx<'_>) -> Outcome {
         ks.remove(db, key);
         ctx.event(class::MODULE, "json.del", key.bytes);
     } else {
-        Plan::of(root, batch)?.carry_out(ks, db, key)?;
+        Plan::of(root, batch, &mut budget.memory)?.carry_out(ks, db, key)?;
     }
     ctx.number(removed as i64)
 }
@@ -256,19 +278,19 @@ pub(super) fn clear(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(ctx.wrong_arity());
     }
     let (key, db, path) = (ctx.key(1), ctx.db(), path_at(ctx, 2)?);
-    let ks = &mut ctx.exec.ks;
+    let mut budget = Budget::of(&ctx.exec.ks, path);
+    let Executor { ks, paths, .. } = &mut *ctx.exec;
     let root = document(ks.look(db, key))?.ok_or(NO_KEY)?;
     let mut batch = Batch::default();
-    each(&*path.path()?, root, &mut |value, steps| match cleared(value) {
-        Some(text) => {
-            let tape = parse(text, Parse::default()).map(Document::into_tape);
-            push(&mut batch, root, (value, steps), Action::Set(tape.unwrap_or_default()))
-        }
-        None => Ok(()),
+    each(&*path.path(paths)?, root, &mut budget, &mut |value, steps, memory| {
+        let Some(text) = cleared(value) else { return Ok(()) };
+        let tape = parse(text, Parse::default()).map(Document::into_tape);
+        let action = Action::Set(tape.unwrap_or_default().into());
+        push(&mut batch, root, (value, steps), action, (memory, 0))
     })?;
     batch.settle();
     let cleared = batch.len();
-    Plan::of(root, batch)?.carry_out(ks, db, key)?;
+    Plan::of(root, batch, &mut budget.memory)?.carry_out(ks, db, key)?;
     ctx.number(cleared as i64)
 }
 

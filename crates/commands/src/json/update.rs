@@ -1,5 +1,6 @@
 //! What changes values where they are: numbers, strings, booleans, arrays.
 
+use super::budget::Budget;
 use super::get::{Form, with_text};
 use super::read::{index_at, write_of_number};
 use super::{
@@ -7,73 +8,91 @@ use super::{
     path_at, push, values_at, wrong_kind,
 };
 use crate::ctx::Ctx;
+use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use petrel_json::tape::Writer;
 use petrel_json::{
-    Action, Arithmetic, ArithmeticError, Batch, Document, Kind, Misfit, Number, Value,
+    Action, Arithmetic, ArithmeticError, Batch, Kind, Misfit, Number, Value,
 };
 use petrel_resp::{Protocol, Reply};
 
 /// What becomes of a value, and what is said of it. No action: it stays what it is.
-type Planned<R> = (Option<Action>, R);
+type Planned<'v, R> = (Option<Action<'v>>, R);
 
 /// Says it of each value, which lies in so many containers.
-type Plans<'p, R> = dyn Fn(Value<'_>, usize) -> Result<Option<Planned<R>>, Fail> + 'p;
+type Plans<'p, 'v, R> = dyn Fn(Value<'_>, usize) -> Result<Option<Planned<'v, R>>, Fail> + 'p;
+
+/// Writes the reply from what was said of each value, in the order in which they were found, and
+/// from the document as it was; on failure it has written nothing. The number is that of the bytes
+/// that it takes meanwhile, beside the reply, for each value.
+type Finish<'f, R> = (&'f dyn Fn(&[Option<R>], Value<'_>, &mut dyn Reply) -> Outcome, usize);
 
 /// Changes the values that a path finds, as `plan` says of each: none if the value is not of the
-/// kind that the command is for. It is told in how many containers the value lies. Returns what is
-/// said of each value, in the order in which they were found.
-fn update<R>(
+/// kind that the command is for. It is told in how many containers the value lies.
+///
+/// The reply is written before anything changes: it may be about what is removed, which is as large
+/// as it likes and found as often.
+fn update<'v, R>(
     ctx: &mut Ctx<'_>,
-    path: Asked<'_>,
-    plan: &Plans<'_, R>,
-) -> Result<Vec<Option<R>>, Fail> {
+    asked: Asked<'_>,
+    plan: &Plans<'_, 'v, R>,
+    (finish, bytes): Finish<'_, R>,
+) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
-    let ks = &mut ctx.exec.ks;
+    let mut budget = Budget::of(&ctx.exec.ks, asked);
+    let (reply, Executor { ks, paths, .. }) = (&mut *ctx.reply, &mut *ctx.exec);
     let root = document(ks.look(db, key))?.ok_or(NO_KEY)?;
-    let path = &*path.path()?;
+    let (path, begin) = (&*asked.path(paths)?, reply.place());
     if let Some(steps) = path.steps() {
-        let Some(value) = path.find_static(root) else { return Ok(Vec::new()) };
-        let Some((action, said)) = plan(value, steps.len())? else { return Ok(vec![None]) };
-        if let Some(action) = action {
-            carry_out_one(ks, db, key, steps, &action)?;
-        }
-        return Ok(vec![Some(said)]);
+        let Some(value) = path.find_static(root) else { return finish(&[], root, reply) };
+        let Some((action, said)) = plan(value, steps.len())? else {
+            return finish(&[None], root, reply);
+        };
+        finish(&[Some(said)], root, reply)?;
+        let Some(action) = action else { return Ok(()) };
+        let made = carry_out_one(ks, db, key, steps, &action);
+        return made.inspect_err(|_| reply.take_back(begin));
     }
     let (mut batch, mut all) = (Batch::default(), Vec::new());
-    each(path, root, &mut |value, steps| {
-        let Some((action, said)) = plan(value, steps.len())? else {
-            all.push(None);
-            return Ok(());
-        };
-        all.push(Some(said));
-        action.map_or(Ok(()), |action| push(&mut batch, root, (value, steps), action))
+    each(path, root, &mut budget, &mut |value, steps, memory| {
+        let planned = plan(value, steps.len())?;
+        let (action, said) = planned.map_or((None, None), |(action, said)| (action, Some(said)));
+        all.push(said);
+        let held = all.capacity() * (size_of::<Option<R>>() + bytes);
+        match action {
+            Some(action) => push(&mut batch, root, (value, steps), action, (memory, held)),
+            None => memory.hold(batch.footprint() + held),
+        }
     })?;
-    Plan::of(root, batch)?.carry_out(ks, db, key)?;
-    Ok(all)
+    let plan = Plan::of(root, batch, &mut budget.memory)?;
+    finish(&all, root, reply)?;
+    plan.carry_out(ks, db, key).inspect_err(|_| reply.take_back(begin))
 }
 
 /// Answers what was said of each value: of the last one, if the path is a legacy path, which must
 /// have found something.
 fn answer<R>(
-    ctx: &mut Ctx<'_>,
-    path: Asked<'_>,
-    said: Vec<Option<R>>,
+    is_legacy: bool,
+    said: &[Option<R>],
     what: &str,
+    reply: &mut dyn Reply,
     write: &dyn Fn(&R, &mut dyn Reply),
 ) -> Outcome {
-    if path.is_legacy() {
+    if is_legacy {
         let last = said.iter().flatten().next_back().ok_or_else(|| no_such(what))?;
-        write(last, ctx.reply);
+        write(last, reply);
         return Ok(());
     }
-    answer_all(ctx.reply, said, write);
+    answer_all(said, reply, write);
     Ok(())
 }
 
-fn answer_all<R>(reply: &mut dyn Reply, said: Vec<Option<R>>, write: &dyn Fn(&R, &mut dyn Reply)) {
+fn answer_all<R>(said: &[Option<R>], reply: &mut dyn Reply, write: &dyn Fn(&R, &mut dyn Reply)) {
     reply.array(said.len());
-    for said in &said {
+    for said in said {
+        if reply.is_dropped() {
+            return;
+        }
         match said {
             Some(said) => write(said, reply),
             None => reply.null(),
@@ -113,9 +132,11 @@ fn number_at(ctx: &Ctx<'_>, i: usize) -> Result<Number, Fail> {
 /// RESP3 has an array of the new numbers, whatever the path; RESP2 has them as text: an array, or
 /// the last one.
 fn calculate(ctx: &mut Ctx<'_>, how: Arithmetic) -> Outcome {
+    /// Bytes of the text of a number, as most are.
+    const DIGITS: usize = 24;
     // What is no number is an error once there is a number to change.
     let (path, with) = (path_at(ctx, 2)?, number_at(ctx, 3));
-    let said = update(ctx, path, &|value, _| {
+    let plan = |value: Value<'_>, _| {
         let Some(number) = value.number() else { return Ok(None) };
         let with = with.as_ref().map_err(Fail::clone)?;
         let result = number.combine(how, *with).map_err(|error| match error {
@@ -124,33 +145,41 @@ fn calculate(ctx: &mut Ctx<'_>, how: Arithmetic) -> Outcome {
         })?;
         let mut writer = Writer::default();
         result.write(&mut writer);
-        Ok(Some((Some(Action::Set(writer.into_bytes())), result)))
-    })?;
-    if ctx.reply.protocol() == Protocol::Resp3 {
-        answer_all(ctx.reply, said, &|result: &Number, reply| write_of_number(*result, reply));
+        Ok(Some((Some(Action::Set(writer.into_bytes().into())), result)))
+    };
+    let is_legacy = path.is_legacy();
+    let finish = |said: &[Option<Number>], _: Value<'_>, reply: &mut dyn Reply| {
+        if reply.protocol() == Protocol::Resp3 {
+            answer_all(said, reply, &|result, reply| write_of_number(*result, reply));
+            return Ok(());
+        }
+        with_text(|text| {
+            print_results(said, is_legacy, text)?;
+            reply.bulk(text);
+            Ok(())
+        })
+    };
+    update(ctx, path, &plan, (&finish, DIGITS))
+}
+
+fn print_results(said: &[Option<Number>], is_legacy: bool, text: &mut Vec<u8>) -> Outcome {
+    if is_legacy {
+        let last = said.iter().flatten().next_back();
+        last.ok_or_else(|| no_such("does not contains a number"))?.print(text);
         return Ok(());
     }
-    with_text(|text| {
-        if path.is_legacy() {
-            let last = said.iter().flatten().next_back();
-            let last = last.ok_or_else(|| no_such("does not contains a number"))?;
-            last.print(text);
-        } else {
-            text.push(b'[');
-            for (index, said) in said.iter().enumerate() {
-                if index > 0 {
-                    text.push(b',');
-                }
-                match said {
-                    Some(said) => said.print(text),
-                    None => text.extend_from_slice(b"null"),
-                }
-            }
-            text.push(b']');
+    text.push(b'[');
+    for (index, said) in said.iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
         }
-        ctx.reply.bulk(text);
-        Ok(())
-    })
+        match said {
+            Some(said) => said.print(text),
+            None => text.extend_from_slice(b"null"),
+        }
+    }
+    text.push(b']');
+    Ok(())
 }
 
 /// `JSON.STRAPPEND key [path] value`
@@ -162,31 +191,39 @@ pub(super) fn str_append(ctx: &mut Ctx<'_>) -> Outcome {
     };
     // What is no string is an error once there is a string to append it to.
     let appended = coded_value_at(ctx, at);
-    let said = update(ctx, path, &|value, _| {
+    let plan = |value: Value<'_>, _| {
         let Some(text) = value.string() else { return Ok(None) };
         let appended = appended.as_ref().map_err(Fail::clone)?;
         let more = appended.root().string().ok_or_else(|| wrong_kind("string"))?;
         let mut writer = Writer::default();
         writer.string(&[text, more].concat());
-        Ok(Some((Some(Action::Set(writer.into_bytes())), text.len() + more.len())))
-    })?;
-    answer(ctx, path, said, "not a string", &write_len)
+        Ok(Some((Some(Action::Set(writer.into_bytes().into())), text.len() + more.len())))
+    };
+    let is_legacy = path.is_legacy();
+    let finish = |said: &[_], _: Value<'_>, reply: &mut dyn Reply| {
+        answer(is_legacy, said, "not a string", reply, &write_len)
+    };
+    update(ctx, path, &plan, (&finish, 0))
 }
 
 /// `JSON.TOGGLE key path`
 pub(super) fn toggle(ctx: &mut Ctx<'_>) -> Outcome {
     let path = path_at(ctx, 2)?;
-    let said = update(ctx, path, &|value, _| {
+    let plan = |value: Value<'_>, _| {
         let Some(is_true) = value.boolean() else { return Ok(None) };
         let mut writer = Writer::default();
         writer.boolean(!is_true);
-        Ok(Some((Some(Action::Set(writer.into_bytes())), !is_true)))
-    })?;
+        Ok(Some((Some(Action::Set(writer.into_bytes().into())), !is_true)))
+    };
     let is_legacy = path.is_legacy();
-    answer(ctx, path, said, "not a bool", &|is_true, reply| match is_legacy {
+    let write = |is_true: &bool, reply: &mut dyn Reply| match is_legacy {
         true => reply.bulk(if *is_true { b"true" } else { b"false" }),
         false => reply.integer(i64::from(*is_true)),
-    })
+    };
+    let finish = |said: &[_], _: Value<'_>, reply: &mut dyn Reply| {
+        answer(is_legacy, said, "not a bool", reply, &write)
+    };
+    update(ctx, path, &plan, (&finish, 0))
 }
 
 /// `JSON.ARRAPPEND key path value [value ...]`
@@ -207,7 +244,7 @@ pub(super) fn arr_insert(ctx: &mut Ctx<'_>) -> Outcome {
 /// Inserts the values from argument `from` on at an index, or appends them.
 fn insert(ctx: &mut Ctx<'_>, path: Asked<'_>, index: Option<i64>, from: usize) -> Outcome {
     let (count, values, depth) = values_at(ctx, from)?;
-    let said = update(ctx, path, &|value, outer| {
+    let plan = |value: Value<'_>, outer: usize| {
         if value.kind() != Kind::Array {
             return Ok(None);
         }
@@ -223,10 +260,14 @@ fn insert(ctx: &mut Ctx<'_>, path: Asked<'_>, index: Option<i64>, from: usize) -
                 index.ok_or(Fail::fixed("ERR index out of bounds"))?
             }
         };
-        let action = Action::Insert { index, count, values: values.clone() };
+        let action = Action::Insert { index, count, values: values[..].into() };
         Ok(Some((Some(action), len + count)))
-    })?;
-    answer(ctx, path, said, "not an array", &write_len)
+    };
+    let is_legacy = path.is_legacy();
+    let finish = |said: &[_], _: Value<'_>, reply: &mut dyn Reply| {
+        answer(is_legacy, said, "not an array", reply, &write_len)
+    };
+    update(ctx, path, &plan, (&finish, 0))
 }
 
 /// `JSON.ARRPOP key [path [index]]`
@@ -241,26 +282,32 @@ pub(super) fn arr_pop(ctx: &mut Ctx<'_>) -> Outcome {
     if at == 4 && path.is_legacy() && form != Form::Text {
         return Err(Fail::fixed("Legacy paths are supported only with FORMAT STRINGS"));
     }
-    let said = update(ctx, path, &|value, _| {
+    // What is popped is known by where it lies until it is written.
+    let plan = |value: Value<'_>, _| {
         if value.kind() != Kind::Array {
             return Ok(None);
         }
         let last = value.len().saturating_sub(1) as i64;
         let index = if index < 0 { index.saturating_add(last + 1) } else { index };
         let index = index.clamp(0, last) as usize;
-        let popped = value.item(index).map(Document::of);
-        Ok(Some((popped.is_some().then_some(Action::Take(index)), popped)))
-    })?;
-    answer(ctx, path, said, "not an array", &|popped, reply| match popped {
-        Some(popped) => form.write(popped.root(), reply),
-        None => reply.null(),
-    })
+        let popped = value.item(index).map(|popped| popped.tape().as_ptr().addr());
+        Ok(Some((popped.map(|_| Action::Take(index)), popped)))
+    };
+    let is_legacy = path.is_legacy();
+    let finish = |said: &[Option<Option<usize>>], root: Value<'_>, reply: &mut dyn Reply| {
+        let base = root.tape().as_ptr().addr();
+        answer(is_legacy, said, "not an array", reply, &|popped, reply| match popped {
+            Some(at) => form.write(Value::new(&root.tape()[at - base..]), reply),
+            None => reply.null(),
+        })
+    };
+    update(ctx, path, &plan, (&finish, 0))
 }
 
 /// `JSON.ARRTRIM key path start stop`
 pub(super) fn arr_trim(ctx: &mut Ctx<'_>) -> Outcome {
     let (path, start, stop) = (path_at(ctx, 2)?, integer_at(ctx, 3)?, integer_at(ctx, 4)?);
-    let said = update(ctx, path, &|value, _| {
+    let plan = |value: Value<'_>, _| {
         if value.kind() != Kind::Array {
             return Ok(None);
         }
@@ -275,6 +322,10 @@ pub(super) fn arr_trim(ctx: &mut Ctx<'_>) -> Outcome {
         };
         let action = (count < of).then_some(Action::Keep { from, count, of });
         Ok(Some((action, count)))
-    })?;
-    answer(ctx, path, said, "not an array", &write_len)
+    };
+    let is_legacy = path.is_legacy();
+    let finish = |said: &[_], _: Value<'_>, reply: &mut dyn Reply| {
+        answer(is_legacy, said, "not an array", reply, &write_len)
+    };
+    update(ctx, path, &plan, (&finish, 0))
 }

@@ -26,6 +26,9 @@ pub static COMMANDS: &[CommandSpec] =
 /// locked.
 const OUTSIDE_MAX: usize = 512;
 
+/// Bytes that are kept of each element of a list that is to be stored, beside its text.
+const ENDS_BYTES: usize = size_of::<usize>() + size_of::<&[u8]>();
+
 /// How often the keys may have become others while they were being locked.
 const ATTEMPTS: usize = 3;
 
@@ -62,26 +65,40 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
     let (db, key) = (ctx.db(), ctx.key(1));
     ctx.exec.ks.read(db, key);
     let source = Source { ks: &ctx.exec.ks, db, expired: RefCell::default() };
-    let mut joined = Vec::new();
+    let (mut joined, mut held) = (Vec::new(), None);
     let elements = match source.ks.view(db, key) {
         None => Vec::new(),
-        Some(view) => options.chosen(view, &source, &mut joined)?,
+        Some(view) => {
+            held = source.ks.hold(len_of(view)? * size_of::<Row<'_>>())?;
+            options.chosen(view, &source, &mut joined)?
+        }
     };
     let Some(destination) = options.store else {
         ctx.reply.array(elements.len() * options.get.len().max(1));
-        options.each_result(&elements, &source, |result| match result {
-            Some(text) => ctx.reply.bulk(text.bytes()),
-            None => ctx.reply.null(),
+        options.each_result(&elements, &source, |result| {
+            match result {
+                Some(text) => ctx.reply.bulk(text.bytes()),
+                None => ctx.reply.null(),
+            }
+            !ctx.reply.is_dropped()
         });
         let expired = source.expired.into_inner();
         drop_expired(ctx, &expired);
         return Ok(());
     };
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    // What is gathered is copied once more into the list.
+    let (mut gathered, mut fits) = (source.ks.transient(), true);
     options.each_result(&elements, &source, |result| {
         bytes.extend_from_slice(result.as_ref().map_or(&[], Text::bytes));
         ends.push(bytes.len());
+        fits = gathered.fits(2 * bytes.len() + ends.len() * ENDS_BYTES);
+        fits
     });
+    if !fits {
+        return Err(Fail::OUT_OF_MEMORY);
+    }
+    drop(held);
     let expired = source.expired.into_inner();
     drop_expired(ctx, &expired);
     store(ctx, destination, &bytes, &ends)
@@ -302,20 +319,22 @@ impl<'a> Options<'a> {
         number.map(Weight::Number).ok_or(NO_NUMBER)
     }
 
-    /// Hands over what is answered for each element: the element, or what the patterns of `GET`
-    /// name.
+    /// Hands over what is answered for each element, the element or what the patterns of `GET`
+    /// name, until `each` says that it wants no more.
     fn each_result<'k>(
         &self,
         elements: &[Text<'k>],
         source: &Source<'k>,
-        mut each: impl FnMut(Option<Text<'k>>),
+        mut each: impl FnMut(Option<Text<'k>>) -> bool,
     ) {
         for element in elements {
-            if self.get.is_empty() {
-                each(Some(*element));
+            if self.get.is_empty() && !each(Some(*element)) {
+                return;
             }
             for pattern in &self.get {
-                each(source.look_up(pattern, element));
+                if !each(source.look_up(pattern, element)) {
+                    return;
+                }
             }
         }
     }

@@ -160,8 +160,14 @@ impl Scripts {
         self.lock().bytes
     }
 
-    /// Bytes that they take more, or less, than when this was asked last: to be counted as used
-    /// memory.
+    /// An interpreter for scripts (0) or for functions (1) takes so many bytes now.
+    pub(super) fn count_interpreter(&self, of: usize, before: usize, now: usize) {
+        self.interpreters[of].fetch_add(now.wrapping_sub(before), Relaxed);
+        self.uncounted.fetch_add(now as i64 - before as i64, Relaxed);
+    }
+
+    /// Bytes that they and interpreters take more, or less, than when this was asked last: to be
+    /// counted as used memory.
     #[inline]
     pub fn take_uncounted(&self) -> i64 {
         if self.uncounted.load(Relaxed) == 0 { 0 } else { self.uncounted.swap(0, Relaxed) }

@@ -213,14 +213,15 @@ impl FunctionThread {
     /// Tells the server how much memory the interpreter has.
     pub fn count_memory(&mut self, scripts: &Scripts) {
         let now = self.lua.memory();
-        let total = &scripts.interpreters[1];
-        total.fetch_add(now.wrapping_sub(self.counted), Relaxed);
-        self.counted = now;
+        if now != self.counted {
+            scripts.count_interpreter(1, self.counted, now);
+            self.counted = now;
+        }
     }
 
     /// Takes its memory out of what all threads have.
     pub fn count_out(self, scripts: &Scripts) {
-        scripts.interpreters[1].fetch_sub(self.counted, Relaxed);
+        scripts.count_interpreter(1, self.counted, 0);
     }
 
     /// Whether there are no libraries any more since it called a function.

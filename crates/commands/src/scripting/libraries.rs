@@ -6,7 +6,7 @@ use super::key_use::KeyUse;
 use super::shebang::Flags;
 use crate::fail::Fail;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// A library.
@@ -18,6 +18,20 @@ pub struct Library {
     pub code: Box<[u8]>,
     /// Its functions.
     pub functions: Vec<Function>,
+}
+
+impl Library {
+    /// Bytes that it takes in a list, about.
+    fn footprint(&self) -> usize {
+        /// Of places in ordered and other tables, for each name.
+        const PLACE_BYTES: usize = 128;
+        let of_function = |function: &Function| {
+            let description = function.description.as_ref().map_or(0, Vec::len);
+            size_of::<Function>() + PLACE_BYTES + 2 * function.name.len() + description
+        };
+        let functions = self.functions.iter().map(of_function).sum::<usize>();
+        size_of::<Self>() + PLACE_BYTES + 2 * self.name.len() + self.code.len() + functions
+    }
 }
 
 /// A function of a library.
@@ -85,6 +99,9 @@ pub struct Libraries {
     /// One change at a time.
     changing: Mutex<()>,
     changes: AtomicU64,
+    /// Bytes of the libraries as they were counted last.
+    counted: AtomicUsize,
+    uncounted: AtomicI64,
 }
 
 impl Libraries {
@@ -96,6 +113,20 @@ impl Libraries {
     /// Bytes of the texts.
     pub fn text_bytes(&self) -> usize {
         self.list().libraries.values().map(|library| library.code.len()).sum()
+    }
+
+    /// Bytes that libraries have come to take since this was asked last: to be counted as used
+    /// memory.
+    #[inline]
+    pub fn take_uncounted(&self) -> i64 {
+        if self.uncounted.load(Relaxed) == 0 { 0 } else { self.uncounted.swap(0, Relaxed) }
+    }
+
+    /// Takes note of what the libraries take, amid a change.
+    fn count(&self, list: &List) {
+        let bytes = list.libraries.values().map(|library| library.footprint()).sum();
+        let before = self.counted.swap(bytes, Relaxed);
+        self.uncounted.fetch_add(bytes as i64 - before as i64, Relaxed);
     }
 
     /// Changes with every change.
@@ -132,6 +163,7 @@ impl Libraries {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut list))?;
+        self.count(&list);
         self.changes.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -144,6 +176,7 @@ impl Libraries {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut list = List::clone(&self.list());
         change(&mut list)?;
+        self.count(&list);
         *self.list.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(list);
         self.changes.fetch_add(1, Relaxed);
         Ok(())

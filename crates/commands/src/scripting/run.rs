@@ -110,7 +110,9 @@ impl Executor {
     /// Counts what the scripts that the server knows have come to take as used memory.
     #[inline]
     pub(crate) fn count_scripts(&mut self) {
-        self.ks.count_foreign(self.shared.scripts.take_uncounted());
+        let shared = &self.shared;
+        let bytes = shared.scripts.take_uncounted() + shared.libraries.take_uncounted();
+        self.ks.count_foreign(bytes);
     }
 }
 

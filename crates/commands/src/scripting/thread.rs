@@ -146,14 +146,15 @@ impl ScriptThread {
     /// Tells the server how much memory the interpreter has.
     pub fn count_memory(&mut self, scripts: &Scripts) {
         let now = self.lua.memory();
-        let total = &scripts.interpreters[0];
-        total.fetch_add(now.wrapping_sub(self.counted), Relaxed);
-        self.counted = now;
+        if now != self.counted {
+            scripts.count_interpreter(0, self.counted, now);
+            self.counted = now;
+        }
     }
 
     /// Takes its memory out of what all threads have.
     pub fn count_out(self, scripts: &Scripts) {
-        scripts.interpreters[0].fetch_sub(self.counted, Relaxed);
+        scripts.count_interpreter(0, self.counted, 0);
     }
 
     /// Whether all scripts have been flushed since it ran one.

@@ -29,9 +29,12 @@ fn keys<'a>(ctx: &Ctx<'a>, from: usize, to: usize) -> Vec<Key<'a>> {
 /// `SINTER key [key ...]`, `SUNION` and `SDIFF` likewise
 fn combine(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
     let keys = keys(ctx, 1, ctx.args().len());
-    let members = ctx.exec.ks.set_combine(ctx.session.db, operation, &keys)?;
+    let (members, _held) = ctx.exec.ks.set_combine(ctx.session.db, operation, &keys)?;
     ctx.reply.set(members.len());
     for member in members {
+        if ctx.reply.is_dropped() {
+            break;
+        }
         write_item(ctx.reply, member);
     }
     Ok(())

@@ -237,6 +237,25 @@ fn sources<'a>(ctx: &'a Ctx<'_>, asked: &Asked) -> Vec<Option<Source<'a>>> {
     weighed.map(|(i, &weight)| members(i).map(|members| Source { members, weight })).collect()
 }
 
+/// Bytes that the members of the result take, at most: in a table, with their scores and in order.
+fn bytes_max(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> usize {
+    const MEMBER_BYTES: usize = 2 * size_of::<(Cow<'_, [u8]>, f64)>() + 2 * size_of::<(f64, &[u8])>();
+    let mut keys: Vec<&[u8]> = asked.keys.clone().map(|i| ctx.arg(i)).collect();
+    let lens = sources(ctx, asked).into_iter();
+    let lens = lens.map(|source| source.map_or(0, |source| source.members.len()));
+    let len = match operation {
+        Operation::Union => {
+            let mut lens: Vec<_> = keys.drain(..).zip(lens).collect();
+            lens.sort_unstable();
+            lens.dedup();
+            lens.iter().map(|(_, len)| len).sum()
+        }
+        Operation::Intersection => lens.min().unwrap_or(0),
+        Operation::Difference => lens.take(1).sum(),
+    };
+    len * MEMBER_BYTES
+}
+
 /// All members of the result, in no order.
 fn combine(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> Gathered {
     let sources = sources(ctx, asked);
@@ -316,11 +335,15 @@ fn subtract(sources: &[Option<Source<'_>>], gathered: &mut Gathered) {
 /// COUNT>] [WITHSCORES]`, `ZINTER` likewise, `ZDIFF` without weights and aggregate
 fn list(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
     let asked = Asked::parse(ctx, 1, operation, Form::List)?;
+    let _held = ctx.exec.ks.hold(bytes_max(ctx, operation, &asked))?;
     let members = combine(ctx, operation, &asked);
     let listing = Listing::with_scores(asked.scores, ctx.reply);
     let sorted = members.sorted();
     listing.begin(ctx.reply, sorted.len());
     for (score, member) in sorted {
+        if ctx.reply.is_dropped() {
+            break;
+        }
         listing.write(ctx.reply, Item::Text(member), score);
     }
     Ok(())
@@ -330,6 +353,7 @@ fn list(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
 /// MIN | MAX | COUNT>]`, `ZINTERSTORE` likewise, `ZDIFFSTORE` without options
 fn store(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
     let asked = Asked::parse(ctx, 2, operation, Form::Store)?;
+    let _held = ctx.exec.ks.hold(bytes_max(ctx, operation, &asked))?;
     let members = combine(ctx, operation, &asked);
     let (destination, db) = (ctx.key(1), ctx.db());
     let len = members.store(&mut ctx.exec.ks, db, destination);

@@ -44,6 +44,8 @@ fn lcs(ctx: &mut Ctx<'_>) -> Outcome {
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ));
     }
+    let rows = if options.len { 2 } else { a.len() + 1 };
+    let _held = ctx.exec.ks.hold(rows * (b.len() + 1) * size_of::<u32>())?;
     if options.len {
         return ctx.number(i64::from(length(&a, &b)));
     }

@@ -6,7 +6,7 @@ use crate::client::{Client, show, show_args};
 use crate::random::{Random, duration};
 use petrel_commands::Session;
 use petrel_keyspace::event::class;
-use petrel_keyspace::{Effect, Handle, Keyspace, Options, Origin};
+use petrel_keyspace::{Effect, Handle, Keyspace, Options, Origin, Policy};
 use petrel_persistence::rdb::Dialect;
 use petrel_replication::{Encoder, Understood};
 use petrel_resp::{DecodeLimits, Value, decode};
@@ -561,9 +561,11 @@ fn a_stranger_is_bounded() {
     let all = "..*".repeat(40);
     let too_much = "ERR the path matches too much: use fewer '..' and '*'";
     let path = format!("${all}");
-    for name in ["JSON.GET", "JSON.DEL", "JSON.CLEAR", "JSON.ARRLEN"] {
+    for name in ["JSON.TYPE", "JSON.DEL", "JSON.CLEAR", "JSON.ARRLEN"] {
         assert_eq!(call(&[name.as_bytes(), b"k", path.as_bytes()]), too_much);
     }
+    let too_long = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    assert_eq!(call(&[b"JSON.GET", b"k", path.as_bytes()]), too_long);
     for _ in 0..4 {
         // It doubles each time, until it would be too deep.
         let grown = call(&[b"JSON.SET", b"k", b"$..a", nested.as_bytes()]);
@@ -597,4 +599,179 @@ fn a_stranger_is_bounded() {
     );
     let reply = call(&[b"JSON.GET", b"o", b"SPACE", &blanks.as_bytes()[..64 << 10], b"$"]);
     assert_eq!(reply, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+}
+
+/// `$` and two unions of an index, a hundred times each: ten thousand matches.
+fn multiplying(index: i64) -> String {
+    let union = format!("[{}]", vec![index.to_string(); 100].join(","));
+    format!("${union}{union}")
+}
+
+/// What a command replies and the most memory that it took, its reply included.
+fn measured(client: &mut Client, args: &[&[u8]]) -> (String, usize) {
+    let (reply, peak) = peak_of(|| client.call(args));
+    (show(&reply), peak)
+}
+
+const TOO_MUCH: &str = "ERR the path matches too much: use fewer '..' and '*'";
+
+#[test]
+fn paths_that_multiply_take_no_memory_for_each_match() {
+    let mut client = Client::new();
+    for (len, passes) in [(1 << 20, false), (1000, true)] {
+        let text = format!("[[\"{}\"]]", "x".repeat(len));
+        client.call(&[b"JSON.SET", b"k", b"$", text.as_bytes()]);
+        let path = multiplying(0);
+        let append = [b"JSON.STRAPPEND" as &[u8], b"k", path.as_bytes(), b"\"y\""];
+        let (reply, peak) = measured(&mut client, &append);
+        assert!(peak < 8 << 20, "{peak} bytes for strings of {len}");
+        assert_eq!(reply.starts_with('['), passes, "{}", &reply[..reply.len().min(100)]);
+        for form in ["JSON.GET", "JSON.RESP"] {
+            let (reply, peak) = measured(&mut client, &[form.as_bytes(), b"k", path.as_bytes()]);
+            // A reply of 10 MB, and it once more as a value of this test.
+            let most = if passes { 64 << 20 } else { 700 << 20 };
+            assert!(peak < most, "{peak} bytes for strings of {len}");
+            assert_eq!(reply == TOO_MUCH, !passes, "{}", &reply[..reply.len().min(100)]);
+        }
+    }
+    // Each value is changed once, and said of as often as it is found.
+    client.run("JSON.SET n $ [[1]]");
+    let path = multiplying(0);
+    let reply = client.call(&[b"JSON.NUMINCRBY", b"n", path.as_bytes(), b"1"]);
+    assert_eq!(show(&reply), format!("\"[{}]\"", vec!["2"; 10_000].join(",")));
+    assert_eq!(client.run("JSON.GET n"), "\"[[2]]\"");
+    // Values are popped from one array as often, and one of them is gone.
+    let text = format!("[[[1,\"{}\"]]]", "x".repeat(10_000));
+    client.call(&[b"JSON.SET", b"k", b"$", text.as_bytes()]);
+    let (reply, peak) = measured(&mut client, &[b"JSON.ARRPOP", b"k", path.as_bytes()]);
+    assert!(peak < 400 << 20 && reply.len() > 100_000_000, "{peak} bytes");
+    assert_eq!(client.run("JSON.GET k"), "\"[[[1]]]\"");
+    let text = format!("[[[1,\"{}\"]]]", "x".repeat(1 << 20));
+    client.call(&[b"JSON.SET", b"k", b"$", text.as_bytes()]);
+    let (reply, peak) = measured(&mut client, &[b"JSON.ARRPOP", b"k", path.as_bytes()]);
+    assert!(peak < 8 << 20 && reply == TOO_MUCH, "{peak} bytes, {reply}");
+    assert_eq!(client.run("JSON.ARRLEN k $[0][0]"), "[2]", "nothing has changed");
+}
+
+#[test]
+fn what_a_command_holds_is_used_memory() {
+    let mut client = Client::new();
+    let arrays = format!("[{}]", vec!["[]"; 1000].join(","));
+    client.call(&[b"JSON.SET", b"k", b"$", arrays.as_bytes()]);
+    let numbers = format!("[{}]", vec!["1"; 200_000].join(","));
+    client.call(&[b"JSON.SET", b"n", b"$", numbers.as_bytes()]);
+    let keyspace = client.exec.ks.keyspace().clone();
+    client.exec.clear_caches();
+    let used = keyspace.stats().used;
+    keyspace.set_memory_limit(used + (16 << 20), Policy::NoEviction);
+    let value = format!("\"{}\"", "x".repeat(100_000));
+    for command in ["JSON.SET", "JSON.ARRAPPEND", "JSON.MERGE"] {
+        let call = [command.as_bytes(), b"k", b"$[*]", value.as_bytes()];
+        let (reply, peak) = measured(&mut client, &call);
+        assert!(reply.starts_with("OOM ") && peak < 32 << 20, "{command}: {reply}, {peak} bytes");
+        client.exec.clear_caches();
+        assert_eq!(keyspace.stats().used, used, "{command}");
+    }
+    // What each match takes beside what it changes.
+    let call = [b"JSON.NUMINCRBY" as &[u8], b"n", b"$..*", b"1"];
+    let (reply, peak) = measured(&mut client, &call);
+    assert!(reply.starts_with("OOM ") && peak < 32 << 20, "{reply}, {peak} bytes");
+    client.exec.clear_caches();
+    assert_eq!(keyspace.stats().used, used);
+    keyspace.set_memory_limit(used + (256 << 20), Policy::NoEviction);
+    assert!(client.run("JSON.NUMINCRBY n $..* 1").starts_with("\"[2,2,"));
+    assert!(client.run("JSON.SET k $[*] 1") == "OK");
+    assert!(keyspace.stats().used < used + (1 << 20), "what was held is given back");
+}
+
+#[test]
+fn comparing_documents_is_no_quadratic_work() {
+    let mut client = Client::new();
+    let object = |names: &mut dyn Iterator<Item = u32>| {
+        let members: Vec<_> = names.map(|n| format!("\"member {n}\":{n}")).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    let (up, down) = (object(&mut (0..60_000)), object(&mut (0..60_000).rev()));
+    let text = format!("{{\"list\":[1,{up}],\"pair\":[{{\"a\":{up},\"b\":{down}}}]}}");
+    client.call(&[b"JSON.SET", b"k", b"$", text.as_bytes()]);
+    let found = client.call(&[b"JSON.ARRINDEX", b"k", b"$.list", down.as_bytes()]);
+    assert_eq!(show(&found), "[1]");
+    let found = client.call(&[b"JSON.OBJLEN", b"k", b"$.pair[?@.a==@.b].a"]);
+    assert_eq!(show(&found), "[60000]");
+    // Again and again until it is enough.
+    let again = format!("$.pair[?{}]", vec!["@.a==@.b"; 60].join("&&"));
+    assert_eq!(show(&client.call(&[b"JSON.TYPE", b"k", again.as_bytes()])), TOO_MUCH);
+    let lists = format!("$[{}]", vec!["'list'"; 200].join(","));
+    let calls = [b"JSON.ARRINDEX" as &[u8], b"k", lists.as_bytes(), down.as_bytes()];
+    assert_eq!(show(&client.call(&calls)), TOO_MUCH);
+}
+
+/// Whatever a path and a document, a command ends after so many steps: with all of them used up it
+/// takes a second or so here, where nothing is optimized.
+#[test]
+fn no_path_keeps_a_thread_for_long() {
+    let mut client = Client::new();
+    let deep = "[".repeat(120) + &vec!["1"; 500].join(",") + &"]".repeat(120);
+    let many = format!("[{}]", vec!["{\"a\":[1,2,{\"a\":\"aaaa\"}]}"; 300].join(","));
+    let texts = format!("[{}]", vec![format!("\"{}\"", "ab".repeat(20_000)); 5].join(","));
+    let nested = {
+        let mut path = "@".to_owned();
+        for _ in 0..30 {
+            path = format!("$..[?{path}]");
+        }
+        path
+    };
+    let paths = [
+        "$..a..a..a..a".to_owned(),
+        "$..[?@..a == $..a]".to_owned(),
+        "$..*..*..*".to_owned(),
+        format!("$..[{}]", vec!["::-1"; 250].join(",")),
+        format!("$[{}]", vec!["-1"; 250].join(",")),
+        format!("$[{0}][{0}]", vec!["*"; 120].join(",")),
+        "$[?@ =~ '[ab]*a[ab]{300}c']".to_owned(),
+        format!("$[?{}]", vec!["@ =~ '(a|b)*c\\\\b'"; 16].join("||")),
+        nested,
+    ];
+    for (name, text) in [("deep", deep), ("many", many), ("texts", texts)] {
+        client.call(&[b"JSON.SET", name.as_bytes(), b"$", text.as_bytes()]);
+        for path in &paths {
+            for command in ["JSON.TYPE", "JSON.CLEAR"] {
+                let call = [command.as_bytes(), name.as_bytes(), path.as_bytes()];
+                let start = Instant::now();
+                let (reply, peak) = measured(&mut client, &call);
+                let seconds = start.elapsed().as_secs();
+                assert!(seconds < 60 && peak < 700 << 20, "{command} {name} {path}: {seconds} s, {peak} B");
+                let is_known = !reply.starts_with("ERR") || reply == TOO_MUCH;
+                assert!(is_known, "{command} {path}: {reply}");
+                client.call(&[b"JSON.SET", name.as_bytes(), b"$", text.as_bytes()]);
+            }
+        }
+    }
+}
+
+#[test]
+fn patterns_of_filters_are_bounded() {
+    let mut client = Client::new();
+    client.call(&[b"JSON.SET", b"k", b"$", b"[\"word\",\"other\"]"]);
+    let mut types_at = |path: &str| show(&client.call(&[b"JSON.TYPE", b"k", path.as_bytes()]));
+    let large = "ERR a pattern of the path is too large: use a simpler one";
+    assert_eq!(types_at(r#"$[?@ =~ "(\\w{100}){100}"]"#), large);
+    let long = format!("$[?@ =~ '{}']", "a".repeat(5000));
+    assert_eq!(types_at(&long), large);
+    assert_eq!(types_at("$[?@ =~ '(']"), "[]");
+    assert_eq!(types_at(r"$[?@ =~ '^\\w{4}$']"), "[\"string\"]");
+    let many = format!("$[?{}]", vec!["@ =~ 'a'"; 17].join("||"));
+    assert_eq!(types_at(&many), "a path has at most 16 patterns");
+    // What they take is bounded, counted, and freed when it is asked for.
+    let keyspace = client.exec.ks.keyspace().clone();
+    client.exec.clear_caches();
+    let used = keyspace.stats().used;
+    for n in 0..500 {
+        let path = format!("$[?@ =~ '{n}\\\\w{{{}}}']", 1 + n % 20);
+        assert_eq!(show(&client.call(&[b"JSON.TYPE", b"k", path.as_bytes()])), "[]", "{path}");
+        assert!(keyspace.stats().used <= used + (2 << 20), "{path}");
+    }
+    assert!(keyspace.stats().used > used + (256 << 10));
+    client.exec.clear_caches();
+    assert_eq!(keyspace.stats().used, used);
 }

@@ -1,17 +1,14 @@
 //! Filters: `?(@.price < 10 && @.name =~ "^The")`.
 
-use super::search::{Work, find_below};
-use super::{Segment, TooMuchWork};
+use super::pattern::Pattern;
+use super::search::{find_below, find_static};
+use super::{SearchError, Segment, is_static};
 use crate::tape::Document;
 use crate::value::{Kind, Value};
-use regex::bytes::{Regex, RegexBuilder};
+use crate::work::Work;
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
 use std::sync::OnceLock;
-
-/// The most memory in bytes that a compiled pattern may take.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// What compiling a pattern takes, in nodes that could be looked at meanwhile.
-const PATTERN_WORK: u64 = 10_000;
 
 /// A condition on a node.
 #[derive(Debug)]
@@ -23,7 +20,7 @@ pub(super) enum Filter {
     Holds(Term),
     Compare(Term, Comparison, Term),
     /// The left side, a string, has a part that the pattern on the right matches.
-    Matches(Term, Term, OnceLock<Option<Regex>>),
+    Matches(Term, Term, Compiled),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,6 +32,9 @@ pub(super) enum Comparison {
     Greater,
     GreaterOrEqual,
 }
+
+/// A pattern that is written out in the path, compiled when it is first wanted; none if it is none.
+pub(super) type Compiled = OnceLock<Option<Pattern>>;
 
 /// A side of a comparison.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Filter {
         node: Value<'d>,
         root: Value<'d>,
         work: &mut Work,
-    ) -> Result<bool, TooMuchWork> {
+    ) -> Result<bool, SearchError> {
         work.spend(1)?;
         match self {
             Filter::Or(any) => {
@@ -74,11 +74,7 @@ impl Filter {
             Filter::Not(filter) => Ok(!filter.passes(node, root, work)?),
             // A literal alone, be it `false` or `null`, leaves everything in.
             Filter::Holds(Term::Literal(_)) => Ok(true),
-            Filter::Holds(term) => {
-                let mut is_any = false;
-                term.each(node, root, work, &mut |_| is_any = true)?;
-                Ok(is_any)
-            }
+            Filter::Holds(term) => term.any(node, root, work, &mut |_, _| Ok(true)),
             Filter::Compare(left, Comparison::NotEqual, right) => {
                 Ok(!compare(left, Comparison::Equal, right, (node, root), work)?)
             }
@@ -87,14 +83,32 @@ impl Filter {
                 let Some(text) = left.value(node, root, work)?.and_then(Value::string) else {
                     return Ok(false);
                 };
-                work.spend(text.len() as u64 / 16)?;
                 if let Term::Literal(literal) = pattern {
-                    let compiled = compiled.get_or_init(|| compile(literal.root()));
-                    return Ok(compiled.as_ref().is_some_and(|pattern| pattern.is_match(text)));
+                    let pattern = match compiled.get() {
+                        Some(pattern) => pattern,
+                        None => {
+                            let pattern = compile(literal.root(), work)?;
+                            compiled.get_or_init(|| pattern)
+                        }
+                    };
+                    return pattern.as_ref().map_or(Ok(false), |it| it.matches(text, work));
                 }
-                work.spend(PATTERN_WORK)?;
-                let pattern = pattern.value(node, root, work)?.and_then(compile);
-                Ok(pattern.is_some_and(|pattern| pattern.is_match(text)))
+                let Some(pattern) = pattern.value(node, root, work)? else { return Ok(false) };
+                compile(pattern, work)?.map_or(Ok(false), |it| it.matches(text, work))
+            }
+        }
+    }
+
+    /// Bytes that compiled patterns take.
+    pub fn footprint(&self) -> usize {
+        match self {
+            Filter::Or(all) | Filter::And(all) => all.iter().map(Filter::footprint).sum(),
+            Filter::Not(filter) => filter.footprint(),
+            Filter::Holds(term) => term.footprint(),
+            Filter::Compare(left, _, right) => left.footprint() + right.footprint(),
+            Filter::Matches(left, right, compiled) => {
+                let compiled = compiled.get().and_then(Option::as_ref).map_or(0, Pattern::footprint);
+                left.footprint() + right.footprint() + compiled
             }
         }
     }
@@ -107,42 +121,67 @@ impl Term {
         node: Value<'d>,
         root: Value<'d>,
         work: &mut Work,
-    ) -> Result<Option<Value<'d>>, TooMuchWork> {
-        let (mut count, mut last) = (0, None);
-        self.each(node, root, work, &mut |value| {
-            count += 1;
+    ) -> Result<Option<Value<'d>>, SearchError> {
+        let (mut is_one, mut last) = (true, None);
+        self.each(node, root, work, &mut |value, _| {
+            is_one = last.is_none();
             last = Some(value);
+            if is_one { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        Ok(last.filter(|_| count == 1))
+        Ok(last.filter(|_| is_one))
     }
 
-    /// Calls for each value that it stands for.
+    /// Whether a test passes for any value that it stands for; no more are tried then.
+    fn any<'d>(
+        &'d self,
+        node: Value<'d>,
+        root: Value<'d>,
+        work: &mut Work,
+        test: &mut dyn FnMut(Value<'d>, &mut Work) -> Result<bool, SearchError>,
+    ) -> Result<bool, SearchError> {
+        let mut passes = Ok(false);
+        self.each(node, root, work, &mut |value, work| {
+            passes = test(value, work);
+            if passes == Ok(false) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        passes
+    }
+
+    /// Calls for each value that it stands for, until that is enough.
     fn each<'d>(
         &'d self,
         node: Value<'d>,
         root: Value<'d>,
         work: &mut Work,
-        visit: &mut dyn FnMut(Value<'d>),
-    ) -> Result<(), TooMuchWork> {
+        visit: &mut dyn FnMut(Value<'d>, &mut Work) -> ControlFlow<()>,
+    ) -> Result<(), SearchError> {
         let (segments, from) = match self {
             Term::Current(segments) => (segments, node),
             Term::Root(segments) => (segments, root),
             Term::Literal(literal) => {
-                visit(literal.root());
+                let _ = visit(literal.root(), work);
                 return Ok(());
             }
         };
-        find_below(segments, from, root, work, &mut |value, _| visit(value))
+        if is_static(segments) {
+            if let Some(value) = find_static(segments, from, work)? {
+                let _ = visit(value, work);
+            }
+            return Ok(());
+        }
+        find_below(segments, from, root, work, &mut |value, _, work| visit(value, work))
+    }
+
+    fn footprint(&self) -> usize {
+        match self {
+            Term::Literal(_) => 0,
+            Term::Current(segments) | Term::Root(segments) => super::footprint(segments),
+        }
     }
 }
 
-fn compile(pattern: Value<'_>) -> Option<Regex> {
-    let pattern = std::str::from_utf8(pattern.string()?).ok()?;
-    RegexBuilder::new(pattern)
-        .size_limit(PATTERN_BYTES_MAX)
-        .dfa_size_limit(PATTERN_BYTES_MAX)
-        .build()
-        .ok()
+fn compile(pattern: Value<'_>, work: &mut Work) -> Result<Option<Pattern>, SearchError> {
+    pattern.string().map_or(Ok(None), |text| Pattern::compile(text, work))
 }
 
 impl Comparison {
@@ -159,17 +198,26 @@ impl Comparison {
 
     /// Whether it holds of two values. Numbers, strings and booleans have an order, each among
     /// their own kind; containers are equal or not.
-    fn holds_of(self, left: Value<'_>, right: Value<'_>) -> bool {
-        match (left.kind(), right.kind()) {
+    fn holds_of(
+        self,
+        left: Value<'_>,
+        right: Value<'_>,
+        work: &mut Work,
+    ) -> Result<bool, SearchError> {
+        work.spend(1)?;
+        Ok(match (left.kind(), right.kind()) {
             (Kind::Integer | Kind::Double, Kind::Integer | Kind::Double) => {
                 let numbers = left.number().zip(right.number());
                 numbers.is_some_and(|(left, right)| self.holds(left.compare(right)))
             }
-            (Kind::String, Kind::String) => self.holds(left.string().cmp(&right.string())),
+            (Kind::String, Kind::String) => {
+                work.spend_bytes(left.tape().len().min(right.tape().len()))?;
+                self.holds(left.string().cmp(&right.string()))
+            }
             (Kind::Boolean, Kind::Boolean) => self.holds(left.boolean().cmp(&right.boolean())),
             (Kind::Null, Kind::Null) => self.holds(Ordering::Equal),
-            (a, b) => self == Comparison::Equal && a == b && left.is_same(right),
-        }
+            (a, b) => self == Comparison::Equal && a == b && left.is_same_within(right, work)?,
+        })
     }
 }
 
@@ -181,25 +229,8 @@ fn compare<'d>(
     right: &'d Term,
     (node, root): (Value<'d>, Value<'d>),
     work: &mut Work,
-) -> Result<bool, TooMuchWork> {
-    let mut holds = false;
-    if let Term::Literal(literal) = right {
-        let literal = literal.root();
-        left.each(node, root, work, &mut |left| holds |= how.holds_of(left, literal))?;
-        return Ok(holds);
-    }
-    let (mut lefts, mut rights) = (Vec::new(), Vec::new());
-    left.each(node, root, work, &mut |left| lefts.push(left))?;
-    right.each(node, root, work, &mut |right| rights.push(right))?;
-    for left in &lefts {
-        for right in &rights {
-            // What comparing two containers takes.
-            let len = left.tape().len().min(right.tape().len());
-            work.spend(1 + len as u64 / 16)?;
-            if how.holds_of(*left, *right) {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
+) -> Result<bool, SearchError> {
+    left.any(node, root, work, &mut |left, work| {
+        right.any(node, root, work, &mut |right, work| how.holds_of(left, right, work))
+    })
 }

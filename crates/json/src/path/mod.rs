@@ -5,15 +5,20 @@
 
 mod filter;
 mod parse;
+mod pattern;
 mod search;
 
 use crate::print::print_string;
 use crate::value::Value;
+use crate::work::Work;
 use filter::Filter;
 use std::fmt;
+use std::ops::ControlFlow;
 
 /// How many parts and selectors a path may have.
 pub const SELECTORS_MAX: usize = 256;
+/// How many patterns a path may have: each takes up to some hundred KiB.
+pub const PATTERNS_MAX: usize = 16;
 
 /// A path to values of a document.
 #[derive(Debug)]
@@ -22,7 +27,13 @@ pub struct Path {
     /// As it was written.
     text: Box<str>,
     is_legacy: bool,
+    patterns: usize,
 }
+
+/// Is shown each value that a search finds, with the steps to it and what is left of its budget;
+/// says whether that is enough.
+pub type Visit<'v, 'd> =
+    dyn FnMut(Value<'d>, &[Step<'d>], &mut Work) -> ControlFlow<()> + 'v;
 
 /// One step from a container to what it contains.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -69,17 +80,26 @@ impl fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-/// A search took this many steps that it was ended.
+/// Why a search was ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct TooMuchWork;
+pub enum SearchError {
+    /// The command's steps are used up ([`WORK_MAX`](crate::WORK_MAX)), or filters are too deep in
+    /// each other.
+    TooMuchWork,
+    /// A pattern of a filter is too long or takes too much memory.
+    Pattern,
+}
 
-impl fmt::Display for TooMuchWork {
+impl fmt::Display for SearchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the path matches too much: use fewer '..' and '*'")
+        f.write_str(match self {
+            SearchError::TooMuchWork => "the path matches too much: use fewer '..' and '*'",
+            SearchError::Pattern => "a pattern of the path is too large: use a simpler one",
+        })
     }
 }
 
-impl std::error::Error for TooMuchWork {}
+impl std::error::Error for SearchError {}
 
 impl Path {
     /// Parses a path.
@@ -88,8 +108,8 @@ impl Path {
     /// If it is none, or has more than [`SELECTORS_MAX`] selectors.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let is_legacy = Self::is_legacy_text(text);
-        let segments = parse::segments(text, is_legacy)?;
-        Ok(Path { segments, text: text.into(), is_legacy })
+        let (segments, patterns) = parse::segments(text, is_legacy)?;
+        Ok(Path { segments, text: text.into(), is_legacy, patterns })
     }
 
     /// Whether a path that is so written is a legacy path, if it is one.
@@ -124,10 +144,20 @@ impl Path {
 
     /// Whether every part names one member or one element, maybe counted from the end.
     pub fn is_static(&self) -> bool {
-        self.segments.iter().all(|segment| {
-            !segment.descends
-                && matches!(segment.selectors[..], [Selector::Name(_) | Selector::Index(_)])
-        })
+        is_static(&self.segments)
+    }
+
+    /// Whether it has patterns, which take memory from their first use on.
+    pub fn has_patterns(&self) -> bool {
+        self.patterns > 0
+    }
+
+    /// Bytes that it takes, about.
+    pub fn footprint(&self) -> usize {
+        /// Bytes for each one of the text: a part of a path takes 32, a filter some hundred.
+        const PER_BYTE: usize = 48;
+        let patterns = if self.has_patterns() { footprint(&self.segments) } else { 0 };
+        size_of::<Self>() + PER_BYTE * self.text.len() + patterns
     }
 
     /// The name that the last part selects, if it is one.
@@ -138,7 +168,20 @@ impl Path {
         }
     }
 
-    /// Finds values, each with the steps to it.
+    /// Finds values, each with the steps to it, until that is enough.
+    ///
+    /// # Errors
+    /// If that takes too many steps.
+    pub fn search<'d>(
+        &self,
+        root: Value<'d>,
+        work: &mut Work,
+        visit: &mut Visit<'_, 'd>,
+    ) -> Result<(), SearchError> {
+        search::find(&self.segments, root, work, visit)
+    }
+
+    /// Finds all values, like [`Path::search`] with a budget of its own.
     ///
     /// # Errors
     /// If that takes too many steps.
@@ -146,21 +189,26 @@ impl Path {
         &self,
         root: Value<'d>,
         found: &mut dyn FnMut(Value<'d>, &[Step<'d>]),
-    ) -> Result<(), TooMuchWork> {
-        search::find(&self.segments, root, found)
+    ) -> Result<(), SearchError> {
+        self.search(root, &mut Work::default(), &mut |value, steps, _| {
+            found(value, steps);
+            ControlFlow::Continue(())
+        })
     }
 
-    /// The same without the last part: what would contain a value that is to be added.
+    /// Finds what would contain a value that is to be added: like [`Path::search`] without the last
+    /// part.
     ///
     /// # Errors
     /// If that takes too many steps.
-    pub fn find_parents<'d>(
+    pub fn search_parents<'d>(
         &self,
         root: Value<'d>,
-        found: &mut dyn FnMut(Value<'d>, &[Step<'d>]),
-    ) -> Result<(), TooMuchWork> {
+        work: &mut Work,
+        visit: &mut Visit<'_, 'd>,
+    ) -> Result<(), SearchError> {
         let outer = self.segments.len().saturating_sub(1);
-        search::find(&self.segments[..outer], root, found)
+        search::find(&self.segments[..outer], root, work, visit)
     }
 
     /// The one value that a path finds in which every part names one step, without a search.
@@ -192,6 +240,23 @@ pub fn path_to(place: &[Step<'_>]) -> Vec<u8> {
         text.push(b']');
     }
     text
+}
+
+/// Whether every segment names one member or one element.
+fn is_static(segments: &[Segment]) -> bool {
+    segments.iter().all(|segment| {
+        !segment.descends
+            && matches!(segment.selectors[..], [Selector::Name(_) | Selector::Index(_)])
+    })
+}
+
+/// Bytes that the compiled patterns of segments take.
+fn footprint(segments: &[Segment]) -> usize {
+    let of_selector = |selector: &Selector| match selector {
+        Selector::Filter(filter) => filter.footprint(),
+        _ => 0,
+    };
+    segments.iter().flat_map(|segment| &segment.selectors).map(of_selector).sum()
 }
 
 impl Segment {

@@ -1,7 +1,7 @@
 //! The grammar of paths.
 
 use super::filter::{Comparison, Filter, Term};
-use super::{PathError, SELECTORS_MAX, Segment, Selector};
+use super::{PATTERNS_MAX, PathError, SELECTORS_MAX, Segment, Selector};
 use crate::parse::{Parse, parse as parse_json};
 use crate::tape::{Document, Writer};
 use std::sync::OnceLock;
@@ -14,16 +14,17 @@ struct Reader<'t> {
     text: &'t str,
     at: usize,
     selectors: usize,
+    patterns: usize,
     nesting: usize,
 }
 
 type Parsed<T> = Result<T, PathError>;
 
-/// The parts of a path.
-pub(super) fn segments(text: &str, is_legacy: bool) -> Parsed<Vec<Segment>> {
-    let mut reader = Reader { text, at: 0, selectors: 0, nesting: 0 };
+/// The parts of a path, and how many patterns they have.
+pub(super) fn segments(text: &str, is_legacy: bool) -> Parsed<(Vec<Segment>, usize)> {
+    let mut reader = Reader { text, at: 0, selectors: 0, patterns: 0, nesting: 0 };
     if text == "." {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), 0));
     }
     let mut segments = Vec::new();
     if !is_legacy {
@@ -33,7 +34,7 @@ pub(super) fn segments(text: &str, is_legacy: bool) -> Parsed<Vec<Segment>> {
     }
     reader.segments(&mut segments)?;
     match reader.peek() {
-        None => Ok(segments),
+        None => Ok((segments, reader.patterns)),
         Some(_) => Err(reader.expected("'.', '..', '['")),
     }
 }
@@ -285,6 +286,11 @@ impl Reader<'_> {
         let left = self.term()?;
         self.skip_space();
         if self.take("=~") {
+            self.patterns += 1;
+            if self.patterns > PATTERNS_MAX {
+                let text = format!("a path has at most {PATTERNS_MAX} patterns");
+                return Err(PathError { text });
+            }
             self.skip_space();
             return Ok(Filter::Matches(left, self.term()?, OnceLock::new()));
         }

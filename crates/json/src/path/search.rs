@@ -1,44 +1,42 @@
 //! Finding what a path selects.
 
-use super::{Segment, Selector, Step, TooMuchWork};
-use crate::value::{Kind, Value};
+use super::{SearchError, Segment, Selector, Step, Visit};
+use crate::value::{Items, Kind, Value};
+use crate::work::{Work, passing};
+use std::ops::ControlFlow;
 
-/// Nodes that any search may look at; what a longer document adds is [`WORK_PER_BYTE`].
-const WORK_MIN: u64 = 1 << 20;
-/// Nodes for every byte of the document.
-const WORK_PER_BYTE: u64 = 32;
+/// Elements between two places of an array that a slice with a negative step notes, to go on from.
+const STRIDE: usize = 64;
 
-/// What a search may still do.
-pub(super) struct Work {
-    left: u64,
+/// Why a search ends before everything was found.
+pub(super) enum Halt {
+    /// Who is shown what is found wants no more.
+    Enough,
+    Error(SearchError),
 }
 
-impl Work {
-    fn of(root: Value<'_>) -> Self {
-        Work { left: WORK_MIN + WORK_PER_BYTE * root.tape().len() as u64 }
-    }
-
-    /// Uses some of it up.
-    #[inline]
-    pub fn spend(&mut self, steps: u64) -> Result<(), TooMuchWork> {
-        self.left = self.left.checked_sub(steps).ok_or(TooMuchWork)?;
-        Ok(())
+impl From<SearchError> for Halt {
+    fn from(error: SearchError) -> Self {
+        Halt::Error(error)
     }
 }
+
+type Walked = Result<(), Halt>;
 
 /// One search.
-struct Search<'d, 'f> {
+struct Search<'d, 'f, 'v> {
     root: Value<'d>,
     steps: Vec<Step<'d>>,
-    found: &'f mut dyn FnMut(Value<'d>, &[Step<'d>]),
+    visit: &'f mut Visit<'v, 'd>,
 }
 
 pub(super) fn find<'d>(
     segments: &[Segment],
     root: Value<'d>,
-    found: &mut dyn FnMut(Value<'d>, &[Step<'d>]),
-) -> Result<(), TooMuchWork> {
-    find_below(segments, root, root, &mut Work::of(root), found)
+    work: &mut Work,
+    visit: &mut Visit<'_, 'd>,
+) -> Result<(), SearchError> {
+    work.for_search(root, |work| find_below(segments, root, root, work, visit))
 }
 
 /// Finds values below one that need not be the document's root.
@@ -47,9 +45,34 @@ pub(super) fn find_below<'d>(
     from: Value<'d>,
     root: Value<'d>,
     work: &mut Work,
-    found: &mut dyn FnMut(Value<'d>, &[Step<'d>]),
-) -> Result<(), TooMuchWork> {
-    Search { root, steps: Vec::new(), found }.walk(segments, from, work)
+    visit: &mut Visit<'_, 'd>,
+) -> Result<(), SearchError> {
+    match (Search { root, steps: Vec::new(), visit }).walk(segments, from, work) {
+        Ok(()) | Err(Halt::Enough) => Ok(()),
+        Err(Halt::Error(error)) => Err(error),
+    }
+}
+
+/// The value that segments lead to which name one step each; none if there is none.
+pub(super) fn find_static<'d>(
+    segments: &[Segment],
+    from: Value<'d>,
+    work: &mut Work,
+) -> Result<Option<Value<'d>>, SearchError> {
+    let mut value = from;
+    for segment in segments {
+        let next = match &segment.selectors[..] {
+            [Selector::Name(name)] => member(value, name.as_bytes(), work)?.map(|found| found.1),
+            [Selector::Index(index)] => item(value, *index, work)?.map(|found| found.1),
+            _ => None,
+        };
+        match next {
+            Some(next) => value = next,
+            None => return Ok(None),
+        }
+    }
+    work.spend(1)?;
+    Ok(Some(value))
 }
 
 /// The element that an index means in an array of so many.
@@ -59,25 +82,67 @@ pub(super) fn resolve(index: i64, len: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|index| *index < len)
 }
 
-impl<'d> Search<'d, '_> {
-    fn walk(
-        &mut self,
-        segments: &[Segment],
-        at: Value<'d>,
-        work: &mut Work,
-    ) -> Result<(), TooMuchWork> {
+/// The member of this name.
+#[inline]
+fn member<'d>(
+    at: Value<'d>,
+    wanted: &[u8],
+    work: &mut Work,
+) -> Result<Option<(&'d [u8], Value<'d>)>, SearchError> {
+    for (name, value) in at.members() {
+        work.spend(1 + passing(value.tape().len()))?;
+        if name == wanted {
+            return Ok(Some((name, value)));
+        }
+    }
+    Ok(None)
+}
+
+/// The element at an index, counted from the end if that is negative.
+#[inline]
+fn item<'d>(
+    at: Value<'d>,
+    index: i64,
+    work: &mut Work,
+) -> Result<Option<(usize, Value<'d>)>, SearchError> {
+    if at.kind() != Kind::Array {
+        return Ok(None);
+    }
+    let Some(index) = resolve(index, at.len()) else { return Ok(None) };
+    spend_skipping(work, at, index)?;
+    Ok(at.item(index).map(|value| (index, value)))
+}
+
+/// Takes the steps for going over so many elements of an array without looking at them.
+#[inline]
+fn spend_skipping(work: &mut Work, at: Value<'_>, elements: usize) -> Result<(), SearchError> {
+    let mean = at.tape().len() / at.len().max(1);
+    work.spend(elements as u64 / 4 + elements as u64 * passing(mean))
+}
+
+impl<'d> Search<'d, '_, '_> {
+    fn walk(&mut self, segments: &[Segment], at: Value<'d>, work: &mut Work) -> Walked {
         work.spend(1)?;
         let Some((segment, rest)) = segments.split_first() else {
-            (self.found)(at, &self.steps);
-            return Ok(());
+            let Search { visit, steps, .. } = self;
+            return match work.beside_search(|work| visit(at, steps, work)) {
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(()) => Err(Halt::Enough),
+            };
         };
-        for selector in &segment.selectors {
-            self.select(selector, rest, at, work)?;
+        // Nothing is in a scalar.
+        if at.is_empty() {
+            return Ok(());
         }
-        if segment.descends {
-            self.each(at, &mut |search, child| search.walk(segments, child, work))?;
-        }
-        Ok(())
+        work.nested(|work| {
+            for selector in &segment.selectors {
+                self.select(selector, rest, at, work)?;
+            }
+            if segment.descends {
+                self.each(at, work, &mut |search, child, work| search.walk(segments, child, work))?;
+            }
+            Ok(())
+        })
     }
 
     /// Goes on behind what a selector selects of a node.
@@ -87,35 +152,34 @@ impl<'d> Search<'d, '_> {
         rest: &[Segment],
         at: Value<'d>,
         work: &mut Work,
-    ) -> Result<(), TooMuchWork> {
+    ) -> Walked {
         match selector {
-            Selector::Name(wanted) => {
-                for (name, value) in at.members() {
-                    work.spend(1)?;
-                    if name == wanted.as_bytes() {
-                        return self
-                            .step(Step::Name(name), |search| search.walk(rest, value, work));
-                    }
+            Selector::Name(wanted) => match member(at, wanted.as_bytes(), work)? {
+                Some((name, value)) => {
+                    self.step(Step::Name(name), |search| search.walk(rest, value, work))
                 }
-                Ok(())
-            }
-            Selector::Index(_) if at.kind() != Kind::Array => Ok(()),
-            Selector::Index(index) => {
-                let Some(index) = resolve(*index, at.len()) else { return Ok(()) };
-                work.spend(index as u64 / 16)?;
-                let Some(value) = at.item(index) else { return Ok(()) };
-                self.step(Step::Index(index), |search| search.walk(rest, value, work))
-            }
+                None => Ok(()),
+            },
+            Selector::Index(index) => match item(at, *index, work)? {
+                Some((index, value)) => {
+                    self.step(Step::Index(index), |search| search.walk(rest, value, work))
+                }
+                None => Ok(()),
+            },
             Selector::Slice { .. } if at.kind() != Kind::Array => Ok(()),
             Selector::Slice { start, end, step } => {
                 self.slice(at, (*start, *end, *step), rest, work)
             }
-            Selector::All => self.each(at, &mut |search, child| search.walk(rest, child, work)),
+            Selector::All => {
+                self.each(at, work, &mut |search, child, work| search.walk(rest, child, work))
+            }
             Selector::Filter(filter) => {
                 let root = self.root;
-                self.each(at, &mut |search, child| match filter.passes(child, root, work)? {
-                    true => search.walk(rest, child, work),
-                    false => Ok(()),
+                self.each(at, work, &mut |search, child, work| {
+                    match filter.passes(child, root, work)? {
+                        true => search.walk(rest, child, work),
+                        false => Ok(()),
+                    }
                 })
             }
         }
@@ -128,13 +192,13 @@ impl<'d> Search<'d, '_> {
         (start, end, step): (Option<i64>, Option<i64>, i64),
         rest: &[Segment],
         work: &mut Work,
-    ) -> Result<(), TooMuchWork> {
+    ) -> Walked {
         let len = at.len() as i64;
         let absolute = |index: i64| if index < 0 { index.saturating_add(len) } else { index };
         if step > 0 {
             let from = start.map_or(0, absolute).clamp(0, len);
             let until = end.map_or(len, absolute).clamp(0, len);
-            work.spend(until as u64 / 16)?;
+            spend_skipping(work, at, until as usize)?;
             let taken = usize::try_from(until - from).unwrap_or(0);
             let items = at.items().enumerate().skip(from as usize).take(taken);
             for (index, value) in items.step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
@@ -143,12 +207,16 @@ impl<'d> Search<'d, '_> {
         } else if step < 0 {
             let from = start.map_or(len - 1, absolute).clamp(-1, len - 1);
             let until = end.map_or(-1, absolute).clamp(-1, len - 1);
-            work.spend(len as u64 / 16)?;
-            let values: Vec<_> = at.items().collect();
+            spend_skipping(work, at, len as usize)?;
+            let mut backwards = Backwards::of(at, usize::try_from(from + 1).unwrap_or(0));
             let mut index = from;
             while index > until {
-                let value = values[index as usize];
-                self.step(Step::Index(index as usize), |search| search.walk(rest, value, work))?;
+                let (value, passed) = backwards.item(index as usize);
+                spend_skipping(work, at, passed)?;
+                if let Some(value) = value {
+                    let step = Step::Index(index as usize);
+                    self.step(step, |search| search.walk(rest, value, work))?;
+                }
                 index = index.saturating_add(step);
             }
         }
@@ -159,27 +227,62 @@ impl<'d> Search<'d, '_> {
     fn each(
         &mut self,
         at: Value<'d>,
-        visit: &mut dyn FnMut(&mut Self, Value<'d>) -> Result<(), TooMuchWork>,
-    ) -> Result<(), TooMuchWork> {
+        work: &mut Work,
+        visit: &mut dyn FnMut(&mut Self, Value<'d>, &mut Work) -> Walked,
+    ) -> Walked {
         for (index, value) in at.items().enumerate() {
-            self.step(Step::Index(index), |search| visit(search, value))?;
+            work.spend(passing(value.tape().len()))?;
+            self.step(Step::Index(index), |search| visit(search, value, work))?;
         }
         for (name, value) in at.members() {
-            self.step(Step::Name(name), |search| visit(search, value))?;
+            work.spend(passing(value.tape().len()))?;
+            self.step(Step::Name(name), |search| visit(search, value, work))?;
         }
         Ok(())
     }
 
     /// Takes a step for the time of a visit.
     #[inline]
-    fn step(
-        &mut self,
-        step: Step<'d>,
-        visit: impl FnOnce(&mut Self) -> Result<(), TooMuchWork>,
-    ) -> Result<(), TooMuchWork> {
+    fn step(&mut self, step: Step<'d>, visit: impl FnOnce(&mut Self) -> Walked) -> Walked {
         self.steps.push(step);
         let result = visit(self);
         self.steps.pop();
         result
+    }
+}
+
+/// An array whose elements are visited from its end. An element is found from the one before it,
+/// so places are noted on the way to the end, and the elements behind one at a time.
+struct Backwards<'d> {
+    marks: Vec<Items<'d>>,
+    /// The elements behind a mark, and which mark that is.
+    run: Vec<Value<'d>>,
+    of: usize,
+}
+
+impl<'d> Backwards<'d> {
+    /// Of the first `len` elements.
+    fn of(array: Value<'d>, len: usize) -> Self {
+        let mut items = array.items();
+        let mut marks = Vec::with_capacity(len.div_ceil(STRIDE));
+        for _ in (0..len).step_by(STRIDE) {
+            marks.push(items.clone());
+            items.nth(STRIDE - 1);
+        }
+        Backwards { marks, run: Vec::new(), of: usize::MAX }
+    }
+
+    /// The element at an index, and how many were passed to find it.
+    fn item(&mut self, index: usize) -> (Option<Value<'d>>, usize) {
+        let of = index / STRIDE;
+        let mut passed = 0;
+        if self.of != of {
+            self.run.clear();
+            if let Some(mark) = self.marks.get(of) {
+                self.run.extend(mark.clone().take(STRIDE));
+            }
+            (self.of, passed) = (of, self.run.len());
+        }
+        (self.run.get(index % STRIDE).copied(), passed)
     }
 }

@@ -1,6 +1,8 @@
 //! Unions, intersections and differences of sets.
 
+use crate::embed::OutOfMemory;
 use crate::handle::Handle;
+use crate::handle::transient::Transient;
 use crate::state::effect::Effect;
 use crate::structures::form::WrongType;
 use crate::structures::key_hash::Key;
@@ -46,7 +48,41 @@ impl<'a> Member<'a> {
 
 type Each<'e, 'a> = &'e mut dyn FnMut(Item<'a>) -> ControlFlow<()>;
 
+/// Bytes that a member of a result takes: its place, and in a table of those that were seen.
+const MEMBER_BYTES: usize = 2 * size_of::<Item<'static>>() + size_of::<Member<'static>>();
+
+/// Why sets cannot be combined.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum CombineError {
+    /// A key holds another type.
+    WrongType,
+    /// The result does not fit under the memory limit.
+    OutOfMemory,
+}
+
+impl From<WrongType> for CombineError {
+    fn from(_: WrongType) -> Self {
+        CombineError::WrongType
+    }
+}
+
+impl From<OutOfMemory> for CombineError {
+    fn from(_: OutOfMemory) -> Self {
+        CombineError::OutOfMemory
+    }
+}
+
 impl SetOperation {
+    /// Members that the result has at most.
+    fn len_max(self, sets: &[Option<SetRef<'_>>]) -> usize {
+        let lens = || sets.iter().flatten().map(SetRef::len);
+        match self {
+            SetOperation::Union => lens().sum(),
+            SetOperation::Intersection => lens().min().unwrap_or(0),
+            SetOperation::Difference => sets.first().copied().flatten().map_or(0, |set| set.len()),
+        }
+    }
+
     /// Hands every member of the result to `each` once, until it breaks. A missing key is a set
     /// without members.
     fn combine<'a>(self, sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) {
@@ -130,20 +166,25 @@ fn difference<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlo
 }
 
 impl Handle {
-    /// The members of a combination of sets, each once. Reading counts as for [`Handle::read`].
+    /// The members of a combination of sets, each once, and what counts the memory that they take.
+    /// Reading counts as for [`Handle::read`].
+    ///
+    /// # Errors
+    /// If a key holds another type, or the members do not fit under the memory limit.
     pub fn set_combine(
         &mut self,
         db: u16,
         operation: SetOperation,
         keys: &[Key<'_>],
-    ) -> Result<Vec<Item<'_>>, WrongType> {
+    ) -> Result<(Vec<Item<'_>>, Option<Transient>), CombineError> {
         let sets = self.sets_at(db, keys)?;
+        let held = self.hold(operation.len_max(&sets) * MEMBER_BYTES)?;
         let mut members = Vec::new();
         operation.combine(&sets, &mut |member| {
             members.push(member);
             ControlFlow::Continue(())
         });
-        Ok(members)
+        Ok((members, held))
     }
 
     /// How many members a combination of sets has, counted up to `limit`.

@@ -152,7 +152,8 @@ impl Waiting {
         counts: &WaitCounts,
     ) {
         if !self.keys.contains_key(key) {
-            self.keys.insert(key.into(), Vec::new());
+            // As a rule for one database.
+            self.keys.insert(key.into(), Vec::with_capacity(1));
         }
         let Some(queues) = self.keys.get_mut(key) else { return };
         if queues.iter().all(|(of, _)| *of != db) {
@@ -165,7 +166,10 @@ impl Waiting {
             Some((_, waiters)) => {
                 waiters.insert(arrival, waiter);
             }
-            None => queue.groups.push((awaited, BTreeMap::from([(arrival, waiter)]))),
+            None => {
+                queue.groups.reserve_exact(1);
+                queue.groups.push((awaited, BTreeMap::from([(arrival, waiter)])));
+            }
         }
         if !told && queue.tells_of_loss() {
             counts.or_loss.fetch_add(1, Relaxed);

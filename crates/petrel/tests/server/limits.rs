@@ -14,6 +14,9 @@ with_each_backend!(
     whoever_makes_it_too_much_is_closed_at_once,
     a_reply_without_end_ends_at_the_limit,
     a_reply_is_limited_while_it_grows,
+    replies_of_documents_are_limited_while_they_grow,
+    replies_stay_under_the_memory_limit,
+    what_commands_gather_stays_under_the_memory_limit,
     batches_are_limited_between_their_commands,
     unwanted_replies_take_no_memory,
     who_reads_only_at_the_end_gets_everything,
@@ -80,6 +83,104 @@ fn a_reply_is_limited_while_it_grows(backend: &str) {
     assert_eq!(server.info("client_output_buffer_limit_disconnections"), 6);
     let peak = peak_mb(&server);
     assert!(peak < MOST_MB, "{peak} MB");
+}
+
+/// Sets a document of this many bytes at `k`, within two arrays, and returns a path that finds it
+/// ten thousand times.
+fn with_document(client: &mut Client, len: usize) -> String {
+    let text = format!("[[[\"{}\"]]]", "x".repeat(len));
+    assert_eq!(client.text(&["JSON.SET", "k", "$", &text]), "OK");
+    let union = format!("[{}]", vec!["0"; 100].join(","));
+    format!("${union}{union}")
+}
+
+fn replies_of_documents_are_limited_while_they_grow(backend: &str) {
+    let server = Server::start(backend, &["--client-output-buffer-limit", "normal 8mb 0 0"]);
+    let many = |len: usize| {
+        let mut args = vec!["k"; len + 2];
+        (args[0], args[len + 1]) = ("JSON.MGET", "$");
+        args.iter().map(|arg| arg.as_bytes().to_vec()).collect::<Vec<_>>()
+    };
+    // Each is 1 GB or more if it is whole.
+    for len in [100_000, 1 << 20] {
+        let mut client = server.connect();
+        let path = with_document(&mut client, len);
+        let keys = many(10_000);
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let calls: [&[&[u8]]; 5] = [
+            &[b"JSON.ARRPOP", b"k", path.as_bytes()],
+            &[b"JSON.GET", b"k", path.as_bytes()],
+            &[b"JSON.RESP", b"k", path.as_bytes()],
+            &[b"JSON.STRAPPEND", b"k", &[path.as_bytes(), b"[0]"].concat(), b"\"x\""],
+            &keys,
+        ];
+        for call in calls {
+            let mut client = server.connect();
+            with_document(&mut client, len);
+            client.send_bytes(&encode(call));
+            client.send_bytes(&encode(&[b"QUIT"]));
+            // It is closed, or the path is refused.
+            let received = client.read_to_end();
+            assert!(received.len() < 100_000, "{} bytes", received.len());
+        }
+    }
+    let peak = peak_mb(&server);
+    assert!(peak < MOST_MB, "{peak} MB");
+}
+
+fn replies_stay_under_the_memory_limit(backend: &str) {
+    let server = Server::start(backend, &["--maxmemory", "100mb"]);
+    let mut client = with_values(&server);
+    eventually("the limit is known", || {
+        client.send_bytes(&much());
+        let is_closed = client.read_to_end().len() < 200 << 20;
+        client = server.connect();
+        is_closed
+    });
+    client.send_bytes(&much());
+    assert_eq!(client.read_to_end(), "", "a reply of 1 GB");
+    // The buffer is copied while it grows.
+    let peak = peak_mb(&server);
+    assert!(peak < 2 * MOST_MB, "{peak} MB");
+    // What fits is answered.
+    let mut client = server.connect();
+    assert!(client.text(&["LRANGE", "list", "0", "-1"]).len() > 1_000_000);
+    assert!(server.info("client_output_buffer_limit_disconnections") >= 1);
+}
+
+fn what_commands_gather_stays_under_the_memory_limit(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut client = server.connect();
+    for first in (0..200_000).step_by(1000) {
+        let members: Vec<String> = (first..first + 1000).map(|n| n.to_string()).collect();
+        let mut add = vec!["SADD", "set"];
+        add.extend(members.iter().map(String::as_str));
+        client.text(&add);
+    }
+    client.text(&["SADD", "other", "a"]);
+    let texts = format!("[{}]", vec!["[0]"; 300_000].join(","));
+    assert_eq!(client.text(&["JSON.SET", "k", "$", &texts]), "OK");
+    let before = server.info("used_memory");
+    let limit = (before + (6 << 20)).to_string();
+    assert_eq!(client.text(&["CONFIG", "SET", "maxmemory", &limit]), "OK");
+    let calls: [&[&str]; 6] = [
+        &["SORT", "set"],
+        &["SORT", "set", "BY", "nosort", "GET", "#", "STORE", "sorted"],
+        &["SUNION", "set", "other"],
+        &["ZUNION", "2", "set", "other"],
+        &["JSON.NUMINCRBY", "k", "$..*", "1"],
+        &["JSON.ARRAPPEND", "k", "$[*]", "\"a text of some length, which each array would have\""],
+    ];
+    for call in calls {
+        let reply = client.text(call);
+        assert!(reply.starts_with("OOM "), "{call:?}: {}", &reply[..reply.len().min(100)]);
+    }
+    assert!((server.info("used_memory") - before).abs() < 1 << 20, "it is given back");
+    assert_eq!(client.text(&["CONFIG", "SET", "maxmemory", "1gb"]), "OK");
+    for call in calls {
+        let reply = client.text(call);
+        assert!(!reply.starts_with("OOM "), "{call:?}: {}", &reply[..reply.len().min(100)]);
+    }
 }
 
 fn batches_are_limited_between_their_commands(backend: &str) {

@@ -107,3 +107,66 @@ fn info_says_what_the_allocators_hold() {
     let startup = format!("startup.allocated {} ", value("used_memory_startup"));
     assert!(stats.contains(&startup), "{startup}: {stats}");
 }
+
+/// Everything that a client can make grow, apart from data, is used memory; and is given back when
+/// the client goes, or what it has made.
+#[test]
+fn what_clients_make_grow_is_used_memory() {
+    let server = Server::start("epoll", &["--threads", "2"]);
+    let mut client = server.connect();
+    let long = "n".repeat(100_000);
+    let names: Vec<String> = (0..1000).map(|n| format!("{n}{}", "k".repeat(100))).collect();
+    let with_names = |words: &[&str], after: &[&str]| {
+        let names = names.iter().map(String::as_str);
+        let words = words.iter().copied().chain(names).chain(after.iter().copied());
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let prefixes = names.iter().flat_map(|name| ["PREFIX".to_owned(), name.clone()]);
+    let tracking = ["CLIENT", "TRACKING", "ON", "BCAST"].map(str::to_owned);
+    let calls: [(Vec<String>, i64); 7] = [
+        (["CLIENT", "SETNAME", &long].map(str::to_owned).to_vec(), 100_000),
+        (["CLIENT", "SETINFO", "LIB-NAME", &long].map(str::to_owned).to_vec(), 100_000),
+        (with_names(&["WATCH"], &[]), 200_000),
+        (with_names(&["SUBSCRIBE"], &[]), 100_000),
+        (tracking.into_iter().chain(prefixes).collect(), 200_000),
+        (with_names(&["HIMPORT", "PREPARE", "set"], &[]), 100_000),
+        (with_names(&["BLPOP"], &["0"]), 500_000),
+    ];
+    for (call, bytes) in calls {
+        let before = server.info("used_memory");
+        let mut other = server.connect();
+        other.call(&["HELLO", "3"]);
+        let args: Vec<&[u8]> = call.iter().map(String::as_bytes).collect();
+        other.send_bytes(&encode(&args));
+        let grown = || server.info("used_memory") - before;
+        eventually(&format!("{} is counted", call[0]), || grown() > bytes);
+        drop(other);
+        eventually(&format!("{} is given back", call[0]), || grown() < bytes / 2);
+    }
+    // Texts of scripts and functions, and what is compiled of them.
+    let before = server.info("used_memory");
+    let body = "local function f(x) return x + 1 end f(1) ".repeat(100);
+    for n in 0..50 {
+        client.call(&["EVAL", &format!("{body} return {n}"), "0"]);
+        let library = format!("#!lua name=l{n}\n{body} redis.register_function('f{n}', function() end)");
+        client.call(&["FUNCTION", "LOAD", &library]);
+    }
+    let grown = || server.info("used_memory") - before;
+    assert!(grown() > 50 * 2 * 10_000, "{} bytes", grown());
+    client.call(&["SCRIPT", "FLUSH"]);
+    client.call(&["FUNCTION", "FLUSH"]);
+    eventually("interpreters are given up", || {
+        client.call(&["EVAL", "return 1", "0"]);
+        grown() < 500_000
+    });
+    // Compiled patterns of JSON paths.
+    client.call(&["JSON.SET", "k", "$", "[\"word\"]"]);
+    let before = server.info("used_memory");
+    for n in 0..100 {
+        client.call(&["JSON.GET", "k", &format!("$[?@ =~ '^\\\\w{{{}}}{n}']", 1 + n % 10)]);
+    }
+    let grown = || server.info("used_memory") - before;
+    assert!((100_000..5 << 20).contains(&grown()), "{} bytes", grown());
+    client.call(&["MEMORY", "PURGE"]);
+    eventually("patterns are freed", || grown() < 50_000);
+}

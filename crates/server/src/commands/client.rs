@@ -3,7 +3,7 @@
 mod filter;
 mod tracking;
 
-use crate::client::Flag;
+use crate::client::{Flag, Labels};
 use crate::host::ServerHost;
 use crate::host::client_line::describe;
 use crate::pause::PauseReason;
@@ -66,11 +66,19 @@ fn getname(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
+/// Changes what the client says of itself, and counts the memory that it takes.
+pub(super) fn relabel(ctx: &mut Ctx<'_>, change: impl FnOnce(&mut Labels)) {
+    let client = ServerHost::of(ctx).client.clone();
+    let before = client.label_bytes();
+    client.relabel(change);
+    ctx.exec.ks.count_foreign(client.label_bytes() as i64 - before as i64);
+}
+
 /// `CLIENT SETNAME connection-name`
 fn setname(ctx: &mut Ctx<'_>) -> Outcome {
     let name = ctx.arg(2);
     check_label("Client names", name)?;
-    ServerHost::of(ctx).client.relabel(|labels| labels.name = name.to_vec());
+    relabel(ctx, |labels| labels.name = name.to_vec());
     ctx.ok()
 }
 
@@ -80,11 +88,11 @@ fn setinfo(ctx: &mut Ctx<'_>) -> Outcome {
     match ctx.options(2).leading() {
         Some(ClientSetinfoOption::LibName(name)) => {
             check_label(&named, name)?;
-            ServerHost::of(ctx).client.relabel(|labels| labels.lib_name = name.to_vec());
+            relabel(ctx, |labels| labels.lib_name = name.to_vec());
         }
         Some(ClientSetinfoOption::LibVer(version)) => {
             check_label(&named, version)?;
-            ServerHost::of(ctx).client.relabel(|labels| labels.lib_version = version.to_vec());
+            relabel(ctx, |labels| labels.lib_version = version.to_vec());
         }
         None => {
             let option = ctx.arg(2);

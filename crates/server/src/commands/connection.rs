@@ -100,7 +100,9 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     let grown = host.forget_subscriber(&client);
     server.trackers.untrack(&server.keyspace, &client, ctx.session);
     ctx.exec.ks.count_foreign(grown);
+    ctx.exec.ks.count_foreign(-(client.label_bytes() as i64));
     client.unname();
+    ctx.exec.ks.count_foreign(client.label_bytes() as i64);
     client.show_user(None);
     client.set(Flag::NoEvict, false);
     client.set(Flag::NoTouch, false);
@@ -208,10 +210,10 @@ fn hello(ctx: &mut Ctx<'_>) -> Outcome {
              same time",
         ));
     }
-    let client = ServerHost::of(ctx).client.clone();
     if let Some(name) = name {
-        client.relabel(|labels| labels.name = name.to_vec());
+        super::client::relabel(ctx, |labels| labels.name = name.to_vec());
     }
+    let client = ServerHost::of(ctx).client.clone();
     client.set(Flag::Resp3, protocol == Protocol::Resp3);
     ctx.session.protocol = protocol;
     ctx.reply.set_protocol(protocol);

@@ -103,8 +103,15 @@ impl Engine {
     /// Takes over what the configuration says of the protocol.
     pub fn reconfigure(&mut self) {
         self.limits = limits_of(&self.host);
-        self.output_max = self.host.output_max(false, true);
+        self.limit_replies();
         self.exec.ks.set_events(self.host.config.notify_keyspace_events.wanted());
+    }
+
+    /// Takes over how much output a client may have, of which the memory limit leaves more or less
+    /// as time goes on.
+    pub fn limit_replies(&mut self) {
+        self.host.measure_reply_room();
+        self.output_max = self.host.output_max(false, true);
     }
 
     /// Executes the whole commands at the beginning of `bytes`, which `conn` has sent, and writes

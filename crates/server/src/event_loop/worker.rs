@@ -520,7 +520,8 @@ impl<D: Driver> Worker<D> {
         link.load.fetch_sub(1, Relaxed);
         let buffered = conn.client.buffered.swap(0, Relaxed);
         link.traffic.buffered.fetch_sub(buffered as i64, Relaxed);
-        self.engine.exec.ks.count_foreign(-(CONNECTION_BYTES as i64 + buffered as i64));
+        let labels = conn.client.label_bytes() as i64;
+        self.engine.exec.ks.count_foreign(-(CONNECTION_BYTES as i64 + labels + buffered as i64));
         link.traffic.watch(conn.client.watching.swap(0, Relaxed), 0);
     }
 

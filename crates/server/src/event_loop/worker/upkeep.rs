@@ -68,6 +68,8 @@ impl<D: Driver> Worker<D> {
             host.server.tend_replicas(&mut exec.ks, &host.config);
         }
         self.collect_memory(now);
+        self.engine.limit_replies();
+        self.engine.exec.trim();
         if !self.filling.is_empty() {
             self.show_filling();
         }
@@ -92,6 +94,7 @@ impl<D: Driver> Worker<D> {
         let (collected_at, purges) = self.collected;
         let asked = server.figures.purges.load(Relaxed);
         if purges != asked {
+            self.engine.exec.clear_caches();
             server.process.purge_allocator();
         } else if now - collected_at >= COLLECT_MS {
             server.process.collect_thread();

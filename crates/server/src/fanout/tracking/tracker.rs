@@ -10,9 +10,9 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
-/// Bytes that a prefix takes at a connection that listens to it: its place in two ordered sets,
-/// which share its bytes.
-const PREFIX_BYTES: u64 = 24;
+/// Bytes that a prefix takes at a connection that listens to it, beside its name: its places in the
+/// connection's set, in that of all connections and in the keyspace's.
+const PREFIX_BYTES: u64 = 400;
 
 /// A connection that tracks.
 pub struct Tracker {
@@ -25,6 +25,8 @@ pub struct Tracker {
     target: Mutex<Option<Arc<Client>>>,
     /// `PREFIX`, in order.
     prefixes: Mutex<BTreeSet<Arc<[u8]>>>,
+    /// Bytes that these take.
+    prefix_bytes: AtomicU64,
 }
 
 /// What `CLIENT TRACKING ON` asks for.
@@ -143,8 +145,7 @@ impl Trackers {
             return 0;
         }
         let by_id = self.by_id.read();
-        let prefixes = |reader: &Arc<Reader>| Tracker::of(reader).prefixes.lock().len() as u64;
-        by_id.get(&client.id).map_or(0, prefixes) * PREFIX_BYTES
+        by_id.get(&client.id).map_or(0, |reader| Tracker::of(reader).prefix_bytes.load(Relaxed))
     }
 
     fn listen(&self, reader: &Arc<Reader>, prefixes: &[Vec<u8>], keyspace: &Keyspace) {
@@ -158,12 +159,16 @@ impl Trackers {
                 keyspace.add_prefix(prefix.clone());
             }
             listeners.insert(tracker.client.id, reader.clone());
-            tracker.prefixes.lock().insert(prefix);
+            let bytes = PREFIX_BYTES + 2 * prefix.len() as u64;
+            if tracker.prefixes.lock().insert(prefix) {
+                tracker.prefix_bytes.fetch_add(bytes, Relaxed);
+            }
         }
     }
 
     fn forget_prefixes(&self, tracker: &Tracker, keyspace: &Keyspace) {
         let prefixes = std::mem::take(&mut *tracker.prefixes.lock());
+        tracker.prefix_bytes.store(0, Relaxed);
         if prefixes.is_empty() {
             return;
         }
@@ -197,6 +202,7 @@ impl Trackers {
                     redirects: AtomicBool::new(false),
                     target: Mutex::new(None),
                     prefixes: Mutex::default(),
+                    prefix_bytes: AtomicU64::new(0),
                 });
                 self.by_id.write().insert(client.id, reader.clone());
                 reader
