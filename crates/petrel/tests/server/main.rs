@@ -57,4 +57,5 @@ mod snapshot;
 mod stress;
 mod tls;
 mod tracking;
+mod tracking_acl;
 mod vectors;
