@@ -19,6 +19,8 @@ pub enum ProtocolError {
     MultibulkCountTooLong,
     /// The line of an argument's length does not end within the limit.
     BulkCountTooLong,
+    /// Other bytes where a line or an argument ends.
+    InvalidLineEnd,
     /// A quote that is not closed, or is closed in the middle of a word.
     UnbalancedQuotes,
     /// Too many arguments for a connection that has not authenticated.
@@ -39,6 +41,7 @@ impl ProtocolError {
             Self::InlineTooLong => b"ERR Protocol error: too big inline request",
             Self::MultibulkCountTooLong => b"ERR Protocol error: too big mbulk count string",
             Self::BulkCountTooLong => b"ERR Protocol error: too big bulk count string",
+            Self::InvalidLineEnd => b"ERR Protocol error: invalid CRLF in request",
             Self::UnbalancedQuotes => b"ERR Protocol error: unbalanced quotes in request",
             Self::UnauthenticatedMultibulkLength => {
                 b"ERR Protocol error: unauthenticated multibulk length"

@@ -238,7 +238,10 @@ fn walk<'a>(
             return Parsed::Error(bulk_error(len, limits));
         }
         let whole = buf.get(start..).and_then(|body| body.split_at_checked(len));
-        let Some((arg, [_, _, ..])) = whole else {
+        let Some((arg, [b'\r', b'\n', ..])) = whole else {
+            if let Some((_, [_, _, ..])) = whole {
+                return Parsed::Error(ProtocolError::InvalidLineEnd);
+            }
             *resume = Resume { position, remaining, scanned: 0 };
             let needed = start.saturating_add(len).saturating_add(LINE_END_LEN);
             return Parsed::Incomplete { needed };
@@ -267,6 +270,7 @@ enum Line {
 #[cold]
 fn count_line(buf: &[u8], limits: &Limits, scanned: u32) -> Line {
     match line(buf, limits, 0, scanned) {
+        Ok(end) if buf[end + 1] != b'\n' => Line::Bad(ProtocolError::InvalidLineEnd),
         Ok(end) => match strict_integer(&buf[1..end]) {
             Some(value) => Line::Whole { value, end: end + LINE_END_LEN },
             None => Line::Bad(ProtocolError::InvalidMultibulkLength),
@@ -281,6 +285,7 @@ fn count_line(buf: &[u8], limits: &Limits, scanned: u32) -> Line {
 fn bulk_line(buf: &[u8], limits: &Limits, position: usize, scanned: u32) -> Line {
     match line(buf, limits, position, scanned) {
         Ok(_) if buf[position] != b'$' => Line::Bad(ProtocolError::ExpectedBulk(buf[position])),
+        Ok(end) if buf[end + 1] != b'\n' => Line::Bad(ProtocolError::InvalidLineEnd),
         Ok(end) => match strict_integer(&buf[position + 1..end]) {
             Some(value) if value >= 0 => Line::Whole { value, end: end + LINE_END_LEN },
             _ => Line::Bad(ProtocolError::InvalidBulkLength),

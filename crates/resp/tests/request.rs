@@ -86,10 +86,19 @@ fn multibulk() {
 }
 
 #[test]
-fn line_ends_are_not_looked_at() {
-    is_command(b"*1\rX$4\r\nPING\r\n", &[b"PING"]);
-    is_command(b"*1\r\n$4\rXPING\r\n", &[b"PING"]);
-    is_command(b"*1\r\n$4\r\nPINGXX", &[b"PING"]);
+fn line_ends_are_looked_at() {
+    for stream in [
+        &b"*1\rX$4\r\nPING\r\n"[..],
+        b"*1\r\n$4\rXPING\r\n",
+        b"*1\r\n$4\r\nPINGXX",
+        b"*1\r\n$4\r\nPING\rX",
+        b"*1\r\n$4\r\nPINGX\n",
+        b"*1\r\n$4\r\nPING\n\r",
+        b"*1234567\rX",
+        b"*1\r\n$123456\rX",
+    ] {
+        is_error(stream, ProtocolError::InvalidLineEnd);
+    }
 }
 
 #[test]

@@ -39,7 +39,8 @@ impl Shape {
     #[inline]
     pub fn distance_between(&self, a: EncodedRef<'_>, b: EncodedRef<'_>) -> f32 {
         match self.quantisation {
-            Quantisation::None => 1.0 - dot_f32(a.code, b.code),
+            // Lengths are 1 but for the last digits.
+            Quantisation::None => (1.0 - dot_f32(a.code, b.code)).clamp(0.0, 2.0),
             Quantisation::Q8 => {
                 let (range_a, range_b) = (a.factors.range, b.factors.range);
                 // A zero vector has no direction.
@@ -51,7 +52,7 @@ impl Shape {
             }
             Quantisation::Binary => {
                 let differ = hamming(a.code, b.code) as f32;
-                differ * 2.0 / self.dim as f32
+                (differ * 2.0 / self.dim as f32).min(2.0)
             }
             Quantisation::RaBitQ => rabitq::distance_between(a.code, b.code, self.dim as usize),
         }

@@ -25,6 +25,13 @@ pub const DIM_MAX: usize = 65_536;
 /// Most cells of the matrix that reduces vectors: some hundredths of a second for each vector.
 const MATRIX_MAX: u64 = 1 << 26;
 
+/// Most that the squares of the components of a vector add up to that was divided by its length:
+/// the length of the longest is off by some thousandths.
+const SQUARE_MAX: f64 = 1.01;
+
+/// Sums of squares below this have lost digits, as have squares that are part of them.
+const SQUARES_EXACT_MIN: f32 = 1e-30;
+
 /// What a component becomes.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Quantisation {
@@ -198,6 +205,41 @@ impl Shape {
         }
     }
 
+    /// Whether a code may be what [`Shape::encode`] makes, of a vector with infinite components or
+    /// NaN too: such an image is refused that could be no vector's, whose distances mean nothing.
+    pub fn admits(&self, encoded: EncodedRef<'_>) -> bool {
+        let EncodedRef { code, factors: Factors { norm, range } } = encoded;
+        if code.len() != self.code_bytes() || norm < 0.0 {
+            return false;
+        }
+        let factor = |factor: f32| (0.0..f32::INFINITY).contains(&factor);
+        match self.quantisation {
+            Quantisation::None => {
+                let components = code.as_chunks::<4>().0.iter();
+                let mut square = 0f64;
+                for x in components.map(|&bytes| f32::from_le_bytes(bytes)) {
+                    if x.is_nan() && !norm.is_finite() {
+                        continue;
+                    }
+                    square += f64::from(x) * f64::from(x);
+                }
+                square <= SQUARE_MAX
+            }
+            Quantisation::Q8 => {
+                (0.0..=SQUARE_MAX as f32).contains(&range)
+                    && !code.contains(&i8::MIN.cast_unsigned())
+            }
+            Quantisation::Binary => {
+                let dim = self.dim as usize;
+                (dim..code.len() * 8).all(|bit| code[bit / 8] >> (bit % 8) & 1 == 0)
+            }
+            Quantisation::RaBitQ => {
+                let (coarse, error) = rabitq::factors(code);
+                [coarse, error, range].into_iter().all(factor)
+            }
+        }
+    }
+
     /// Whether a query is of this shape.
     pub(crate) fn takes(&self, query: &Query) -> bool {
         let len = query.encoded.code.len();
@@ -303,10 +345,14 @@ fn sign(row: u32, column: u32) -> f32 {
 /// Divides a vector by its length, which it returns. A zero vector stays what it is, as does one so
 /// short that the squares of its components are 0: divided by 1, as in Redis.
 fn normalise(vector: &mut [f32]) -> f32 {
-    let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-    if norm == 0.0 {
+    let square = vector.iter().map(|x| x * x).sum::<f32>();
+    if square == 0.0 {
         return 1.0;
     }
+    let norm = match square < SQUARES_EXACT_MIN {
+        true => vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt() as f32,
+        false => square.sqrt(),
+    };
     vector.iter_mut().for_each(|x| *x /= norm);
     norm
 }
@@ -368,6 +414,79 @@ mod tests {
             assert!((x - y).abs() < 1e-5, "{decoded:?}");
         }
         assert_eq!(shape.matrix().count(), 12);
+    }
+
+    #[test]
+    fn what_is_made_of_vectors_is_admitted_and_comes_near() {
+        use Quantisation::{Binary, None, Q8, RaBitQ};
+        let mut vectors = vec![
+            vec![0.0; 1000],
+            vec![1.0; 1000],
+            vec![f32::MAX; 1000],
+            vec![f32::INFINITY; 1000],
+            vec![f32::NAN; 1000],
+            vec![-3.0e-23; 1000],
+            vec![2.4e-23; 1000],
+        ];
+        vectors[3][7] = 1.0;
+        vectors.extend([1, 6].map(|at| {
+            let mut vector = vectors[at].clone();
+            // Its square is the least that is none of 0.
+            vector[0] = -4e-23;
+            vector
+        }));
+        for form in [None, Q8, Binary, RaBitQ] {
+            let shape = shape(form, 1000);
+            for (x, y) in vectors.iter().flat_map(|x| vectors.iter().map(move |y| (x, y))) {
+                let code = shape.encode(x).unwrap();
+                assert!(shape.admits(code.as_ref()), "{form:?} {:?} {:?}", &x[..2], code.factors);
+                let distance = shape.distance(&shape.query(y).unwrap(), code.as_ref());
+                assert!(distance.is_nan() || (0.0..=2.0).contains(&distance), "{distance}");
+            }
+        }
+    }
+
+    #[test]
+    fn codes_of_no_vector_are_not_admitted() {
+        use Quantisation::{Binary, None, Q8, RaBitQ};
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        let floats = |x: f32, y: f32| [x.to_le_bytes(), y.to_le_bytes()].concat();
+        let rabitq =
+            |coarse, error| [floats(coarse, error), vec![0x55; rabitq::code_bytes(2) - 8]].concat();
+        for (form, code, norm, range, expected) in [
+            (None, floats(0.6, 0.8), 1.0, 0.0, true),
+            (None, floats(0.1, 0.1), 1.0, 0.0, true),
+            (None, floats(0.6, 0.8), -1.0, 0.0, false),
+            (None, floats(nan, 0.0), inf, 0.0, true),
+            (None, floats(nan, 0.0), 1.0, 0.0, false),
+            (None, floats(inf, 0.0), 1.0, 0.0, false),
+            (None, floats(inf, 0.0), inf, 0.0, false),
+            (None, floats(-60.0, 1.0), 1.0, 0.0, false),
+            (Q8, vec![127, 1], 1.0, 0.8, true),
+            (Q8, vec![0, 0], inf, 0.0, true),
+            (Q8, vec![127, 1], 1.0, nan, false),
+            (Q8, vec![127, 1], 1.0, inf, false),
+            (Q8, vec![127, 1], 1.0, 100.0, false),
+            (Q8, vec![127, 1], 1.0, -0.8, false),
+            (Q8, vec![128, 1], 1.0, 0.8, false),
+            (Q8, vec![127], 1.0, 0.8, false),
+            (Binary, vec![3, 0, 0, 0, 0, 0, 0, 0], 1.0, 0.0, true),
+            (Binary, vec![4, 0, 0, 0, 0, 0, 0, 0], 1.0, 0.0, false),
+            (Binary, vec![3, 0, 0, 0, 0, 0, 0, 128], 1.0, 0.0, false),
+            (RaBitQ, rabitq(1.0, 0.1), 1.0, 0.5, true),
+            (RaBitQ, rabitq(-1.0, 0.1), 1.0, 0.5, false),
+            (RaBitQ, rabitq(1.0, nan), 1.0, 0.5, false),
+            (RaBitQ, rabitq(1.0, 0.1), 1.0, inf, false),
+        ] {
+            let shape = shape(form, 2);
+            let encoded = EncodedRef { code: &code, factors: Factors { norm, range } };
+            let code = &code;
+            assert_eq!(shape.admits(encoded), expected, "{form:?} {code:?} {norm} {range}");
+            if code.len() == shape.code_bytes() {
+                let distance = shape.distance(&shape.query(&[3.0, 4.0]).unwrap(), encoded);
+                assert!(distance.is_nan() || (0.0..=2.0).contains(&distance), "{distance}");
+            }
+        }
     }
 
     #[test]

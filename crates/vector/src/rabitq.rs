@@ -230,6 +230,11 @@ pub fn distance_between(a: &[u8], b: &[u8], dim: usize) -> f32 {
     distance_of(float(a, 0) * float(b, 0) * dot as f32)
 }
 
+/// The factor of the coarse plane, and the bound of the error.
+pub fn factors(code: &[u8]) -> (f32, f32) {
+    (float(code, 0), float(code, 4))
+}
+
 /// How far [`distance`] is off a unit query's, but for one time in some tens.
 #[inline]
 pub fn error_bound(code: &[u8]) -> f32 {

@@ -4,6 +4,7 @@ use super::password::Hash;
 use super::selector::Selector;
 use crate::registry::Registry;
 use petrel_resp::Dialect;
+use petrel_table::KeyFlags;
 
 /// What a user may do, and with which passwords. Rules make one of another: [`Permissions::apply`].
 #[derive(Clone, Debug)]
@@ -102,6 +103,19 @@ impl Permissions {
             (Dialect::Valkey, _) => {}
         }
         flags
+    }
+
+    /// Whether a key of a database may be read, by whatever command.
+    pub fn allow_reading(&self, db: u16, key: &[u8]) -> bool {
+        self.all_selectors().any(|selector| {
+            selector.allows_database(db.into()) && selector.allows_key(key, KeyFlags::ACCESS)
+        })
+    }
+
+    /// Whether every key of every database may be read.
+    pub fn allow_reading_everything(&self) -> bool {
+        self.all_selectors()
+            .any(|selector| selector.reads_every_key() && !selector.is_restricted_to_databases())
     }
 
     /// Whether a channel, or a pattern of channels, may be subscribed to or published in.

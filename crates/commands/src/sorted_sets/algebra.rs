@@ -58,10 +58,10 @@ impl Aggregate {
         }
     }
 
-    /// What a source contributes to a member that it has: NaN if one of score and weight is
-    /// infinite, the other 0.
+    /// What a source contributes to a member that it has: 0 if one of score and weight is infinite,
+    /// the other 0, in whatever order the sources are.
     fn part(self, score: f64, weight: f64) -> f64 {
-        if self == Aggregate::Count { weight } else { score * weight }
+        if self == Aggregate::Count { weight } else { or_zero(score * weight) }
     }
 
     fn of(self, a: f64, b: f64) -> f64 {
@@ -282,7 +282,7 @@ fn unite(sources: &[Option<Source<'_>>], aggregate: Aggregate, gathered: &mut Ga
     let mut scores: HashMap<Cow<'_, [u8]>, f64> = HashMap::new();
     for Source { members, weight } in by_len(sources) {
         members.each(|member, score| {
-            let part = or_zero(aggregate.part(score, weight));
+            let part = aggregate.part(score, weight);
             let text = match member {
                 Item::Text(text) => Cow::Borrowed(text),
                 member => Cow::Owned(member.bytes(&mut itoa::Buffer::new()).to_vec()),
@@ -308,7 +308,7 @@ fn intersect(
     smallest.members.try_each(|member, score| {
         let mut scratch = itoa::Buffer::new();
         let member = member.bytes(&mut scratch);
-        let mut total = or_zero(aggregate.part(score, smallest.weight));
+        let mut total = aggregate.part(score, smallest.weight);
         for other in others {
             let Some(score) = other.members.score(member) else {
                 return ControlFlow::Continue(());

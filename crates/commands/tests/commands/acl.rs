@@ -8,7 +8,7 @@ const KEY: &str = "NOPERM No permissions to access a key";
 const DATABASE: &str = "NOPERM No permissions to access database";
 
 /// An administrator, and a user whose rules are these.
-fn with_rules(rules: &str) -> (Client, Client) {
+pub fn with_rules(rules: &str) -> (Client, Client) {
     let admin = Client::new();
     let mut user = admin.another();
     set(&admin, rules);
@@ -17,7 +17,7 @@ fn with_rules(rules: &str) -> (Client, Client) {
     (admin, user)
 }
 
-fn set(admin: &Client, rules: &str) {
+pub fn set(admin: &Client, rules: &str) {
     let rules: Vec<&[u8]> = rules.split(' ').map(str::as_bytes).collect();
     let rules = petrel_commands::acl::join_selectors(&rules).expect("parentheses are closed");
     let shared = &admin.exec.shared;

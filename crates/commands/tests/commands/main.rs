@@ -25,6 +25,7 @@
 //! | `redis`, `redis_bits` | the same random calls here and in a Redis server, if there is one |
 
 mod acl;
+mod advisories;
 mod allocations;
 mod alone;
 mod anything;

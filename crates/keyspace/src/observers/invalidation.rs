@@ -54,19 +54,20 @@ impl Handle {
 
     /// A key has changed: notes it for those who listen to its prefix.
     #[cold]
-    pub(crate) fn broadcast(&mut self, key: Key<'_>, by_client: bool) {
+    pub(crate) fn broadcast(&mut self, db: u16, key: Key<'_>, by_client: bool) {
         self.observers.prefixes.refresh(&self.ks.prefixes);
         let invalidations = &mut self.observers.invalidations;
         if let Some(last) = invalidations.broadcasts.last_mut()
             && *last.key == *key.bytes
-            && last.by_client == by_client
+            && (last.db, last.by_client) == (db, by_client)
         {
             return;
         }
         let mut shared: Option<Arc<[u8]>> = None;
         for prefix in self.observers.prefixes.matching(key.bytes) {
             let key = shared.get_or_insert_with(|| key.bytes.into()).clone();
-            invalidations.broadcasts.push(Broadcast { prefix: prefix.clone(), key, by_client });
+            let prefix = prefix.clone();
+            invalidations.broadcasts.push(Broadcast { prefix, key, db, by_client });
             invalidations.any = true;
         }
     }

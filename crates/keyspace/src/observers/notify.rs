@@ -58,7 +58,7 @@ impl Handle {
     /// Nothing is logged. The key's stripe is held.
     pub fn signal_modified(&mut self, db: u16, key: Key<'_>) {
         if self.has_observers(key) {
-            self.invalidate(key, true);
+            self.invalidate(db, key, true);
             if let Some(interest) = &mut self.stripe(key.hash).interest {
                 interest.watched.touch(db, key.bytes);
             }
@@ -66,9 +66,9 @@ impl Handle {
     }
 
     /// Notes that clients are to drop a key that they cache.
-    fn invalidate(&mut self, key: Key<'_>, by_client: bool) {
+    fn invalidate(&mut self, db: u16, key: Key<'_>, by_client: bool) {
         if self.ks.prefixes.any() {
-            self.broadcast(key, by_client);
+            self.broadcast(db, key, by_client);
         }
         if self.tracks_in(key.hash.stripe()) {
             self.take_readers(key, by_client);
@@ -82,7 +82,7 @@ impl Handle {
             Effect::Remove { why: Removal::Expired | Removal::Evicted, .. }
                 | Effect::FieldRemove { why: Removal::Expired, .. }
         );
-        self.invalidate(key, by_client);
+        self.invalidate(db, key, by_client);
         let Some(interest) = &mut self.stripe(key.hash).interest else { return };
         if !interest.watched.is_empty() && effect.modifies_value() {
             interest.watched.touch(db, key.bytes);

@@ -18,6 +18,8 @@ pub struct Broadcast {
     pub prefix: Arc<[u8]>,
     /// The key.
     pub key: Arc<[u8]>,
+    /// Its database.
+    pub db: u16,
     /// Whether a client changed it: neither time nor the memory limit.
     pub by_client: bool,
 }

@@ -39,6 +39,7 @@ const ATTRIBUTES: u64 = 2;
 const LAYOUT: u64 = 1 << 24;
 
 const HEAD: Error = Error::Malformed("the head of a vector set is broken");
+const CODE: Error = Error::Malformed("a code of a vector set stands for no vector");
 const NODE: Error = Error::Malformed("an element of a vector set is broken");
 
 /// Reads what comes behind the number of the module's type.
@@ -127,9 +128,6 @@ impl<S: Source> Reader<'_, S> {
         let name = self.text()?;
         let attributes = if has_attributes { self.text()? } else { Vec::new() };
         let code = self.text()?;
-        if code.len() != shape.code_bytes() {
-            return Err(NODE);
-        }
         let count = self.count(2)?;
         let mut left = count;
         let number = self.one(&mut left)?;
@@ -149,14 +147,12 @@ impl<S: Source> Reader<'_, S> {
         }
         let norm = f32::from_bits(packed as u32);
         let range = f32::from_bits((packed >> 32) as u32);
-        let factors = Factors { norm, range };
-        sink.vector(&Vector {
-            number,
-            name: &name,
-            attributes: &attributes,
-            vector: EncodedRef { code: &code, factors },
-            levels: &levels,
-        })
+        let vector = EncodedRef { code: &code, factors: Factors { norm, range } };
+        if !shape.admits(vector) {
+            return Err(CODE);
+        }
+        let (name, attributes, levels) = (&name[..], &attributes[..], &levels[..]);
+        sink.vector(&Vector { number, name, attributes, vector, levels })
     }
 
     /// How many numbers follow, of which each takes two bytes.

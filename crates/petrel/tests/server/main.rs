@@ -1,6 +1,7 @@
 //! Black-box tests: the real binary, on sockets of a directory of its own, with each back-end.
 
 mod acl;
+mod advisories;
 #[cfg(feature = "object-store")]
 mod backup;
 #[cfg(feature = "object-store")]
@@ -60,4 +61,5 @@ mod stress;
 mod tls;
 mod tls_versions;
 mod tracking;
+mod tracking_acl;
 mod vectors;

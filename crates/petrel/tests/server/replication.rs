@@ -246,6 +246,53 @@ fn a_primary_that_lies_changes_nothing() {
 }
 
 #[test]
+fn a_primary_that_floods_is_read_to_the_end_and_left_at_once() {
+    let copy = snapshot_of(&["SET other 2"]);
+    let primary = Primary::new();
+    let mut server = replica("epoll", &primary, &[]);
+    let mut client = server.connect();
+    // Lines in place of an answer and of a copy, and in the stream.
+    let lines = vec![b'\n'; 4 << 20];
+    let mut link = primary.accept();
+    assert_eq!(link.request(), "PING");
+    link.send(&[&lines[..], b"+PONG\r\n"].concat());
+    link.greet();
+    link.send(&lines);
+    link.copy_to_mark(ID, 10, &copy);
+    link.send(&lines);
+    let mut end = 10 + lines.len() as i64;
+    end += link.commands(&["SELECT 0", "SET other 3"]);
+    link.await_ack(end);
+    // Questions, of which each is answered.
+    end += link.commands(&["REPLCONF GETACK *"; 1000]);
+    link.await_ack(end);
+    assert_eq!(client.text(&["GET", "other"]), "3");
+    // In the stream, before an answer, and in place of a copy.
+    let questions = encoded(&["REPLCONF GETACK *"; 100]);
+    link.flood([lines.clone(), questions].concat());
+    for answers in [0, 1, 3] {
+        let other = Primary::new();
+        let port = other.port.to_string();
+        assert_eq!(client.text(&["REPLICAOF", "127.0.0.1", &port]), "OK");
+        let mut link = other.accept();
+        for _ in 0..answers {
+            link.request();
+            link.send(b"+PONG\r\n");
+        }
+        link.flood(lines.clone());
+    }
+    assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    assert_eq!(client.text(&["SET", "other", "4"]), "OK");
+    let last = Primary::new();
+    let port = last.port.to_string();
+    assert_eq!(client.text(&["REPLICAOF", "127.0.0.1", &port]), "OK");
+    let (link, _) = last.greet();
+    link.flood(lines);
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
 fn a_primary_that_falls_silent_is_asked_again_and_costs_no_data() {
     let copy = snapshot_of(&["SET other 2"]);
     let primary = Primary::new();

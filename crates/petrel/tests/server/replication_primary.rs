@@ -99,6 +99,12 @@ impl Attached {
         let _ = self.stream.write_all(bytes);
     }
 
+    /// Sends the same bytes again and again, on a thread, until the replica has closed the
+    /// connection.
+    pub fn flood(mut self, bytes: Vec<u8>) {
+        std::thread::spawn(move || while self.stream.write_all(&bytes).is_ok() {});
+    }
+
     /// Sends a copy by its length.
     pub fn copy(&mut self, id: &str, offset: i64, rdb: &[u8]) {
         self.send(format!("+FULLRESYNC {id} {offset}\r\n\n${}\r\n", rdb.len()).as_bytes());

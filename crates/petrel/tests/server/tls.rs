@@ -25,6 +25,7 @@ with_each_backend!(
     the_port_opens_and_closes_at_runtime,
     info_tells_of_the_certificates,
     a_certificate_may_say_who_the_client_is,
+    redis_8_10_1_common_names_with_a_zero_byte,
     files_that_change_are_found,
     a_handshake_is_not_waited_for_without_end,
 );
@@ -52,8 +53,13 @@ impl Authority {
 
     /// Writes `name.crt` and `name.key`.
     fn sign(&self, scratch: &Scratch, name: &str) {
+        self.sign_as(scratch, name, name);
+    }
+
+    /// The same with another common name.
+    fn sign_as(&self, scratch: &Scratch, name: &str, common_name: &str) {
         let mut params = CertificateParams::new(vec!["localhost".into()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
+        params.distinguished_name.push(DnType::CommonName, common_name);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         std::fs::write(scratch.path(&format!("{name}.crt")), certificate.pem()).unwrap();
@@ -390,6 +396,19 @@ fn a_certificate_may_say_who_the_client_is(backend: &str) {
     assert_eq!(fixture.set(&["tls-auth-clients-user", "URI"]), "OK");
     assert_eq!(admin.text(&["ACL", "SETUSER", "client", "on"]), "OK");
     assert_eq!(whoami(&fixture), "default", "the certificate has no URI");
+}
+
+/// Redis 8.10.1, Valkey 9.0.6: what stands before a zero byte was taken for the whole name.
+fn redis_8_10_1_common_names_with_a_zero_byte(backend: &str) {
+    let fixture = Fixture::start(backend, &[]);
+    let mut admin = fixture.server.connect();
+    assert_eq!(admin.text(&["ACL", "SETUSER", "client", "on", "+acl|whoami"]), "OK");
+    assert_eq!(fixture.set(&["tls-auth-clients-user", "CN"]), "OK");
+    assert_eq!(whoami(&fixture), "client");
+    for common_name in ["client\0", "client\0.example.net", "\0client", "client "] {
+        fixture.authority.sign_as(&fixture.server.scratch, "client", common_name);
+        assert_eq!(whoami(&fixture), "default", "{common_name:?}");
+    }
 }
 
 fn files_that_change_are_found(backend: &str) {

@@ -145,8 +145,15 @@ impl Report<'_> {
         self.put(format_args!("{gap}# {heading}\r\n"));
     }
 
+    /// A field, in one line whatever its value is.
     fn field(&mut self, name: &str, value: impl Display) {
-        self.put(format_args!("{name}:{value}\r\n"));
+        let from = self.text.len();
+        self.put(format_args!("{name}:{value}"));
+        if self.text[from..].contains(['\r', '\n']) {
+            let line = self.text.split_off(from).replace(['\r', '\n'], " ");
+            self.text.push_str(&line);
+        }
+        self.text.push_str("\r\n");
     }
 
     /// A field in bytes, and again in a unit that people read.

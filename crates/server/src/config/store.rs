@@ -276,8 +276,7 @@ fn find_settable<T: AsRef<[u8]>>(
     pairs: &[(T, T)],
     client_is_local: bool,
 ) -> Result<Vec<&'static Param>, SetError> {
-    let mut seen: Vec<&[u8]> = Vec::new();
-    let mut params = Vec::new();
+    let mut params: Vec<&'static Param> = Vec::new();
     for (name, _) in pairs {
         let name = name.as_ref();
         let failed = |reason: &str| {
@@ -293,10 +292,10 @@ fn find_settable<T: AsRef<[u8]>>(
             }
             _ => {}
         }
-        if seen.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+        // By whichever of its names.
+        if params.iter().any(|other| other.name == param.name) {
             return failed("duplicate parameter");
         }
-        seen.push(name);
         params.push(param);
     }
     Ok(params)

@@ -395,6 +395,21 @@ mod get_and_set {
     }
 
     #[test]
+    fn a_parameter_is_set_once_by_whichever_of_its_names() {
+        let shared = start(&[]).unwrap();
+        let mut pairs = 0;
+        for param in PARAMS.iter().filter(|param| !param.aliases.is_empty()) {
+            for (first, second) in param.names().flat_map(|a| param.names().map(move |b| (a, b))) {
+                let failure = set(&shared, &[(first, "1"), (second, "1")]).unwrap_err();
+                let expected = format!("'{second}') - duplicate parameter");
+                assert!(failure.ends_with(&expected), "{first} {second}: {failure}");
+                pairs += 1;
+            }
+        }
+        assert!(pairs > 4 * 20, "{pairs}");
+    }
+
+    #[test]
     fn a_set_is_all_or_nothing_and_says_what_changed() {
         let shared = Arc::new(start(&[]).unwrap());
         let mut reader = shared.reader();

@@ -7,7 +7,8 @@
 //!             directly is encoded at once
 //!             send_invalidations, once the outermost command is over: a push to each other
 //!             reader, or to the target of its REDIRECT
-//!             send_broadcasts, at the end of the turn: one push for each prefix with all of its keys
+//!             send_broadcasts, at the end of the turn: one push for each prefix with those of its
+//!             keys that the reader's user may read
 //!  push       to the connection itself behind its reply, to others many at a time (`invalidation_queue.rs`)
 //! ```
 //!
@@ -15,6 +16,7 @@
 //! connection's output before any push is. So the invalidation of every change comes behind the
 //! value that the change made stale.
 
+mod broadcasts;
 mod delivery;
 mod pending;
 mod routes;

@@ -50,8 +50,9 @@ pub(super) struct Applier {
     pub(super) run: Vec<Place>,
     reply: Vec<u8>,
     args: Vec<&'static [u8]>,
-    /// What has come and is not counted yet: from `parsed` on it has not been executed.
+    /// What has come: up to `counted` it is done with, from `parsed` on it has not been executed.
     input: Vec<u8>,
+    pub(super) counted: usize,
     pub(super) parsed: usize,
     resume: Resume,
     /// The input has been looked at and holds no whole command.
@@ -97,6 +98,7 @@ impl Applier {
             reply: Vec::new(),
             args: Vec::new(),
             input: Vec::new(),
+            counted: 0,
             parsed: 0,
             resume: Resume::default(),
             is_incomplete: false,
@@ -140,7 +142,8 @@ impl Applier {
         self.exec.end();
         self.session.db = self.host.0.server.replication.stream_db.load(Relaxed);
         self.input = received;
-        (self.parsed, self.resume, self.errors) = (0, Resume::default(), 0);
+        (self.counted, self.parsed) = (0, 0);
+        (self.resume, self.errors) = (Resume::default(), 0);
         self.is_incomplete = false;
         let server = &self.host.0.server;
         let epoch = server.keyspace.epochs().now();
@@ -215,14 +218,13 @@ impl Applier {
         let executed = self.execute_some(&input, link);
         let asked = match &executed {
             Ok(Executed { whole, relayed, db, asked_at }) => {
-                let before = replication.offset.fetch_add(*whole as i64, Relaxed);
+                let done = &input[self.counted..*whole];
+                let before = replication.offset.fetch_add(done.len() as i64, Relaxed);
                 replication.stream_db.store(*db, Relaxed);
-                if *whole > 0 {
-                    replication.tell_downstream(|downstream| {
-                        downstream.relay(&input[..*whole], *relayed);
-                    });
+                if !done.is_empty() {
+                    replication.tell_downstream(|downstream| downstream.relay(done, *relayed));
                 }
-                asked_at.map(|at| before + at as i64)
+                asked_at.map(|at| before + (at - self.counted) as i64)
             }
             Err(_) => {
                 replication.is_broken.store(true, Relaxed);
@@ -241,9 +243,9 @@ impl Applier {
             self.broken = Some(replication.ids().id);
             self.faults += 1;
         })?;
-        self.consume(executed.whole);
+        self.count_up_to(executed.whole);
         let longest = self.longest();
-        if self.is_incomplete && self.input.len() > longest {
+        if self.is_incomplete && self.input.len() - self.counted > longest {
             return Err(format!(
                 "a command or transaction has more than {longest} bytes (client-query-buffer-limit and \
                  proto-max-bulk-len)"
@@ -258,15 +260,20 @@ impl Applier {
         config.client_query_buffer_limit.saturating_add(config.proto_max_bulk_len) as usize
     }
 
-    /// Forgets so many bytes of the input.
-    fn consume(&mut self, len: usize) {
-        self.parsed -= len;
-        if len == self.input.len() {
+    /// Is done with the input up to there. What follows is moved to the front once it is no longer
+    /// than what went before it, so that short commands do not move much each.
+    fn count_up_to(&mut self, end: usize) {
+        self.counted = end;
+        if end == self.input.len() {
             self.input.clear();
             self.input.shrink_to(ROOM_MAX);
+        } else if end >= self.input.len() - end {
+            self.input.drain(..end);
         } else {
-            self.input.drain(..len);
+            return;
         }
+        self.parsed -= end;
+        self.counted = 0;
     }
 
     fn execute_some(&mut self, input: &Arc<Vec<u8>>, link: &Link) -> Result<Executed, String> {
@@ -274,12 +281,13 @@ impl Applier {
         let number = link.server.replication.wish_number.load(Acquire);
         let db = link.server.replication.stream_db.load(Relaxed);
         let relayed = Relayed::default();
-        let mut executed = Executed { whole: 0, relayed, db, asked_at: None };
+        let from = self.counted;
+        let mut executed = Executed { whole: from, relayed, db, asked_at: None };
         for _ in 0..COMMANDS_AT_ONCE {
             let is_wanted = link.server.replication.wish_number.load(Acquire) == number;
             let gives_way =
                 self.exec.ks.should_yield() || link.server.replication.is_point_wanted();
-            if !is_wanted || gives_way && executed.whole > 0 {
+            if !is_wanted || gives_way && executed.whole > from {
                 break;
             }
             if input.get(self.parsed) == Some(&MARK) {
@@ -293,7 +301,9 @@ impl Applier {
             let at = self.parsed;
             match parsed {
                 // Others may come in before it, and find what was executed counted.
-                Parsed::Command { .. } if executed.whole > 0 && may_hold_everything(&args) => break,
+                Parsed::Command { .. } if executed.whole > from && may_hold_everything(&args) => {
+                    break;
+                }
                 Parsed::Command { consumed } => {
                     self.parsed += consumed;
                     if is_question(&args) {

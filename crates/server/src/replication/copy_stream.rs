@@ -17,6 +17,10 @@ pub(super) struct CopyStream<'w> {
     extent: Extent,
     /// Bytes that were read.
     len: u64,
+    /// Bytes of what has come that were read, and that are known to be the copy's: each is looked
+    /// at, and moved, a bounded number of times.
+    taken: usize,
+    known: usize,
     has_ended: bool,
     /// The connection has failed, or the primary is no longer to be followed.
     is_lost: bool,
@@ -26,7 +30,8 @@ pub(super) struct CopyStream<'w> {
 impl<'w> CopyStream<'w> {
     pub fn new(wire: &'w mut Wire, link: &'w Link, extent: Extent) -> Self {
         let signed_at = Instant::now();
-        CopyStream { wire, link, extent, len: 0, has_ended: false, is_lost: false, signed_at }
+        let (has_ended, is_lost) = (false, false);
+        CopyStream { wire, link, extent, len: 0, taken: 0, known: 0, has_ended, is_lost, signed_at }
     }
 
     /// Whether the copy ends where what was read of it does.
@@ -67,14 +72,20 @@ impl Read for CopyStream<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let figures = &self.link.server.replication.link;
         while !self.has_ended && !to.is_empty() {
-            let (ready, is_whole) = self.extent.take(self.wire.received(), self.len);
-            let count = ready.min(to.len());
+            let count = (self.known - self.taken).min(to.len());
             if count > 0 {
-                to[..count].copy_from_slice(&self.wire.received()[..count]);
-                self.wire.received().drain(..count);
+                let from = self.taken;
+                to[..count].copy_from_slice(&self.wire.received()[from..from + count]);
+                self.taken += count;
                 self.len += count as u64;
                 figures.copy_bytes[1].store(self.len, Relaxed);
                 return Ok(count);
+            }
+            self.wire.received().drain(..self.taken);
+            let (known, is_whole) = self.extent.take(self.wire.received(), self.len);
+            (self.taken, self.known) = (0, known);
+            if known > 0 {
+                continue;
             }
             if is_whole {
                 self.wire.received().drain(..self.extent.mark_len());

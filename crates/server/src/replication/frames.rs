@@ -170,7 +170,7 @@ impl Applier {
                 self.count_frames(end, has_frames, executed);
             }
             // Others may come in before it, and find what was executed counted.
-            WHOLE if executed.whole > 0 => return Ok(false),
+            WHOLE if executed.whole > self.counted => return Ok(false),
             _ => {
                 self.apply_alone(frame, link)?;
                 self.count_frames(end, true, executed);

@@ -139,17 +139,25 @@ fn leave(server: &Server, state: LinkState) {
     server.apply_role(&server.config.snapshot());
 }
 
+/// Whether the primary of this wish is still to be followed.
+///
+/// # Errors
+/// If not; for the log.
+fn check_wish(server: &Server, number: u64) -> Result<(), String> {
+    let now = server.replication.wish_number.load(Acquire);
+    match now == number && !server.is_stopping() {
+        true => Ok(()),
+        false => Err("it is no longer to be followed".into()),
+    }
+}
+
 impl Link {
     /// Whether this is still to be followed.
     ///
     /// # Errors
     /// If not; for the log.
     pub fn check_wish(&self) -> Result<(), String> {
-        let now = self.server.replication.wish_number.load(Acquire);
-        if now == self.wish_number && !self.server.is_stopping() {
-            return Ok(());
-        }
-        Err("it is no longer to be followed".into())
+        check_wish(&self.server, self.wish_number)
     }
 
     /// Follows the primary until the connection fails, or another is to be followed.
@@ -161,7 +169,9 @@ impl Link {
         figures.enter(LinkState::Connecting);
         figures.sends_frames.store(false, Relaxed);
         let config = self.server.config.snapshot();
-        let mut wire = Wire::connect(&self.host, self.port, &config)?;
+        let (server, number) = (self.server.clone(), self.wish_number);
+        let check = move || check_wish(&server, number);
+        let mut wire = Wire::connect(&self.host, self.port, &config, check)?;
         {
             let mut wish = self.server.replication.wish.lock();
             self.check_wish()?;

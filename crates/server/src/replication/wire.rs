@@ -53,7 +53,11 @@ impl Write for Transport {
 pub(super) struct Wire {
     transport: Transport,
     received: Vec<u8>,
+    /// Bytes of it that hold no end of a line.
+    searched: usize,
     chunk: Box<[u8]>,
+    /// Fails once the primary is no longer to be followed.
+    check_wish: Box<dyn Fn() -> Result<(), String> + Send>,
     /// When something last came.
     pub heard: Instant,
     /// Silence after which the primary counts as gone.
@@ -61,8 +65,14 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Connects to the first address of the name that accepts.
-    pub fn connect(host: &str, port: u16, config: &Config) -> Result<Self, String> {
+    /// Connects to the first address of the name that accepts. Nothing more is received once
+    /// `check_wish` fails.
+    pub fn connect(
+        host: &str,
+        port: u16,
+        config: &Config,
+        check_wish: impl Fn() -> Result<(), String> + Send + 'static,
+    ) -> Result<Self, String> {
         let failed = |error: io::Error| format!("cannot connect: {error}");
         let timeout = Duration::from_secs(config.replication.repl_timeout.max(1).unsigned_abs());
         let socket = reach(host, port, timeout.min(CONNECT_TIMEOUT)).map_err(failed)?;
@@ -81,7 +91,9 @@ impl Wire {
             }
         };
         let chunk = vec![0; READ_LEN].into();
-        Ok(Wire { transport, received: Vec::new(), chunk, heard: Instant::now(), timeout })
+        let check_wish = Box::new(check_wish);
+        let (received, searched, heard) = (Vec::new(), 0, Instant::now());
+        Ok(Wire { transport, received, searched, chunk, check_wish, heard, timeout })
     }
 
     /// The socket, for another thread to shut down, and to ask for addresses.
@@ -106,8 +118,10 @@ impl Wire {
     /// Waits for more until `patience` is over; false if nothing has come.
     ///
     /// # Errors
-    /// If the primary has closed the connection, or been silent for too long.
+    /// If the primary has closed the connection, been silent for too long, or is no longer to be
+    /// followed: whatever it sends.
     pub fn receive_within(&mut self, patience: Duration) -> io::Result<bool> {
+        (self.check_wish)().map_err(io::Error::other)?;
         // 0 would be for ever.
         self.socket().set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
         match self.transport.read(&mut self.chunk) {
@@ -142,21 +156,34 @@ impl Wire {
     /// As [`Wire::receive_within`], and if it is too long.
     pub fn line(&mut self) -> io::Result<Vec<u8>> {
         loop {
-            let end = self.received.iter().position(|&byte| byte == b'\n');
-            if let Some(end) = end {
-                let line: Vec<u8> = self.received.drain(..=end).collect();
-                let line = line.trim_ascii();
-                if !line.is_empty() {
-                    return Ok(line.to_vec());
+            match self.take_line() {
+                Some(line) => return Ok(line),
+                None if self.received.len() > LINE_MAX => {
+                    let text = "it sends no line where one is expected";
+                    return Err(io::Error::new(ErrorKind::InvalidData, text));
                 }
-                continue;
+                None => self.receive()?,
             }
-            if self.received.len() > LINE_MAX {
-                let text = "it sends no line where one is expected";
-                return Err(io::Error::new(ErrorKind::InvalidData, text));
-            }
-            self.receive()?;
         }
+    }
+
+    /// Takes the first whole line that is not empty, and the empty ones before it: each byte is
+    /// looked at once.
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        let mut begin = 0;
+        let mut line = None;
+        while line.is_none() {
+            let from = begin + std::mem::take(&mut self.searched);
+            let Some(len) = memchr::memchr(b'\n', &self.received[from..]) else {
+                self.searched = self.received.len() - begin;
+                break;
+            };
+            let found = self.received[begin..from + len].trim_ascii();
+            line = (!found.is_empty()).then(|| found.to_vec());
+            begin = from + len + 1;
+        }
+        self.received.drain(..begin);
+        line
     }
 }
 

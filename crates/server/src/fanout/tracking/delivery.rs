@@ -30,7 +30,7 @@ const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n"
 const INVALIDATE_ONE: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$";
 
 /// What an invalidation says.
-enum News<'a> {
+pub(super) enum News<'a> {
     /// These keys have changed.
     Keys(&'a [&'a [u8]]),
     /// All keys may have.
@@ -255,33 +255,8 @@ impl ServerHost {
         }
     }
 
-    /// Sends the changed keys of each prefix to the connections that track it (`BCAST`), at the end
-    /// of the turn.
-    pub(crate) fn send_broadcasts(&mut self) {
-        self.invalidations.broadcast_keys = 0;
-        for (prefix, changed) in mem::take(&mut self.invalidations.broadcasts) {
-            let listeners = self.server.trackers.listeners(&prefix);
-            let all: Vec<&[u8]> = changed.keys().map(|key| &**key).collect();
-            let changed_by = |id| changed.values().any(|&writer| writer == id);
-            let (own, others): (Vec<_>, Vec<_>) = listeners.into_iter().partition(|reader| {
-                let tracker = Tracker::of(reader);
-                !tracker.loops() && changed_by(tracker.client.id)
-            });
-            self.tell(others.iter(), NOBODY, &News::Keys(&all));
-            for reader in own {
-                let id = Tracker::of(&reader).client.id;
-                let foreign = changed.iter().filter(|&(_, &writer)| writer != id);
-                let keys: Vec<&[u8]> = foreign.map(|(key, _)| &**key).collect();
-                if !keys.is_empty() {
-                    self.tell([&reader].into_iter(), NOBODY, &News::Keys(&keys));
-                }
-            }
-        }
-        self.post_stale();
-    }
-
     /// Sends invalidations of what `writer` has changed.
-    fn tell<'r>(
+    pub(super) fn tell<'r>(
         &mut self,
         readers: impl Iterator<Item = &'r Arc<Reader>>,
         writer: u64,

@@ -16,13 +16,13 @@ pub(super) const NOBODY: u64 = 0;
 pub struct Invalidations {
     pub(super) waiting: Waiting,
     pub(super) routes: Routes,
-    /// By prefix and key: who changed it last.
+    /// By prefix: the keys that have changed.
     pub(super) broadcasts: BTreeMap<Arc<[u8]>, LastWriters>,
     pub(super) broadcast_keys: usize,
 }
 
-/// Keys, and the number of the connection that changed each last.
-type LastWriters = BTreeMap<Arc<[u8]>, u64>;
+/// Keys, each with its database, and the number of the connection that changed it last.
+pub(super) type LastWriters = BTreeMap<(Arc<[u8]>, u16), u64>;
 
 /// Changes, in their order.
 #[derive(Default)]
@@ -77,9 +77,9 @@ impl Invalidations {
                 self.waiting.add(name, readers, writer(by_client));
             }
         });
-        for Broadcast { prefix, key, by_client } in taken.broadcasts.drain(..) {
+        for Broadcast { prefix, key, db, by_client } in taken.broadcasts.drain(..) {
             let keys = self.broadcasts.entry(prefix).or_default();
-            self.broadcast_keys += usize::from(keys.insert(key, writer(by_client)).is_none());
+            self.broadcast_keys += usize::from(keys.insert((key, db), writer(by_client)).is_none());
         }
     }
 }

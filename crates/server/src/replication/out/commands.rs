@@ -153,6 +153,12 @@ fn note(ctx: &mut Ctx<'_>, at: usize) -> Outcome {
                     value.len()
                 )));
             }
+            let is_shown = |byte: &u8| byte.is_ascii_graphic() && *byte != b',';
+            if !value.iter().all(is_shown) {
+                return Err(Fail::fixed(
+                    "ERR REPLCONF ip-address provided by replica instance contains an invalid character",
+                ));
+            }
             let text = String::from_utf8_lossy(value).into_owned();
             known.address = Some(text).filter(|text| !text.is_empty());
         }
