@@ -41,7 +41,7 @@ mod modelled {
         inner: sync::RwLock<T>,
     }
 
-    /// Of a reader; there is a guard except within [`RwLockReadGuard::bump`].
+    /// Of a reader; there is a guard except within [`RwLockReadGuard::unlocked`].
     pub struct RwLockReadGuard<'a, T> {
         lock: &'a RwLock<T>,
         guard: Option<sync::RwLockReadGuard<'a, T>>,
@@ -89,9 +89,11 @@ mod modelled {
     }
 
     impl<T> RwLockReadGuard<'_, T> {
-        pub fn bump(this: &mut Self) {
+        pub fn unlocked<T>(this: &mut Self, meanwhile: impl FnOnce() -> T) -> T {
             this.guard = None;
+            let result = meanwhile();
             this.guard = Some(this.lock.shared());
+            result
         }
     }
 
@@ -115,7 +117,7 @@ mod modelled {
         type Target = T;
 
         fn deref(&self) -> &T {
-            self.guard.as_ref().expect("a guard is taken out by `bump` only, which puts one back")
+            self.guard.as_ref().expect("a guard is taken out by `unlocked` only, which puts one back")
         }
     }
 
