@@ -9,6 +9,32 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Fail(Cow<'static, [u8]>);
 
+/// Why a command is given up that has changed nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum PutOff {
+    /// It takes long, or wants what a helper holds.
+    Move,
+    /// It is going to take long.
+    Expected,
+    /// Somebody wants the whole keyspace.
+    Again,
+}
+
+impl PutOff {
+    const MOVE: &'static str = {
+        static TEXT: &str = "TRYAGAIN the command goes on on another thread";
+        TEXT
+    };
+    const EXPECTED: &'static str = {
+        static TEXT: &str = "TRYAGAIN the command is to be executed on another thread";
+        TEXT
+    };
+    const AGAIN: &'static str = {
+        static TEXT: &str = "TRYAGAIN the command is executed once more";
+        TEXT
+    };
+}
+
 /// What a handler returns. On success it has written its reply; on failure it has written nothing.
 pub type Outcome = Result<(), Fail>;
 
@@ -99,6 +125,28 @@ impl Fail {
              writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the {name} logs for \
              details about the RDB error."
         ))
+    }
+
+    /// No error: the command is given up, and a helper executes it.
+    pub(crate) const PUT_OFF_MOVE: Fail = Fail::fixed(PutOff::MOVE);
+    /// No error: the command is given up for somebody who wants the whole keyspace.
+    pub(crate) const PUT_OFF_AGAIN: Fail = Fail::fixed(PutOff::AGAIN);
+
+    /// No error: the command is given up, and a helper executes it, if one may.
+    pub(crate) const PUT_OFF_EXPECTED: Fail = Fail::fixed(PutOff::EXPECTED);
+
+    /// Whether the command is given up, and why. By the address of the text: no error of a script
+    /// means that.
+    #[cold]
+    pub(crate) fn put_off(&self) -> Option<PutOff> {
+        let Cow::Borrowed(text) = self.0 else { return None };
+        let is = |of: &'static str| std::ptr::eq(text, of.as_bytes());
+        match () {
+            () if is(PutOff::MOVE) => Some(PutOff::Move),
+            () if is(PutOff::EXPECTED) => Some(PutOff::Expected),
+            () if is(PutOff::AGAIN) => Some(PutOff::Again),
+            () => None,
+        }
     }
 
     /// An error whose text is known beforehand.

@@ -6,6 +6,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{Pacer, UNITS_PER_ITEM};
 use crate::numbers::{double, integer};
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
@@ -21,6 +22,14 @@ use std::ops::Range;
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] =
     &[CommandSpec::new(&meta::SORT, sort), CommandSpec::new(&meta::SORT_RO, sort_ro)];
+
+/// What it takes to look up what a pattern names, and to compare two elements, in about ten
+/// nanoseconds.
+const UNITS_PER_LOOK: usize = 15;
+const UNITS_PER_COMPARISON: usize = 2;
+
+/// Rows that are sorted in one go.
+const RUN: usize = 16 * 1024;
 
 /// Keys named by patterns that are locked one by one at most; for more, the whole keyspace is
 /// locked.
@@ -62,17 +71,22 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
     let (db, key) = (ctx.db(), ctx.key(1));
     ctx.exec.ks.read(db, key);
     let source = Source { ks: &ctx.exec.ks, db, expired: RefCell::default() };
-    let mut joined = Vec::new();
+    let (mut joined, mut pacer) = (Vec::new(), ctx.exec.pacer());
     let elements = match source.ks.view(db, key) {
         None => Vec::new(),
-        Some(view) => options.chosen(view, &source, &mut joined)?,
+        Some(view) => options.chosen(view, &source, &mut joined, &mut pacer)?,
     };
     let Some(destination) = options.store else {
+        let looks = elements.len().saturating_mul(options.get.len());
+        pacer.pace(looks.saturating_mul(UNITS_PER_LOOK) + elements.len() * UNITS_PER_ITEM)?;
         ctx.reply.array(elements.len() * options.get.len().max(1));
-        options.each_result(&elements, &source, |result| match result {
-            Some(text) => ctx.reply.bulk(text.bytes()),
-            None => ctx.reply.null(),
-        });
+        options.each_result(&elements, &source, |result| {
+            match result {
+                Some(text) => ctx.reply.bulk(text.bytes()),
+                None => ctx.reply.null(),
+            }
+            pacer.pace_reply(UNITS_PER_LOOK)
+        })?;
         let expired = source.expired.into_inner();
         drop_expired(ctx, &expired);
         return Ok(());
@@ -81,7 +95,8 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
     options.each_result(&elements, &source, |result| {
         bytes.extend_from_slice(result.as_ref().map_or(&[], Text::bytes));
         ends.push(bytes.len());
-    });
+        pacer.pace(UNITS_PER_LOOK)
+    })?;
     let expired = source.expired.into_inner();
     drop_expired(ctx, &expired);
     store(ctx, destination, &bytes, &ends)
@@ -215,8 +230,11 @@ impl<'a> Options<'a> {
         view: View<'k>,
         source: &Source<'k>,
         joined: &'k mut Vec<u8>,
+        pacer: &mut Pacer,
     ) -> Result<Vec<Text<'k>>, Fail> {
         let len = len_of(view)?;
+        // Copying comes first.
+        pacer.pace(len)?;
         let window = self.window(len);
         // What is stored, and what a script sees, must not depend on how a set happens to be held.
         let is_set = view.type_of() == Type::Set;
@@ -226,7 +244,11 @@ impl<'a> Options<'a> {
         let mut rows = Vec::with_capacity(len);
         let mut failed = None;
         each_element(view, joined, |text| {
-            match self.weight(&text, source) {
+            if failed.is_some() {
+                return;
+            }
+            let weight = pacer.pace(UNITS_PER_LOOK).and_then(|()| self.weight(&text, source));
+            match weight {
                 Ok(weight) => rows.push(Row { weight, index: rows.len(), text }),
                 Err(fail) => failed = Some(fail),
             };
@@ -238,11 +260,12 @@ impl<'a> Options<'a> {
         if window.end < len / 2 {
             // Only what comes first has to be in order.
             if window.end > 0 {
+                pacer.pace(len * UNITS_PER_COMPARISON)?;
                 rows.select_nth_unstable_by(window.end - 1, order);
             }
             rows.truncate(window.end);
         }
-        rows.sort_unstable_by(order);
+        sort_rows(&mut rows, &order, pacer)?;
         Ok(rows[window].iter().map(|row| row.text).collect())
     }
 
@@ -302,26 +325,61 @@ impl<'a> Options<'a> {
         number.map(Weight::Number).ok_or(NO_NUMBER)
     }
 
-    /// Hands over what is answered for each element: the element, or what the patterns of `GET`
-    /// name.
+    /// Hands over what is answered for each element, until it fails: the element, or what the
+    /// patterns of `GET` name.
     fn each_result<'k>(
         &self,
         elements: &[Text<'k>],
         source: &Source<'k>,
-        mut each: impl FnMut(Option<Text<'k>>),
-    ) {
+        mut each: impl FnMut(Option<Text<'k>>) -> Outcome,
+    ) -> Outcome {
         for element in elements {
             if self.get.is_empty() {
-                each(Some(*element));
+                each(Some(*element))?;
             }
             for pattern in &self.get {
-                each(source.look_up(pattern, element));
+                each(source.look_up(pattern, element))?;
             }
         }
+        Ok(())
     }
 }
 
+/// Sorts runs of rows, then merges them: no step takes long, however many there are.
+fn sort_rows(
+    rows: &mut Vec<Row<'_>>,
+    order: &impl Fn(&Row<'_>, &Row<'_>) -> Ordering,
+    pacer: &mut Pacer,
+) -> Outcome {
+    for run in rows.chunks_mut(RUN) {
+        pacer.pace(run.len() * UNITS_PER_COMPARISON * 8)?;
+        run.sort_unstable_by(order);
+    }
+    let mut len = RUN;
+    while len < rows.len() {
+        let mut merged = Vec::with_capacity(rows.len());
+        for pair in rows.chunks(2 * len) {
+            let (left, right) = pair.split_at(len.min(pair.len()));
+            let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+            loop {
+                let takes_left = match (left.peek(), right.peek()) {
+                    (Some(a), Some(b)) => order(a, b) != Ordering::Greater,
+                    (None, None) => break,
+                    (next, _) => next.is_some(),
+                };
+                let next = if takes_left { left.next() } else { right.next() };
+                merged.extend(next);
+                pacer.pace(UNITS_PER_COMPARISON)?;
+            }
+        }
+        *rows = merged;
+        len *= 2;
+    }
+    Ok(())
+}
+
 /// An element, and what decides where it comes.
+#[derive(Clone, Copy)]
 struct Row<'k> {
     weight: Weight<'k>,
     text: Text<'k>,

@@ -175,7 +175,7 @@ pub(crate) fn run(
     let mut fieldsets = None;
     loop {
         if !nested && !lock(ctx.exec, ctx.host, keys, first, call.strays.load(Relaxed)) {
-            return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect()));
+            return Err(ctx.exec.kept_out());
         }
         if let (Some(hash), Some(peek)) = (first, ctx.exec.ks.peeker()) {
             peek.prefetch_entry(db, hash, ENTRY_LINES);
@@ -248,7 +248,8 @@ fn lock(
     strays: bool,
 ) -> bool {
     let shared = exec.shared.clone();
-    let busy = || shared.scripts.running.is_busy();
+    let gives_way = exec.gives_way;
+    let busy = || shared.scripts.running.is_busy() || gives_way && shared.long.any();
     if strays && !exec.ks.take_token_unless(busy) {
         return false;
     }

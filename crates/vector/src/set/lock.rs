@@ -5,14 +5,10 @@
 //! of this module's siblings. There a reader that lets others in always lets go.
 
 #[cfg(not(feature = "shuttle"))]
-pub(super) use parking_lot::{
-    Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
-};
+pub(super) use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard};
 
 #[cfg(feature = "shuttle")]
-pub(super) use modelled::{
-    Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
-};
+pub(super) use modelled::{Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard};
 
 /// What a walk may do before it lets writers in: as told, in the model as little as there is.
 pub(super) const fn hold(nodes: usize) -> usize {
@@ -55,9 +51,8 @@ mod modelled {
 
     /// Of the one that writes.
     pub struct RwLockWriteGuard<'a, T> {
-        lock: &'a RwLock<T>,
         guard: sync::RwLockWriteGuard<'a, T>,
-        writer: sync::MutexGuard<'a, ()>,
+        _writer: sync::MutexGuard<'a, ()>,
     }
 
     impl<T> RwLock<T> {
@@ -84,7 +79,7 @@ mod modelled {
 
         fn exclusive<'a>(&'a self, writer: sync::MutexGuard<'a, ()>) -> RwLockWriteGuard<'a, T> {
             let guard = self.inner.write().unwrap_or_else(PoisonError::into_inner);
-            RwLockWriteGuard { lock: self, guard, writer }
+            RwLockWriteGuard { guard, _writer: writer }
         }
     }
 
@@ -102,14 +97,6 @@ mod modelled {
             let lock = this.guard.lock;
             drop(this.guard);
             lock.exclusive(this.writer)
-        }
-    }
-
-    impl<'a, T> RwLockWriteGuard<'a, T> {
-        pub fn downgrade_to_upgradable(this: Self) -> RwLockUpgradableReadGuard<'a, T> {
-            let lock = this.lock;
-            drop(this.guard);
-            RwLockUpgradableReadGuard { guard: lock.read(), writer: this.writer }
         }
     }
 
