@@ -585,9 +585,8 @@ impl Executor {
             (Locks::Keys, Some(hash)) => {
                 let shared = &self.shared;
                 let gives_way = self.gives_way;
-                let is_kept = || {
-                    shared.scripts.running.is_busy() || gives_way && shared.long.holds(hash)
-                };
+                let is_kept =
+                    || shared.scripts.running.is_busy() || gives_way && shared.long.holds(hash);
                 if !self.ks.lock_unless(hash, is_kept) {
                     return Err(self.kept_out());
                 }

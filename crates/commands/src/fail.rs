@@ -20,20 +20,10 @@ pub(crate) enum PutOff {
     Again,
 }
 
-impl PutOff {
-    const MOVE: &'static str = {
-        static TEXT: &str = "TRYAGAIN the command goes on on another thread";
-        TEXT
-    };
-    const EXPECTED: &'static str = {
-        static TEXT: &str = "TRYAGAIN the command is to be executed on another thread";
-        TEXT
-    };
-    const AGAIN: &'static str = {
-        static TEXT: &str = "TRYAGAIN the command is executed once more";
-        TEXT
-    };
-}
+/// One each, which no other text has the address of.
+static MOVE: [u8; 4] = *b"MOVE";
+static EXPECTED: [u8; 8] = *b"EXPECTED";
+static AGAIN: [u8; 5] = *b"AGAIN";
 
 /// What a handler returns. On success it has written its reply; on failure it has written nothing.
 pub type Outcome = Result<(), Fail>;
@@ -128,23 +118,23 @@ impl Fail {
     }
 
     /// No error: the command is given up, and a helper executes it.
-    pub(crate) const PUT_OFF_MOVE: Fail = Fail::fixed(PutOff::MOVE);
+    pub(crate) const PUT_OFF_MOVE: Fail = Fail(Cow::Borrowed(&MOVE));
     /// No error: the command is given up for somebody who wants the whole keyspace.
-    pub(crate) const PUT_OFF_AGAIN: Fail = Fail::fixed(PutOff::AGAIN);
+    pub(crate) const PUT_OFF_AGAIN: Fail = Fail(Cow::Borrowed(&AGAIN));
 
     /// No error: the command is given up, and a helper executes it, if one may.
-    pub(crate) const PUT_OFF_EXPECTED: Fail = Fail::fixed(PutOff::EXPECTED);
+    pub(crate) const PUT_OFF_EXPECTED: Fail = Fail(Cow::Borrowed(&EXPECTED));
 
     /// Whether the command is given up, and why. By the address of the text: no error of a script
     /// means that.
     #[cold]
     pub(crate) fn put_off(&self) -> Option<PutOff> {
         let Cow::Borrowed(text) = self.0 else { return None };
-        let is = |of: &'static str| std::ptr::eq(text, of.as_bytes());
+        let is = |of: &[u8]| std::ptr::eq(text.as_ptr(), of.as_ptr());
         match () {
-            () if is(PutOff::MOVE) => Some(PutOff::Move),
-            () if is(PutOff::EXPECTED) => Some(PutOff::Expected),
-            () if is(PutOff::AGAIN) => Some(PutOff::Again),
+            () if is(&MOVE) => Some(PutOff::Move),
+            () if is(&EXPECTED) => Some(PutOff::Expected),
+            () if is(&AGAIN) => Some(PutOff::Again),
             () => None,
         }
     }

@@ -38,6 +38,7 @@ use crate::ctx::Ctx;
 use crate::execute::{Execution, Executor};
 use crate::fail::{Fail, Outcome, PutOff};
 use crate::host::Host;
+use crate::scripting::running::Watched;
 use crate::server::state::ServerState;
 use crate::server::stats::Shared;
 use crate::spec::{Command, Request};
@@ -46,7 +47,7 @@ use petrel_keyspace::{KeyHash, Signal, Type, View};
 use petrel_table::{Flags, GateFlags, bits};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What it takes to return an item of a collection, and to remove or copy one.
 pub(crate) const UNITS_PER_ITEM: usize = 6;
@@ -55,13 +56,16 @@ pub(crate) const UNITS_PER_CHANGE: usize = 30;
 /// Bytes that are looked at or copied in about ten nanoseconds.
 pub(crate) const BYTES_PER_UNIT: usize = 64;
 
+/// How much longer a unit of work takes where nothing was optimised.
+const SLOWER: usize = if cfg!(debug_assertions) { 16 } else { 1 };
+
 /// What a command may do between two looks at the time, in about ten nanoseconds.
-const UNITS_PER_LOOK: usize = 32_768;
+const UNITS_PER_LOOK: usize = 32_768 / SLOWER;
 
 /// What a command takes on its worker before it goes on elsewhere; and the same in units, where it is
 /// known beforehand.
 const MOVE_NANOS: u64 = 20_000_000;
-const MOVE_UNITS: usize = 2_000_000;
+const MOVE_UNITS: usize = 2_000_000 / SLOWER;
 
 /// What a command takes for each of very many arguments, and from how many on that is looked at.
 const UNITS_PER_ARGUMENT: usize = 64;
@@ -170,6 +174,33 @@ struct Signals {
     shared: Arc<Shared>,
     /// Somebody wants the whole keyspace; none if that is to wait.
     intent: Option<Signal>,
+    /// It holds the whole keyspace itself: since when.
+    owner_since: Option<Instant>,
+    /// What others see of that, once it is slow.
+    shown: Option<Arc<Watched>>,
+}
+
+impl Signals {
+    /// A command that holds the whole keyspace for long is to others what a slow script is: they are
+    /// answered `BUSY`, and end it with `SCRIPT KILL`. True if somebody does.
+    fn is_killed_as_owner(&mut self) -> bool {
+        let Some(since) = self.owner_since else { return false };
+        let scripts = &self.shared.scripts;
+        let slow_ms = scripts.slow_ms.load(Relaxed);
+        if self.shown.is_none() && slow_ms > 0 && since.elapsed().as_millis() >= slow_ms.into() {
+            let command = self.blocked.args().iter().map(|&arg| arg.into()).collect();
+            self.shown = Some(scripts.running.begin_slow(command, since));
+        }
+        self.shown.as_ref().is_some_and(|shown| shown.is_killed())
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        if let Some(shown) = self.shown.take() {
+            self.shared.scripts.running.end(&shown);
+        }
+    }
 }
 
 impl Pacer {
@@ -208,9 +239,10 @@ impl Pacer {
 
     #[cold]
     fn look(&mut self) -> Outcome {
-        let Some(signals) = &self.signals else { return Err(Fail::PUT_OFF_EXPECTED) };
+        let Some(signals) = &mut self.signals else { return Err(Fail::PUT_OFF_EXPECTED) };
         self.left = UNITS_PER_LOOK;
-        if signals.blocked.is_over() || signals.shared.long.is_ending() {
+        let is_ended = signals.blocked.is_over() || signals.shared.long.is_ending();
+        if is_ended || signals.is_killed_as_owner() {
             return Err(ENDED);
         }
         match &signals.intent {
@@ -395,6 +427,8 @@ impl Executor {
             blocked: helping.blocked.clone(),
             shared: self.shared.clone(),
             intent: (helping.restarts < RESTARTS_MAX).then(|| self.ks.signal()),
+            owner_since: self.ks.holds_everything().then(Instant::now),
+            shown: None,
         });
         Pacer { left: UNITS_PER_LOOK, is_helper: true, signals }
     }

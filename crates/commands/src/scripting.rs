@@ -18,7 +18,7 @@ pub(crate) mod functions;
 pub(crate) mod libraries;
 mod reading;
 pub(crate) mod run;
-mod running;
+pub(crate) mod running;
 mod shebang;
 mod thread;
 

@@ -82,9 +82,7 @@ fn walk(
     let mut found = Found::default();
     let gives_way = ctx.gives_way() && ctx.exec.helping.is_none();
     let shared = ctx.exec.shared.clone();
-    let is_kept = || {
-        shared.scripts.running.is_busy() || gives_way && shared.long.any()
-    };
+    let is_kept = || shared.scripts.running.is_busy() || gives_way && shared.long.any();
     let mut per_hold = KEYS_PER_HOLD_FIRST;
     loop {
         let began = ctx.exec.now();

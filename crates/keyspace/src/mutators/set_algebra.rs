@@ -70,11 +70,7 @@ impl SetOperation {
 }
 
 /// The largest set as it is, then what others add to it.
-fn union<'a>(
-    sets: &[Option<SetRef<'a>>],
-    each: Each<'_, 'a>,
-    go_on: GoOn<'_>,
-) -> ControlFlow<()> {
+fn union<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>, go_on: GoOn<'_>) -> ControlFlow<()> {
     let mut others: Vec<SetRef<'a>> = sets.iter().copied().flatten().collect();
     let Some(largest) = (0..others.len()).max_by_key(|&i| others[i].len()) else {
         return ControlFlow::Continue(());

@@ -102,11 +102,12 @@ impl Handle {
         let is_new = self.change_vectors(db, key, entry, |set| {
             set.insert_while(name, vector, attributes, ef as usize, go_on)
         });
-        let is_new = is_new.unwrap_or(Err(NotInserted::WrongShape)).map_err(|error| match error {
-            NotInserted::WrongShape => VectorError::WrongShape,
-            NotInserted::Full => VectorError::Full,
-            NotInserted::Ended => VectorError::Ended,
-        })?;
+        let is_new =
+            is_new.unwrap_or(Err(NotInserted::WrongShape)).map_err(|error| match error {
+                NotInserted::WrongShape => VectorError::WrongShape,
+                NotInserted::Full => VectorError::Full,
+                NotInserted::Ended => VectorError::Ended,
+            })?;
         self.record(db, key, &Effect::Vector { key: key.bytes, change });
         Ok(is_new)
     }

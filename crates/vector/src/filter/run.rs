@@ -79,7 +79,8 @@ fn work(operator: Operator, left: &Value, right: &Value) -> usize {
 }
 
 fn apply(operator: Operator, left: &Value, right: &Value) -> Value {
-    let of_numbers = |apply: fn(f64, f64) -> f64| Value::Number(apply(left.number(), right.number()));
+    let of_numbers =
+        |apply: fn(f64, f64) -> f64| Value::Number(apply(left.number(), right.number()));
     let holds = |compare: fn(&f64, &f64) -> bool| truth(compare(&left.number(), &right.number()));
     match operator {
         Operator::Or => truth(left.is_true() || right.is_true()),
@@ -134,9 +135,7 @@ impl Value {
     fn is_in(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Value::Tuple(values)) => values.iter().any(|value| self.equals(value)),
-            (Value::Text(part), Value::Text(text)) => {
-                memchr::memmem::find(text, part).is_some()
-            }
+            (Value::Text(part), Value::Text(text)) => memchr::memmem::find(text, part).is_some(),
             _ => false,
         }
     }

@@ -234,7 +234,8 @@ fn a_long_filter_over_long_attributes_ends() {
         let expression = vec![term; terms].join(" and ");
         Filter::compile(expression.as_bytes()).unwrap().passes(attributes.as_bytes())
     };
-    for (term, terms) in [(".a == 2", 5000), (".long", 5000), ("'x' in .long", 50), ("1 in .many", 50)]
+    for (term, terms) in
+        [(".a == 2", 5000), (".long", 5000), ("'x' in .long", 50), ("1 in .many", 50)]
     {
         assert!(passes(term, terms), "{term}");
     }

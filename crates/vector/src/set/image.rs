@@ -328,8 +328,7 @@ impl SortedLinks {
                 self.links[begin(first + level)..self.ends[first + level]].iter().all(|&other| {
                     // Its target has that level.
                     let place = firsts[other as usize] + level;
-                    let is_next = next[place] < self.ends[place]
-                        && self.links[next[place]] == node;
+                    let is_next = next[place] < self.ends[place] && self.links[next[place]] == node;
                     next[place] += 1;
                     is_next
                 })

@@ -104,7 +104,9 @@ mod modelled {
         type Target = T;
 
         fn deref(&self) -> &T {
-            self.guard.as_ref().expect("a guard is taken out by `unlocked` only, which puts one back")
+            self.guard
+                .as_ref()
+                .expect("a guard is taken out by `unlocked` only, which puts one back")
         }
     }
 

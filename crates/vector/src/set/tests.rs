@@ -354,7 +354,9 @@ fn the_most_links_there_may_be_take_no_product_of_their_number() {
         let links: Vec<u64> = (1..=ELEMENTS).filter(|&other| other != number).collect();
         let (name, levels) = (number.to_le_bytes(), [links]);
         let (vector, attributes) = (vector.as_ref(), None);
-        loader.push(&NodeImage { number, name: &name, attributes, vector, levels: &levels }).unwrap();
+        loader
+            .push(&NodeImage { number, name: &name, attributes, vector, levels: &levels })
+            .unwrap();
     }
     let set = loader.finish().unwrap();
     assert!(set.remove(&1u64.to_le_bytes()));
@@ -379,7 +381,8 @@ fn searches_and_inserts_end_when_they_are_told_to() {
     let query = set.shape().query_of(vector(&set, 3).as_ref());
     let expression = vec![".a == 1"; 500].join(" and ");
     let filter = Filter::compile(expression.as_bytes()).unwrap();
-    for (exact, filter) in [(false, None), (true, None), (false, Some(&filter)), (true, Some(&filter))]
+    for (exact, filter) in
+        [(false, None), (true, None), (false, Some(&filter)), (true, Some(&filter))]
     {
         let search = Search { count: 3000, ef: 1_000_000, ..search(0, exact) };
         let mut asked = 0;
