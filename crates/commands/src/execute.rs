@@ -18,7 +18,7 @@ use crate::cluster::{Cluster, HashSlot};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
-use crate::long::{Helping, MANY_ARGUMENTS, PutOffCall};
+use crate::long::{Helping, MANY_ARGUMENTS, MOVE_UNITS, PutOffCall};
 use crate::random::Random;
 use crate::recent;
 use crate::scripting::libraries::List;
@@ -92,8 +92,9 @@ pub struct Executor {
     pub(crate) units_left: usize,
     /// [`Executor::give_way`].
     pub(crate) gives_way: bool,
-    /// The command in hand is executed here, whatever it takes ([`crate::long::expect`]).
-    pub(crate) insists: bool,
+    /// What the command in hand may be expected to take here, in about ten nanoseconds
+    /// ([`crate::long::expect`]).
+    pub(crate) units_here: usize,
     /// The command in hand, if this is a helper.
     pub(crate) helping: Option<Helping>,
 }
@@ -175,7 +176,7 @@ impl Executor {
             is_unseen: false,
             units_left: 0,
             gives_way: false,
-            insists: false,
+            units_here: MOVE_UNITS,
             helping: None,
         }
     }

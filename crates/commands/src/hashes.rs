@@ -174,7 +174,7 @@ fn all(ctx: &mut Ctx<'_>, part: Part) -> Outcome {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     let hash = ctx.exec.ks.read(db, key).map(|view| view.hash(now)).transpose()?;
     let len = hash.map_or(0, |hash| hash.alive());
-    expect(len * UNITS_PER_ITEM, ctx.exec.insists)?;
+    expect(len * UNITS_PER_ITEM, ctx.exec.units_here)?;
     match part {
         Part::Both => ctx.reply.map(len),
         Part::Names | Part::Values => ctx.reply.array(len),

@@ -65,7 +65,7 @@ const UNITS_PER_LOOK: usize = 32_768 / SLOWER;
 /// What a command takes on its worker before it goes on elsewhere; and the same in units, where it is
 /// known beforehand.
 const MOVE_NANOS: u64 = 20_000_000;
-const MOVE_UNITS: usize = 2_000_000 / SLOWER;
+pub(crate) const MOVE_UNITS: usize = 2_000_000 / SLOWER;
 
 /// What a command takes for each of very many arguments, and from how many on that is looked at.
 const UNITS_PER_ARGUMENT: usize = 64;
@@ -253,13 +253,13 @@ impl Pacer {
 }
 
 /// Says what a command is going to take, in about ten nanoseconds, where that is known beforehand;
-/// `insists`: [`Executor::insists`].
+/// `here`: [`Executor::units_here`].
 ///
 /// # Errors
 /// If it goes on elsewhere.
 #[inline]
-pub(crate) fn expect(units: usize, insists: bool) -> Outcome {
-    if units < MOVE_UNITS || insists { Ok(()) } else { Err(Fail::PUT_OFF_EXPECTED) }
+pub(crate) fn expect(units: usize, here: usize) -> Outcome {
+    if units < here { Ok(()) } else { Err(Fail::PUT_OFF_EXPECTED) }
 }
 
 /// What it takes to go through a value and copy it, in about ten nanoseconds.
@@ -307,7 +307,7 @@ impl Ctx<'_> {
         if exec.helping.is_some() {
             return exec.take_breath();
         }
-        if exec.nanos_so_far() < MOVE_NANOS || !self.may_move() {
+        if exec.nanos_so_far() < MOVE_NANOS || !self.may_move(PutOff::Move) {
             // Who holds nothing lets others in all the same.
             self.exec.yield_within();
             return Ok(());
@@ -324,7 +324,7 @@ impl Ctx<'_> {
     /// Executes a command with so many arguments that they alone take long.
     #[cold]
     pub(crate) fn with_many_arguments(&mut self) -> Outcome {
-        expect(self.args().len() * UNITS_PER_ARGUMENT, self.exec.insists)?;
+        expect(self.args().len() * UNITS_PER_ARGUMENT, self.exec.units_here)?;
         (self.command.spec.handler)(self)
     }
 
@@ -333,27 +333,29 @@ impl Ctx<'_> {
     #[cold]
     pub(crate) fn insist(&mut self, outcome: Outcome) -> Outcome {
         let is_expected = |fail: &Fail| fail.put_off() == Some(PutOff::Expected);
-        if !outcome.as_ref().is_err_and(is_expected) || self.may_move() {
+        if !outcome.as_ref().is_err_and(is_expected) || self.may_move(PutOff::Expected) {
             return outcome;
         }
-        self.exec.insists = true;
+        let before = std::mem::replace(&mut self.exec.units_here, usize::MAX);
         let outcome = (self.command.spec.handler)(self);
-        self.exec.insists = false;
+        self.exec.units_here = before;
         outcome
     }
 
     /// Whether a helper may execute the command: it depends on nothing but its arguments and the
     /// keyspace, and its client can wait.
-    fn may_move(&mut self) -> bool {
+    fn may_move(&mut self, why: PutOff) -> bool {
         let spec = self.command.spec;
         let works_on_keys = spec.flags.intersects(bits!(Flags: READONLY, WRITE));
-        let is_bound = spec.flags.contains(Flags::SCRIPT_RUNNER)
+        // What finds something to do does not wait for keys.
+        let may_wait = spec.flags.contains(Flags::BLOCKING) && why == PutOff::Move;
+        let is_bound = may_wait
+            || spec.flags.contains(Flags::SCRIPT_RUNNER)
             || spec.gate.contains(GateFlags::WATCHES)
             || spec.gate.contains(GateFlags::RUNS_QUEUE);
         let is_inside = self.session.in_exec || self.exec.within_script;
-        // A member's changes are numbered by the thread that commits them in time.
-        let is_member = spec.flags.contains(Flags::WRITE)
-            && self.exec.shared.is_in_state(ServerState::Clustered);
+        // Another member may have to execute it by then, which answers to the connection.
+        let is_member = self.exec.shared.is_in_state(ServerState::Clustered);
         works_on_keys
             && !is_bound
             && !is_inside
@@ -365,8 +367,8 @@ impl Ctx<'_> {
     }
 
     /// Hands the command to a helper; false if that cannot be.
-    fn move_to_helper(&mut self) -> bool {
-        if !self.may_move() {
+    fn move_to_helper(&mut self, why: PutOff) -> bool {
+        if !self.may_move(why) {
             return false;
         }
         let Some(ticket) = self.host.ticket() else { return false };
@@ -386,6 +388,11 @@ impl Executor {
         self.gives_way = true;
     }
 
+    /// Lets commands be given up that take more than this, in about ten nanoseconds: for tests.
+    pub fn move_after(&mut self, units: usize) {
+        self.units_here = units;
+    }
+
     /// What a command comes to that was given up, and has changed nothing.
     #[cold]
     #[inline(never)]
@@ -395,7 +402,7 @@ impl Executor {
         if why != PutOff::Again {
             let db = session.db;
             let mut ctx = Ctx { request, command, exec: self, session, host: *host, reply: *reply };
-            if ctx.move_to_helper() {
+            if ctx.move_to_helper(why) {
                 self.begin_at(self.now());
                 if self.shared.is_observed() {
                     // When it begins to wait, not again when it is served.
@@ -417,8 +424,7 @@ impl Executor {
         if self.helping.is_some() {
             return self.helper_pacer();
         }
-        let left = if self.insists { usize::MAX } else { MOVE_UNITS };
-        Pacer { left, is_helper: false, signals: None }
+        Pacer { left: self.units_here, is_helper: false, signals: None }
     }
 
     #[cold]
@@ -491,9 +497,9 @@ impl Executor {
         let (blocked, out_at) = (blocked.clone(), self.now());
         let stripes = Vec::new();
         self.helping = Some(Helping { blocked: blocked.clone(), restarts, out_at, stripes });
-        self.insists = true;
+        let before = std::mem::replace(&mut self.units_here, usize::MAX);
         let tried = self.execute_again(&blocked, Moment::CLIENT, host);
-        self.insists = false;
+        self.units_here = before;
         let helping = self.helping.take();
         for stripe in helping.into_iter().flat_map(|helping| helping.stripes) {
             self.shared.long.remove(stripe);

@@ -56,7 +56,7 @@ fn smembers(ctx: &mut Ctx<'_>) -> Outcome {
         return Ok(());
     };
     let set = view.set()?;
-    expect(set.len() * UNITS_PER_ITEM, ctx.exec.insists)?;
+    expect(set.len() * UNITS_PER_ITEM, ctx.exec.units_here)?;
     ctx.reply.set(set.len());
     set.each(&mut |member| write_item(ctx.reply, member));
     Ok(())
@@ -108,7 +108,7 @@ fn spop(ctx: &mut Ctx<'_>) -> Outcome {
         Some(view) => view.set()?.len(),
         None => 0,
     };
-    expect(count.unwrap_or(1).min(len) * UNITS_PER_CHANGE, ctx.exec.insists)?;
+    expect(count.unwrap_or(1).min(len) * UNITS_PER_CHANGE, ctx.exec.units_here)?;
     match count {
         Some(count) => ctx.reply.set(count.min(len)),
         None if len == 0 => ctx.reply.null(),

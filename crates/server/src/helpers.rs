@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::host::{ServerHost, client_of};
 use crate::server::Server;
 use parking_lot::{Condvar, Mutex};
-use petrel_commands::{Blocked, Executor, Helped, Host};
+use petrel_commands::{Blocked, Executor, Helped, Host, LongHeld};
 use petrel_net::{Endpoint, Slot};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -119,9 +119,12 @@ fn run(mut exec: Executor, server: &Weak<Server>, tasks: &Tasks) {
             Helped::Ended => {}
             Helped::Again => {
                 std::thread::sleep(AGAIN_PAUSE);
-                tasks.put_back(Task { begun: task.begun + 1, ..task }, false);
+                tasks.put_back(Task { begun: task.begun + 1, ..task });
             }
-            Helped::Blocked => tasks.put_back(task, server.commands.long.any()),
+            Helped::Blocked => {
+                tasks.keep(task, &server.commands.long);
+                continue;
+            }
         }
         tasks.release_kept();
     }
@@ -146,10 +149,16 @@ impl Tasks {
         }
     }
 
-    /// Keeps a task until another helper has done something, or has it tried again soon.
-    fn put_back(&self, task: Task, is_kept: bool) {
+    /// Has a task tried again.
+    fn put_back(&self, task: Task) {
+        self.state.lock().queue.push_back(task);
+    }
+
+    /// Keeps a task until another helper has done what it does. That one lets go of its stripes
+    /// before it [releases](Tasks::release_kept) what is kept, so that none is left behind.
+    fn keep(&self, task: Task, held: &LongHeld) {
         let mut state = self.state.lock();
-        match is_kept {
+        match held.any() {
             true => state.kept.push(task),
             false => state.queue.push_back(task),
         }

@@ -31,7 +31,7 @@ fn dump(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.reply.null();
         return Ok(());
     };
-    expect(size_units(view), ctx.exec.insists)?;
+    expect(size_units(view), ctx.exec.units_here)?;
     // Of a hash what has expired too, as long as it is not removed.
     let payload =
         value::dump(view, 0, dialect).map_err(|error| Fail::new(format!("ERR {error}")))?;
@@ -72,7 +72,7 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
         (ttl, false) => Some(now.wrapping_add(ttl)),
     };
     let payload = ctx.arg(3);
-    expect(payload.len() / BYTES_RESTORED_PER_UNIT, ctx.exec.insists)?;
+    expect(payload.len() / BYTES_RESTORED_PER_UNIT, ctx.exec.units_here)?;
     let leniency = ctx.host.leniency();
     let before = match ctx.exec.ks.notes_events() {
         true => ctx.exec.ks.peek(db, key).map(|old| old.type_of()),

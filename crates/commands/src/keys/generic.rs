@@ -115,7 +115,7 @@ fn copy(ctx: &mut Ctx<'_>) -> Outcome {
     if !replace && is_there(ctx, to_db, 2) {
         return ctx.number(0);
     }
-    expect(units, ctx.exec.insists)?;
+    expect(units, ctx.exec.units_here)?;
     arrive(ctx, COPY, (db, from), (to_db, to));
     ctx.number(1)
 }

@@ -62,7 +62,7 @@ fn take(
     let Some(set) = look(&mut ctx.exec.ks, db, key)? else { return Ok(false) };
     let len = set.len();
     let count = count.min(len);
-    expect(count * UNITS_PER_CHANGE, ctx.exec.insists)?;
+    expect(count * UNITS_PER_CHANGE, ctx.exec.units_here)?;
     let ranks = match end {
         End::Lowest => 0..count,
         End::Highest => len - count..len,

@@ -125,7 +125,7 @@ fn list(ctx: &mut Ctx<'_>, by: Option<By>, reverse: Option<bool>) -> Outcome {
         return Ok(());
     };
     let run = asked.run_of(&set);
-    expect(run.len() * UNITS_PER_ITEM, ctx.exec.insists)?;
+    expect(run.len() * UNITS_PER_ITEM, ctx.exec.units_here)?;
     let reply = &mut *ctx.reply;
     let listing = Listing::with_scores(asked.scores, reply);
     listing.begin(reply, run.len());
@@ -144,7 +144,7 @@ fn zrangestore(ctx: &mut Ctx<'_>) -> Outcome {
     let mut gathered = Gathered::default();
     if let Some(set) = read(&mut ctx.exec.ks, db, source)? {
         let run = asked.run_of(&set);
-        expect(run.len() * 2 * UNITS_PER_CHANGE, ctx.exec.insists)?;
+        expect(run.len() * 2 * UNITS_PER_CHANGE, ctx.exec.units_here)?;
         run.each(|member, score| gathered.push(member, score));
     }
     let len = gathered.store(&mut ctx.exec.ks, db, destination);
@@ -168,7 +168,7 @@ fn remove(ctx: &mut Ctx<'_>, by: By) -> Outcome {
     let ranks = set.map_or(0..0, |set| bounds.ranks_of(&set));
     let removed = ranks.len();
     if removed > 0 {
-        expect(removed * UNITS_PER_CHANGE, ctx.exec.insists)?;
+        expect(removed * UNITS_PER_CHANGE, ctx.exec.units_here)?;
         ctx.exec.ks.sorted_set_remove_range(db, key, ranks)?;
     }
     ctx.number(removed as i64)

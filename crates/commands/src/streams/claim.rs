@@ -60,7 +60,7 @@ pub(super) fn xautoclaim(ctx: &mut Ctx<'_>) -> Outcome {
         None => 0,
     };
     let looks = count.saturating_mul(LOOKED_AT).min(pending);
-    expect(looks * UNITS_PER_CHANGE, ctx.exec.insists)?;
+    expect(looks * UNITS_PER_CHANGE, ctx.exec.units_here)?;
     let Some(stream) = ctx.exec.ks.stream_mut(db, key)? else { return Err(Fail::SYNTAX) };
     let now = stream.now_ms();
     let options =

@@ -143,11 +143,11 @@ pub(super) fn xpending(ctx: &mut Ctx<'_>) -> Outcome {
         (Some(group), Some(filter)) => {
             let looks = if filter.idle > 0 { usize::MAX } else { filter.count };
             let looks = looks.min(group.pending_len());
-            expect(looks * UNITS_PER_CHANGE, ctx.exec.insists)?;
+            expect(looks * UNITS_PER_CHANGE, ctx.exec.units_here)?;
             list(group, &filter, now, ctx.reply);
         }
         (Some(group), None) => {
-            expect(group.consumers().count() * UNITS_PER_ITEM, ctx.exec.insists)?;
+            expect(group.consumers().count() * UNITS_PER_ITEM, ctx.exec.units_here)?;
             summary(group, ctx.reply);
         }
         (None, _) => return Err(no_such_group(ctx, 1, 2)),

@@ -44,7 +44,7 @@ fn range(ctx: &mut Ctx<'_>, start: usize, end: usize, reverse: bool) -> Outcome 
         Some(max) => stream.count(start, end, max),
         None => stream.count(start, end, usize::MAX),
     };
-    expect(len * UNITS_PER_CHANGE, ctx.exec.insists)?;
+    expect(len * UNITS_PER_CHANGE, ctx.exec.units_here)?;
     ctx.reply.array(len);
     if reverse {
         for entry in stream.rev_range(start, end).take(len) {

@@ -124,7 +124,7 @@ pub(super) fn xtrim(ctx: &mut Ctx<'_>) -> Outcome {
         TrimTo::Len(left) => len.saturating_sub(left),
         TrimTo::Id(_) => len,
     };
-    expect(removed as usize * UNITS_PER_ITEM, ctx.exec.insists)?;
+    expect(removed as usize * UNITS_PER_ITEM, ctx.exec.units_here)?;
     let stream = ctx.exec.ks.stream_mut(db, key)?;
     let count = stream.map_or(0, |mut stream| stream.trim(&trim));
     ctx.number(count as i64)

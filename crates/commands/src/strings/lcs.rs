@@ -49,7 +49,7 @@ fn lcs(ctx: &mut Ctx<'_>) -> Outcome {
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ));
     }
-    expect((a.len() * row as usize) / CELLS_PER_UNIT, ctx.exec.insists)?;
+    expect((a.len() * row as usize) / CELLS_PER_UNIT, ctx.exec.units_here)?;
     if options.len {
         let length = length(ctx, &a, &b)?;
         return ctx.number(i64::from(length));

@@ -46,6 +46,7 @@ mod json_peer;
 mod keys;
 mod lists;
 mod look;
+mod moved;
 mod peers;
 mod random;
 mod redis;

@@ -148,7 +148,7 @@ const WORST: &[Worst] = &[
     Worst {
         commands: "sort sort_ro",
         data: sets,
-        call: || [words("SORT s ALPHA"), vec!["GET".into(), "#".into()].repeat(5000)].concat(),
+        call: || [words("SORT s ALPHA"), words("GET # ".repeat(5000).trim_end())].concat(),
     },
     Worst {
         commands: "bitop",
@@ -285,7 +285,7 @@ fn a_command_that_holds_all_keys_is_a_slow_script_to_others(backend: &str) {
     let mut first = server.connect();
     sets(&mut first);
     let mut runner = server.connect();
-    let call = [words("SORT s ALPHA BY w*"), ["GET", "w*"].map(String::from).repeat(3000)].concat();
+    let call = [words("SORT s ALPHA BY w*"), words("GET w* ".repeat(3000).trim_end())].concat();
     send(&mut runner, &call);
     for other in &mut others {
         eventually("it is busy", || other.text(&["PING"]).starts_with("BUSY"));
