@@ -39,6 +39,8 @@ pub struct Blocked {
     /// Answers when the time is up.
     pub(crate) late: WriteReply,
     pub(crate) ticket: Ticket,
+    /// It waits for no key: a helper executes it.
+    pub(crate) is_moved: bool,
     /// Answered, or given up. Changed with all of its stripes held.
     pub(crate) over: AtomicBool,
 }
@@ -55,6 +57,16 @@ impl Blocked {
     /// The command.
     pub fn command(&self) -> Command {
         self.command
+    }
+
+    /// The same, but a helper executes it. Its fate depends on no stripe.
+    pub(crate) fn moved(blocked: Blocked) -> Self {
+        Blocked { is_moved: true, hashes: Box::default(), ..blocked }
+    }
+
+    /// Whether a helper executes it, and it waits for nothing else.
+    pub fn is_moved(&self) -> bool {
+        self.is_moved
     }
 
     /// When the wait ends, in Unix milliseconds.

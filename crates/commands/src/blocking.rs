@@ -131,7 +131,7 @@ impl Ctx<'_> {
         Ok(())
     }
 
-    fn blocked(&self, block: Block, ticket: Ticket) -> Blocked {
+    pub(crate) fn blocked(&self, block: Block, ticket: Ticket) -> Blocked {
         let (mut args, mut ends) = (Vec::new(), Vec::with_capacity(self.args().len()));
         for (i, arg) in self.args().iter().enumerate() {
             let replaced = block.replaced.iter().find(|(replaced, _)| *replaced == i);
@@ -158,6 +158,7 @@ impl Ctx<'_> {
             tries_late: block.tries_late,
             late: block.late,
             ticket,
+            is_moved: false,
             over: AtomicBool::new(false),
         }
     }

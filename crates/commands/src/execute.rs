@@ -16,8 +16,9 @@ use crate::blocked::Unblocking;
 use crate::clock::{Clock, Tick};
 use crate::cluster::{Cluster, HashSlot};
 use crate::ctx::Ctx;
-use crate::fail::Outcome;
+use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::long::{Helping, MANY_ARGUMENTS, MOVE_UNITS, PutOffCall};
 use crate::random::Random;
 use crate::recent;
 use crate::scripting::libraries::List;
@@ -90,6 +91,15 @@ pub struct Executor {
     pub(crate) is_error_counted: bool,
     /// Its commands are not logged.
     is_unseen: bool,
+    /// What may be done until the time is looked at ([`Ctx::pace`]).
+    pub(crate) units_left: usize,
+    /// [`Executor::give_way`].
+    pub(crate) gives_way: bool,
+    /// What the command in hand may be expected to take here, in about ten nanoseconds
+    /// ([`crate::long::expect`]).
+    pub(crate) units_here: usize,
+    /// The command in hand, if this is a helper.
+    pub(crate) helping: Option<Helping>,
 }
 
 /// Commands that are remembered.
@@ -168,6 +178,10 @@ impl Executor {
             script_calls: 0,
             is_error_counted: false,
             is_unseen: false,
+            units_left: 0,
+            gives_way: false,
+            units_here: MOVE_UNITS,
+            helping: None,
         }
     }
 
@@ -345,6 +359,10 @@ impl Executor {
         } else {
             let failed = outcome.is_err();
             if let Err(fail) = outcome {
+                if let Some(why) = fail.put_off() {
+                    let call = PutOffCall { command, request, session, host, reply };
+                    return self.put_off(why, call);
+                }
                 if !std::mem::take(&mut self.is_error_counted) {
                     self.shared.count_error(&fail);
                 }
@@ -503,6 +521,7 @@ impl Executor {
             self.located.clear();
         } else {
             self.lock(command, request, host)?;
+            self.mark_held(request);
         }
         self.ks.set_touch(!session.is(Modes::NO_TOUCH));
         let tracks = session.extras.is_some() && command.spec.flags.contains(Flags::READONLY);
@@ -516,7 +535,13 @@ impl Executor {
             self.begin_events(command);
         }
         let mut ctx = Ctx { request, command, exec: self, session, host, reply };
-        let outcome = (command.spec.handler)(&mut ctx);
+        let mut outcome = match request.args.len() < MANY_ARGUMENTS {
+            true => (command.spec.handler)(&mut ctx),
+            false => ctx.with_many_arguments(),
+        };
+        if outcome.is_err() {
+            outcome = ctx.insist(outcome);
+        }
         if notes_events && self.ks.has_events() {
             self.publish_events(host);
         }
@@ -581,9 +606,12 @@ impl Executor {
     fn lock_once(&mut self, command: Command, request: &Request<'_>) -> Outcome {
         match (command.spec.locks, request.hash) {
             (Locks::Keys, Some(hash)) => {
-                let running = &self.shared.scripts.running;
-                if !self.ks.lock_unless(hash, || running.is_busy()) {
-                    return Err(running.busy(self.shared.dialect()));
+                let shared = &self.shared;
+                let gives_way = self.gives_way;
+                let is_kept =
+                    || shared.scripts.running.is_busy() || gives_way && shared.long.holds(hash);
+                if !self.ks.lock_unless(hash, is_kept) {
+                    return Err(self.kept_out());
                 }
             }
             (Locks::Keys, None) => return self.lock_keys(command, request.args),
@@ -614,11 +642,26 @@ impl Executor {
         self.located
             .extend(self.key_refs.iter().map(|key| (key.index, ks.hash(args[key.index as usize]))));
         self.located.sort_unstable_by_key(|&(index, _)| index);
-        let running = &self.shared.scripts.running;
-        let hashes = self.located.iter().map(|&(_, hash)| hash);
-        match self.ks.lock_many_unless(hashes, || running.is_busy()) {
+        let (shared, located) = (&self.shared, &self.located);
+        let gives_way = self.gives_way;
+        let is_kept = || {
+            shared.scripts.running.is_busy()
+                || gives_way && located.iter().any(|&(_, hash)| shared.long.holds(hash))
+        };
+        let hashes = located.iter().map(|&(_, hash)| hash);
+        match self.ks.lock_many_unless(hashes, is_kept) {
             true => Ok(()),
-            false => Err(running.busy(self.shared.dialect())),
+            false => Err(self.kept_out()),
+        }
+    }
+
+    /// What a command comes to that a slow script or a helper keeps from its keys.
+    #[cold]
+    pub(crate) fn kept_out(&self) -> Fail {
+        let running = &self.shared.scripts.running;
+        match running.is_busy() || !self.gives_way {
+            true => running.busy(self.shared.dialect()),
+            false => Fail::PUT_OFF_MOVE,
         }
     }
 
@@ -728,7 +771,7 @@ impl Executor {
     /// Shows a command to those who observe all, unless it is one that nobody is to see, or has
     /// been shown when it began to wait.
     #[cold]
-    fn show(&self, command: Command, args: &[&[u8]], db: u16, host: &mut dyn Host) {
+    pub(crate) fn show(&self, command: Command, args: &[&[u8]], db: u16, host: &mut dyn Host) {
         let is_hidden = command.spec.flags.intersects(bits!(Flags: SKIP_MONITOR, ADMIN));
         if !is_hidden && !self.is_unblocking() && self.shared.is_monitored() {
             self.shared.show(command, args, (db, self.within_script), host);

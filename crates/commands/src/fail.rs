@@ -9,6 +9,22 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Fail(Cow<'static, [u8]>);
 
+/// Why a command is given up that has changed nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum PutOff {
+    /// It takes long, or wants what a helper holds.
+    Move,
+    /// It is going to take long.
+    Expected,
+    /// Somebody wants the whole keyspace.
+    Again,
+}
+
+/// One each, which no other text has the address of.
+static MOVE: [u8; 4] = *b"MOVE";
+static EXPECTED: [u8; 8] = *b"EXPECTED";
+static AGAIN: [u8; 5] = *b"AGAIN";
+
 /// What a handler returns. On success it has written its reply; on failure it has written nothing.
 pub type Outcome = Result<(), Fail>;
 
@@ -103,6 +119,28 @@ impl Fail {
              writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the {name} logs for \
              details about the RDB error."
         ))
+    }
+
+    /// No error: the command is given up, and a helper executes it.
+    pub(crate) const PUT_OFF_MOVE: Fail = Fail(Cow::Borrowed(&MOVE));
+    /// No error: the command is given up for somebody who wants the whole keyspace.
+    pub(crate) const PUT_OFF_AGAIN: Fail = Fail(Cow::Borrowed(&AGAIN));
+
+    /// No error: the command is given up, and a helper executes it, if one may.
+    pub(crate) const PUT_OFF_EXPECTED: Fail = Fail(Cow::Borrowed(&EXPECTED));
+
+    /// Whether the command is given up, and why. By the address of the text: no error of a script
+    /// means that.
+    #[cold]
+    pub(crate) fn put_off(&self) -> Option<PutOff> {
+        let Cow::Borrowed(text) = self.0 else { return None };
+        let is = |of: &[u8]| std::ptr::eq(text.as_ptr(), of.as_ptr());
+        match () {
+            () if is(&MOVE) => Some(PutOff::Move),
+            () if is(&EXPECTED) => Some(PutOff::Expected),
+            () if is(&AGAIN) => Some(PutOff::Again),
+            () => None,
+        }
     }
 
     /// An error whose text is known beforehand.

@@ -1,8 +1,9 @@
 //! Glob patterns as Redis writes them: `*`, `?`, `[a-z]`, `[^a]` and backslash.
 //!
 //! A pattern is compared with a text as both are, which takes at most the product of their lengths.
-//! Where that is much, the pattern is [compiled](compiled::Compiled) first: then the work for one
-//! text is bounded by its length and a 64th of the pattern's.
+//! Where that is much, the pattern is [compiled](compiled::Compiled) first: then stars cost nothing,
+//! and what lies between two of them is looked for in linear time if it is bytes. If it is many `?`
+//! and classes, places are ruled out 64 at a time; beyond [`WORK_MAX`] such steps there is no match.
 
 mod compiled;
 
@@ -24,6 +25,14 @@ const STARS_MAX: usize = 1000;
 /// With a product of both lengths up to this, a pattern is compared with a text as it is.
 const DIRECT_MAX: usize = 4096;
 
+/// Longer patterns are not compiled, which takes some times their memory.
+const COMPILED_MAX: usize = 256 * 1024;
+
+/// Steps, of about a nanosecond, that one comparison may take beyond those that are linear in both
+/// lengths: only patterns made for it come there, of hundreds of `?` and classes against a text of
+/// thousands of bytes.
+const WORK_MAX: usize = 1 << 24;
+
 /// A pattern that is compared with many texts.
 pub struct Pattern<'p> {
     pattern: &'p [u8],
@@ -38,13 +47,24 @@ impl<'p> Pattern<'p> {
         Pattern { pattern, case, compiled: OnceCell::new() }
     }
 
-    /// Whether the whole of `text` matches. Takes time in the product of both lengths at most, and
-    /// not in that of two large ones.
+    /// Whether the whole of `text` matches. Takes time in the sum of both lengths, and some tens of
+    /// milliseconds beyond that at most.
     pub fn matches(&self, text: &[u8]) -> bool {
-        if self.pattern.len().saturating_mul(text.len()) <= DIRECT_MAX {
-            return matches_directly(self.pattern, text, self.case);
+        let (pattern, case) = (self.pattern, self.case);
+        if pattern.len().saturating_mul(text.len()) <= DIRECT_MAX {
+            return matches_directly(pattern, text, case, &mut usize::MAX.clone());
         }
-        self.compiled.get_or_init(|| Compiled::new(self.pattern, self.case)).matches(text)
+        let mut work = WORK_MAX.saturating_add(8 * (pattern.len() + text.len()));
+        if pattern.len() > COMPILED_MAX {
+            return matches_directly(pattern, text, case, &mut work);
+        }
+        self.compiled.get_or_init(|| Compiled::new(pattern, case)).matches(text, &mut work)
+    }
+
+    /// What it takes to compare it with a text of this length, in about ten nanoseconds.
+    pub(crate) fn units(&self, text: usize) -> usize {
+        let product = self.pattern.len().saturating_mul(text);
+        1 + if product <= DIRECT_MAX { product / 16 } else { text + product / 1024 }
     }
 }
 
@@ -53,8 +73,9 @@ pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
     Pattern::new(pattern, case).matches(text)
 }
 
-/// Goes through pattern and text side by side, and back to the last star.
-fn matches_directly(pattern: &[u8], text: &[u8], case: Case) -> bool {
+/// Goes through pattern and text side by side, and back to the last star; no match once `work` steps
+/// are done.
+fn matches_directly(pattern: &[u8], text: &[u8], case: Case, work: &mut usize) -> bool {
     let (mut p, mut t) = (0, 0);
     // Where to go on when what follows the last star does not match: one byte further in text.
     let mut retry = None;
@@ -71,21 +92,23 @@ fn matches_directly(pattern: &[u8], text: &[u8], case: Case) -> bool {
             retry = Some((p, t));
             continue;
         }
-        let step = match text.get(t) {
+        let (step, length) = match text.get(t) {
             Some(&byte) => match_one(&pattern[p..], byte, case),
             None if p == pattern.len() => return true,
             None => return false,
         };
+        let Some(left) = work.checked_sub(length) else { return false };
+        *work = left;
         match (step, retry) {
-            (Some(length), _) => {
+            (true, _) => {
                 p += length;
                 t += 1;
             }
-            (None, Some((after_star, from))) => {
+            (false, Some((after_star, from))) => {
                 retry = Some((after_star, from + 1));
                 (p, t) = (after_star, from + 1);
             }
-            (None, None) => return false,
+            (false, None) => return false,
         }
     }
 }
@@ -95,23 +118,23 @@ pub fn is_pattern(text: &[u8]) -> bool {
     text.iter().any(|b| matches!(b, b'*' | b'?' | b'['))
 }
 
-/// The length of the first element of `pattern`, if it matches `byte`.
-fn match_one(pattern: &[u8], byte: u8, case: Case) -> Option<usize> {
+/// Whether the first element of `pattern` matches `byte`, and how long it is.
+fn match_one(pattern: &[u8], byte: u8, case: Case) -> (bool, usize) {
     match pattern {
-        [] => None,
-        [b'?', ..] => Some(1),
-        [b'[', class @ ..] => match_class(class, byte, case).map(|length| length + 1),
-        [b'\\', escaped, ..] => equal(*escaped, byte, case).then_some(2),
-        [literal, ..] => equal(*literal, byte, case).then_some(1),
+        [] => (false, 1),
+        [b'?', ..] => (true, 1),
+        [b'[', class @ ..] => match_class(class, byte, case),
+        [b'\\', escaped, ..] => (equal(*escaped, byte, case), 2),
+        [literal, ..] => (equal(*literal, byte, case), 1),
     }
 }
 
-/// The length of a class, if it matches `byte`.
-fn match_class(class: &[u8], byte: u8, case: Case) -> Option<usize> {
+/// Whether a class matches `byte`, and its length with the bracket before it.
+fn match_class(class: &[u8], byte: u8, case: Case) -> (bool, usize) {
     let (byte, mut found) = (fold(byte, case), false);
     let (negated, length) =
         class_of(class, case, |low, high| found |= (low..=high).contains(&byte));
-    (found != negated).then_some(length)
+    (found != negated, length + 1)
 }
 
 /// Reads a class up to its bracket (or the end of the pattern, as Redis does): hands its ranges to
@@ -190,14 +213,20 @@ mod tests {
             ([], _) => text.is_empty(),
             ([b'*', rest @ ..], _) => (0..=text.len()).any(|skip| model(rest, &text[skip..])),
             (_, []) => false,
-            (_, [byte, rest @ ..]) => match_one(pattern, *byte, Case::Sensitive)
-                .is_some_and(|length| model(&pattern[length..], rest)),
+            (_, [byte, rest @ ..]) => {
+                let (is_match, length) = match_one(pattern, *byte, Case::Sensitive);
+                is_match && model(&pattern[length..], rest)
+            }
         }
     }
 
     fn draw(random: &mut Random, alphabet: &[u8], len_max: u64) -> Vec<u8> {
         let len = random.below(len_max + 1);
         (0..len).map(|_| alphabet[random.below(alphabet.len() as u64) as usize]).collect()
+    }
+
+    fn directly(pattern: &[u8], text: &[u8], case: Case) -> bool {
+        matches_directly(pattern, text, case, &mut usize::MAX.clone())
     }
 
     /// What is compiled for long texts means the same, with parts of any length, in either case.
@@ -209,9 +238,10 @@ mod tests {
             let case = if round % 2 == 0 { Case::Sensitive } else { Case::Insensitive };
             let pattern = draw(&mut random, br"aAb*?[]^-\", 9);
             let text = draw(&mut random, b"aAbB*-", 8);
-            let expected = matches_directly(&pattern, &text, case);
+            let expected = directly(&pattern, &text, case);
             let context = (pattern.escape_ascii(), text.escape_ascii());
-            assert_eq!(Compiled::new(&pattern, case).matches(&text), expected, "{context:?}");
+            let compiled = Compiled::new(&pattern, case).matches(&text, &mut WORK_MAX.clone());
+            assert_eq!(compiled, expected, "{context:?}");
             matched += usize::from(expected);
         }
         assert!(matched > 1000, "{matched} matches");
@@ -234,10 +264,10 @@ mod tests {
             if round % 2 == 0 {
                 pattern.push(b'*');
             }
-            let expected = matches_directly(&pattern, &text, Case::Sensitive);
+            let expected = directly(&pattern, &text, Case::Sensitive);
             let context = (pattern.escape_ascii(), text.escape_ascii());
             let compiled = Compiled::new(&pattern, Case::Sensitive);
-            assert_eq!(compiled.matches(&text), expected, "{context:?}");
+            assert_eq!(compiled.matches(&text, &mut WORK_MAX.clone()), expected, "{context:?}");
             matched += usize::from(expected);
         }
         assert!(matched > 500 && matched < 2900, "{matched} matches");
@@ -254,6 +284,27 @@ mod tests {
         let elements = [&b"*"[..], &b"?a".repeat(15_000), b"c*"].concat();
         let elements = Pattern::new(&elements, Case::Sensitive);
         (0..3).for_each(|_| assert!(!elements.matches(&text)));
+    }
+
+    /// Where most of a pattern is `?` and classes, and every place of the text fits for long.
+    #[test]
+    fn no_pattern_and_text_take_long() {
+        let began = std::time::Instant::now();
+        for (part, byte) in [("?a", 1_000_000), ("[ab]?", 30_000), ("?", 200_000)] {
+            let text = [&b"a".repeat(byte)[..], b"b"].concat();
+            for stars in 1..4 {
+                let part = part.repeat(60_000 / part.len() / stars);
+                let pattern = [format!("*{part}").repeat(stars).as_bytes(), b"c*"].concat();
+                assert!(!matches(&pattern, &text, Case::Sensitive));
+            }
+        }
+        // What is too long to be compiled.
+        let text = "a".repeat(1_000_000);
+        assert!(!insensitive(&("*".to_string() + &"?a".repeat(400_000) + "c*"), &text));
+        assert!(insensitive(&("*".to_string() + &"?a".repeat(400_000) + "*"), &text));
+        assert!(insensitive(&("[a]".repeat(1_000_000)), &text));
+        // Without bounds it would take hours; it takes a second or two.
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::hashes::expiry::tell_expired;
+use crate::long::{UNITS_PER_ITEM, expect};
 use crate::numbers::extended::Extended;
 use crate::sets::write_item;
 use crate::spec::CommandSpec;
@@ -173,6 +174,7 @@ fn all(ctx: &mut Ctx<'_>, part: Part) -> Outcome {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     let hash = ctx.exec.ks.read(db, key).map(|view| view.hash(now)).transpose()?;
     let len = hash.map_or(0, |hash| hash.alive());
+    expect(len * UNITS_PER_ITEM, ctx.exec.units_here)?;
     match part {
         Part::Both => ctx.reply.map(len),
         Part::Names | Part::Values => ctx.reply.array(len),
@@ -299,6 +301,7 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let (key, db, reply_max) = (ctx.key(1), ctx.db(), ctx.reply_max());
     let drops = !ctx.dialect().is_valkey();
+    let mut pacer = ctx.exec.pacer();
     let Executor { ks, random, .. } = &mut *ctx.exec;
     let now = ks.now_ms();
     if drops {
@@ -323,6 +326,7 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
         Some(Draws::Repeated(_)) if alive == 0 => Draws::Repeated(0),
         Some(repeated) => repeated,
     };
+    pacer.pace(draws.count().saturating_mul(UNITS_PER_ITEM))?;
     let (mut random, reply) = (|| random.next(), &mut *ctx.reply);
     let in_pairs = with_values && reply.protocol() == Protocol::Resp3;
     if !is_one {
@@ -340,10 +344,10 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
     };
     match draws {
         Draws::Distinct(count) => hash.sample(count, &mut random, &mut |field| each(reply, field)),
-        Draws::Repeated(count) => draw_repeated(count, reply_max, |run| {
+        Draws::Repeated(count) => draw_repeated(count, reply_max, &mut pacer, |run| {
             hash.draw(run, &mut random, &mut |field| each(reply, field));
             reply.written()
-        }),
+        })?,
     }
     Ok(())
 }
@@ -353,19 +357,20 @@ fn hscan(ctx: &mut Ctx<'_>) -> Outcome {
     let cursor = scan::cursor(ctx, 2)?;
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     let options = Options::parse(ctx, 3, Scanned::Fields);
-    let mut found = Found::default();
+    let (mut found, mut pacer, mut ended) = (Found::default(), ctx.exec.pacer(), Ok(()));
     let Some(view) = ctx.exec.ks.read(db, key) else { return found.write_with_cursor(ctx, 0) };
     let hash = view.hash(now)?;
     let options = options?;
     let cursor = hash.scan(cursor, options.count, &mut |field| {
         let mut scratch = itoa::Buffer::new();
         let name = field.name.bytes(&mut scratch);
-        if options.admits(name) {
+        if options.admits_within(name, &mut pacer, &mut ended) {
             found.push(name);
             if !options.no_values {
                 found.push(field.value.bytes(&mut itoa::Buffer::new()));
             }
         }
     });
+    ended?;
     found.write_with_cursor(ctx, cursor)
 }

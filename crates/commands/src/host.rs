@@ -162,6 +162,16 @@ pub trait Host {
         client
     }
 
+    /// Whether there are threads that execute for the clients of this one what takes long.
+    fn has_helpers(&mut self) -> bool {
+        false
+    }
+
+    /// Lets a helper execute a command whose client waits for that ([`Executor::help_with`]).
+    ///
+    /// [`Executor::help_with`]: crate::Executor::help_with
+    fn run_on_helper(&mut self, _blocked: &Arc<Blocked>) {}
+
     /// Answers a client that waits, and does so no longer. Called with locks held. True if the
     /// answer goes out with what is committed when they are let go of, be it nothing.
     fn answer(&mut self, _blocked: &Blocked, _answer: Answer) -> bool {

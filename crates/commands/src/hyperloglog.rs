@@ -25,6 +25,9 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::PFSELFTEST, inspect::pfselftest),
 ];
 
+/// What it takes to read a sketch, in about ten nanoseconds.
+const UNITS_PER_SKETCH: usize = 2000;
+
 /// `PFADD key [element ...]`
 fn pfadd(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
@@ -151,8 +154,9 @@ fn pfmerge(ctx: &mut Ctx<'_>) -> Outcome {
 /// Reads the sketches that are named: the highest of each register, and dense if one of them is.
 fn union(ctx: &mut Ctx<'_>) -> Result<(Registers, Form), Fail> {
     let (mut registers, mut form) = ([0; REGISTERS], Form::Sparse);
-    let db = ctx.db();
+    let (mut pacer, db) = (ctx.exec.pacer(), ctx.db());
     for i in 1..ctx.args().len() {
+        pacer.pace(UNITS_PER_SKETCH)?;
         let key = ctx.key(i);
         ctx.exec.ks.read(db, key);
         with_sketch(ctx, key, |sketch| {

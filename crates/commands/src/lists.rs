@@ -4,6 +4,7 @@ pub(crate) mod moves;
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{UNITS_PER_ITEM, expect};
 use crate::numbers::integer;
 use crate::spec::CommandSpec;
 use petrel_keyspace::event::class;
@@ -31,6 +32,9 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::LTRIM, ltrim),
     CommandSpec::new(&meta::LPOS, lpos),
 ];
+
+/// What it takes to pass over an element, in about ten nanoseconds.
+const UNITS_PER_LOOK: usize = 1;
 
 /// Longest element, bytes.
 const ELEMENT_LEN_MAX: usize = u32::MAX as usize - 1024;
@@ -140,6 +144,7 @@ fn pop_many(ctx: &mut Ctx<'_>, end: End) -> Outcome {
     let reply = &mut *ctx.reply;
     match ctx.exec.ks.list_mut(db, key)? {
         Some(mut list) => {
+            expect(count.min(list.len()) * UNITS_PER_ITEM, ctx.exec.units_here)?;
             reply.array(count.min(list.len()));
             list.pop(end, count, |element| write_element(reply, &element));
         }
@@ -168,6 +173,7 @@ fn lrange(ctx: &mut Ctx<'_>) -> Outcome {
     };
     let list = view.list()?;
     let span = span(start, stop, list.len());
+    expect(span.len() * UNITS_PER_ITEM, ctx.exec.units_here)?;
     ctx.reply.array(span.len());
     for element in list.iter_from(span.start).take(span.len()) {
         write_element(ctx.reply, &element);
@@ -211,6 +217,7 @@ fn linsert(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, pivot, element) = (ctx.key(1), ctx.db(), ctx.arg(3), ctx.arg(4));
     check_elements(&[element])?;
     let Some(mut list) = ctx.exec.ks.list_mut(db, key)? else { return ctx.number(0) };
+    expect(list.len() * UNITS_PER_LOOK, ctx.exec.units_here)?;
     let mut found = None;
     list.read().find(pivot, End::Front, usize::MAX, |index| {
         found = Some(index);
@@ -227,6 +234,7 @@ fn lrem(ctx: &mut Ctx<'_>) -> Outcome {
     let count = signed(ctx.arg(2))?;
     let (key, db, element) = (ctx.key(1), ctx.db(), ctx.arg(3));
     let Some(mut list) = ctx.exec.ks.list_mut(db, key)? else { return ctx.number(0) };
+    expect(list.len() * UNITS_PER_ITEM, ctx.exec.units_here)?;
     let from = if count < 0 { End::Back } else { End::Front };
     let limit = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
     let removed = list.remove_equal(element, from, limit);
@@ -249,6 +257,7 @@ fn ltrim(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     if let Some(mut list) = ctx.exec.ks.list_mut(db, key)? {
         let (before, span) = (list.len(), span(start, stop, list.len()));
+        expect((before - span.len()) * UNITS_PER_LOOK, ctx.exec.units_here)?;
         list.trim(span.clone());
         if span.len() == before {
             // Nothing has changed; in Redis it counts as a change all the same.
@@ -275,7 +284,12 @@ fn lpos(ctx: &mut Ctx<'_>) -> Outcome {
     let search = search(ctx)?;
     let (key, element) = (ctx.key(1), ctx.arg(2));
     let places = match ctx.exec.ks.read(ctx.session.db, key) {
-        Some(view) => places(view.list()?, element, &search),
+        Some(view) => {
+            let list = view.list()?;
+            let looks = list.len().min(search.most);
+            expect(looks * UNITS_PER_LOOK, ctx.exec.units_here)?;
+            places(list, element, &search)
+        }
         None => Vec::new(),
     };
     match (search.count, places.first()) {

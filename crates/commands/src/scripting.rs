@@ -23,7 +23,7 @@ pub(crate) mod libraries;
 mod pulse;
 mod reading;
 pub(crate) mod run;
-mod running;
+pub(crate) mod running;
 mod shebang;
 mod thread;
 

@@ -8,6 +8,7 @@ use crate::arguments::scan::{self, Found, Options, Scanned};
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::long::{UNITS_PER_CHANGE, UNITS_PER_ITEM, expect};
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_resp::Reply;
@@ -55,6 +56,7 @@ fn smembers(ctx: &mut Ctx<'_>) -> Outcome {
         return Ok(());
     };
     let set = view.set()?;
+    expect(set.len() * UNITS_PER_ITEM, ctx.exec.units_here)?;
     ctx.reply.set(set.len());
     set.each(&mut |member| write_item(ctx.reply, member));
     Ok(())
@@ -106,6 +108,7 @@ fn spop(ctx: &mut Ctx<'_>) -> Outcome {
         Some(view) => view.set()?.len(),
         None => 0,
     };
+    expect(count.unwrap_or(1).min(len) * UNITS_PER_CHANGE, ctx.exec.units_here)?;
     match count {
         Some(count) => ctx.reply.set(count.min(len)),
         None if len == 0 => ctx.reply.null(),
@@ -131,6 +134,7 @@ fn srandmember(ctx: &mut Ctx<'_>) -> Outcome {
         _ => return Err(Fail::SYNTAX),
     };
     let (key, db, reply_max) = (ctx.key(1), ctx.db(), ctx.reply_max());
+    let mut pacer = ctx.exec.pacer();
     let Executor { ks, random, .. } = &mut *ctx.exec;
     let Some(view) = ks.read(db, key) else {
         match draws {
@@ -145,6 +149,7 @@ fn srandmember(ctx: &mut Ctx<'_>) -> Outcome {
         Some(Draws::Distinct(count)) => Draws::Distinct(count.min(set.len())),
         Some(repeated) => repeated,
     };
+    pacer.pace(draws.count().saturating_mul(UNITS_PER_ITEM))?;
     let (mut random, reply) = (|| random.next(), &mut *ctx.reply);
     if ctx.request.args.len() > 2 {
         reply.array(draws.count());
@@ -153,10 +158,10 @@ fn srandmember(ctx: &mut Ctx<'_>) -> Outcome {
         Draws::Distinct(count) => {
             set.sample(count, &mut random, &mut |member| write_item(reply, member));
         }
-        Draws::Repeated(count) => draw_repeated(count, reply_max, |run| {
+        Draws::Repeated(count) => draw_repeated(count, reply_max, &mut pacer, |run| {
             set.draw(run, &mut random, &mut |member| write_item(reply, member));
             reply.written()
-        }),
+        })?,
     }
     Ok(())
 }
@@ -185,16 +190,17 @@ fn sscan(ctx: &mut Ctx<'_>) -> Outcome {
     let cursor = scan::cursor(ctx, 2)?;
     let (key, db) = (ctx.key(1), ctx.db());
     let options = Options::parse(ctx, 3, Scanned::Members);
-    let mut found = Found::default();
+    let (mut found, mut pacer, mut ended) = (Found::default(), ctx.exec.pacer(), Ok(()));
     let Some(view) = ctx.exec.ks.read(db, key) else { return found.write_with_cursor(ctx, 0) };
     let set = view.set()?;
     let options = options?;
     let cursor = set.scan(cursor, options.count, &mut |member| {
         let mut scratch = itoa::Buffer::new();
         let member = member.bytes(&mut scratch);
-        if options.admits(member) {
+        if options.admits_within(member, &mut pacer, &mut ended) {
             found.push(member);
         }
     });
+    ended?;
     found.write_with_cursor(ctx, cursor)
 }

@@ -118,6 +118,11 @@ impl Gathered {
         self.members.push((score, self.texts.len()));
     }
 
+    /// Number of members.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
     /// Sets a key to a sorted set of the members, or removes it if there are none; returns their
     /// number.
     pub fn store(&self, ks: &mut Handle, db: u16, key: Key<'_>) -> usize {

@@ -101,8 +101,9 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(Fail::fixed("EXECABORT Transaction discarded because of previous errors."));
     }
     let outcome = execute_all(ctx, &mut transaction);
-    if !transaction.watched.is_empty() {
-        // It waited for a script, and goes on when that is over.
+    let is_put_off = outcome.as_ref().is_err_and(|fail| fail.put_off().is_some());
+    if !transaction.watched.is_empty() || is_put_off {
+        // It waited for a script, and goes on when that is over; or for what a helper holds.
         ctx.session.extras_mut().transaction = Some(transaction);
         return outcome;
     }
@@ -127,7 +128,10 @@ fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
     let mut args = recycle(std::mem::take(&mut ctx.exec.transaction_args));
     transaction.queued.add_args(&mut args);
     if !lock_transaction(ctx.exec, transaction, &args, ctx.host) {
-        let busy = ctx.exec.shared.scripts.running.busy(ctx.dialect());
+        let busy = ctx.exec.kept_out();
+        if busy.put_off().is_some() {
+            return Err(busy);
+        }
         return Err(if transaction.watched.is_empty() { watches::aborted(&busy) } else { busy });
     }
     let watched = std::mem::take(&mut transaction.watched);
@@ -218,8 +222,11 @@ fn lock_transaction(
             };
     }
     let locked = loop {
-        let running = &exec.shared.scripts.running;
-        let busy = || running.is_busy();
+        let (shared, gives_way) = (&exec.shared, exec.gives_way);
+        let busy = || {
+            shared.scripts.running.is_busy()
+                || gives_way && hashes.iter().any(|&hash| shared.long.holds(hash))
+        };
         let locked = match everything {
             true => exec.ks.lock_all_unless(busy),
             false => exec.ks.lock_many_unless(hashes.iter().copied(), busy),

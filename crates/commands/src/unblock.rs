@@ -45,9 +45,11 @@ const TRIED_AT_ONCE: usize = 1024;
 const TRIED_PER_LOCK: usize = 16;
 
 /// What became of a waiter's command.
-enum Tried {
+pub(crate) enum Tried {
     /// It was executed: what to answer.
     Served(Answer),
+    /// It was executed, and its reply was dropped for its length.
+    Cut,
     /// It found nothing again.
     WaitsOn,
     /// It was not executed: a pause holds it back.
@@ -138,8 +140,9 @@ impl Executor {
     }
 
     fn lock_unless_busy(&mut self, blocked: &Blocked) -> bool {
-        let running = &self.shared.scripts.running;
-        self.ks.lock_many_unless(blocked.hashes.iter().copied(), || running.is_busy())
+        let shared = &self.shared;
+        let is_kept = || shared.scripts.running.is_busy() || shared.long.any();
+        self.ks.lock_many_unless(blocked.hashes.iter().copied(), is_kept)
     }
 
     /// Ends a wait without an answer, for a client that is gone. False if it has been answered
@@ -298,6 +301,8 @@ impl Executor {
         self.ks.end_try(ready.db, key, blocked.arrival);
         match tried {
             Tried::Served(answer) => self.answer(blocked, answer, host),
+            // What waits for a key has no limit.
+            Tried::Cut => {}
             Tried::Held if !self.unblocking.postponed.contains(ready) => {
                 self.unblocking.postponed.push(ready.clone());
             }
@@ -362,7 +367,12 @@ impl Executor {
     }
 
     /// Executes a waiter's command in the name of its client.
-    fn execute_again(&mut self, blocked: &Blocked, moment: Moment, host: &mut dyn Host) -> Tried {
+    pub(crate) fn execute_again(
+        &mut self,
+        blocked: &Blocked,
+        moment: Moment,
+        host: &mut dyn Host,
+    ) -> Tried {
         let mut session = Session::new(true);
         session.db = blocked.db;
         session.protocol = blocked.protocol;
@@ -378,14 +388,17 @@ impl Executor {
         let request =
             Request { args: &args, command: Some(blocked.command), hash: None, owner: None };
         let mut answer = Answer::default();
-        let mut reply = RespWriter::new(&mut answer.bytes, &mut answer.shared, blocked.protocol);
         self.unblocking.active = true;
         self.begin_before(blocked.nanos);
         let other = host.act_for(blocked.ticket().clone());
+        let most = host.reply_max().filter(|_| blocked.is_moved).unwrap_or(usize::MAX);
+        let mut reply = RespWriter::new(&mut answer.bytes, &mut answer.shared, blocked.protocol);
+        reply = reply.limited(most);
         let execution = self.execute_at(moment, &request, &mut session, host, &mut reply);
         host.act_for(other);
         self.unblocking.active = false;
         match execution {
+            Execution::Answered if reply.is_cut() => Tried::Cut,
             Execution::Answered => Tried::Served(answer),
             Execution::Waits => Tried::WaitsOn,
             Execution::Held
@@ -399,7 +412,7 @@ impl Executor {
 
     /// Takes a waiter out of its queues for good; false if somebody has before. All of its stripes
     /// are held.
-    fn dismiss(&mut self, blocked: &Blocked) -> bool {
+    pub(crate) fn dismiss(&mut self, blocked: &Blocked) -> bool {
         if !blocked.end() {
             return false;
         }

@@ -11,6 +11,7 @@ use crate::arguments::random_count::draw_repeated;
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::long::UNITS_PER_ITEM;
 use crate::numbers::double;
 use crate::spec::{CommandSpec, Locks};
 use petrel_keyspace::{VectorChange, VectorError, parse_int};
@@ -43,6 +44,7 @@ impl From<VectorError> for Fail {
         match error {
             VectorError::WrongType => Fail::WRONG_TYPE,
             VectorError::WrongShape => INVALID_VECTOR,
+            VectorError::Ended => Fail::fixed("ERR the command was ended before it was done"),
             VectorError::Full => Fail::fixed("ERR the vector set is full"),
         }
     }
@@ -59,13 +61,15 @@ fn expect(ctx: &Ctx<'_>, is_met: bool) -> Outcome {
 
 /// The set at the first key. The key's stripe is held only for this.
 fn set_at_key(ctx: &mut Ctx<'_>) -> Result<Option<Arc<VectorSet>>, Fail> {
-    let (key, db, dialect) = (ctx.key(1), ctx.db(), ctx.dialect());
+    let (key, db) = (ctx.key(1), ctx.db());
+    let gives_way = ctx.gives_way();
     let Executor { ks, shared, .. } = &mut *ctx.exec;
     let locks = !ks.holds_any();
     if locks {
-        let running = &shared.scripts.running;
-        if !ks.lock_unless(key.hash, || running.is_busy()) {
-            return Err(running.busy(dialect));
+        let is_kept =
+            || shared.scripts.running.is_busy() || gives_way && shared.long.holds(key.hash);
+        if !ks.lock_unless(key.hash, is_kept) {
+            return Err(ctx.exec.kept_out());
         }
     }
     let set = ks.read(db, key).map(|view| view.vectors().cloned()).transpose();
@@ -277,9 +281,11 @@ fn draw_some(ctx: &mut Ctx<'_>, set: &VectorSet, count: u64) -> Outcome {
     if count > i64::MAX as u64 || (reply_max.is_none() && count > DRAWS_MAX) {
         return Err(Fail::fixed("ERR value is out of range"));
     }
+    let mut pacer = ctx.exec.pacer();
+    pacer.pace((count as usize).saturating_mul(UNITS_PER_ITEM))?;
     let (reply, random) = (&mut *ctx.reply, &mut ctx.exec.random);
     reply.array(count as usize);
-    draw_repeated(count as usize, reply_max, |run| {
+    draw_repeated(count as usize, reply_max, &mut pacer, |run| {
         for _ in 0..run {
             // It may be emptied meanwhile; the reply has its length nevertheless.
             match set.random(&mut |bound| random.below(bound)) {
@@ -288,7 +294,7 @@ fn draw_some(ctx: &mut Ctx<'_>, set: &VectorSet, count: u64) -> Outcome {
             }
         }
         reply.written()
-    });
+    })?;
     Ok(())
 }
 

@@ -171,6 +171,11 @@ impl Handle {
         self.locks.pass().is_disturbed()
     }
 
+    /// Says whether another thread waits for the keyspace, where the handle is not at hand.
+    pub fn signal(&self) -> crate::Signal {
+        self.locks.pass().signal()
+    }
+
     /// Whether the thread is in a batch, and inside.
     pub fn is_inside(&self) -> bool {
         self.locks.pass().is_inside()

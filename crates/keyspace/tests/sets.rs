@@ -139,7 +139,7 @@ fn apply(handle: &mut Handle, model: &mut Model, op: &Op) {
             let mut names = vec![KEYS[*key]];
             names.extend(sources.iter().map(|&source| KEYS[source]));
             let stored = locked_together(handle, &names, |handle, keys| {
-                handle.set_store(0, keys[0], how.operation(), &keys[1..])
+                handle.set_store(0, keys[0], how.operation(), &keys[1..], &mut |_| true)
             });
             model[*key] = how.of(model, sources);
             assert_eq!(stored, Ok(model[*key].len()));
@@ -209,11 +209,11 @@ fn check(handle: &mut Handle, model: &Model) {
     for how in [Combination::Union, Combination::Intersection, Combination::Difference] {
         let expected = how.of(model, &all);
         locked_together(handle, &KEYS, |handle, keys| {
-            let (members, _) = handle.set_combine(0, how.operation(), keys).unwrap();
+            let (members, _) = handle.set_combine(0, how.operation(), keys, &mut |_| true).unwrap();
             assert_eq!(members.len(), expected.len());
             assert_eq!(members.into_iter().map(text).collect::<BTreeSet<_>>(), expected);
             for limit in [1, 3, usize::MAX] {
-                let counted = handle.set_count(0, how.operation(), keys, limit);
+                let counted = handle.set_count(0, how.operation(), keys, limit, &mut |_| true);
                 assert_eq!(counted, Ok(expected.len().min(limit)));
             }
         });
@@ -294,8 +294,8 @@ fn other_types_are_left_alone() {
         assert_eq!(handle.set_remove(0, keys[0], &[b"m"]), Err(WrongType));
         assert_eq!(handle.set_pop(0, keys[0], 1, &mut || 0, &mut |_| {}), Err(WrongType));
         for how in [SetOperation::Union, SetOperation::Intersection, SetOperation::Difference] {
-            assert_eq!(handle.set_store(0, keys[1], how, keys), Err(WrongType));
-            assert_eq!(handle.set_count(0, how, keys, 9), Err(WrongType));
+            assert_eq!(handle.set_store(0, keys[1], how, keys, &mut |_| true), Err(WrongType));
+            assert_eq!(handle.set_count(0, how, keys, 9, &mut |_| true), Err(WrongType));
         }
     });
 }

@@ -31,5 +31,5 @@ mod pass;
 mod stripe;
 
 pub use gate::{Gate, Survey};
-pub use pass::Pass;
+pub use pass::{Pass, Signal};
 pub use stripe::StripeLock;

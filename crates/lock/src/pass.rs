@@ -27,6 +27,17 @@ enum Token {
     Exclusive,
 }
 
+/// See [`Pass::signal`].
+pub struct Signal(Arc<Slot>);
+
+impl Signal {
+    /// Whether another thread wants, or has, the keyspace for itself.
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.0.intent_pending()
+    }
+}
+
 impl Pass {
     pub(super) fn new(gate: Arc<Gate>, slot: Arc<Slot>) -> Self {
         Pass { gate, slot, token: Cell::new(Token::None), exclusive: Cell::new(false) }
@@ -50,6 +61,12 @@ impl Pass {
         if self.slot.is_active() {
             self.slot.exit();
         }
+    }
+
+    /// Says for the owner whether another thread wants the keyspace for itself: for where the pass
+    /// itself is not at hand.
+    pub fn signal(&self) -> Signal {
+        Signal(self.slot.clone())
     }
 
     /// Whether this pass is inside.

@@ -221,7 +221,7 @@ pub fn socket_path(config: &Config) -> String {
 }
 
 /// The connection that a command waits for.
-fn client_of(blocked: &Blocked) -> &Client {
+pub(crate) fn client_of(blocked: &Blocked) -> &Client {
     blocked.ticket().downcast_ref().expect("a ticket is of a connection here, or absent")
 }
 
@@ -404,6 +404,14 @@ impl Host for ServerHost {
         }
         self.client.set(Flag::Blocked, true);
         self.server.workers[usize::from(self.worker)].blocked.add(self.client.id, blocked.clone());
+    }
+
+    fn has_helpers(&mut self) -> bool {
+        self.absent.is_none() && self.client.id != 0 && self.server.has_helpers()
+    }
+
+    fn run_on_helper(&mut self, blocked: &Arc<Blocked>) {
+        self.server.run_on_helper(blocked);
     }
 
     fn standing(&mut self, blocked: &Blocked) -> Standing {

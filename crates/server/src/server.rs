@@ -10,6 +10,7 @@ use crate::event_loop::worker_link::WorkerLink;
 use crate::fanout::monitor::Monitors;
 use crate::fanout::pubsub::Directory;
 use crate::fanout::tracking::Trackers;
+use crate::helpers::Helpers;
 use crate::lifecycle::listening::Listening;
 use crate::lifecycle::oom::OomScore;
 use crate::lifecycle::process::{Process, Whose, cpu_time};
@@ -100,6 +101,8 @@ pub struct Server {
     pub cluster: OnceLock<Arc<crate::cluster::Membership>>,
     /// Moves keys to other servers.
     pub migrator: Migrator,
+    /// Execute what takes long.
+    pub helpers: Helpers,
     /// What the kernel was told of this process.
     pub oom_score: OomScore,
     /// What new TLS connections are served by; none where there is no port for them.
@@ -268,6 +271,7 @@ impl Server {
             #[cfg(feature = "cluster")]
             cluster: OnceLock::new(),
             migrator: Migrator::default(),
+            helpers: Helpers::default(),
             oom_score: OomScore::default(),
             tls: Mutex::default(),
             trackers: Trackers::default(),
@@ -600,6 +604,7 @@ impl Server {
     /// Stops every worker; connections are closed once their output is written.
     pub fn stop(&self) {
         self.stopping.store(true, Relaxed);
+        self.commands.long.end();
         (0..self.workers.len()).for_each(|worker| self.tell(worker, Message::Stop));
     }
 

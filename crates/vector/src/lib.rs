@@ -23,9 +23,13 @@ mod rabitq;
 mod rotation;
 mod set;
 
+/// Whether what takes long goes on: asked now and then, with what was done since, in about ten
+/// nanoseconds.
+pub type GoOn<'g> = &'g mut dyn FnMut(usize) -> bool;
+
 pub use filter::{Filter, SyntaxError};
 pub use graph::{Graph, LEVELS_MAX, Links, Near, Walk, link_limit};
 pub use quantise::{DIM_MAX, Encoded, EncodedRef, Factors, Quantisation, Query, Shape};
 pub use set::image::{ImageError, Loader, NodeImage, Snapshot, SnapshotNode};
 pub use set::search::{Hit, Search};
-pub use set::{Info, Linked, VectorSet};
+pub use set::{Info, Linked, NotInserted, VectorSet};

@@ -2,7 +2,8 @@
 //! be drawn twice.
 
 use crate::ctx::Ctx;
-use crate::fail::Fail;
+use crate::fail::{Fail, Outcome};
+use crate::long::{Pacer, UNITS_PER_ITEM};
 
 /// Draws with repetition at most where nothing bounds their reply.
 const REPEATED_MAX: u64 = 1 << 24;
@@ -37,20 +38,26 @@ impl Draws {
 
 /// Draws with repetition, a run at a time: `draw` says how long the reply is then. Once it is
 /// `reply_max` long it ends, in its middle: its client is closed before any of it is sent.
+///
+/// # Errors
+/// If the command is to end.
 pub(crate) fn draw_repeated(
     count: usize,
     reply_max: Option<usize>,
+    pacer: &mut Pacer,
     mut draw: impl FnMut(usize) -> usize,
-) {
+) -> Outcome {
     let mut left = count;
     while left > 0 {
         let run = left.min(RUN);
+        pacer.pace_reply(run * UNITS_PER_ITEM)?;
         let written = draw(run);
         left -= run;
         if reply_max.is_some_and(|max| written >= max) {
-            return;
+            return Ok(());
         }
     }
+    Ok(())
 }
 
 /// Argument `i` as a count: a negative one asks for repetition.

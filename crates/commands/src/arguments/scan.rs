@@ -3,9 +3,13 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{Case, Pattern};
+use crate::long::Pacer;
 use crate::numbers::integer;
 use petrel_keyspace::Type;
 use petrel_table::options::ScanOption;
+
+/// What it takes to look at an item, in about ten nanoseconds.
+const UNITS_PER_ITEM: usize = 4;
 
 /// What one call looks at unless told otherwise.
 const COUNT: usize = 10;
@@ -78,6 +82,12 @@ impl<'a> Options<'a> {
     /// Whether `MATCH` admits a name.
     pub fn admits(&self, name: &[u8]) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
+    }
+
+    /// The same in a walk that holds stripes; nothing is admitted once it is `ended`.
+    pub fn admits_within(&self, name: &[u8], pacer: &mut Pacer, ended: &mut Outcome) -> bool {
+        let units = self.pattern.as_ref().map_or(0, |pattern| pattern.units(name.len()));
+        pacer.goes_on(UNITS_PER_ITEM + units, ended) && self.admits(name)
     }
 }
 

@@ -3,11 +3,15 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::Pacer;
 use petrel_keyspace::{StrRef, Value};
 
 /// Bytes of the result that are made at a time: they stay in the first-level cache while the
 /// sources pass.
 const BLOCK: usize = 4096;
+
+/// What it takes to combine a block with another, in about ten nanoseconds.
+const UNITS_PER_BLOCK: usize = 32;
 
 /// What becomes of the bits of the sources at one place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -113,7 +117,8 @@ pub(super) fn bitop(ctx: &mut Ctx<'_>) -> Outcome {
         let key = ctx.key(i);
         ctx.exec.ks.read(db, key);
     }
-    let result = combine(ctx, operation)?;
+    let mut pacer = ctx.exec.pacer();
+    let result = combine(ctx, operation, &mut pacer)?;
     let (len, key) = (result.len(), ctx.key(2));
     if len == 0 {
         ctx.exec.ks.remove(db, key);
@@ -123,7 +128,7 @@ pub(super) fn bitop(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(len as i64)
 }
 
-fn combine(ctx: &Ctx<'_>, operation: Operation) -> Result<Vec<u8>, Fail> {
+fn combine(ctx: &Ctx<'_>, operation: Operation, pacer: &mut Pacer) -> Result<Vec<u8>, Fail> {
     let keys = 3..ctx.args().len();
     let views = keys.map(|i| ctx.exec.ks.view(ctx.session.db, ctx.key(i)));
     let values: Vec<_> = views
@@ -133,8 +138,11 @@ fn combine(ctx: &Ctx<'_>, operation: Operation) -> Result<Vec<u8>, Fail> {
     let sources: Vec<_> =
         values.iter().zip(&mut digits).map(|(value, digits)| value.bytes(digits)).collect();
     let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
+    // Before there is memory for the result.
+    pacer.pace(len / BLOCK * UNITS_PER_BLOCK)?;
     let mut result = vec![0; len];
     for (i, out) in result.chunks_mut(BLOCK).enumerate() {
+        pacer.pace(UNITS_PER_BLOCK * sources.len())?;
         operation.fill(out, i * BLOCK, &sources);
     }
     Ok(result)

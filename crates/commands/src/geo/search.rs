@@ -5,6 +5,7 @@ use super::geohash::Position;
 use super::{place, place_of, unit as meters, write_distance, write_place};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::Pacer;
 use crate::numbers::{double, integer};
 use crate::sorted_sets::{Gathered, read, write_member};
 use crate::spec::CommandSpec;
@@ -28,6 +29,10 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::GEOSEARCH, |ctx| search(ctx, Syntax::Search)),
     CommandSpec::new(&meta::GEOSEARCHSTORE, |ctx| search(ctx, Syntax::SearchStore)),
 ];
+
+/// What it takes to look at a member, and to sort, store or return one, in about ten nanoseconds.
+const UNITS_PER_PLACE: usize = 10;
+const UNITS_PER_HIT: usize = 30;
 
 /// Vertices of a polygon at least.
 const VERTICES_MIN: usize = 3;
@@ -113,8 +118,13 @@ fn search(ctx: &mut Ctx<'_>, syntax: Syntax) -> Outcome {
     read(&mut ctx.exec.ks, db, source)?;
     let set = ctx.exec.ks.view(db, source).and_then(|view| view.sorted_set().ok());
     let asked = Asked::parse(ctx, syntax, set)?;
-    let mut held = ctx.exec.ks.transient();
-    let hits = set.map_or(Ok(Vec::new()), |set| asked.hits(&set, &mut held))?;
+    let (mut held, mut pacer) = (ctx.exec.ks.transient(), ctx.exec.pacer());
+    let hits = match set {
+        Some(set) => asked.hits(&set, &mut held, &mut pacer)?,
+        None => Vec::new(),
+    };
+    // What is left to do is in proportion to the result.
+    pacer.pace(hits.len().saturating_mul(UNITS_PER_HIT))?;
     let Some(destination) = asked.destination.map(|i| ctx.key(i)) else {
         let dialect = ctx.dialect();
         asked.write(ctx.reply, dialect, &hits);
@@ -343,8 +353,13 @@ impl Asked {
         &self,
         set: &SortedSetRef<'s>,
         held: &mut Transient,
+        pacer: &mut Pacer,
     ) -> Result<Vec<Hit<'s>>, Fail> {
         let Some(area) = self.area() else { return Ok(Vec::new()) };
+        let vertices = match &self.shape {
+            Some(Shape::Polygon { vertices }) => vertices.len(),
+            _ => 0,
+        };
         let count = self.count.unwrap_or(usize::MAX);
         let enough = if self.any { count } else { usize::MAX };
         let mut hits = Vec::new();
@@ -354,6 +369,7 @@ impl Asked {
                 if hits.len() == enough {
                     break;
                 }
+                pacer.pace(UNITS_PER_PLACE + vertices)?;
                 let place = Position::of_score(score);
                 if let Some(distance_m) = area.distance_inside_m(&place) {
                     hits.push(Hit { member, score, place, distance_m });
@@ -362,6 +378,9 @@ impl Asked {
                     }
                 }
             }
+        }
+        if self.order.is_some() {
+            pacer.pace(hits.len().saturating_mul(UNITS_PER_HIT))?;
         }
         match self.order {
             Some(Order::Nearest) => hits.sort_by(|a, b| a.distance_m.total_cmp(&b.distance_m)),

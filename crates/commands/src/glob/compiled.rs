@@ -1,11 +1,15 @@
 //! A pattern made ready for long texts: what follows each star is looked for in time that is linear
-//! in the text, but for a factor that is at most a 64th of the pattern's elements.
+//! in the text, but for a factor that is at most a 64th of the `?` and classes in a row, up to the
+//! work that the caller allows.
 
 use super::{Case, STARS_MAX, class_of, equal, fold};
 use memchr::memmem;
 
 /// Elements that are compared at once: the bits of a word.
 const BLOCK: usize = 64;
+
+/// So many elements are compared one by one.
+const FEW: usize = 8;
 
 /// Which bytes an element matches: a bit for each.
 type Set = [u64; 4];
@@ -113,8 +117,8 @@ impl Compiled {
         self.parts.push(part);
     }
 
-    /// Whether the whole of `text` matches.
-    pub fn matches(&self, text: &[u8]) -> bool {
+    /// Whether the whole of `text` matches; no match once `work` steps are done.
+    pub fn matches(&self, text: &[u8], work: &mut usize) -> bool {
         if self.is_hopeless || text.len() < self.len_min {
             return false;
         }
@@ -128,7 +132,7 @@ impl Compiled {
         }
         let mut rest = &text[first.len()..end];
         // The first place is the best: it leaves most to what follows.
-        between.iter().all(|part| match self.find(part, rest) {
+        between.iter().all(|part| match self.find(part, rest, work) {
             Some(at) => {
                 rest = &rest[at + part.len()..];
                 true
@@ -147,31 +151,40 @@ impl Compiled {
     fn is_at(&self, part: &Part, text: &[u8], at: usize) -> bool {
         match part {
             Part::Bytes(bytes) => text[at..].starts_with(bytes),
-            Part::Elements(elements) => elements
-                .iter()
-                .zip(&text[at..])
-                .all(|(&element, &byte)| self.accepts(element, byte)),
+            Part::Elements(elements) => self.are_at(elements, &text[at..]),
         }
     }
 
+    /// Whether elements match the beginning of a text that is long enough.
+    fn are_at(&self, elements: &[Element], text: &[u8]) -> bool {
+        elements.iter().zip(text).all(|(&element, &byte)| self.accepts(element, byte))
+    }
+
     /// The first place of a part in `text`.
-    fn find(&self, part: &Part, text: &[u8]) -> Option<usize> {
+    fn find(&self, part: &Part, text: &[u8], work: &mut usize) -> Option<usize> {
         let last = text.len().checked_sub(part.len())?;
         match part {
             Part::Bytes(bytes) => memmem::find(text, bytes),
-            Part::Elements(elements) if elements.len() <= BLOCK => {
+            Part::Elements(elements) if elements.len() <= FEW || last <= BLOCK => {
                 (0..=last).find(|&at| self.is_at(part, text, at))
             }
-            Part::Elements(elements) => self.find_long(elements, text, last),
+            Part::Elements(elements) => self.find_long(elements, text, last, work),
         }
     }
 
     /// The first place of many elements in `text`, at most `last`: for each block of them, all
     /// places are found at once, bit by bit, and those are kept that the blocks before it have
-    /// found, too.
-    fn find_long(&self, elements: &[Element], text: &[u8], last: usize) -> Option<usize> {
+    /// found, too. Once they are few each of them is looked at.
+    fn find_long(
+        &self,
+        elements: &[Element],
+        text: &[u8],
+        last: usize,
+        work: &mut usize,
+    ) -> Option<usize> {
         let mut places = vec![u64::MAX; last / BLOCK + 1];
         for (number, block) in elements.chunks(BLOCK).enumerate() {
+            *work = work.checked_sub(last + 256 * BLOCK)?;
             let masks = self.masks(block);
             let (skipped, found_at) = (number * BLOCK, block.len() - 1);
             let mut here = vec![0; places.len()];
@@ -183,17 +196,18 @@ impl Compiled {
                     here[place / BLOCK] |= 1 << (place % BLOCK);
                 }
             }
-            let mut is_lost = true;
+            let mut left = 0;
             for (place, here) in places.iter_mut().zip(here) {
                 *place &= here;
-                is_lost &= *place == 0;
+                left += place.count_ones() as usize;
             }
-            if is_lost {
-                return None;
+            let done = skipped + block.len();
+            let rest = &elements[done..];
+            if left.saturating_mul(rest.len()) <= last {
+                return places_of(&places).find(|at| self.are_at(rest, &text[at + done..]));
             }
         }
-        let word = places.iter().position(|&word| word != 0)?;
-        Some(word * BLOCK + places[word].trailing_zeros() as usize)
+        places_of(&places).next()
     }
 
     /// For each byte, which elements of a block accept it.
@@ -221,6 +235,15 @@ impl Part {
             Part::Elements(elements) => elements.len(),
         }
     }
+}
+
+/// The places whose bits are set, in ascending order.
+fn places_of(words: &[u64]) -> impl Iterator<Item = usize> {
+    words.iter().enumerate().flat_map(|(index, &word)| {
+        let bits = std::iter::successors(Some(word), |&left| Some(left & left.wrapping_sub(1)));
+        let bits = bits.take_while(|&left| left != 0);
+        bits.map(move |left| index * BLOCK + left.trailing_zeros() as usize)
+    })
 }
 
 fn contains(set: &Set, byte: u8) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{expect, size_units};
 use crate::numbers::integer;
 use crate::spec::CommandSpec;
 use petrel_keyspace::event::class;
@@ -15,6 +16,9 @@ use petrel_table::options::RestoreOption;
 pub static COMMANDS: &[CommandSpec] =
     &[CommandSpec::new(&meta::DUMP, dump), CommandSpec::new(&meta::RESTORE, restore)];
 
+/// Bytes of a payload that are read in about ten nanoseconds.
+const BYTES_RESTORED_PER_UNIT: usize = 4;
+
 const BAD_FRAME: Fail = Fail::fixed("ERR DUMP payload version or checksum are wrong");
 const BAD_FORMAT: Fail = Fail::fixed("ERR Bad data format");
 const BUSY_KEY: Fail = Fail::fixed("BUSYKEY Target key name already exists.");
@@ -27,6 +31,7 @@ fn dump(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.reply.null();
         return Ok(());
     };
+    expect(size_units(view), ctx.exec.units_here)?;
     // Of a hash what has expired too, as long as it is not removed.
     let payload =
         value::dump(view, 0, dialect).map_err(|error| Fail::new(format!("ERR {error}")))?;
@@ -67,6 +72,7 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
         (ttl, false) => Some(now.wrapping_add(ttl)),
     };
     let payload = ctx.arg(3);
+    expect(payload.len() / BYTES_RESTORED_PER_UNIT, ctx.exec.units_here)?;
     let leniency = ctx.host.leniency();
     let before = match ctx.exec.ks.notes_events() {
         true => ctx.exec.ks.peek(db, key).map(|old| old.type_of()),

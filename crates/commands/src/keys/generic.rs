@@ -3,6 +3,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{expect, size_units};
 use crate::spec::CommandSpec;
 use petrel_keyspace::Key;
 use petrel_keyspace::event::class;
@@ -110,9 +111,11 @@ fn copy(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(SAME_KEY);
     }
     let (from, to, db) = (ctx.key(1), ctx.key(2), ctx.db());
-    if ctx.exec.ks.read(db, from).is_none() || !replace && is_there(ctx, to_db, 2) {
+    let Some(units) = ctx.exec.ks.read(db, from).map(size_units) else { return ctx.number(0) };
+    if !replace && is_there(ctx, to_db, 2) {
         return ctx.number(0);
     }
+    expect(units, ctx.exec.units_here)?;
     arrive(ctx, COPY, (db, from), (to_db, to));
     ctx.number(1)
 }

@@ -24,6 +24,9 @@ const KEYS_PER_HOLD_FIRST: usize = 8;
 const KEYS_PER_HOLD_MAX: usize = 512;
 const HOLD_NANOS: u64 = 200_000;
 
+/// What it takes to look at a key, in about ten nanoseconds.
+const UNITS_PER_KEY: usize = 8;
+
 /// Keys that are drawn until one is of this home.
 const OWN_TRIES: usize = 100;
 
@@ -77,33 +80,37 @@ fn walk(
     let by_type = ctx.dialect().is_valkey();
     let removable = |view: &View<'_>| named(view.key()) && (!by_type || typed(view));
     let mut found = Found::default();
+    let gives_way = ctx.gives_way() && ctx.exec.helping.is_none();
     let shared = ctx.exec.shared.clone();
-    let running = &shared.scripts.running;
-    let busy = || running.busy(shared.dialect());
+    let is_kept = || shared.scripts.running.is_busy() || gives_way && shared.long.any();
     let mut per_hold = KEYS_PER_HOLD_FIRST;
     loop {
         let began = ctx.exec.now();
-        let mut seen = 0;
+        let (mut seen, mut units) = (0, 0);
         let each = |view: View<'_>| {
             seen += 1;
+            units += UNITS_PER_KEY + view.key().len() / 64;
             if named(view.key()) && typed(&view) {
                 found.push(view.key());
             }
         };
         let at_once = count.min(per_hold);
         // A script itself walks what it holds.
-        let next =
-            ctx.exec.ks.scan_unless(db, cursor, at_once, &removable, each, &|| running.is_busy());
-        cursor = next.ok_or_else(busy)?;
-        let is_long = ctx.exec.nanos_between(began, ctx.exec.now()) > HOLD_NANOS;
+        let next = ctx.exec.ks.scan_unless(db, cursor, at_once, &removable, each, &is_kept);
+        let Some(next) = next else { return Err(ctx.exec.kept_out()) };
+        cursor = next;
+        let nanos = ctx.exec.nanos_between(began, ctx.exec.now());
+        let is_long = nanos > HOLD_NANOS;
         per_hold = if is_long { per_hold / 2 } else { per_hold * 2 }.clamp(1, KEYS_PER_HOLD_MAX);
         count = count.saturating_sub(seen);
         if cursor == Cursor::default() || count == 0 {
             return Ok((cursor, found));
         }
         if !ctx.exec.yield_within_unless_busy() {
-            return Err(busy());
+            return Err(ctx.exec.kept_out());
         }
+        // What was compared with a pattern may have taken longer than is known beforehand.
+        ctx.pace(units.max(nanos as usize / 16))?;
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{Pacer, UNITS_PER_ITEM};
 use crate::numbers::{double, integer};
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
@@ -16,11 +17,19 @@ use petrel_table::commands as meta;
 use petrel_table::options::SortOption;
 use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] =
     &[CommandSpec::new(&meta::SORT, sort), CommandSpec::new(&meta::SORT_RO, sort_ro)];
+
+/// What it takes to look up what a pattern names, and to compare two elements, in about ten
+/// nanoseconds.
+const UNITS_PER_LOOK: usize = 15;
+const UNITS_PER_COMPARISON: usize = 2;
+
+/// Rows that are sorted in one go.
+const RUN: usize = 16 * 1024;
 
 /// Keys named by patterns that are locked one by one at most; for more, the whole keyspace is
 /// locked.
@@ -65,39 +74,45 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
     let (db, key) = (ctx.db(), ctx.key(1));
     ctx.exec.ks.read(db, key);
     let source = Source { ks: &ctx.exec.ks, db, expired: RefCell::default() };
-    let (mut joined, mut held) = (Vec::new(), None);
+    let (mut joined, mut held, mut pacer) = (Vec::new(), None, ctx.exec.pacer());
     let elements = match source.ks.view(db, key) {
         None => Vec::new(),
         Some(view) => {
             held = source.ks.hold(len_of(view)? * size_of::<Row<'_>>())?;
-            options.chosen(view, &source, &mut joined)?
+            options.chosen(view, &source, &mut joined, &mut pacer)?
         }
     };
     let Some(destination) = options.store else {
+        let looks = elements.len().saturating_mul(options.get.len());
+        pacer.pace(looks.saturating_mul(UNITS_PER_LOOK) + elements.len() * UNITS_PER_ITEM)?;
         ctx.reply.array(elements.len() * options.get.len().max(1));
         options.each_result(&elements, &source, |result| {
             match result {
                 Some(text) => ctx.reply.bulk(text.bytes()),
                 None => ctx.reply.null(),
             }
-            !ctx.reply.is_dropped()
-        });
+            if ctx.reply.is_dropped() {
+                return Ok(ControlFlow::Break(()));
+            }
+            pacer.pace_reply(UNITS_PER_LOOK)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
         let expired = source.expired.into_inner();
         drop_expired(ctx, &expired);
         return Ok(());
     };
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     // What is gathered is copied once more into the list.
-    let (mut gathered, mut fits) = (source.ks.transient(), true);
+    let mut gathered = source.ks.transient();
     options.each_result(&elements, &source, |result| {
         bytes.extend_from_slice(result.as_ref().map_or(&[], Text::bytes));
         ends.push(bytes.len());
-        fits = gathered.fits(2 * bytes.len() + ends.len() * ENDS_BYTES);
-        fits
-    });
-    if !fits {
-        return Err(Fail::OUT_OF_MEMORY);
-    }
+        if !gathered.fits(2 * bytes.len() + ends.len() * ENDS_BYTES) {
+            return Err(Fail::OUT_OF_MEMORY);
+        }
+        pacer.pace(UNITS_PER_LOOK)?;
+        Ok(ControlFlow::Continue(()))
+    })?;
     drop(held);
     let expired = source.expired.into_inner();
     drop_expired(ctx, &expired);
@@ -232,8 +247,11 @@ impl<'a> Options<'a> {
         view: View<'k>,
         source: &Source<'k>,
         joined: &'k mut Vec<u8>,
+        pacer: &mut Pacer,
     ) -> Result<Vec<Text<'k>>, Fail> {
         let len = len_of(view)?;
+        // Copying comes first.
+        pacer.pace(len)?;
         let window = self.window(len);
         // What is stored, and what a script sees, must not depend on how a set happens to be held.
         let is_set = view.type_of() == Type::Set;
@@ -243,7 +261,11 @@ impl<'a> Options<'a> {
         let mut rows = Vec::with_capacity(len);
         let mut failed = None;
         each_element(view, joined, |text| {
-            match self.weight(&text, source) {
+            if failed.is_some() {
+                return;
+            }
+            let weight = pacer.pace(UNITS_PER_LOOK).and_then(|()| self.weight(&text, source));
+            match weight {
                 Ok(weight) => rows.push(Row { weight, index: rows.len(), text }),
                 Err(fail) => failed = Some(fail),
             };
@@ -255,11 +277,12 @@ impl<'a> Options<'a> {
         if window.end < len / 2 {
             // Only what comes first has to be in order.
             if window.end > 0 {
+                pacer.pace(len * UNITS_PER_COMPARISON)?;
                 rows.select_nth_unstable_by(window.end - 1, order);
             }
             rows.truncate(window.end);
         }
-        rows.sort_unstable_by(order);
+        sort_rows(&mut rows, &order, pacer)?;
         Ok(rows[window].iter().map(|row| row.text).collect())
     }
 
@@ -319,28 +342,63 @@ impl<'a> Options<'a> {
         number.map(Weight::Number).ok_or(NO_NUMBER)
     }
 
-    /// Hands over what is answered for each element, the element or what the patterns of `GET`
-    /// name, until `each` says that it wants no more.
+    /// Passes the results of each element to `each`, until it breaks or fails: the element, or the
+    /// values that the patterns of `GET` name.
     fn each_result<'k>(
         &self,
         elements: &[Text<'k>],
         source: &Source<'k>,
-        mut each: impl FnMut(Option<Text<'k>>) -> bool,
-    ) {
+        mut each: impl FnMut(Option<Text<'k>>) -> Result<ControlFlow<()>, Fail>,
+    ) -> Outcome {
         for element in elements {
-            if self.get.is_empty() && !each(Some(*element)) {
-                return;
+            if self.get.is_empty() && each(Some(*element))?.is_break() {
+                return Ok(());
             }
             for pattern in &self.get {
-                if !each(source.look_up(pattern, element)) {
-                    return;
+                if each(source.look_up(pattern, element))?.is_break() {
+                    return Ok(());
                 }
             }
         }
+        Ok(())
     }
 }
 
+/// Sorts runs of rows, then merges them: no step takes long, however many there are.
+fn sort_rows(
+    rows: &mut Vec<Row<'_>>,
+    order: &impl Fn(&Row<'_>, &Row<'_>) -> Ordering,
+    pacer: &mut Pacer,
+) -> Outcome {
+    for run in rows.chunks_mut(RUN) {
+        pacer.pace(run.len() * UNITS_PER_COMPARISON * 8)?;
+        run.sort_unstable_by(order);
+    }
+    let mut len = RUN;
+    while len < rows.len() {
+        let mut merged = Vec::with_capacity(rows.len());
+        for pair in rows.chunks(2 * len) {
+            let (left, right) = pair.split_at(len.min(pair.len()));
+            let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+            loop {
+                let takes_left = match (left.peek(), right.peek()) {
+                    (Some(a), Some(b)) => order(a, b) != Ordering::Greater,
+                    (None, None) => break,
+                    (next, _) => next.is_some(),
+                };
+                let next = if takes_left { left.next() } else { right.next() };
+                merged.extend(next);
+                pacer.pace(UNITS_PER_COMPARISON)?;
+            }
+        }
+        *rows = merged;
+        len *= 2;
+    }
+    Ok(())
+}
+
 /// An element, and what decides where it comes.
+#[derive(Clone, Copy)]
 struct Row<'k> {
     weight: Weight<'k>,
     text: Text<'k>,

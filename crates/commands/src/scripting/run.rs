@@ -180,7 +180,7 @@ pub(crate) fn run(
     let mut takes_token = call.key_use.takes_token();
     loop {
         if !nested && !lock(ctx.exec, ctx.host, keys, first, takes_token) {
-            return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect()));
+            return Err(ctx.exec.kept_out());
         }
         if let (Some(hash), Some(peek)) = (first, ctx.exec.ks.peeker()) {
             peek.prefetch_entry(db, hash, ENTRY_LINES);
@@ -267,7 +267,8 @@ fn lock(
     takes_token: bool,
 ) -> bool {
     let shared = exec.shared.clone();
-    let busy = || shared.scripts.running.is_busy();
+    let gives_way = exec.gives_way;
+    let busy = || shared.scripts.running.is_busy() || gives_way && shared.long.any();
     if takes_token && !exec.ks.take_token_unless(busy) {
         return false;
     }

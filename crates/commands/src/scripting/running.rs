@@ -33,6 +33,13 @@ pub struct Watched {
     pub(super) is_slow: AtomicBool,
 }
 
+impl Watched {
+    /// Whether it is to end.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.killed.load(Relaxed)
+    }
+}
+
 /// See [`Running::appear_busy`].
 #[derive(Debug)]
 pub struct AppearsBusy<'a>(&'a Running);
@@ -124,13 +131,28 @@ impl Running {
         busy_with(slow.unwrap_or(ProgramKind::Script), dialect)
     }
 
+    /// Shows a command that holds the whole keyspace for long, as a script that has changed nothing.
+    pub(crate) fn begin_slow(&self, command: Vec<Box<[u8]>>, since: Instant) -> Arc<Watched> {
+        let name = command.first().map(|name| String::from_utf8_lossy(name).into_owned());
+        self.slow.fetch_add(1, Relaxed);
+        self.begin(Watched {
+            kind: ProgramKind::Script,
+            name: name.unwrap_or_default(),
+            command,
+            since,
+            wrote: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+            is_slow: AtomicBool::new(true),
+        })
+    }
+
     pub(super) fn begin(&self, script: Watched) -> Arc<Watched> {
         let script = Arc::new(script);
         self.lock().push(script.clone());
         script
     }
 
-    pub(super) fn end(&self, script: &Arc<Watched>) {
+    pub(crate) fn end(&self, script: &Arc<Watched>) {
         self.lock().retain(|other| !Arc::ptr_eq(other, script));
         if script.is_slow.load(Relaxed) {
             self.slow.fetch_sub(1, Relaxed);

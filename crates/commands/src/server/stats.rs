@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::fail::Fail;
 use crate::host::Host;
+use crate::long::LongHeld;
 use crate::scripting::{Libraries, Scripts};
 use crate::server::hotkeys::Hotkeys;
 use crate::server::latency::LatencyMonitor;
@@ -83,6 +84,8 @@ pub struct Shared {
     pub latency: LatencyMonitor,
     /// The scripts that are known, and those that run.
     pub scripts: Scripts,
+    /// The stripes that helper threads hold.
+    pub long: LongHeld,
     /// The libraries of functions.
     pub libraries: Libraries,
     /// What holds back clients' commands.
@@ -119,6 +122,7 @@ impl Shared {
             hotkeys: Hotkeys::default(),
             latency: LatencyMonitor::default(),
             scripts: Scripts::default(),
+            long: LongHeld::default(),
             libraries: Libraries::default(),
             pause: Pause::default(),
             is_replica: AtomicBool::new(false),

@@ -29,13 +29,18 @@ fn keys<'a>(ctx: &Ctx<'a>, from: usize, to: usize) -> Vec<Key<'a>> {
 /// `SINTER key [key ...]`, `SUNION` and `SDIFF` likewise
 fn combine(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
     let keys = keys(ctx, 1, ctx.args().len());
-    let (members, _held) = ctx.exec.ks.set_combine(ctx.session.db, operation, &keys)?;
+    let (mut pacer, mut ended) = (ctx.exec.pacer(), Ok(()));
+    let mut go_on = |units| pacer.goes_on(units, &mut ended);
+    let combined = ctx.exec.ks.set_combine(ctx.session.db, operation, &keys, &mut go_on);
+    let (members, _held) = combined?;
+    ended?;
     ctx.reply.set(members.len());
     for member in members {
         if ctx.reply.is_dropped() {
             break;
         }
         write_item(ctx.reply, member);
+        pacer.pace_reply(1)?;
     }
     Ok(())
 }
@@ -43,8 +48,12 @@ fn combine(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
 /// `SINTERSTORE destination key [key ...]`, `SUNIONSTORE` and `SDIFFSTORE` likewise
 fn store(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
     let (destination, sources) = (ctx.key(1), keys(ctx, 2, ctx.args().len()));
-    let len = ctx.exec.ks.set_store(ctx.session.db, destination, operation, &sources)?;
-    ctx.number(len as i64)
+    let (mut pacer, mut ended) = (ctx.exec.pacer(), Ok(()));
+    let mut go_on = |units| pacer.goes_on(units, &mut ended);
+    let len =
+        ctx.exec.ks.set_store(ctx.session.db, destination, operation, &sources, &mut go_on)?;
+    ended?;
+    ctx.number(len.unwrap_or(0) as i64)
 }
 
 /// `SINTERCARD numkeys key [key ...] [LIMIT limit]`, `SDIFFCARD` likewise, `SUNIONCARD` also with
@@ -72,6 +81,9 @@ fn count(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
     }
     let keys = keys(ctx, 2, end);
     let limit = if limit == 0 { usize::MAX } else { limit };
-    let count = ctx.exec.ks.set_count(ctx.session.db, operation, &keys, limit)?;
+    let (mut pacer, mut ended) = (ctx.exec.pacer(), Ok(()));
+    let mut go_on = |units| pacer.goes_on(units, &mut ended);
+    let count = ctx.exec.ks.set_count(ctx.session.db, operation, &keys, limit, &mut go_on)?;
+    ended?;
     ctx.number(count as i64)
 }

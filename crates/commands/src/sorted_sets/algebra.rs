@@ -3,6 +3,7 @@
 use super::{Gathered, Listing};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::Pacer;
 use crate::numbers::{double, integer};
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
@@ -208,11 +209,37 @@ impl<'a> Members<'a> {
         };
     }
 
-    fn each(&self, mut each: impl FnMut(Item<'a>, f64)) {
+    /// Hands members and scores to `each`, as far as `pace` goes on: it counts so many looks into
+    /// other sets for each.
+    fn each(
+        &self,
+        (pace, looks): (&mut Pace, usize),
+        mut each: impl FnMut(Item<'a>, f64) -> ControlFlow<()>,
+    ) {
         self.try_each(|member, score| {
-            each(member, score);
-            ControlFlow::Continue(())
+            if !pace.pacer.goes_on(UNITS_PER_LOOK * (1 + looks), &mut pace.ended) {
+                return ControlFlow::Break(());
+            }
+            each(member, score)
         });
+    }
+}
+
+/// What it takes to sort and store or return a member, in about ten nanoseconds.
+const UNITS_PER_MEMBER: usize = 40;
+
+/// What it takes to look for a member, in about ten nanoseconds.
+const UNITS_PER_LOOK: usize = 10;
+
+/// The work that is done, and whether it has been ended.
+struct Pace {
+    pacer: Pacer,
+    ended: Outcome,
+}
+
+impl Pace {
+    fn of(ctx: &Ctx<'_>) -> Self {
+        Pace { pacer: ctx.exec.pacer(), ended: Ok(()) }
     }
 }
 
@@ -257,18 +284,23 @@ fn bytes_max(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> usize {
 }
 
 /// All members of the result, in no order.
-fn combine(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> Gathered {
-    let sources = sources(ctx, asked);
+fn combine(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> Result<Gathered, Fail> {
+    let (sources, mut pace) = (sources(ctx, asked), Pace::of(ctx));
     let mut gathered = Gathered::default();
     match operation {
-        Operation::Union => unite(&sources, asked.aggregate, &mut gathered),
-        Operation::Intersection => intersect(&sources, asked.aggregate, |member, score| {
-            gathered.push_text(member, score);
-            ControlFlow::Continue(())
-        }),
-        Operation::Difference => subtract(&sources, &mut gathered),
+        Operation::Union => unite(&sources, asked.aggregate, &mut gathered, &mut pace),
+        Operation::Intersection => {
+            intersect(&sources, asked.aggregate, &mut pace, |member, score| {
+                gathered.push_text(member, score);
+                ControlFlow::Continue(())
+            });
+        }
+        Operation::Difference => subtract(&sources, &mut gathered, &mut pace),
     }
-    gathered
+    pace.ended?;
+    // What is left to do is in proportion to the result: sorting it, most of all.
+    pace.pacer.pace(gathered.len().saturating_mul(UNITS_PER_MEMBER))?;
+    Ok(gathered)
 }
 
 /// The sources that exist, the smallest first.
@@ -278,10 +310,15 @@ fn by_len<'a>(sources: &[Option<Source<'a>>]) -> Vec<Source<'a>> {
     sources
 }
 
-fn unite(sources: &[Option<Source<'_>>], aggregate: Aggregate, gathered: &mut Gathered) {
+fn unite(
+    sources: &[Option<Source<'_>>],
+    aggregate: Aggregate,
+    gathered: &mut Gathered,
+    pace: &mut Pace,
+) {
     let mut scores: HashMap<Cow<'_, [u8]>, f64> = HashMap::new();
     for Source { members, weight } in by_len(sources) {
-        members.each(|member, score| {
+        members.each((pace, 1), |member, score| {
             let part = aggregate.part(score, weight);
             let text = match member {
                 Item::Text(text) => Cow::Borrowed(text),
@@ -289,6 +326,7 @@ fn unite(sources: &[Option<Source<'_>>], aggregate: Aggregate, gathered: &mut Ga
             };
             let total = scores.entry(text);
             total.and_modify(|total| *total = aggregate.of(*total, part)).or_insert(part);
+            ControlFlow::Continue(())
         });
     }
     scores.iter().for_each(|(member, &score)| gathered.push_text(member, score));
@@ -298,6 +336,7 @@ fn unite(sources: &[Option<Source<'_>>], aggregate: Aggregate, gathered: &mut Ga
 fn intersect(
     sources: &[Option<Source<'_>>],
     aggregate: Aggregate,
+    pace: &mut Pace,
     mut each: impl FnMut(&[u8], f64) -> ControlFlow<()>,
 ) {
     if sources.iter().any(Option::is_none) {
@@ -305,7 +344,7 @@ fn intersect(
     }
     let sorted = by_len(sources);
     let Some((smallest, others)) = sorted.split_first() else { return };
-    smallest.members.try_each(|member, score| {
+    smallest.members.each((pace, others.len()), |member, score| {
         let mut scratch = itoa::Buffer::new();
         let member = member.bytes(&mut scratch);
         let mut total = aggregate.part(score, smallest.weight);
@@ -319,15 +358,16 @@ fn intersect(
     });
 }
 
-fn subtract(sources: &[Option<Source<'_>>], gathered: &mut Gathered) {
+fn subtract(sources: &[Option<Source<'_>>], gathered: &mut Gathered, pace: &mut Pace) {
     let Some((Some(first), others)) = sources.split_first() else { return };
-    first.members.each(|member, score| {
+    first.members.each((pace, others.len()), |member, score| {
         let mut scratch = itoa::Buffer::new();
         let member = member.bytes(&mut scratch);
         let mut others = others.iter().flatten();
         if !others.any(|other| other.members.score(member).is_some()) {
             gathered.push_text(member, score);
         }
+        ControlFlow::Continue(())
     });
 }
 
@@ -336,7 +376,7 @@ fn subtract(sources: &[Option<Source<'_>>], gathered: &mut Gathered) {
 fn list(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
     let asked = Asked::parse(ctx, 1, operation, Form::List)?;
     let _held = ctx.exec.ks.hold(bytes_max(ctx, operation, &asked))?;
-    let members = combine(ctx, operation, &asked);
+    let members = combine(ctx, operation, &asked)?;
     let listing = Listing::with_scores(asked.scores, ctx.reply);
     let sorted = members.sorted();
     listing.begin(ctx.reply, sorted.len());
@@ -354,7 +394,7 @@ fn list(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
 fn store(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
     let asked = Asked::parse(ctx, 2, operation, Form::Store)?;
     let _held = ctx.exec.ks.hold(bytes_max(ctx, operation, &asked))?;
-    let members = combine(ctx, operation, &asked);
+    let members = combine(ctx, operation, &asked)?;
     let (destination, db) = (ctx.key(1), ctx.db());
     let len = members.store(&mut ctx.exec.ks, db, destination);
     ctx.number(len as i64)
@@ -364,9 +404,11 @@ fn store(ctx: &mut Ctx<'_>, operation: Operation) -> Outcome {
 fn zintercard(ctx: &mut Ctx<'_>) -> Outcome {
     let asked = Asked::parse(ctx, 1, Operation::Intersection, Form::Count)?;
     let mut count = 0;
-    intersect(&sources(ctx, &asked), Aggregate::Sum, |_, _| {
+    let mut pace = Pace::of(ctx);
+    intersect(&sources(ctx, &asked), Aggregate::Sum, &mut pace, |_, _| {
         count += 1;
         if count == asked.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
+    pace.ended?;
     ctx.number(count as i64)
 }

@@ -4,6 +4,7 @@ use super::{Listing, look};
 use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{UNITS_PER_CHANGE, expect};
 use crate::numbers::integer;
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
@@ -61,6 +62,7 @@ fn take(
     let Some(set) = look(&mut ctx.exec.ks, db, key)? else { return Ok(false) };
     let len = set.len();
     let count = count.min(len);
+    expect(count * UNITS_PER_CHANGE, ctx.exec.units_here)?;
     let ranks = match end {
         End::Lowest => 0..count,
         End::Highest => len - count..len,

@@ -4,6 +4,7 @@ use super::bounds::Bounds;
 use super::{Gathered, Listing, look, read};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{UNITS_PER_CHANGE, UNITS_PER_ITEM, expect};
 use crate::numbers::integer;
 use crate::spec::CommandSpec;
 use petrel_keyspace::types::sorted_set::{Part, Run, SortedSetRef};
@@ -124,6 +125,7 @@ fn list(ctx: &mut Ctx<'_>, by: Option<By>, reverse: Option<bool>) -> Outcome {
         return Ok(());
     };
     let run = asked.run_of(&set);
+    expect(run.len() * UNITS_PER_ITEM, ctx.exec.units_here)?;
     let reply = &mut *ctx.reply;
     let listing = Listing::with_scores(asked.scores, reply);
     listing.begin(reply, run.len());
@@ -141,7 +143,9 @@ fn zrangestore(ctx: &mut Ctx<'_>) -> Outcome {
     let (destination, source, db) = (ctx.key(1), ctx.key(2), ctx.db());
     let mut gathered = Gathered::default();
     if let Some(set) = read(&mut ctx.exec.ks, db, source)? {
-        asked.run_of(&set).each(|member, score| gathered.push(member, score));
+        let run = asked.run_of(&set);
+        expect(run.len() * 2 * UNITS_PER_CHANGE, ctx.exec.units_here)?;
+        run.each(|member, score| gathered.push(member, score));
     }
     let len = gathered.store(&mut ctx.exec.ks, db, destination);
     ctx.number(len as i64)
@@ -164,6 +168,7 @@ fn remove(ctx: &mut Ctx<'_>, by: By) -> Outcome {
     let ranks = set.map_or(0..0, |set| bounds.ranks_of(&set));
     let removed = ranks.len();
     if removed > 0 {
+        expect(removed * UNITS_PER_CHANGE, ctx.exec.units_here)?;
         ctx.exec.ks.sorted_set_remove_range(db, key, ranks)?;
     }
     ctx.number(removed as i64)

@@ -6,6 +6,7 @@ use crate::arguments::scan::{self, Found, Options, Scanned};
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::long::UNITS_PER_ITEM;
 use crate::spec::CommandSpec;
 use petrel_keyspace::packed::Item;
 use petrel_resp::DoubleBuffer;
@@ -26,6 +27,7 @@ fn zrandmember(ctx: &mut Ctx<'_>) -> Outcome {
         draws = draws.map(Draws::of_pairs).transpose()?;
     }
     let (key, db, reply_max) = (ctx.key(1), ctx.db(), ctx.reply_max());
+    let mut pacer = ctx.exec.pacer();
     let Executor { ks, random, .. } = &mut *ctx.exec;
     let Some(set) = read(ks, db, key)? else {
         match draws {
@@ -34,6 +36,11 @@ fn zrandmember(ctx: &mut Ctx<'_>) -> Outcome {
         }
         return Ok(());
     };
+    let count = match draws {
+        Some(Draws::Distinct(count)) => count.min(set.len()),
+        other => other.map_or(1, Draws::count),
+    };
+    pacer.pace(count.saturating_mul(UNITS_PER_ITEM))?;
     let reply = &mut *ctx.reply;
     let listing = Listing::with_scores(args == 4, reply);
     let mut random = || random.next();
@@ -43,11 +50,11 @@ fn zrandmember(ctx: &mut Ctx<'_>) -> Outcome {
         }
         Some(Draws::Repeated(count)) => {
             listing.begin(reply, count);
-            draw_repeated(count, reply_max, |run| {
+            draw_repeated(count, reply_max, &mut pacer, |run| {
                 let mut each = |member: Item<'_>, score| listing.write(reply, member, score);
                 set.draw(run, &mut random, &mut each);
                 reply.written()
-            });
+            })?;
         }
         Some(Draws::Distinct(count)) => {
             listing.begin(reply, count.min(set.len()));
@@ -64,7 +71,7 @@ fn zscan(ctx: &mut Ctx<'_>) -> Outcome {
     let cursor = scan::cursor(ctx, 2)?;
     let (key, db) = (ctx.key(1), ctx.db());
     let options = Options::parse(ctx, 3, Scanned::Scores);
-    let mut found = Found::default();
+    let (mut found, mut pacer, mut ended) = (Found::default(), ctx.exec.pacer(), Ok(()));
     let Some(set) = read(&mut ctx.exec.ks, db, key)? else {
         return found.write_with_cursor(ctx, 0);
     };
@@ -73,12 +80,13 @@ fn zscan(ctx: &mut Ctx<'_>) -> Outcome {
     let cursor = set.scan(cursor, options.count, |member, score| {
         let mut scratch = itoa::Buffer::new();
         let member = member.bytes(&mut scratch);
-        if options.admits(member) {
+        if options.admits_within(member, &mut pacer, &mut ended) {
             found.push(member);
             if !options.no_scores {
                 found.push(number.format(score));
             }
         }
     });
+    ended?;
     found.write_with_cursor(ctx, cursor)
 }

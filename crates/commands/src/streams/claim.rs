@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{UNITS_PER_CHANGE, expect};
 use crate::streams::{check_group, parse_id, parse_start, write_entry, write_id};
 use petrel_keyspace::parse_int;
 use petrel_keyspace::types::stream::{ConsumerId, Pending, StreamId, StreamMut};
@@ -53,6 +54,13 @@ pub(super) fn xautoclaim(ctx: &mut Ctx<'_>) -> Outcome {
     let start = parse_start(ctx.arg(5))?;
     let (count, just_id) = auto_options(ctx)?;
     check_group(ctx)?;
+    let view = ctx.exec.ks.view(db, key);
+    let pending = match view.map(|view| view.stream()).transpose()? {
+        Some(stream) => stream.groups().get(group).map_or(0, |group| group.pending_len()),
+        None => 0,
+    };
+    let looks = count.saturating_mul(LOOKED_AT).min(pending);
+    expect(looks * UNITS_PER_CHANGE, ctx.exec.units_here)?;
     let Some(stream) = ctx.exec.ks.stream_mut(db, key)? else { return Err(Fail::SYNTAX) };
     let now = stream.now_ms();
     let options =

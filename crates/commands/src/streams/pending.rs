@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{UNITS_PER_CHANGE, UNITS_PER_ITEM, expect};
 use crate::numbers::integer;
 use crate::streams::{check_group, no_such_group, parse_end, parse_ids, parse_start, write_id};
 use petrel_keyspace::types::stream::{Group, Pending, StreamId};
@@ -139,8 +140,16 @@ pub(super) fn xpending(ctx: &mut Ctx<'_>) -> Outcome {
         None => None,
     };
     match (stream.and_then(|stream| stream.groups().get(name)), filter) {
-        (Some(group), Some(filter)) => list(group, &filter, now, ctx.reply),
-        (Some(group), None) => summary(group, ctx.reply),
+        (Some(group), Some(filter)) => {
+            let looks = if filter.idle > 0 { usize::MAX } else { filter.count };
+            let looks = looks.min(group.pending_len());
+            expect(looks * UNITS_PER_CHANGE, ctx.exec.units_here)?;
+            list(group, &filter, now, ctx.reply);
+        }
+        (Some(group), None) => {
+            expect(group.consumers().count() * UNITS_PER_ITEM, ctx.exec.units_here)?;
+            summary(group, ctx.reply);
+        }
         (None, _) => return Err(no_such_group(ctx, 1, 2)),
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{UNITS_PER_CHANGE, expect};
 use crate::numbers::integer;
 use crate::streams::{parse_end, parse_start, write_entry};
 use petrel_table::options::StreamRangeOption;
@@ -43,6 +44,7 @@ fn range(ctx: &mut Ctx<'_>, start: usize, end: usize, reverse: bool) -> Outcome 
         Some(max) => stream.count(start, end, max),
         None => stream.count(start, end, usize::MAX),
     };
+    expect(len * UNITS_PER_CHANGE, ctx.exec.units_here)?;
     ctx.reply.array(len);
     if reverse {
         for entry in stream.rev_range(start, end).take(len) {

@@ -3,6 +3,7 @@
 use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::UNITS_PER_CHANGE;
 use crate::streams::budget::{Budget, entry_len};
 use crate::streams::reading::{Reading, reading};
 use crate::streams::{parse_id, write_entry};
@@ -40,12 +41,16 @@ pub(super) fn xread(ctx: &mut Ctx<'_>) -> Outcome {
     if served == 0 {
         return wait(ctx, &reading, &parts);
     }
+    // A stream may be named often.
+    let (mut pacer, entries) = (ctx.exec.pacer(), parts.iter().map(|part| part.len));
+    pacer.pace(entries.sum::<usize>().saturating_mul(UNITS_PER_CHANGE))?;
     begin(ctx.reply, served);
     for part in parts.iter().filter(|part| part.len > 0) {
         let Some(view) = ctx.exec.ks.view(db, ctx.key(part.key)) else { continue };
         begin_stream(ctx.reply, ctx.request.args[part.key], part.len);
         for entry in part.entries(view.stream()?) {
             write_entry(ctx.reply, entry);
+            pacer.pace_reply(UNITS_PER_CHANGE)?;
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
+use crate::long::{UNITS_PER_ITEM, expect};
 use crate::numbers::integer;
 use crate::streams::parse_id;
 use petrel_keyspace::types::stream::{References, Trim, TrimTo};
@@ -115,6 +116,15 @@ pub(super) fn xtrim(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let trim = options.trim(ctx)?.ok_or(NO_STRATEGY)?;
     let (key, db) = (ctx.key(1), ctx.db());
+    let len = match ctx.exec.ks.look(db, key) {
+        Some(view) => view.stream()?.len(),
+        None => 0,
+    };
+    let removed = match trim.to {
+        TrimTo::Len(left) => len.saturating_sub(left),
+        TrimTo::Id(_) => len,
+    };
+    expect(removed as usize * UNITS_PER_ITEM, ctx.exec.units_here)?;
     let stream = ctx.exec.ks.stream_mut(db, key)?;
     let count = stream.map_or(0, |mut stream| stream.trim(&trim));
     ctx.number(count as i64)

@@ -4,7 +4,9 @@
 //! stripe is held (large values are shared, not copied).
 
 use crate::ctx::Ctx;
+use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
+use crate::long::expect;
 use crate::numbers::integer;
 use crate::spec::{CommandSpec, Locks};
 use bytes::Bytes;
@@ -13,6 +15,9 @@ use petrel_table::options::LcsOption;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::new(&meta::LCS, lcs).locking(Locks::Itself)];
+
+/// Lengths of the table that take about ten nanoseconds.
+const CELLS_PER_UNIT: usize = 4;
 
 #[derive(Default)]
 struct Options {
@@ -44,12 +49,14 @@ fn lcs(ctx: &mut Ctx<'_>) -> Outcome {
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ));
     }
+    expect((a.len() * row as usize) / CELLS_PER_UNIT, ctx.exec.units_here)?;
     let rows = if options.len { 2 } else { a.len() + 1 };
     let _held = ctx.exec.ks.hold(rows * (b.len() + 1) * size_of::<u32>())?;
     if options.len {
-        return ctx.number(i64::from(length(&a, &b)));
+        let length = length(ctx, &a, &b)?;
+        return ctx.number(i64::from(length));
     }
-    let matches = matches(&a, &b)?;
+    let matches = matches(ctx, &a, &b)?;
     if options.idx {
         write_matches(ctx, &matches, &options);
     } else {
@@ -81,10 +88,15 @@ fn options(ctx: &Ctx<'_>) -> Result<Options, Fail> {
 /// Copies of both strings, taken at one moment.
 fn strings(ctx: &mut Ctx<'_>) -> Result<[Bytes; 2], Fail> {
     let (keys, db) = ([ctx.key(1), ctx.key(2)], ctx.db());
-    let ks = &mut ctx.exec.ks;
+    let gives_way = ctx.gives_way();
+    let Executor { ks, shared, .. } = &mut *ctx.exec;
     let nested = ks.holds_any();
-    if !nested {
-        ks.lock_many(keys.iter().map(|key| key.hash));
+    let is_kept = || {
+        shared.scripts.running.is_busy()
+            || gives_way && keys.iter().any(|key| shared.long.holds(key.hash))
+    };
+    if !nested && !ks.lock_many_unless(keys.iter().map(|key| key.hash), is_kept) {
+        return Err(ctx.exec.kept_out());
     }
     let copies = keys.map(|key| match ks.read(db, key) {
         Some(view) => view.string().map(|value| value.to_bytes()),
@@ -100,14 +112,15 @@ fn strings(ctx: &mut Ctx<'_>) -> Result<[Bytes; 2], Fail> {
 }
 
 /// The length alone, which needs no more than two rows of the table.
-fn length(a: &[u8], b: &[u8]) -> u32 {
+fn length(ctx: &mut Ctx<'_>, a: &[u8], b: &[u8]) -> Result<u32, Fail> {
     let mut above = vec![0; b.len() + 1];
     let mut row = above.clone();
     for &byte in a {
+        ctx.pace(1 + b.len() / CELLS_PER_UNIT)?;
         fill_row(&above, &mut row, byte, b);
         std::mem::swap(&mut above, &mut row);
     }
-    above[b.len()]
+    Ok(above[b.len()])
 }
 
 /// One row of the table: lengths for every prefix of `b`, given those of the row above.
@@ -121,7 +134,7 @@ fn fill_row(above: &[u32], row: &mut [u32], byte: u8, b: &[u8]) {
 
 /// The runs of which the subsequence is made, last first. Where several subsequences are equally
 /// long, the one is taken that steps back in `b` first, as Redis does.
-fn matches(a: &[u8], b: &[u8]) -> Result<Vec<Match>, Fail> {
+fn matches(ctx: &mut Ctx<'_>, a: &[u8], b: &[u8]) -> Result<Vec<Match>, Fail> {
     let row = b.len() + 1;
     let mut table: Vec<u32> = Vec::new();
     table.try_reserve_exact((a.len() + 1) * row).map_err(|_| {
@@ -129,6 +142,7 @@ fn matches(a: &[u8], b: &[u8]) -> Result<Vec<Match>, Fail> {
     })?;
     table.resize((a.len() + 1) * row, 0);
     for (i, &byte) in a.iter().enumerate() {
+        ctx.pace(1 + b.len() / CELLS_PER_UNIT)?;
         let (above, below) = table.split_at_mut((i + 1) * row);
         fill_row(&above[i * row..], &mut below[..row], byte, b);
     }

@@ -60,7 +60,11 @@ pub(super) fn vadd(ctx: &mut Ctx<'_>) -> Outcome {
         attributes: options.attributes,
         ef: options.ef,
     };
-    let is_new = ctx.exec.ks.vector_change(db, key, change)?;
+    let (mut pacer, mut ended) = (ctx.exec.pacer(), Ok(()));
+    let mut go_on = |units| pacer.goes_on(units, &mut ended);
+    let is_new = ctx.exec.ks.vector_change_while(db, key, change, &mut go_on);
+    ended?;
+    let is_new = is_new?;
     ctx.reply.boolean(is_new);
     Ok(())
 }

@@ -46,7 +46,11 @@ pub(super) fn vsim(ctx: &mut Ctx<'_>) -> Outcome {
             .unwrap_or_else(|| options.count.saturating_mul(LOOKS_PER_ELEMENT)),
         exact: options.exact,
     };
-    let hits = set.search(&query, &search, options.filter.as_ref());
+    let (filter, mut ended) = (options.filter.as_ref(), Ok(()));
+    let mut go_on = |units| ctx.goes_on(units, &mut ended);
+    let hits = set.search_while(&query, &search, filter, &mut go_on);
+    ended?;
+    let hits = hits.unwrap_or_default();
     write(ctx, &hits, options.with_scores, options.with_attributes);
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! A client of the commands: no socket, one thread.
 
 use petrel_commands::{
-    Command, CommandSpec, Executor, FAMILIES, Fail, Host, Outcome, Registry, Session, Shared,
-    server::memory, transactions,
+    Blocked, Command, CommandSpec, Executor, FAMILIES, Fail, Helped, Host, Outcome, Registry,
+    Session, Shared, Ticket, server::memory, transactions,
 };
 use petrel_keyspace::{Cleared, Event, Handle, Keyspace, Options};
 use petrel_persistence::rdb::{Dialect, Leniency};
@@ -27,6 +27,7 @@ pub struct Client {
     pub exec: Executor,
     pub session: Session,
     pub host: FakeHost,
+    helper: Option<Executor>,
 }
 
 /// What the commands ask of a server.
@@ -41,6 +42,8 @@ pub struct FakeHost {
     /// Invalidated keys: those of a prefix that is listened to, and those that were read. `*`
     /// stands for all.
     pub invalidated: [BTreeSet<String>; 2],
+    /// Commands that were handed to the helper, if there is one.
+    pub moved: Option<Vec<Arc<Blocked>>>,
 }
 
 impl Host for FakeHost {
@@ -76,6 +79,18 @@ impl Host for FakeHost {
         self.discarded += cleared.keys();
     }
 
+    fn ticket(&mut self) -> Option<Ticket> {
+        self.moved.as_ref().map(|_| Arc::new(()) as Ticket)
+    }
+
+    fn has_helpers(&mut self) -> bool {
+        self.moved.is_some()
+    }
+
+    fn run_on_helper(&mut self, blocked: &Arc<Blocked>) {
+        self.moved.get_or_insert_default().push(blocked.clone());
+    }
+
     fn notify(&mut self, event: &Event) {
         let db = if event.db == 0 { String::new() } else { format!("@{}", event.db) };
         self.events.push(format!("{}:{}{db}", event.name, event.key.escape_ascii()));
@@ -96,7 +111,12 @@ impl Host for FakeHost {
 impl Client {
     /// The only client of a new keyspace.
     pub fn new() -> Self {
-        let keyspace = Keyspace::new(&Options { stripes: 16, ..Options::default() });
+        Self::with_options(&Options { stripes: 16, ..Options::default() })
+    }
+
+    /// The same of a keyspace with these options.
+    pub fn with_options(options: &Options) -> Self {
+        let keyspace = Keyspace::new(options);
         let families = [FAMILIES, &[MEMORY]].concat();
         Self::of(&keyspace, Shared::new(Registry::new(&families)))
     }
@@ -119,8 +139,21 @@ impl Client {
                 leniency: Leniency::default(),
                 events: Vec::new(),
                 invalidated: Default::default(),
+                moved: None,
             },
+            helper: None,
         }
+    }
+
+    /// Has a helper execute what is expected to take any time at all.
+    pub fn helped(mut self) -> Self {
+        let mut helper = self.another().exec;
+        helper.ks.set_clock(START_MS);
+        self.exec.give_way();
+        self.exec.move_after(0);
+        self.host.moved = Some(Vec::new());
+        self.helper = Some(helper);
+        self
     }
 
     /// Moves the client's clock.
@@ -151,8 +184,13 @@ impl Client {
         let request = self.exec.prepare(args, None);
         self.exec.prefetch(self.session.db, request.hash.into_iter(), 2);
         self.exec.execute(&request, &mut self.session, &mut self.host, &mut reply);
+        let moved = self.host.moved.as_mut().and_then(Vec::pop);
         assert!(!self.exec.ks.holds_any(), "locks kept by {}", show_args(args));
         self.exec.end();
+        if let Some(moved) = moved {
+            assert!(bytes.is_empty(), "{} was given up amid its reply", show_args(args));
+            return self.help(&moved);
+        }
         let mut whole = Vec::with_capacity(bytes.len());
         let mut from = 0;
         for (at, blob) in shared {
@@ -162,6 +200,19 @@ impl Client {
         }
         whole.extend_from_slice(&bytes[from..]);
         whole
+    }
+
+    fn help(&mut self, moved: &Arc<Blocked>) -> Vec<u8> {
+        let now = self.exec.ks.now_ms();
+        let helper = self.helper.as_mut().expect("there is one where commands are moved");
+        helper.ks.set_clock(now);
+        helper.begin();
+        let helped = helper.help_with(moved, 0, &mut self.host);
+        helper.end();
+        match helped {
+            Helped::Answered(answer) => answer.into_bytes(),
+            other => panic!("{other:?} of a command that nobody is in the way of"),
+        }
     }
 
     /// Runs a command written as on a command line, and returns its reply as [`show`] writes it.

@@ -47,6 +47,7 @@ mod json_peer;
 mod keys;
 mod lists;
 mod look;
+mod moved;
 mod peers;
 mod random;
 mod redis;

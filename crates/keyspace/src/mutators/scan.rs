@@ -133,20 +133,35 @@ impl Handle {
         let stripes = self.ks.stripes.len() as u64;
         for _ in 0..RANDOM_TRIES {
             let stripe = (random() % stripes) as u32;
-            if let Some(key) = self.random_in_stripe(db, stripe, false, random) {
+            // What is held for long is passed over.
+            let draw = |handle: &mut Self| handle.random_in_held(db, stripe, false, random);
+            if let Some(key) = self.with_stripe_soon(stripe, draw).flatten() {
                 return Some(key);
             }
         }
+        if self.is_outside() {
+            self.enter_again();
+        }
         let first = random() % stripes;
         let mut in_turn = (0..stripes).map(|i| ((first + i) % stripes) as u32);
-        let alive = in_turn.clone().find_map(|stripe| {
+        let first_alive = |handle: &mut Self, stripe: u32| {
             let mut found = None;
-            self.with_stripe(stripe, |handle| {
-                let mut each = |view: View<'_>| found = Some(view.key().to_vec());
-                handle.scan_stripe((db, stripe, 0), 1, &|_| true, &mut each)
-            });
+            let mut each = |view: View<'_>| found = Some(view.key().to_vec());
+            handle.scan_stripe((db, stripe, 0), 1, &|_| true, &mut each);
             found
-        });
+        };
+        let mut soon = |stripe: u32| {
+            self.with_stripe_soon(stripe, |handle| first_alive(handle, stripe)).flatten()
+        };
+        let mut alive = in_turn.clone().find_map(&mut soon);
+        if self.is_outside() {
+            self.enter_again();
+        }
+        if alive.is_none() {
+            let mut surely =
+                |stripe: u32| self.with_stripe(stripe, |handle| first_alive(handle, stripe));
+            alive = in_turn.clone().find_map(&mut surely);
+        }
         if alive.is_some() || !self.holds_expired() {
             return alive;
         }
@@ -274,26 +289,35 @@ impl Handle {
         expired_too: bool,
         random: &mut impl FnMut() -> u64,
     ) -> Option<Vec<u8>> {
-        self.with_stripe(stripe, |handle| {
-            let table = handle.stripe_at(stripe).table(db)?;
-            if table.len() == 0 {
-                return None;
-            }
-            // Rejection keeps every key of the stripe equally likely.
-            for _ in 0..RANDOM_TRIES {
-                let draw = random();
-                let bucket =
-                    table.bucket(((draw as u32 as u64 * table.buckets() as u64) >> 32) as usize);
-                let slot = (draw >> 32) as usize % SLOTS;
-                if bucket.tag(slot) != 0 {
-                    let entry = bucket.slot(slot).item::<Entry>();
-                    if expired_too || !handle.is_expired(entry) {
-                        return Some(entry.key().to_vec());
-                    }
+        self.with_stripe(stripe, |handle| handle.random_in_held(db, stripe, expired_too, random))
+    }
+
+    /// The same of a stripe that is held.
+    fn random_in_held(
+        &mut self,
+        db: u16,
+        stripe: u32,
+        expired_too: bool,
+        random: &mut impl FnMut() -> u64,
+    ) -> Option<Vec<u8>> {
+        let table = self.stripe_at(stripe).table(db)?;
+        if table.len() == 0 {
+            return None;
+        }
+        // Rejection keeps every key of the stripe equally likely.
+        for _ in 0..RANDOM_TRIES {
+            let draw = random();
+            let bucket =
+                table.bucket(((draw as u32 as u64 * table.buckets() as u64) >> 32) as usize);
+            let slot = (draw >> 32) as usize % SLOTS;
+            if bucket.tag(slot) != 0 {
+                let entry = bucket.slot(slot).item::<Entry>();
+                if expired_too || !self.is_expired(entry) {
+                    return Some(entry.key().to_vec());
                 }
             }
-            None
-        })
+        }
+        None
     }
 
     /// Key of an entry, as the mutators want it.

@@ -46,7 +46,18 @@ impl<'a> Member<'a> {
     }
 }
 
+/// Takes a member.
 type Each<'e, 'a> = &'e mut dyn FnMut(Item<'a>) -> ControlFlow<()>;
+
+/// Whether to go on: asked with what was done since, in about ten nanoseconds.
+pub type GoOn<'g> = &'g mut dyn FnMut(usize) -> bool;
+
+/// What it takes to look for a member in a set, and to hand one over.
+const LOOK_UNITS: usize = 8;
+
+fn pace(go_on: GoOn<'_>, looks: usize) -> ControlFlow<()> {
+    if go_on(LOOK_UNITS * (1 + looks)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+}
 
 /// Bytes that a member of a result takes: its place, and in a table of those that were seen.
 const MEMBER_BYTES: usize = 2 * size_of::<Item<'static>>() + size_of::<Member<'static>>();
@@ -83,29 +94,33 @@ impl SetOperation {
         }
     }
 
-    /// Hands every member of the result to `each` once, until it breaks. A missing key is a set
-    /// without members.
-    fn combine<'a>(self, sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) {
+    /// Hands every member of the result to `each` once, until it breaks or `go_on` ends it. A
+    /// missing key is a set without members.
+    fn combine<'a>(self, sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>, go_on: GoOn<'_>) {
         let _ = match self {
-            SetOperation::Union => union(sets, each),
-            SetOperation::Intersection => intersection(sets, each),
-            SetOperation::Difference => difference(sets, each),
+            SetOperation::Union => union(sets, each, go_on),
+            SetOperation::Intersection => intersection(sets, each, go_on),
+            SetOperation::Difference => difference(sets, each, go_on),
         };
     }
 }
 
 /// The largest set as it is, then what others add to it.
-fn union<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlow<()> {
+fn union<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>, go_on: GoOn<'_>) -> ControlFlow<()> {
     let mut others: Vec<SetRef<'a>> = sets.iter().copied().flatten().collect();
     let Some(largest) = (0..others.len()).max_by_key(|&i| others[i].len()) else {
         return ControlFlow::Continue(());
     };
     let largest = others.remove(largest);
-    largest.try_each(each)?;
+    largest.try_each(&mut |member| {
+        pace(go_on, 0)?;
+        each(member)
+    })?;
     let mut seen = HashSet::new();
     let is_only = others.len() == 1;
     for other in others {
         other.try_each(&mut |member| {
+            pace(go_on, 2)?;
             if largest.contains_item(&member) || !is_only && !seen.insert(Member::of(member)) {
                 return ControlFlow::Continue(());
             }
@@ -116,13 +131,18 @@ fn union<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlow<()>
 }
 
 /// Of the smallest set, what all others have; the smaller of them are asked first.
-fn intersection<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlow<()> {
+fn intersection<'a>(
+    sets: &[Option<SetRef<'a>>],
+    each: Each<'_, 'a>,
+    go_on: GoOn<'_>,
+) -> ControlFlow<()> {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<_>>>() else {
         return ControlFlow::Continue(());
     };
     sets.sort_by_cached_key(SetRef::len);
     let Some((smallest, others)) = sets.split_first() else { return ControlFlow::Continue(()) };
     smallest.try_each(&mut |member| {
+        pace(go_on, others.len())?;
         if others.iter().all(|other| other.contains_item(&member)) {
             return each(member);
         }
@@ -132,7 +152,11 @@ fn intersection<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlF
 
 /// Of the first set, what no other has: each member is looked for in all others, or all members of
 /// the others in the first, whichever is less work.
-fn difference<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlow<()> {
+fn difference<'a>(
+    sets: &[Option<SetRef<'a>>],
+    each: Each<'_, 'a>,
+    go_on: GoOn<'_>,
+) -> ControlFlow<()> {
     let Some((&Some(first), others)) = sets.split_first() else {
         return ControlFlow::Continue(());
     };
@@ -142,13 +166,16 @@ fn difference<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlo
     if len.saturating_mul(others.len()) > lens.sum::<usize>() + len {
         let mut gone = HashSet::new();
         for other in others {
-            other.each(&mut |member| {
+            other.try_each(&mut |member| {
+                pace(go_on, 2)?;
                 if first.contains_item(&member) {
                     gone.insert(Member::of(member));
                 }
-            });
+                ControlFlow::Continue(())
+            })?;
         }
         return first.try_each(&mut |member| {
+            pace(go_on, 1)?;
             if gone.contains(&Member::of(member)) {
                 ControlFlow::Continue(())
             } else {
@@ -158,6 +185,7 @@ fn difference<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlo
     }
     others.sort_by_cached_key(|other| std::cmp::Reverse(other.len()));
     first.try_each(&mut |member| {
+        pace(go_on, others.len())?;
         if others.iter().any(|other| other.contains_item(&member)) {
             return ControlFlow::Continue(());
         }
@@ -166,8 +194,8 @@ fn difference<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>) -> ControlFlo
 }
 
 impl Handle {
-    /// The members of a combination of sets, each once, and what counts the memory that they take.
-    /// Reading counts as for [`Handle::read`].
+    /// The members of a combination of sets, each once, or some of them if `go_on` ends it; and the
+    /// count of the memory that they take. Reading counts as for [`Handle::read`].
     ///
     /// # Errors
     /// If a key holds another type, or the members do not fit under the memory limit.
@@ -176,62 +204,80 @@ impl Handle {
         db: u16,
         operation: SetOperation,
         keys: &[Key<'_>],
+        go_on: GoOn<'_>,
     ) -> Result<(Vec<Item<'_>>, Option<Transient>), CombineError> {
         let sets = self.sets_at(db, keys)?;
         let held = self.hold(operation.len_max(&sets) * MEMBER_BYTES)?;
         let mut members = Vec::new();
-        operation.combine(&sets, &mut |member| {
+        let mut each = |member| {
             members.push(member);
             ControlFlow::Continue(())
-        });
+        };
+        operation.combine(&sets, &mut each, go_on);
         Ok((members, held))
     }
 
-    /// How many members a combination of sets has, counted up to `limit`.
+    /// How many members a combination of sets has, counted up to `limit`, and as far as `go_on` goes
+    /// on.
     pub fn set_count(
         &mut self,
         db: u16,
         operation: SetOperation,
         keys: &[Key<'_>],
         limit: usize,
+        go_on: GoOn<'_>,
     ) -> Result<usize, WrongType> {
         let sets = self.sets_at(db, keys)?;
         let mut count = 0;
-        operation.combine(&sets, &mut |_| {
+        let mut each = |_| {
             count += 1;
             if count < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
+        };
+        operation.combine(&sets, &mut each, go_on);
         Ok(count)
     }
 
     /// Sets a key to a combination of sets, of which it may be one, whatever it held before;
-    /// returns how many members that has. The key is removed if it has none.
+    /// returns how many members that has. The key is removed if it has none. None, and nothing
+    /// changed, if `go_on` ends it.
     pub fn set_store(
         &mut self,
         db: u16,
         key: Key<'_>,
         operation: SetOperation,
         sources: &[Key<'_>],
-    ) -> Result<usize, WrongType> {
+        go_on: GoOn<'_>,
+    ) -> Result<Option<usize>, WrongType> {
         let sets = self.sets_at(db, sources)?;
         let access = self.initial_access(key.hash);
         let limits = SetThresholds::of(&self.ks.limits);
         let mut builder = SetBuilder::new(limits, &self.ks.hasher);
         let cache = &mut self.cache;
-        operation.combine(&sets, &mut |member| {
+        let mut each = |member| {
             builder.add(member, cache);
             ControlFlow::Continue(())
-        });
+        };
+        let mut is_ended = false;
+        let mut go_on = |units| {
+            is_ended = !go_on(units);
+            !is_ended
+        };
+        operation.combine(&sets, &mut each, &mut go_on);
+        if is_ended {
+            let entry = builder.entry(key.bytes, access, &mut self.cache);
+            self.free_later(entry);
+            return Ok(None);
+        }
         let len = builder.len();
         if len == 0 {
             self.remove(db, key);
-            return Ok(0);
+            return Ok(Some(0));
         }
         let entry = builder.entry(key.bytes, access, &mut self.cache);
         self.put_entry(db, key, entry);
         let effect = Effect::Store { key: key.bytes, value: View::new(entry), expiry: None };
         self.record(db, key, &effect);
-        Ok(len)
+        Ok(Some(len))
     }
 
     /// The sets at keys. They stay where they are until the stripes are let go of, for nothing is

@@ -8,7 +8,7 @@ use crate::structures::key_hash::Key;
 use crate::structures::large::Large;
 use crate::structures::vectors::{VectorChange, Vectors};
 use crate::structures::view::View;
-use petrel_vector::VectorSet;
+use petrel_vector::{NotInserted, VectorSet};
 
 /// Why a vector cannot be put.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,6 +19,8 @@ pub enum VectorError {
     WrongShape,
     /// The set has as many elements as it may have.
     Full,
+    /// The caller has ended it.
+    Ended,
 }
 
 impl From<WrongType> for VectorError {
@@ -39,8 +41,23 @@ impl Handle {
         key: Key<'_>,
         change: VectorChange<'_>,
     ) -> Result<bool, VectorError> {
+        self.vector_change_while(db, key, change, &mut |_| true)
+    }
+
+    /// The same as long as `go_on` says so, which is asked with what was done, in about ten
+    /// nanoseconds.
+    ///
+    /// # Errors
+    /// The same, and [`VectorError::Ended`]; nothing has changed then.
+    pub fn vector_change_while(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        change: VectorChange<'_>,
+        go_on: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<bool, VectorError> {
         match change {
-            VectorChange::Put { .. } => self.vector_put(db, key, change),
+            VectorChange::Put { .. } => self.vector_put(db, key, change, go_on),
             VectorChange::Remove { name } => {
                 let is_removed = self.vector_alter(db, key, change, |set| set.remove(name))?;
                 if is_removed && self.view(db, key).is_some_and(|view| is_empty(&view)) {
@@ -60,6 +77,7 @@ impl Handle {
         db: u16,
         key: Key<'_>,
         change: VectorChange<'_>,
+        go_on: &mut dyn FnMut(usize) -> bool,
     ) -> Result<bool, VectorError> {
         let VectorChange::Put { shape, name, vector, attributes, ef, .. } = change else {
             return Ok(false);
@@ -82,9 +100,14 @@ impl Handle {
             return Err(VectorError::WrongShape);
         }
         let is_new = self.change_vectors(db, key, entry, |set| {
-            set.insert(name, vector, attributes, ef as usize)
+            set.insert_while(name, vector, attributes, ef as usize, go_on)
         });
-        let is_new = is_new.flatten().ok_or(VectorError::Full)?;
+        let is_new =
+            is_new.unwrap_or(Err(NotInserted::WrongShape)).map_err(|error| match error {
+                NotInserted::WrongShape => VectorError::WrongShape,
+                NotInserted::Full => VectorError::Full,
+                NotInserted::Ended => VectorError::Ended,
+            })?;
         self.record(db, key, &Effect::Vector { key: key.bytes, change });
         Ok(is_new)
     }
@@ -142,6 +165,7 @@ impl Handle {
         self.vector_change(db, key, change).map(drop).map_err(|error| match error {
             VectorError::WrongType => "the key holds a value of another type",
             VectorError::WrongShape => "the vectors of the set are of another shape",
+            VectorError::Ended => "it was ended",
             VectorError::Full => "the set has as many elements as it may have",
         })
     }

@@ -41,6 +41,7 @@ mod lifecycle;
 mod limits;
 mod loading;
 mod log;
+mod long;
 mod memory;
 mod migrate;
 mod monitor;

@@ -265,6 +265,10 @@ fn unblock(ctx: &mut Ctx<'_>) -> Outcome {
     let id = ctx.integer(2)?;
     let server = ServerHost::of(ctx).server.clone();
     let blocked = u64::try_from(id).ok().and_then(|id| server.blocked(id));
+    if blocked.as_ref().is_some_and(|blocked| blocked.is_moved()) {
+        // It does not wait for a key.
+        return ctx.number(0);
+    }
     let ended = match blocked {
         Some(blocked) => ctx.exec.end_wait(&blocked, end, ctx.host),
         // It may wait at another member of the cluster.

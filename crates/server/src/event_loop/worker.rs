@@ -110,7 +110,8 @@ impl<D: Driver> Worker<D> {
     /// A worker of `server`; its mailbox is open when this returns.
     pub fn new(server: Arc<Server>, index: usize, driver: D) -> Self {
         server.workers[index].open(Mailbox::new(driver.waker()), driver.name());
-        let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
+        let mut exec = Executor::new(server.keyspace.attach(), server.commands.clone());
+        exec.give_way();
         let here = Endpoint::Unix;
         let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
         let host = ServerHost::new(server, Arc::new(nobody));

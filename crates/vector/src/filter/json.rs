@@ -1,13 +1,19 @@
-//! One top-level attribute of a JSON object, without parsing more of it than is before that.
+//! Top-level attributes of a JSON object, without parsing more of it than is before the last of them.
 
-use super::Value;
+use super::{Names, Value};
 
 /// Deepest arrays and objects that are passed over or into.
 const DEPTH_MAX: usize = 64;
 
-/// The value of an attribute; none if there is none, if it is an object, or the text is no JSON up
-/// to its end.
-pub(super) fn select(json: &[u8], name: &[u8]) -> Option<Value> {
+/// The values of attributes, by the places of their names, in one pass: the first of each name. None
+/// if there is not each of them, one is an object, or the text is no JSON up to their end.
+pub(super) fn select(json: &[u8], names: &Names) -> Option<Vec<Option<Value>>> {
+    let mut values = vec![None; names.0.len()];
+    let mut left = values.len();
+    // The empty name is nobody's, and stands in front.
+    if left == 0 || names.0[0].is_empty() {
+        return (left == 0).then_some(values);
+    }
     let mut text = Text { rest: json };
     text.skip_spaces();
     text.take(b'{')?;
@@ -17,10 +23,16 @@ pub(super) fn select(json: &[u8], name: &[u8]) -> Option<Value> {
         text.skip_spaces();
         text.take(b':')?;
         text.skip_spaces();
-        if key == name && !name.is_empty() {
-            return text.value(0);
+        match names.place_of(key) {
+            Some(place) if values[place].is_none() => {
+                values[place] = Some(text.value(0)?);
+                left -= 1;
+                if left == 0 {
+                    return Some(values);
+                }
+            }
+            _ => text.pass_over()?,
         }
-        text.pass_over()?;
         text.skip_spaces();
         text.take(b',')?;
     }

@@ -18,7 +18,9 @@
 //! of top-level attributes. An element passes if the value is not 0, not empty and not null; it
 //! does not if an attribute that is selected is missing or an object, or its attributes are no JSON
 //! up to there. What is an error, and where it is said to be, follows Redis 8.2; and so do
-//! conversions: a string counts as the number it spells, as 0 if it spells none, as does a tuple.
+//! conversions: a string counts as the number it spells, as 0 if it spells none, as does a tuple. Nor does
+//! an element pass if many operators meet long strings or arrays of it: beyond some 16 million
+//! comparisons of values, or of eight bytes.
 
 mod json;
 mod run;
@@ -26,17 +28,24 @@ mod run;
 mod tests;
 mod token;
 
+use std::collections::HashMap;
 use token::{Operator, Token, Tokens};
 
-/// Longest expression, bytes, and most of its tokens: it is run for each element.
+/// Longest expression, bytes: it is run for each element.
 const EXPRESSION_MAX: usize = 64 * 1024;
 
-/// A filter that is ready to be run.
+/// A filter that is ready to be run. For an element it takes time in the length of its program and
+/// of the element's attributes, and no more in their product than [`run::WORK_MAX`].
 #[derive(Clone, Debug)]
 pub struct Filter {
     program: Vec<Step>,
+    names: Names,
     text: Box<[u8]>,
 }
+
+/// The attributes that a filter selects, each once, in ascending order.
+#[derive(Clone, Debug, Default)]
+struct Names(Vec<Vec<u8>>);
 
 /// An expression that is no filter.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -57,7 +66,8 @@ pub(crate) enum Value {
 #[derive(Clone, Debug)]
 enum Step {
     Value(Value),
-    Select(Vec<u8>),
+    /// The attribute of this place among the [`Names`].
+    Select(usize),
     Apply(Operator),
 }
 
@@ -83,8 +93,13 @@ impl Filter {
                 Some(token) => compiler.take(token).ok_or_else(whole)?,
             }
         }
-        let program = compiler.finish().ok_or_else(whole)?;
-        Ok(Filter { program, text: expression.into() })
+        let (program, names) = compiler.finish().ok_or_else(whole)?;
+        Ok(Filter { program, names, text: expression.into() })
+    }
+
+    /// What it takes to run it over so many bytes of attributes, in about ten nanoseconds.
+    pub(crate) fn units(&self, attributes: usize) -> usize {
+        8 + self.program.len() * 4 + (self.text.len() + attributes) / 8
     }
 
     /// The expression.
@@ -97,6 +112,8 @@ impl Filter {
 #[derive(Default)]
 struct Compiler {
     program: Vec<Step>,
+    /// The attributes in the order in which they were met first, and the place of each.
+    places: HashMap<Vec<u8>, usize>,
     operators: Vec<Operator>,
     /// Values that there are when the program so far has run.
     depth: usize,
@@ -106,7 +123,11 @@ impl Compiler {
     fn take(&mut self, token: Token) -> Option<()> {
         match token {
             Token::Value(value) => self.push(Step::Value(value)),
-            Token::Selector(name) => self.push(Step::Select(name)),
+            Token::Selector(name) => {
+                let next = self.places.len();
+                let place = *self.places.entry(name).or_insert(next);
+                self.push(Step::Select(place));
+            }
             Token::Operator(Operator::Open) => self.operators.push(Operator::Open),
             Token::Operator(Operator::Close) => loop {
                 match self.operators.pop()? {
@@ -141,13 +162,34 @@ impl Compiler {
         Some(())
     }
 
-    fn finish(mut self) -> Option<Vec<Step>> {
+    fn finish(mut self) -> Option<(Vec<Step>, Names)> {
         while let Some(operator) = self.operators.pop() {
             if operator == Operator::Open {
                 return None;
             }
             self.apply(operator)?;
         }
-        (self.depth == 1).then_some(self.program)
+        let mut names: Vec<(Vec<u8>, usize)> = self.places.into_iter().collect();
+        names.sort_unstable();
+        let mut moved = vec![0; names.len()];
+        names.iter().enumerate().for_each(|(to, &(_, from))| moved[from] = to);
+        for step in &mut self.program {
+            if let Step::Select(place) = step {
+                *place = moved[*place];
+            }
+        }
+        let names = Names(names.into_iter().map(|(name, _)| name).collect());
+        (self.depth == 1).then_some((self.program, names))
+    }
+}
+
+impl Names {
+    /// The place of a name.
+    fn place_of(&self, name: &[u8]) -> Option<usize> {
+        // Most filters select one or two.
+        match self.0.len() {
+            ..=4 => self.0.iter().position(|other| other == name),
+            _ => self.0.binary_search_by(|other| other[..].cmp(name)).ok(),
+        }
     }
 }

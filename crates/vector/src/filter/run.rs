@@ -3,30 +3,56 @@
 use super::token::Operator;
 use super::{Filter, Step, Value, json};
 
+/// What asking about one element may take in all: values that are compared, and each eight bytes of
+/// strings that are.
+pub(super) const WORK_MAX: usize = 1 << 24;
+
+/// A value on the stack.
+enum Operand<'v> {
+    /// Of the program or the attributes.
+    Held(&'v Value),
+    /// A result.
+    Made(Value),
+}
+
+impl Operand<'_> {
+    fn get(&self) -> &Value {
+        match self {
+            Operand::Held(value) => value,
+            Operand::Made(value) => value,
+        }
+    }
+}
+
 impl Filter {
     /// Whether an element with these attributes passes.
     pub fn passes(&self, attributes: &[u8]) -> bool {
-        self.run(attributes).is_some_and(|value| value.is_true())
+        self.run(attributes).unwrap_or(false)
     }
 
-    /// None if an attribute cannot be selected.
-    fn run(&self, attributes: &[u8]) -> Option<Value> {
-        let mut stack: Vec<Value> = Vec::with_capacity(4);
+    /// None if an attribute cannot be selected, or it takes too long.
+    fn run(&self, attributes: &[u8]) -> Option<bool> {
+        let selected = json::select(attributes, &self.names)?;
+        let mut stack: Vec<Operand<'_>> = Vec::with_capacity(4);
+        let mut left = WORK_MAX;
         for step in &self.program {
             match step {
-                Step::Value(value) => stack.push(value.clone()),
-                Step::Select(name) => stack.push(json::select(attributes, name)?),
+                Step::Value(value) => stack.push(Operand::Held(value)),
+                Step::Select(place) => stack.push(Operand::Held(selected[*place].as_ref()?)),
                 Step::Apply(Operator::Not) => {
                     let value = stack.pop()?;
-                    stack.push(truth(!value.is_true()));
+                    stack.push(Operand::Made(truth(!value.get().is_true())));
                 }
                 Step::Apply(operator) => {
-                    let (right, left) = (stack.pop()?, stack.pop()?);
-                    stack.push(apply(*operator, &left, &right));
+                    let (right, left_operand) = (stack.pop()?, stack.pop()?);
+                    let (a, b) = (left_operand.get(), right.get());
+                    left = left.checked_sub(work(*operator, a, b))?;
+                    let result = apply(*operator, a, b);
+                    stack.push(Operand::Made(result));
                 }
             }
         }
-        stack.pop()
+        Some(stack.pop()?.get().is_true())
     }
 }
 
@@ -34,24 +60,44 @@ fn truth(is_true: bool) -> Value {
     Value::Number(if is_true { 1.0 } else { 0.0 })
 }
 
+/// What it takes to apply an operator.
+fn work(operator: Operator, left: &Value, right: &Value) -> usize {
+    let of_text = |value: &Value| match value {
+        Value::Text(text) => text.len() / 8,
+        _ => 0,
+    };
+    match right {
+        // Which only ask whether there is anything in a string.
+        _ if matches!(operator, Operator::And | Operator::Or) => 1,
+        // A string is read as a number for each that it is compared with.
+        Value::Tuple(values) if operator == Operator::In => {
+            let each = 1 + of_text(left);
+            values.iter().map(|value| each + of_text(value)).sum()
+        }
+        _ => of_text(left) + of_text(right),
+    }
+}
+
 fn apply(operator: Operator, left: &Value, right: &Value) -> Value {
-    let (a, b) = (left.number(), right.number());
+    let of_numbers =
+        |apply: fn(f64, f64) -> f64| Value::Number(apply(left.number(), right.number()));
+    let holds = |compare: fn(&f64, &f64) -> bool| truth(compare(&left.number(), &right.number()));
     match operator {
         Operator::Or => truth(left.is_true() || right.is_true()),
         Operator::And => truth(left.is_true() && right.is_true()),
         Operator::Equal => truth(left.equals(right)),
         Operator::Unequal => truth(!left.equals(right)),
         Operator::In => truth(left.is_in(right)),
-        Operator::Above => truth(a > b),
-        Operator::AtLeast => truth(a >= b),
-        Operator::Below => truth(a < b),
-        Operator::AtMost => truth(a <= b),
-        Operator::Add => Value::Number(a + b),
-        Operator::Subtract => Value::Number(a - b),
-        Operator::Multiply => Value::Number(a * b),
-        Operator::Divide => Value::Number(a / b),
-        Operator::Remainder => Value::Number(a % b),
-        Operator::Power => Value::Number(a.powf(b)),
+        Operator::Above => holds(f64::gt),
+        Operator::AtLeast => holds(f64::ge),
+        Operator::Below => holds(f64::lt),
+        Operator::AtMost => holds(f64::le),
+        Operator::Add => of_numbers(|a, b| a + b),
+        Operator::Subtract => of_numbers(|a, b| a - b),
+        Operator::Multiply => of_numbers(|a, b| a * b),
+        Operator::Divide => of_numbers(|a, b| a / b),
+        Operator::Remainder => of_numbers(|a, b| a % b),
+        Operator::Power => of_numbers(f64::powf),
         // Applied where they are met.
         Operator::Not | Operator::Open | Operator::Close => Value::Null,
     }
@@ -89,9 +135,7 @@ impl Value {
     fn is_in(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Value::Tuple(values)) => values.iter().any(|value| self.equals(value)),
-            (Value::Text(part), Value::Text(text)) => {
-                part.is_empty() || text.windows(part.len()).any(|window| window == part)
-            }
+            (Value::Text(part), Value::Text(text)) => memchr::memmem::find(text, part).is_some(),
             _ => false,
         }
     }

@@ -222,3 +222,24 @@ proptest! {
         }
     }
 }
+
+/// Each attribute is read once for an element, however often it is named; products of operators and
+/// of long values end.
+#[test]
+fn a_long_filter_over_long_attributes_ends() {
+    let long = "x".repeat(200_000);
+    let many = vec!["1"; 200_000].join(",");
+    let attributes = format!(r#"{{"other":"{long}","many":[{many}],"long":"{long}","a":2}}"#);
+    let passes = |term: &str, terms: usize| {
+        let expression = vec![term; terms].join(" and ");
+        Filter::compile(expression.as_bytes()).unwrap().passes(attributes.as_bytes())
+    };
+    for (term, terms) in
+        [(".a == 2", 5000), (".long", 5000), ("'x' in .long", 50), ("1 in .many", 50)]
+    {
+        assert!(passes(term, terms), "{term}");
+    }
+    for term in [".long in .many", ".long == .other", "1 in .many", ".long + 1 == 1"] {
+        assert!(!passes(term, 3000), "{term}");
+    }
+}

@@ -4,10 +4,19 @@
 //! time ([`Graph::plan`]); then it is linked on all of its levels ([`Graph::insert`]).
 
 use super::{Graph, LEVELS_MAX, Near, link_limit};
+use crate::GoOn;
 use crate::quantise::{EncodedRef, Query};
 
 /// Links that a node is left with when others crowd it out.
 const LINKS_LEFT_MIN: usize = 2;
+
+/// Neighbours of a new node, the nearest first, that make room for it if they are full; and the
+/// links of such a neighbour, the farthest first, that may have to, and the nearer ones that each of
+/// them is compared with. Only sets with more links than any use needs notice these bounds.
+const CROWDED_MAX: usize = 128;
+
+/// Comparisons of the choice of neighbours between two questions whether to go on.
+const COMPARED_PER_LOOK: usize = 1024;
 
 /// Where a node is to be linked: by level, the lowest first. It holds for the graph as it was.
 #[derive(Clone, Debug, Default)]
@@ -17,32 +26,43 @@ pub struct Plan {
 }
 
 impl Graph {
-    /// Looks for the neighbours of a new node with a level below [`LEVELS_MAX`]; `ef` is how many
-    /// are looked at on each level.
-    pub fn plan(&self, query: &Query, level: usize, ef: usize) -> Plan {
+    /// Looks for the neighbours of a new node with a level below [`LEVELS_MAX`], which is to take
+    /// the place of the node `old`; `ef` is how many are looked at on each level. None if `go_on`
+    /// ends it.
+    pub fn plan(
+        &self,
+        query: &Query,
+        (level, old): (usize, Option<u32>),
+        ef: usize,
+        go_on: GoOn<'_>,
+    ) -> Option<Plan> {
         let level = level.min(LEVELS_MAX - 1);
         let mut plan = Plan { level, neighbours: Vec::new() };
-        let Some(mut at) = self.nearest_entry(query) else { return plan };
+        let Some(mut at) = self.nearest_entry(query) else { return Some(plan) };
         let top = self.top_level();
         for above in (level + 1..=top).rev() {
             at = self.descend(query, at, above);
         }
         let mut from = vec![at];
         for on in (0..=level.min(top)).rev() {
-            let found = self.nearest_on(query, &from, on, ef.max(usize::from(self.shape.links)));
-            plan.neighbours.push(self.choose(&found, usize::from(self.shape.links)));
+            let links = usize::from(self.shape.links);
+            let found = self.nearest_on(query, &from, on, ef.max(links), go_on)?;
+            let others = found.iter().filter(|near| Some(near.node) != old);
+            plan.neighbours.push(self.choose(others, links, go_on)?);
             from = found;
         }
         plan.neighbours.reverse();
-        plan
+        Some(plan)
     }
 
     /// Inserts a node where the plan says, which was made for the graph as it is.
     pub fn insert(&mut self, vector: EncodedRef<'_>, plan: &Plan) -> u32 {
         let node = self.occupy(vector, plan.level);
         for (level, neighbours) in plan.neighbours.iter().enumerate().rev() {
-            for near in neighbours {
-                self.connect(node, near.node, near.distance, level);
+            for (nearer, near) in neighbours.iter().enumerate() {
+                if nearer < CROWDED_MAX || self.has_room(near.node, level) {
+                    self.connect(node, near.node, near.distance, level);
+                }
             }
             // All of them are full of better ones: none of them may be out of reach.
             if let (true, Some(near)) = (self.links(node, level).is_empty(), neighbours.first()) {
@@ -59,20 +79,31 @@ impl Graph {
     /// Of nodes in ascending order of their distance, at most `limit` that lie in different
     /// directions: each nearer to the new node than to another that was chosen. The nearest of
     /// the rest fill up (arXiv 1603.09320, algorithm 4).
-    fn choose(&self, found: &[Near], limit: usize) -> Vec<Near> {
+    fn choose<'n>(
+        &self,
+        found: impl Iterator<Item = &'n Near>,
+        limit: usize,
+        go_on: GoOn<'_>,
+    ) -> Option<Vec<Near>> {
         let mut chosen: Vec<Near> = Vec::with_capacity(limit);
         let mut rest = Vec::new();
+        let mut compared = 0;
         for near in found {
             if chosen.len() == limit {
                 break;
             }
+            compared += chosen.len();
+            if compared >= COMPARED_PER_LOOK && !go_on(compared * self.shape.distance_units()) {
+                return None;
+            }
+            compared %= COMPARED_PER_LOOK;
             let is_hidden =
                 chosen.iter().any(|other| self.distance(near.node, other.node) < near.distance);
             if is_hidden { rest.push(*near) } else { chosen.push(*near) }
         }
         rest.truncate(limit - chosen.len());
         chosen.extend(rest);
-        chosen
+        Some(chosen)
     }
 
     /// Links a new node to another. If that one is full, one of its links makes room if the new one
@@ -98,10 +129,12 @@ impl Graph {
         all.sort_unstable();
         let may_go = |node: u32| node == new || self.links(node, level).len() > LINKS_LEFT_MIN;
         let is_hidden = |(at, near): (usize, &Near)| {
-            all[..at].iter().any(|other| self.distance(near.node, other.node) < near.distance)
+            let mut nearer = all[..at].iter().take(CROWDED_MAX);
+            nearer.any(|other| self.distance(near.node, other.node) < near.distance)
         };
         let of_all = || all.iter().enumerate().rev().filter(|(_, near)| may_go(near.node));
-        let goes = of_all().find(|&it| is_hidden(it)).or_else(|| of_all().next())?.1.node;
+        let hidden = of_all().take(CROWDED_MAX).find(|&it| is_hidden(it));
+        let goes = hidden.or_else(|| of_all().next())?.1.node;
         (goes != new).then_some(goes)
     }
 

@@ -2,6 +2,9 @@
 
 use super::{Graph, Near};
 
+/// Neighbours of a node that goes with which each other neighbour of it is compared.
+const COMPARED_MAX: usize = 128;
+
 impl Graph {
     /// Removes a node and its links; the number may be given to another.
     pub fn remove(&mut self, node: u32) {
@@ -36,31 +39,51 @@ impl Graph {
     }
 
     /// Links nodes that have lost a neighbour with each other, the nearest pairs first, each once
-    /// and those that have too few links twice.
+    /// and those that have too few links twice. Each is compared with the [`COMPARED_MAX`] behind
+    /// it: with all, if there are no more links than any use needs.
     fn repair(&mut self, nodes: &[u32], level: usize) {
-        let mut pairs = Vec::new();
-        for (i, &a) in nodes.iter().enumerate() {
-            for &b in &nodes[i + 1..] {
-                if !self.links(a, level).contains(b) {
-                    pairs.push((Near { distance: self.distance(a, b), node: b }, a));
-                }
-            }
-        }
-        pairs.sort_unstable();
+        let pairs = self.unlinked_pairs(nodes, level);
         let few = usize::from(self.shape.links / 4).max(2);
         let mut gained = vec![0usize; nodes.len()];
-        for (near, a) in pairs {
-            let b = near.node;
-            let place = |node| nodes.iter().position(|&it| it == node).unwrap_or_default();
-            let (at_a, at_b) = (place(a), place(b));
-            let is_poor = |node: u32| self.links(node, level).len() < few;
-            let wants = |node, gained: usize| gained == 0 || (gained < 2 && is_poor(node));
-            let is_wanted = wants(a, gained[at_a]) || wants(b, gained[at_b]);
-            if is_wanted && self.has_room(a, level) && self.has_room(b, level) {
-                self.link(a, b, level);
-                gained[at_a] += 1;
-                gained[at_b] += 1;
+        for (near, a, b) in pairs {
+            let is_poor = |at: usize| self.links(nodes[at], level).len() < few;
+            let wants = |at: usize| gained[at] == 0 || (gained[at] < 2 && is_poor(at));
+            let is_wanted = wants(a) || wants(b);
+            if is_wanted && self.has_room(nodes[a], level) && self.has_room(near.node, level) {
+                self.link(nodes[a], near.node, level);
+                gained[a] += 1;
+                gained[b] += 1;
             }
         }
+    }
+
+    /// Pairs of nodes without a link, the nearest first: the second node, and which two of `nodes`
+    /// they are.
+    fn unlinked_pairs(&self, nodes: &[u32], level: usize) -> Vec<(Near, usize, usize)> {
+        let mut pairs = Vec::new();
+        // A bit for each node that the one in hand is linked to, where those are many.
+        let is_many = nodes.len() > COMPARED_MAX;
+        let mut linked = vec![0u64; if is_many { self.end() as usize / 64 + 1 } else { 0 }];
+        for (at, &a) in nodes.iter().enumerate() {
+            let links = self.links(a, level);
+            if is_many {
+                links.iter().for_each(|node| linked[node as usize / 64] |= 1 << (node % 64));
+            }
+            let others = nodes.iter().enumerate().skip(at + 1).take(COMPARED_MAX);
+            for (other, &b) in others {
+                let is_linked = match is_many {
+                    true => linked[b as usize / 64] >> (b % 64) & 1 != 0,
+                    false => links.contains(b),
+                };
+                if !is_linked {
+                    pairs.push((Near { distance: self.distance(a, b), node: b }, at, other));
+                }
+            }
+            if is_many {
+                links.iter().for_each(|node| linked[node as usize / 64] = 0);
+            }
+        }
+        pairs.sort_unstable_by_key(|&(near, at, _)| (near, nodes[at]));
+        pairs
     }
 }

@@ -1,10 +1,16 @@
 //! Walks from node to node towards a vector.
 
 use super::{CHUNK_LEN, Graph};
+use crate::GoOn;
 use crate::quantise::Query;
 use std::cell::RefCell;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+
+/// Nodes that are followed before it is asked whether to go on, and what that may take
+/// ([`Graph::node_units`]): half a millisecond.
+const NODES_AT_ONCE: usize = 256;
+const UNITS_AT_ONCE: usize = 65_536;
 
 /// A node and how far away it is.
 #[derive(Clone, Copy, Debug)]
@@ -297,6 +303,12 @@ impl Walk {
         self.best.len() >= self.ef && self.best.peek().is_some_and(|last| distance > last.distance)
     }
 
+    /// Nodes that the next step may follow: more where many are kept, so that
+    /// [pauses](Walk::pause) take a share of the time at most.
+    pub fn nodes_at_once(&self, graph: &Graph, most: usize) -> usize {
+        graph.nodes_at_once(most).max((self.ahead.len() + self.best.len()) / 8)
+    }
+
     /// To be called before the graph may change, and [`Walk::resume`] after it.
     pub fn pause(&mut self, graph: &Graph) {
         let nodes = self.ahead.iter().map(|near| near.0.node);
@@ -348,22 +360,38 @@ impl Graph {
         }
     }
 
-    /// The nearest nodes of a level, nearest first.
+    /// The nearest nodes of a level, nearest first; none if `go_on` ends it.
     pub(super) fn nearest_on(
         &self,
         query: &Query,
         from: &[Near],
         level: usize,
         ef: usize,
-    ) -> Vec<Near> {
+        go_on: GoOn<'_>,
+    ) -> Option<Vec<Near>> {
         let mut walk = Walk::new(self, ef, usize::MAX);
         for &near in from {
             if walk.visited.insert(near.node) {
                 walk.follow(near);
             }
         }
-        walk.step_on(self, query, level, usize::MAX, &mut |_| true);
-        walk.finish()
+        let nodes = self.nodes_at_once(NODES_AT_ONCE);
+        while walk.step_on(self, query, level, nodes, &mut |_| true) {
+            if !go_on(nodes * self.node_units()) {
+                return None;
+            }
+        }
+        Some(walk.finish())
+    }
+
+    /// What it takes to follow the links of one node of the lowest level: in about ten nanoseconds.
+    pub fn node_units(&self) -> usize {
+        super::link_limit(&self.shape, 0) * self.shape.distance_units()
+    }
+
+    /// How many nodes may be followed at once: `most`, and fewer where each of them takes long.
+    pub fn nodes_at_once(&self, most: usize) -> usize {
+        (UNITS_AT_ONCE / self.node_units()).clamp(1, most)
     }
 
     /// Ranks what a walk has found by all of the codes and keeps the nearest `count`. What cannot

@@ -40,7 +40,7 @@ fn centres(draw: &mut Draw) -> Vec<Vec<f32>> {
 fn add(graph: &mut Graph, vector: &Encoded, ef: usize) -> u32 {
     let level = graph.next_level();
     let query = graph.shape().query_of(vector.as_ref());
-    let plan = graph.plan(&query, level, ef);
+    let plan = graph.plan(&query, (level, None), ef, &mut |_| true).unwrap();
     graph.insert(vector.as_ref(), &plan)
 }
 

@@ -262,34 +262,77 @@ impl Loader {
             return Err(ImageError::Empty);
         }
         let mut links = links.into_iter();
-        let mut of_level = Vec::new();
+        let mut sorted = SortedLinks::default();
         for &(node, levels) in &nodes {
             for level in 0..levels {
                 let count = links.next().unwrap_or(0) as usize;
-                of_level.clear();
+                let begin = sorted.links.len();
                 for number in links.by_ref().take(count) {
                     let other = *numbers.get(&number).ok_or(ImageError::LinkTarget)?;
                     if other == node || inner.graph.level(other) < level {
                         return Err(ImageError::LinkTarget);
                     }
-                    of_level.push(other);
+                    sorted.links.push(other);
                 }
-                if !inner.graph.set_links(node, level, &of_level) {
+                if !inner.graph.set_links(node, level, &sorted.links[begin..]) {
                     return Err(ImageError::LinkCount);
                 }
-                of_level.sort_unstable();
-                if of_level.windows(2).any(|pair| pair[0] == pair[1]) {
-                    return Err(ImageError::DoubledLink);
-                }
+                sorted.end_level(begin)?;
             }
+            sorted.end_node(node, levels);
         }
-        let goes_back = |node: u32, level: usize| {
-            let mut links = inner.graph.links(node, level).iter();
-            links.all(|other| inner.graph.links(other, level).contains(node))
-        };
-        if !nodes.iter().all(|&(node, levels)| (0..levels).all(|level| goes_back(node, level))) {
+        if !sorted.all_lead_back() {
             return Err(ImageError::OneWayLink);
         }
         Ok(VectorSet::with(inner))
+    }
+}
+
+/// The links of all nodes, those of a node on a level in ascending order.
+#[derive(Default)]
+struct SortedLinks {
+    links: Vec<u32>,
+    /// Where the links of each level of each node end.
+    ends: Vec<usize>,
+    /// Each node with its first level, by its place in `ends`, and how many levels it has.
+    nodes: Vec<(u32, usize, usize)>,
+}
+
+impl SortedLinks {
+    /// The links from `begin` on are those of the next level of the node in hand.
+    fn end_level(&mut self, begin: usize) -> Result<(), ImageError> {
+        let links = &mut self.links[begin..];
+        links.sort_unstable();
+        if links.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(ImageError::DoubledLink);
+        }
+        self.ends.push(self.links.len());
+        Ok(())
+    }
+
+    fn end_node(&mut self, node: u32, levels: usize) {
+        self.nodes.push((node, self.ends.len() - levels, levels));
+    }
+
+    /// Whether every link leads back. Nodes are gone through in ascending order, and each is the
+    /// next of those that its neighbours lead to: one step for each link.
+    fn all_lead_back(&mut self) -> bool {
+        self.nodes.sort_unstable();
+        let end = self.nodes.last().map_or(0, |&(node, ..)| node as usize + 1);
+        let mut firsts = vec![0; end];
+        self.nodes.iter().for_each(|&(node, first, _)| firsts[node as usize] = first);
+        let begin = |place: usize| if place == 0 { 0 } else { self.ends[place - 1] };
+        let mut next: Vec<usize> = (0..self.ends.len()).map(begin).collect();
+        self.nodes.iter().all(|&(node, first, levels)| {
+            (0..levels).all(|level| {
+                self.links[begin(first + level)..self.ends[first + level]].iter().all(|&other| {
+                    // Its target has that level.
+                    let place = firsts[other as usize] + level;
+                    let is_next = next[place] < self.ends[place] && self.links[next[place]] == node;
+                    next[place] += 1;
+                    is_next
+                })
+            })
+        })
     }
 }

@@ -5,14 +5,10 @@
 //! of this module's siblings. There a reader that lets others in always lets go.
 
 #[cfg(not(feature = "shuttle"))]
-pub(super) use parking_lot::{
-    Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
-};
+pub(super) use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard};
 
 #[cfg(feature = "shuttle")]
-pub(super) use modelled::{
-    Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
-};
+pub(super) use modelled::{Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard};
 
 /// What a walk may do before it lets writers in: as told, in the model as little as there is.
 pub(super) const fn hold(nodes: usize) -> usize {
@@ -41,7 +37,7 @@ mod modelled {
         inner: sync::RwLock<T>,
     }
 
-    /// Of a reader; there is a guard except within [`RwLockReadGuard::bump`].
+    /// Of a reader; there is a guard except within [`RwLockReadGuard::unlocked`].
     pub struct RwLockReadGuard<'a, T> {
         lock: &'a RwLock<T>,
         guard: Option<sync::RwLockReadGuard<'a, T>>,
@@ -55,9 +51,8 @@ mod modelled {
 
     /// Of the one that writes.
     pub struct RwLockWriteGuard<'a, T> {
-        lock: &'a RwLock<T>,
         guard: sync::RwLockWriteGuard<'a, T>,
-        writer: sync::MutexGuard<'a, ()>,
+        _writer: sync::MutexGuard<'a, ()>,
     }
 
     impl<T> RwLock<T> {
@@ -84,14 +79,16 @@ mod modelled {
 
         fn exclusive<'a>(&'a self, writer: sync::MutexGuard<'a, ()>) -> RwLockWriteGuard<'a, T> {
             let guard = self.inner.write().unwrap_or_else(PoisonError::into_inner);
-            RwLockWriteGuard { lock: self, guard, writer }
+            RwLockWriteGuard { guard, _writer: writer }
         }
     }
 
     impl<T> RwLockReadGuard<'_, T> {
-        pub fn bump(this: &mut Self) {
+        pub fn unlocked<T>(this: &mut Self, meanwhile: impl FnOnce() -> T) -> T {
             this.guard = None;
+            let result = meanwhile();
             this.guard = Some(this.lock.shared());
+            result
         }
     }
 
@@ -103,19 +100,13 @@ mod modelled {
         }
     }
 
-    impl<'a, T> RwLockWriteGuard<'a, T> {
-        pub fn downgrade_to_upgradable(this: Self) -> RwLockUpgradableReadGuard<'a, T> {
-            let lock = this.lock;
-            drop(this.guard);
-            RwLockUpgradableReadGuard { guard: lock.read(), writer: this.writer }
-        }
-    }
-
     impl<T> Deref for RwLockReadGuard<'_, T> {
         type Target = T;
 
         fn deref(&self) -> &T {
-            self.guard.as_ref().expect("a guard is taken out by `bump` only, which puts one back")
+            self.guard
+                .as_ref()
+                .expect("a guard is taken out by `unlocked` only, which puts one back")
         }
     }
 

@@ -85,17 +85,19 @@ impl Memo {
         self.passing.load(Relaxed)
     }
 
-    /// Whether a node passes: as is known, or as the filter says now.
+    /// Whether a node passes, if that is known.
     #[inline]
-    pub fn passes(&self, inner: &Inner, node: u32, filter: &Filter) -> bool {
-        let Some(word) = self.words.get(node as usize / 64) else {
-            return inner.passes(node, filter);
-        };
-        let bit = 1 << (node % 64);
-        if word.known.load(Relaxed) & bit != 0 {
-            return word.passing.load(Relaxed) & bit != 0;
-        }
+    pub fn known_of(&self, node: u32) -> Option<bool> {
+        let (word, bit) = (self.words.get(node as usize / 64)?, 1 << (node % 64));
+        let is_known = word.known.load(Relaxed) & bit != 0;
+        is_known.then(|| word.passing.load(Relaxed) & bit != 0)
+    }
+
+    /// Asks the filter whether a node passes.
+    pub fn ask(&self, inner: &Inner, node: u32, filter: &Filter) -> bool {
         let passes = inner.passes(node, filter);
+        let Some(word) = self.words.get(node as usize / 64) else { return passes };
+        let bit = 1 << (node % 64);
         if passes && word.passing.fetch_or(bit, Relaxed) & bit == 0 {
             self.passing.fetch_add(1, Relaxed);
         }

@@ -14,9 +14,10 @@ pub mod search;
 mod tests;
 mod texts;
 
+use crate::GoOn;
 use crate::graph::{Graph, place};
 use crate::quantise::{Encoded, EncodedRef, Shape};
-use lock::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
+use lock::{RwLock, RwLockUpgradableReadGuard};
 use names::{Names, Place};
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -64,6 +65,17 @@ pub struct Info {
     pub id: u64,
     /// How many vectors were ever inserted.
     pub inserted: u64,
+}
+
+/// Why an element was not added.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NotInserted {
+    /// Its code is not of the set's shape.
+    WrongShape,
+    /// The set has as many elements as there may be.
+    Full,
+    /// The caller has ended it.
+    Ended,
 }
 
 /// A linked element: its name and the distance, 0 to 2.
@@ -147,30 +159,45 @@ impl VectorSet {
         attributes: Option<&[u8]>,
         ef: usize,
     ) -> Option<bool> {
+        self.insert_while(name, vector, attributes, ef, &mut |_| true).ok()
+    }
+
+    /// The same as long as `go_on` says so, which is asked while readers may go on and no writer.
+    ///
+    /// # Errors
+    /// If the code is not of the set's shape, there are four billion elements, or `go_on` ends it:
+    /// nothing is done then.
+    pub fn insert_while(
+        &self,
+        name: &[u8],
+        vector: EncodedRef<'_>,
+        attributes: Option<&[u8]>,
+        ef: usize,
+        go_on: GoOn<'_>,
+    ) -> Result<bool, NotInserted> {
         if vector.code.len() != self.shape.code_bytes() {
-            return None;
+            return Err(NotInserted::WrongShape);
         }
-        let mut inner = self.inner.upgradable_read();
+        let inner = self.inner.upgradable_read();
         if inner.graph.is_full() {
-            return None;
+            return Err(NotInserted::Full);
         }
-        let mut kept: Option<Box<[u8]>> = None;
         let old = inner.find(name);
-        if let Some((node, place)) = old {
-            kept = inner.element(node).and_then(|element| element.attributes).map(Into::into);
-            let mut writer = RwLockUpgradableReadGuard::upgrade(inner);
-            writer.remove(node, place);
-            self.memos.forget(node);
-            inner = RwLockWriteGuard::downgrade_to_upgradable(writer);
-        }
+        let kept = old.and_then(|(node, _)| inner.element(node)?.attributes.map(Box::<[u8]>::from));
         let attributes = attributes.or(kept.as_deref());
-        let plan = inner.graph.plan(&self.shape.query_of(vector), inner.graph.next_level(), ef);
+        let at = (inner.graph.next_level(), old.map(|(node, _)| node));
+        let plan = inner.graph.plan(&self.shape.query_of(vector), at, ef, go_on);
+        let plan = plan.ok_or(NotInserted::Ended)?;
         let mut inner = RwLockUpgradableReadGuard::upgrade(inner);
+        if let Some((node, place)) = old {
+            inner.remove(node, place);
+            self.memos.forget(node);
+        }
         let node = inner.graph.insert(vector, &plan);
         inner.put(node, name, attributes);
         self.memos.forget(node);
         self.count(&inner);
-        Some(old.is_none())
+        Ok(old.is_none())
     }
 
     /// Removes an element; false if there was none.

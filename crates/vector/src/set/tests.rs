@@ -339,3 +339,78 @@ fn filters_find_the_nearest_whatever_share_passes() {
         assert!(found as f64 >= 0.95 * exact as f64, "{share}: {found} of {exact}");
     }
 }
+
+/// Elements that are all linked with each other, as a stranger's image may have them: what was cubic
+/// in their number would take minutes. An element that replaces another is linked as a new one is.
+#[test]
+fn the_most_links_there_may_be_take_no_product_of_their_number() {
+    const ELEMENTS: u64 = 5000;
+    let shape = Shape { links: 4096, quantisation: Quantisation::Binary, ..shape(64) };
+    let set = VectorSet::new(shape, 1);
+    let began = std::time::Instant::now();
+    let mut loader = Loader::new(shape, 1).unwrap();
+    for number in 1..=ELEMENTS {
+        let vector = vector(&set, number as u32);
+        let links: Vec<u64> = (1..=ELEMENTS).filter(|&other| other != number).collect();
+        let (name, levels) = (number.to_le_bytes(), [links]);
+        let (vector, attributes) = (vector.as_ref(), None);
+        loader
+            .push(&NodeImage { number, name: &name, attributes, vector, levels: &levels })
+            .unwrap();
+    }
+    let set = loader.finish().unwrap();
+    assert!(set.remove(&1u64.to_le_bytes()));
+    for number in [1, 2, 1] {
+        set.insert(&u64::to_le_bytes(number), vector(&set, 7).as_ref(), None, 1_000_000).unwrap();
+    }
+    assert_eq!(set.len() as u64, ELEMENTS);
+    let all = search(ELEMENTS as usize, false);
+    let query = shape.query_of(vector(&set, 3).as_ref());
+    assert_eq!(set.search(&query, &Search { ef: 1_000_000, ..all }, None).len() as u64, ELEMENTS);
+    // It takes a second.
+    assert!(began.elapsed() < std::time::Duration::from_secs(40), "{:?}", began.elapsed());
+}
+
+/// What is ended leaves the set as it was, and ends when it is told to.
+#[test]
+fn searches_and_inserts_end_when_they_are_told_to() {
+    let set = VectorSet::new(shape(16), 5);
+    for n in 0..5000u32 {
+        set.insert(&n.to_le_bytes(), vector(&set, n).as_ref(), Some(b"{\"a\":1}"), 20).unwrap();
+    }
+    let query = set.shape().query_of(vector(&set, 3).as_ref());
+    let expression = vec![".a == 1"; 500].join(" and ");
+    let filter = Filter::compile(expression.as_bytes()).unwrap();
+    for (exact, filter) in
+        [(false, None), (true, None), (false, Some(&filter)), (true, Some(&filter))]
+    {
+        let search = Search { count: 3000, ef: 1_000_000, ..search(0, exact) };
+        let mut asked = 0;
+        let all = set.search_while(&query, &search, filter, &mut |_| {
+            asked += 1;
+            true
+        });
+        assert_eq!(all.unwrap().len(), 3000);
+        if let Some(filter) = filter {
+            // Known again, it is not asked for.
+            set.memos.of(filter, 5000);
+            (0..5000).for_each(|node| set.memos.forget(node));
+        }
+        for ends in [0, asked / 2] {
+            let mut times = 0;
+            let none = set.search_while(&query, &search, filter, &mut |_| {
+                times += 1;
+                times <= ends
+            });
+            assert!(none.is_none() || asked == 0, "{exact} {asked}");
+            assert!(times <= ends + 1);
+        }
+    }
+    let before = contents(&set);
+    for name in [&3u32.to_le_bytes()[..], b"new"] {
+        let vector = vector(&set, 9);
+        let ended = set.insert_while(name, vector.as_ref(), None, 4000, &mut |_| false);
+        assert_eq!(ended, Err(NotInserted::Ended));
+    }
+    assert!(contents(&set) == before);
+}

@@ -125,6 +125,9 @@ pub fn threads(report: &mut Report<'_>) {
         let name = format!("io_thread_{index}");
         report.field(&name, format_args!("clients={clients},reads={reads},writes={writes}"));
     }
+    let (moved, running) = server.helpers.counts();
+    report.field("helper_commands", moved);
+    report.field("helper_commands_running", running);
 }
 
 /// `# CPU`

@@ -91,6 +91,9 @@ impl<D: Driver> Worker<D> {
         let primary = primary.map(|(host, port)| format!("{host}:{port}"));
         self.begin();
         for (id, blocked) in self.blocked().all() {
+            if blocked.is_moved() {
+                continue;
+            }
             let is_polling = self.own.polling.contains(&id);
             let slot = blocked.ticket().downcast_ref::<Client>().map(|client| client.slot);
             let conn = slot.and_then(|slot| self.conn_mut(slot));
@@ -115,6 +118,9 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn move_waits(&mut self) {
         self.begin();
         for (id, blocked) in self.blocked().all() {
+            if blocked.is_moved() {
+                continue;
+            }
             let Engine { exec, host, .. } = &mut self.engine;
             if !exec.is_elsewhere(&blocked) {
                 exec.try_again(&blocked, host);

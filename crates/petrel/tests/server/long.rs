@@ -1,0 +1,333 @@
+//! What a command may take: each command of the table stands either among the worst inputs, which
+//! are run here beside other connections, or in `bounded.txt`, with the reason why it takes no more
+//! than what its arguments or one value come to.
+//!
+//! The inputs are such that each takes many seconds, in the build for tests and in others; none is
+//! waited for. A command that kept its worker, or a FLUSHALL that kept all of them, would be seen.
+
+use crate::harness::*;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+with_each_backend!(
+    others_are_answered_beside_the_worst_of_each_command,
+    a_command_that_holds_all_keys_is_a_slow_script_to_others,
+    what_waits_behind_a_long_command_is_executed,
+);
+
+/// What anybody else is answered within.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// Commands that one implementation serves, what there is before, and a call that takes long.
+struct Worst {
+    commands: &'static str,
+    data: fn(&mut Client),
+    call: fn() -> Vec<String>,
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_string).collect()
+}
+
+/// A call on a key that is named often.
+fn often(before: &str, key: &str, times: usize) -> Vec<String> {
+    let mut call = words(before);
+    call.extend(std::iter::repeat_n(key.to_string(), times));
+    call
+}
+
+/// Calls with so many arguments that `each` makes, a thousand at a time.
+fn fill(client: &mut Client, begin: &[&str], count: usize, each: impl Fn(usize) -> Vec<String>) {
+    for from in (0..count).step_by(1000) {
+        let args = (from..count.min(from + 1000)).flat_map(&each);
+        let call: Vec<String> = begin.iter().map(|word| word.to_string()).chain(args).collect();
+        let call: Vec<&str> = call.iter().map(String::as_str).collect();
+        client.call(&call);
+    }
+}
+
+fn sets(client: &mut Client) {
+    fill(client, &["SADD", "s"], 100_000, |n| vec![format!("member {n}")]);
+    fill(client, &["SADD", "others"], 2, |n| vec![format!("other {n}")]);
+}
+
+fn sorted_sets(client: &mut Client) {
+    fill(client, &["ZADD", "z"], 100_000, |n| vec![n.to_string(), format!("member {n}")]);
+    client.call(&["ZADD", "others", "1", "other"]);
+}
+
+/// Names that nearly match [`PATTERN`] everywhere.
+fn long_name(n: usize) -> String {
+    "a".repeat(3000) + &n.to_string()
+}
+
+fn pattern() -> String {
+    "*".to_string() + &"?a".repeat(400) + "c*"
+}
+
+fn matching(before: &str) -> Vec<String> {
+    [words(before), words("COUNT 1000000000 MATCH"), vec![pattern()]].concat()
+}
+
+fn vectors(client: &mut Client) {
+    for n in 0..20_000 {
+        let n = n.to_string();
+        client.send(&["VADD", "v", "VALUES", "2", &n, "7", &n, "EF", "4", "SETATTR", "{\"a\":1}"]);
+    }
+    (0..20_000).for_each(|_| assert_eq!(show(&client.receive().unwrap()), "1"));
+}
+
+fn filtered(options: &str) -> Vec<String> {
+    let filter = vec![".a+1>0"; 60_000 / 9].join(" &&");
+    [words("VSIM v VALUES 2 1 1 COUNT 100000"), words(options), vec!["FILTER".into(), filter]]
+        .concat()
+}
+
+const WORST: &[Worst] = &[
+    Worst {
+        commands: "keys",
+        data: |client| {
+            fill(client, &["MSET"], 4000, |n| vec![long_name(n), "v".into()]);
+        },
+        call: || vec!["KEYS".into(), pattern()],
+    },
+    Worst {
+        commands: "scan clusterscan",
+        data: |client| {
+            fill(client, &["MSET"], 4000, |n| vec![long_name(n), "v".into()]);
+        },
+        call: || matching("SCAN 0"),
+    },
+    Worst {
+        commands: "sscan",
+        data: |client| fill(client, &["SADD", "s"], 4000, |n| vec![long_name(n)]),
+        call: || matching("SSCAN s 0"),
+    },
+    Worst {
+        commands: "hscan",
+        data: |client| fill(client, &["HSET", "h"], 4000, |n| vec![long_name(n), "v".into()]),
+        call: || matching("HSCAN h 0"),
+    },
+    Worst {
+        commands: "zscan",
+        data: |client| fill(client, &["ZADD", "z"], 4000, |n| vec!["1".into(), long_name(n)]),
+        call: || matching("ZSCAN z 0"),
+    },
+    Worst { commands: "vsim", data: vectors, call: || filtered("TRUTH") },
+    Worst { commands: "vsim", data: vectors, call: || filtered("EF 100000") },
+    Worst {
+        commands: "sinter sintercard sinterstore",
+        data: sets,
+        call: || often("SINTERSTORE d", "s", 3000),
+    },
+    Worst {
+        commands: "sunion sunioncard sunionstore",
+        data: sets,
+        call: || often("SUNION", "s", 3000),
+    },
+    Worst {
+        commands: "sdiff sdiffcard sdiffstore",
+        data: sets,
+        call: || [often("SDIFFSTORE d s", "others", 1000), often("s", "s", 2000)].concat(),
+    },
+    Worst {
+        commands: "zunion zunionstore",
+        data: sorted_sets,
+        call: || often("ZUNIONSTORE d 3000", "z", 3000),
+    },
+    Worst {
+        commands: "zinter zinterstore zintercard",
+        data: sorted_sets,
+        call: || often("ZINTERCARD 3000", "z", 3000),
+    },
+    Worst {
+        commands: "zdiff zdiffstore",
+        data: sorted_sets,
+        call: || often("ZDIFF 3001 z", "others", 3000),
+    },
+    Worst {
+        commands: "sort sort_ro",
+        data: sets,
+        call: || [words("SORT s ALPHA"), words("GET # ".repeat(5000).trim_end())].concat(),
+    },
+    Worst {
+        commands: "bitop",
+        data: |client| drop(client.call(&["SETRANGE", "b", "300000", "x"])),
+        call: || often("BITOP XOR d", "b", 3000),
+    },
+    Worst {
+        commands: "lcs",
+        data: |client| {
+            client.call(&["MSET", "a", &"a".repeat(11_000), "b", &"b".repeat(11_000)]);
+        },
+        call: || words("LCS a b LEN"),
+    },
+    Worst {
+        commands: "srandmember hrandfield zrandmember vrandmember",
+        data: sets,
+        call: || words("SRANDMEMBER s -16000000"),
+    },
+    Worst {
+        commands: "pfcount pfmerge",
+        data: |client| fill(client, &["PFADD", "p"], 20_000, |n| vec![n.to_string()]),
+        call: || often("PFCOUNT", "p", 30_000),
+    },
+    Worst {
+        commands: "geosearch geosearchstore georadius georadius_ro georadiusbymember georadiusbymember_ro",
+        data: |client| {
+            fill(client, &["GEOADD", "g"], 30_000, |n| {
+                let place = |step: usize| format!("{}", (n * step % 9000) as f64 / 1000.0);
+                vec![place(7), place(11), n.to_string()]
+            });
+        },
+        call: || {
+            let vertices = (0..20_000).flat_map(|n| {
+                let at = f64::from(n) / 1000.0;
+                [format!("{at}"), format!("{}", if n % 2 == 0 { -5.0 } else { 20.0 })]
+            });
+            words("GEOSEARCH g BYPOLYGON 20000").into_iter().chain(vertices).collect()
+        },
+    },
+];
+
+/// The commands of which there is a reason why they are bounded.
+fn reviewed() -> BTreeSet<&'static str> {
+    let lines = include_str!("bounded.txt").lines();
+    lines.filter(|line| line.starts_with("  ")).flat_map(str::split_whitespace).collect()
+}
+
+#[test]
+fn every_command_is_known_to_be_bounded() {
+    let server = Server::start("epoll", &[]);
+    let known = server.connect().text(&["COMMAND", "LIST"]);
+    let known: BTreeSet<&str> = known.trim_matches(['[', ']']).split(' ').collect();
+    let reviewed = reviewed();
+    let run: BTreeSet<&str> = WORST.iter().flat_map(|worst| worst.commands.split(' ')).collect();
+    let unknown: Vec<_> =
+        known.iter().filter(|name| !reviewed.contains(*name) && !run.contains(*name)).collect();
+    assert!(unknown.is_empty(), "what are the worst inputs of {unknown:?}? See bounded.txt");
+    let twice: Vec<_> = reviewed.intersection(&run).collect();
+    assert!(twice.is_empty(), "both run and in bounded.txt: {twice:?}");
+    let gone: Vec<_> = reviewed.iter().filter(|name| !known.contains(*name)).collect();
+    assert!(gone.is_empty(), "in bounded.txt, and no commands: {gone:?}");
+}
+
+/// Asks and demands an answer in time.
+fn in_time(what: &str, call: &str, client: &mut Client, args: &[&str]) -> String {
+    let begin = Instant::now();
+    let answer = client.text(args);
+    let elapsed = begin.elapsed();
+    assert!(elapsed < ANSWER_MAX, "{what} was answered after {elapsed:?} beside {call}");
+    answer
+}
+
+fn send(client: &mut Client, call: &[String]) {
+    client.send(&call.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+fn others_are_answered_beside_the_worst_of_each_command(backend: &str) {
+    let args = ["--dialect", "auto", "--client-output-buffer-limit", "normal 0 0 0"];
+    let server = Server::start(backend, &args);
+    // Connections of both workers.
+    let mut others: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    let mut first = server.connect();
+    for worst in WORST {
+        let call = (worst.call)();
+        let what = format!(
+            "{}: {}",
+            worst.commands,
+            &call[..3.min(call.len())].join(" ").chars().take(60).collect::<String>()
+        );
+        first.call(&["FLUSHALL"]);
+        (worst.data)(&mut first);
+        let moved = server.info("helper_commands");
+        let mut runner = server.connect();
+        let id = runner.text(&["CLIENT", "ID"]);
+        send(&mut runner, &call);
+        eventually(&what, || server.info("helper_commands") > moved);
+        for _ in 0..3 {
+            for other in &mut others {
+                assert_eq!(in_time("PING", &what, other, &["PING"]), "PONG");
+                assert_eq!(in_time("GET", &what, other, &["GET", "none"]), "nil");
+            }
+            let begin = Instant::now();
+            assert_eq!(
+                in_time("a new connection", &what, &mut server.connect(), &["PING"]),
+                "PONG"
+            );
+            assert!(begin.elapsed() < ANSWER_MAX, "connecting took {:?}", begin.elapsed());
+        }
+        assert_eq!(server.info("helper_commands_running"), 1, "{what} has ended by itself");
+        // It is ended, by others or by its end.
+        match worst.commands.len() % 2 {
+            0 => assert_eq!(
+                in_time("CLIENT KILL", &what, &mut first, &["CLIENT", "KILL", "ID", &id]),
+                "1"
+            ),
+            _ => drop(runner),
+        }
+        eventually("it ends", || server.info("helper_commands_running") == 0);
+        assert_eq!(server.info("blocked_clients"), 0);
+        // Once more, until the keys are gone.
+        let mut runner = server.connect();
+        send(&mut runner, &call);
+        eventually(&what, || server.info("helper_commands_running") == 1);
+        assert_eq!(in_time("FLUSHALL", &what, &mut first, &["FLUSHALL"]), "OK");
+        drop(runner);
+        eventually("it ends too", || server.info("helper_commands_running") == 0);
+    }
+}
+
+/// SORT by keys that follow from the elements holds all keys.
+fn a_command_that_holds_all_keys_is_a_slow_script_to_others(backend: &str) {
+    let server = Server::start(backend, &["--busy-reply-threshold", "100"]);
+    let mut others: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    let mut first = server.connect();
+    sets(&mut first);
+    let mut runner = server.connect();
+    let call = [words("SORT s ALPHA BY w*"), words("GET w* ".repeat(3000).trim_end())].concat();
+    send(&mut runner, &call);
+    for other in &mut others {
+        eventually("it is busy", || other.text(&["PING"]).starts_with("BUSY"));
+        assert!(in_time("GET", "SORT", other, &["GET", "k"]).starts_with("BUSY"));
+        assert!(in_time("FLUSHALL", "SORT", other, &["FLUSHALL"]).starts_with("BUSY"));
+    }
+    assert_eq!(first.text(&["SCRIPT", "KILL"]), "OK");
+    let answer = show(&runner.receive().unwrap());
+    assert_eq!(answer, "ERR the command was ended before it was done");
+    eventually("nothing is busy", || others[0].text(&["PING"]) == "PONG");
+    assert_eq!(others[1].text(&["SCARD", "s"]), "100000");
+}
+
+/// Commands on its keys wait for it, and nobody else.
+fn what_waits_behind_a_long_command_is_executed(backend: &str) {
+    let server = Server::start(backend, &[]);
+    let mut others: Vec<Client> = (0..6).map(|_| server.connect()).collect();
+    let mut first = server.connect();
+    sorted_sets(&mut first);
+    let mut runner = server.connect();
+    let id = runner.text(&["CLIENT", "ID"]);
+    send(&mut runner, &often("ZUNIONSTORE d 3000", "z", 3000));
+    eventually("it runs", || server.info("helper_commands_running") == 1);
+    others[0].send(&["ZADD", "z", "5", "new"]);
+    others[1].send(&["ZSCORE", "z", "member 1"]);
+    others[2].send(&["EVAL", "return redis.call('ZCARD', KEYS[1])", "1", "z"]);
+    others[3].call(&["MULTI"]);
+    others[3].call(&["ZCARD", "z"]);
+    others[3].send(&["EXEC"]);
+    others[4].send(&["WATCH", "z"]);
+    // Those of the same workers are served meanwhile.
+    for _ in 0..20 {
+        assert_eq!(in_time("GET", "those that wait", &mut first, &["GET", "none"]), "nil");
+        assert_eq!(in_time("PING", "those that wait", &mut others[5], &["PING"]), "PONG");
+    }
+    assert!(others[0].is_silent(Duration::from_millis(50)));
+    assert_eq!(first.text(&["CLIENT", "KILL", "ID", &id]), "1");
+    let answers: Vec<String> =
+        others[..5].iter_mut().map(|other| show(&other.receive().unwrap())).collect();
+    assert_eq!((&*answers[0], &*answers[1], &*answers[4]), ("1", "1", "OK"));
+    assert!(["100000", "100001"].contains(&&*answers[2]), "{answers:?}");
+    assert!(["[100000]", "[100001]"].contains(&&*answers[3]), "{answers:?}");
+    assert_eq!(first.text(&["ZCARD", "z"]), "100001");
+    assert_eq!(server.info("blocked_clients"), 0);
+}
