@@ -14,7 +14,7 @@
 //! Functions the libraries of functions are these
 //! ```
 //!
-//! Each view is the one before and one step, of all but the last two commands. The last of them are
+//! Each view is the one before and one step, of all but the last two commands. The last views are
 //! kept, so that a member that lags sees every one.
 
 use crate::functions::{Functions, FunctionsChange};
@@ -42,8 +42,8 @@ const SPARSE: u8 = 2;
 /// without them.
 const WITH_FUNCTIONS: u8 = 3;
 
-/// What a state begins with of whose nodes some have left; then their uuids, and all else as a state
-/// without them.
+/// What a state begins with if some of its nodes have left; then their uuids, and all else as a
+/// state without them.
 const WITH_LEAVERS: u8 = 4;
 
 /// Views that follow from one change: an arrival, the appointment of a primary, the release of

@@ -70,7 +70,6 @@ use petrel_fabric::Fabric;
 pub use petrel_fabric::{Hold, Role};
 use petrel_keyspace::{Homes, Origin};
 use petrel_net::{Poll, Waker};
-use shown::Redundancy;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -507,7 +506,7 @@ impl Cluster for Membership {
             Some(Copies::Of(copies)) => Some(usize::from(copies.max(1))),
             Some(Copies::All) | None => None,
         };
-        let redundancy = Redundancy { failed, copies };
+        let redundancy = shown::Redundancy { failed, copies };
         shown::info(&self.state(), self.has_lease(), &self.figures, self.held(), redundancy)
     }
 

@@ -8,8 +8,6 @@
 
 use super::certificate::MAKE_VERSION_3;
 use super::session::{Failure, RECORD_BYTES, Session};
-use crate::observation::recurring::Recurring;
-use crate::unix_time::unix_ms;
 use petrel_net::{Chunk, Close, Driver, Event, ListenerId, Options, Output, Slot, Waker, Why};
 use rustls::ServerConfig;
 use std::collections::VecDeque;
@@ -30,8 +28,8 @@ const SEALED_BYTES_MAX: usize = 512 * 1024;
 /// Plaintext of the records that are sent as one piece: what the drivers' pools of buffers keep.
 const PIECE_BYTES: usize = 7 * RECORD_BYTES;
 
-/// Milliseconds between two warnings about the same fault of clients.
-const WARNING_PAUSE_MS: i64 = 60_000;
+/// Time between two warnings about the same fault of clients.
+const WARNING_PAUSE: Duration = Duration::from_secs(60);
 
 /// Scratch space that is kept from turn to turn.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
@@ -62,8 +60,8 @@ pub struct Secured<D> {
     queues: Vec<VecDeque<Output>>,
     /// The number of this poll.
     turn: u64,
-    /// Clients that were turned away because of the version of their certificates.
-    old_certificates: Recurring,
+    /// When the log last told of a client whose certificate is of an older version.
+    warned_at: Option<Instant>,
 }
 
 /// A TLS connection.
@@ -128,7 +126,7 @@ impl<D: Driver> Secured<D> {
             inner_events: Vec::new(),
             queues: Vec::new(),
             turn: 0,
-            old_certificates: Recurring::default(),
+            warned_at: None,
         }
     }
 
@@ -494,12 +492,12 @@ impl<D: Driver> Secured<D> {
     /// Closes a connection that cannot go on, after the alert that says why.
     fn fail(&mut self, link: &mut Link, failure: &Failure, alert: Option<Output>) {
         tracing::debug!("a TLS connection failed: {failure}");
-        if failure.is_of_old_certificate()
-            && let Some(untold) = self.old_certificates.happened(unix_ms(), WARNING_PAUSE_MS)
-        {
+        let is_due = self.warned_at.is_none_or(|at| at.elapsed() >= WARNING_PAUSE);
+        if failure.is_of_old_certificate() && is_due {
+            self.warned_at = Some(Instant::now());
             tracing::warn!(
                 "a client was turned away: its certificate is of X.509 version 1 or 2, which cannot be verified; \
-                 {MAKE_VERSION_3}{untold}"
+                 {MAKE_VERSION_3}"
             );
         }
         let outputs = take(&mut link.outputs);

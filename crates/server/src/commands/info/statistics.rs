@@ -30,32 +30,7 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("sync_full", outgoing.full_syncs.load(Relaxed));
     report.field("sync_partial_ok", outgoing.resumed.load(Relaxed));
     report.field("sync_partial_err", outgoing.not_resumed.load(Relaxed));
-    let data = server.keyspace.stats();
-    report.field("expired_subkeys", data.expired_fields);
-    report.field("expired_subkeys_active", data.expired_fields_active);
-    // Valkey's name for it.
-    report.field("expired_fields", data.expired_fields);
-    report.field("expired_keys", data.expired);
-    report.field("expired_keys_active", data.expired_active);
-    let of = |figure: fn(&crate::observation::traffic::Traffic) -> u64| {
-        server.traffic().map(figure).sum::<u64>()
-    };
-    report.field("expired_stale_perc", "0.00");
-    report.field("expired_keys_with_volatile_items_stale_perc", "0.00");
-    let unfinished = of(|traffic| traffic.expiry_unfinished.load(Relaxed));
-    report.field("expired_time_cap_reached_count", unfinished);
-    let expiring = of(|traffic| traffic.expiry_nanos.load(Relaxed));
-    report.field("expire_cycle_cpu_milliseconds", expiring / 1_000_000);
-    report.field("evicted_keys", data.evicted);
-    let since = figures.over_limit_since.load(Relaxed);
-    let current = if since > 0 { unix_ms() - since } else { 0 };
-    let before = figures.over_limit_ms.load(Relaxed);
-    report.field("total_eviction_exceeded_time", before + current);
-    report.field("current_eviction_exceeded_time", current);
-    report.field("evicted_clients", figures.evicted_clients.load(Relaxed));
-    report.field("evicted_scripts", server.commands.scripts.evicted());
-    report.field("keyspace_hits", data.hits);
-    report.field("keyspace_misses", data.misses);
+    keys(report);
     compaction(report);
     report.field("migrate_cached_sockets", server.migrator.cached());
     report.field("pubsub_channels", server.channels.len(ChannelKind::Channel));
@@ -111,6 +86,38 @@ pub fn stats(report: &mut Report<'_>) {
         report.field(&format!("acl_access_denied_{what}"), count);
     }
     report.field("acl_access_denied_tls_cert", figures.strange_certificates.load(Relaxed));
+}
+
+/// Keys that expired, were evicted, or were looked for.
+fn keys(report: &mut Report<'_>) {
+    let server = report.server;
+    let figures = &server.figures;
+    let data = server.keyspace.stats();
+    report.field("expired_subkeys", data.expired_fields);
+    report.field("expired_subkeys_active", data.expired_fields_active);
+    // Valkey's name for it.
+    report.field("expired_fields", data.expired_fields);
+    report.field("expired_keys", data.expired);
+    report.field("expired_keys_active", data.expired_active);
+    let of = |figure: fn(&crate::observation::traffic::Traffic) -> u64| {
+        server.traffic().map(figure).sum::<u64>()
+    };
+    report.field("expired_stale_perc", "0.00");
+    report.field("expired_keys_with_volatile_items_stale_perc", "0.00");
+    let unfinished = of(|traffic| traffic.expiry_unfinished.load(Relaxed));
+    report.field("expired_time_cap_reached_count", unfinished);
+    let expiring = of(|traffic| traffic.expiry_nanos.load(Relaxed));
+    report.field("expire_cycle_cpu_milliseconds", expiring / 1_000_000);
+    report.field("evicted_keys", data.evicted);
+    let since = figures.over_limit_since.load(Relaxed);
+    let current = if since > 0 { unix_ms() - since } else { 0 };
+    let before = figures.over_limit_ms.load(Relaxed);
+    report.field("total_eviction_exceeded_time", before + current);
+    report.field("current_eviction_exceeded_time", current);
+    report.field("evicted_clients", figures.evicted_clients.load(Relaxed));
+    report.field("evicted_scripts", server.commands.scripts.evicted());
+    report.field("keyspace_hits", data.hits);
+    report.field("keyspace_misses", data.misses);
 }
 
 /// Compaction, under the names of Redis's active defragmentation. Addresses tell which blocks are
