@@ -177,14 +177,13 @@ fn execute(stack: Stack, args: &[&[u8]]) -> bool {
     let mut reply = ScriptReply::new(stack, protocol);
     let executed = with_server(stack, |server| server.call(args, &mut reply));
     let complete = reply.is_whole() && stack.top() == count + 1;
-    if executed == Some(true) && crate::extra::interrupted(stack).is_some() {
-        // Before the next instruction, so that the script cannot catch it.
-        stack.set_period();
+    if executed == Some(true) {
+        // What the command took is not what instructions take.
+        crate::extra::interrupted(stack);
+        stack.with(|extra| extra.memory.pace.skip());
     }
     if reply.ends_script() {
-        // Before the next instruction, so that the script cannot catch it.
         stack.with(|extra| extra.ends = true);
-        stack.set_period();
     }
     if complete {
         return reply.has_failed();
