@@ -13,6 +13,7 @@
 //! transaction: [`run::run`] is where it begins and ends.
 
 pub(crate) mod cache;
+mod compiling;
 mod function_thread;
 pub(crate) mod functions;
 pub(crate) mod libraries;
@@ -33,6 +34,7 @@ use crate::fail::{Fail, Outcome};
 use crate::server::help::help;
 use crate::spec::{CommandSpec, Locks};
 use cache::{NO_SCRIPT, parse_sum};
+use compiling::Compiling;
 use petrel_lua::hex;
 use petrel_table::commands as meta;
 pub use reading::only_reads;
@@ -82,9 +84,12 @@ fn evalsha_ro(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `SCRIPT LOAD script`
 fn load(ctx: &mut Ctx<'_>) -> Outcome {
-    let script = ctx
-        .exec
-        .script_thread(|thread, scripts| thread.load(scripts, ctx.request.args[2], true))?;
+    let (command, text, host) = (ctx.request.args, ctx.request.args[2], &mut *ctx.host);
+    let script = ctx.exec.script_thread(|thread, shared| {
+        let (scripts, dialect) = (&shared.scripts, shared.dialect());
+        let mut compiling = Compiling::new(scripts, host, dialect, (command, text));
+        thread.load(scripts, text, &mut compiling)
+    })?;
     ctx.reply.bulk(&hex(&script.sha));
     Ok(())
 }

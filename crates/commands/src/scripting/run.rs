@@ -1,7 +1,8 @@
 //! Running a script: its flags, its locks, and the commands that it calls.
 
-use super::cache::{NO_SCRIPT, Scripts, parse_sum};
-use super::running::{ProgramKind, Watched};
+use super::cache::{NO_SCRIPT, parse_sum};
+use super::compiling::Compiling;
+use super::running::{ProgramKind, SHUTTING_DOWN, Watched};
 use super::shebang::Flags as ScriptFlags;
 use super::thread::Ready;
 use super::{ScriptThread, split};
@@ -11,12 +12,13 @@ use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::server::stats::Shared;
 use crate::server::time::time_of_day;
 use crate::session::Session;
 use crate::spec::{Command, Flags, KeyShape, Locks, Request};
 use petrel_keyspace::KeyHash;
 use petrel_lua::{Failure, ScriptReply, Server, hex};
-use petrel_resp::{Dialect, Reply};
+use petrel_resp::Reply;
 use petrel_table::bits;
 use petrel_table::keys::key_positions;
 use std::borrow::Cow;
@@ -50,7 +52,10 @@ pub(crate) fn eval(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     let (keys, args) = split(ctx)?;
     let text = ctx.arg(1);
     with_thread(ctx, |ctx, thread| {
-        let ready = thread.of_text(&ctx.exec.shared.scripts, text)?;
+        let (scripts, dialect) = (&ctx.exec.shared.scripts, ctx.exec.shared.dialect());
+        let mut compiling = Compiling::new(scripts, ctx.host, dialect, (ctx.request.args, text));
+        let ready = thread.of_text(scripts, text, &mut compiling)?;
+        drop(compiling);
         run_script(ctx, thread, &ready, access, keys, args)
     })
 }
@@ -63,7 +68,11 @@ pub(crate) fn evalsha(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     };
     let (keys, args) = split(ctx)?;
     with_thread(ctx, |ctx, thread| {
-        let ready = thread.of_sum(&ctx.exec.shared.scripts, &sum);
+        let (scripts, dialect) = (&ctx.exec.shared.scripts, ctx.exec.shared.dialect());
+        let command = ctx.request.args;
+        let mut compiling = Compiling::new(scripts, ctx.host, dialect, (command, command[1]));
+        let ready = thread.of_sum(scripts, &sum, &mut compiling);
+        drop(compiling);
         let ready = ready.inspect_err(|_| show_to_monitors(ctx))?;
         run_script(ctx, thread, &ready, access, keys, args)
     })
@@ -100,10 +109,10 @@ impl Executor {
     /// Works with what the thread has for scripts, outside of any.
     pub(crate) fn script_thread<T>(
         &mut self,
-        work: impl FnOnce(&mut ScriptThread, &Scripts) -> T,
+        work: impl FnOnce(&mut ScriptThread, &Shared) -> T,
     ) -> T {
         let mut thread = self.take_script_thread();
-        let result = work(&mut thread, &self.shared.scripts);
+        let result = work(&mut thread, &self.shared);
         self.scripts = Some(thread);
         self.count_scripts();
         result
@@ -430,31 +439,20 @@ impl Server for Runner<'_> {
         if watched.is_slow.load(Relaxed) {
             self.exec.script_time = Some(time_of_day());
             if self.exec.nanos_between(self.attended, now) > ATTEND_NANOS {
-                if self.host.attend() {
-                    return Some("ERR The server is shutting down".into());
-                }
+                self.host.attend();
                 self.attended = self.exec.now();
             }
+        }
+        if self.exec.shared.scripts.running.is_ending(&watched) {
+            if self.acted && !self.writes_result {
+                self.host.abandon(&watched.name);
+            }
+            return Some(SHUTTING_DOWN.into());
         }
         if self.writes_result {
             return self.interrupt_result(&watched);
         }
-        let killed = watched.killed.load(Relaxed);
-        killed.then(|| {
-            let text = match (self.exec.shared.dialect(), self.call.kind) {
-                (Dialect::Redis, ProgramKind::Script) => {
-                    "Error running script, script killed by user with SCRIPT KILL."
-                }
-                (Dialect::Redis, ProgramKind::Function) => {
-                    "Error running function, function killed by user with FUNCTION KILL."
-                }
-                (Dialect::Valkey, ProgramKind::Script) => "Script killed by user with SCRIPT KILL.",
-                (Dialect::Valkey, ProgramKind::Function) => {
-                    "Script killed by user with FUNCTION KILL."
-                }
-            };
-            text.into()
-        })
+        watched.killed_by(self.exec.shared.dialect())
     }
 
     fn log(&mut self, level: u8, text: &[u8]) {

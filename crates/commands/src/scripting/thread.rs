@@ -4,7 +4,7 @@
 use super::cache::{NO_SCRIPT, Script, ScriptRef, Scripts};
 use super::shebang;
 use crate::fail::Fail;
-use petrel_lua::{Compiled, Lua, Purpose, Release, Sha};
+use petrel_lua::{Compiled, Lua, Purpose, Release, Server, Sha};
 use petrel_resp::Dialect;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -57,7 +57,12 @@ impl ScriptThread {
 
     /// The script of this text, compiled.
     #[inline]
-    pub fn of_text(&mut self, scripts: &Scripts, text: &[u8]) -> Result<Arc<Ready>, Fail> {
+    pub fn of_text(
+        &mut self,
+        scripts: &Scripts,
+        text: &[u8],
+        server: &mut dyn Server,
+    ) -> Result<Arc<Ready>, Fail> {
         self.follow(scripts);
         match self.by_text.get(&hash(text)) {
             Some(ready) if *ready.script.text == *text && !ready.script.is_forgotten() => {
@@ -65,13 +70,18 @@ impl ScriptThread {
                 scripts.note_use(&ready.script);
                 Ok(ready)
             }
-            _ => self.compile(scripts, text, false),
+            _ => self.compile(scripts, text, false, server),
         }
     }
 
     /// The script of this sum, compiled.
     #[inline]
-    pub fn of_sum(&mut self, scripts: &Scripts, sha: &Sha) -> Result<Arc<Ready>, Fail> {
+    pub fn of_sum(
+        &mut self,
+        scripts: &Scripts,
+        sha: &Sha,
+        server: &mut dyn Server,
+    ) -> Result<Arc<Ready>, Fail> {
         self.follow(scripts);
         match self.by_sha.get(&word(sha)) {
             Some(ready) if ready.script.sha == *sha && !ready.script.is_forgotten() => {
@@ -81,28 +91,39 @@ impl ScriptThread {
             }
             _ => {
                 let script = scripts.find(sha).ok_or(NO_SCRIPT)?;
-                self.compile(scripts, &script.text, false)
+                self.compile(scripts, &script.text, false, server)
             }
         }
     }
 
     /// Makes a script known to the server.
-    pub fn load(&mut self, scripts: &Scripts, text: &[u8], stays: bool) -> Result<ScriptRef, Fail> {
+    pub fn load(
+        &mut self,
+        scripts: &Scripts,
+        text: &[u8],
+        server: &mut dyn Server,
+    ) -> Result<ScriptRef, Fail> {
         self.follow(scripts);
-        self.compile(scripts, text, stays).map(|ready| ready.script.clone())
+        self.compile(scripts, text, true, server).map(|ready| ready.script.clone())
     }
 
-    fn compile(&mut self, scripts: &Scripts, text: &[u8], stays: bool) -> Result<Arc<Ready>, Fail> {
+    fn compile(
+        &mut self,
+        scripts: &Scripts,
+        text: &[u8],
+        stays: bool,
+        server: &mut dyn Server,
+    ) -> Result<Arc<Ready>, Fail> {
         let script = Script::new(text, self.dialect)?;
         self.compiled_bytes += text.len();
         if self.lua.kept() >= COMPILED_MAX || self.compiled_bytes > COMPILED_BYTES_MAX {
             self.forget();
             self.compiled_bytes = text.len();
         }
-        let function =
-            self.lua.compile(shebang::body(text), c"@user_script").map_err(|message| {
-                Fail::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
-            })?;
+        let function = self.lua.compile(shebang::body(text), c"@user_script", server);
+        let function = function.map_err(|message| {
+            Fail::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
+        })?;
         let script = scripts.add(script, stays);
         let ready = Arc::new(Ready { script, function });
         for replaced in [
