@@ -31,7 +31,7 @@ pub(crate) use thread::ScriptThread;
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use crate::server::help::help;
+use crate::server::help::help_on;
 use crate::spec::{CommandSpec, Locks};
 use cache::{NO_SCRIPT, parse_sum};
 use compiling::Compiling;
@@ -57,7 +57,7 @@ pub static COMMANDS: &[CommandSpec] = &[
             CommandSpec::new(&meta::SCRIPT_KILL, kill).locking(Locks::Itself),
             CommandSpec::new(&meta::SCRIPT_LOAD, load).locking(Locks::Itself),
             CommandSpec::new(&meta::SCRIPT_SHOW, show).locking(Locks::Itself),
-            CommandSpec::new(&meta::SCRIPT_HELP, help).locking(Locks::Itself),
+            CommandSpec::new(&meta::SCRIPT_HELP, script_help).locking(Locks::Itself),
         ],
     ),
 ];
@@ -139,6 +139,12 @@ fn debug(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(Fail::fixed("ERR This server has no debugger for scripts"));
     }
     Err(Fail::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO"))
+}
+
+/// `SCRIPT HELP`: Redis has no `SCRIPT SHOW`.
+fn script_help(ctx: &mut Ctx<'_>) -> Outcome {
+    let is_valkey = ctx.dialect().is_valkey();
+    help_on(ctx, |name| is_valkey || name != "show")
 }
 
 /// `SCRIPT KILL`

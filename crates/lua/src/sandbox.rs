@@ -68,7 +68,7 @@ pub(crate) fn open(stack: Stack, purpose: Purpose, release: Release) {
     cjson::open(stack, globals);
     cmsgpack::open(stack, globals);
     structs::open(stack, globals);
-    protect(stack, globals);
+    protect(stack, globals, release);
     debug_assert_eq!(stack.top(), globals);
 }
 
@@ -210,7 +210,7 @@ fn unpack(stack: Stack) -> Result<c_int, Raise> {
 }
 
 /// Puts what stands for each library, and for the globals, in its place.
-fn protect(stack: Stack, globals: c_int) {
+fn protect(stack: Stack, globals: c_int, release: Release) {
     for name in LIBRARIES {
         if stack.raw_get_field(globals, name.as_bytes()) == LUA_TNIL {
             stack.pop(1);
@@ -219,9 +219,9 @@ fn protect(stack: Stack, globals: c_int) {
         stand_for(stack);
         stack.raw_set_field(globals, name.as_bytes());
     }
-    // The same by its other name.
+    // By both of its names.
     stack.raw_get_field(globals, b"redis");
-    stack.raw_set_field(globals, b"server");
+    api::set_server(stack, globals, release);
     // Strings: their methods, behind a metatable that shows what stands for another of its kind.
     stack.push_bytes(b"");
     if stack.metatable(-1) {
