@@ -30,7 +30,11 @@ pub(crate) fn guarded(stack: Stack) -> Before {
 
 /// Before a function that walks over its first argument, a text.
 pub(crate) fn walking(stack: Stack) -> Before {
-    if stack.kind(1) == LUA_TSTRING { Before::Count(stack.len(1) / BYTES_PER_STEP) } else { Before::Call }
+    if stack.kind(1) == LUA_TSTRING {
+        Before::Count(stack.len(1) / BYTES_PER_STEP)
+    } else {
+        Before::Call
+    }
 }
 
 /// Before a function that walks over all of its arguments, texts or numbers.

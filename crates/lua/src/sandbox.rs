@@ -113,8 +113,7 @@ fn restrict(stack: Stack, globals: c_int) {
     stack.push_number(3.0);
     stack.push_native(tables::insert, 2);
     set("table", "insert");
-    for (name, function) in
-        [("foreach", tables::foreach as Native), ("foreachi", tables::foreachi)]
+    for (name, function) in [("foreach", tables::foreach as Native), ("foreachi", tables::foreachi)]
     {
         stack.push_native(function, 0);
         set("table", name);

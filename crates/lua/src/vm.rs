@@ -374,9 +374,8 @@ impl Stack {
         let mut rest = text;
         // SAFETY: see above; both texts and what is left of the first are there, and loading is
         // protected and returns.
-        let status = unsafe {
-            ffi::lua_load(self.raw(), next_piece, (&raw mut rest).cast(), name.as_ptr())
-        };
+        let status =
+            unsafe { ffi::lua_load(self.raw(), next_piece, (&raw mut rest).cast(), name.as_ptr()) };
         c_api::lua_gc(self, ffi::LUA_GCRESTART, 0);
         self.with(|extra| extra.memory.lenient = was);
         status == 0
