@@ -36,7 +36,7 @@ pub struct Watched {
 }
 
 /// What ends scripts once the server is to stop.
-pub(super) const SHUTTING_DOWN: &str = "ERR The server is shutting down";
+pub(super) const SHUTTING_DOWN: &str = "The server is shutting down";
 
 /// Nanoseconds that a script which is not slow yet may take once the server stops.
 const STOP_PATIENCE: u64 = 5_000_000_000;
