@@ -99,7 +99,8 @@ fn counter_is_steady() -> bool {
     ["constant_tsc", "nonstop_tsc"].iter().all(|flag| line.split(' ').any(|word| word == *flag))
 }
 
-fn monotonic_nanos() -> u64 {
+/// Nanoseconds since this was called first.
+pub(crate) fn monotonic_nanos() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }

@@ -111,6 +111,10 @@ pub trait Host {
         false
     }
 
+    /// Gives up a script that has written and does not end, though the server is to stop: what it
+    /// has changed so far must not be seen or kept. A host that can see to that does not return.
+    fn abandon(&mut self, _script: &str) {}
+
     /// Whether the client of the command in hand has closed its connection, as far as
     /// [`Host::attend`] has heard.
     fn client_has_left(&self) -> bool {

@@ -15,6 +15,7 @@
 //! transaction: [`run::run`] is where it begins and ends.
 
 pub(crate) mod cache;
+mod compiling;
 mod declared;
 mod function_thread;
 pub(crate) mod functions;
@@ -35,9 +36,10 @@ pub(crate) use thread::ScriptThread;
 use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
-use crate::server::help::help;
+use crate::server::help::help_on;
 use crate::spec::{CommandSpec, Locks};
 use cache::{NO_SCRIPT, parse_sum};
+use compiling::Compiling;
 use petrel_lua::hex;
 use petrel_table::commands as meta;
 pub use reading::only_reads;
@@ -60,7 +62,7 @@ pub static COMMANDS: &[CommandSpec] = &[
             CommandSpec::new(&meta::SCRIPT_KILL, kill).locking(Locks::Itself),
             CommandSpec::new(&meta::SCRIPT_LOAD, load).locking(Locks::Itself),
             CommandSpec::new(&meta::SCRIPT_SHOW, show).locking(Locks::Itself),
-            CommandSpec::new(&meta::SCRIPT_HELP, help).locking(Locks::Itself),
+            CommandSpec::new(&meta::SCRIPT_HELP, script_help).locking(Locks::Itself),
         ],
     ),
 ];
@@ -87,8 +89,11 @@ fn evalsha_ro(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `SCRIPT LOAD script`
 fn load(ctx: &mut Ctx<'_>) -> Outcome {
+    let (command, text, host) = (ctx.request.args, ctx.request.args[2], &mut *ctx.host);
     let script = ctx.exec.script_thread(|thread, shared| {
-        thread.load(&shared.scripts, &shared.registry, ctx.request.args[2], true)
+        let (scripts, dialect) = (&shared.scripts, shared.dialect());
+        let mut compiling = Compiling::new(scripts, host, dialect, (command, text));
+        thread.load(scripts, &shared.registry, text, &mut compiling)
     })?;
     ctx.reply.bulk(&hex(&script.sha));
     Ok(())
@@ -139,6 +144,12 @@ fn debug(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(Fail::fixed("ERR This server has no debugger for scripts"));
     }
     Err(Fail::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO"))
+}
+
+/// `SCRIPT HELP`: Redis has no `SCRIPT SHOW`.
+fn script_help(ctx: &mut Ctx<'_>) -> Outcome {
+    let is_valkey = ctx.dialect().is_valkey();
+    help_on(ctx, |name| is_valkey || name != "show")
 }
 
 /// `SCRIPT KILL`

@@ -24,7 +24,7 @@ pub(crate) fn interpreter(purpose: Purpose) -> Lua {
     Lua::new(purpose, 1 << 30, release)
 }
 
-struct Nobody;
+pub(crate) struct Nobody;
 
 impl Server for Nobody {
     fn call(&mut self, _: &[&[u8]], _: &mut ScriptReply) -> bool {
@@ -76,7 +76,7 @@ fn by_petrel(script: &[u8]) -> Vec<u8> {
 
 /// What a script answers, if it is a text.
 pub(crate) fn run(lua: &mut Lua, script: &[u8], keys: &[&[u8]], args: &[&[u8]]) -> Option<Vec<u8>> {
-    let compiled = lua.compile(script, c"s").expect("the script is right");
+    let compiled = lua.compile(script, c"s", &mut Nobody).expect("the script is right");
     let (mut bytes, mut shared) = (Vec::new(), Vec::new());
     let mut reply = RespWriter::new(&mut bytes, &mut shared, Protocol::Resp2);
     let result = lua.run_script(&compiled, keys, args, &mut Nobody, &mut reply);

@@ -1,4 +1,4 @@
-//! The tables `redis` and `server`: what scripts can ask of the server.
+//! The table `redis`, in Valkey's dialect also named `server`: what scripts can ask of the server.
 
 use crate::extra::{Declared, Purpose, Release, with_server};
 use crate::reply::ScriptReply;
@@ -47,13 +47,15 @@ pub(crate) fn open(stack: Stack, globals: c_int, purpose: Purpose, release: Rele
         }
     }
     set_constants(stack, CONSTANTS, release);
-    set_both(stack, globals);
+    set_server(stack, globals, release);
 }
 
-/// Sets both names of the server's table to the one on top, and takes it.
-fn set_both(stack: Stack, index: c_int) {
-    stack.copy(-1);
-    stack.raw_set_field(index, b"server");
+/// Sets the names of the server's table to the one on top, and takes it: Valkey has two of them.
+pub(crate) fn set_server(stack: Stack, index: c_int, release: Release) {
+    if release.dialect.is_valkey() {
+        stack.copy(-1);
+        stack.raw_set_field(index, b"server");
+    }
     stack.raw_set_field(index, b"redis");
 }
 
@@ -70,7 +72,7 @@ pub(crate) fn push_loading(stack: Stack, release: Release) {
     set_constants(stack, &CONSTANTS[..levels.unwrap_or(CONSTANTS.len())], release);
     crate::sandbox::refuse_unknown(stack);
     crate::sandbox::stand_for(stack);
-    set_both(stack, found);
+    set_server(stack, found, release);
     crate::sandbox::refuse_unknown(stack);
 }
 
@@ -177,14 +179,13 @@ fn execute(stack: Stack, args: &[&[u8]]) -> bool {
     let mut reply = ScriptReply::new(stack, protocol);
     let executed = with_server(stack, |server| server.call(args, &mut reply));
     let complete = reply.is_whole() && stack.top() == count + 1;
-    if executed == Some(true) && crate::extra::interrupted(stack).is_some() {
-        // Before the next instruction, so that the script cannot catch it.
-        stack.set_period();
+    if executed == Some(true) {
+        // What the command took is not what instructions take.
+        crate::extra::interrupted(stack);
+        stack.with(|extra| extra.memory.pace.skip());
     }
     if reply.ends_script() {
-        // Before the next instruction, so that the script cannot catch it.
         stack.with(|extra| extra.ends = true);
-        stack.set_period();
     }
     if complete {
         return reply.has_failed();

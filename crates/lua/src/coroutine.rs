@@ -79,9 +79,11 @@ unsafe fn run(stack: Stack, co: Stack, args: c_int) -> Option<c_int> {
         stack.with(|extra| extra.running = Some(co));
         let status = c_api::lua_resume(co, args);
         stack.with(|extra| extra.running = Some(stack));
-        // The script is to end: here too it does before the next instruction. Or its values have
-        // grown.
+        // Its values may have grown.
         stack.set_period();
+        if stack.ends() {
+            vm::end(stack);
+        }
         if status != 0 && status != ffi::LUA_YIELD {
             c_api::lua_xmove(co, stack, 1);
             return None;

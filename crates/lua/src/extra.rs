@@ -4,6 +4,7 @@
 use crate::cjson::options::Options;
 use crate::generator::Random;
 use crate::memory::Memory;
+use crate::pace::Pace;
 use crate::reply::ScriptReply;
 use crate::vm::{NOT_ENOUGH_MEMORY, Raise, Stack};
 use petrel_resp::{Dialect, Protocol};
@@ -140,12 +141,25 @@ pub(crate) struct Extra {
     pub server: Option<NonNull<dyn Server>>,
     /// What ends the script.
     pub killed: Option<Cow<'static, str>>,
-    /// The running script is to end: the hook is called before every instruction.
+    /// The running script is to end: nothing catches that ([`crate::vm::end`]).
     pub ends: bool,
+    /// Its error then, and where it was.
+    pub end: Option<Failure>,
     /// The coroutine that runs, or the state itself; none before there is one.
     pub running: Option<Stack>,
     /// Steps of work outside of the script's own instructions before it is asked whether to go on.
     pub steps: u32,
+}
+
+impl Extra {
+    /// Forgets that the script is to end, and how long its instructions took; says why it ended, if
+    /// it did.
+    pub fn take_end(&mut self) -> Option<Failure> {
+        self.ends = false;
+        self.memory.refuses = false;
+        self.memory.pace = Pace::default();
+        self.end.take()
+    }
 }
 
 /// Lets the server do something for the running script; none if none is running.

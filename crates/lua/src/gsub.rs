@@ -2,11 +2,10 @@
 //! between two matches, which may raise an error. So its frame owns nothing: what has been replaced
 //! so far is kept in a table of the interpreter's.
 
+use crate::base::joined;
 use crate::pattern::{CAPTURES_MAX, Match};
-use crate::room::Scratch;
 use crate::strings::{self, Substitution};
 use crate::vm::{self, LUA_TFUNCTION, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack};
-use crate::work::{BYTES_PER_STEP, Tally};
 use mlua_sys as ffi;
 use std::ffi::c_int;
 
@@ -104,14 +103,7 @@ fn end(stack: Stack, found: &Match, pieces: c_int) -> Result<c_int, Raise> {
 /// Pushes the pieces as one text with what is behind them, and how many matches were replaced.
 fn finish(stack: Stack, copied: usize, pieces: c_int, replaced: i64) -> Result<c_int, Raise> {
     let text = stack.check_bytes(1)?;
-    let (mut whole, mut tally) = (Scratch::new(stack), Tally::new(stack));
-    for piece in 1..=pieces {
-        stack.raw_get_index(PIECES, piece);
-        let text = stack.to_bytes(-1).unwrap_or_default();
-        tally.add(1 + text.len() / BYTES_PER_STEP)?;
-        whole.extend(text)?;
-        stack.pop(1);
-    }
+    let mut whole = joined(stack, PIECES, pieces)?;
     whole.extend(&text[copied..])?;
     whole.push_value()?;
     stack.push_number(replaced as f64);

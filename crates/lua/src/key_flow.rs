@@ -522,6 +522,7 @@ fn share(proto: &Proto, state: &mut State, pc: usize, instruction: Instruction) 
 mod tests {
     use super::*;
     use crate::Lua;
+    use crate::against_lua::Nobody;
     use crate::against_lua::interpreter;
 
     /// `touch` takes keys alone, `set` one in front, `count` none; no others are understood.
@@ -537,7 +538,7 @@ mod tests {
     }
 
     fn is_proven(lua: &mut Lua, script: &str) -> bool {
-        let compiled = lua.compile(script.as_bytes(), c"s").unwrap_or_else(|error| {
+        let compiled = lua.compile(script.as_bytes(), c"s", &mut Nobody).unwrap_or_else(|error| {
             panic!("{script}: {}", String::from_utf8_lossy(&error));
         });
         let proven = lua.keeps_to_keys(&compiled, &mut keeps_to_keys);
@@ -646,7 +647,8 @@ mod tests {
     fn a_function_is_called_with_its_keys() {
         let mut lua = interpreter(Purpose::Functions);
         let mut function = |text: &str| {
-            let compiled = lua.compile(format!("return {text}").as_bytes(), c"f").unwrap();
+            let compiled =
+                lua.compile(format!("return {text}").as_bytes(), c"f", &mut Nobody).unwrap();
             let function = lua.returned(&compiled);
             let proven = lua.keeps_to_keys(&function, &mut keeps_to_keys);
             lua.release(function);

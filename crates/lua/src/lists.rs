@@ -12,7 +12,8 @@
 //! elements or in what `#` says of a list with holes, which follow from how the table's parts have
 //! grown. Lua's interface shows nothing of these; [`Shape`] does.
 
-use crate::vm::Stack;
+use crate::vm::{Raise, Stack};
+use crate::work::{HASHED_WHOLE, STRING_STEPS, Tally};
 use std::ffi::{c_int, c_void};
 
 /// Bytes of an element of a table, of a field of one, and of the table itself.
@@ -119,8 +120,11 @@ impl List {
     }
 
     /// Gives the list these elements. It is empty.
+    ///
+    /// # Errors
+    /// If the script is to end: then it may have some of them.
     #[inline]
-    pub fn fill(&mut self, stack: Stack, values: &[&[u8]]) {
+    pub fn fill(&mut self, stack: Stack, values: &[&[u8]]) -> Result<(), Raise> {
         self.len = values.len();
         if values.len() > ROOM {
             return self.replace(stack, values);
@@ -129,6 +133,7 @@ impl List {
             stack.push_bytes(value);
             stack.raw_set_index(self.table, n);
         }
+        Ok(())
     }
 
     /// Takes away what the running script has found in the list, and put there.
@@ -153,10 +158,11 @@ impl List {
 
     /// Lets the running script find another table, with room for these.
     #[cold]
-    fn replace(&self, stack: Stack, values: &[&[u8]]) {
+    fn replace(&self, stack: Stack, values: &[&[u8]]) -> Result<(), Raise> {
         stack.copy(self.name);
-        push_list(stack, values);
+        push_list(stack, values)?;
         stack.raw_set(self.globals);
+        Ok(())
     }
 
     /// Keeps another table.
@@ -176,12 +182,18 @@ pub(crate) fn list_bytes(values: &[&[u8]]) -> usize {
 }
 
 /// Pushes a list of these elements.
-pub(crate) fn push_list(stack: Stack, values: &[&[u8]]) {
+///
+/// # Errors
+/// If the script is to end: then there is no list, or a part of it.
+pub(crate) fn push_list(stack: Stack, values: &[&[u8]]) -> Result<(), Raise> {
+    let mut tally = Tally::new(stack);
     stack.new_table(values.len(), 0);
     for (n, value) in (1..).zip(values) {
+        tally.add(if value.len() < HASHED_WHOLE { 1 } else { STRING_STEPS })?;
         stack.push_bytes(value);
         stack.raw_set_index(-2, n);
     }
+    Ok(())
 }
 
 #[cfg(test)]

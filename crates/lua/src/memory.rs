@@ -5,14 +5,12 @@
 //! large blocks, the fewer instructions are executed between two looks at the time.
 
 use crate::extra::Extra;
+use crate::pace::Pace;
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::ffi::{c_int, c_void};
 
 /// The interpreter asks for no stricter alignment: that of a double or a pointer.
 const ALIGN: usize = 8;
-
-/// Instructions between two looks at the time, at most.
-const PERIOD_MAX: usize = 100_000;
 
 /// Bytes that instructions may walk over between two looks at the time: some tens of milliseconds
 /// as a rule, and seconds in the worst case, texts of nothing but zeros that are compared.
@@ -33,8 +31,12 @@ pub(crate) struct Memory {
     /// No allocation fails: for code that must not be interrupted, after which [`Memory::is_over`]
     /// is asked.
     pub lenient: bool,
+    /// The next allocation fails, lenient or not: how a script is ended ([`crate::vm::end`]).
+    pub refuses: bool,
     /// Bytes of large blocks.
     pub large: usize,
+    /// Instructions between two looks at the time, at most.
+    pub pace: Pace,
     /// Instructions between two looks at the time, as they were set last.
     pub period: c_int,
 }
@@ -48,7 +50,7 @@ impl Memory {
 
     /// Instructions that should be between two looks at the time.
     pub fn wanted_period(&self) -> c_int {
-        (WALKED_MAX / self.large.max(1)).clamp(1, PERIOD_MAX) as c_int
+        (WALKED_MAX / self.large.max(1)).clamp(1, self.pace.most() as usize) as c_int
     }
 
     /// Counts a change of a block's size, and says whether instructions take much longer now.
@@ -99,8 +101,14 @@ pub(crate) unsafe extern "C" fn allocate(
     // allocates, nor writes which coroutine runs.
     let (memory, running) = unsafe { (&mut (*extra).memory, (*extra).running) };
     let old = if block.is_null() { 0 } else { old };
-    if new > old && !memory.lenient && memory.used + (new - old) > memory.limit {
-        return std::ptr::null_mut();
+    if new > old {
+        if memory.refuses {
+            memory.refuses = false;
+            return std::ptr::null_mut();
+        }
+        if !memory.lenient && memory.used + (new - old) > memory.limit {
+            return std::ptr::null_mut();
+        }
     }
     let (Ok(old_layout), Ok(new_layout)) =
         (Layout::from_size_align(old, ALIGN), Layout::from_size_align(new, ALIGN))

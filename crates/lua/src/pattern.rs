@@ -4,6 +4,8 @@
 //!
 //! A pattern ends at its first byte of zero, as it does in Lua 5.1.
 
+use crate::work::BYTES_PER_STEP;
+
 /// Captures of one match, at most.
 pub(crate) const CAPTURES_MAX: usize = 32;
 
@@ -175,6 +177,7 @@ impl<'t, 's, 'a> Matcher<'t, 's, 'a> {
                 },
                 _ => {
                     let after = self.item_end(p)?;
+                    self.steps.count((after - p) / BYTES_PER_STEP)?;
                     let fits = self.fits(s, p, after);
                     match self.pattern_at(after) {
                         Some(b'?') => {
@@ -265,7 +268,7 @@ impl<'t, 's, 'a> Matcher<'t, 's, 'a> {
     fn as_many(&mut self, s: usize, p: usize, after: usize) -> Result<Option<usize>, Stop> {
         let mut end = s;
         while self.fits(end, p, after) {
-            self.steps.count(1)?;
+            self.steps.count(1 + (after - p) / BYTES_PER_STEP)?;
             end += 1;
         }
         for end in (s..=end).rev() {
@@ -362,7 +365,7 @@ impl<'t, 's, 'a> Matcher<'t, 's, 'a> {
             None | Some(Capture::Open(_)) => Err(Stop::Malformed("invalid capture index")),
             Some(Capture::Position(_)) => Ok(None),
             Some(&Capture::Text(begin, len)) => {
-                self.steps.count(len / 16)?;
+                self.steps.count(len / BYTES_PER_STEP)?;
                 let captured = &self.text[begin..begin + len];
                 Ok(self.text[s..].starts_with(captured).then_some(s + len))
             }

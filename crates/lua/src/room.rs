@@ -4,7 +4,7 @@
 
 use crate::lists::growth_max;
 use crate::vm::{LUA_REGISTRYINDEX, NOT_ENOUGH_MEMORY, Raise, Stack};
-use crate::work::count_work;
+use crate::work::{HASHED_WHOLE, STRING_STEPS, count_work};
 use std::ffi::c_int;
 use std::ops::Deref;
 
@@ -44,6 +44,9 @@ impl Stack {
     /// As [`Stack::make_room`].
     #[inline]
     pub fn push_text(self, text: &[u8]) -> Result<(), Raise> {
+        if text.len() >= HASHED_WHOLE {
+            count_work(self, STRING_STEPS)?;
+        }
         self.make_room(text.len().saturating_add(STRING_BYTES))?;
         self.push_bytes(text);
         Ok(())

@@ -11,7 +11,7 @@ use crate::c_api;
 use crate::extra::{Purpose, Release};
 use crate::protected::{READONLY, set_globals};
 use crate::vm::{self, LUA_GLOBALSINDEX, LUA_TNIL, Native, Raise, Stack};
-use crate::{api, base, bit, cjson, cmsgpack, random, strings, structs};
+use crate::{api, base, bit, cjson, cmsgpack, random, strings, structs, tables};
 use std::ffi::c_int;
 
 /// Globals of the base library that scripts do not get.
@@ -32,7 +32,6 @@ const WITHHELD: &[&str] = &[
 const CHANGING: &[(&str, &str, u8)] = &[
     ("", "rawset", u8::MAX),
     ("", "setmetatable", u8::MAX),
-    ("table", "insert", 3),
     ("table", "remove", 2),
     ("table", "sort", u8::MAX),
 ];
@@ -69,7 +68,7 @@ pub(crate) fn open(stack: Stack, purpose: Purpose, release: Release) {
     cjson::open(stack, globals);
     cmsgpack::open(stack, globals);
     structs::open(stack, globals);
-    protect(stack, globals);
+    protect(stack, globals, release);
     debug_assert_eq!(stack.top(), globals);
 }
 
@@ -105,9 +104,28 @@ fn restrict(stack: Stack, globals: c_int) {
     stack.raw_get_field(globals, b"string");
     strings::open(stack, -1);
     stack.pop(1);
-    get("", "pcall");
-    stack.push_native(base::pcall, 1);
-    set("", "pcall");
+    for (name, function) in [("pcall", base::pcall as Native), ("xpcall", base::xpcall)] {
+        get("", name);
+        stack.push_native(function, 1);
+        set("", name);
+    }
+    get("table", "insert");
+    stack.push_number(3.0);
+    stack.push_native(tables::insert, 2);
+    set("table", "insert");
+    for (name, function) in [("foreach", tables::foreach as Native), ("foreachi", tables::foreachi)]
+    {
+        stack.push_native(function, 0);
+        set("table", name);
+    }
+    for name in ["concat", "maxn"] {
+        get("table", name);
+        stack.push_before(base::traversing, 1);
+        set("table", name);
+    }
+    get("string", "format");
+    stack.push_before(base::formatting, 1);
+    set("string", "format");
     for name in WITHHELD {
         stack.push_nil();
         set("", name);
@@ -191,7 +209,7 @@ fn unpack(stack: Stack) -> Result<c_int, Raise> {
 }
 
 /// Puts what stands for each library, and for the globals, in its place.
-fn protect(stack: Stack, globals: c_int) {
+fn protect(stack: Stack, globals: c_int, release: Release) {
     for name in LIBRARIES {
         if stack.raw_get_field(globals, name.as_bytes()) == LUA_TNIL {
             stack.pop(1);
@@ -200,9 +218,9 @@ fn protect(stack: Stack, globals: c_int) {
         stand_for(stack);
         stack.raw_set_field(globals, name.as_bytes());
     }
-    // The same by its other name.
+    // By both of its names.
     stack.raw_get_field(globals, b"redis");
-    stack.raw_set_field(globals, b"server");
+    api::set_server(stack, globals, release);
     // Strings: their methods, behind a metatable that shows what stands for another of its kind.
     stack.push_bytes(b"");
     if stack.metatable(-1) {

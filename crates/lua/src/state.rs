@@ -8,6 +8,7 @@ use crate::interpreter::Interpreter;
 use crate::key_flow::{CallShape, KeyFlow};
 use crate::lists::{List, list_bytes, push_list};
 use crate::memory::Memory;
+use crate::pace::Pace;
 use crate::sandbox;
 use crate::vm::{LUA_ERRMEM, LUA_TSTRING, LUA_TTABLE, NOT_ENOUGH_MEMORY, Raise, Stack};
 use petrel_resp::{Protocol, Reply};
@@ -59,8 +60,9 @@ impl Lua {
             server: None,
             killed: None,
             ends: false,
+            end: None,
             running: None,
-            steps: crate::work::STEPS,
+            steps: Pace::default().most(),
         };
         let interpreter = Interpreter::new(extra).expect("memory for an empty interpreter");
         let stack = interpreter.stack();
@@ -96,22 +98,40 @@ impl Lua {
         self.kept
     }
 
-    /// Compiles a text, whose chunk is called `name`.
+    /// Compiles a text, whose chunk is called `name`. The server is asked now and then whether to
+    /// go on: that may take long.
     ///
     /// # Errors
-    /// What is wrong with the text.
-    pub fn compile(&mut self, text: &[u8], name: &CStr) -> Result<Compiled, Vec<u8>> {
+    /// What is wrong with the text, or has ended this.
+    pub fn compile(
+        &mut self,
+        text: &[u8],
+        name: &CStr,
+        server: &mut dyn Server,
+    ) -> Result<Compiled, Vec<u8>> {
         let stack = self.interpreter.stack();
         if text.first() == Some(&27) {
             return Err(b"compiled functions are not accepted".to_vec());
         }
-        if stack.load(text, name) {
-            self.kept += 1;
-            return Ok(Compiled(stack.keep()));
+        self.lend(server);
+        let loaded = stack.load(text, name);
+        let ended = stack.ends().then(|| crate::work::ended(stack));
+        self.end();
+        match (loaded, ended) {
+            (true, None) => {
+                self.kept += 1;
+                Ok(Compiled(stack.keep()))
+            }
+            (_, Some(ended)) => {
+                stack.pop(1);
+                Err(Failure::of(ended).text)
+            }
+            (false, None) => {
+                let message = stack.to_bytes(-1).unwrap_or_default().to_vec();
+                stack.pop(1);
+                Err(message)
+            }
         }
-        let message = stack.to_bytes(-1).unwrap_or_default().to_vec();
-        stack.pop(1);
-        Err(message)
     }
 
     /// Whether it is proven that a script, or a function of a library, passes no keys to commands
@@ -149,11 +169,15 @@ impl Lua {
     ) -> Result<(), Failure> {
         let stack = self.interpreter.stack();
         fit_lists(stack, keys, args)?;
-        for (list, values) in self.lists.iter_mut().zip([keys, args]) {
-            list.fill(stack, values);
-        }
-        stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, script.0);
-        let result = self.run(0, server, reply);
+        self.lend(server);
+        let filled = self.fill_lists(keys, args);
+        let result = match filled {
+            Ok(()) => {
+                stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, script.0);
+                self.run(0, reply)
+            }
+            Err(raise) => self.give_up(raise),
+        };
         self.lists.iter_mut().for_each(|list| list.empty(stack));
         // What a script chose is not another's.
         stack.with(|extra| extra.json = Default::default());
@@ -174,10 +198,29 @@ impl Lua {
     ) -> Result<(), Failure> {
         let stack = self.interpreter.stack();
         fit_lists(stack, keys, args)?;
+        self.lend(server);
         stack.raw_get_index(crate::vm::LUA_REGISTRYINDEX, function.0);
-        push_list(stack, keys);
-        push_list(stack, args);
-        self.run(2, server, reply)
+        match push_list(stack, keys).and_then(|()| push_list(stack, args)) {
+            Ok(()) => self.run(2, reply),
+            Err(raise) => self.give_up(raise),
+        }
+    }
+
+    /// Gives the running script its `KEYS` and `ARGV`.
+    #[inline]
+    fn fill_lists(&mut self, keys: &[&[u8]], args: &[&[u8]]) -> Result<(), Raise> {
+        let stack = self.interpreter.stack();
+        let [first, second] = &mut self.lists;
+        first.fill(stack, keys)?;
+        second.fill(stack, args)
+    }
+
+    /// What comes of a script that is not run.
+    #[cold]
+    fn give_up(&mut self, raise: Raise) -> Result<(), Failure> {
+        self.end();
+        self.interpreter.stack().set_top(BASE);
+        Err(Failure::of(raise))
     }
 
     /// Runs the text of a library, which declares its functions.
@@ -211,14 +254,9 @@ impl Lua {
         }
     }
 
-    fn run(
-        &mut self,
-        args: c_int,
-        server: &mut dyn Server,
-        reply: &mut dyn Reply,
-    ) -> Result<(), Failure> {
+    /// Runs what is below this many arguments, for the server that was lent, and writes its result.
+    fn run(&mut self, args: c_int, reply: &mut dyn Reply) -> Result<(), Failure> {
         let stack = self.interpreter.stack();
-        self.lend(server);
         let mut result = self.call(args);
         if result.is_ok() {
             result = returned_error(stack).map_or(Ok(()), Err);
@@ -254,7 +292,7 @@ impl Lua {
         let sets_collector = stack.with(|extra| {
             extra.server = None;
             extra.killed = None;
-            extra.ends = false;
+            extra.take_end();
             std::mem::take(&mut extra.sets_collector)
         });
         if sets_collector {
@@ -267,12 +305,14 @@ impl Lua {
         let stack = self.interpreter.stack();
         stack.with(|extra| extra.memory.lenient = false);
         let result = stack.protected_call(args, 1, HANDLER);
-        let failure = stack.with(|extra| {
+        let (failure, end) = stack.with(|extra| {
             extra.memory.lenient = true;
-            extra.ends = false;
-            extra.failure.take()
+            (extra.failure.take(), extra.take_end())
         });
         stack.set_period();
+        if let Some(end) = end {
+            return Err(end);
+        }
         match result {
             Ok(()) => Ok(()),
             Err(LUA_ERRMEM) => {

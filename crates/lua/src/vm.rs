@@ -1,8 +1,9 @@
 //! The interpreter's C interface ([`crate::c_api`]), made safe to use. Beside it unsafe code is
 //! where the interpreter is made and ended ([`crate::interpreter`], [`crate::memory`],
-//! [`crate::extra`]), where a table's parts are looked at ([`crate::lists`]) and in functions that
-//! take the place of Lua's own: [`crate::base`], [`crate::sort`], [`crate::gsub`],
-//! [`crate::coroutine`], [`crate::digits`].
+//! [`crate::extra`]), where a table's parts are looked at ([`crate::lists`]), where the processor's
+//! time is read ([`crate::pace`]) and in functions that take the place of Lua's own:
+//! [`crate::base`], [`crate::tables`], [`crate::sort`], [`crate::gsub`], [`crate::coroutine`],
+//! [`crate::digits`].
 //!
 //! Lua raises errors by jumping over frames. No frame of ours that owns anything is ever jumped
 //! over:
@@ -19,7 +20,7 @@
 
 use crate::c_api;
 pub(crate) use crate::c_api::{Native, Stack};
-use crate::extra::Extra;
+use crate::extra::{Extra, Failure};
 use crate::words::in_words_of;
 use crate::work::count_work;
 use mlua_sys as ffi;
@@ -66,6 +67,12 @@ pub(crate) const SHOWN_MAX: usize = 1024;
 pub(crate) fn shown(words: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(&words[..words.len().min(SHOWN_MAX)])
 }
+
+/// Running functions among which the one is looked for that the script was in when it ended.
+const FRAMES_MAX: c_int = 16;
+
+/// Bytes of a text that are compiled between two counts.
+const COMPILED_AT_ONCE: usize = 1024;
 
 /// What a failed call leaves as its error.
 pub(crate) const NOT_ENOUGH_MEMORY: &str = "not enough memory";
@@ -358,16 +365,17 @@ impl Stack {
         c_api::luaL_unref(self, LUA_REGISTRYINDEX, kept)
     }
 
-    /// Compiles a text and pushes the function, or the message why not. No garbage is collected
-    /// meanwhile: Lua 5.1's parser does not hold on to the name of the chunk. Allocations may
-    /// fail: the interpreter catches that itself.
+    /// Compiles a text and pushes the function, or the message why not, which means nothing if the
+    /// script is to end by then. No garbage is collected meanwhile: Lua 5.1's parser does not hold
+    /// on to the name of the chunk. Allocations may fail: the interpreter catches that itself.
     pub fn load(self, text: &[u8], name: &CStr) -> bool {
         let was = self.with(|extra| std::mem::replace(&mut extra.memory.lenient, false));
         c_api::lua_gc(self, ffi::LUA_GCSTOP, 0);
-        // SAFETY: see above; both texts are there, and loading is protected and returns.
-        let status = unsafe {
-            ffi::luaL_loadbuffer(self.raw(), text.as_ptr().cast(), text.len(), name.as_ptr())
-        };
+        let mut rest = text;
+        // SAFETY: see above; both texts and what is left of the first are there, and loading is
+        // protected and returns.
+        let status =
+            unsafe { ffi::lua_load(self.raw(), next_piece, (&raw mut rest).cast(), name.as_ptr()) };
         c_api::lua_gc(self, ffi::LUA_GCRESTART, 0);
         self.with(|extra| extra.memory.lenient = was);
         status == 0
@@ -382,6 +390,12 @@ impl Stack {
         // allocated in the interpreter, and no error is raised.
         let status = unsafe { ffi::lua_dump_(self.raw(), write_dump, data.cast()) };
         (status == 0).then_some(sink.0)
+    }
+
+    /// Whether the running script is to end.
+    #[inline]
+    pub fn ends(self) -> bool {
+        self.with(|extra| extra.ends)
     }
 
     /// Calls a function with the arguments above it, and catches what it raises: `Err` has the
@@ -452,8 +466,7 @@ impl Stack {
     }
 
     /// Lets `hook` be called as often as it should by now, by this coroutine, or by the interpreter
-    /// outside of any. Before every instruction if the script is to end, so that none catches
-    /// the error and goes on.
+    /// outside of any; before the next instruction if the script is to end.
     pub fn set_period(self) {
         let period = self.with(|extra| {
             extra.memory.period = if extra.ends { 1 } else { extra.memory.wanted_period() };
@@ -534,15 +547,75 @@ unsafe extern "C-unwind" fn enter_upvalue<F>(stack: Stack) -> c_int
 where
     F: Fn(Stack) -> Before + Copy + 'static,
 {
-    // SAFETY: as in `enter`; nothing in this frame is owned, and what `F` answers is plain data.
+    // SAFETY: as in `enter`.
+    unsafe { call_after(stack, std::ptr::read(NonNull::<F>::dangling().as_ptr())) }
+}
+
+/// Does what has to be done before the function that is the first upvalue, and calls that.
+///
+/// # Safety
+/// As for [`raise`].
+pub(crate) unsafe fn call_after(stack: Stack, ask: impl Fn(Stack) -> Before) -> c_int {
+    // SAFETY: nothing in this frame is owned, and what is answered is plain data.
     unsafe {
-        match std::ptr::read(NonNull::<F>::dangling().as_ptr())(stack) {
+        match ask(stack) {
             Before::Call => {}
             Before::Count(steps) => attempt(stack, |stack| count_work(stack, steps)),
             Before::Refuse(text) => attempt(stack, |_| Err(Raise::Plain(Cow::Borrowed(text)))),
         }
     }
     call_upvalue(stack)
+}
+
+/// Hands out the next piece of a text that is being compiled. The time that compiling takes may
+/// grow with the square of the text's length: of a chain of `and`, for one.
+unsafe extern "C-unwind" fn next_piece(
+    state: *mut ffi::lua_State,
+    rest: *mut c_void,
+    len: *mut usize,
+) -> *const c_char {
+    // SAFETY: the interpreter passes its state and what `load` gave it, which nothing else refers
+    // to meanwhile; this frame owns nothing.
+    unsafe {
+        let stack = Stack::of(NonNull::new_unchecked(state));
+        let rest = &mut *rest.cast::<&[u8]>();
+        let (piece, after) = rest.split_at(rest.len().min(COMPILED_AT_ONCE));
+        *rest = after;
+        *len = piece.len();
+        if count_work(stack, piece.len()).is_err() {
+            end(stack);
+        }
+        piece.as_ptr().cast()
+    }
+}
+
+/// Ends the script. Unlike what [`raise`] raises, this runs no error handler of the script, which
+/// might never return: it is an allocation that fails, of which Lua tells no handler. Whatever
+/// catches it is to look whether [the script ends](Stack::ends), and calls this again.
+///
+/// # Safety
+/// As for [`raise`].
+#[cold]
+pub(crate) unsafe fn end(stack: Stack) -> ! {
+    note_end(stack);
+    loop {
+        stack.with(|extra| extra.memory.refuses = true);
+        c_api::lua_createtable(stack, 0, 0);
+    }
+}
+
+/// Notes why the script ends, and where.
+fn note_end(stack: Stack) {
+    stack.with(|extra| extra.ends = true);
+    if stack.with(|extra| extra.end.is_some()) {
+        return;
+    }
+    let text = crate::extra::interrupted(stack).unwrap_or_default();
+    let frames = (0..FRAMES_MAX).map_while(|level| stack.frame(level));
+    let frame = { frames }.find(|frame| !frame.is_native);
+    let place = frame.map(|frame| (frame.source, frame.line));
+    let failure = Failure { text: format!("ERR {text}").into(), place, is_counted: false };
+    stack.with(|extra| extra.end = Some(failure));
 }
 
 /// Raises the value on top as an error.
@@ -586,12 +659,15 @@ pub(crate) unsafe fn run(
         stack.set_top(0);
         stack.push_bytes(NOT_ENOUGH_MEMORY.as_bytes());
     }
-    stack.with(|extra| extra.memory.lenient = was);
-    if !over && pushed >= 0 {
+    let ends = stack.with(|extra| {
+        extra.memory.lenient = was;
+        extra.ends
+    });
+    if !over && !ends && pushed >= 0 {
         return pushed;
     }
     // SAFETY: nothing in this frame is owned.
-    unsafe { raise(stack) }
+    unsafe { if ends { end(stack) } else { raise(stack) } }
 }
 
 /// Does a part of what a function does that has to run scripts' code between its parts.
@@ -608,14 +684,18 @@ pub(crate) unsafe fn attempt<T: Copy>(
     if over && result.is_ok() {
         stack.push_bytes(NOT_ENOUGH_MEMORY.as_bytes());
     }
-    stack.with(|extra| extra.memory.lenient = was);
+    let ends = stack.with(|extra| {
+        extra.memory.lenient = was;
+        extra.ends
+    });
     if let Ok(value) = result
         && !over
+        && !ends
     {
         return value;
     }
     // SAFETY: nothing in this frame is owned: `T` and the unit are plain data.
-    unsafe { raise(stack) }
+    unsafe { if ends { end(stack) } else { raise(stack) } }
 }
 
 fn push_error(stack: Stack, raise: Raise) {
@@ -694,12 +774,12 @@ unsafe extern "C-unwind" fn write_dump(
 /// Called after each period of instructions: lets the server do what has to be done
 /// meanwhile, or end the script.
 unsafe extern "C-unwind" fn hook(stack: Stack, _: *mut ffi::lua_Debug) {
-    let interrupted = crate::extra::interrupted(stack);
+    let goes_on = crate::work::look(stack);
     stack.set_period();
-    let Some(text) = interrupted else { return };
-    stack.push_bytes(text.as_bytes());
-    // SAFETY: nothing in this frame is owned.
-    unsafe { raise(stack) };
+    if !goes_on {
+        // SAFETY: nothing in this frame is owned.
+        unsafe { end(stack) };
+    }
 }
 
 /// Calls the function that is the first upvalue of the running one, with its arguments.

@@ -4,14 +4,15 @@
 use crate::extra::interrupted;
 use crate::vm::{Raise, Stack};
 
-/// Steps of work between two looks whether the script is to end; one takes about as long as an
-/// instruction of a script.
-pub(crate) const STEPS: u32 = 100_000;
-
 /// Bytes of a text that are walked over between two counts: a step each for as many as one takes
 /// time for.
 pub(crate) const PIECE: usize = 32 << 10;
 pub(crate) const BYTES_PER_STEP: usize = 16;
+
+/// Bytes from which on Lua hashes a part of a string alone, and steps that it counts as to make one:
+/// it is compared with those that have the same hash.
+pub(crate) const HASHED_WHOLE: usize = 32;
+pub(crate) const STRING_STEPS: usize = 8;
 
 /// Counts work that was done, or is about to be, outside of the script's own instructions.
 ///
@@ -35,13 +36,17 @@ pub(crate) fn count_work(stack: Stack, steps: usize) -> Result<(), Raise> {
     }
 }
 
-/// Whether to go on, and for how many steps.
+/// Whether to go on, and for how many steps: one takes about as long as an instruction of a script.
 pub(crate) fn ask(stack: Stack) -> Option<u32> {
-    if interrupted(stack).is_none() {
-        return Some(STEPS);
-    }
-    stack.set_period();
-    None
+    look(stack).then(|| stack.with(|extra| extra.memory.pace.most()))
+}
+
+/// Lets the server do what has to be done while a script runs; whether the script goes on.
+pub(crate) fn look(stack: Stack) -> bool {
+    let begun = stack.with(|extra| extra.memory.pace.note());
+    let goes_on = interrupted(stack).is_none();
+    stack.with(|extra| extra.memory.pace.leave_out(begun));
+    goes_on
 }
 
 /// The error of a script that is to end.

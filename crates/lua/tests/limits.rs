@@ -135,7 +135,7 @@ fn run(
     args: &[&[u8]],
     server: &mut Asked,
 ) -> (Result<(), Failure>, Vec<u8>) {
-    let compiled: Compiled = match lua.compile(script.as_bytes(), c"s") {
+    let compiled: Compiled = match lua.compile(script.as_bytes(), c"s", server) {
         Ok(compiled) => compiled,
         Err(text) => return (Err(Failure { text, ..Failure::default() }), Vec::new()),
     };

@@ -307,6 +307,10 @@ impl Host for ServerHost {
         self.stand_in.as_mut().is_some_and(|stand_in| stand_in.attend(Duration::ZERO))
     }
 
+    fn abandon(&mut self, script: &str) {
+        self.server.abandon(script);
+    }
+
     fn client_has_left(&self) -> bool {
         self.client.has(Flag::Killed)
             || self.stand_in.as_ref().is_some_and(|stand_in| stand_in.has_lost_absent())

@@ -114,6 +114,8 @@ pub struct Server {
     evicting: Mutex<()>,
     next_client_id: AtomicU64,
     stopping: AtomicBool,
+    /// A worker never ends: see [`Server::abandon`].
+    abandoned: AtomicBool,
     /// What the reaper has to do, and has done.
     pub reaped: Arc<Reaped>,
     reaper: mpsc::SyncSender<Reap>,
@@ -279,6 +281,7 @@ impl Server {
             evicting: Mutex::default(),
             next_client_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
             reaped,
             reaper,
             config,
@@ -603,6 +606,7 @@ impl Server {
 
     /// Stops every worker; connections are closed once their output is written.
     pub fn stop(&self) {
+        self.commands.scripts.running.end_all_soon();
         self.stopping.store(true, Relaxed);
         self.commands.long.end();
         (0..self.workers.len()).for_each(|worker| self.tell(worker, Message::Stop));
@@ -614,6 +618,28 @@ impl Server {
         let _ = self.failure.set(why);
         self.stop();
         self.process.leave();
+    }
+
+    /// Stops the server without the thread that calls this, which never goes on: it holds what a
+    /// script has changed in part, and that is neither committed nor seen by others. Nothing can be
+    /// saved any more, but what the log holds stays.
+    pub(crate) fn abandon(&self, script: &str) -> ! {
+        let what = format!("script {script} has written and does not end: its effects are dropped");
+        tracing::warn!("stopping at once: {what}");
+        if self.has_to_save() {
+            let _ = self.failure.set(format!("the data was not saved: {what}"));
+        }
+        self.abandoned.store(true, Relaxed);
+        self.stop();
+        self.process.leave();
+        loop {
+            std::thread::park();
+        }
+    }
+
+    /// Whether one of the workers will not end.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Relaxed)
     }
 
     /// Whether the server is stopping.

@@ -59,6 +59,7 @@ fn constant(out: &mut String, entry: &Entry) {
         format!("deprecated: {:?}", entry.deprecated),
         format!("system: {}", entry.system),
         format!("help: &{:?}", entry.help),
+        format!("help_valkey: &{:?}", entry.help_valkey),
     ];
     fields
         .extend(entry.channels.iter().map(|which| format!("channels: Channels::{}", camel(which))));

@@ -27,6 +27,8 @@ pub struct Entry {
     pub system: bool,
     pub arguments: Vec<Arg>,
     pub help: Vec<(String, String)>,
+    /// The same in Valkey's dialect, where that has other words.
+    pub help_valkey: Vec<(String, String)>,
     /// The enum of its options, where it shares one.
     pub options: Option<String>,
     /// Options that `COMMAND DOCS` leaves out.
@@ -75,7 +77,8 @@ fn headed_by(line: &str, before: &[Entry], types: &Types) -> Result<Entry, Strin
 /// Parses an indented line.
 fn property(entry: &mut Entry, line: &str, types: &Types) -> Result<(), String> {
     if let Some(text) = line.strip_prefix("    ") {
-        let (_, help) = entry.help.last_mut().ok_or("text of no `help:`")?;
+        let last = entry.help_valkey.last_mut().or(entry.help.last_mut());
+        let (_, help) = last.ok_or("text of no `help:`")?;
         if !help.is_empty() {
             help.push('\n');
         }
@@ -101,6 +104,7 @@ fn property(entry: &mut Entry, line: &str, types: &Types) -> Result<(), String> 
         ("tips", tips) => entry.tips = tips.split(' ').map(Into::into).collect(),
         ("changed", text) => entry.history.push(pair(text)?),
         ("deprecated", text) => entry.deprecated = Some(pair(text)?),
+        ("help in Valkey", syntax) => entry.help_valkey.push((syntax.into(), String::new())),
         ("help", syntax) => entry.help.push((syntax.into(), String::new())),
         _ if entry.since.is_empty() && line.contains(" since ") && is_release(line) => {
             release(entry, line)?;

@@ -315,6 +315,8 @@ pub struct Meta {
     /// instead of the syntax made of the arguments, and the summary. Of any other command: what
     /// its `HELP` lists before the subcommands of the table.
     pub help: &'static [(&'static str, &'static str)],
+    /// [`Meta::help`] in Valkey's dialect, if that has other words.
+    pub help_valkey: &'static [(&'static str, &'static str)],
 }
 
 impl Meta {
@@ -338,6 +340,7 @@ impl Meta {
             system: false,
             arguments: &[],
             help: &[],
+            help_valkey: &[],
         }
     }
 

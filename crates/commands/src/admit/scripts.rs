@@ -45,12 +45,11 @@ impl Executor {
         if flags.contains(Flags::NOSCRIPT) && !scripts.allows_everything.load(Relaxed) {
             return Err(not_from_script(self.shared.dialect()));
         }
-        if flags.contains(Flags::READONLY) {
+        let may_change = flags.intersects(bits!(Flags: WRITE, MAY_REPLICATE));
+        if flags.contains(Flags::READONLY) && !may_change {
             return Ok(());
         }
-        if moment.contains(Moment::READ_ONLY)
-            && flags.intersects(bits!(Flags: WRITE, MAY_REPLICATE))
-        {
+        if moment.contains(Moment::READ_ONLY) && may_change {
             return Err(READ_ONLY);
         }
         if moment.contains(Moment::NO_MEMORY)

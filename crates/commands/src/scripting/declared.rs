@@ -82,8 +82,28 @@ fn finds_declared_keys(spec: &KeySpec, call: &CallShape<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petrel_lua::{Lua, Purpose, Release};
+    use petrel_lua::{Lua, Purpose, Release, ScriptReply, Server};
     use petrel_resp::Dialect;
+    use std::borrow::Cow;
+
+    /// The server of scripts that are compiled only.
+    struct Nobody;
+
+    impl Server for Nobody {
+        fn call(&mut self, _: &[&[u8]], _: &mut ScriptReply) -> bool {
+            false
+        }
+
+        fn interrupt(&mut self) -> Option<Cow<'static, str>> {
+            None
+        }
+
+        fn log(&mut self, _: u8, _: &[u8]) {}
+
+        fn may_run(&mut self, _: &[&[u8]]) -> Result<bool, &'static str> {
+            Ok(false)
+        }
+    }
 
     /// Calls that name declared keys only.
     const DECLARED: &[&str] = &[
@@ -147,7 +167,8 @@ mod tests {
         };
         let mut lua = Lua::new(Purpose::Scripts, 1 << 30, release);
         let mut is_proven = |script: &str| {
-            let compiled = lua.compile(script.as_bytes(), c"s").expect("the script is right");
+            let compiled =
+                lua.compile(script.as_bytes(), c"s", &mut Nobody).expect("the script is right");
             lua.keeps_to_keys(&compiled, &mut |call| names_declared_keys(&registry, call))
         };
         for script in DECLARED {

@@ -196,7 +196,8 @@ impl FunctionThread {
 
     fn declare(&mut self, code: &[u8]) -> Result<Vec<petrel_lua::Declared>, Fail> {
         let body = shebang::body(code);
-        let text = self.lua.compile(body, c"@user_function").map_err(|message| {
+        let mut loader = Loader { since: Instant::now() };
+        let text = self.lua.compile(body, c"@user_function", &mut loader).map_err(|message| {
             Fail::new([b"ERR Error compiling function: ", &message[..]].concat())
         })?;
         let result = self.lua.load_library(&text, &mut Loader { since: Instant::now() });

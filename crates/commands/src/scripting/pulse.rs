@@ -1,7 +1,7 @@
 //! What a script does for others while it runs or waits: they learn of it, its worker's clients
 //! are answered, and it ends when it is to.
 
-use super::running::{ProgramKind, Watched};
+use super::running::{ProgramKind, SHUTTING_DOWN, Watched};
 use crate::clock::{Clock, Tick};
 use crate::host::Host;
 use crate::server::stats::Shared;
@@ -9,8 +9,6 @@ use petrel_resp::Dialect;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
-
-const SHUTTING_DOWN: &str = "ERR The server is shutting down";
 
 /// Time between two moments at which a slow script lets others be answered.
 const ATTEND_NANOS: u64 = 500_000;
@@ -95,27 +93,21 @@ impl Pulse<'_> {
         }
         let attends = watched.is_slow.load(Relaxed) || waits && running.is_busy();
         if attends && self.clock.nanos(self.attended, now) > ATTEND_NANOS {
-            if host.attend() {
-                return Some(SHUTTING_DOWN);
-            }
+            host.attend();
             self.attended = self.clock.now();
         }
-        None
+        if !running.is_ending(watched) {
+            return None;
+        }
+        if wrote {
+            host.abandon(&watched.name);
+        }
+        Some(SHUTTING_DOWN)
     }
 
     /// What ends a script that others have killed.
     pub fn killed(&self, dialect: Dialect) -> Option<&'static str> {
-        let is_killed = self.watched.as_ref().is_some_and(|watched| watched.killed.load(Relaxed));
-        is_killed.then_some(match (dialect, self.kind) {
-            (Dialect::Redis, ProgramKind::Script) => {
-                "Error running script, script killed by user with SCRIPT KILL."
-            }
-            (Dialect::Redis, ProgramKind::Function) => {
-                "Error running function, function killed by user with FUNCTION KILL."
-            }
-            (Dialect::Valkey, ProgramKind::Script) => "Script killed by user with SCRIPT KILL.",
-            (Dialect::Valkey, ProgramKind::Function) => "Script killed by user with FUNCTION KILL.",
-        })
+        self.watched.as_ref().and_then(|watched| watched.killed_by(dialect))
     }
 
     /// Called now and then while the script waits for the whole keyspace: why it waits no longer.

@@ -1,6 +1,7 @@
 //! Running a script: its flags, its locks, and the commands that it calls.
 
 use super::cache::{NO_SCRIPT, parse_sum};
+use super::compiling::Compiling;
 use super::key_use::KeyUse;
 use super::pulse::{Halt, Pulse};
 use super::running::ProgramKind;
@@ -47,7 +48,11 @@ pub(crate) fn eval(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     let (keys, args) = split(ctx)?;
     let text = ctx.arg(1);
     with_thread(ctx, |ctx, thread| {
-        let ready = thread.of_text(&ctx.exec.shared.scripts, &ctx.exec.shared.registry, text)?;
+        let shared = &ctx.exec.shared;
+        let (scripts, dialect) = (&shared.scripts, shared.dialect());
+        let mut compiling = Compiling::new(scripts, ctx.host, dialect, (ctx.request.args, text));
+        let ready = thread.of_text(scripts, &shared.registry, text, &mut compiling)?;
+        drop(compiling);
         run_script(ctx, thread, &ready, access, keys, args)
     })
 }
@@ -61,7 +66,10 @@ pub(crate) fn evalsha(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     let (keys, args) = split(ctx)?;
     with_thread(ctx, |ctx, thread| {
         let shared = &ctx.exec.shared;
-        let ready = thread.of_sum(&shared.scripts, &shared.registry, &sum);
+        let (scripts, dialect, command) = (&shared.scripts, shared.dialect(), ctx.request.args);
+        let mut compiling = Compiling::new(scripts, ctx.host, dialect, (command, command[1]));
+        let ready = thread.of_sum(scripts, &shared.registry, &sum, &mut compiling);
+        drop(compiling);
         let ready = ready.inspect_err(|_| show_to_monitors(ctx))?;
         run_script(ctx, thread, &ready, access, keys, args)
     })

@@ -1,11 +1,12 @@
 //! The scripts that have run for a while, on any thread: those that `SCRIPT KILL` ends, and for
 //! which others are answered `BUSY`.
 
+use crate::clock::monotonic_nanos;
 use crate::fail::{Fail, Outcome};
 use petrel_resp::Dialect;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,10 +34,45 @@ pub struct Watched {
     pub(super) is_slow: AtomicBool,
 }
 
+/// What ends scripts once the server is to stop.
+pub(super) const SHUTTING_DOWN: &str = "The server is shutting down";
+
+/// Nanoseconds that a script which is not slow yet may take once the server stops.
+const STOP_PATIENCE: u64 = 5_000_000_000;
+
 impl Watched {
     /// Whether it is to end.
     pub(crate) fn is_killed(&self) -> bool {
         self.killed.load(Relaxed)
+    }
+
+    /// What ends it, if it was killed by a client.
+    pub(super) fn killed_by(&self, dialect: Dialect) -> Option<&'static str> {
+        self.is_killed().then_some(match (dialect, self.kind) {
+            (Dialect::Redis, ProgramKind::Script) => {
+                "Error running script, script killed by user with SCRIPT KILL."
+            }
+            (Dialect::Redis, ProgramKind::Function) => {
+                "Error running function, function killed by user with FUNCTION KILL."
+            }
+            (Dialect::Valkey, ProgramKind::Script) => "Script killed by user with SCRIPT KILL.",
+            (Dialect::Valkey, ProgramKind::Function) => "Script killed by user with FUNCTION KILL.",
+        })
+    }
+}
+
+/// When the scripts are to be over that run while the server is to stop, in nanoseconds as
+/// [`monotonic_nanos`] counts them.
+#[derive(Debug)]
+struct Deadline {
+    nanos: AtomicU64,
+    /// One that has written is not waited for until then once it is slow.
+    is_short: AtomicBool,
+}
+
+impl Default for Deadline {
+    fn default() -> Self {
+        Deadline { nanos: AtomicU64::new(u64::MAX), is_short: AtomicBool::new(false) }
     }
 }
 
@@ -59,6 +95,7 @@ pub struct Running {
     pub(super) slow: AtomicUsize,
     /// The latter.
     apparent: AtomicUsize,
+    deadline: Deadline,
 }
 
 impl Running {
@@ -119,6 +156,37 @@ impl Running {
             "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
              script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
         ))
+    }
+
+    /// Ends all scripts, since the server is to stop: one that has not written as soon as it is
+    /// slow, and any of them once `patience` is over.
+    pub fn end_all(&self, patience: Duration) {
+        let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        self.deadline.nanos.store(monotonic_nanos().saturating_add(patience), Relaxed);
+    }
+
+    /// Ends all scripts, since the server stops: any as soon as it is slow, and no later than in
+    /// some seconds.
+    pub fn end_all_soon(&self) {
+        let soon = monotonic_nanos().saturating_add(STOP_PATIENCE);
+        self.deadline.nanos.fetch_min(soon, Relaxed);
+        self.deadline.is_short.store(true, Relaxed);
+    }
+
+    /// The server does not stop.
+    pub fn end_none(&self) {
+        self.deadline.nanos.store(u64::MAX, Relaxed);
+        self.deadline.is_short.store(false, Relaxed);
+    }
+
+    /// Whether a script is to end since the server is to stop.
+    pub(super) fn is_ending(&self, script: &Watched) -> bool {
+        let nanos = self.deadline.nanos.load(Relaxed);
+        if nanos == u64::MAX {
+            return false;
+        }
+        let waits = script.wrote.load(Relaxed) && !self.deadline.is_short.load(Relaxed);
+        !waits && script.is_slow.load(Relaxed) || monotonic_nanos() >= nanos
     }
 
     /// What everybody is answered while a script is slow.

@@ -6,7 +6,7 @@ use super::declared::names_declared_keys;
 use super::shebang;
 use crate::fail::Fail;
 use crate::spec::Registry;
-use petrel_lua::{CallShape, Compiled, Lua, Purpose, Release, Sha};
+use petrel_lua::{CallShape, Compiled, Lua, Purpose, Release, Server, Sha};
 use petrel_resp::Dialect;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -64,6 +64,7 @@ impl ScriptThread {
         scripts: &Scripts,
         registry: &Registry,
         text: &[u8],
+        server: &mut dyn Server,
     ) -> Result<Arc<Ready>, Fail> {
         self.follow(scripts);
         match self.by_text.get(&hash(text)) {
@@ -72,7 +73,7 @@ impl ScriptThread {
                 scripts.note_use(&ready.script);
                 Ok(ready)
             }
-            _ => self.compile(scripts, registry, text, false),
+            _ => self.compile((scripts, registry), text, false, server),
         }
     }
 
@@ -83,6 +84,7 @@ impl ScriptThread {
         scripts: &Scripts,
         registry: &Registry,
         sha: &Sha,
+        server: &mut dyn Server,
     ) -> Result<Arc<Ready>, Fail> {
         self.follow(scripts);
         match self.by_sha.get(&word(sha)) {
@@ -93,7 +95,7 @@ impl ScriptThread {
             }
             _ => {
                 let script = scripts.find(sha).ok_or(NO_SCRIPT)?;
-                self.compile(scripts, registry, &script.text, false)
+                self.compile((scripts, registry), &script.text, false, server)
             }
         }
     }
@@ -104,18 +106,18 @@ impl ScriptThread {
         scripts: &Scripts,
         registry: &Registry,
         text: &[u8],
-        stays: bool,
+        server: &mut dyn Server,
     ) -> Result<ScriptRef, Fail> {
         self.follow(scripts);
-        self.compile(scripts, registry, text, stays).map(|ready| ready.script.clone())
+        self.compile((scripts, registry), text, true, server).map(|ready| ready.script.clone())
     }
 
     fn compile(
         &mut self,
-        scripts: &Scripts,
-        registry: &Registry,
+        (scripts, registry): (&Scripts, &Registry),
         text: &[u8],
         stays: bool,
+        server: &mut dyn Server,
     ) -> Result<Arc<Ready>, Fail> {
         let script = Script::new(text, self.dialect)?;
         self.compiled_bytes += text.len();
@@ -123,10 +125,10 @@ impl ScriptThread {
             self.forget();
             self.compiled_bytes = text.len();
         }
-        let function =
-            self.lua.compile(shebang::body(text), c"@user_script").map_err(|message| {
-                Fail::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
-            })?;
+        let function = self.lua.compile(shebang::body(text), c"@user_script", server);
+        let function = function.map_err(|message| {
+            Fail::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
+        })?;
         let script = scripts.add(script, stays);
         script.key_use.examine(|| {
             let keeps_to_keys = &mut |call: &CallShape<'_>| names_declared_keys(registry, call);

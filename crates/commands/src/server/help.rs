@@ -3,6 +3,7 @@
 use crate::ctx::Ctx;
 use crate::fail::Outcome;
 use crate::spec::Meta;
+use petrel_resp::Dialect;
 use petrel_table::Syntax;
 
 /// `<container> HELP`. Serves any command with subcommands, and those that tell their subcommands
@@ -22,7 +23,7 @@ pub fn help_on(ctx: &mut Ctx<'_>, is_shown: impl Fn(&str) -> bool) -> Outcome {
     entries(container.meta.help, &mut lines);
     let subcommands = container.subcommands.iter().map(|sub| sub.meta);
     for subcommand in subcommands.filter(|meta| meta.name != "help" && is_shown(meta.name)) {
-        entry(subcommand, &mut lines);
+        entry(subcommand, ctx.dialect(), &mut lines);
     }
     entries(&[("HELP", "Print this help.")], &mut lines);
 
@@ -34,7 +35,10 @@ pub fn help_on(ctx: &mut Ctx<'_>, is_shown: impl Fn(&str) -> bool) -> Outcome {
 }
 
 /// A subcommand: its syntax, and indented under it what it does.
-fn entry(meta: &Meta, lines: &mut Vec<String>) {
+fn entry(meta: &Meta, dialect: Dialect, lines: &mut Vec<String>) {
+    if dialect.is_valkey() && !meta.help_valkey.is_empty() {
+        return entries(meta.help_valkey, lines);
+    }
     if !meta.help.is_empty() {
         return entries(meta.help, lines);
     }

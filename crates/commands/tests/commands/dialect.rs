@@ -1,6 +1,6 @@
 //! Valkey's words and forms, where it parts from Redis.
 
-use crate::client::Client;
+use crate::client::{Client, show};
 use petrel_commands::Dialect;
 use petrel_resp::Value;
 
@@ -154,4 +154,31 @@ fn entries_that_were_trimmed_are_still_to_come() {
         XINFO GROUPS s => [[\"name\" \"g\" \"consumers\" 0 \"pending\" 0 \"last-delivered-id\" \"1-1\" \"entries-read\" 1 \"lag\" 2]]
         XINFO STREAM s FULL => [\"length\" 0 \"radix-tree-keys\" 0 \"radix-tree-nodes\" 1 \"last-generated-id\" \"3-1\" \"max-deleted-entry-id\" \"0-0\" \"entries-added\" 3 \"recorded-first-entry-id\" \"0-0\" \"entries\" [] \"groups\" [[\"name\" \"g\" \"last-delivered-id\" \"1-1\" \"entries-read\" 1 \"lag\" 2 \"pel-count\" 0 \"pending\" [] \"consumers\" []]]]",
     );
+}
+
+#[test]
+fn scripts_find_the_server_by_two_names() {
+    let library = "#!lua name=l\nserver.register_function('f', function() return type(server) end)";
+    for (mut client, expected) in
+        [(valkey(), "table"), (Client::new(), "nonexistent global variable 'server'")]
+    {
+        for script in ["return type(server)", "#!lua\nreturn type(server)"] {
+            let reply = show(&client.call(&[b"EVAL", script.as_bytes(), b"0"]));
+            assert!(reply.contains(expected), "{reply}");
+        }
+        let loaded = show(&client.call(&[b"FUNCTION", b"LOAD", library.as_bytes()]));
+        let expected = if expected == "table" { "l" } else { expected };
+        assert!(loaded.contains(expected), "{loaded}");
+        assert_eq!(show(&client.call(&[b"EVAL", b"return type(redis)", b"0"])), "\"table\"");
+    }
+}
+
+#[test]
+fn help_on_scripts_is_that_of_the_dialect() {
+    for (mut client, is_valkey) in [(valkey(), true), (Client::new(), false)] {
+        let help = show(&client.call(&[b"SCRIPT", b"HELP"]));
+        assert_eq!(help.contains("SHOW <sha1>"), is_valkey, "{help}");
+        assert_eq!(help.contains("[<engine_name>]"), is_valkey, "{help}");
+        assert!(help.contains("Set the debug mode for subsequent scripts executed"), "{help}");
+    }
 }

@@ -6,6 +6,7 @@ use crate::client::{Client, show, show_args};
 use crate::look::{Server, look, unknown_to};
 use crate::random::Random;
 use crate::redis::Redis;
+use petrel_commands::{CommandSpec, FAMILIES};
 use petrel_persistence::rdb::Dialect;
 use petrel_resp::Value;
 use std::path::PathBuf;
@@ -258,5 +259,88 @@ fn values_move_to_other_servers_and_back() {
             }
         }
         eprintln!("{}: {moved} values", path.display());
+    }
+}
+
+/// Petrel in the dialect of a peer, and whether that is Valkey.
+fn in_dialect_of(peer: &mut Redis) -> (Client, bool) {
+    let is_valkey = show(&peer.ask(&[b"INFO", b"server"])).contains("valkey");
+    let petrel = Client::new();
+    if is_valkey {
+        petrel.exec.shared.speak(petrel_commands::Dialect::Valkey);
+    }
+    (petrel, is_valkey)
+}
+
+/// A call of every command and subcommand with as many arguments as it needs.
+fn shortest_calls() -> Vec<Call> {
+    let shortest = |container: Option<&str>, spec: &CommandSpec| {
+        let mut words: Vec<&str> = container.into_iter().chain([spec.meta.name]).collect();
+        words.resize(words.len().max(usize::from(spec.meta.arity.unsigned_abs())), "1");
+        call(&words)
+    };
+    let specs = FAMILIES.iter().flat_map(|family| family.iter());
+    let calls = specs.flat_map(|spec| match spec.subcommands {
+        [] => vec![shortest(None, spec)],
+        subs => subs.iter().map(|sub| shortest(Some(spec.meta.name), sub)).collect(),
+    });
+    calls.collect()
+}
+
+#[test]
+fn scripts_that_only_read_are_refused_what_other_servers_refuse() {
+    const REFUSAL: &str = "Write commands are not allowed from read-only scripts";
+    let text = "return redis.call(unpack(ARGV))";
+    let flagged = format!("#!lua flags=no-writes\n{text}");
+    for (path, mut peer) in peers() {
+        let (mut petrel, _) = in_dialect_of(&mut peer);
+        let mut refused = 0;
+        for one in shortest_calls() {
+            let words: Vec<&[u8]> = one.iter().map(|word| &word[..]).collect();
+            // Of a server that is no cluster's these are refused for that.
+            if words[0] == b"cluster" {
+                continue;
+            }
+            for script in [[b"EVAL_RO", text.as_bytes()], [b"EVAL", flagged.as_bytes()]] {
+                let request = [&script[..], &[b"0"], &words].concat();
+                let theirs = show(&peer.ask(&request));
+                if theirs.contains("Unknown") {
+                    continue;
+                }
+                let ours = show(&petrel.ask(&request));
+                let what = format!("{}: {}", path.display(), show_args(&request));
+                let [ours, theirs] = [ours, theirs].map(|reply| reply.contains(REFUSAL));
+                assert_eq!(ours, theirs, "{what}");
+                refused += usize::from(theirs);
+            }
+        }
+        eprintln!("{}: {refused} calls refused", path.display());
+    }
+}
+
+#[test]
+fn scripts_see_what_they_see_on_other_servers() {
+    let names = "local t = {} for name in pairs(TABLE) do \
+                 if not name:find('^__') then t[#t + 1] = name end end table.sort(t) return t";
+    for (path, mut peer) in peers() {
+        let (mut petrel, is_valkey) = in_dialect_of(&mut peer);
+        for table in ["_G", "redis", "string", "table", "math", "cmsgpack", "bit", "struct"] {
+            let script = names.replace("TABLE", table);
+            let mut ask =
+                |server: &mut dyn Server| show(&server.ask(&[b"EVAL", script.as_bytes(), b"0"]));
+            assert_eq!(ask(&mut petrel), ask(&mut peer), "{}: {table}", path.display());
+        }
+        for script in ["return type(server)", "#!lua\nreturn type(server)"] {
+            let request: [&[u8]; 3] = [b"EVAL", script.as_bytes(), b"0"];
+            let theirs = show(&peer.ask(&request));
+            assert_eq!(show(&petrel.ask(&request)), theirs, "{}", path.display());
+        }
+        let releases = if is_valkey { "valkey_version:9.1" } else { "redis_version:8.2" };
+        if !show(&peer.ask(&[b"INFO", b"server"])).contains(releases) {
+            eprintln!("skipped: HELP of {}, which is not {releases}", path.display());
+            continue;
+        }
+        let theirs = show(&peer.ask(&[b"SCRIPT", b"HELP"]));
+        assert_eq!(show(&petrel.ask(&[b"SCRIPT", b"HELP"])), theirs, "{}", path.display());
     }
 }

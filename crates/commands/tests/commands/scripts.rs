@@ -1,6 +1,6 @@
 //! Scripts: what they return, what they may not do, and that they leave nothing behind.
 
-use crate::client::Client;
+use crate::client::{Client, show};
 use std::sync::atomic::Ordering::Relaxed;
 
 #[test]
@@ -333,4 +333,23 @@ fn scripts_under_the_memory_limit() {
         "##,
     );
     assert!(keyspace.stats().evicted > 0);
+}
+
+/// PFCOUNT may write the count that it keeps, and so is refused where only reading is allowed.
+#[test]
+fn counting_in_a_hyperloglog_is_no_mere_reading() {
+    let mut client = Client::new();
+    client.follow("PFADD k a b => 1");
+    let text = "return redis.call('PFCOUNT', KEYS[1])";
+    let flagged = format!("#!lua flags=no-writes\n{text}");
+    let ask = |client: &mut Client, command: &str, script: &str| {
+        show(&client.call(&[command.as_bytes(), script.as_bytes(), b"1", b"k"]))
+    };
+    assert_eq!(ask(&mut client, "EVAL", text), "2");
+    for (command, script) in [("EVAL_RO", text), ("EVAL", &flagged), ("EVAL_RO", &flagged)] {
+        let reply = ask(&mut client, command, script);
+        assert!(reply.contains("Write commands are not allowed from read-only scripts"), "{reply}");
+    }
+    let get = text.replace("PFCOUNT", "STRLEN");
+    assert!(!ask(&mut client, "EVAL_RO", &get).contains("not allowed"));
 }

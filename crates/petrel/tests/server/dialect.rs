@@ -8,6 +8,7 @@ with_each_backend!(
     connections_are_shown_as_the_dialect_has_them,
     the_name_of_the_program_decides,
     words_follow_the_dialect,
+    help_on_scripts_and_channels_is_redis_s,
     a_server_of_valkey_may_pose_as_redis
 );
 
@@ -121,4 +122,21 @@ fn connections_are_shown_as_the_dialect_has_them(backend: &str) {
     let line = client.text(&["CLIENT", "INFO"]);
     assert!(line.contains(" flags=U db=0 ") && line.trim_end().ends_with(" capa="), "{line}");
     assert_eq!(client.text(&["CLIENT", "LIST", "ID", "x"]), "ERR Invalid client ID");
+}
+
+/// Of the first lines: clients show them.
+fn help_on_scripts_and_channels_is_redis_s(backend: &str) {
+    for (dialect, debug, has_show) in [
+        ("redis", "DEBUG (YES|SYNC|NO)     Set the debug mode", false),
+        ("valkey", "DEBUG (YES|SYNC|NO) [<engine_name>]     Set the debug mode", true),
+    ] {
+        let server = Server::start(backend, &["--dialect", dialect]);
+        let mut client = server.connect();
+        let help = client.text(&["SCRIPT", "HELP"]);
+        assert!(help.contains(debug), "{help}");
+        assert_eq!(help.contains("SHOW <sha1>"), has_show, "{help}");
+        let help = client.text(&["PUBSUB", "HELP"]);
+        assert!(help.contains("NUMPAT     Return number of subscriptions to patterns."), "{help}");
+        assert!(help.contains("CHANNELS [<pattern>]     Return the currently active"), "{help}");
+    }
 }

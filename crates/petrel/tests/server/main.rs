@@ -56,6 +56,7 @@ mod replication_out;
 mod replication_peers;
 mod replication_primary;
 mod saving;
+mod script_ends;
 mod scripts;
 mod snapshot;
 mod stress;

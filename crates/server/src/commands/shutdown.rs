@@ -45,9 +45,11 @@ fn shutdown(ctx: &mut Ctx<'_>) -> Outcome {
         begin_closing(&server, Manner { saves, forces: options.force, waits: true })?;
         return wait(ctx);
     }
-    server
-        .prepare_stop(&mut ctx.exec.ks, &config, saves, options.force)
-        .map_err(|_| NOT_STOPPING)?;
+    server.end_scripts(saves);
+    server.prepare_stop(&mut ctx.exec.ks, &config, saves, options.force).map_err(|_| {
+        server.commands.scripts.running.end_none();
+        NOT_STOPPING
+    })?;
     let host = ServerHost::of(ctx);
     let address = host.client.address(&host.socket_path());
     tracing::info!("stopping: asked to by the client at {address}");

@@ -63,7 +63,7 @@ Replication {
     min_replicas_max_lag: i64 = "min-replicas-max-lag" aka "min-slaves-max-lag", Number { min: 0, max: I32_MAX }, "10", Runtime,
         "Seconds of silence after which a replica does not count as online; 0: none is needed for writes";
     shutdown_timeout: i64 = "shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
-        "Seconds that a shutdown waits at most for replicas that have not acknowledged every write; 0 waits for none";
+        "Seconds that a shutdown waits at most for replicas that have not acknowledged every write, and for scripts that have written; 0 waits for none";
 }
 }
 

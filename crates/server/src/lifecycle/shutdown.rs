@@ -16,6 +16,8 @@ const LOOK: Duration = Duration::from_millis(2);
 #[derive(Debug, Default)]
 pub struct Closing {
     requested: AtomicBool,
+    /// The data is to be saved before.
+    saves: AtomicBool,
 }
 
 /// The server goes on: something stands against its stop. Why is in the log.

@@ -14,10 +14,15 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Descriptors that are not connections: listeners, rings, event descriptors, log, standard
 /// streams.
 const DESCRIPTORS_RESERVED: u64 = 32;
+
+/// Between two looks whether the workers have ended, while the server stops and before.
+const LOOK: Duration = Duration::from_millis(2);
+const LOOK_SELDOM: Duration = Duration::from_millis(100);
 
 /// A server whose workers are running.
 pub struct Running {
@@ -91,6 +96,11 @@ impl Running {
     /// If a worker's event loop failed, or the server could not go on for another reason.
     pub fn wait(self) -> io::Result<()> {
         let mut result = Ok(());
+        if !self.await_threads() {
+            // Nothing more can be done without what that worker holds.
+            let why = self.server.failure.get();
+            return why.map_or(Ok(()), |why| Err(io::Error::other(why.clone())));
+        }
         for thread in self.threads {
             match thread.join() {
                 Ok(Ok(())) => {}
@@ -111,6 +121,19 @@ impl Running {
             result = Err(io::Error::other(why.clone()));
         }
         result
+    }
+}
+
+impl Running {
+    /// Waits until all workers have ended; false if one never will.
+    fn await_threads(&self) -> bool {
+        while !self.threads.iter().all(JoinHandle::is_finished) {
+            if self.server.is_abandoned() {
+                return false;
+            }
+            std::thread::sleep(if self.server.is_stopping() { LOOK } else { LOOK_SELDOM });
+        }
+        true
     }
 }
 

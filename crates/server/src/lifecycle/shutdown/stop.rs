@@ -6,6 +6,7 @@ use crate::pause::PauseReason;
 use crate::server::Server;
 use petrel_keyspace::Handle;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// How the server is to stop.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,7 @@ impl Server {
 
     /// The same.
     pub(crate) fn shut_down_as(&self, Manner { saves, forces, waits }: Manner) {
+        self.end_scripts(saves);
         while self.upkeep_paused.load(Relaxed) && self.closing.requested.load(Relaxed) {
             std::thread::sleep(LOOK);
         }
@@ -63,8 +65,24 @@ impl Server {
         }
     }
 
+    /// Ends the scripts that run, so that the data can be saved: without that a script which never
+    /// ends would keep the server from stopping. One that has written is waited for, for
+    /// `shutdown-timeout` at most.
+    pub(crate) fn end_scripts(&self, saves: bool) {
+        self.closing.saves.store(saves, Relaxed);
+        let patience = self.config.snapshot().replication.shutdown_timeout.unsigned_abs();
+        self.commands.scripts.running.end_all(Duration::from_secs(patience));
+    }
+
+    /// Whether the stop that was asked for, and has not begun, keeps data that is nowhere else yet.
+    pub(crate) fn has_to_save(&self) -> bool {
+        let saves = self.closing.saves.load(Relaxed) || self.durability.lacks_base();
+        saves && !self.is_stopping()
+    }
+
     /// A stop that was prepared for does not come.
     fn go_on(&self) {
+        self.commands.scripts.running.end_none();
         #[cfg(feature = "cluster")]
         self.take_slots_back();
         self.unpause(PauseReason::Shutdown);
