@@ -175,6 +175,7 @@ impl Sender<'_> {
     }
 
     async fn file(&self, name: Name, object: &str, file: &File) -> Result<FileEntry, Error> {
+        self.target.is_ready()?;
         let path = self.target.object(name, object);
         let size =
             file.metadata().map_err(|error| Error::file(format!("shipping {path}"), error))?;
@@ -191,6 +192,7 @@ impl Sender<'_> {
     }
 
     async fn small(&self, name: Name, object: &str, text: String) -> Result<(), Error> {
+        self.target.is_ready()?;
         let path = self.target.object(name, object);
         let put = self.target.store.put(&path, PutPayload::from(text)).await;
         put.map(drop).map_err(|error| Error::store(format!("shipping {path}"), error))

@@ -18,6 +18,7 @@ mod error;
 mod job;
 mod manifest;
 mod name;
+mod place;
 mod restore;
 mod shipper;
 mod target;

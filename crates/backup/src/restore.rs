@@ -46,7 +46,11 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// # Errors
 /// If the address cannot be used, or the store does not answer.
 pub fn list(url: &str) -> Result<Vec<Listed>, Error> {
-    block_on(async { catalog::list(&Target::open(url)?).await })
+    block_on(async {
+        let target = Target::open(url)?;
+        target.exists()?;
+        catalog::list(&target).await
+    })
 }
 
 /// Fetches a backup and puts it into place once all of it is there and as its manifest says. What
@@ -58,6 +62,7 @@ pub fn list(url: &str) -> Result<Vec<Listed>, Error> {
 pub fn restore(source: &Source, place: &RestoreTarget) -> Result<Restored, Error> {
     block_on(async {
         let target = Target::open(&source.url)?;
+        target.exists()?;
         let manifest = find(&target, source).await?;
         let (name, bytes) = (manifest.name, manifest.bytes());
         tracing::info!("restoring the backup {name} of {}: {bytes} bytes", source.url);

@@ -77,6 +77,8 @@ struct Shared {
     server: String,
     keep: AtomicU64,
     figures: Figures,
+    /// The directory was not there when something was to be shipped.
+    is_away: AtomicBool,
     queue: Mutex<Queue>,
     /// The queue has changed.
     changed: Notify,
@@ -105,6 +107,8 @@ impl Queue {
     }
 }
 
+/// Between two looks for a directory that was not there when the last backup was to go there.
+const AWAY_PAUSE: Duration = Duration::from_secs(1);
 const DELAY_MIN: Duration = Duration::from_secs(1);
 const DELAY_MAX: Duration = Duration::from_secs(300);
 /// After this time something that cannot be shipped is given up.
@@ -123,10 +127,16 @@ impl Shipper {
             server: options.server,
             keep: AtomicU64::new(options.keep),
             figures: Figures::default(),
+            is_away: AtomicBool::new(false),
             queue: Mutex::default(),
             changed: Notify::new(),
             stops: Notify::new(),
         });
+        // The server serves without it; whoever watches it learns that backups are missing.
+        if let Err(error) = shared.look_for_place() {
+            shared.figures.is_failing.store(true, Relaxed);
+            tracing::error!("no backup can be shipped to {url}: {error}");
+        }
         let (runtime, worker) = (runtime()?, shared.clone());
         let thread = std::thread::Builder::new().name("petrel-backup".into()).spawn(move || {
             runtime.block_on(async {
@@ -217,9 +227,32 @@ impl Shared {
             match next {
                 Some(job) => self.ship_somehow(&job, &mut known).await,
                 None if is_stopping => return,
-                None => self.changed.notified().await,
+                None => self.await_work().await,
             }
         }
+    }
+
+    fn look_for_place(&self) -> Result<(), Error> {
+        let found = self.target.is_ready();
+        self.is_away.store(found.is_err(), Relaxed);
+        found
+    }
+
+    /// Waits for something to ship. What failed because a directory was not there does not fail any
+    /// more once it is.
+    async fn await_work(&self) {
+        while self.is_away.load(Relaxed) {
+            if self.look_for_place().is_ok() {
+                self.figures.is_failing.store(false, Relaxed);
+                tracing::info!("backups can be shipped to {} again", self.url);
+                break;
+            }
+            let changed = tokio::time::timeout(AWAY_PAUSE, self.changed.notified());
+            if changed.await.is_ok() {
+                return;
+            }
+        }
+        self.changed.notified().await;
     }
 
     /// Returns when the server that stops waits no longer.
@@ -279,6 +312,7 @@ impl Shared {
     /// Ships a backup and removes surplus ones.
     async fn ship(&self, job: &Job, known: &mut Known) -> Result<(), Error> {
         let (began, figures) = (Instant::now(), &self.figures);
+        self.look_for_place()?;
         let sender = Sender { target: &self.target, server: &self.server, figures };
         let shipped = match job {
             Job::Snapshot(snapshot) => sender.snapshot(snapshot).await?,

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::manifest::MANIFEST_BYTES_MAX;
 use crate::name::Name;
+use crate::place::Place;
 use bytes::Bytes;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -21,6 +22,8 @@ use url::Url;
 pub struct Target {
     pub store: Arc<dyn ObjectStore>,
     prefix: Path,
+    /// The directory, if it is one.
+    place: Option<Place>,
 }
 
 /// A backup to restore: `URL`, `URL@latest` or `URL@NAME`.
@@ -104,8 +107,11 @@ impl Target {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (scheme, prefix) =
             ObjectStoreScheme::parse(&url).map_err(|error| refuse(error.to_string()))?;
+        let mut place = None;
         let store = match scheme {
             ObjectStoreScheme::Local => {
+                let path = url.to_file_path();
+                place = Some(Place::new(path.map_err(|()| refuse("it is no local path".into()))?));
                 Ok(Arc::new(LocalFileSystem::new().with_fsync(true)) as Arc<dyn ObjectStore>)
             }
             ObjectStoreScheme::AmazonS3 => build!(AmazonS3Builder, AmazonS3ConfigKey, text),
@@ -124,7 +130,17 @@ impl Target {
                 "look at the settings in the server's environment (AWS_*, GOOGLE_*, AZURE_*)";
             refuse(format!("{error}; {where_to_look}"))
         })?;
-        Ok(Target { store, prefix })
+        Ok(Target { store, prefix, place })
+    }
+
+    /// Checks that a directory is there to read from.
+    pub fn exists(&self) -> Result<(), Error> {
+        self.place.as_ref().map_or(Ok(()), Place::exists)
+    }
+
+    /// Checks that a directory is there to write to, and the one that it was.
+    pub fn is_ready(&self) -> Result<(), Error> {
+        self.place.as_ref().map_or(Ok(()), Place::is_ready)
     }
 
     /// Location of the objects of a backup.

@@ -27,6 +27,17 @@ pub struct Ctx<'a> {
 }
 
 impl<'a> Ctx<'a> {
+    /// Runs a handler whose reply says nothing about keys and values. It is not kept back until what
+    /// other clients have written is durable, though the handler locks everything: a disk that is
+    /// full would keep it forever.
+    pub fn without_data<R>(&mut self, handler: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.exec.ks.take_need();
+        let done = handler(self);
+        self.exec.ks.take_need();
+        self.exec.ks.note_need(before);
+        done
+    }
+
     /// Whose words are spoken.
     pub fn dialect(&self) -> Dialect {
         self.exec.shared.dialect()

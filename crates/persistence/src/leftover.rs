@@ -4,6 +4,27 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The time as a part of a file's name: `20261121T200301Z`.
+pub fn stamp() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    stamp_of(now)
+}
+
+/// The date is found as in Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+fn stamp_of(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    let (hours, minutes, seconds) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}{month:02}{day:02}T{hours:02}{minutes:02}{seconds:02}Z")
+}
 
 /// Makes a file for others to know that it is being written: it is locked (flock(2)) until it is
 /// closed, or the process is gone.
@@ -67,6 +88,14 @@ fn may_have_open(pid: u32, file: &File) -> bool {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn times_are_dates() {
+        assert_eq!(stamp_of(0), "19700101T000000Z");
+        assert_eq!(stamp_of(1_795_291_381), "20261121T200301Z");
+        assert_eq!(stamp_of(951_782_399), "20000228T235959Z");
+        assert_eq!(stamp_of(951_782_400), "20000229T000000Z");
+    }
 
     #[test]
     fn a_file_is_abandoned_once_its_process_is_gone() {

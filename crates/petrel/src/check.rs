@@ -4,7 +4,10 @@
 //! manifest, or a directory with one.
 
 use petrel_persistence::aof::{self, Flaw, ReadError, begins_as_rdb};
-use petrel_persistence::log::{BlockReader, Known, LogError, Lost, Manifest, Remains, is_log};
+use petrel_persistence::log::{
+    BlockReader, Chain, Entry, FileKind, Known, LogError, Lost, Manifest, Piece, Remains,
+    about_empty, check_base, check_len, check_names, is_log,
+};
 use petrel_persistence::rdb::Leniency;
 use petrel_persistence::{Census, check};
 use petrel_server::commands::check_libraries;
@@ -39,9 +42,9 @@ fn check_path(path: &Path, cut: Cut) -> bool {
         return check_manifest(path, cut);
     }
     if path.extension().is_some_and(|extension| extension == "pending") {
-        return report(path, check_pending(path));
+        return report(path, check_pending(path, None));
     }
-    report(path, check_file(path, false, cut))
+    report(path, check_file(path, None, cut))
 }
 
 fn report(path: &Path, found: Result<String, String>) -> bool {
@@ -90,22 +93,33 @@ fn check_manifest(path: &Path, cut: Cut) -> bool {
         Ok(manifest) => manifest,
         Err(error) => return report(path, Err(error.to_string())),
     };
+    if let Err(why) = check_names(path, &manifest) {
+        return report(path, Err(why));
+    }
     let directory = path.parent().unwrap_or(Path::new(""));
-    let files = manifest.base().into_iter().chain(manifest.logs());
-    let files: Vec<PathBuf> = files.map(|entry| directory.join(&entry.name)).collect();
+    let files: Vec<&Entry> = manifest.base().into_iter().chain(manifest.logs()).collect();
     let mut all_whole = true;
-    for (number, file) in (1..).zip(&files) {
+    let mut chain = Chain::new(&manifest);
+    for (number, entry) in (1..).zip(&files) {
+        let file = directory.join(&entry.name);
         let is_last = number == files.len();
-        let found = check_file(file, true, if is_last { cut } else { Cut::Nothing });
+        let of_log = OfLog { entry, is_last, chain: &mut chain };
+        let found = check_file(&file, Some(of_log), if is_last { cut } else { Cut::Nothing });
         let found = found.map_err(|text| match is_last {
             true => text,
             false => format!("{text}; it is not the last file, and is not cut"),
         });
-        all_whole &= report(file, found);
+        all_whole &= report(&file, found);
     }
     let pending = path.with_extension("pending");
     if pending.exists() {
-        all_whole &= report(&pending, check_pending(&pending));
+        let first = manifest.logs().find(|entry| entry.kind == FileKind::Effects);
+        let known = Known {
+            log_id: chain.log_id,
+            first_seq: first.map_or(0, |entry| entry.seq),
+            last_epoch: chain.last_epoch,
+        };
+        all_whole &= report(&pending, check_pending(&pending, Some(&known)));
     }
     if all_whole {
         println!("{}: whole; {}", path.display(), Counted(files.len() as u64, "file"));
@@ -113,43 +127,64 @@ fn check_manifest(path: &Path, cut: Cut) -> bool {
     all_whole
 }
 
+/// A file that a manifest names, and the files of effects before it.
+struct OfLog<'c> {
+    entry: &'c Entry,
+    /// Nothing follows on it.
+    is_last: bool,
+    chain: &'c mut Chain,
+}
+
 /// What a process has recorded that may not be in its log yet.
-fn check_pending(path: &Path) -> Result<String, String> {
+fn check_pending(path: &Path, log: Option<&Known>) -> Result<String, String> {
     let remains = Remains::read(path).map_err(|error| error.to_string())?;
     let Some(remains) = remains.filter(|remains| !remains.is_empty()) else {
         return Ok("whole; no pending records".into());
     };
-    let (_, epochs) = remains.behind(&Known::default()).map_err(|error| error.to_string())?;
+    let known = log.copied().unwrap_or_default();
+    let (_, epochs) = remains.behind(&known).map_err(|error| error.to_string())?;
     let records = epochs.iter().map(|epoch| epoch.records).sum();
     let mut found = format!("whole; {}", Counted(records, "pending record"));
     if let (Some(first), Some(last)) = (epochs.first(), epochs.last()) {
         let _ = write!(found, ", of epochs {} to {}", first.epoch, last.epoch);
     }
-    found.push_str(match remains.is_of_this_boot() {
-        true => "; a start puts those that the log does not have behind it",
-        false => "; of no use, since the machine was started anew since",
-    });
+    match log.and_then(|log| remains.hindrance(log)) {
+        _ if !remains.is_of_this_boot() => {
+            found.push_str("; of no use, since the machine was started anew since");
+        }
+        Some(why) => {
+            let _ = write!(found, "; a start puts the file aside: {why}");
+        }
+        None => found.push_str("; a start puts those that the log does not have behind it"),
+    }
     Ok(found)
 }
 
-/// One line that says what a file holds, or what is wrong with it. Whether it is the base of a log,
-/// or another file of one.
-fn check_file(path: &Path, is_of_log: bool, cut: Cut) -> Result<String, String> {
+/// One line that says what a file holds, or what is wrong with it, by itself or as a file of a log.
+fn check_file(path: &Path, of_log: Option<OfLog<'_>>, cut: Cut) -> Result<String, String> {
     let text = |error: io::Error| error.to_string();
     let mut file = File::open(path).map_err(text)?;
     let len = file.metadata().map_err(text)?.len();
     let mut head = Vec::new();
     (&file).take(8).read_to_end(&mut head).map_err(text)?;
     file.rewind().map_err(text)?;
-    if is_log(&head) {
-        return check_log(path, &file, len, cut);
+    let is_named_log = path.to_string_lossy().ends_with(".effects.log");
+    let is_effects = of_log.as_ref().map(|of| of.entry.kind == FileKind::Effects);
+    if is_effects.unwrap_or(is_named_log || is_log(&head)) {
+        return check_log(path, &file, len, of_log, cut);
+    }
+    let (mut keeps_expired, mut empty) = (false, None);
+    if let Some(OfLog { entry, is_last, .. }) = &of_log {
+        check_len(entry, len)?;
+        check_base(entry, &head, len)?;
+        empty = about_empty(entry, len, *is_last);
+        // What follows on it may keep a key whose time has passed.
+        keeps_expired = true;
     }
     let is_named_rdb = path.extension().is_some_and(|extension| extension == "rdb");
     let (mut found, mut from) = (String::new(), 0);
     if begins_as_rdb(&head) || is_named_rdb {
-        // What follows on it may keep a key whose time has passed.
-        let keeps_expired = is_of_log || !is_named_rdb;
-        let census = check(&file, len, Leniency::default(), keeps_expired);
+        let census = check(&file, len, Leniency::default(), keeps_expired || !is_named_rdb);
         let census = census.map_err(|error| error.to_string())?;
         check_libraries(&census.functions)
             .map_err(|why| format!("its functions cannot be loaded: {why}"))?;
@@ -162,6 +197,9 @@ fn check_file(path: &Path, is_of_log: bool, cut: Cut) -> Result<String, String> 
             return Ok(found);
         }
         found.push_str("; behind it: ");
+    }
+    if let Some(what) = empty {
+        return Ok(what.into());
     }
     file.seek(SeekFrom::Start(from)).map_err(text)?;
     found.push_str(&check_commands(path, file, from, len, cut)?);
@@ -208,22 +246,42 @@ fn check_commands(
 }
 
 /// The blocks of a file of Petrel's log.
-fn check_log(path: &Path, file: &File, len: u64, cut: Cut) -> Result<String, String> {
-    let mut reader = BlockReader::new(file, len, None).map_err(|error| error.to_string())?;
+fn check_log(
+    path: &Path,
+    file: &File,
+    len: u64,
+    of_log: Option<OfLog<'_>>,
+    cut: Cut,
+) -> Result<String, String> {
+    let previous = of_log.as_ref().and_then(|of| of.chain.last_epoch);
+    let mut reader = match BlockReader::new(file, len, previous) {
+        Ok(reader) => reader,
+        Err(error) => {
+            // Why it is not to be there like this.
+            let of_log = of_log.filter(|_| matches!(error, LogError::Torn { .. }));
+            let piece = Piece { torn: len, ..Piece::default() };
+            of_log.map_or(Ok(()), |of| of.chain.add(of.entry, &piece))?;
+            return Err(error.to_string());
+        }
+    };
     let (mut blocks, mut body) = (0u64, Vec::new());
-    loop {
+    let torn = loop {
         body.clear();
         match reader.next(&mut body) {
             Ok(Some(_)) => blocks += 1,
-            Ok(None) => break,
-            Err(error @ LogError::Torn { at, .. }) => {
-                return cut_end(path, at, len, error.to_string(), cut);
-            }
+            Ok(None) => break None,
+            Err(error @ LogError::Torn { .. }) => break Some(error),
             Err(error @ LogError::Damaged { at, lost, .. }) => {
                 return cut_damage(path, at, &lost, &error, cut);
             }
             Err(error) => return Err(error.to_string()),
         }
+    };
+    if let Some(OfLog { entry, chain, .. }) = of_log {
+        chain.add(entry, &Piece::read_by(&reader, blocks, len))?;
+    }
+    if let Some(error) = torn {
+        return cut_end(path, reader.position(), len, error.to_string(), cut);
     }
     let mut found = format!("whole; Petrel's log, {}", Counted(blocks, "block"));
     if let Some(epoch) = reader.last_epoch() {

@@ -174,7 +174,12 @@ fn warn_of_openness(config: &Config) {
 /// Lists what is in a store.
 fn backups(url: &str) -> ExitCode {
     match petrel_server::durability::backup::list(url) {
-        Ok(text) => print(&text),
+        Ok(text) => {
+            if text.is_empty() {
+                eprintln!("petrel: there are no backups in {url}");
+            }
+            print(&text)
+        }
         Err(error) => fail(&error),
     }
 }

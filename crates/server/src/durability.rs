@@ -3,6 +3,7 @@
 pub mod aof_import;
 pub mod backup;
 pub mod log;
+pub(crate) mod present;
 pub(crate) mod progress;
 pub(crate) mod replace;
 pub(crate) mod save_points;

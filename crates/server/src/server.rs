@@ -22,7 +22,7 @@ use crate::replication::{Outgoing, Replication};
 use crate::tls::{Settings, Trouble};
 pub use crate::unix_time::{unix_ms, unix_now};
 use parking_lot::Mutex;
-use petrel_commands::{Blocked, Registry, Shared};
+use petrel_commands::{Blocked, Registry, ServerState, Shared};
 use petrel_keyspace::{Cleared, Keyspace, Options, Policy, TypeLimits};
 use petrel_net::have_ended;
 use std::collections::HashMap;
@@ -291,6 +291,14 @@ impl Server {
         server
     }
 
+    /// Whether keys expire and are evicted: not where another server decides that, and not while the
+    /// log cannot be written, which a client that reads an expired key would wait for.
+    pub(crate) fn apply_expiry(&self, config: &Config) {
+        let cannot_log = self.commands.is_in_state(ServerState::NotLogged);
+        let keeps = config.import_mode || self.replication.is_replica() || cannot_log;
+        self.keyspace.keep_expired(keeps);
+    }
+
     /// Takes over the parameters that live elsewhere than in the configuration.
     pub fn apply(&self, config: &Config) {
         // What is loaded stays until all of it is there.
@@ -306,7 +314,7 @@ impl Server {
             config.lfu_decay_time,
         );
         self.keyspace.set_eviction_tenacity(config.maxmemory_eviction_tenacity);
-        self.keyspace.keep_expired(config.import_mode || is_replica);
+        self.apply_expiry(config);
         self.apply_role(config);
         set_limits(self.keyspace.limits(), config);
         let logs = &self.commands;

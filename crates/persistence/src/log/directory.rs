@@ -1,14 +1,15 @@
 //! The directory of a log.
 //!
-//! A file is made, and named in the manifest, before anything is written to it; the manifest is
-//! replaced as a whole. So whatever moment the machine stops at, the manifest names files that
+//! A file is made, with its head, and named in the manifest, before anything is written to it; the
+//! manifest is there before any file, and is replaced as a whole. So whatever moment the machine stops at, the manifest names files that
 //! together are everything that was durable.
 //!
 //! A new manifest is certain to be the one that is found after a power cut once the directory was
 //! synced behind its rename. Until then, which may be long if that sync fails, an older one may
 //! come back: nothing is deleted that any of them names.
 
-use super::format::{FileHead, VERSION};
+use super::foreign::link;
+use super::format::{FILE_HEAD_LEN, FileHead, VERSION};
 use super::manifest::{Entry, FileKind, Manifest};
 use super::pending::Pending;
 use crate::leftover;
@@ -25,11 +26,14 @@ pub fn is_full(error: &io::Error) -> bool {
 /// The directory of a log.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// What the names of its files begin with: `appendfilename`.
     name: String,
     /// What the log consists of.
-    manifest: Manifest,
+    pub(super) manifest: Manifest,
+    has_manifest: bool,
+    /// Where the files of another server are kept that the log began with.
+    pub(super) kept: Option<PathBuf>,
     /// A file that the manifest will name with the next base.
     unnamed: Option<Entry>,
     /// The manifests of which one is found after a power cut; the last is the one that is read
@@ -47,7 +51,7 @@ impl Directory {
     /// Opens a directory, which is made if there is none.
     ///
     /// # Errors
-    /// If it cannot be read, or its manifest is none.
+    /// If it cannot be read, its manifest is none, or there is none and files of a log are there.
     pub fn open(path: &Path, name: &str, log_id: [u8; 16]) -> io::Result<Self> {
         match fs::create_dir_all(path) {
             // Then there is nothing in it, and it is made with the first file.
@@ -58,26 +62,75 @@ impl Directory {
             path: path.into(),
             name: name.into(),
             manifest: Manifest::default(),
+            has_manifest: false,
+            kept: None,
             unnamed: None,
             possible: Vec::new(),
             is_settled: false,
             dispensable: Vec::new(),
             log_id,
         };
-        directory.manifest = directory.read_manifest()?;
+        let read = directory.read_manifest()?;
+        directory.has_manifest = read.is_some();
+        if read.is_none() {
+            directory.refuse_without_manifest()?;
+        }
+        directory.manifest = read.unwrap_or_default();
         directory.possible.push(directory.manifest.clone());
         Ok(directory)
     }
 
-    fn read_manifest(&self) -> io::Result<Manifest> {
+    /// The manifest, if there is one.
+    fn read_manifest(&self) -> io::Result<Option<Manifest>> {
         let path = self.manifest_path();
+        let failed = |kind, why: &dyn std::fmt::Display| {
+            io::Error::new(kind, format!("{}: {why}", path.display()))
+        };
         match fs::read_to_string(&path) {
-            Ok(text) => Manifest::parse(&text).map_err(|error| {
-                let text = format!("{}: {error}", path.display());
-                io::Error::new(io::ErrorKind::InvalidData, text)
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Manifest::default()),
-            Err(error) => Err(error),
+            Ok(text) => Manifest::parse(&text)
+                .map(Some)
+                .map_err(|error| failed(io::ErrorKind::InvalidData, &error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error.kind(), &error)),
+        }
+    }
+
+    /// Refuses a directory in which files of a log are and no manifest says which of them belong
+    /// together: there is one before the first of them.
+    fn refuse_without_manifest(&self) -> io::Result<()> {
+        let Ok(files) = fs::read_dir(&self.path) else { return Ok(()) };
+        let holds_data = |name: &String| {
+            let Some(rest) = name.strip_prefix(&self.name) else { return false };
+            let len = self.path.join(name).metadata().map_or(0, |meta| meta.len());
+            match rest.ends_with(".effects.log") {
+                true => len > FILE_HEAD_LEN as u64,
+                false => {
+                    let kinds = [".base.rdb", ".base.aof", ".incr.aof"];
+                    len > 0 && kinds.iter().any(|kind| rest.ends_with(kind))
+                }
+            }
+        };
+        let names = files.flatten().map(|file| file.file_name().to_string_lossy().into_owned());
+        match names.filter(holds_data).min() {
+            None => Ok(()),
+            Some(first) => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!(
+                    "{} has files of a log, such as {first}, but no {}.manifest, which says which of them belong together: \
+                     put it back, or move the files away to start without them",
+                    self.path.display(),
+                    self.name
+                ),
+            )),
+        }
+    }
+
+    /// Writes a manifest that names nothing, if there is none, before the first file is made.
+    fn begin(&mut self) -> io::Result<()> {
+        self.settle_if_needed()?;
+        match self.has_manifest {
+            true => Ok(()),
+            false => self.replace_manifest(Manifest::own(Vec::new())),
         }
     }
 
@@ -126,15 +179,15 @@ impl Directory {
     /// # Errors
     /// If it cannot be made; the manifest has not changed then.
     pub fn begin_effects(&mut self, made_ms: i64, named: bool) -> io::Result<(File, FileHead)> {
-        self.settle_if_needed()?;
-        let seq = self.last_seq() + 1;
+        self.begin()?;
+        let seq = self.free_seq();
         let entry = self.effects_entry(seq);
         let head = FileHead { version: VERSION, seq, made_ms, log_id: self.log_id };
         let made = self.make(&entry, head).and_then(|file| {
             if named {
-                let mut manifest = self.manifest.clone();
-                manifest.entries.push(entry.clone());
-                self.replace_manifest(manifest)?;
+                let mut entries = self.closed_entries()?;
+                entries.push(entry.clone());
+                self.replace_manifest(Manifest::own(entries))?;
             } else if let Some(before) = self.unnamed.replace(entry.clone()) {
                 // Nothing will ever follow on a base with it.
                 self.dispensable.push(before);
@@ -148,12 +201,34 @@ impl Directory {
         Ok((made?, head))
     }
 
+    /// The files that the manifest names; those of another server with their lengths, which do not
+    /// change any more.
+    fn closed_entries(&self) -> io::Result<Vec<Entry>> {
+        let mut entries = self.manifest.entries.clone();
+        if self.manifest.is_foreign() {
+            for entry in entries.iter_mut().filter(|entry| entry.kind != FileKind::History) {
+                entry.len = Some(self.path_of(entry).metadata()?.len());
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The next number with which nothing is overwritten that was logged.
+    fn free_seq(&self) -> u64 {
+        let len = |entry: Entry| self.path_of(&entry).metadata().map_or(0, |meta| meta.len());
+        let is_free = |&seq: &u64| {
+            len(self.effects_entry(seq)) <= FILE_HEAD_LEN as u64 && len(self.base_entry(seq)) == 0
+        };
+        let last = self.last_seq();
+        (last + 1..).find(is_free).unwrap_or(last + 1)
+    }
+
     fn effects_entry(&self, seq: u64) -> Entry {
-        Entry { name: format!("{}.{seq}.effects.log", self.name), seq, kind: FileKind::Effects }
+        Entry::new(format!("{}.{seq}.effects.log", self.name), seq, FileKind::Effects)
     }
 
     fn base_entry(&self, seq: u64) -> Entry {
-        Entry { name: format!("{}.{seq}.base.rdb", self.name), seq, kind: FileKind::Base }
+        Entry::new(format!("{}.{seq}.base.rdb", self.name), seq, FileKind::Base)
     }
 
     fn make(&self, entry: &Entry, head: FileHead) -> io::Result<File> {
@@ -162,6 +237,20 @@ impl Directory {
         file.write_all(&head.to_bytes())?;
         file.sync_all()?;
         Ok(file)
+    }
+
+    /// Names the file that was not named when it was made: it follows on those that are named.
+    ///
+    /// # Errors
+    /// If the manifest cannot be replaced.
+    pub fn name_unnamed(&mut self) -> io::Result<()> {
+        let Some(entry) = self.unnamed.clone() else { return Ok(()) };
+        self.settle_if_needed()?;
+        let mut entries = self.closed_entries()?;
+        entries.push(entry);
+        self.replace_manifest(Manifest::own(entries))?;
+        self.unnamed = None;
+        Ok(())
     }
 
     /// The log did not go on in the file with this number after all.
@@ -184,19 +273,20 @@ impl Directory {
     }
 
     /// A base that was written to [`Directory::base_in_work`] and synced takes the place of all
-    /// files before the one for effects with the number `first`. Those are deleted; the answer
-    /// is about those that could not be, which the manifest names no more.
+    /// files before the one for effects with the number `first`, which begins with this `epoch`.
+    /// Those are deleted; the answer is about those that could not be, which the manifest names no
+    /// more.
     ///
     /// # Errors
     /// If that cannot be done, or it is not certain that it was: the log goes on as it was then,
     /// and no file of either is deleted.
-    pub fn complete_base(&mut self, first: u64) -> io::Result<Vec<String>> {
-        self.settle_if_needed()?;
-        let entry = self.base_entry(self.last_seq() + 1);
+    pub fn complete_base(&mut self, first: u64, epoch: u64) -> io::Result<Vec<String>> {
+        self.begin()?;
+        let entry = Entry { epoch: Some(epoch), ..self.base_entry(self.free_seq()) };
         fs::rename(self.base_in_work(), self.path_of(&entry))?;
         let stays = |entry: &&Entry| entry.kind == FileKind::Effects && entry.seq >= first;
         let later = self.manifest.entries.iter().chain(&self.unnamed).filter(stays).cloned();
-        let manifest = Manifest { entries: std::iter::once(entry.clone()).chain(later).collect() };
+        let manifest = Manifest::own(std::iter::once(entry.clone()).chain(later).collect());
         match self.replace_manifest(manifest) {
             Ok(()) => self.unnamed = None,
             Err(error) => {
@@ -214,17 +304,16 @@ impl Directory {
     /// # Errors
     /// If it can neither be linked nor copied.
     pub fn adopt_base(&mut self, file: &Path) -> io::Result<()> {
-        self.settle_if_needed()?;
+        self.begin()?;
         // One that an earlier try has left behind may be a second name of the very file, so nothing
         // may be written to it.
         let is_free = |entry: &Entry| self.path_of(entry).symlink_metadata().is_err();
         let entry = (1..).map(|seq| self.base_entry(seq)).find(is_free);
         let Some(entry) = entry else { return Err(io::ErrorKind::AlreadyExists.into()) };
         let to = self.path_of(&entry);
-        let adopted = fs::hard_link(file, &to)
-            .or_else(|_| fs::copy(file, &to).map(drop))
+        let adopted = link(file, &to)
             .and_then(|()| File::open(&to)?.sync_all())
-            .and_then(|()| self.replace_manifest(Manifest { entries: vec![entry.clone()] }));
+            .and_then(|()| self.replace_manifest(Manifest::own(vec![entry.clone()])));
         if adopted.is_err() {
             self.dispensable.push(entry);
             self.delete_dispensable();
@@ -238,6 +327,9 @@ impl Directory {
     /// If that cannot be done: the old one is in force then. The new one may be found after a power
     /// cut nevertheless, or at the next start.
     fn replace_manifest(&mut self, manifest: Manifest) -> io::Result<()> {
+        if self.manifest.is_foreign() && self.kept.is_none() {
+            self.keep_foreign()?;
+        }
         let part = self.path.join(format!("temp-{}.manifest", self.name));
         let mut file = File::create(&part)?;
         file.write_all(manifest.to_string().as_bytes())?;
@@ -249,9 +341,10 @@ impl Directory {
         fs::rename(&part, self.manifest_path())?;
         self.sync()?;
         self.is_settled = true;
+        self.has_manifest = true;
         self.possible = vec![manifest.clone()];
         let before = std::mem::replace(&mut self.manifest, manifest);
-        let is_named = |entry: &Entry| self.manifest.entries.contains(entry);
+        let is_named = |entry: &Entry| self.manifest.names(&entry.name);
         self.dispensable.extend(before.entries.into_iter().filter(|entry| !is_named(entry)));
         Ok(())
     }
@@ -261,7 +354,7 @@ impl Directory {
         fs::create_dir_all(&self.path)?;
         self.sync()?;
         if !self.is_settled {
-            self.possible = vec![self.read_manifest()?];
+            self.possible = vec![self.read_manifest()?.unwrap_or_default()];
             self.is_settled = true;
         }
         Ok(())
@@ -286,8 +379,7 @@ impl Directory {
     /// that cannot be deleted.
     fn delete_dispensable(&mut self) -> Vec<String> {
         let possible = &self.possible;
-        let is_named =
-            |entry: &Entry| possible.iter().any(|manifest| manifest.entries.contains(entry));
+        let is_named = |entry: &Entry| possible.iter().any(|manifest| manifest.names(&entry.name));
         let unnamed: Vec<Entry> =
             self.dispensable.extract_if(.., |entry| !is_named(entry)).collect();
         let left = |entry: &Entry| match fs::remove_file(self.path_of(entry)) {
@@ -324,8 +416,7 @@ impl Directory {
             rest.strip_suffix(".base.rdb").or_else(|| rest.strip_suffix(".effects.log"))
         });
         let number = number.and_then(|number| number.parse::<u64>().ok());
-        let is_named =
-            |manifest: &Manifest| manifest.entries.iter().any(|entry| entry.name == name);
+        let is_named = |manifest: &Manifest| manifest.names(name);
         !self.possible.iter().any(is_named)
             && number.is_some_and(|number| number < self.manifest.last_seq())
     }
@@ -346,7 +437,7 @@ mod tests {
             directory.begin_effects(0, true).unwrap();
         }
         fs::write(directory.base_in_work(), "").unwrap();
-        assert_eq!(directory.complete_base(3).unwrap(), [""; 0]);
+        assert_eq!(directory.complete_base(3, 1).unwrap(), [""; 0]);
         let left = ["a.aof.1.base.rdb", "a.aof.2.effects.log", "temp-a.aof.manifest"];
         let others =
             ["a.aof.9.effects.log", "a.aof.x.base.rdb", "b.aof.1.base.rdb", "a.aof.1.base.rdb.old"];

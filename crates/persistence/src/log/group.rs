@@ -242,6 +242,11 @@ impl Log {
         self.durable.load(Acquire)
     }
 
+    /// Everything up to this epoch was written and synced; it is durable, unless a base is awaited.
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Acquire)
+    }
+
     /// Everything up to this epoch was written.
     pub fn written(&self) -> u64 {
         self.written.load(Acquire)
@@ -291,14 +296,14 @@ impl Log {
     /// Goes on in another file, which has its head, synced, and nothing more, with what is
     /// committed from this moment on; everything is held. With `awaits_base`, the file is of
     /// use only with a base of this moment, and nothing in it is durable before
-    /// [`Log::has_base`].
+    /// [`Log::has_base`]. The first epoch that the file may hold.
     pub fn rotate(
         &self,
         keyspace: &Keyspace,
         file: Box<dyn Storage>,
         head: FileHead,
         awaits_base: bool,
-    ) {
+    ) -> u64 {
         let mut next = self.next.lock();
         let from = keyspace.epochs().advance() + 1;
         if awaits_base {
@@ -308,6 +313,18 @@ impl Log {
             pending.set_first(head.seq, from);
         }
         *next = Some(Next { from, file, head, awaits_base });
+        from
+    }
+
+    /// Like [`Log::rotate`] with `awaits_base`, where what is recorded from this moment on takes the
+    /// place of everything before, which is durable and stays what a start loads until the base is
+    /// there.
+    pub fn rotate_apart(&self, keyspace: &Keyspace, file: Box<dyn Storage>, head: FileHead) {
+        let from = self.rotate(keyspace, file, head, true);
+        if let Some(pending) = self.pending() {
+            // It follows on an epoch that the files before do not have.
+            pending.set_written(from);
+        }
     }
 
     /// The file in hand is of use only with a base that is yet to be made: until [`Log::has_base`]

@@ -2,9 +2,13 @@
 //! more.
 //!
 //! ```text
-//! file appendonly.aof.3.base.rdb seq 3 type b
+//! # Petrel, files: 2
+//! file appendonly.aof.3.base.rdb seq 3 epoch 17 type b
 //! file appendonly.aof.5.effects.log seq 5 type e
 //! ```
+//!
+//! The number in the first line, and the type as the last word of each line, tell a manifest that was
+//! cut from a whole one.
 
 use std::fmt;
 
@@ -51,6 +55,17 @@ pub struct Entry {
     pub seq: u64,
     /// What it is.
     pub kind: FileKind,
+    /// Bytes of a file of another server behind which Petrel went on.
+    pub len: Option<u64>,
+    /// Epoch from which on the files behind a base hold what it does not.
+    pub epoch: Option<u64>,
+}
+
+impl Entry {
+    /// A file of which no more is known.
+    pub fn new(name: String, seq: u64, kind: FileKind) -> Self {
+        Entry { name, seq, kind, len: None, epoch: None }
+    }
 }
 
 /// The files of a log, in the order in which they are to be read.
@@ -58,7 +73,12 @@ pub struct Entry {
 pub struct Manifest {
     /// One base at most, which comes first.
     pub entries: Vec<Entry>,
+    /// Petrel wrote it, and its first line counts the files.
+    pub is_own: bool,
 }
+
+/// Prefix of the first line of a manifest of Petrel; the number of files follows.
+const COUNT: &str = "# Petrel, files: ";
 
 /// Why a manifest cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -84,17 +104,45 @@ impl Manifest {
     /// The first line that is not what belongs there.
     pub fn parse(text: &str) -> Result<Self, ManifestError> {
         let mut manifest = Manifest::default();
+        let mut count: Option<usize> = None;
         for (line, text) in (1..).zip(text.lines()) {
+            if line == 1
+                && let Some(number) = text.strip_prefix(COUNT)
+            {
+                let what = "the number of files is none";
+                count = Some(number.parse().map_err(|_| ManifestError { line, what })?);
+                manifest.is_own = true;
+                continue;
+            }
             if text.is_empty() || text.starts_with('#') {
                 continue;
             }
             let entry = parse_line(text).map_err(|what| ManifestError { line, what })?;
             manifest.add(entry).map_err(|what| ManifestError { line, what })?;
         }
-        if manifest.entries.is_empty() {
-            return Err(ManifestError { line: 1, what: "no file is named" });
+        match count {
+            None if manifest.entries.is_empty() => {
+                Err(ManifestError { line: 1, what: "no file is named" })
+            }
+            Some(count) if manifest.entries.len() != count => {
+                let what = "it gives another number of files than are named: the manifest was cut, \
+                            or changed by hand, and then the number is to be changed too";
+                Err(ManifestError { line: 1, what })
+            }
+            _ => Ok(manifest),
         }
-        Ok(manifest)
+    }
+
+    /// A manifest that Petrel writes.
+    pub fn own(entries: Vec<Entry>) -> Self {
+        Manifest { entries, is_own: true }
+    }
+
+    /// Whether Redis or Valkey wrote it, and nothing was logged behind their files since.
+    pub fn is_foreign(&self) -> bool {
+        !self.is_own
+            && !self.entries.is_empty()
+            && self.entries.iter().all(|entry| entry.kind != FileKind::Effects)
     }
 
     fn add(&mut self, entry: Entry) -> Result<(), &'static str> {
@@ -120,10 +168,15 @@ impl Manifest {
     }
 
     /// The files that follow on the base, in their order.
-    pub fn logs(&self) -> impl Iterator<Item = &Entry> {
+    pub fn logs(&self) -> impl Iterator<Item = &Entry> + Clone {
         self.entries
             .iter()
             .filter(|entry| matches!(entry.kind, FileKind::Commands | FileKind::Effects))
+    }
+
+    /// Whether it names this file.
+    pub fn names(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name)
     }
 
     /// The highest number of a file.
@@ -134,8 +187,14 @@ impl Manifest {
 
 impl fmt::Display for Manifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Entry { name, seq, kind } in &self.entries {
-            writeln!(f, "file {} seq {seq} type {}", quoted(name), kind.letter())?;
+        writeln!(f, "{COUNT}{}", self.entries.len())?;
+        for Entry { name, seq, kind, len, epoch } in &self.entries {
+            write!(f, "file {} seq {seq}", quoted(name))?;
+            for (word, number) in [("len", len), ("epoch", epoch)] {
+                number.iter().try_for_each(|number| write!(f, " {word} {number}"))?;
+            }
+            // Last, for a line that was cut to be known.
+            writeln!(f, " type {}", kind.letter())?;
         }
         Ok(())
     }
@@ -161,12 +220,16 @@ fn quoted(name: &str) -> String {
 fn parse_line(line: &str) -> Result<Entry, &'static str> {
     let words = split(line)?;
     let (mut name, mut seq, mut kind) = (None, None, None);
+    let (mut len, mut epoch) = (None, None);
+    let number = |value: &String| value.parse().map(Some).map_err(|_| "a number is none");
     for pair in words.chunks(2) {
         let [key, value] = pair else { return Err("a word without its value") };
         match &key.to_ascii_lowercase()[..] {
             "file" => name = Some(value.clone()),
             "seq" => seq = value.parse().ok(),
             "type" => kind = FileKind::from_letter(value),
+            "len" => len = number(value)?,
+            "epoch" => epoch = number(value)?,
             // Later versions may say more.
             _ => {}
         }
@@ -176,7 +239,8 @@ fn parse_line(line: &str) -> Result<Entry, &'static str> {
         return Err("a file has to be named that lies beside the manifest");
     }
     let seq = seq.filter(|&seq| seq > 0).ok_or("the file has no number")?;
-    Ok(Entry { name, seq, kind: kind.ok_or("the file's type is not known here")? })
+    let kind = kind.ok_or("the file's type is not known here")?;
+    Ok(Entry { name, seq, kind, len, epoch })
 }
 
 /// The words of a line; one in quotes may have spaces and escapes.
@@ -232,20 +296,33 @@ mod tests {
 
     #[test]
     fn manifests_are_read_as_written() {
-        let entry = |name: &str, seq, kind| Entry { name: name.into(), seq, kind };
-        let manifest = Manifest {
-            entries: vec![
-                entry("appendonly.aof.1.base.rdb", 1, FileKind::Base),
-                entry("old one.rdb", 1, FileKind::History),
-                entry("a \"b\\\n\u{e9}", 1, FileKind::Commands),
-                entry("appendonly.aof.2.effects.log", 2, FileKind::Effects),
-            ],
-        };
+        let entry = |name: &str, seq, kind| Entry::new(name.into(), seq, kind);
+        let base = entry("appendonly.aof.1.base.rdb", 1, FileKind::Base);
+        let manifest = Manifest::own(vec![
+            Entry { epoch: Some(17), ..base },
+            entry("old one.rdb", 1, FileKind::History),
+            Entry { len: Some(9), ..entry("a \"b\\\n\u{e9}", 1, FileKind::Commands) },
+            entry("appendonly.aof.2.effects.log", 2, FileKind::Effects),
+        ]);
         let text = manifest.to_string();
-        assert!(text.starts_with("file appendonly.aof.1.base.rdb seq 1 type b\n"), "{text}");
+        let begin = "# Petrel, files: 4\nfile appendonly.aof.1.base.rdb seq 1 epoch 17 type b\n";
+        assert!(text.starts_with(begin), "{text}");
         assert_eq!(Manifest::parse(&text), Ok(manifest.clone()));
         assert_eq!(manifest.last_seq(), 2);
         assert_eq!(manifest.logs().count(), 2);
+    }
+
+    #[test]
+    fn a_manifest_that_was_cut_is_none() {
+        let entry = |seq, kind| Entry::new(format!("a.{seq}"), seq, kind);
+        let base = Entry { epoch: Some(123), ..entry(10, FileKind::Base) };
+        let commands = Entry { len: Some(456), ..entry(11, FileKind::Commands) };
+        let text = Manifest::own(vec![base, commands, entry(12, FileKind::Effects)]).to_string();
+        for len in 0..text.len() - 1 {
+            assert!(Manifest::parse(&text[..len]).is_err(), "{len}");
+        }
+        let empty = Manifest::own(Vec::new());
+        assert_eq!(Manifest::parse(&empty.to_string()), Ok(empty));
     }
 
     #[test]
@@ -261,6 +338,10 @@ mod tests {
             ("file \"a seq 1 type i", 1),
             ("file a seq 1 type b\nfile b seq 2 type b", 2),
             ("file a seq 2 type i\nfile b seq 2 type i", 2),
+            ("file a seq 2 len x type i", 1),
+            ("# Petrel, files: x", 1),
+            ("# Petrel, files: 1", 1),
+            ("# Petrel, files: 1\nfile a seq 1 type e\nfile b seq 2 type e", 1),
         ] {
             assert_eq!(Manifest::parse(text).map_err(|error| error.line), Err(line), "{text}");
         }

@@ -9,11 +9,14 @@
 //! | `pending`, `recover` | the file whose pages are that memory, and what a process that died has left in it |
 //! | `group` | the log's own threads: epochs, writing, syncing, and what of that outlives the process |
 //! | `writer`, `storage` | blocks, and what they are appended to |
-//! | `manifest`, `directory` | which files make up a log |
+//! | `manifest`, `directory`, `foreign` | which files make up a log, and what another server had there |
+//! | `chain` | whether the files of a log follow on each other |
 //! | `read`, `replay` | the way back in |
 
+mod chain;
 mod directory;
 pub(crate) mod effect;
+mod foreign;
 mod format;
 mod group;
 mod json;
@@ -36,6 +39,7 @@ mod recover_tests;
 #[cfg(test)]
 mod tests;
 
+pub use chain::{Chain, Piece, about_empty, check_base, check_len, check_names};
 pub use directory::{Directory, is_full};
 pub use format::{BlockHead, FileHead, is_log};
 pub use group::{Events, Log, LogSource, Policy};

@@ -79,11 +79,15 @@ impl Pending {
     pub fn create(path: PathBuf, log_id: [u8; 16], written: u64) -> io::Result<Arc<Self>> {
         let boot_id = boot_id()
             .ok_or_else(|| io::Error::other("/proc/sys/kernel/random/boot_id cannot be read"))?;
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        // Under its name there is only a file that is complete.
+        let part = path.with_extension("pending.part");
+        for before in [&path, &part] {
+            match fs::remove_file(before) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&part)?;
         let mut head = [0; HEAD_LEN];
         head[..8].copy_from_slice(MAGIC);
         head[8..12].copy_from_slice(&PENDING_VERSION.to_le_bytes());
@@ -96,10 +100,11 @@ impl Pending {
         head[WRITTEN * 8..][..8].copy_from_slice(&written.to_le_bytes());
         let made = fill(&file, HEAD_LEN as u64, (SLOTS_AT - HEAD_LEN) as u64, &[])
             .and_then(|()| file.write_all_at(&head, 0))
+            .and_then(|()| fs::rename(&part, &path))
             .and_then(|()| Mapping::of_file(&file, 0, SLOTS_AT));
         let words = SharedWords::new(made.inspect_err(|_| {
-            // It says nothing, and the next start would pass over it.
-            let _ = fs::remove_file(&path);
+            // It says nothing yet.
+            let _ = fs::remove_file(&part).or_else(|_| fs::remove_file(&path));
         })?);
         let (slots, failure) = (Mutex::new(vec![None; SLOTS_MAX]), Mutex::default());
         Ok(Arc::new(Pending { file, path, words, slots, failure }))

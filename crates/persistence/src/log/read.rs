@@ -153,6 +153,7 @@ pub struct BlockReader<R> {
     at: u64,
     /// Epoch of the block before; none if it may be any.
     previous: Option<u64>,
+    follows: Option<u64>,
     ended: bool,
 }
 
@@ -165,7 +166,7 @@ impl<R: Read> BlockReader<R> {
     pub fn new(mut file: R, len: u64, previous: Option<u64>) -> Result<Self, LogError> {
         let mut bytes = [0; FILE_HEAD_LEN];
         let count = read_some(&mut file, &mut bytes)?;
-        if count < FILE_HEAD_LEN && FileHead::from_bytes(&bytes).is_none() {
+        if count < FILE_HEAD_LEN {
             let is_begun = count == 0 || is_log(&bytes[..count]) || count < 8;
             return Err(if is_begun {
                 LogError::Torn { at: 0, lost: Lost { bytes: len, ..Lost::default() } }
@@ -180,7 +181,7 @@ impl<R: Read> BlockReader<R> {
             return Err(LogError::Version(head.version));
         }
         let at = FILE_HEAD_LEN as u64;
-        Ok(BlockReader { file, head, len, at, previous, ended: false })
+        Ok(BlockReader { file, head, len, at, previous, follows: None, ended: false })
     }
 
     /// Bytes of what was read.
@@ -191,6 +192,11 @@ impl<R: Read> BlockReader<R> {
     /// Epoch of the last block.
     pub fn last_epoch(&self) -> Option<u64> {
         self.previous
+    }
+
+    /// The epoch that the first block of the file says was before it.
+    pub fn follows(&self) -> Option<u64> {
+        self.follows
     }
 
     /// Whether the log was ended on purpose behind what was read.
@@ -229,6 +235,7 @@ impl<R: Read> BlockReader<R> {
                 return Err(self.broken_at(at, seen, lost)?);
             }
             self.at = begin + head.len;
+            self.follows.get_or_insert(head.previous);
             self.previous = Some(head.epoch);
             if !head.end {
                 return Ok(Some(head));

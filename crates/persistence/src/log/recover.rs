@@ -26,6 +26,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Where in the head the boot is named.
+const BOOT_AT: usize = 32;
+
 /// Epochs have 40 bits ([`petrel_keyspace::Order`]).
 const EPOCHS_END: u64 = 1 << 40;
 
@@ -114,7 +117,7 @@ struct Slot {
 }
 
 impl Remains {
-    /// Reads the file; none if there is none, or one that was never complete.
+    /// Reads the file; none if there is none, or one that a power cut has left without its head.
     ///
     /// # Errors
     /// If it cannot be read, or is damaged.
@@ -125,7 +128,13 @@ impl Remains {
         };
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        let mut remains = Self::parse(bytes)?;
+        // Only what was written since the machine was started has to be whole.
+        let boot = head_is_whole(&bytes).then(|| array(&bytes, BOOT_AT));
+        let is_old = boot.is_some_and(|boot: [u8; 16]| boot_id() != Some(boot));
+        let mut remains = match Self::parse(bytes) {
+            Err(PendingError::Malformed { .. }) if is_old => None,
+            remains => remains?,
+        };
         if let Some(remains) = &mut remains {
             remains.inode_now = fs::metadata(path)?.ino();
         }
@@ -137,25 +146,27 @@ impl Remains {
     /// # Errors
     /// If they are damaged.
     pub fn parse(bytes: Vec<u8>) -> Result<Option<Self>, PendingError> {
-        if !bytes.starts_with(MAGIC) || bytes.len() < SLOTS_AT {
-            // It is made before there is anything in it.
+        if bytes.iter().take(FIXED_LEN).all(|&byte| byte == 0) {
+            // It gets its name when it is complete, but is not synced.
             return Ok(None);
         }
-        let sum = u32::from_le_bytes(array(&bytes, FIXED_LEN - 4));
-        let version = u32::from_le_bytes(array(&bytes, 8));
-        if sum != checksum(&bytes[..FIXED_LEN - 4]) {
+        if !head_is_whole(&bytes) {
             return Err(PendingError::Malformed { at: 0 });
         }
+        let version = u32::from_le_bytes(array(&bytes, 8));
         let slots_max = u32::from_le_bytes(array(&bytes, 12)) as usize;
         if version != PENDING_VERSION || slots_max != SLOTS_MAX {
             return Err(PendingError::Version(version));
+        }
+        if bytes.len() < SLOTS_AT {
+            return Err(PendingError::Malformed { at: bytes.len() as u64 });
         }
         let word = |at: usize| u64::from_le_bytes(array(&bytes, at));
         let slots = slots_of(&bytes)?;
         let inode = word(48);
         Ok(Some(Remains {
             log_id: array(&bytes, 16),
-            boot_id: array(&bytes, 32),
+            boot_id: array(&bytes, BOOT_AT),
             inode,
             inode_now: inode,
             written: word(WRITTEN * 8),
@@ -300,6 +311,15 @@ impl Sync for InMemory {
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Whether the part of the head is there that does not change.
+fn head_is_whole(bytes: &[u8]) -> bool {
+    let fixed = bytes.get(..FIXED_LEN).filter(|fixed| fixed.starts_with(MAGIC));
+    fixed.is_some_and(|fixed| {
+        let (fixed, sum) = fixed.split_at(FIXED_LEN - 4);
+        sum == checksum(fixed).to_le_bytes()
+    })
 }
 
 /// The slots that hold something.

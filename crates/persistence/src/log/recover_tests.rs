@@ -238,3 +238,43 @@ fn memory_of_the_file_is_given_back() {
     drop(first);
     assert_eq!(len(), SLOTS_AT as u64);
 }
+
+#[test]
+fn a_file_that_was_cut_is_refused_unless_nothing_of_use_is_missing() {
+    let fixture = Fixture::new("pending-cut");
+    fixture.work(11);
+    let whole = fs::read(fixture.scratch.pending()).unwrap();
+    let all = |bytes: Vec<u8>| {
+        let remains = Remains::parse(bytes)?;
+        remains.map(|remains| remains.behind(&known(None))).transpose()
+    };
+    let expected = all(whole.clone()).unwrap();
+    // Each length of the head, and those around each page, and so around each slot.
+    let around = (0..=whole.len()).step_by(4096).flat_map(|page| {
+        let page = page as isize;
+        [page - 1, page, page + 1]
+    });
+    let around =
+        around.filter_map(|len| usize::try_from(len).ok().filter(|&len| len <= whole.len()));
+    let mut refused = 0;
+    for len in (0..200).chain(around) {
+        match all(whole[..len].to_vec()) {
+            // What a power cut may leave of it, and a start says that it is passed over.
+            Ok(None) => assert_eq!(len, 0),
+            Ok(found) => assert!(found == expected, "{len}"),
+            Err(PendingError::Malformed { .. }) => refused += 1,
+            Err(error) => panic!("{len}: {error}"),
+        }
+    }
+    assert!(refused > 200, "{refused}");
+    // Of another boot it says nothing, whatever is left of it.
+    let mut other = whole;
+    other[32] ^= 1;
+    let sum = checksum(&other[..FIXED_LEN - 4]);
+    other[FIXED_LEN - 4..FIXED_LEN].copy_from_slice(&sum.to_le_bytes());
+    let copy = fixture.scratch.0.join("copy");
+    for len in [60, 4096, SLOTS_AT, SLOTS_AT + 4096] {
+        fs::write(&copy, &other[..len]).unwrap();
+        assert!(Remains::read(&copy).unwrap().is_none_or(|remains| !remains.is_of_this_boot()));
+    }
+}

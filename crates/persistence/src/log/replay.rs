@@ -42,6 +42,8 @@ pub struct Replayed {
     pub effects: u64,
     /// Number of blocks.
     pub blocks: u64,
+    /// The epoch that the first block says was before it.
+    pub follows: Option<u64>,
     /// Epoch of the last block, of this file or before.
     pub last_epoch: Option<u64>,
     /// Bytes of whole blocks.
@@ -176,6 +178,7 @@ impl<R: Read> Replay<'_, R> {
             let next = self.reader.next(Arc::make_mut(&mut self.batch.bytes));
             self.replayed.whole = self.reader.position();
             self.replayed.last_epoch = self.reader.last_epoch();
+            self.replayed.follows = self.reader.follows();
             let head = match next {
                 Ok(Some(head)) => head,
                 Ok(None) => return self.send(),

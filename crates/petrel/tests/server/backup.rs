@@ -14,7 +14,9 @@ pub struct Store {
 impl Store {
     pub fn new() -> Self {
         let scratch = Scratch::new();
-        let url = format!("file://{}", scratch.path("backups").display());
+        let path = scratch.path("backups");
+        std::fs::create_dir(&path).unwrap();
+        let url = format!("file://{}", path.display());
         Store { scratch, url }
     }
 
@@ -24,6 +26,7 @@ impl Store {
             return Vec::new();
         };
         let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.retain(|path| path.is_dir());
         paths.sort_unstable();
         paths
     }
@@ -130,6 +133,71 @@ fn what_is_there_is_not_replaced() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("dump.rdb is there already and would be replaced"), "{text}");
     assert_eq!(std::fs::read(scratch.path("dump.rdb")).unwrap(), b"mine");
+    // A file of Redis 6 that would be loaded in place of the backup, and a log that is not on.
+    let commands = encode(&[b"SET", b"a", b"1"]);
+    for name in ["appendonly.aof", "appendonlydir/appendonly.aof.1.incr.aof"] {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path("appendonlydir")).unwrap();
+        std::fs::write(scratch.path(name), &commands).unwrap();
+        let output = run_to_end(&scratch, &args);
+        let text = String::from_utf8(output.stderr).unwrap();
+        let part = name.split('/').next().unwrap();
+        assert!(text.contains(&format!("{part} is there already and would be replaced")), "{text}");
+        assert_eq!(std::fs::read(scratch.path(name)).unwrap(), commands);
+        assert!(!scratch.path("dump.rdb").exists());
+    }
+}
+
+/// A directory that is not there is not made: where a volume is not mounted, backups would fill the disk
+/// of its mount point.
+#[test]
+fn a_directory_that_has_gone_is_not_made_anew() {
+    let store = Store::new();
+    let (here, away) = (store.scratch.path("backups"), store.scratch.path("away"));
+    let server = store.server(&[]);
+    save_and_ship(&server);
+    let failing = |times: i64| {
+        server.info("backup_failing") == 1 && server.info("backup_total_failures") >= times
+    };
+    let shipped = server.info("backup_total_shipped");
+    std::fs::rename(&here, &away).unwrap();
+    assert_eq!(server.connect().text(&["SAVE"]), "OK");
+    eventually("the failure", || failing(1));
+    assert!(server.output().contains("is its volume mounted?"), "{}", server.output());
+    assert!(!here.exists());
+    // As a mount point is, whose volume has gone.
+    std::fs::create_dir(&here).unwrap();
+    let failures = server.info("backup_total_failures");
+    eventually("the next failure", || failing(failures + 1));
+    assert!(std::fs::read_dir(&here).unwrap().next().is_none());
+    std::fs::remove_dir(&here).unwrap();
+    std::fs::rename(&away, &here).unwrap();
+    eventually("the backup", || server.info("backup_total_shipped") > shipped);
+    assert_eq!(server.info("backup_failing"), 0);
+    assert_eq!(store.backups().len(), 2);
+}
+
+#[test]
+fn a_server_starts_without_the_directory_of_its_backups_and_says_so() {
+    let store = Store::new();
+    let here = store.scratch.path("backups");
+    std::fs::remove_dir(&here).unwrap();
+    let output = run_to_end(&store.scratch, &["backups", &store.url]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("there is no such directory"), "{text}");
+    assert!(store.refusal("").contains("restore-from: "));
+    let server = store.server(&[]);
+    assert_eq!(server.info("backup_failing"), 1);
+    assert!(server.output().contains("no backup can be shipped to file://"), "{}", server.output());
+    assert!(!here.exists());
+    std::fs::create_dir(&here).unwrap();
+    eventually("it is seen", || server.info("backup_failing") == 0);
+    save_and_ship(&server);
+    assert_eq!(store.backups().len(), 1);
+    // An empty store is none that is missing.
+    std::fs::remove_dir_all(&store.backups()[0]).unwrap();
+    assert_eq!(store.list(), "");
 }
 
 #[test]
@@ -218,6 +286,7 @@ fn the_newest_stay() {
 fn a_store_that_fails_stops_nothing_and_is_tried_again() {
     let store = Store::new();
     // A file where there should be a directory.
+    std::fs::remove_dir(store.scratch.path("backups")).unwrap();
     std::fs::write(store.scratch.path("backups"), "").unwrap();
     let server = store.server(&[]);
     let mut client = server.connect();
@@ -229,8 +298,10 @@ fn a_store_that_fails_stops_nothing_and_is_tried_again() {
     assert!(client.text(&["INFO", "persistence"]).contains("rdb_last_bgsave_status:ok"));
     assert_eq!(client.text(&["SET", "key", "other"]), "OK");
     let log = server.output();
-    assert!(log.contains("failed; the next try is in 1 s") && log.contains("look at"), "{log}");
+    assert!(log.contains("failed; the next try is in 1 s"), "{log}");
+    assert!(log.contains("backups: it is no directory"), "{log}");
     std::fs::remove_file(store.scratch.path("backups")).unwrap();
+    std::fs::create_dir(store.scratch.path("backups")).unwrap();
     eventually("the backup", || server.info("backup_total_shipped") == 1);
     eventually("the end of failing", || server.info("backup_failing") == 0);
     assert_eq!(store.restored("").connect().text(&["GET", "key"]), "value");

@@ -102,3 +102,119 @@ fn a_directory_is_checked_by_its_manifest() {
     let (text, is_whole) = check(&scratch, &["appendonlydir"]);
     assert!(!is_whole && text.contains("x.manifest: line 1: "), "{text}");
 }
+
+/// The directory of a log of several files, which was ended in an orderly way, and their names.
+fn with_a_log() -> (Scratch, Vec<String>) {
+    const LOG: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+    let mut scratch = Scratch::new();
+    for (number, key) in ["a", "b", "c"].into_iter().enumerate() {
+        let mut server = Server::start_in(scratch, "epoll", &LOG);
+        let mut client = server.connect();
+        assert_eq!(client.text(&["SET", key, "1"]), "OK");
+        if number == 0 {
+            client.call(&["BGREWRITEAOF"]);
+            eventually("the base", || server.info("aof_rewrites") == 1);
+            assert_eq!(client.text(&["SET", "d", "1"]), "OK");
+        }
+        server.signal(libc::SIGTERM);
+        assert_eq!(server.exit_code(), Some(0));
+        scratch = server.into_scratch();
+    }
+    let manifest = scratch.path("appendonlydir/appendonly.aof.manifest");
+    let text = std::fs::read_to_string(manifest).unwrap();
+    let names = text.lines().filter_map(|line| line.strip_prefix("file "));
+    let names = names.map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    (scratch, names)
+}
+
+#[test]
+fn each_file_of_a_log_is_whole_at_the_lengths_that_a_start_takes_for_whole() {
+    let (scratch, names) = with_a_log();
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert!(check(&scratch, &["appendonlydir"]).1);
+    for (number, name) in names.iter().enumerate() {
+        let path = scratch.path("appendonlydir").join(name);
+        let whole = std::fs::read(&path).unwrap();
+        let is_last = number + 1 == names.len();
+        let ends: Vec<usize> = (0..=whole.len())
+            .filter(|&at| at == whole.len() || whole[at..].starts_with(b"EPOC"))
+            .collect();
+        for len in 0..=whole.len() {
+            std::fs::write(&path, &whole[..len]).unwrap();
+            let (text, is_whole) = check(&scratch, &["appendonlydir"]);
+            // Behind others only the mark of the end may be missing.
+            let may_be = match is_last {
+                true => ends.contains(&len),
+                false => len == whole.len() || ends.iter().rev().nth(1) == Some(&len),
+            };
+            let may_be = may_be && (len >= 64 || number == 0);
+            assert_eq!(is_whole, may_be, "{name} {len}: {text}");
+            assert!(text.contains("appendonly.aof"), "{text}");
+        }
+        std::fs::write(&path, &whole).unwrap();
+    }
+    let manifest = scratch.path("appendonlydir/appendonly.aof.manifest");
+    let whole = std::fs::read(&manifest).unwrap();
+    for len in 0..whole.len() - 1 {
+        std::fs::write(&manifest, &whole[..len]).unwrap();
+        let (text, is_whole) = check(&scratch, &["appendonlydir"]);
+        assert!(!is_whole && text.contains("appendonly.aof.manifest: line "), "{len}: {text}");
+    }
+}
+
+#[test]
+fn a_start_refuses_what_the_check_does_not_call_whole() {
+    let (scratch, names) = with_a_log();
+    let args = ["--port", "0", "--unixsocket", "s", "--appendonly", "yes"];
+    for (number, name) in names.iter().enumerate() {
+        let path = scratch.path("appendonlydir").join(name);
+        let whole = std::fs::read(&path).unwrap();
+        let lens = [0, 1, 63, 64, whole.len() - 57];
+        for &len in &lens[..if number == 3 { 3 } else { 5 }] {
+            std::fs::write(&path, &whole[..len]).unwrap();
+            assert!(!check(&scratch, &["appendonlydir"]).1, "{name} {len}");
+            let output = run_to_end(&scratch, &args);
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{name} {len}: {text}");
+            assert!(text.contains("appendonly.aof."), "{text}");
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), len as u64);
+        }
+        std::fs::write(&path, &whole).unwrap();
+    }
+    let manifest = scratch.path("appendonlydir/appendonly.aof.manifest");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    for count in 0..lines.len() {
+        std::fs::write(&manifest, lines[..count].join("\n")).unwrap();
+        assert_eq!(run_to_end(&scratch, &args).status.code(), Some(1), "{count}");
+    }
+    std::fs::remove_file(&manifest).unwrap();
+    let output = run_to_end(&scratch, &args);
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(why.contains("but no appendonly.aof.manifest"), "{why}");
+    std::fs::write(&manifest, text).unwrap();
+    let server = Server::start_in(scratch, "epoll", &["--appendonly", "yes"]);
+    assert_eq!(server.connect().text(&["MGET", "a", "b", "c", "d"]), "[1 1 1 1]");
+}
+
+/// What servers leave that have not written anything yet is whole, and says so.
+#[test]
+fn empty_files_of_other_servers_are_told() {
+    let scratch = Scratch::new();
+    let dir = scratch.path("appendonlydir");
+    std::fs::create_dir(&dir).unwrap();
+    let manifest = "file appendonly.aof.1.base.aof seq 1 type b\n\
+                    file appendonly.aof.1.incr.aof seq 1 type i\n\
+                    file appendonly.aof.2.incr.aof seq 2 type i\n";
+    std::fs::write(dir.join("appendonly.aof.manifest"), manifest).unwrap();
+    for name in ["1.base.aof", "1.incr.aof", "2.incr.aof"] {
+        std::fs::write(dir.join(format!("appendonly.aof.{name}")), "").unwrap();
+    }
+    let (text, is_whole) = check(&scratch, &["appendonlydir"]);
+    assert!(is_whole && text.contains("1.base.aof: empty: right only if"), "{text}");
+    assert!(text.contains("1.incr.aof: empty: right only if"), "{text}");
+    assert!(text.contains("2.incr.aof: whole; 0 commands"), "{text}");
+    let server = Server::start_in(scratch, "epoll", &["--appendonly", "yes"]);
+    let output = server.output();
+    assert_eq!(output.matches(" is empty: right only if").count(), 2, "{output}");
+}

@@ -81,6 +81,56 @@ fn a_founder_serves_alone_and_comes_back_with_its_data() {
 }
 
 #[test]
+fn who_has_data_does_not_join() {
+    let founder = start(scratch("secret"), FOUND);
+    await_service(&founder);
+    let refused = |place: &Scratch, appendonly: &str, what: &str| {
+        let args = format!("--port 0 --unixsocket s --appendonly {appendonly} {}", join(&founder));
+        let output = run_to_end(place, &args.split(' ').collect::<Vec<_>>());
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(&format!("cluster-join: {what} holds data")), "{text}");
+        assert!(!place.path("cluster").exists());
+    };
+    let end = |mut server: Server| {
+        server.signal(libc::SIGTERM);
+        assert_eq!(server.exit_code(), Some(0), "{}", server.output());
+        server.into_scratch()
+    };
+    // A snapshot, and the log, which is looked at whether it is on or not.
+    let server = Server::start_in(scratch("secret"), "epoll", &[]);
+    let mut client = server.connect();
+    assert_eq!(call(&mut client, "SET a 1"), "OK");
+    assert_eq!(call(&mut client, "SAVE"), "OK");
+    let place = end(server);
+    let saved = std::fs::read(place.path("dump.rdb")).unwrap();
+    for appendonly in ["no", "yes"] {
+        refused(&place, appendonly, "dump.rdb");
+    }
+    assert!(std::fs::read(place.path("dump.rdb")).unwrap() == saved);
+    std::fs::rename(place.path("dump.rdb"), place.path("appendonly.aof")).unwrap();
+    refused(&place, "yes", "appendonly.aof");
+    let server = Server::start_in(scratch("secret"), "epoll", &["--appendonly", "yes"]);
+    assert_eq!(call(&mut server.connect(), "SET a 1"), "OK");
+    let place = end(server);
+    for appendonly in ["no", "yes"] {
+        refused(&place, appendonly, "appendonlydir");
+    }
+    let server = Server::start_in(place, "epoll", &["--appendonly", "yes"]);
+    assert_eq!(call(&mut server.connect(), "GET a"), "1");
+    // Who has none joins, also where an empty server was.
+    let server = Server::start_in(scratch("secret"), "epoll", &["--appendonly", "yes"]);
+    assert_eq!(call(&mut server.connect(), "SAVE"), "OK");
+    let place = end(server);
+    let member = start(place, &format!("{} --appendonly yes", join(&founder)));
+    let mut client = await_service(&member);
+    assert_eq!(call(&mut client, "SET b 2"), "OK");
+    // And comes back with what it has.
+    let member = start(end(member), &format!("{} --appendonly yes", join(&founder)));
+    assert_eq!(call(&mut await_service(&member), "GET b"), "2");
+}
+
+#[test]
 fn a_file_of_another_server_is_loaded_as_it_was_meant() {
     let place = scratch("secret");
     let commands = ["SET a 1", "MULTI", "SET b 2", "FLUSHALL", "SET c 3", "EXEC", "SET d 4"];

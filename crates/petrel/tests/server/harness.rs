@@ -3,6 +3,7 @@
 use petrel_resp::{DecodeLimits, Decoder, Value, encode_command};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -341,6 +342,18 @@ impl Client {
         let silent = (&*unix).read(&mut byte).is_err();
         unix.set_read_timeout(Some(PATIENCE)).unwrap();
         silent
+    }
+
+    /// The next reply, if it begins to arrive within a moment.
+    pub fn receive_within(&mut self, moment: Duration) -> Option<Value> {
+        let fd = match &self.stream {
+            Stream::Unix(unix) => unix.as_raw_fd(),
+            Stream::Tcp(tcp) => tcp.as_raw_fd(),
+        };
+        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor, which is open.
+        let ready = unsafe { libc::poll(&mut poll, 1, moment.as_millis() as libc::c_int) };
+        if ready > 0 || !self.received.is_empty() { self.receive() } else { None }
     }
 
     pub fn call(&mut self, args: &[&str]) -> Value {

@@ -221,3 +221,64 @@ fn a_sentinel_fails_over_after_a_kill() {
     let back = Server::start("epoll", &["--port", &text]);
     eventually("it follows the new primary", || has_it(&back));
 }
+
+fn killed(mut server: Server) -> Scratch {
+    server.signal(libc::SIGKILL);
+    server.exit_code();
+    let _ = std::fs::remove_file(server.socket());
+    server.into_scratch()
+}
+
+/// Until a copy is there whole, a start has what was there before: the log and the snapshot.
+#[test]
+fn a_replica_that_is_killed_while_it_loads_its_first_copy_has_its_own_data() {
+    let port = free_port().to_string();
+    let args = ["--port", &port, "--repl-diskless-sync-delay", "0"];
+    let primary = Server::start("epoll", &args);
+    let mut client = primary.connect();
+    let value = "x".repeat(1000);
+    for i in 0..3000 {
+        client.send(&["SET", &format!("copied {i}"), &value]);
+    }
+    (0..3000).for_each(|_| assert_eq!(show(&client.receive().unwrap()), "OK"));
+    let logged = ["--appendonly", "yes", "--appendfsync", "everysec"];
+    let mut scratch = Scratch::new();
+    for round in 0..3 {
+        let server = Server::start_in(scratch, "epoll", &logged);
+        let mut client = server.connect();
+        client.call(&["SET", "own", &round.to_string()]);
+        assert_eq!(client.text(&["SAVE"]), "OK");
+        let saved = std::fs::read(server.scratch.path("dump.rdb")).unwrap();
+        assert_eq!(client.text(&["CONFIG", "SET", "key-load-delay", "2000"]), "OK");
+        assert_eq!(client.text(&["INCR", "written last"]), (round + 1).to_string());
+        assert_eq!(client.text(&["REPLICAOF", "127.0.0.1", &port]), "OK");
+        eventually("a part of the copy", || {
+            server.info("loading") == 1 && server.info("loading_loaded_bytes") > 0
+        });
+        scratch = killed(server);
+        assert!(std::fs::read(scratch.path("dump.rdb")).unwrap() == saved);
+        let server = Server::start_in(scratch, "epoll", &logged);
+        let mut client = server.connect();
+        let there = client.text(&["MGET", "own", "written last", "copied 0"]);
+        assert_eq!(there, format!("[{round} {} nil]", round + 1), "{}", server.output());
+        assert_eq!(client.text(&["DBSIZE"]), "2");
+        scratch = killed(server);
+    }
+    // Once it is there, it is what counts, with what came since.
+    let server = Server::start_in(scratch, "epoll", &logged);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["REPLICAOF", "127.0.0.1", &port]), "OK");
+    eventually("the copy", || client.text(&["DBSIZE"]) == "3000");
+    let output = server.output();
+    assert!(
+        output.contains("2 keys that were here are dropped for the primary's copy; dump.rdb holds"),
+        "{output}"
+    );
+    let mut writer = primary.connect();
+    assert_eq!(writer.text(&["SET", "since", "1"]), "OK");
+    // On the disk of the replica.
+    assert_eq!(writer.text(&["WAITAOF", "0", "1", "0"]), "[0 1]");
+    let server = Server::start_in(killed(server), "epoll", &logged);
+    assert_eq!(server.connect().text(&["MGET", "own", "since"]), "[nil 1]");
+    assert_eq!(server.connect().text(&["DBSIZE"]), "3001");
+}

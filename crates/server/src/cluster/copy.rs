@@ -361,6 +361,7 @@ fn replace_data(
     let noted = membership.note_data(false);
     noted.map_err(|error| format!("it cannot be noted that the data are replaced: {error}"))?;
     let start = Instant::now();
+    server.report_replaced("another member's");
     let mut machine = Machine::new(server, membership.clone());
     let mut clear = |in_background| clear(server, &mut machine, in_background);
     let loaded: Loaded = server.replace_data(len, &mut clear, |options| {

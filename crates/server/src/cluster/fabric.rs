@@ -3,6 +3,7 @@
 use super::settings::{DIRECTORY, settings};
 use super::{Ends, Event, Link, MemberInfo, Membership, Pipe, Transport};
 use crate::config::Config;
+use crate::durability::present::data_here;
 use crate::lifecycle::listening::once_free;
 use crate::server::Server;
 use petrel_cluster::{Identity, SlotSet, View};
@@ -10,6 +11,7 @@ use petrel_fabric::{Connection, Events, Fabric, Hold, Level, Role, Settings, Sta
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,10 +30,31 @@ pub(crate) struct Enlisted {
 pub(crate) fn enlist(server: &Server, config: &Config) -> io::Result<Option<Enlisted>> {
     let Some(settings) = settings(config).map_err(io::Error::other)? else { return Ok(None) };
     let directory = config.dir.join(DIRECTORY);
+    if matches!(settings.start, Start::Join(_)) && !is_known(&directory) {
+        refuse_data(config)?;
+    }
     let is_witness = settings.role == Role::Witness;
     let (membership, ends) = Membership::new(is_witness, Some(directory))?;
     membership.enter(server)?;
     Ok(Some(Enlisted { membership, ends, settings }))
+}
+
+/// Whether a directory belongs to a member, which goes back to its cluster.
+fn is_known(directory: &Path) -> bool {
+    directory.join("raft.redb").exists()
+}
+
+/// Refuses to join with data: a member begins with those of the cluster, and its own would be lost.
+fn refuse_data(config: &Config) -> io::Result<()> {
+    match data_here(config) {
+        None => Ok(()),
+        Some(path) => Err(io::Error::other(format!(
+            "cluster-join: {} holds data, which would be lost: a server that joins begins with those of the cluster. Move \
+             it out of {}, or found the cluster with these data: cluster-create in place of cluster-join",
+            path.display(),
+            config.dir.display()
+        ))),
+    }
 }
 
 impl Enlisted {
@@ -46,7 +69,7 @@ impl Enlisted {
             io::Error::new(error.kind(), format!("cluster: {}: {error}", directory.display()))
         };
         std::fs::create_dir_all(&directory).map_err(failed)?;
-        if !directory.join("raft.redb").exists() {
+        if !is_known(&directory) {
             // What a founder has loaded are the cluster's data; who joins has none of them.
             let founds = matches!(settings.start, Start::Create);
             membership.note_data(founds).map_err(failed)?;

@@ -40,6 +40,11 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
             "{flag} and replicaof contradict each other: a member of a cluster follows no primary; leave one out"
         ));
     }
+    if !cluster.create && !config.restore_from.is_empty() {
+        return Err("restore-from and cluster-join contradict each other: a server that joins begins with the data of the \
+                    cluster; restore into its first member, with cluster-create"
+            .into());
+    }
     let role = match cluster.role {
         role if role.is("witness") => Role::Witness,
         role if role.is("cache") => Role::Cache,
@@ -202,6 +207,10 @@ mod tests {
             ("--cluster-create", "cluster-create needs the passphrase"),
             ("--cluster-join a:1", "cluster-join needs the passphrase"),
             ("--cluster-create --cluster-join a", "contradict each other"),
+            (
+                "--cluster-join a --restore-from file:///x",
+                "restore-from and cluster-join contradict",
+            ),
             ("--cluster-create --cluster-passphrase x --replicaof a 1", "replicaof"),
             ("--cluster-create --cluster-passphrase x --cluster-role witness", "a witness cannot"),
             ("--cluster-create --cluster-passphrase x --cluster-role cache", "a cache cannot"),

@@ -54,6 +54,7 @@ impl Agent {
                 return false;
             }
             self.node.leave_other_slots();
+            self.report_leftover();
             self.serve();
         }
         self.go_on_loading_slots();
@@ -64,6 +65,21 @@ impl Agent {
         }
         self.report_arrivals();
         self.node.unshare_evicted(&mut self.machine) | goes_on
+    }
+
+    /// Says that keys are removed: those of hash slots that are not this member's.
+    fn report_leftover(&self) {
+        if !self.node.has_leftover() {
+            return;
+        }
+        let keyspace = &self.machine.host.server.keyspace;
+        let keys = (0..keyspace.databases()).map(|db| keyspace.db_stats(db).keys).sum::<u64>();
+        if keys > 0 {
+            tracing::warn!(
+                "cluster: of the {} that are here those are removed whose hash slots are other members' by now",
+                Counted(keys, "key")
+            );
+        }
     }
 
     /// Whether a view may yet give this member slots that have waited for it.

@@ -15,7 +15,7 @@ pub const CONFIG: CommandSpec = CommandSpec::container(&meta::CONFIG, SUBCOMMAND
 
 static SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::CONFIG_GET, get),
-    CommandSpec::new(&meta::CONFIG_SET, set),
+    CommandSpec::new(&meta::CONFIG_SET, |ctx| ctx.without_data(set)),
     CommandSpec::new(&meta::CONFIG_REWRITE, rewrite),
     CommandSpec::new(&meta::CONFIG_RESETSTAT, resetstat),
     CommandSpec::new(&meta::CONFIG_HELP, help),

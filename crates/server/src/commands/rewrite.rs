@@ -8,7 +8,7 @@ use petrel_table::commands as meta;
 
 /// `BGREWRITEAOF`.
 pub const BGREWRITEAOF: CommandSpec =
-    CommandSpec::new(&meta::BGREWRITEAOF, rewrite).locking(Locks::Itself);
+    CommandSpec::new(&meta::BGREWRITEAOF, |ctx| ctx.without_data(rewrite)).locking(Locks::Itself);
 
 fn rewrite(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();

@@ -10,10 +10,12 @@ use petrel_table::options::BgsaveOption;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// `SAVE`.
-pub const SAVE: CommandSpec = CommandSpec::new(&meta::SAVE, save).locking(Locks::Itself);
+pub const SAVE: CommandSpec =
+    CommandSpec::new(&meta::SAVE, |ctx| ctx.without_data(save)).locking(Locks::Itself);
 /// `BGSAVE`.
 pub const BGSAVE: CommandSpec =
-    CommandSpec::new(&meta::BGSAVE, save_in_background).locking(Locks::Itself);
+    CommandSpec::new(&meta::BGSAVE, |ctx| ctx.without_data(save_in_background))
+        .locking(Locks::Itself);
 /// `LASTSAVE`.
 pub const LASTSAVE: CommandSpec = CommandSpec::new(&meta::LASTSAVE, last_save);
 

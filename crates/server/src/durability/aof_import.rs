@@ -65,8 +65,9 @@ pub struct Taken {
 }
 
 impl Server {
-    /// Loads append-only files in their order: the first may be an RDB file, or begin as one. The
-    /// end of the last may be missing, as the configuration allows; it is cut off then. The
+    /// Loads append-only files in their order: the first may be an RDB file, or begin as one. If
+    /// nothing follows on them (`is_end`), the end of the last may be missing, as the configuration
+    /// allows; it is cut off then. The
     /// keyspace is empty, and commands are refused meanwhile
     /// ([`petrel_commands::ServerState::Loading`]); the calling thread is in no batch.
     ///
@@ -76,6 +77,7 @@ impl Server {
         self: &Arc<Self>,
         paths: &[PathBuf],
         config: &Config,
+        is_end: bool,
     ) -> Result<(), MoveInError> {
         let progress = &self.snapshot.progress;
         let files = paths.iter().map(|path| ForeignFile::open(path));
@@ -88,7 +90,8 @@ impl Server {
             tracing::info!("loading {}: {len} bytes", path.display());
             let error = |why| MoveInError { path: path.to_path_buf(), why };
             let from = if number == 1 { self.load_base(&file, config)? } else { 0 };
-            let taken = loader.run(file, from, number == count).map_err(error)?;
+            let is_last = is_end && number == count;
+            let taken = loader.run(file, from, is_last).map_err(error)?;
             let Taken { commands, errors, skipped, cut } = taken;
             let seconds = start.elapsed().as_secs_f64();
             let (commands, of) = (Counted(commands, "command"), path.display());
@@ -417,7 +420,8 @@ mod tests {
 
         fn load(&self, paths: &[PathBuf], config: &Config) -> Result<(), String> {
             self.server.begin_loading(config);
-            let loaded = self.server.load_foreign(paths, config).map_err(|error| error.to_string());
+            let loaded =
+                self.server.load_foreign(paths, config, true).map_err(|error| error.to_string());
             self.server.finish_loading();
             loaded
         }

@@ -88,6 +88,24 @@ impl Server {
         })
     }
 
+    /// Writes a line to the log about the keys that a copy of `whose` data takes the place of, if there
+    /// are any.
+    pub(crate) fn report_replaced(&self, whose: &str) {
+        let databases = 0..self.keyspace.databases();
+        let keys = databases.map(|db| self.keyspace.db_stats(db).keys).sum::<u64>();
+        if keys == 0 {
+            return;
+        }
+        let (keys, config) = (Counted(keys, "key"), self.config.snapshot());
+        match config.dbfilename.exists() {
+            true => tracing::warn!(
+                "{keys} that were here are dropped for {whose} copy; {} holds what was saved before, until the next save",
+                config.dbfilename.display()
+            ),
+            false => tracing::warn!("{keys} that were here are dropped for {whose} copy"),
+        }
+    }
+
     /// Writes a line about a copy of `whose` data to the log.
     pub(crate) fn report_copy(&self, whose: &str, loaded: &Loaded, start: Instant) {
         let keys = Counted(self.snapshot.progress.keys.load(Relaxed), "key");

@@ -11,10 +11,10 @@ use petrel_table::options::{FailoverOption, Reader};
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new(&meta::REPLICAOF, replicaof).locking(Locks::Itself),
-    CommandSpec::new(&meta::SLAVEOF, replicaof).locking(Locks::Itself),
-    CommandSpec::new(&meta::ROLE, role).locking(Locks::Itself),
-    CommandSpec::new(&meta::FAILOVER, failover).locking(Locks::Itself),
+    CommandSpec::new(&meta::REPLICAOF, |ctx| ctx.without_data(replicaof)).locking(Locks::Itself),
+    CommandSpec::new(&meta::SLAVEOF, |ctx| ctx.without_data(replicaof)).locking(Locks::Itself),
+    CommandSpec::new(&meta::ROLE, |ctx| ctx.without_data(role)).locking(Locks::Itself),
+    CommandSpec::new(&meta::FAILOVER, |ctx| ctx.without_data(failover)).locking(Locks::Itself),
 ];
 
 const INVALID_PORT: Fail = Fail::fixed("ERR Invalid master port");

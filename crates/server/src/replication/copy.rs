@@ -195,6 +195,8 @@ fn replace(
     link.check_wish()?;
     // Nothing that was there before can be gone on with.
     replication.renew_ids();
+    server.report_replaced("the primary's");
+    let apart = server.part_log(&mut applier.exec.ks);
     let mut clear = |in_background| {
         applier.clear(in_background);
         replication.own_expiring.forget();
@@ -203,6 +205,8 @@ fn replace(
         let loaded = load_copy(options)?;
         link.check_wish().map(|()| loaded)
     });
+    server.join_log(loaded.is_ok());
+    drop(apart);
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(why) => {

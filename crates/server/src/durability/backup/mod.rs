@@ -18,6 +18,7 @@ use shipping::fetch;
 pub use shipping::{Backups, list};
 
 use crate::config::Config;
+use crate::durability::present::data_here;
 use crate::server::Server;
 use std::fs::{File, ReadDir};
 use std::io;
@@ -42,8 +43,14 @@ impl Server {
         let log_holds = |mut files: ReadDir| files.next().is_some();
         let snapshot_is_there = config.dbfilename.symlink_metadata().is_ok();
         let log_is_there = config.appendonly && log.read_dir().is_ok_and(log_holds);
-        if snapshot_is_there || log_is_there {
-            let path = if log_is_there { &log } else { &config.dbfilename };
+        // It would be what is loaded, or lost once a log is turned on.
+        let data = data_here(config);
+        if snapshot_is_there || log_is_there || data.is_some() {
+            let path = match (log_is_there, &data) {
+                (true, _) => &log,
+                (false, Some(data)) => data,
+                (false, None) => &config.dbfilename,
+            };
             return Err(io::Error::other(format!(
                 "restore-from: {} is there already and would be replaced; move it out of {}, or start without restore-from",
                 path.display(),

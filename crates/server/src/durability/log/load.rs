@@ -5,7 +5,11 @@ use crate::config::Config;
 use crate::observation::counted::Counted;
 use crate::server::Server;
 use petrel_keyspace::Handle;
-use petrel_persistence::log::{Directory, Entry, FileKind, LogSource, Replayed, is_full, replay};
+use petrel_persistence::aof::begins_as_rdb;
+use petrel_persistence::log::{
+    Chain, Directory, Entry, FileKind, LogSource, Manifest, Piece, Replayed, about_empty,
+    check_base, check_len, check_names, is_full, replay,
+};
 use petrel_persistence::rdb::Leniency;
 use petrel_persistence::{LoadOptions, load};
 use std::fs::{File, OpenOptions};
@@ -15,15 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+#[cfg(test)]
+mod cuts;
+
 /// What was loaded.
 #[derive(Default)]
 pub(super) struct Found {
-    /// Epoch of the last block.
-    pub last_epoch: Option<u64>,
-    /// What the files have in common, as the last of them says.
-    pub log_id: Option<[u8; 16]>,
-    /// A file whose end is torn, and how many bytes of it are whole.
-    torn: Option<(Entry, u64)>,
+    /// The files of effects.
+    pub chain: Chain,
     pub functions: Option<Vec<Vec<u8>>>,
     /// What was applied behind all files and is in none of them.
     pub unwritten: Option<Unwritten>,
@@ -100,7 +103,7 @@ impl Server {
                 Found { functions: Some(functions), ..Found::default() }
             }
             Some(path) => {
-                self.load_foreign(&[path.to_owned()], config).map_err(|error| error.to_string())?;
+                self.load_single(path, config)?;
                 Found::default()
             }
             None => self.load_files(&mut directory, config)?,
@@ -108,7 +111,7 @@ impl Server {
         if self.snapshot.progress.stop.load(Relaxed) || self.is_stopping() {
             return Ok(());
         }
-        if let Some((entry, whole)) = &found.torn {
+        if let Some((entry, whole)) = &found.chain.torn {
             cut(&directory.path_of(entry), *whole)
                 .map_err(|error| format!("cannot cut {}: {error}", entry.name))?;
         }
@@ -126,7 +129,7 @@ impl Server {
         self.snapshot.progress.keys.store(keys, Relaxed);
         let mut handle = self.keyspace.attach();
         handle.enter();
-        let previous = found.last_epoch.unwrap_or(0);
+        let previous = found.chain.last_epoch.unwrap_or(0);
         let beginning = Beginning {
             unwritten: found.unwritten.take(),
             previous,
@@ -206,60 +209,52 @@ impl Server {
         config: &Config,
     ) -> Result<Found, String> {
         let manifest = directory.manifest().clone();
-        let mut found = Found::default();
-        let own = manifest.logs().filter(|entry| entry.kind == FileKind::Effects).count();
-        let foreign: Vec<&Entry> =
-            manifest.logs().take_while(|entry| entry.kind == FileKind::Commands).collect();
-        if manifest.logs().skip(foreign.len()).any(|entry| entry.kind == FileKind::Commands) {
-            return Err("the manifest names files of another server behind those of Petrel: both went on with the \
-                        log, each without the other's changes"
-                .into());
-        }
+        let mut found = Found { chain: Chain::new(&manifest), ..Found::default() };
+        let foreign = check_foreign(&manifest, directory)?;
+        let own = manifest.logs().filter(|entry| entry.kind == FileKind::Effects);
+        let is_end = own.clone().next().is_none();
         match manifest.base() {
             Some(base) if foreign.is_empty() && is_rdb(&directory.path_of(base)) => {
                 let base = directory.path_of(base);
-                found.functions = Some(self.load_log_base(&base, config, own > 0)?);
+                found.functions = Some(self.load_log_base(&base, config, !is_end)?);
             }
             base => {
                 let files = base.into_iter().chain(foreign);
                 let files: Vec<_> = files.map(|entry| directory.path_of(entry)).collect();
-                self.load_foreign(&files, config).map_err(|error| error.to_string())?;
+                let loaded = self.load_foreign(&files, config, is_end);
+                loaded.map_err(|error| error.to_string())?;
             }
         }
-        let mut log_id = None;
-        for entry in manifest.logs().filter(|entry| entry.kind == FileKind::Effects) {
+        for entry in own {
             let path = directory.path_of(entry);
-            let replayed = self.replay_file(&path, found.last_epoch)?;
-            if let Some((torn, whole)) = &found.torn
-                && replayed.blocks > 0
-            {
-                return Err(format!(
-                    "{} ends at byte {whole} in the middle of a block, but {} goes on behind it: what was between them \
-                     is lost; `petrel check` tells more",
-                    torn.name, entry.name
-                ));
-            }
-            if replayed.blocks > 0 && *log_id.get_or_insert(replayed.log_id) != replayed.log_id {
-                return Err(format!(
-                    "{} belongs to another log than the files before it",
-                    entry.name
-                ));
-            }
-            found.last_epoch = replayed.last_epoch;
-            // A file without even a head has none.
-            found.log_id = Some(replayed.log_id).filter(|&id| id != [0; 16]).or(found.log_id);
+            let replayed = self.replay_file(&path, found.chain.last_epoch)?;
+            found.chain.add(entry, &Piece::from(&replayed))?;
             if replayed.torn > 0 {
                 self.judge_torn(&path, &replayed, config)?;
-                found.torn = found.torn.or(Some((entry.clone(), replayed.whole)));
             }
             if let Some((_, texts)) = replayed.functions {
                 found.functions = Some(texts);
             }
         }
-        if let Some(log_id) = log_id {
+        if let Some(log_id) = found.chain.log_id_of_blocks {
             directory.set_log_id(log_id);
         }
         Ok(found)
+    }
+
+    /// Loads the one append-only file that servers before Redis 7 write.
+    fn load_single(self: &Arc<Self>, path: &Path, config: &Config) -> Result<(), String> {
+        let len = path.metadata().map_or(0, |meta| meta.len());
+        if len == 0 && config.dbfilename.exists() {
+            tracing::warn!(
+                "{} is empty, and is what counts with appendonly yes: {} is not loaded; to start from that, move the empty \
+                 file away",
+                path.display(),
+                config.dbfilename.display()
+            );
+        }
+        let loaded = self.load_foreign(&[path.to_owned()], config, true);
+        loaded.map_err(|error| error.to_string())
     }
 
     fn load_log_base(
@@ -337,7 +332,52 @@ impl Server {
 fn is_rdb(path: &Path) -> bool {
     let mut head = [0; 9];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && petrel_persistence::aof::begins_as_rdb(&head)
+    read.is_ok() && begins_as_rdb(&head)
+}
+
+/// The files of other servers that stand before Petrel's own, each of which is as long as it was when
+/// Petrel went on behind it; the base too.
+fn check_foreign<'m>(
+    manifest: &'m Manifest,
+    directory: &Directory,
+) -> Result<Vec<&'m Entry>, String> {
+    let foreign: Vec<&Entry> =
+        manifest.logs().take_while(|entry| entry.kind == FileKind::Commands).collect();
+    let mut behind = manifest.logs().skip(foreign.len());
+    if behind.clone().any(|entry| entry.kind == FileKind::Commands) {
+        return Err("the manifest names files of another server behind those of Petrel: both went on with the \
+                    log, each without the other's changes"
+            .into());
+    }
+    let is_end = behind.next().is_none();
+    check_names(&directory.manifest_path(), manifest)?;
+    for (number, entry) in (1..).zip(manifest.base().into_iter().chain(foreign.iter().copied())) {
+        let path = directory.path_of(entry);
+        let failed = |error: io::Error| format!("cannot load {}: {error}", path.display());
+        let file = File::open(&path).map_err(failed)?;
+        let len = file.metadata().map_err(failed)?.len();
+        let mut head = Vec::new();
+        file.take(8).read_to_end(&mut head).map_err(failed)?;
+        check_len(entry, len)?;
+        check_base(entry, &head, len)?;
+        let is_last = is_end && number == foreign.len() + usize::from(manifest.base().is_some());
+        if let Some(what) = about_empty(entry, len, is_last) {
+            tracing::warn!("{} is {what}", path.display());
+        }
+    }
+    Ok(foreign)
+}
+
+/// Says where the files of another server are kept since the log goes on in those of Petrel, if that
+/// has just begun.
+pub(super) fn report_kept(directory: &mut Directory) {
+    if let Some(kept) = directory.take_kept() {
+        tracing::warn!(
+            "the files of the log that were here are kept in {}: the server that wrote them starts there, and not with what \
+             Petrel writes from now on; delete that directory once no way back is needed (docs/moving-in.md)",
+            kept.display()
+        );
+    }
 }
 
 /// 16 bytes that no other log has.

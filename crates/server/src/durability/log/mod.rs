@@ -5,6 +5,7 @@
 //! into it from then on, workers keep replies back until what they answer is durable, and it is
 //! rewritten when it has grown.
 
+mod apart;
 mod beginning;
 mod load;
 mod pending;
@@ -58,14 +59,14 @@ impl Events for Listener {
             tracing::error!("the log cannot be written: {why}; writes are refused, {next}");
         }
         server.commands.note_log_failure(why);
-        server.commands.set_state(ServerState::NotLogged, true);
+        server.note_logged(false);
     }
 
     fn recovered(&self) {
         let Some(server) = self.0.upgrade() else { return };
         *server.durability.failure.lock() = None;
         server.durability.needs_base.store(false, Relaxed);
-        server.commands.set_state(ServerState::NotLogged, false);
+        server.note_logged(true);
         tracing::info!("the log is written again");
     }
 
@@ -87,6 +88,12 @@ fn policy(config: &Config) -> Policy {
 }
 
 impl Server {
+    /// Whether what is written can be logged; or need not be.
+    fn note_logged(&self, can_be: bool) {
+        self.commands.set_state(ServerState::NotLogged, !can_be);
+        self.apply_expiry(&self.config.snapshot());
+    }
+
     /// Begins to write the log of a directory: every change of the keyspace is recorded from one
     /// moment on. If the disk is full, that is an error, or, with `awaits_room`, tried again while
     /// writes are refused. `handle` is in a batch and holds nothing.
@@ -131,6 +138,7 @@ impl Server {
         *durability.writer.lock() = writer;
         *durability.log.write() = Some(log);
         durability.is_complete.store(is_complete, Relaxed);
+        load::report_kept(&mut directory);
         durability.weigh(&directory);
         durability.base_len.store(durability.bytes(), Relaxed);
         *durability.directory.lock() = Some(directory);
@@ -187,7 +195,7 @@ impl Server {
                 handle.unlock();
                 self.end_log();
                 *self.durability.failure.lock() = None;
-                self.commands.set_state(ServerState::NotLogged, false);
+                self.note_logged(true);
                 tracing::info!("the log has been turned off; its files stay as they are");
                 Ok(())
             }

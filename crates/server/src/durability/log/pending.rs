@@ -21,13 +21,20 @@ impl Server {
         let path = directory.pending_path();
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let Some(remains) = Remains::read(&path).map_err(|error| failed(&error))? else {
+            if path.exists() {
+                tracing::warn!(
+                    "{} has no whole head, as after a power cut, and is passed over: if the machine has not stopped since, \
+                     what the process before had not written is lost",
+                    path.display()
+                );
+            }
             return Ok(());
         };
         let first = directory.manifest().logs().find(|entry| entry.kind == FileKind::Effects);
         let known = Known {
-            log_id: found.log_id,
+            log_id: found.chain.log_id,
             first_seq: first.map_or(0, |entry| entry.seq),
-            last_epoch: found.last_epoch,
+            last_epoch: found.chain.last_epoch,
         };
         if let Some(why) = remains.hindrance(&known) {
             if !remains.is_empty() && remains.is_of_this_boot() {
@@ -49,10 +56,10 @@ impl Server {
         drop(remains);
         directory.set_log_id(log_id);
         let (threads, progress) = (self.workers.len(), &self.snapshot.progress);
-        let before = found.last_epoch;
+        let before = found.chain.last_epoch;
         let replayed = replay_pending(&epochs, last, before, &self.keyspace, threads, progress)
             .map_err(|error| failed(&error))?;
-        found.last_epoch = replayed.last_epoch;
+        found.chain.last_epoch = replayed.last_epoch;
         if let Some((_, texts)) = replayed.functions {
             found.functions = Some(texts);
         }

@@ -9,6 +9,7 @@
 //! everything as well.
 
 use super::Durability;
+use super::load::report_kept;
 use crate::config::Config;
 use crate::observation::counted::Counted;
 use crate::server::Server;
@@ -145,21 +146,23 @@ impl Server {
     ) -> Result<bool, FileError> {
         let next =
             next.map(|(file, head)| SystemFile::new(file).map(|file| (file, head))).transpose()?;
-        let (server, (send, image)) = (self.clone(), mpsc::sync_channel::<Image>(1));
+        let (server, (send, begun)) = (self.clone(), mpsc::sync_channel::<(Image, u64)>(1));
         let log = rewrite.log.clone();
         let work = move || {
-            if let Ok(image) = image.recv() {
-                server.rewrite_beside(image, rewrite);
+            if let Ok((image, epoch)) = begun.recv() {
+                server.rewrite_beside(image, epoch, rewrite);
             }
         };
         // Before the image begins, for one that has has to be gone through.
         std::thread::Builder::new().name("petrel-rewriter".into()).spawn(work)?;
         ks.lock_all();
         let mut image = Image::begin(ks, self.base_options());
+        // A log that is begun later begins with the first.
+        let mut epoch = 1;
         if image.is_some()
             && let (Some(log), Some((file, head))) = (&log, next)
         {
-            log.rotate(&self.keyspace, Box::new(file), head, awaits_base);
+            epoch = log.rotate(&self.keyspace, Box::new(file), head, awaits_base);
         }
         ks.unlock();
         if let Some(image) = &mut image {
@@ -171,15 +174,15 @@ impl Server {
             self.log_libraries();
         }
         let Some(image) = image else { return Ok(false) };
-        if send.send(image).is_err() {
+        if send.send((image, epoch)).is_err() {
             // The thread has panicked, and the log has gone on in the new file all the same.
             self.durability.rewriting_since.store(0, Relaxed);
         }
         Ok(true)
     }
 
-    /// Writes the base, on the calling thread.
-    fn rewrite_beside(&self, image: Image, rewrite: Rewrite) {
+    /// Writes the base, on the calling thread; what is not in it begins with this epoch.
+    fn rewrite_beside(&self, image: Image, epoch: u64, rewrite: Rewrite) {
         let Rewrite { mut file, part, first, log } = rewrite;
         let start = Instant::now();
         let durability = &self.durability;
@@ -193,7 +196,9 @@ impl Server {
             file.finish()?.sync_all()?;
             let mut place = durability.directory.lock();
             let Some(directory) = &mut *place else { return Ok(None) };
-            directory.complete_base(first)?.iter().for_each(|left| tracing::warn!("{left}"));
+            let left = directory.complete_base(first, epoch)?;
+            left.iter().for_each(|left| tracing::warn!("{left}"));
+            report_kept(directory);
             durability.is_complete.store(true, Relaxed);
             durability.weigh(directory);
             durability.base_len.store(durability.bytes(), Relaxed);
@@ -252,12 +257,16 @@ impl Server {
         let (len, base) = (durability.bytes(), durability.base_bytes().max(1));
         let growth = len.saturating_sub(base).saturating_mul(100) / base;
         let percentage = config.auto_aof_rewrite_percentage;
+        // A replica whose copy failed gets its base with the next one.
+        let awaits_copy = lacks_base && self.replication.is_replica();
         let has_grown = percentage > 0
+            && !awaits_copy
             && durability.is_on()
             && len >= config.auto_aof_rewrite_min_size
             && growth >= percentage as u64
             && (durability.has_rested() || growth / RESTLESS >= percentage as u64);
         if !has_grown
+            && (!lacks_base || awaits_copy)
             && !durability.needs_base.load(Relaxed)
             && !durability.rewrite_scheduled.load(Relaxed)
         {

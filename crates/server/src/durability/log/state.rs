@@ -46,6 +46,9 @@ pub struct Durability {
     pub(super) failure: Mutex<Option<String>>,
     /// The files that the manifest names are all that there is.
     pub(super) is_complete: AtomicBool,
+    /// The log goes on beside its files while data are replaced, and nothing else changes which files
+    /// there are: `rewriting_since` is taken.
+    pub(super) is_apart: AtomicBool,
     /// It takes a new base to go on.
     pub(super) needs_base: AtomicBool,
     /// The log is about to go on in a new file without being rewritten.
@@ -93,7 +96,8 @@ impl Durability {
 
     /// Whether the log was turned on a moment ago, and its first base is still being written.
     pub(crate) fn lacks_base(&self) -> bool {
-        self.is_on() && self.is_rewriting() && !self.is_complete.load(Relaxed)
+        let is_apart = self.is_apart.load(Relaxed);
+        self.is_on() && self.is_rewriting() && !is_apart && !self.is_complete.load(Relaxed)
     }
 
     /// Whether the log cannot be written.

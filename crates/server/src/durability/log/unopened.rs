@@ -1,5 +1,5 @@
 //! A log without a file to go on in: the disk was full at the start. Writes are refused until there
-//! is room; what is done in spite of that, such as the deletion of expired keys, waits in memory.
+//! is room; what was recorded in spite of that waits in memory.
 //!
 //! ```text
 //! start    load ─ no room for the next file ─ serve, refuse writes
@@ -7,6 +7,7 @@
 //! ```
 
 use super::beginning::Beginning;
+use super::load::report_kept;
 use crate::server::Server;
 use crate::unix_time::unix_ms;
 use petrel_keyspace::Handle;
@@ -68,6 +69,7 @@ impl Server {
         let (next, pending) = match &mut *directory.lock() {
             Some(directory) => {
                 let next = beginning.next_file(directory)?;
+                report_kept(directory);
                 let pending = match log.pending() {
                     Some(_) => None,
                     None => beginning.create_pending(directory, u64::MAX),

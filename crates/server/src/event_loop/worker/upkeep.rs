@@ -48,6 +48,7 @@ impl<D: Driver> Worker<D> {
         self.begin();
         self.engine.exec.end();
         self.engine.exec.drop_flushed();
+        let need = self.engine.exec.ks.take_need();
         let busy = self.tend();
         if now / PEAKS_MS != self.upkeep_at / PEAKS_MS {
             self.traffic().forget_peaks();
@@ -67,6 +68,9 @@ impl<D: Driver> Worker<D> {
             host.server.rewrite_if_due(&mut exec.ks, &host.config);
             host.server.tend_replicas(&mut exec.ks, &host.config);
         }
+        // No reply says anything of what was done for the keyspace: none waits until it is durable.
+        self.engine.exec.ks.take_need();
+        self.engine.exec.ks.note_need(need);
         self.collect_memory(now);
         self.engine.limit_replies();
         self.engine.exec.trim();

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// `PSYNC`.
-pub(crate) const PSYNC: CommandSpec = CommandSpec::new(&meta::PSYNC, psync).locking(Locks::Itself);
+pub(crate) const PSYNC: CommandSpec =
+    CommandSpec::new(&meta::PSYNC, |ctx| ctx.without_data(psync)).locking(Locks::Itself);
 /// `SYNC`.
-pub(crate) const SYNC: CommandSpec = CommandSpec::new(&meta::SYNC, sync);
+pub(crate) const SYNC: CommandSpec = CommandSpec::new(&meta::SYNC, |ctx| ctx.without_data(sync));
 /// `REPLCONF`.
 pub(crate) const REPLCONF: CommandSpec = CommandSpec::new(&meta::REPLCONF, replconf);
 
