@@ -8,13 +8,14 @@
 //! | `reply` | [`Reply`], what a command handler writes to |
 //! | `write` | [`RespWriter`], the `Reply` that makes RESP bytes |
 //! | `dialect` | [`Dialect`], whose words a server speaks |
-//! | `double` | how a double is printed |
+//! | `double`, `grisu` | how a double is printed |
 //! | `value`, `decode` | replies as read by a client |
 
 mod decode;
 mod dialect;
 mod double;
 mod error;
+mod grisu;
 mod inline;
 mod length;
 mod parse;
