@@ -1,6 +1,6 @@
-//! Decimal digits of a double by Grisu2 (Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with
-//! Integers", 2010), with the powers of ten that Redis and Valkey scale by: the same digits as theirs, which for about
-//! one double in a thousand are not the shortest.
+//! Decimal digits of a double by Grisu2 (Loitsch, "Printing Floating-Point Numbers Quickly and
+//! Accurately with Integers", 2010), with the powers of ten that Redis and Valkey scale by: the
+//! digits are theirs, which for about one double in a thousand are not the shortest.
 
 /// Most digits that a double has.
 const DIGITS_MAX: usize = 18;
@@ -216,7 +216,8 @@ mod tests {
             }
         }
         let top = (0..32 * number.len()).rev().find(|&at| bit(&number, at) == 1).unwrap();
-        let fraction = (top - 63..=top).rev().fold(0, |sum, at| sum << 1 | u64::from(bit(&number, at)));
+        let fraction =
+            (top - 63..=top).rev().fold(0, |sum, at| sum << 1 | u64::from(bit(&number, at)));
         fraction + u64::from(bit(&number, top - 64))
     }
 
