@@ -150,7 +150,7 @@ fn power_for(exponent: i32) -> (Scaled, i32) {
 /// The binary exponent of a power of ten whose fraction has 64 bits.
 fn binary_exponent(power: i32) -> i32 {
     const LOG2_OF_10_16: i32 = 217_706;
-    (power * LOG2_OF_10_16 >> 16) - 63
+    ((power * LOG2_OF_10_16) >> 16) - 63
 }
 
 /// The fractions of 10^-348, 10^-340 ... 10^340, rounded to 64 bits.
