@@ -44,6 +44,8 @@ pub struct Handle {
     pub(crate) touch: bool,
     /// Bytes that a mutator puts together; empty between calls, but for its capacity.
     pub(crate) scratch: Vec<u8>,
+    /// A score of minus zero is stored as such in small sorted sets too.
+    pub(crate) keeps_zero_sign: bool,
     pub(crate) deferred: DeferredFrees,
 }
 
@@ -67,6 +69,7 @@ impl Handle {
             sees_expired: false,
             touch: true,
             scratch: Vec::new(),
+            keeps_zero_sign: false,
             deferred: DeferredFrees::default(),
             counters,
             ks,

@@ -26,6 +26,8 @@ pub struct Census {
     pub end: u64,
     /// Texts that describe the file: name and text.
     pub aux: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Lines about keys that are loaded though they state something wrong, or left out.
+    pub notes: Vec<String>,
 }
 
 impl Census {

@@ -13,14 +13,16 @@ pub use beside::{LoadFrom, Settle, load_from};
 
 use crate::check::Census;
 use crate::rdb::{
-    self, Error, FileError, FileReader, Head, Item, Leniency, Nowhere, Section, Slice, Source,
-    next_key, read_text, read_value, skip_value,
+    self, Error, FileError, FileReader, Head, Item, Leniency, Nowhere, Section, ShownKey, Slice,
+    Source, ValueReader, next_key, read_text, read_value, skip_value,
 };
 use crate::value::Builder;
 use beside::{Beside, Holds, WHOLE_MAX};
 use petrel_keyspace::{Handle, Key, KeyHash, Keyspace, Options, Type, Value};
+use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -71,6 +73,45 @@ pub struct Progress {
     /// Microseconds that a thread waits for each key that it has loaded, for tests; may change
     /// meanwhile.
     pub key_delay_us: AtomicU64,
+    /// What is worth telling of single keys, which were loaded nevertheless or left out with
+    /// reason.
+    notes: Mutex<Notes>,
+}
+
+/// Lines about single keys: the first [`NOTES_MAX`] of them, and how many more there were.
+#[derive(Debug, Default)]
+struct Notes {
+    lines: Vec<String>,
+    more: u64,
+}
+
+/// Lines about single keys that are kept of a load.
+const NOTES_MAX: usize = 20;
+
+impl Progress {
+    /// Lines about single keys of what was loaded, to be logged; they are taken away.
+    pub fn take_notes(&self) -> Vec<String> {
+        let Notes { mut lines, more } = std::mem::take(&mut *lock(&self.notes));
+        if more > 0 {
+            lines.push(format!("and {more} more keys like these"));
+        }
+        lines
+    }
+
+    fn note(&self, db: u16, key: &[u8], what: &str) {
+        let mut notes = lock(&self.notes);
+        if notes.lines.len() == NOTES_MAX {
+            notes.more += 1;
+            return;
+        }
+        notes.lines.push(format!("{} of database {db} {what}", ShownKey(key)));
+    }
+
+    fn note_recounted(&self, db: u16, key: &[u8], what: Option<&'static str>) {
+        if let Some(what) = what {
+            self.note(db, key, &format!("states {what} wrongly, which was counted anew"));
+        }
+    }
 }
 
 /// What a file held beside its keys.
@@ -166,7 +207,80 @@ pub(crate) fn examine<R: Read>(
     let reader = FileReader::new(file, len, leniency)?;
     let mut target = Target::new(&keyspace, (options, None), &progress);
     target.census = Some(Census::default());
-    Loading { reader, len, target, send, db: 0 }.load()
+    let (loaded, census) = Loading { reader, len, target, send, db: 0 }.load()?;
+    Ok((loaded, Census { notes: progress.take_notes(), ..census }))
+}
+
+/// The keys of a damaged file that can be loaded, taken one by one.
+pub(crate) struct Salvage {
+    keyspace: Arc<Keyspace>,
+    progress: Progress,
+    version: u16,
+}
+
+impl Salvage {
+    /// Values of this length are read where they are, not copied.
+    const COPIED_MAX: u64 = 4 << 20;
+
+    /// None yet, of a file of this version.
+    pub fn new(version: u16) -> Self {
+        let keyspace =
+            Keyspace::new(&Options { databases: u16::MAX, stripes: 1, ..Options::default() });
+        Salvage { keyspace, progress: Progress::default(), version }
+    }
+
+    /// The thread that takes them.
+    pub fn taker(&self) -> Taker<'_> {
+        let options = LoadOptions {
+            threads: 1,
+            leniency: Leniency::default(),
+            // The strictest: a key that has expired is there twice too.
+            keeps_expired: true,
+            merges: false,
+        };
+        let mut target = Target::new(&self.keyspace, (options, None), &self.progress);
+        target.census = Some(Census::default());
+        Taker { target, version: self.version }
+    }
+}
+
+/// Takes keys of a damaged file.
+pub(crate) struct Taker<'s> {
+    target: Target<'s>,
+    version: u16,
+}
+
+impl Taker<'_> {
+    /// Takes the key whose record is these bytes of the file, and its value those from `value_at`
+    /// on, as a load does.
+    ///
+    /// # Errors
+    /// Those of a load.
+    pub fn take(
+        &mut self,
+        file: &File,
+        db: u64,
+        head: &Head,
+        record: Range<u64>,
+        value_at: u64,
+    ) -> Result<(), FileError> {
+        let db = self.target.database(db)?;
+        let at = record.start;
+        if record.end - at <= Salvage::COPIED_MAX {
+            let mut bytes = vec![0; (record.end - at) as usize];
+            file.read_exact_at(&mut bytes, at)?;
+            return self.target.build(&Run { db, version: self.version, at, bytes });
+        }
+        let mut value = ValueReader::new(file, value_at..record.end);
+        let key = Key { bytes: &head.key, hash: self.target.handle.hash(&head.key) };
+        self.target.handle.enter();
+        let taken = self.target.add(db, key, head, usize::MAX, |_, sink| {
+            let read = value.read(head.type_byte, sink)?;
+            read.map_err(|error| located(db, head, value_at, error))
+        });
+        self.target.handle.exit();
+        taken
+    }
 }
 
 fn next_run(queue: &Mutex<Receiver<Run>>) -> Option<Run> {
@@ -180,6 +294,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// Whole records of keys of one database.
 struct Run {
     db: u16,
+    /// The version of the file.
+    version: u16,
     /// Where in the file it begins.
     at: u64,
     bytes: Vec<u8>,
@@ -228,9 +344,12 @@ impl<R: Read> Loading<'_, R> {
                     handle.reserve(self.db, keys.min(most));
                     handle.exit();
                 }
-                Section::Keys(bytes) => self.hand_out(Run { db: self.db, at, bytes })?,
+                Section::Keys(bytes) => {
+                    let version = self.reader.version();
+                    self.hand_out(Run { db: self.db, version, at, bytes })?;
+                }
                 Section::LongKey(head) if self.target.passes_over(&head) => {
-                    self.reader.read_value(head.type_byte, &mut Nowhere)?;
+                    self.reader.read_value(&head, &mut Nowhere)?;
                 }
                 Section::LongKey(head) => self.load_long_key(&head)?,
                 Section::Module(_) => loaded.modules += 1,
@@ -247,7 +366,7 @@ impl<R: Read> Loading<'_, R> {
         let (db, reader, target) = (self.db, &mut self.reader, &mut self.target);
         let key = Key { bytes: &head.key, hash: target.handle.hash(&head.key) };
         target.handle.enter();
-        let read = |type_byte, sink: &mut Builder<'_, '_>| reader.read_value(type_byte, sink);
+        let read = |_, sink: &mut Builder<'_, '_>| reader.read_value(head, sink);
         let added = target.add(db, key, head, usize::MAX, read);
         target.handle.exit();
         target.publish();
@@ -283,6 +402,11 @@ struct Target<'l> {
     census: Option<Census>,
     /// Others go on serving meanwhile.
     beside: Option<Beside<'l>>,
+}
+
+/// What is wrong with the value of a key, which stands at byte `at` of the file.
+fn located(db: u16, head: &Head, at: u64, error: Error) -> FileError {
+    FileError::Key { at, db: db.into(), key: head.key.clone(), error }
 }
 
 /// A key with its hash, and where in the run its value is.
@@ -375,7 +499,8 @@ impl<'l> Target<'l> {
                 if self.passes_over(head) {
                     continue;
                 }
-                let located = |error| FileError::Format { at: run.at + value.start as u64, error };
+                let at = run.at + value.start as u64;
+                let located = |error| located(run.db, head, at, error);
                 let (len, mut value) = (value.len(), Slice::new(&run.bytes[value.clone()]));
                 let key = Key { bytes: &head.key, hash: *hash };
                 if head.type_byte == rdb::STRING {
@@ -401,14 +526,17 @@ impl<'l> Target<'l> {
         let mut count = 0;
         for (head, hash, value) in ahead.iter_mut() {
             let at = run.bytes.len() - source.left();
-            let located = |error: Error| FileError::Format { at: run.at + at as u64, error };
-            if !next_key(source, head).map_err(located)? {
+            let at = run.at + at as u64;
+            if !next_key(source, run.version, head)
+                .map_err(|error| FileError::Format { at, error })?
+            {
                 break;
             }
             let value_at = run.bytes.len() - source.left();
             *hash = self.handle.hash(&head.key);
             self.handle.prefetch_stripe(*hash);
-            skip_value(source, head.type_byte).map_err(located)?;
+            let skipped = skip_value(source, head.type_byte);
+            skipped.map_err(|error| located(run.db, head, at, error))?;
             *value = value_at..run.bytes.len() - source.left();
             count += 1;
         }
@@ -455,6 +583,7 @@ impl<'l> Target<'l> {
             return self.add_in_portions(db, key, head, read);
         }
         let (mut of, mut has_expired) = (None, self.has_expired(head));
+        let mut recounted = None;
         let handle = &mut self.handle;
         handle.lock(key.hash);
         if handle.view(db, key).is_some() {
@@ -467,6 +596,7 @@ impl<'l> Target<'l> {
         let built: Result<(), FileError> = handle.build(db, key, head.expiry, |handle| {
             let mut builder = Builder::new(handle, db, key);
             read(head.type_byte, &mut builder)?;
+            recounted = builder.wrongly_stated();
             let is_there = builder.finish();
             of = handle.view(db, key).map(|view| view.type_of());
             if has_expired {
@@ -481,7 +611,11 @@ impl<'l> Target<'l> {
         }
         handle.set_usage(db, key, head.usage);
         handle.unlock();
+        if self.is_left_out(db, head, &built) {
+            return Ok(());
+        }
         built?;
+        self.progress.note_recounted(db, &head.key, recounted);
         self.note(db, head, of);
         if has_expired {
             self.expired += 1;
@@ -503,10 +637,11 @@ impl<'l> Target<'l> {
         let Some(beside) = &mut self.beside else { return Ok(()) };
         let handle = &mut self.handle;
         handle.exit();
-        let mut holds = Holds::new(beside, db, key);
+        let (mut holds, mut recounted) = (Holds::new(beside, db, key), None);
         let mut builder = Builder::new(handle, db, key).keeping_expired().holding(&mut holds);
         let built = read(head.type_byte, &mut builder).and_then(|()| {
-            builder.hold().map_err(FileError::Value)?;
+            builder.hold().map_err(|error| located(db, head, 0, error))?;
+            recounted = builder.wrongly_stated();
             builder.finish();
             Ok(())
         });
@@ -519,7 +654,25 @@ impl<'l> Target<'l> {
         if was_there {
             return self.count(db, head, true);
         }
+        if self.is_left_out(db, head, &built) {
+            return Ok(());
+        }
+        self.progress.note_recounted(db, &head.key, recounted);
         built.map(|()| self.count_kept(head))
+    }
+
+    /// Whether a key is left out because its value has no elements, which is noted: a server that
+    /// has such a key has it by mistake, and Redis leaves it out too.
+    fn is_left_out(&self, db: u16, head: &Head, built: &Result<(), FileError>) -> bool {
+        let is_empty = |error: &FileError| match error {
+            FileError::Key { error, .. } => error.is_empty_value(),
+            _ => false,
+        };
+        let is_left_out = built.as_ref().is_err_and(is_empty);
+        if is_left_out {
+            self.progress.note(db, &head.key, "is left out: it has no elements");
+        }
+        is_left_out
     }
 
     fn note(&mut self, db: u16, head: &Head, of: Option<Type>) {

@@ -295,7 +295,8 @@ fn errors_say_what_and_where() {
     let twice = file(b"\xfe\x02\x00\x01k\x01a\x00\x01k\x01b");
     assert!(matches!(error(&twice), FileError::Duplicate { db: 2, .. }));
     // Of the second one, a hash, all fields have expired.
-    let gone = file(b"\x00\x01k\x01a\x16\x01k\x01\x01f\x01v\x01\0\0\0\0\0\0\0");
+    let gone = b"\x00\x01k\x01a\x16\x01k\x01\x01f\x01v\x01\0\0\0\0\0\0\0";
+    let gone = [&b"VALKEY080"[..], gone, b"\xff", &[0; 8]].concat();
     assert!(matches!(error(&gone), FileError::Duplicate { db: 0, .. }));
     assert!(matches!(
         error(&file(b"\xfe\x04\x00\x01k\x01a")),
@@ -306,7 +307,10 @@ fn errors_say_what_and_where() {
     assert!(matches!(error(&[]), FileError::NoRdbFile));
     let of_a_module = file(b"\x00\x01k\x01a\x06\x01m");
     let found = error(&of_a_module);
-    assert!(matches!(found, FileError::Format { at: 14, error: Error::Unsupported(_) }), "{found}");
+    assert!(
+        matches!(found, FileError::Key { at: 14, error: Error::Unsupported(_), .. }),
+        "{found}"
+    );
     let without_key = file(b"\xfc\0\0\0\0\0\0\0\0\xfe\x00");
     assert!(matches!(error(&without_key), FileError::Format { at: 9, .. }));
 }

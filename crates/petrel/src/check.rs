@@ -3,6 +3,7 @@
 //! A path is an RDB file, an append-only file of Redis or Valkey, a file of Petrel's log, a
 //! manifest, or a directory with one.
 
+use crate::mend::mend_rdb;
 use petrel_persistence::aof::{self, Flaw, ReadError, begins_as_rdb};
 use petrel_persistence::log::{
     BlockReader, Chain, Entry, FileKind, Known, LogError, Lost, Manifest, Piece, Remains,
@@ -184,10 +185,15 @@ fn check_file(path: &Path, of_log: Option<OfLog<'_>>, cut: Cut) -> Result<String
     let is_named_rdb = path.extension().is_some_and(|extension| extension == "rdb");
     let (mut found, mut from) = (String::new(), 0);
     if begins_as_rdb(&head) || is_named_rdb {
-        let census = check(&file, len, Leniency::default(), keeps_expired || !is_named_rdb);
-        let census = census.map_err(|error| error.to_string())?;
-        check_libraries(&census.functions)
-            .map_err(|why| format!("its functions cannot be loaded: {why}"))?;
+        // What follows on it may keep a key whose time has passed.
+        let keeps_expired = keeps_expired || !is_named_rdb;
+        let census = match check_rdb(&file, len, keeps_expired) {
+            Ok(census) => census,
+            Err((wrong, true)) if is_named_rdb => {
+                return mend_rdb(path, &file, len, &wrong, cut != Cut::Nothing);
+            }
+            Err((wrong, _)) => return Err(wrong),
+        };
         found = describe(&census);
         from = census.end;
         if from < len && is_named_rdb {
@@ -204,6 +210,16 @@ fn check_file(path: &Path, of_log: Option<OfLog<'_>>, cut: Cut) -> Result<String
     file.seek(SeekFrom::Start(from)).map_err(text)?;
     found.push_str(&check_commands(path, file, from, len, cut)?);
     Ok(found)
+}
+
+/// What an RDB file holds; or what is wrong, and whether the rest of it can be loaded.
+fn check_rdb(file: &File, len: u64, keeps_expired: bool) -> Result<Census, (String, bool)> {
+    let census = check(file, len, Leniency::default(), keeps_expired);
+    let census = census.map_err(|error| (error.to_string(), error.is_mendable()))?;
+    match check_libraries(&census.functions) {
+        Ok(()) => Ok(census),
+        Err(why) => Err((format!("its functions cannot be loaded: {why}"), true)),
+    }
 }
 
 fn check_commands(
@@ -239,7 +255,7 @@ fn check_commands(
     if let Flaw::Read(ReadError::Malformed { at, .. }) = flaw {
         file.seek(SeekFrom::Start(at)).map_err(text)?;
         if aof::holds_commands(&file).map_err(text)? {
-            return Err(format!("{wrong}; more commands follow, so it is not cut"));
+            return cut_commands(path, whole, len, &wrong, cut);
         }
     }
     cut_end(path, whole, len, wrong, cut)
@@ -303,6 +319,39 @@ fn cut_end(path: &Path, whole: u64, len: u64, wrong: String, cut: Cut) -> Result
     Ok(format!("{wrong}; its last {lost} bytes were cut off, {whole} are left"))
 }
 
+/// Cuts off everything from byte `at` on, where whole commands follow what is damaged, if that is
+/// what is wanted. It is kept beside the file.
+fn cut_commands(path: &Path, at: u64, len: u64, wrong: &str, cut: Cut) -> Result<String, String> {
+    let lost = len - at;
+    if cut < Cut::Damage {
+        return Err(format!(
+            "{wrong}; more commands follow, so it is not cut; --cut drops everything from byte {at} on: {lost} bytes"
+        ));
+    }
+    let kept = keep_and_cut(path, at).map_err(|failure| format!("{wrong}; {failure}"))?;
+    let kept = kept.display();
+    Ok(format!("{wrong}; {lost} bytes were cut off, and are kept in {kept}; {at} bytes are left"))
+}
+
+/// Cuts off everything from byte `at` on, which is kept beside the file: under this name.
+fn keep_and_cut(path: &Path, at: u64) -> Result<PathBuf, String> {
+    let mut kept = path.as_os_str().to_owned();
+    kept.push(".cut");
+    let kept = PathBuf::from(kept);
+    let keep = || {
+        let mut from = File::open(path)?;
+        from.seek(SeekFrom::Start(at))?;
+        let mut to = File::create_new(&kept)?;
+        io::copy(&mut from, &mut to)?;
+        to.sync_all()
+    };
+    let done = keep().and_then(|()| cut_at(path, at));
+    done.map_err(|failure| {
+        format!("and what would be cut off cannot be kept in {}: {failure}", kept.display())
+    })?;
+    Ok(kept)
+}
+
 /// Cuts off everything behind a damaged place of a log, if that is what is wanted. It is kept
 /// beside the file.
 fn cut_damage(
@@ -319,22 +368,7 @@ fn cut_damage(
     if cut < Cut::Damage {
         return Err(format!("{error}; --cut drops everything from byte {at} on: {what}"));
     }
-    let mut kept = path.as_os_str().to_owned();
-    kept.push(".cut");
-    let kept = PathBuf::from(kept);
-    let keep = || {
-        let mut from = File::open(path)?;
-        from.seek(SeekFrom::Start(at))?;
-        let mut to = File::create_new(&kept)?;
-        io::copy(&mut from, &mut to)?;
-        to.sync_all()
-    };
-    keep().and_then(|()| cut_at(path, at)).map_err(|failure| {
-        format!(
-            "{error}; and what would be cut off cannot be kept in {}: {failure}",
-            kept.display()
-        )
-    })?;
+    let kept = keep_and_cut(path, at).map_err(|failure| format!("{error}; {failure}"))?;
     Ok(format!(
         "{error}; {what} were cut off, and are kept in {}; {at} bytes are left",
         kept.display()
@@ -386,6 +420,9 @@ fn describe(census: &Census) -> String {
     }
     if census.modules > 0 {
         let _ = write!(text, "; data of {}, which is skipped", Counted(census.modules, "module"));
+    }
+    for note in &census.notes {
+        let _ = write!(text, "; {note}");
     }
     if let Some((_, version)) = census.aux.iter().find(|(name, _)| name == b"redis-ver") {
         let _ = write!(text, "; made by version {}", String::from_utf8_lossy(version));

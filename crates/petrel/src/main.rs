@@ -6,6 +6,7 @@ mod background;
 mod check;
 mod local_time;
 mod log;
+mod mend;
 mod pid_file;
 mod process;
 mod signals;
@@ -74,6 +75,9 @@ fn serve(
     let signals = signals::block();
     let supervisor = supervisor::Supervisor::find(snapshot.supervised);
     tracing::info!("Petrel {} starting, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
+    if let Some(line) = config.ignored() {
+        tracing::warn!("{line}");
+    }
     let process = process::Binary::new(log, &config, supervisor, signals);
     let running = petrel_server::start(config.clone(), Box::new(process))?;
     let pid_file = snapshot.pidfile.as_deref().and_then(pid_file::PidFile::write);

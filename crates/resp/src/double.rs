@@ -11,6 +11,8 @@
 //! Redis misses the shortest digits of about one double in a thousand: its text is then another,
 //! often longer, that reads back the same.
 
+use crate::grisu::Decimal;
+
 /// The magnitude up to which whole numbers are printed as integers: 2^62.
 const INTEGER_MAX: f64 = 4_611_686_018_427_387_904.0;
 
@@ -47,6 +49,22 @@ impl DoubleBuffer {
             }
             self.fraction(value.abs());
         }
+        &self.text[..self.len]
+    }
+
+    /// Prints `value` as the digests of Redis and Valkey (`DEBUG DIGEST`) take it in: with the
+    /// digits of Grisu2, which are not always the shortest, and whole numbers laid out as all
+    /// others.
+    pub fn format_for_digest(&mut self, value: f64) -> &[u8] {
+        if !value.is_finite() || value == 0.0 {
+            return self.format(value);
+        }
+        self.len = 0;
+        if value < 0.0 {
+            self.push(b"-");
+        }
+        let decimal = Decimal::of(value.abs());
+        self.lay_out(decimal.digits(), decimal.exponent);
         &self.text[..self.len]
     }
 
@@ -225,6 +243,36 @@ mod tests {
             (f64::NAN, "nan"),
         ] {
             assert_eq!(print(value), text);
+        }
+    }
+
+    /// Pairs as Redis 8.2 and Valkey 9.1 digest them.
+    #[test]
+    fn layout_in_digests() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (f64::NEG_INFINITY, "-inf"),
+            (1.0, "1"),
+            (-25.0, "-25"),
+            (1e7, "10000000"),
+            (1e8, "1e+8"),
+            (-5e9, "-5e+9"),
+            (1.2e9, "1.2e+9"),
+            (1.2e8, "120000000"),
+            (123456789e3, "123456789000"),
+            (1e15, "1e+15"),
+            (9007199254740993.0, "9007199254740992"),
+            (4611686018427387904.0, "4611686018427388000"),
+            (1e22, "1e+22"),
+            (1e23, "99999999999999990000000"),
+            (0.1, "0.1"),
+            (1e-7, "1e-7"),
+            (5e-324, "5e-324"),
+            (f64::MAX, "1.7976931348623157e+308"),
+        ] {
+            let mut buffer = DoubleBuffer::new();
+            assert_eq!(str::from_utf8(buffer.format_for_digest(value)), Ok(text));
         }
     }
 

@@ -8,13 +8,14 @@
 //! | `reply` | [`Reply`], the output of a command handler |
 //! | `write` | [`RespWriter`], the `Reply` that makes RESP bytes |
 //! | `dialect` | [`Dialect`]: Redis's or Valkey's texts |
-//! | `double` | the text form of a double |
+//! | `double`, `grisu` | the text form of a double |
 //! | `value`, `decode` | replies as read by a client |
 
 mod decode;
 mod dialect;
 mod double;
 mod error;
+mod grisu;
 mod inline;
 mod length;
 mod parse;

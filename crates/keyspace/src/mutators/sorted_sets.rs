@@ -60,6 +60,24 @@ impl Handle {
         Ok(change)
     }
 
+    /// Gives a member the score that a file or payload says. Minus zero keeps its sign, which a
+    /// small set does not keep of commands' scores.
+    ///
+    /// # Errors
+    /// If the key holds another type.
+    pub fn sorted_set_load(
+        &mut self,
+        db: u16,
+        key: Key<'_>,
+        member: &[u8],
+        score: f64,
+    ) -> Result<ScoreChange, WrongType> {
+        self.keeps_zero_sign = true;
+        let change = self.sorted_set_change(db, key, member, score, |_| Some(score));
+        self.keeps_zero_sign = false;
+        change
+    }
+
     /// Makes a sorted set of members at a key that does not exist. False, and nothing is done, if
     /// it does, or if a member is named twice. They may be put in another order; no score is
     /// NaN.
@@ -208,9 +226,10 @@ impl Handle {
         let len = members.len();
         let beyond = members.iter().any(|(_, member)| thresholds.passed_by(len, member));
         let access = self.initial_access(key.hash);
+        let keeps_sign = beyond || self.keeps_zero_sign;
         let Handle { ks, cache, scratch, .. } = self;
         scratch.clear();
-        if pack_all(members, beyond, scratch) {
+        if pack_all(members, keeps_sign, scratch) {
             let form = Form::SortedSet;
             return Entry::packed_collection(cache, key.bytes, form, beyond, scratch, None, access);
         }
@@ -264,7 +283,7 @@ impl Handle {
         let passed = beyond
             || located.found.is_none()
                 && SortedSetThresholds::of(self.ks.limits()).passed_by(located.count + 1, member);
-        let packed = held(new, passed);
+        let packed = held(new, passed || self.keeps_zero_sign);
         let replaced = match &located.found {
             Some(pair) => pairs::shift(pairs, pair, located.place, packed, &mut scratch),
             None => {

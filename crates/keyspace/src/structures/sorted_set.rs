@@ -251,16 +251,16 @@ impl SortedSet {
 }
 
 /// Packs members that are in order; false if they do not fit a small set.
-pub(crate) fn pack_all(members: &[(f64, &[u8])], beyond: bool, out: &mut Vec<u8>) -> bool {
+pub(crate) fn pack_all(members: &[(f64, &[u8])], keeps_sign: bool, out: &mut Vec<u8>) -> bool {
     let mut writer = Writer::at(pairs::Spot::default(), out);
     members.iter().all(|&(score, member)| {
-        writer.put_item(Item::from_text(member), held(score, beyond));
+        writer.put_item(Item::from_text(member), held(score, keeps_sign));
         writer.len() <= PACKED_PAIRS_MAX
     })
 }
 
 /// A score as a small set holds it. Within the thresholds zero has one sign, as in Redis's
-/// listpacks.
-pub(crate) fn held(score: f64, beyond: bool) -> f64 {
-    if beyond { score } else { score + 0.0 }
+/// listpacks, unless it was loaded.
+pub(crate) fn held(score: f64, keeps_sign: bool) -> f64 {
+    if keeps_sign { score } else { score + 0.0 }
 }

@@ -31,6 +31,17 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// A collection without elements, which no command leaves behind.
+pub(super) const EMPTY: Error = Error::Malformed("a value without elements");
+
+impl Error {
+    /// Whether it says that a collection has no elements: a file's key of this kind holds nothing
+    /// that leaving it out would lose.
+    pub fn is_empty_value(&self) -> bool {
+        *self == EMPTY
+    }
+}
+
 /// Why a file could not be read or written.
 #[derive(Debug)]
 pub enum FileError {
@@ -44,6 +55,17 @@ pub enum FileError {
     Format {
         /// Bytes before it.
         at: u64,
+        /// What is wrong.
+        error: Error,
+    },
+    /// A key whose record is broken, or whose value cannot be made.
+    Key {
+        /// Bytes of the file before it.
+        at: u64,
+        /// Its database.
+        db: u64,
+        /// The key.
+        key: Vec<u8>,
         /// What is wrong.
         error: Error,
     },
@@ -85,14 +107,25 @@ impl fmt::Display for FileError {
                 write!(f, "it ends too early: what begins at byte {at} is not complete")
             }
             FileError::Format { at, error } => write!(f, "at byte {at}: {error}"),
+            FileError::Key { at, db, key, error: Error::Truncated } => {
+                write!(f, "at byte {at}: {} of database {db} ends too early", ShownKey(key))
+            }
+            FileError::Key { at, db, key, error } => {
+                write!(f, "at byte {at}: {} of database {db}: {error}", ShownKey(key))
+            }
             FileError::Duplicate { key, db } => {
-                let key = key.escape_ascii();
-                write!(f, "key \"{key}\" of database {db} is there twice")
+                write!(f, "{} of database {db} is there twice", ShownKey(key))
             }
             FileError::Sum { stated, computed } => write!(
                 f,
                 "the checksum is {stated:016x}, but that of the bytes is {computed:016x}: the file is damaged"
             ),
+            FileError::Databases { needed, there } if *needed >= DATABASES_MAX => {
+                write!(
+                    f,
+                    "it has keys in database {needed}, but there are {there}, and cannot be as many"
+                )
+            }
             FileError::Databases { needed, there } => write!(
                 f,
                 "it has keys in database {needed}, but there are {there}: start with `databases {}` or more",
@@ -104,6 +137,44 @@ impl fmt::Display for FileError {
 }
 
 impl std::error::Error for FileError {}
+
+/// Most databases that a server can have.
+const DATABASES_MAX: u64 = u16::MAX as u64;
+
+impl FileError {
+    /// Whether it is the content of the file that is at fault, so that the file can be loaded
+    /// without what is broken of it ([`crate::mend`]).
+    pub fn is_mendable(&self) -> bool {
+        match self {
+            FileError::Format { .. }
+            | FileError::Key { .. }
+            | FileError::Duplicate { .. }
+            | FileError::Sum { .. } => true,
+            FileError::Databases { needed, .. } => *needed >= DATABASES_MAX,
+            FileError::Io(_)
+            | FileError::NoRdbFile
+            | FileError::Version(_)
+            | FileError::Value(_) => false,
+        }
+    }
+}
+
+/// A key as messages show it: on one line, and not longer than [`SHOWN_MAX`] bytes of it.
+pub struct ShownKey<'k>(pub &'k [u8]);
+
+/// Bytes of a key that messages show.
+const SHOWN_MAX: usize = 128;
+
+impl fmt::Display for ShownKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.get(..SHOWN_MAX) {
+            Some(shown) if self.0.len() > SHOWN_MAX => {
+                write!(f, "key \"{}...\" of {} bytes", shown.escape_ascii(), self.0.len())
+            }
+            _ => write!(f, "key \"{}\"", self.0.escape_ascii()),
+        }
+    }
+}
 
 impl From<io::Error> for FileError {
     fn from(error: io::Error) -> Self {

@@ -2,6 +2,7 @@
 //! handed to other threads, which read the values.
 
 use super::file::{HEAD_LEN, SUMMED_MIN, is_known, opcode, version_of};
+use super::kind::type_byte_in;
 use super::length::read_number;
 use super::skip::{skip_text, skip_value};
 use super::sum::Sum;
@@ -64,20 +65,26 @@ pub struct Head {
     pub key: Vec<u8>,
 }
 
-/// The head of the next key of a run; the source stands before its value then. None at the run's
-/// end.
+/// The head of the next key of a run of a file of this version; the source stands before its value
+/// then. None at the run's end.
 ///
 /// # Errors
 /// If the bytes are broken.
-pub fn next_key(source: &mut Slice<'_>, head: &mut Head) -> Result<bool, Error> {
+pub fn next_key(source: &mut Slice<'_>, version: u16, head: &mut Head) -> Result<bool, Error> {
     if source.left() == 0 {
         return Ok(false);
     }
-    read_head(source, head)?;
+    read_head(source, version, head)?;
     Ok(true)
 }
 
-fn read_head<S: Source>(source: &mut S, head: &mut Head) -> Result<(), Error> {
+/// Reads what stands before a key's value. On an error, what was read of it is in `head`.
+pub(super) fn read_head<S: Source>(
+    source: &mut S,
+    version: u16,
+    head: &mut Head,
+) -> Result<(), Error> {
+    head.key.clear();
     (head.expiry, head.usage) = (None, Usage::Unknown);
     head.type_byte = loop {
         match source.byte()? {
@@ -92,12 +99,11 @@ fn read_head<S: Source>(source: &mut S, head: &mut Head) -> Result<(), Error> {
             }
             opcode::FREQUENCY => head.usage = Usage::Frequency(source.byte()?),
             opcode::MIN.. => return Err(Error::Malformed("an expiry without its key")),
-            type_byte => break type_byte,
+            type_byte => break type_byte_in(version, type_byte),
         }
     };
     let mut scratch = Vec::new();
     let mut digits = itoa::Buffer::new();
-    head.key.clear();
     let key = read_text(source, &mut scratch)?;
     head.key.extend_from_slice(key.bytes(&mut digits));
     Ok(())
@@ -108,6 +114,8 @@ pub struct FileReader<R> {
     input: Input<R>,
     version: u16,
     leniency: Leniency,
+    /// The database of the keys that come next.
+    db: u64,
     ended: bool,
 }
 
@@ -117,16 +125,7 @@ impl<R: Read> FileReader<R> {
     /// # Errors
     /// If it is no RDB file, or one of a version that is not known.
     pub fn new(file: R, len: u64, leniency: Leniency) -> Result<Self, FileError> {
-        let mut input = Input {
-            file,
-            bytes: Vec::new(),
-            at: 0,
-            sum: Sum::new(),
-            unsummed: 0,
-            read: 0,
-            len,
-            failed: None,
-        };
+        let mut input = Input::new(file, len);
         let head: [u8; HEAD_LEN] = match input.array() {
             Ok(head) => head,
             Err(_) => return Err(input.failed.map_or(FileError::NoRdbFile, FileError::Io)),
@@ -135,7 +134,7 @@ impl<R: Read> FileReader<R> {
         if !is_known(version) && !leniency.any_version {
             return Err(FileError::Version(version));
         }
-        Ok(FileReader { input, version, leniency, ended: false })
+        Ok(FileReader { input, version, leniency, db: 0, ended: false })
     }
 
     /// The version in the file's head.
@@ -157,20 +156,43 @@ impl<R: Read> FileReader<R> {
         if self.ended {
             return Ok(Section::End);
         }
-        self.section().map_err(|error| self.failure(start, error))
+        let section = self.section();
+        if let Ok(Section::Database(db)) = section {
+            self.db = db;
+        }
+        section.map_err(|error| match self.key_in_hand() {
+            Some(key) => self.key_failure(self.input.position(), &key, error),
+            None => self.failure(start, error),
+        })
+    }
+
+    /// The key whose record begins at the position, if there is one whose name can be read.
+    fn key_in_hand(&self) -> Option<Vec<u8>> {
+        let bytes = self.input.buffered();
+        let first = *bytes.first()?;
+        let mut head = Head::default();
+        let is_key = (first < opcode::MIN || is_before_key(first))
+            && read_head(&mut Slice::new(bytes), self.version, &mut head).is_ok();
+        is_key.then_some(head.key)
     }
 
     /// Reads the value of a [`Section::LongKey`].
     ///
     /// # Errors
     /// Those of the file, or of the sink.
-    pub fn read_value<K: ValueSink>(
-        &mut self,
-        type_byte: u8,
-        sink: &mut K,
-    ) -> Result<(), FileError> {
+    pub fn read_value<K: ValueSink>(&mut self, head: &Head, sink: &mut K) -> Result<(), FileError> {
         let start = self.input.position();
-        read_value(&mut self.input, type_byte, sink).map_err(|error| self.failure(start, error))
+        let read = read_value(&mut self.input, head.type_byte, sink);
+        read.map_err(|error| self.key_failure(start, &head.key, error))
+    }
+
+    fn key_failure(&mut self, at: u64, key: &[u8], error: Error) -> FileError {
+        match self.failure(at, error) {
+            FileError::Format { at, error } => {
+                FileError::Key { at, db: self.db, key: key.to_vec(), error }
+            }
+            other => other,
+        }
     }
 
     fn failure(&mut self, at: u64, error: Error) -> FileError {
@@ -231,12 +253,12 @@ impl<R: Read> FileReader<R> {
 
     /// Whole records of keys, as many as a run holds, or one that is too long for it.
     fn keys(&mut self) -> Result<Section, Error> {
-        let input = &mut self.input;
+        let (input, version) = (&mut self.input, self.version);
         input.reserve(RUN_LEN);
         let mut wanted = RUN_LEN;
         loop {
             let bytes = input.buffered();
-            let found = records(bytes)?;
+            let found = records(bytes, version)?;
             if found > 0 {
                 let run = bytes[..found].to_vec();
                 input.skip(found);
@@ -247,7 +269,7 @@ impl<R: Read> FileReader<R> {
             }
             if wanted >= RECORD_MAX {
                 let mut head = Head::default();
-                read_head(input, &mut head)?;
+                read_head(input, version, &mut head)?;
                 return Ok(Section::LongKey(head));
             }
             wanted *= 2;
@@ -269,16 +291,16 @@ impl<R: Read> FileReader<R> {
     }
 }
 
-fn is_before_key(opcode: u8) -> bool {
+pub(super) fn is_before_key(opcode: u8) -> bool {
     matches!(opcode, opcode::EXPIRY_MS | opcode::EXPIRY_S | opcode::IDLE | opcode::FREQUENCY)
 }
 
 /// Bytes of the whole records of keys at the beginning of `bytes`.
-fn records(bytes: &[u8]) -> Result<usize, Error> {
+fn records(bytes: &[u8], version: u16) -> Result<usize, Error> {
     let mut source = Slice::new(bytes);
     let mut end = 0;
     loop {
-        match skip_record(&mut source) {
+        match skip_record(&mut source, version) {
             Ok(true) => end = bytes.len() - source.left(),
             // Something else follows, or the rest of a record is not there yet.
             Ok(false) | Err(Error::Truncated) => return Ok(end),
@@ -291,7 +313,7 @@ fn records(bytes: &[u8]) -> Result<usize, Error> {
 
 /// Reads over the record of one key; false if something else follows.
 #[inline]
-fn skip_record(source: &mut Slice<'_>) -> Result<bool, Error> {
+fn skip_record(source: &mut Slice<'_>, version: u16) -> Result<bool, Error> {
     let mut is_begun = false;
     let type_byte = loop {
         match source.byte()? {
@@ -301,7 +323,7 @@ fn skip_record(source: &mut Slice<'_>) -> Result<bool, Error> {
             opcode::FREQUENCY => source.byte().map(drop)?,
             opcode::MIN.. if !is_begun => return Ok(false),
             opcode::MIN.. => return Err(Error::Malformed("an expiry without its key")),
-            type_byte => break type_byte,
+            type_byte => break type_byte_in(version, type_byte),
         }
         is_begun = true;
     };
@@ -311,7 +333,7 @@ fn skip_record(source: &mut Slice<'_>) -> Result<bool, Error> {
 }
 
 /// Reads over what a module wrote: numbers and texts, each with a word before it that says which.
-fn skip_module<S: Source>(source: &mut S) -> Result<u64, Error> {
+pub(super) fn skip_module<S: Source>(source: &mut S) -> Result<u64, Error> {
     const END: u64 = 0;
     const FLOAT: u64 = 3;
     const DOUBLE: u64 = 4;
@@ -330,7 +352,7 @@ fn skip_module<S: Source>(source: &mut S) -> Result<u64, Error> {
 }
 
 /// A file's bytes as they come, with the sum of those that were taken.
-struct Input<R> {
+pub(super) struct Input<R> {
     file: R,
     bytes: Vec<u8>,
     /// Bytes of the buffer that were taken.
@@ -345,7 +367,26 @@ struct Input<R> {
 }
 
 impl<R: Read> Input<R> {
-    fn position(&self) -> u64 {
+    /// The bytes of a file of `len` bytes, from its beginning.
+    pub(super) fn new(file: R, len: u64) -> Self {
+        Input {
+            file,
+            bytes: Vec::new(),
+            at: 0,
+            sum: Sum::new(),
+            unsummed: 0,
+            read: 0,
+            len,
+            failed: None,
+        }
+    }
+
+    /// Why the file could not be read, if it could not.
+    pub(super) fn failure(&mut self) -> Option<std::io::Error> {
+        self.failed.take()
+    }
+
+    pub(super) fn position(&self) -> u64 {
         self.read - (self.bytes.len() - self.at) as u64
     }
 
@@ -357,12 +398,12 @@ impl<R: Read> Input<R> {
         self.at += len;
     }
 
-    fn peek(&mut self) -> Result<u8, Error> {
+    pub(super) fn peek(&mut self) -> Result<u8, Error> {
         self.reserve(1);
         self.buffered().first().copied().ok_or(Error::Truncated)
     }
 
-    fn sum_so_far(&mut self) -> u64 {
+    pub(super) fn sum_so_far(&mut self) -> u64 {
         self.sum.update(&self.bytes[self.unsummed..self.at]);
         self.unsummed = self.at;
         self.sum.value()

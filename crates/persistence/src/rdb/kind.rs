@@ -25,13 +25,44 @@ pub(super) mod type_byte {
     pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
     pub const STREAM_3: u8 = 21;
-    /// Valkey's; Redis had another hash of this number in a release candidate of 7.4.
+    /// Valkey's. In files and payloads of Redis's versions the number means
+    /// [`HASH_EXPIRING_EARLY`].
     pub const HASH_EXPIRING_VALKEY: u8 = 22;
+    /// A listpack of fields, values and expiries, of the release candidates of Redis 7.4.
+    pub const HASH_EXPIRING_LISTPACK_EARLY: u8 = 23;
     pub const HASH_EXPIRING: u8 = 24;
     pub const HASH_EXPIRING_LISTPACK: u8 = 25;
     pub const STREAM_4: u8 = 26;
     pub const STREAM_5: u8 = 27;
     pub const ARRAY: u8 = 28;
+    /// Meaning of 22 in Redis's versions: fields with expiries, of the release candidates of Redis
+    /// 7.4. No server writes this number.
+    pub const HASH_EXPIRING_EARLY: u8 = 0xf2;
+    /// A number that no type has.
+    pub const UNKNOWN: u8 = 0xf1;
+}
+
+/// The type byte by which a value of a file or payload of this version is read.
+#[inline]
+pub(super) fn type_byte_in(version: u16, type_byte: u8) -> u8 {
+    match type_byte {
+        type_byte::HASH_EXPIRING_VALKEY if version < *VALKEY_VERSIONS.start() => {
+            type_byte::HASH_EXPIRING_EARLY
+        }
+        type_byte::HASH_EXPIRING_EARLY => type_byte::UNKNOWN,
+        _ => type_byte,
+    }
+}
+
+/// The version of the form of a stream: 1 to 5.
+pub(super) fn stream_version(type_byte: u8) -> u8 {
+    match type_byte {
+        type_byte::STREAM_1 => 1,
+        type_byte::STREAM_2 => 2,
+        type_byte::STREAM_3 => 3,
+        type_byte::STREAM_4 => 4,
+        _ => 5,
+    }
 }
 
 /// The type byte of strings.
@@ -47,6 +78,7 @@ pub fn type_of(type_byte: u8) -> Option<Type> {
         SORTED_SET | SORTED_SET_ASCII | SORTED_SET_ZIPLIST | SORTED_SET_LISTPACK => Type::SortedSet,
         HASH | HASH_ZIPMAP | HASH_ZIPLIST | HASH_LISTPACK => Type::Hash,
         HASH_EXPIRING | HASH_EXPIRING_LISTPACK | HASH_EXPIRING_VALKEY => Type::Hash,
+        HASH_EXPIRING_EARLY | HASH_EXPIRING_LISTPACK_EARLY => Type::Hash,
         STREAM_1 | STREAM_2 | STREAM_3 | STREAM_4 | STREAM_5 => Type::Stream,
         // The value itself says which module's it is.
         _ => return None,

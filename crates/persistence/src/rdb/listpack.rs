@@ -18,7 +18,7 @@
 //! | `11110000` | 4 bytes of length, the bytes | string |
 //! | `11110001` .. `11110100` | 2, 3, 4, 8 bytes | integer |
 
-use super::{Error, Item};
+use super::{Error, Item, ValueSink};
 use petrel_keyspace::parse_int;
 
 const HEADER: usize = 6;
@@ -33,10 +33,12 @@ pub(super) struct Listpack<'a> {
     /// The items, without header and end.
     items: &'a [u8],
     len: usize,
+    /// Whether the header states another number of items.
+    is_miscounted: bool,
 }
 
 impl<'a> Listpack<'a> {
-    /// Checks every item.
+    /// Checks every item. Their number in the header follows from them, and may be wrong.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Error> {
         let (header, rest) = bytes.split_first_chunk::<HEADER>().ok_or(MALFORMED)?;
         let (&end, items) = rest.split_last().ok_or(MALFORMED)?;
@@ -49,12 +51,18 @@ impl<'a> Listpack<'a> {
             left = split_item(left).ok_or(MALFORMED)?.1;
             len += 1;
         }
-        match u16::from_le_bytes([n0, n1]) {
-            COUNT_UNKNOWN => {}
-            stated if usize::from(stated) == len => {}
-            _ => return Err(MALFORMED),
+        let stated = u16::from_le_bytes([n0, n1]);
+        let is_miscounted = stated != COUNT_UNKNOWN && usize::from(stated) != len;
+        Ok(Listpack { items, len, is_miscounted })
+    }
+
+    /// Like [`Listpack::new`], but reports a number of items that is stated wrongly to `sink`.
+    pub(super) fn read(bytes: &'a [u8], sink: &mut impl ValueSink) -> Result<Self, Error> {
+        let list = Self::new(bytes)?;
+        if list.is_miscounted {
+            sink.recounted("the number of items of a listpack");
         }
-        Ok(Listpack { items, len })
+        Ok(list)
     }
 
     /// Number of items.
@@ -295,7 +303,10 @@ mod tests {
         for i in (0..good.len()).filter(|i| !text.contains(i) && *i != HEADER) {
             let mut bad = good.clone();
             bad[i] ^= 0x81;
-            assert!(Listpack::new(&bad).is_err(), "{i}");
+            match i {
+                4 | 5 => assert!(Listpack::new(&bad).unwrap().is_miscounted, "{i}"),
+                _ => assert!(Listpack::new(&bad).is_err(), "{i}"),
+            }
         }
     }
 

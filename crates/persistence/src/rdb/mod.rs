@@ -18,6 +18,7 @@
 //! | `payload` | the frame of a `DUMP` payload |
 //! | `source`, `length`, `text` | bytes, lengths and strings as they are read |
 //! | `file`, `file_read`, `file_write` | the frame of an RDB file |
+//! | `walk` | the records of a damaged file |
 //! | `key_run` | keys that are encoded apart from their file |
 //! | `functions` | what `FUNCTION DUMP` answers |
 //! | `skip` | where a value ends |
@@ -50,12 +51,13 @@ mod source;
 mod sum;
 mod text;
 mod vectors;
+mod walk;
 mod write;
 mod write_stream;
 mod ziplist;
 mod zipmap;
 
-pub use error::{Error, FileError};
+pub use error::{Error, FileError, ShownKey};
 pub use file_read::{FileReader, Head, Section, next_key};
 pub use file_write::{FileOptions, FileWriter, KeyEncoder};
 pub use functions::{dump_functions, restore_functions};
@@ -70,4 +72,5 @@ pub use sink::{
 pub use skip::{Nowhere, skip_value};
 pub use source::{Slice, Source};
 pub use text::read_text;
+pub use walk::{Part, RawWriter, Record, ValueReader, Walk};
 pub use write::{Spill, Writer};

@@ -1,6 +1,6 @@
 //! The frame of a `DUMP` payload: type byte before the value, version and checksum behind it.
 
-use super::kind::{REDIS_VERSION_MAX, VALKEY_VERSIONS};
+use super::kind::{REDIS_VERSION_MAX, VALKEY_VERSIONS, type_byte_in};
 use super::sum::checksum;
 use super::{Error, Form, Slice};
 
@@ -35,7 +35,7 @@ pub fn open(payload: &[u8], leniency: Leniency) -> Result<(u8, Slice<'_>), Error
         return Err(Error::Frame);
     }
     let (&type_byte, value) = body.split_first().ok_or(Error::Truncated)?;
-    Ok((type_byte, Slice::new(value)))
+    Ok((type_byte_in(version, type_byte), Slice::new(value)))
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Reading values of every type but streams.
 
+use super::error::EMPTY;
 use super::kind::type_byte as is;
 use super::length::{read_count, read_number};
 use super::listpack::Listpack;
 use super::text::{KeptText, read_blob, read_text};
 use super::ziplist::Ziplist;
 use super::{Error, Item, Shape, Source, ValueSink, intset, module, read_stream, zipmap};
-
-const EMPTY: Error = Error::Malformed("a value without elements");
 
 /// Bytes that the shortest string takes.
 const TEXT_MIN: usize = 1;
@@ -39,12 +38,17 @@ pub fn read_value<S: Source, K: ValueSink>(
         is::HASH_ZIPMAP => read_zipmap(source, sink),
         is::HASH_ZIPLIST => read_ziplist(source, sink, Packed::Hash),
         is::HASH_LISTPACK => read_listpack(source, sink, Packed::Hash),
-        is::HASH_EXPIRING => read_hash_expiring(source, sink),
+        is::HASH_EXPIRING => {
+            let earliest = i64::from_le_bytes(source.array()?);
+            read_hash_expiring(source, sink, earliest)
+        }
         is::HASH_EXPIRING_LISTPACK => {
             // The earliest expiry; it follows from the fields.
             source.take(8)?;
             read_listpack(source, sink, Packed::HashExpiring)
         }
+        is::HASH_EXPIRING_LISTPACK_EARLY => read_listpack(source, sink, Packed::HashExpiring),
+        is::HASH_EXPIRING_EARLY => read_hash_expiring(source, sink, 1),
         is::HASH_EXPIRING_VALKEY => read_hash(source, sink, expiry_behind),
         is::STREAM_1 | is::STREAM_2 | is::STREAM_3 | is::STREAM_4 | is::STREAM_5 => {
             read_stream::read(source, type_byte, sink)
@@ -106,7 +110,7 @@ fn read_list_of_ziplists<S: Source, K: ValueSink>(
     let mut scratch = Vec::new();
     let mut len = 0;
     for _ in 0..nodes {
-        let node = Ziplist::new(read_blob(source, &mut scratch)?)?;
+        let node = ziplist(read_blob(source, &mut scratch)?, sink)?;
         len += node.len();
         for item in node {
             sink.element(item)?;
@@ -136,7 +140,7 @@ fn read_list_of_listpacks<S: Source, K: ValueSink>(
                 sink.element(Item::Text(blob))?;
             }
             PACKED => {
-                let node = Listpack::new(blob)?;
+                let node = Listpack::read(blob, sink)?;
                 len += node.len();
                 for item in node {
                     sink.element(item)?;
@@ -211,10 +215,13 @@ fn expiry_behind<S: Source>(source: &mut S) -> Result<Option<i64>, Error> {
     Ok((expiry >= 0).then_some(expiry))
 }
 
-/// Reads fields that are each preceded by how much later than the earliest it expires, plus one; 0
-/// if it does not.
-fn read_hash_expiring<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<(), Error> {
-    let earliest = i64::from_le_bytes(source.array()?);
+/// Reads fields that are each preceded by how much later than `earliest` it expires, plus one; 0 if
+/// it does not. Release candidates wrote the expiry itself there: that counts from 1.
+fn read_hash_expiring<S: Source, K: ValueSink>(
+    source: &mut S,
+    sink: &mut K,
+    earliest: i64,
+) -> Result<(), Error> {
     let len = read_len(source, 1 + 2 * TEXT_MIN)?;
     sink.begin(Shape::Hash { len })?;
     let (mut field, mut scratch) = (KeptText::default(), Vec::new());
@@ -240,7 +247,10 @@ fn valid_expiry(expiry: Option<i64>) -> Result<Option<i64>, Error> {
 
 fn read_zipmap<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<(), Error> {
     let mut scratch = Vec::new();
-    let pairs = zipmap::pairs(read_blob(source, &mut scratch)?)?;
+    let (pairs, is_miscounted) = zipmap::pairs(read_blob(source, &mut scratch)?)?;
+    if is_miscounted {
+        sink.recounted("the number of fields of a zipmap");
+    }
     if pairs.is_empty() {
         return Err(EMPTY);
     }
@@ -249,6 +259,14 @@ fn read_zipmap<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<
         sink.field(Item::Text(field), Item::Text(value), None)?;
     }
     Ok(())
+}
+
+fn ziplist<'b>(bytes: &'b [u8], sink: &mut impl ValueSink) -> Result<Ziplist<'b>, Error> {
+    let list = Ziplist::new(bytes)?;
+    if list.is_miscounted {
+        sink.recounted("the number of items of a ziplist");
+    }
+    Ok(list)
 }
 
 /// What the items of a ziplist or listpack are.
@@ -272,7 +290,7 @@ fn read_ziplist<S: Source, K: ValueSink>(
     packed: Packed,
 ) -> Result<(), Error> {
     let mut scratch = Vec::new();
-    let list = Ziplist::new(read_blob(source, &mut scratch)?)?;
+    let list = ziplist(read_blob(source, &mut scratch)?, sink)?;
     feed_packed(list.len(), list.into_iter(), packed, sink)
 }
 
@@ -282,7 +300,7 @@ fn read_listpack<S: Source, K: ValueSink>(
     packed: Packed,
 ) -> Result<(), Error> {
     let mut scratch = Vec::new();
-    let list = Listpack::new(read_blob(source, &mut scratch)?)?;
+    let list = Listpack::read(read_blob(source, &mut scratch)?, sink)?;
     feed_packed(list.len(), list.into_iter(), packed, sink)
 }
 

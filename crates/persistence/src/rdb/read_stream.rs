@@ -25,7 +25,7 @@
 //! entry: flags, ms and seq less those of the node, [fields], [field,] value, ..., items of the entry
 //! ```
 
-use super::kind::type_byte as is;
+use super::kind::stream_version;
 use super::length::{read_count, read_number};
 use super::listpack::{self, Listpack};
 use super::sink::{DURATION_S, IDS_MAX};
@@ -64,13 +64,7 @@ pub(super) fn read<S: Source, K: ValueSink>(
     type_byte: u8,
     sink: &mut K,
 ) -> Result<(), Error> {
-    let version = match type_byte {
-        is::STREAM_1 => 1,
-        is::STREAM_2 => 2,
-        is::STREAM_3 => 3,
-        is::STREAM_4 => 4,
-        _ => 5,
-    };
+    let version = stream_version(type_byte);
     let mut reader = Reader { source, sink, version, scratch: Vec::new() };
     let entries = reader.entries()?;
     let state = reader.state(&entries)?;
@@ -143,7 +137,7 @@ impl<S: Source, K: ValueSink> Reader<'_, S, K> {
         for _ in 0..nodes {
             let key = read_blob(self.source, &mut self.scratch)?;
             let base = raw_id(key.try_into().map_err(|_| NODE)?);
-            let node = Listpack::new(read_blob(self.source, &mut self.scratch)?)?;
+            let node = Listpack::read(read_blob(self.source, &mut self.scratch)?, self.sink)?;
             self.sink.node()?;
             read_node(base, node, &mut entries, self.sink)?;
         }
@@ -152,13 +146,14 @@ impl<S: Source, K: ValueSink> Reader<'_, S, K> {
 
     /// Reads what is said of the stream as a whole.
     fn state(&mut self, entries: &Entries) -> Result<StreamState, Error> {
-        let len = read_number(self.source)?;
-        let last = self.id()?;
-        if len != entries.len {
-            return Err(Error::Malformed("a stream has another length than it says"));
+        let (stated, len) = (read_number(self.source)?, entries.len);
+        if stated != len {
+            self.sink.recounted("the length of a stream");
         }
-        if entries.last.is_some_and(|entry| entry > last) {
-            return Err(ORDER);
+        let mut last = self.id()?;
+        if let Some(entry) = entries.last.filter(|&entry| entry > last) {
+            self.sink.recounted("the last ID of a stream");
+            last = entry;
         }
         let (mut max_deleted, mut added) = (StreamId::default(), len);
         if self.version >= 2 {
@@ -317,13 +312,13 @@ fn read_node<K: ValueSink>(
 ) -> Result<(), Error> {
     let left = node.len();
     let mut items = Items { items: node.into_iter(), left };
-    let (alive, deleted) = (items.count()?, items.count()?);
+    let (alive, deleted) = (items.int()?, items.int()?);
     let count = items.count()?;
     let shared: Vec<Item<'_>> = (0..count).map(|_| items.next()).collect::<Result<_, _>>()?;
     if items.int()? != 0 {
         return Err(NODE);
     }
-    let (mut seen_alive, mut seen_deleted) = (0, 0);
+    let (mut seen_alive, mut seen_deleted, mut are_measured) = (0, 0, true);
     let mut fields = Vec::new();
     while items.left > 0 {
         let before = items.left;
@@ -343,7 +338,8 @@ fn read_node<K: ValueSink>(
             }
         }
         let taken = before - items.left;
-        if items.int()? != taken as i64 || fields.is_empty() {
+        are_measured &= items.int()? == taken as i64;
+        if fields.is_empty() {
             return Err(NODE);
         }
         if entries.last.is_some_and(|last| last >= id) {
@@ -361,7 +357,13 @@ fn read_node<K: ValueSink>(
         seen_alive += 1;
         sink.entry(id, &fields)?;
     }
-    if (seen_alive, seen_deleted) == (alive, deleted) { Ok(()) } else { Err(NODE) }
+    if (seen_alive, seen_deleted) != (alive, deleted) {
+        sink.recounted("the number of entries of a stream's node");
+    }
+    if !are_measured {
+        sink.recounted("the number of items of a stream's entry");
+    }
+    Ok(())
 }
 
 /// The items of a node.

@@ -1,6 +1,6 @@
 //! Finding where a value ends, without looking at what it is.
 
-use super::kind::type_byte as is;
+use super::kind::{stream_version, type_byte as is};
 use super::length::{Length, read_length, read_number};
 use super::{
     Consumer, Error, Group, Item, Pending, Producers, Shape, Source, StreamId, StreamState,
@@ -45,12 +45,20 @@ pub fn skip_value<S: Source>(source: &mut S, type_byte: u8) -> Result<(), Error>
                 skip_pair(source)
             })
         }
+        is::HASH_EXPIRING_LISTPACK_EARLY => skip_text(source),
+        is::HASH_EXPIRING_EARLY => each(source, |source| {
+            read_number(source)?;
+            skip_pair(source)
+        }),
         is::HASH_EXPIRING_VALKEY => each(source, |source| {
             skip_pair(source)?;
             source.take(8).map(drop)
         }),
         is::MODULE_2 => module::skip(source),
-        // Streams, which have too many parts to be worth a second description.
+        is::STREAM_1 | is::STREAM_2 | is::STREAM_3 | is::STREAM_4 | is::STREAM_5 => {
+            skip_stream(source, stream_version(type_byte))
+        }
+        // Of a type that is not known here, which has a reason of its own.
         _ => read_value(source, type_byte, &mut Nowhere),
     }
 }
@@ -81,6 +89,52 @@ pub(super) fn skip_text<S: Source>(source: &mut S) -> Result<(), Error> {
 fn skip_pair<S: Source>(source: &mut S) -> Result<(), Error> {
     skip_text(source)?;
     skip_text(source)
+}
+
+/// Reads over a stream, whose layout `read_stream` describes.
+fn skip_stream<S: Source>(source: &mut S, version: u8) -> Result<(), Error> {
+    /// Length and last ID; then the first ID, the greatest deleted one, and the entries added.
+    const NUMBERS: [usize; 2] = [3, 8];
+    each(source, skip_pair)?;
+    skip_numbers(source, NUMBERS[usize::from(version >= 2)])?;
+    each(source, |source| skip_group(source, version))?;
+    if version >= 4 {
+        skip_numbers(source, 2)?;
+        each(source, |source| {
+            skip_text(source)?;
+            each(source, |source| {
+                skip_text(source)?;
+                skip_numbers(source, 2)
+            })
+        })?;
+        skip_numbers(source, 2)?;
+    }
+    Ok(())
+}
+
+fn skip_group<S: Source>(source: &mut S, version: u8) -> Result<(), Error> {
+    const ID: usize = 16;
+    const TIME: usize = 8;
+    let consumer_times = if version >= 3 { 2 * TIME } else { TIME };
+    skip_text(source)?;
+    skip_numbers(source, if version >= 2 { 3 } else { 2 })?;
+    each(source, |source| {
+        source.take(ID + TIME)?;
+        read_number(source).map(drop)
+    })?;
+    each(source, |source| {
+        skip_text(source)?;
+        source.take(consumer_times)?;
+        each(source, |source| source.take(ID).map(drop))
+    })?;
+    if version >= 5 {
+        each(source, |source| source.take(ID).map(drop))?;
+    }
+    Ok(())
+}
+
+fn skip_numbers<S: Source>(source: &mut S, count: usize) -> Result<(), Error> {
+    (0..count).try_for_each(|_| read_number(source).map(drop))
 }
 
 fn skip_ascii_score<S: Source>(source: &mut S) -> Result<(), Error> {

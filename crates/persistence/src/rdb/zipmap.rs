@@ -23,8 +23,8 @@ const MALFORMED: Error = Error::Malformed("a zipmap is broken");
 /// A field and its value.
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// The fields with their values.
-pub(super) fn pairs(bytes: &[u8]) -> Result<Vec<Pair<'_>>, Error> {
+/// The fields with their values, and whether the first byte states another number of them.
+pub(super) fn pairs(bytes: &[u8]) -> Result<(Vec<Pair<'_>>, bool), Error> {
     let mut source = Slice::new(bytes);
     let stated = source.byte()?;
     let mut pairs = Vec::new();
@@ -36,8 +36,8 @@ pub(super) fn pairs(bytes: &[u8]) -> Result<Vec<Pair<'_>>, Error> {
         source.cut(unused)?;
         pairs.push((field, value));
     }
-    let fits = stated >= COUNT_UNKNOWN || usize::from(stated) == pairs.len();
-    if source.left() == 0 && fits { Ok(pairs) } else { Err(MALFORMED) }
+    let is_miscounted = stated < COUNT_UNKNOWN && usize::from(stated) != pairs.len();
+    if source.left() == 0 { Ok((pairs, is_miscounted)) } else { Err(MALFORMED) }
 }
 
 /// The next length; none at the end.
@@ -62,13 +62,13 @@ mod tests {
     fn fields_and_values() {
         let bytes = b"\x02\x03foo\x03\x00bar\x05hello\x05\x02world!!\xff";
         assert_eq!(
-            pairs(bytes).unwrap(),
+            pairs(bytes).unwrap().0,
             [(&b"foo"[..], &b"bar"[..]), (&b"hello"[..], &b"world"[..])]
         );
         let long = [b'x'; 254];
         let wide = [&b"\x01\xfe\xfe\x00\x00\x00"[..], &long, b"\x00\x00\xff"].concat();
-        assert_eq!(pairs(&wide).unwrap(), [(&long[..], &b""[..])]);
-        assert_eq!(pairs(b"\x00\xff").unwrap(), []);
+        assert_eq!(pairs(&wide).unwrap().0, [(&long[..], &b""[..])]);
+        assert_eq!(pairs(b"\x00\xff").unwrap(), (vec![], false));
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
         for len in 0..good.len() {
             assert!(pairs(&good[..len]).is_err(), "{len}");
         }
-        assert!(pairs(b"\x02\x03foo\x03\x00bar\xff").is_err());
+        assert!(pairs(b"\x02\x03foo\x03\x00bar\xff").unwrap().1);
         assert!(pairs(b"\x01\x03foo\x03\x00bar\xffx").is_err());
         assert!(pairs(b"\x01\x03foo\x03\x09bar\xff").is_err());
         assert!(pairs(b"\x01\x03foo\xff").is_err());

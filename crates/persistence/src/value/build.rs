@@ -36,6 +36,8 @@ pub struct Builder<'h, 'k> {
     keeps_expired: bool,
     /// Fields were left out because they have expired.
     left_out: bool,
+    /// A number that was stated wrongly.
+    recounted: Option<&'static str>,
     /// A stream is made apart from the key.
     stream: Option<StreamBuilder>,
     /// So is a vector set.
@@ -54,6 +56,7 @@ impl<'h, 'k> Builder<'h, 'k> {
             is_set: false,
             keeps_expired: false,
             left_out: false,
+            recounted: None,
             stream: None,
             vectors: None,
             holds: None,
@@ -86,6 +89,11 @@ impl<'h, 'k> Builder<'h, 'k> {
         if let Some(holds) = &mut self.holds {
             holds.made(self.handle);
         }
+    }
+
+    /// Which number the bytes stated wrongly, if any.
+    pub fn wrongly_stated(&self) -> Option<&'static str> {
+        self.recounted
     }
 
     /// The value is complete. Returns whether anything is left of it: of a hash whose fields have
@@ -151,10 +159,8 @@ impl ValueSink for Builder<'_, '_> {
         let mut scratch = itoa::Buffer::new();
         let member = member.bytes(&mut scratch);
         self.hold()?;
-        let change = self
-            .handle
-            .sorted_set_change(self.db, self.key, member, score, |_| Some(score))
-            .map_err(wrong_type)?;
+        let change =
+            self.handle.sorted_set_load(self.db, self.key, member, score).map_err(wrong_type)?;
         new(change.old.is_none())?;
         self.made();
         Ok(())
@@ -236,6 +242,10 @@ impl ValueSink for Builder<'_, '_> {
 
     fn produced(&mut self, id: &[u8], entry: StreamId) -> Result<(), Error> {
         self.stream()?.produced(id, entry)
+    }
+
+    fn recounted(&mut self, what: &'static str) {
+        self.recounted.get_or_insert(what);
     }
 
     fn counters(&mut self, added: u64, duplicates: u64) -> Result<(), Error> {

@@ -7,9 +7,11 @@
 //! | `fixtures` | what servers dumped (`payloads.txt`) is read as what they held |
 //! | `old_forms` | forms that only old servers wrote |
 //! | `check` | a file is refused by the check where it is by the load |
+//! | `damaged` | what is loaded of damaged files, and what is kept of them |
 //! | `malformed` | broken payloads are refused, whatever is broken |
 
 mod check;
+mod damaged;
 mod fixtures;
 mod malformed;
 mod model;

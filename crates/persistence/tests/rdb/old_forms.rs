@@ -68,6 +68,56 @@ fn what_ziplists_cannot_hold() {
     assert!(read(14, &[0]).is_err());
 }
 
+/// The decimal form in which servers before Redis 4, and listpacks of any, have a score of minus
+/// zero.
+#[test]
+fn minus_zero_is_a_score() {
+    let is_minus_zero = |value: Result<Value, Error>| match value {
+        Ok(Value::SortedSet(scores)) => scores[&b"a"[..]].to_bits() == (-0.0_f64).to_bits(),
+        _ => false,
+    };
+    for text in ["-0", "-0.0"] {
+        assert!(is_minus_zero(read(12, &ziplist(&[Err("a"), Err(text)]))), "{text}");
+        let listpack = |text: &str| {
+            let item =
+                [&[0x80 | text.len() as u8], text.as_bytes(), &[text.len() as u8 + 1]].concat();
+            let len = (6 + 3 + item.len() + 1) as u8;
+            let head = [len, len, 0, 0, 0, 2, 0, 0x81, b'a', 2];
+            [&head[..], &item, &[0xff]].concat()
+        };
+        assert!(is_minus_zero(read(17, &listpack(text))), "{text}");
+        let decimal = [b"\x01\x01a", &[text.len() as u8][..], text.as_bytes()].concat();
+        assert!(is_minus_zero(read(3, &decimal)), "{text}");
+    }
+    assert!(is_minus_zero(read(5, &[b"\x01\x01a", &(-0.0_f64).to_le_bytes()[..]].concat())));
+}
+
+/// Hashes of the release candidates of Redis 7.4: expiries as such, as numbers before the fields,
+/// or as items of a listpack. As Redis 8.2 loads them.
+#[test]
+fn expiries_of_fields_before_their_release() {
+    const AT: u64 = 2_000_000_000_000;
+    let number = [&[0x81][..], &AT.to_be_bytes()].concat();
+    let early = [&[22, 2][..], &number, b"\x01f\x01v\x00\x01g\x01w"].concat();
+    let hash = [(text("f"), (text("v"), Some(AT as i64))), (text("g"), (text("w"), None))];
+    let hash = Value::Hash(hash.into());
+    let payload = |version: u16, body: &[u8]| [body, &version.to_le_bytes()[..], &[0; 8]].concat();
+    for version in [11, 12, 14] {
+        assert_eq!(Value::restore(&payload(version, &early)), Ok(hash.clone()), "{version}");
+    }
+    assert!(Value::restore(&payload(80, &early)).is_err());
+    // Of Valkey's version, the number means Valkey's form.
+    let theirs = [b"\x16\x02\x01f\x01v", &AT.to_le_bytes()[..], b"\x01g\x01w", &[0xff; 8]].concat();
+    assert_eq!(Value::restore(&payload(80, &theirs)), Ok(hash.clone()));
+    assert!(Value::restore(&payload(12, &theirs)).is_err());
+    let items =
+        [&b"\x81f\x02\x81v\x02\xf4"[..], &AT.to_le_bytes(), b"\x09\x81g\x02\x81w\x02\x00\x01"];
+    let items = items.concat();
+    let len = (items.len() + 7) as u8;
+    let listpack = [&[23, len, len, 0, 0, 0, 6, 0][..], &items, &[0xff]].concat();
+    assert_eq!(Value::restore(&payload(12, &listpack)), Ok(hash));
+}
+
 #[test]
 fn zipmaps() {
     let map = b"\x01f\x01\x00v\x01g\x02\x01wxz\xff";
@@ -133,7 +183,8 @@ fn what_is_not_known_is_said_to_be() {
         (7, "module"),
         (28, "array"),
         (8, "unknown"),
-        (23, "unknown"),
+        (21 + 9, "unknown"),
+        (0xf1, "unknown"),
         (200, "unknown"),
     ] {
         let error = read(type_byte, &[0; 50]).unwrap_err();

@@ -155,3 +155,93 @@ fn modules_are_refused_whatever_is_configured() {
         assert!(client.text(call).starts_with("ERR MODULE command not allowed."), "{call:?}");
     }
 }
+
+/// Directives of the configuration files that releases of Redis and Valkey come with, each behind
+/// the releases that have it.
+const RELEASES: &str = include_str!("releases.txt");
+
+#[test]
+fn the_configuration_of_every_release_starts_a_server() {
+    let lines = RELEASES.lines().map(|line| line.split_once(": ").unwrap());
+    let lines: Vec<(Vec<&str>, &str)> =
+        lines.map(|(releases, line)| (releases.split(' ').collect(), line)).collect();
+    let mut releases: Vec<&str> = lines.iter().flat_map(|(releases, _)| releases.clone()).collect();
+    releases.sort_unstable();
+    releases.dedup();
+    assert!(releases.len() > 10 && releases[0] == "redis-2.6", "{releases:?}");
+    for release in releases {
+        let own = lines.iter().filter(|(releases, _)| releases.contains(&release));
+        let text: Vec<&str> = own.map(|&(_, line)| line).collect();
+        assert!(text.len() > 30, "{release}");
+        let scratch = Scratch::new();
+        std::fs::write(scratch.path("redis.conf"), text.join("\n")).unwrap();
+        // What would leave the test's directory, or run beside it.
+        let args = ["redis.conf", "--daemonize", "no", "--pidfile", "pid", "--logfile", ""];
+        let args = [&args[..], &["--bind", "127.0.0.1", "--dir", "."]].concat();
+        let server = Server::start_in(scratch, "epoll", &args);
+        assert_eq!(server.connect().text(&["SET", "a", "1"]), "OK", "{release}");
+        let says = server.output().matches("configured, but ignored: ").count();
+        let is_old = text.iter().any(|line| line.starts_with("list-max-ziplist-value"));
+        assert_eq!(says, usize::from(is_old), "{release}: {}", server.output());
+    }
+}
+
+#[test]
+fn io_threads_do_not_set_the_number_of_workers() {
+    let scratch = Scratch::new();
+    std::fs::write(
+        scratch.path("redis.conf"),
+        "io-threads 7\nio-threads-do-reads yes\nlua-replicate-commands yes\n",
+    )
+    .unwrap();
+    let server = Server::start_in(scratch, "epoll", &["redis.conf"]);
+    let mut client = server.connect();
+    assert_eq!(
+        client.text(&["CONFIG", "GET", "threads", "io-threads*"]),
+        "[io-threads 7 io-threads-do-reads yes threads 2]"
+    );
+    let output = server.output();
+    let lines: Vec<&str> = output.lines().filter(|line| line.contains("ignored")).collect();
+    assert_eq!(lines.len(), 1, "{output}");
+    assert!(
+        lines[0].ends_with(
+            "configured, but ignored: io-threads, io-threads-do-reads, lua-replicate-commands; threads sets the \
+             number of workers"
+        ),
+        "{output}"
+    );
+    assert_eq!(client.text(&["CONFIG", "SET", "io-threads", "3"]), "OK");
+    assert_eq!(client.text(&["CONFIG", "GET", "threads"]), "[threads 2]");
+    assert!(client.text(&["CONFIG", "SET", "io-threads", "0"]).contains("between 1 and 256"));
+    // What nothing has to say about is not mentioned.
+    let server = Server::start("epoll", &["--io-threads", "1"]);
+    assert!(!server.output().contains("ignored"), "{}", server.output());
+}
+
+#[test]
+fn dropped_directives_take_one_value_and_are_no_parameters() {
+    for name in ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"] {
+        let option = format!("--{name}");
+        let server = Server::start("epoll", &[&option, "512"]);
+        let mut client = server.connect();
+        assert_eq!(client.text(&["CONFIG", "GET", name]), "[]");
+        assert_eq!(
+            client.text(&["CONFIG", "SET", name, "512"]),
+            format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
+        );
+        assert!(server.output().contains(&format!("configured, but ignored: {name}\n")));
+        let output = run_to_end(&Scratch::new(), &[&option, "1", "2"]);
+        assert!(!output.status.success());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains(&format!("--{name}: wrong number of arguments")), "{text}");
+    }
+    let server = Server::start("epoll", &["--lua-enable-deprecated-api", "no"]);
+    let mut client = server.connect();
+    let shown = client.text(&["CONFIG", "GET", "lua-enable-deprecated-api"]);
+    assert_eq!(shown, "[lua-enable-deprecated-api no]");
+    let refused = client.text(&["CONFIG", "SET", "lua-enable-deprecated-api", "no"]);
+    assert!(refused.contains("can't set immutable config"), "{refused}");
+    let output = run_to_end(&Scratch::new(), &["--lua-enable-deprecated-api", "yes"]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("scripts have the functions of Redis 7 and later only"), "{text}");
+}

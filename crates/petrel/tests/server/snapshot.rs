@@ -175,7 +175,7 @@ fn a_damaged_file_stops_the_start_and_is_kept() {
     flipped[whole.len() / 2] ^= 1;
     for (damaged, complaint) in [
         (&flipped[..], "cannot load dump.rdb"),
-        (&whole[..whole.len() - 20], "it ends too early"),
+        (&whole[..whole.len() - 20], "ends too early"),
         (b"no snapshot at all", "does not begin as an RDB file does"),
     ] {
         std::fs::write(&path, damaged).unwrap();

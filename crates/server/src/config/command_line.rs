@@ -160,11 +160,12 @@ impl CommandLine {
         let file = self.file.as_ref().map(|file| ConfigFile::new(file, base));
         let users = std::mem::take(&mut loader.users);
         let renames = std::mem::take(&mut loader.renames);
+        let dropped = std::mem::take(&mut loader.dropped);
         if let Some(error) = check(&renames) {
             return Err(error);
         }
         let shared = SharedConfig::new(loader.finish(), file);
-        Ok(shared.with_users(users).with_renames(renames))
+        Ok(shared.with_users(users).with_renames(renames).with_dropped(dropped))
     }
 }
 

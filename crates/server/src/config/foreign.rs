@@ -17,6 +17,7 @@ const NO_HISTOGRAMS: &str = "this version of Petrel keeps no histograms of the s
 const NO_MARK: &str = "this version of Petrel does not mark its sockets";
 const NO_MPTCP: &str = "this version of Petrel listens on TCP and Unix sockets only";
 const NO_SEED: &str = "the seed of the hash function is drawn at start";
+const NO_DEPRECATED: &str = "scripts have the functions of Redis 7 and later only";
 const NO_COLLATION: &str = "strings are compared byte by byte";
 
 parameters! {
@@ -115,10 +116,14 @@ Absent {
     rdma_completion_vector: i64 = "rdma-completion-vector", Number { min: -1, max: 1024 }, "-1", Kept,
         "Interrupt vector of RDMA";
     hash_seed: Fixed = "hash-seed", Only(&[""], NO_SEED), "", Kept, "Seed of the hash function";
+    lua_enable_deprecated_api: Fixed = "lua-enable-deprecated-api", Only(&["no"], NO_DEPRECATED), "no", AtStart,
+        "Give scripts functions of Lua that Redis 7 dropped; not shown to patterns";
     locale_collate: Fixed = "locale-collate", Only(&["", "C", "POSIX"], NO_COLLATION), "", Runtime,
         "Locale in which SORT ALPHA compares";
 }
 Otherwise {
+    lazyexpire_nested_arbitrary_keys: bool = "lazyexpire-nested-arbitrary-keys", YesNo, "yes", Runtime,
+        "What has expired is gone for every command, also within scripts and transactions; not shown to patterns";
     lazyfree_lazy_eviction: bool = "lazyfree-lazy-eviction", YesNo, "yes", Runtime,
         "A large value that is evicted is freed in the background either way";
     lazyfree_lazy_expire: bool = "lazyfree-lazy-expire", YesNo, "yes", Runtime,
@@ -146,8 +151,12 @@ Otherwise {
     dynamic_hz: bool = "dynamic-hz", YesNo, "yes", Runtime, "Upkeep comes round as often as hz says, whatever the number of clients";
     disable_thp: bool = "disable-thp", YesNo, "yes", AtStart, "Huge pages are declined in any case";
     jemalloc_bg_thread: bool = "jemalloc-bg-thread", YesNo, "yes", Runtime, "The allocator is another one";
+    io_threads: i64 = "io-threads", Number { min: 1, max: 256 }, "1", Runtime,
+        "The number of workers is that of threads, which each read, execute and write for their connections";
+    io_threads_always_active: bool = "io-threads-always-active", YesNo, "no", Runtime,
+        "As io-threads; not shown to patterns";
     io_threads_do_reads: bool = "io-threads-do-reads", YesNo, "no", Runtime,
-        "Each worker reads, executes and writes for its connections";
+        "As io-threads";
     prefetch_batch_max_size: i64 = "prefetch-batch-max-size", Number { min: 0, max: 128 }, "16", Runtime,
         "What a pipeline will need is fetched for up to 64 commands at a time";
     lookahead: i64 = "lookahead", Number { min: 1, max: I32_MAX }, "16", Runtime, "As prefetch-batch-max-size";
@@ -160,7 +169,7 @@ Otherwise {
         "Lists are packed, but not compressed";
     sanitize_dump_payload: Word = "sanitize-dump-payload", OneOf(&["no", "yes", "clients"]), "no", Runtime,
         "What RESTORE is given is always checked in full";
-    hide_user_data_from_log: bool = "hide-user-data-from-log", YesNo, "yes", Runtime, "Users' data is never logged";
+    hide_user_data_from_log: bool = "hide-user-data-from-log", YesNo, "yes", Runtime, "Values are never logged; the name of a key is where loading finds it damaged";
     always_show_logo: bool = "always-show-logo", YesNo, "no", AtStart, "There is no logo";
     enable_debug_assert: bool = "enable-debug-assert", YesNo, "no", AtStart,
         "Assertions for tests are compiled in or not; not shown to patterns";

@@ -21,6 +21,8 @@ pub(super) struct Loader<'a> {
     pub renames: Vec<Rename>,
     /// The users that were named.
     pub users: Vec<UserLine>,
+    /// Dropped directives that were read.
+    pub dropped: Vec<&'static str>,
     /// A directive has set save points.
     has_points: bool,
     /// Where relative paths of `include` and `dir` start.
@@ -36,6 +38,7 @@ impl<'a> Loader<'a> {
             config: Config::default(),
             renames: Vec::new(),
             users: Vec::new(),
+            dropped: Vec::new(),
             has_points: false,
             base,
             depth: 0,
@@ -87,6 +90,17 @@ impl<'a> Loader<'a> {
         }
         if user_line::is_user(args) {
             return user_line::add(&mut self.users, values, at);
+        }
+        let is_dropped = |dropped: &&&str| name.eq_ignore_ascii_case(dropped.as_bytes());
+        if let Some(&name) = names::DROPPED.iter().find(is_dropped) {
+            if values.len() != 1 {
+                let reason = Invalid::new("wrong number of arguments");
+                return Err(fail(Problem::Invalid { name, value: None, reason }));
+            }
+            if !self.dropped.contains(&name) {
+                self.dropped.push(name);
+            }
+            return Ok(());
         }
         let Some(param) = Param::find(name) else {
             let name = String::from_utf8_lossy(name).into_owned();

@@ -23,10 +23,39 @@ pub(super) fn hint(name: &str) -> Hint {
     let known = PARAMS.iter().flat_map(Param::names).chain(["include", "rename-command", "user"]);
     let nearest = known.map(|known| (distance(&name, known), known)).min();
     match nearest {
-        Some((edits, known)) if edits <= known.len().div_ceil(3).min(4) => Hint::DidYouMean(known),
+        Some((edits, known)) if edits <= slips(name.len()) && words_are_alike(&name, known) => {
+            Hint::DidYouMean(known)
+        }
         _ => Hint::None,
     }
 }
+
+/// How many slips of the finger a name of this length may have: one in five characters. More turn
+/// one parameter into another.
+fn slips(len: usize) -> usize {
+    match len {
+        0..4 => 0,
+        4..10 => 1,
+        10..15 => 2,
+        _ => 3,
+    }
+}
+
+/// Whether no word of one name is another word in the other, as far as they have as many.
+fn words_are_alike(a: &str, b: &str) -> bool {
+    let has_as_many = a.split('-').count() == b.split('-').count();
+    let are_alike = |(a, b): (&str, &str)| distance(a, b) <= slips(a.len()).max(1);
+    !has_as_many || a.split('-').zip(b.split('-')).all(are_alike)
+}
+
+/// Directives that servers have dropped and that are accepted without effect, as Redis and Valkey
+/// accept them: in configuration files and on the command line, with one value. Sorted.
+pub(super) const DROPPED: &[&str] = &[
+    "events-per-io-thread",
+    "list-max-ziplist-entries",
+    "list-max-ziplist-value",
+    "lua-replicate-commands",
+];
 
 /// Insertions, deletions, replacements and swaps of neighbours that turn one into the other
 /// (optimal string alignment). Names past 64 bytes are as far as can be.
@@ -52,16 +81,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// Names of Redis and Valkey that this version does not have, sorted.
-const OF_REDIS_ONLY: &[&str] = &[
-    "events-per-io-thread",
-    "io-threads-always-active",
-    "lazyexpire-nested-arbitrary-keys",
-    "loadmodule",
-    "loadmodule-ex",
-    "lua-enable-deprecated-api",
-    "lua-insecure-api",
-    "sentinel",
-];
+const OF_REDIS_ONLY: &[&str] = &["loadmodule", "loadmodule-ex", "lua-insecure-api", "sentinel"];
 
 #[cfg(test)]
 mod tests {
@@ -78,6 +98,8 @@ mod tests {
             ("inlcude", "include"),
             ("io-thread", "io-threads"),
             ("max-clients", "maxclients"),
+            ("client-ouput-bufer-limt", "client-output-buffer-limit"),
+            ("tcp-keep-alive", "tcp-keepalive"),
         ] {
             assert_eq!(hint(slip), Hint::DidYouMean(meant), "{slip}");
         }
@@ -85,7 +107,22 @@ mod tests {
 
     #[test]
     fn what_is_like_nothing_gets_no_suggestion() {
-        for name in ["", "foo", "kubernetes", &"x".repeat(100_000)] {
+        for name in [
+            "",
+            "foo",
+            "db",
+            "kubernetes",
+            "hash-max-zipmap-entries",
+            "hash-max-zipmap-value",
+            "list-max-listpack-value",
+            "zset-min-listpack-entries-x",
+            "vm-enabled",
+            "really-use-vm",
+            "gopher-enabled",
+            "ssl-port",
+            "cpu-affinity",
+            &"x".repeat(100_000),
+        ] {
             assert_eq!(hint(name), Hint::None, "{name}");
         }
     }

@@ -142,7 +142,7 @@ Security {
         "Who may use DEBUG; local is a Unix socket or the loopback address";
 }
 Threads {
-    threads: u32 = "threads" aka "io-threads", Number { min: 0, max: 1024 }, "0", Runtime,
+    threads: u32 = "threads", Number { min: 0, max: 1024 }, "0", Runtime,
         "Worker threads, each serving its share of the connections; 0 takes the cores available to the process; a change holds from the next start on";
     io_backend: IoBackend = "io-backend", OneOf(IoBackend::NAMES), "auto", Kept,
         "How workers wait for sockets; auto takes io_uring where the kernel allows it";

@@ -28,6 +28,7 @@ pub struct SharedConfig {
     file: Option<ConfigFile>,
     users: Vec<UserLine>,
     renames: Vec<Rename>,
+    dropped: Vec<&'static str>,
 }
 
 /// On a cache line of its own: every worker reads it every turn.
@@ -92,6 +93,7 @@ impl SharedConfig {
             file,
             users: Vec::new(),
             renames: Vec::new(),
+            dropped: Vec::new(),
         }
     }
 
@@ -103,6 +105,24 @@ impl SharedConfig {
     /// The same with the commands that are to have other names.
     pub(super) fn with_renames(self, renames: Vec<Rename>) -> Self {
         Self { renames, ..self }
+    }
+
+    /// The same with the dropped directives that were read when it was loaded.
+    pub(super) fn with_dropped(self, dropped: Vec<&'static str>) -> Self {
+        Self { dropped, ..self }
+    }
+
+    /// A line that names what was configured at the start and has no effect: the threads of Redis
+    /// and Valkey, and directives that they have dropped.
+    pub fn ignored(&self) -> Option<String> {
+        const THREADS: [&str; 2] = ["io-threads", "io-threads-do-reads"];
+        let (config, default) = (self.snapshot(), Config::default());
+        let is_set =
+            |param: &&Param| THREADS.contains(&param.name) && !param.same(&config, &default);
+        let threads: Vec<&str> = PARAMS.iter().filter(is_set).map(|param| param.name).collect();
+        let names = [&threads[..], &self.dropped].concat().join(", ");
+        let hint = if threads.is_empty() { "" } else { "; threads sets the number of workers" };
+        (!names.is_empty()).then(|| format!("configured, but ignored: {names}{hint}"))
     }
 
     /// The commands that are to have other names, in the order in which they get them.
@@ -320,10 +340,13 @@ fn in_a_reply(name: &[u8]) -> String {
 }
 
 /// Parameters that CONFIG GET shows only by their full names.
-pub(super) const HIDDEN: [&str; 8] = [
+pub(super) const HIDDEN: [&str; 11] = [
     "enable-debug-assert",
+    "io-threads-always-active",
     "key-load-delay",
+    "lazyexpire-nested-arbitrary-keys",
     "loading-process-events-interval-bytes",
+    "lua-enable-deprecated-api",
     "min-io-threads-avoid-copy-reply",
     "min-string-size-avoid-copy-reply",
     "min-string-size-avoid-copy-reply-threaded",

@@ -86,7 +86,7 @@ mod starting {
     #[test]
     fn options_take_everything_up_to_the_next() {
         let args = "--save --port 7000 --bind 127.0.0.1 ::1 --appendonly no --maxmemory 4gb \
-                    --client-output-buffer-limit normal 1kb 2kb 3 --io-threads 4 --LogLevel DEBUG";
+                    --client-output-buffer-limit normal 1kb 2kb 3 --threads 4 --LogLevel DEBUG";
         let shared = start(&args.split_whitespace().collect::<Vec<_>>()).unwrap();
         for (name, value) in [
             ("save", ""),

@@ -6,6 +6,7 @@
 
 use crate::client::Client;
 use crate::config::Config;
+use crate::durability::snapshot::mending;
 use crate::host::ServerHost;
 use crate::observation::counted::Counted;
 use crate::server::Server;
@@ -133,7 +134,14 @@ impl Server {
         };
         let progress = &self.snapshot.progress;
         let loaded = load(input, file.len, &self.keyspace, options, progress);
-        let loaded = loaded.map_err(|failure| error(failure.to_string()))?;
+        let loaded = loaded.map_err(|failure| {
+            let is_rdb = file.path.extension().is_some_and(|extension| extension == "rdb");
+            let path = file.path.display();
+            match failure.is_mendable() && is_rdb {
+                true => error(format!("{failure}{}", mending(&path))),
+                false => error(failure.to_string()),
+            }
+        })?;
         self.commands.add_libraries(&loaded.functions, false).map_err(|fail| {
             let why = String::from_utf8_lossy(fail.text()).into_owned();
             error(format!("its functions cannot be loaded: {why}"))
@@ -161,6 +169,14 @@ impl<'p> ForeignFile<'p> {
             Ok(ForeignFile { path, file, len })
         };
         open().map_err(|error: io::Error| MoveInError { path: path.into(), why: error.to_string() })
+    }
+
+    /// Whether whole commands follow the place that is malformed.
+    fn holds_commands(&self, error: &ReadError) -> bool {
+        let &ReadError::Malformed { at, .. } = error else { return false };
+        let mut input = &self.file;
+        let found = input.seek(SeekFrom::Start(at)).and_then(|_| aof::holds_commands(input));
+        found.unwrap_or(false)
     }
 
     /// Cuts off everything from byte `at` on.
@@ -255,12 +271,15 @@ impl Loader {
         file: &ForeignFile<'_>,
         is_last: bool,
     ) -> Result<u64, String> {
-        let (at, may_cut, parameter) = match error {
+        let (at, may_cut, parameter) = match &error {
             ReadError::Io(_) => return Err(error.to_string()),
-            ReadError::CutShort { at } => (at, self.may_be_cut, "aof-load-truncated yes"),
-            ReadError::Malformed { at, .. } => {
-                let may_cut = file.len - at <= self.broken_max;
-                (at, may_cut, "a larger aof-load-corrupt-tail-max-size")
+            &ReadError::CutShort { at } => {
+                (at, self.may_be_cut, "`aof-load-truncated yes`".to_owned())
+            }
+            &ReadError::Malformed { at, .. } => {
+                let broken = file.len - at;
+                let parameter = format!("`aof-load-corrupt-tail-max-size {broken}`");
+                (at, broken <= self.broken_max, parameter)
             }
         };
         // A transaction whose end is not there has not happened.
@@ -270,8 +289,13 @@ impl Loader {
             return Err(format!("{error}; and it is not the last of the files"));
         }
         if !may_cut {
+            let path = file.path.display();
+            if matches!(error, ReadError::Malformed { at: 0, .. }) {
+                return Err(format!("{error}; it is no append-only file"));
+            }
+            let flag = if file.holds_commands(&error) { "--cut" } else { "--fix" };
             return Err(format!(
-                "{error}; {parameter} would cut its last {lost} bytes off, and so would petrel check --fix"
+                "{error}; {parameter} would cut its last {lost} bytes off, and so would `petrel check {flag} {path}`"
             ));
         }
         tracing::warn!("{}: {error}", file.path.display());

@@ -34,7 +34,7 @@ pub(crate) fn check(file: &File, len: u64, leniency: Leniency) -> Result<(), Fil
     let mut reader = FileReader::new(file, len, leniency)?;
     loop {
         match reader.next_section()? {
-            Section::LongKey(head) => reader.read_value(head.type_byte, &mut Nowhere)?,
+            Section::LongKey(head) => reader.read_value(&head, &mut Nowhere)?,
             Section::End => return Ok(()),
             _ => {}
         }

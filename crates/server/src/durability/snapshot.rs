@@ -33,6 +33,20 @@ pub enum Begun {
     ImageIsTaken,
 }
 
+/// Why an RDB file cannot be loaded, and how the rest of it can be.
+pub(crate) fn cannot_load(path: &Path, error: &FileError) -> String {
+    let path = path.display();
+    let advice = if error.is_mendable() { mending(&path) } else { String::new() };
+    format!("cannot load {path}: {error}{advice}")
+}
+
+/// What makes an RDB file one that can be loaded.
+pub(crate) fn mending(path: &impl std::fmt::Display) -> String {
+    format!(
+        "; `petrel check --fix {path}` keeps what can be loaded, and puts the rest into a file beside it"
+    )
+}
+
 impl Server {
     /// Writes every key into the configured file, all as they are at this moment: the keyspace is
     /// held until they are written. The file takes the place of the old one once it is safely
@@ -401,10 +415,14 @@ impl Server {
                 }
                 Err(fail) => {
                     let why = String::from_utf8_lossy(fail.text()).into_owned();
-                    self.fail(format!("cannot load the functions of {}: {why}", path.display()));
+                    let path = path.display();
+                    self.fail(format!(
+                        "cannot load the functions of {path}: {why}{}",
+                        mending(&path)
+                    ));
                 }
             },
-            Err(error) => self.fail(format!("cannot load {}: {error}", path.display())),
+            Err(error) => self.fail(cannot_load(path, &error)),
         }
     }
 
@@ -434,6 +452,9 @@ impl Server {
 
     /// The data is there, as it was saved.
     pub(crate) fn finish_loading(&self) {
+        for note in self.snapshot.progress.take_notes() {
+            tracing::warn!("loaded, but {note}");
+        }
         self.snapshot.changes_then.store(self.keyspace.stats().changes, Relaxed);
         self.commands.set_state(ServerState::Loading, false);
         self.apply(&self.config.snapshot());

@@ -153,7 +153,7 @@ impl ValueSink for Mixer<'_> {
     }
 
     fn scored(&mut self, member: Item<'_>, score: f64) -> Result<(), Error> {
-        self.xor_pair(member, DoubleBuffer::new().format(score), false);
+        self.xor_pair(member, DoubleBuffer::new().format_for_digest(score), false);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use super::beginning::{Beginning, Unwritten};
 use crate::config::Config;
+use crate::durability::snapshot::cannot_load;
 use crate::observation::counted::Counted;
 use crate::server::Server;
 use petrel_keyspace::Handle;
@@ -10,7 +11,7 @@ use petrel_persistence::log::{
     Chain, Directory, Entry, FileKind, LogSource, Manifest, Piece, Replayed, about_empty,
     check_base, check_len, check_names, is_full, replay,
 };
-use petrel_persistence::rdb::Leniency;
+use petrel_persistence::rdb::{FileError, Leniency};
 use petrel_persistence::{LoadOptions, load};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -265,6 +266,11 @@ impl Server {
     ) -> Result<Vec<Vec<u8>>, String> {
         let failed =
             |error: &dyn std::fmt::Display| format!("cannot load {}: {error}", path.display());
+        // Changes that the log has on top may not fit what is left of a damaged base.
+        let cannot_load = |error: &FileError| match keeps_expired {
+            true => failed(error),
+            false => cannot_load(path, error),
+        };
         let file = File::open(path).map_err(|error| failed(&error))?;
         let len = file.metadata().map_err(|error| failed(&error))?.len();
         let leniency = Leniency {
@@ -276,8 +282,8 @@ impl Server {
         let progress = &self.snapshot.progress;
         tracing::info!("loading {}: {len} bytes", path.display());
         let total = progress.total.load(Relaxed);
-        let loaded =
-            load(file, len, &self.keyspace, options, progress).map_err(|error| failed(&error))?;
+        let loaded = load(file, len, &self.keyspace, options, progress)
+            .map_err(|error| cannot_load(&error))?;
         progress.total.store(total, Relaxed);
         progress.loaded.store(len, Relaxed);
         Ok(loaded.functions)
@@ -310,7 +316,7 @@ impl Server {
         if !config.aof_load_truncated {
             return Err(format!(
                 "{path} ends in the middle of a block: of what begins at byte {whole}, only {torn} bytes are there. \
-                 `petrel check --cut` drops them, as a start with `aof-load-truncated yes` does"
+                 `petrel check --cut {path}` drops them, as a start with `aof-load-truncated yes` does"
             ));
         }
         match torn_blocks {
