@@ -414,13 +414,12 @@ impl Server for Runner<'_> {
         let request = self.exec.prepare_within(args);
         let verdict =
             self.exec.admit(&request, self.session, (self.moment, true), self.host, reply);
-        if let (Verdict::Run, Some(command)) = (&verdict, request.command) {
-            if let Err(halt) = self.reach(command, &request).and_then(|()| self.note_call(command))
-            {
-                reply.break_off(halt.text().as_bytes());
-                self.halt = Some(halt);
-                return false;
-            }
+        if let (Verdict::Run, Some(command)) = (&verdict, request.command)
+            && let Err(halt) = self.reach(command, &request).and_then(|()| self.note_call(command))
+        {
+            reply.break_off(halt.text().as_bytes());
+            self.halt = Some(halt);
+            return false;
         }
         let (exec, session, host) = (&mut *self.exec, &mut *self.session, &mut *self.host);
         match verdict {
