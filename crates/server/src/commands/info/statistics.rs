@@ -39,6 +39,7 @@ pub fn stats(report: &mut Report<'_>) {
     report.zeros(&["latest_fork_usec", "total_forks"]);
     report.field("slave_expires_tracked_keys", server.replication.own_expiring.count());
     report.field("unexpected_error_replies", 0);
+    let data = server.keyspace.stats();
     report.field("tracking_total_keys", data.tracked_keys);
     report.field("tracking_total_items", data.tracked_items);
     report.field("tracking_total_prefixes", server.trackers.prefixes());
