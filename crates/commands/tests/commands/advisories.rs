@@ -735,3 +735,29 @@ fn redis_8_10_1_vector_sets_of_no_vectors() {
         assert!(reply.starts_with(expected), "{code}: {reply}");
     }
 }
+
+#[test]
+fn the_table_names_tests_that_there_are() {
+    const TABLE: &str = include_str!("../../../../docs/advisories.md");
+    let sources = [
+        include_str!("advisories.rs"),
+        include_str!("../../../petrel/tests/server/advisories.rs"),
+        include_str!("../../../petrel/tests/server/tls.rs"),
+    ];
+    let names = TABLE.split('`').skip(1).step_by(2).map(|name| name.trim_start_matches("tls::"));
+    let cases: Vec<&str> = names
+        .filter(|name| name.starts_with("redis_") || name.starts_with("valkey_"))
+        .map(|name| name.trim_end_matches('…').trim_end_matches('_'))
+        .collect();
+    assert!(cases.len() > 60, "{}", cases.len());
+    for case in &cases {
+        assert!(sources.iter().any(|source| source.contains(case)), "there is no {case}");
+    }
+    // And the other way round.
+    let of_tests = sources.iter().flat_map(|source| source.split(['"', ' ', '(', ',']));
+    for name in of_tests.filter(|name| name.starts_with("redis_8") || name.starts_with("valkey_")) {
+        let is_told = |case: &&str| name.starts_with(*case);
+        let release = name.splitn(4, '_').take(3).collect::<Vec<_>>().join("_");
+        assert!(cases.iter().any(|case| is_told(case) || case.starts_with(&release)), "{name}");
+    }
+}

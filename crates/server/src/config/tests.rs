@@ -402,11 +402,12 @@ mod get_and_set {
             for (first, second) in param.names().flat_map(|a| param.names().map(move |b| (a, b))) {
                 let failure = set(&shared, &[(first, "1"), (second, "1")]).unwrap_err();
                 let expected = format!("'{second}') - duplicate parameter");
-                assert!(failure.ends_with(&expected), "{first} {second}: {failure}");
-                pairs += 1;
+                let is_fixed = failure.contains("can't set");
+                assert!(is_fixed || failure.ends_with(&expected), "{first} {second}: {failure}");
+                pairs += usize::from(!is_fixed);
             }
         }
-        assert!(pairs > 4 * 20, "{pairs}");
+        assert!(pairs >= 4 * 10, "{pairs}");
     }
 
     #[test]
