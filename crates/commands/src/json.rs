@@ -187,11 +187,7 @@ fn wrong_kind(expected: &str) -> Fail {
 }
 
 /// The first value that a path finds.
-fn first<'d>(
-    path: &Path,
-    root: Value<'d>,
-    budget: &mut Budget,
-) -> Result<Option<Value<'d>>, Fail> {
+fn first<'d>(path: &Path, root: Value<'d>, budget: &mut Budget) -> Result<Option<Value<'d>>, Fail> {
     if path.is_static() {
         return Ok(path.find_static(root));
     }

@@ -382,7 +382,11 @@ mod tests {
 
     /// The document after an action on everything that a path finds, which must be the same on both
     /// ways.
-    fn changed(json: &str, path: &str, action: impl Fn(Value<'_>) -> Option<Action<'static>>) -> String {
+    fn changed(
+        json: &str,
+        path: &str,
+        action: impl Fn(Value<'_>) -> Option<Action<'static>>,
+    ) -> String {
         let document = parse(json.as_bytes(), Parse::default()).unwrap();
         let root = document.root();
         let mut batch = Batch::default();
@@ -416,7 +420,8 @@ mod tests {
         assert_eq!(changed("[0,1,2,3]", "$[0,2,0]", |_| Some(Action::Remove)), "[1,3]");
         let is_array = |value: Value<'_>| value.kind() == Kind::Array;
         let inserted = changed(json, "$..*", |value| {
-            let action = Action::Insert { index: 0, count: 2, values: tape("[8,9]")[3..].to_vec().into() };
+            let action =
+                Action::Insert { index: 0, count: 2, values: tape("[8,9]")[3..].to_vec().into() };
             is_array(value).then_some(action)
         });
         assert_eq!(
@@ -432,7 +437,8 @@ mod tests {
             (is_array(value) && !value.is_empty()).then(|| Action::Take(value.len() - 1))
         });
         assert_eq!(taken, r#"{"a":[[1,2]],"b":{"a":7,"c":{"a":8}},"d":[]}"#);
-        let added = changed(json, "$..c", |_| Some(Action::Add(b"new"[..].into(), tape("[1]").into())));
+        let added =
+            changed(json, "$..c", |_| Some(Action::Add(b"new"[..].into(), tape("[1]").into())));
         assert!(added.contains(r#""c":{"a":8,"new":[1]}"#), "{added}");
     }
 
@@ -450,12 +456,10 @@ mod tests {
         assert!(batch.len() == 4 && batch.adds() == 4 * 4096, "{} changes", batch.len());
         assert!((4 * 4096..6 * 4096).contains(&batch.footprint()), "{}", batch.footprint());
         batch.settle();
-        assert_eq!(batch.edits.iter().map(|edit| edit.place.steps()[0]).collect::<Vec<_>>(), [
-            Step::Index(1),
-            Step::Index(2),
-            Step::Index(3),
-            Step::Index(20)
-        ]);
+        assert_eq!(
+            batch.edits.iter().map(|edit| edit.place.steps()[0]).collect::<Vec<_>>(),
+            [Step::Index(1), Step::Index(2), Step::Index(3), Step::Index(20)]
+        );
     }
 
     #[test]

@@ -286,7 +286,8 @@ impl<'a> Members<'a> {
         let depth = u64::from(count.ilog2()) + 1;
         self.all(work, |name, work| {
             work.spend(depth * (1 + name.len() as u64 / 64))?;
-            let place = sorted.binary_search_by(|&at| string(&others.rest[at as usize..]).cmp(name));
+            let place =
+                sorted.binary_search_by(|&at| string(&others.rest[at as usize..]).cmp(name));
             Ok(place.ok().and_then(|place| {
                 let at = sorted[place] as usize;
                 Members { rest: &others.rest[at..] }.next()

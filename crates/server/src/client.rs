@@ -276,10 +276,12 @@ impl Client {
 
     /// Bytes that it takes: its own state, what it says of itself, and its buffers.
     pub fn memory(&self) -> u64 {
-        let labels = self.labels.get().map_or(0, |labels| {
-            size_of::<Mutex<Labels>>() + labels.lock().subscribed.bytes
-        });
-        (CONNECTION_BYTES + labels + self.label_bytes()) as u64 + u64::from(self.buffered.load(Relaxed))
+        let labels = self
+            .labels
+            .get()
+            .map_or(0, |labels| size_of::<Mutex<Labels>>() + labels.lock().subscribed.bytes);
+        (CONNECTION_BYTES + labels + self.label_bytes()) as u64
+            + u64::from(self.buffered.load(Relaxed))
     }
 
     /// Counts commands that it has executed, and that its scripts have; they came in one read, if

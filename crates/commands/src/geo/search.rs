@@ -339,11 +339,7 @@ impl Asked {
     }
 
     /// The members that are wanted, in the order in which they are.
-    fn hits<'s>(
-        &self,
-        set: &SortedSetRef<'s>,
-        held: &mut Transient,
-    ) -> Result<Vec<Hit<'s>>, Fail> {
+    fn hits<'s>(&self, set: &SortedSetRef<'s>, held: &mut Transient) -> Result<Vec<Hit<'s>>, Fail> {
         let Some(area) = self.area() else { return Ok(Vec::new()) };
         let count = self.count.unwrap_or(usize::MAX);
         let enough = if self.any { count } else { usize::MAX };

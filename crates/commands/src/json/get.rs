@@ -382,9 +382,8 @@ fn write_one(path: &Path, root: Value<'_>, budget: &mut Budget, reply: &mut dyn 
     let format = ended(&Format::default(), reply);
     with_text(|text| {
         let printed = match path.is_legacy() {
-            true => first(path, root, budget).map(|value| {
-                value.inspect(|value| print(*value, &format, text)).is_some()
-            }),
+            true => first(path, root, budget)
+                .map(|value| value.inspect(|value| print(*value, &format, text)).is_some()),
             false => print_found(path, root, (&format, 0), budget, text).map(|()| true),
         };
         match printed {

@@ -2,8 +2,7 @@
 
 use super::budget::Budget;
 use super::{
-    NO_KEY, NOT_THERE, coded_value_at, document, first, integer_at, no_such,
-    path_at, wrong_kind,
+    NO_KEY, NOT_THERE, coded_value_at, document, first, integer_at, no_such, path_at, wrong_kind,
 };
 use crate::ctx::Ctx;
 use crate::execute::Executor;
@@ -375,7 +374,11 @@ pub(super) fn debug(ctx: &mut Ctx<'_>) -> Outcome {
     let mut budget = Budget::of(&ctx.exec.ks, path);
     let (reply, Executor { ks, paths, .. }) = (&mut *ctx.reply, &mut *ctx.exec);
     let Some(root) = document(ks.peek(db, key))? else {
-        if path.is_legacy() { reply.integer(0) } else { reply.array(0) }
+        if path.is_legacy() {
+            reply.integer(0)
+        } else {
+            reply.array(0)
+        }
         return Ok(());
     };
     let path = path.path(paths)?;

@@ -225,9 +225,8 @@ pub(super) fn mset(ctx: &mut Ctx<'_>) -> Outcome {
     for (key, asked, value) in &triplets {
         // What an earlier triplet has changed may be in the way of a later one.
         let root = document(ks.look(db, *key));
-        let prepared = root.and_then(|root| {
-            prepare(root, (*asked, paths), value, Condition::None, &mut budget)
-        });
+        let prepared = root
+            .and_then(|root| prepare(root, (*asked, paths), value, Condition::None, &mut budget));
         is_all &= match prepared {
             // No object is where the value would be added.
             Ok((Setting::Nothing, _)) => true,

@@ -11,9 +11,7 @@ use crate::ctx::Ctx;
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use petrel_json::tape::Writer;
-use petrel_json::{
-    Action, Arithmetic, ArithmeticError, Batch, Kind, Misfit, Number, Value,
-};
+use petrel_json::{Action, Arithmetic, ArithmeticError, Batch, Kind, Misfit, Number, Value};
 use petrel_resp::{Protocol, Reply};
 
 /// What becomes of a value, and what is said of it. No action: it stays what it is.

@@ -239,7 +239,8 @@ fn sources<'a>(ctx: &'a Ctx<'_>, asked: &Asked) -> Vec<Option<Source<'a>>> {
 
 /// Bytes that the members of the result take, at most: in a table, with their scores and in order.
 fn bytes_max(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> usize {
-    const MEMBER_BYTES: usize = 2 * size_of::<(Cow<'_, [u8]>, f64)>() + 2 * size_of::<(f64, &[u8])>();
+    const MEMBER_BYTES: usize =
+        2 * size_of::<(Cow<'_, [u8]>, f64)>() + 2 * size_of::<(f64, &[u8])>();
     let mut keys: Vec<&[u8]> = asked.keys.clone().map(|i| ctx.arg(i)).collect();
     let lens = sources(ctx, asked).into_iter();
     let lens = lens.map(|source| source.map_or(0, |source| source.members.len()));

@@ -740,7 +740,10 @@ fn no_path_keeps_a_thread_for_long() {
                 let start = Instant::now();
                 let (reply, peak) = measured(&mut client, &call);
                 let seconds = start.elapsed().as_secs();
-                assert!(seconds < 60 && peak < 700 << 20, "{command} {name} {path}: {seconds} s, {peak} B");
+                assert!(
+                    seconds < 60 && peak < 700 << 20,
+                    "{command} {name} {path}: {seconds} s, {peak} B"
+                );
                 let is_known = !reply.starts_with("ERR") || reply == TOO_MUCH;
                 assert!(is_known, "{command} {path}: {reply}");
                 client.call(&[b"JSON.SET", name.as_bytes(), b"$", text.as_bytes()]);

@@ -107,7 +107,8 @@ impl Filter {
             Filter::Holds(term) => term.footprint(),
             Filter::Compare(left, _, right) => left.footprint() + right.footprint(),
             Filter::Matches(left, right, compiled) => {
-                let compiled = compiled.get().and_then(Option::as_ref).map_or(0, Pattern::footprint);
+                let compiled =
+                    compiled.get().and_then(Option::as_ref).map_or(0, Pattern::footprint);
                 left.footprint() + right.footprint() + compiled
             }
         }

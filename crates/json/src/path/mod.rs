@@ -32,8 +32,7 @@ pub struct Path {
 
 /// Is shown each value that a search finds, with the steps to it and what is left of its budget;
 /// says whether that is enough.
-pub type Visit<'v, 'd> =
-    dyn FnMut(Value<'d>, &[Step<'d>], &mut Work) -> ControlFlow<()> + 'v;
+pub type Visit<'v, 'd> = dyn FnMut(Value<'d>, &[Step<'d>], &mut Work) -> ControlFlow<()> + 'v;
 
 /// One step from a container to what it contains.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

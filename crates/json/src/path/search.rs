@@ -175,11 +175,11 @@ impl<'d> Search<'d, '_, '_> {
             }
             Selector::Filter(filter) => {
                 let root = self.root;
-                self.each(at, work, &mut |search, child, work| {
-                    match filter.passes(child, root, work)? {
-                        true => search.walk(rest, child, work),
-                        false => Ok(()),
-                    }
+                self.each(at, work, &mut |search, child, work| match filter
+                    .passes(child, root, work)?
+                {
+                    true => search.walk(rest, child, work),
+                    false => Ok(()),
                 })
             }
         }

@@ -148,7 +148,8 @@ fn what_clients_make_grow_is_used_memory() {
     let body = "local function f(x) return x + 1 end f(1) ".repeat(100);
     for n in 0..50 {
         client.call(&["EVAL", &format!("{body} return {n}"), "0"]);
-        let library = format!("#!lua name=l{n}\n{body} redis.register_function('f{n}', function() end)");
+        let library =
+            format!("#!lua name=l{n}\n{body} redis.register_function('f{n}', function() end)");
         client.call(&["FUNCTION", "LOAD", &library]);
     }
     let grown = || server.info("used_memory") - before;
