@@ -186,7 +186,9 @@ fn a_result_that_is_too_much_for_its_client_closes_it(backend: &str) {
     assert_eq!(other.text(&["CONFIG", "SET", "client-output-buffer-limit", "normal 0 0 0"]), "OK");
     let result = other.text(&["EVAL", "local t = {} for i = 1, 1e3 do t[i] = t end return t", "0"]);
     assert!(result.contains("larger than script-memory-limit"), "{}", result.len());
-    assert!(server.info("used_memory_peak") < 64 << 20);
+    // Of the interpreters, and of what was written of a result.
+    let peak = server.info("used_memory_peak");
+    assert!(peak < 160 << 20, "{peak}");
 }
 
 fn scripts_that_are_kept_are_bounded_and_counted(backend: &str) {
