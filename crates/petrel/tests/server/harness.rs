@@ -328,6 +328,7 @@ impl Client {
                 self.received.extend_from_slice(&chunk[..count]);
                 true
             }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => true,
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => true,
             Err(error) => panic!("no reply: {error}"),
