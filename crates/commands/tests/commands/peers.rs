@@ -326,7 +326,7 @@ fn scripts_see_what_they_see_on_other_servers() {
         let (mut petrel, is_valkey) = in_dialect_of(&mut peer);
         for table in ["_G", "redis", "string", "table", "math", "cmsgpack", "bit", "struct"] {
             let script = names.replace("TABLE", table);
-            let mut ask =
+            let ask =
                 |server: &mut dyn Server| show(&server.ask(&[b"EVAL", script.as_bytes(), b"0"]));
             assert_eq!(ask(&mut petrel), ask(&mut peer), "{}: {table}", path.display());
         }
