@@ -109,23 +109,7 @@ fn restrict(stack: Stack, globals: c_int) {
         stack.push_native(function, 1);
         set("", name);
     }
-    get("table", "insert");
-    stack.push_number(3.0);
-    stack.push_native(tables::insert, 2);
-    set("table", "insert");
-    for (name, function) in [("foreach", tables::foreach as Native), ("foreachi", tables::foreachi)]
-    {
-        stack.push_native(function, 0);
-        set("table", name);
-    }
-    for name in ["concat", "maxn"] {
-        get("table", name);
-        stack.push_before(base::traversing, 1);
-        set("table", name);
-    }
-    get("string", "format");
-    stack.push_before(base::formatting, 1);
-    set("string", "format");
+    restrict_tables(stack, globals);
     for name in WITHHELD {
         stack.push_nil();
         set("", name);
@@ -151,6 +135,29 @@ fn restrict(stack: Stack, globals: c_int) {
     set("math", "random");
     stack.push_function(random::randomseed);
     set("math", "randomseed");
+}
+
+/// Replaces functions that walk over tables, and those that format values.
+fn restrict_tables(stack: Stack, globals: c_int) {
+    let set = |library, name| set_member(stack, globals, library, name);
+    let get = |library, name| get_member(stack, globals, library, name);
+    get("table", "insert");
+    stack.push_number(3.0);
+    stack.push_native(tables::insert, 2);
+    set("table", "insert");
+    for (name, function) in [("foreach", tables::foreach as Native), ("foreachi", tables::foreachi)]
+    {
+        stack.push_native(function, 0);
+        set("table", name);
+    }
+    for name in ["concat", "maxn"] {
+        get("table", name);
+        stack.push_before(base::traversing, 1);
+        set("table", name);
+    }
+    get("string", "format");
+    stack.push_before(base::formatting, 1);
+    set("string", "format");
 }
 
 /// Pushes a function of a library, or a global where the library is empty.

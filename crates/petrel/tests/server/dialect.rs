@@ -39,7 +39,7 @@ fn words_follow_the_dialect(backend: &str) {
         assert_eq!(field(&mut client, "redis_mode").is_some(), dialect == "redis");
         let text = client.text(&["EVAL", "return redis.call('eval', 'return 1', 0)", "0"]);
         assert!(text.contains(refusal), "{text}");
-        let text = client.text(&["EVAL", "return server.setresp()", "0"]);
+        let text = client.text(&["EVAL", "return redis.setresp()", "0"]);
         assert!(text.contains(function), "{text}");
     }
 }
