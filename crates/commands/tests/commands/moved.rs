@@ -36,6 +36,7 @@ const OTHERWISE: &[&str] = &[
     "commandlog",
     "latency",
     "hotkeys",
+    "time",
     "vinfo",
     "debug",
 ];
