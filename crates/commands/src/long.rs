@@ -520,7 +520,10 @@ impl Executor {
         }
         match tried {
             Tried::Served(answer) if self.dismiss(&blocked) => Helped::Answered(answer),
-            Tried::Cut if self.dismiss(&blocked) => Helped::TooLong,
+            Tried::Cut if self.dismiss(&blocked) => match blocked.is_unwanted {
+                true => Helped::Answered(Answer::default()),
+                false => Helped::TooLong,
+            },
             Tried::Served(_) | Tried::Cut => Helped::Ended,
             Tried::WaitsOn if self.dismiss(&blocked) => {
                 // What it found is gone: as if its time were up.
