@@ -41,6 +41,8 @@ pub struct Blocked {
     pub(crate) ticket: Ticket,
     /// It waits for no key: a helper executes it.
     pub(crate) is_moved: bool,
+    /// Its client wants no replies.
+    pub(crate) is_unwanted: bool,
     /// Answered, or given up. Changed with all of its stripes held.
     pub(crate) over: AtomicBool,
 }

@@ -41,7 +41,7 @@ use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::numbers::extended::Extended;
 use crate::numbers::integer;
-use crate::session::Modes;
+use crate::session::{Modes, Replies};
 pub use petrel_keyspace::Awaited;
 use std::ops::Range;
 use std::sync::Arc;
@@ -159,6 +159,7 @@ impl Ctx<'_> {
             late: block.late,
             ticket,
             is_moved: false,
+            is_unwanted: self.session.replies != Replies::On,
             over: AtomicBool::new(false),
         }
     }

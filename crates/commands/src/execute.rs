@@ -712,7 +712,7 @@ impl Executor {
 
     /// Counts a command; returns the nanoseconds that it took.
     #[inline]
-    fn account(
+    pub(crate) fn account(
         &mut self,
         command: Command,
         args: &[&[u8]],

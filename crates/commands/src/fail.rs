@@ -18,12 +18,15 @@ pub(crate) enum PutOff {
     Expected,
     /// Somebody wants the whole keyspace.
     Again,
+    /// Somebody has ended it.
+    Ended,
 }
 
 /// One each, which no other text has the address of.
 static MOVE: [u8; 4] = *b"MOVE";
 static EXPECTED: [u8; 8] = *b"EXPECTED";
 static AGAIN: [u8; 5] = *b"AGAIN";
+static ENDED: [u8; 5] = *b"ENDED";
 
 /// What a handler returns. On success it has written its reply; on failure it has written nothing.
 pub type Outcome = Result<(), Fail>;
@@ -126,6 +129,8 @@ impl Fail {
     /// No error: the command is given up for somebody who wants the whole keyspace.
     pub(crate) const PUT_OFF_AGAIN: Fail = Fail(Cow::Borrowed(&AGAIN));
 
+    /// The command is given up for good, perhaps amid its reply.
+    pub(crate) const PUT_OFF_ENDED: Fail = Fail(Cow::Borrowed(&ENDED));
     /// No error: the command is given up, and a helper executes it, if one may.
     pub(crate) const PUT_OFF_EXPECTED: Fail = Fail(Cow::Borrowed(&EXPECTED));
 
@@ -139,6 +144,7 @@ impl Fail {
             () if is(&MOVE) => Some(PutOff::Move),
             () if is(&EXPECTED) => Some(PutOff::Expected),
             () if is(&AGAIN) => Some(PutOff::Again),
+            () if is(&ENDED) => Some(PutOff::Ended),
             () => None,
         }
     }

@@ -44,6 +44,7 @@ use crate::server::stats::Shared;
 use crate::spec::{Command, Request};
 use crate::unblock::Tried;
 use petrel_keyspace::{KeyHash, Signal, Type, View};
+use petrel_resp::Reply;
 use petrel_table::{Flags, GateFlags, bits};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -144,6 +145,8 @@ pub(crate) struct Helping {
     out_at: Tick,
     /// The stripes that it holds, as others see them.
     stripes: Vec<u32>,
+    /// It was ended.
+    is_ended: bool,
 }
 
 /// What became of a command that a helper was handed.
@@ -243,7 +246,7 @@ impl Pacer {
         self.left = UNITS_PER_LOOK;
         let is_ended = signals.blocked.is_over() || signals.shared.long.is_ending();
         if is_ended || signals.is_killed_as_owner() {
-            return Err(ENDED);
+            return Err(Fail::PUT_OFF_ENDED);
         }
         match &signals.intent {
             Some(intent) if intent.is_up() => Err(Fail::PUT_OFF_AGAIN),
@@ -399,6 +402,14 @@ impl Executor {
     pub(crate) fn put_off(&mut self, why: PutOff, mut ctx: PutOffCall<'_>) -> Execution {
         let PutOffCall { command, request, session, host, reply } = &mut ctx;
         let (command, request) = (*command, *request);
+        if why == PutOff::Ended {
+            self.shared.count_error(&ENDED);
+            self.account(command, request.args, true, *host);
+            if let Some(helping) = &mut self.helping {
+                helping.is_ended = true;
+            }
+            return Execution::NextTurn;
+        }
         if why != PutOff::Again {
             let db = session.db;
             let mut ctx = Ctx { request, command, exec: self, session, host: *host, reply: *reply };
@@ -465,7 +476,7 @@ impl Executor {
     fn take_breath(&mut self) -> Outcome {
         let Some(helping) = &self.helping else { return Ok(()) };
         if helping.blocked.is_over() || self.shared.long.is_ending() {
-            return Err(ENDED);
+            return Err(Fail::PUT_OFF_ENDED);
         }
         if self.ks.holds_any() {
             let gives_up = self.ks.should_yield() && helping.restarts < RESTARTS_MAX;
@@ -496,17 +507,23 @@ impl Executor {
         }
         let (blocked, out_at) = (blocked.clone(), self.now());
         let stripes = Vec::new();
-        self.helping = Some(Helping { blocked: blocked.clone(), restarts, out_at, stripes });
+        let is_ended = false;
+        self.helping =
+            Some(Helping { blocked: blocked.clone(), restarts, out_at, stripes, is_ended });
         let before = std::mem::replace(&mut self.units_here, usize::MAX);
         let tried = self.execute_again(&blocked, Moment::CLIENT, host);
         self.units_here = before;
         let helping = self.helping.take();
+        let is_ended = helping.as_ref().is_some_and(|helping| helping.is_ended);
         for stripe in helping.into_iter().flat_map(|helping| helping.stripes) {
             self.shared.long.remove(stripe);
         }
         match tried {
             Tried::Served(answer) if self.dismiss(&blocked) => Helped::Answered(answer),
-            Tried::Cut if self.dismiss(&blocked) => Helped::TooLong,
+            Tried::Cut if self.dismiss(&blocked) => match blocked.is_unwanted {
+                true => Helped::Answered(Answer::default()),
+                false => Helped::TooLong,
+            },
             Tried::Served(_) | Tried::Cut => Helped::Ended,
             Tried::WaitsOn if self.dismiss(&blocked) => {
                 // What it found is gone: as if its time were up.
@@ -514,6 +531,10 @@ impl Executor {
             }
             Tried::WaitsOn => Helped::Ended,
             Tried::Held if blocked.is_over() => Helped::Ended,
+            Tried::Held if is_ended && self.dismiss(&blocked) => {
+                let error = |reply: &mut dyn Reply| reply.error(ENDED.text());
+                Helped::Answered(Answer::new(blocked.protocol, error))
+            }
             Tried::Held => {
                 let is_kept = blocked.args().iter().skip(1).any(|arg| {
                     // Any argument may be a key; to be wrong is to try again.
@@ -531,5 +552,5 @@ pub(crate) struct PutOffCall<'a> {
     pub request: &'a Request<'a>,
     pub session: &'a mut crate::session::Session,
     pub host: &'a mut dyn Host,
-    pub reply: &'a mut dyn petrel_resp::Reply,
+    pub reply: &'a mut dyn Reply,
 }

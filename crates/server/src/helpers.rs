@@ -72,8 +72,12 @@ impl Server {
     }
 
     /// Lets a helper execute a command.
-    pub(crate) fn run_on_helper(&self, blocked: &Arc<Blocked>) {
+    pub(crate) fn run_on_helper(self: &Arc<Self>, blocked: &Arc<Blocked>) {
         let mut state = self.helpers.tasks.state.lock();
+        if state.threads == 0 {
+            // The last has ended since it was looked for.
+            self.begin_helper(&mut state);
+        }
         state.moved += 1;
         state.queue.push_back(Task { blocked: blocked.clone(), begun: 0 });
         drop(state);

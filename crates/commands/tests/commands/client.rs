@@ -147,8 +147,8 @@ impl Client {
 
     /// Has a helper execute what is expected to take any time at all.
     pub fn helped(mut self) -> Self {
-        let mut helper = self.another().exec;
-        helper.ks.set_clock(START_MS);
+        let ks = self.exec.ks.keyspace().attach();
+        let helper = Executor::new(ks, self.exec.shared.clone());
         self.exec.give_way();
         self.exec.move_after(0);
         self.host.moved = Some(Vec::new());

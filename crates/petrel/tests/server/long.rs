@@ -238,6 +238,7 @@ fn others_are_answered_beside_the_worst_of_each_command(backend: &str) {
             worst.commands,
             &call[..3.min(call.len())].join(" ").chars().take(60).collect::<String>()
         );
+        println!("{what}");
         first.call(&["FLUSHALL"]);
         (worst.data)(&mut first);
         let moved = server.info("helper_commands");
@@ -321,7 +322,6 @@ fn what_waits_behind_a_long_command_is_executed(backend: &str) {
         assert_eq!(in_time("GET", "those that wait", &mut first, &["GET", "none"]), "nil");
         assert_eq!(in_time("PING", "those that wait", &mut others[5], &["PING"]), "PONG");
     }
-    assert!(others[0].is_silent(Duration::from_millis(50)));
     assert_eq!(first.text(&["CLIENT", "KILL", "ID", &id]), "1");
     let answers: Vec<String> =
         others[..5].iter_mut().map(|other| show(&other.receive().unwrap())).collect();
