@@ -142,7 +142,7 @@ fn apply(handle: &mut Handle, model: &mut Model, op: &Op) {
                 handle.set_store(0, keys[0], how.operation(), &keys[1..], &mut |_| true)
             });
             model[*key] = how.of(model, sources);
-            assert_eq!(stored, Ok(model[*key].len()));
+            assert_eq!(stored, Ok(Some(model[*key].len())));
         }
         Op::Delete(key) => {
             locked_together(handle, &[KEYS[*key]], |handle, keys| handle.remove(0, keys[0]));
