@@ -148,7 +148,7 @@ impl DatabaseScope {
         let (selected, all, named) = match meta.name {
             "select" => (false, false, vec![1]),
             "swapdb" => (false, false, vec![1, 2]),
-            "flushall" => (false, true, Vec::new()),
+            "flushall" | "flushslot" => (false, true, Vec::new()),
             "move" => (true, false, vec![2]),
             "copy" => {
                 let is_db = |&at: &usize| call.args[at].eq_ignore_ascii_case(b"DB");

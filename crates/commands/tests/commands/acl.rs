@@ -312,7 +312,8 @@ fn databases_one_by_one() {
          SWAPDB 1 2 => OK
          GET k => \"v\"
          SWAPDB 1 99 => ERR DB index is out of range
-         MOVE k 0 => NOPERM No permissions to access database",
+         MOVE k 0 => NOPERM No permissions to access database
+         CLUSTER FLUSHSLOT 0 => NOPERM No permissions to access database",
     );
     set(&admin, "alldbs db=0");
     assert_eq!(user.run("GET k"), DATABASE);
