@@ -89,7 +89,11 @@ impl Server {
         let mut exec = Executor::new(self.keyspace.attach(), self.commands.clone());
         exec.give_way();
         let thread = std::thread::Builder::new().name("petrel-helper".into());
-        match thread.spawn(move || run(exec, &owner, &tasks)) {
+        let work = move || {
+            let _guard = EndOnPanic(owner.clone());
+            run(exec, &owner, &tasks);
+        };
+        match thread.spawn(work) {
             Ok(_) => state.threads += 1,
             Err(error) => tracing::warn!("no thread for commands that take long: {error}"),
         }
@@ -133,6 +137,19 @@ fn run(mut exec: Executor, server: &Weak<Server>, tasks: &Tasks) {
         tasks.release_kept();
     }
     tasks.state.lock().threads -= 1;
+}
+
+/// Ends the process if a helper panics, as for a worker: the stripes that it holds stay locked.
+struct EndOnPanic(Weak<Server>);
+
+impl Drop for EndOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(server) = self.0.upgrade()
+        {
+            server.fail("a helper thread panicked".into());
+        }
+    }
 }
 
 impl Tasks {
