@@ -107,6 +107,7 @@ fn run(mut exec: Executor, server: &Weak<Server>, tasks: &Tasks) {
         let Some(server) = server.upgrade() else { break };
         let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, Endpoint::Unix, Endpoint::Unix);
         let mut host = ServerHost::new(server.clone(), Arc::new(nobody));
+        host.measure_reply_room();
         exec.ks.set_events(host.config.notify_keyspace_events.wanted());
         exec.begin();
         exec.ks.refresh_clock();

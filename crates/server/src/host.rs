@@ -270,9 +270,9 @@ impl Host for ServerHost {
     }
 
     fn reply_max(&self) -> Option<usize> {
-        let limits = &self.config.client_output_buffer_limit;
-        let limit = if self.client.has(Flag::PubSub) { limits.pubsub } else { limits.normal };
-        usize::try_from(limit.hard_bytes).ok().filter(|&bytes| bytes > 0)
+        let (client, is_evicted) = (&self.client, !self.client.has(Flag::NoEvict));
+        let most = self.output_max(client.has(Flag::PubSub), is_evicted);
+        (most < usize::MAX).then_some(most)
     }
 
     fn flushes_in_background(&self) -> bool {
