@@ -19,6 +19,7 @@ impl Scratch {
         let name = format!("petrel-backup-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(path.join("log")).unwrap();
+        fs::create_dir_all(path.join("store")).unwrap();
         Scratch(path)
     }
 
