@@ -2,6 +2,7 @@
 
 use crate::acl::User;
 use crate::answer::{Ticket, WriteReply};
+use crate::clock::Tick;
 use crate::session::Access;
 use crate::spec::Command;
 use crate::tracking::mode::Tracking;
@@ -139,4 +140,17 @@ impl Unblocking {
     pub fn waits(&mut self) -> bool {
         std::mem::take(&mut self.is_waiting)
     }
+}
+
+/// State of a helper thread that executes a blocked client's command.
+pub(crate) struct Helping {
+    pub blocked: Arc<Blocked>,
+    /// Executions that were given up for an exclusive lock of the keyspace.
+    pub restarts: u32,
+    /// The time of the last exit from the keyspace.
+    pub out_at: Tick,
+    /// Locked stripes, as published in `Shared::long`.
+    pub stripes: Vec<u32>,
+    /// Whether the command was ended.
+    pub is_ended: bool,
 }

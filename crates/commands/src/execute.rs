@@ -12,13 +12,13 @@
 //! ```
 
 use crate::acl::Seen;
-use crate::blocked::Unblocking;
+use crate::blocked::{Helping, Unblocking};
 use crate::clock::{Clock, Tick};
 use crate::cluster::{Cluster, HashSlot};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
-use crate::long::{Helping, MANY_ARGUMENTS, MOVE_UNITS, PutOffCall};
+use crate::long::{MANY_ARGUMENTS, MOVE_UNITS};
 use crate::random::Random;
 use crate::recent;
 use crate::scripting::libraries::List;
@@ -100,6 +100,15 @@ pub struct Executor {
     pub(crate) units_here: usize,
     /// The command in hand, if this is a helper.
     pub(crate) helping: Option<Helping>,
+}
+
+/// A call that was given up before it changed anything.
+pub(crate) struct PutOffCall<'a> {
+    pub command: Command,
+    pub request: &'a Request<'a>,
+    pub session: &'a mut Session,
+    pub host: &'a mut dyn Host,
+    pub reply: &'a mut dyn Reply,
 }
 
 /// Commands that are remembered.

@@ -29,48 +29,39 @@
 //! commands that wait for keys nothing is given up: there the work is part of what is atomic, or
 //! nobody else is served by the thread.
 
+mod held;
+mod units;
+
+pub use held::LongHeld;
+pub(crate) use units::{
+    BYTES_PER_UNIT, MANY_ARGUMENTS, MOVE_UNITS, UNITS_PER_CHANGE, UNITS_PER_ITEM, expect,
+    size_units,
+};
+
 use crate::admit::Moment;
 use crate::answer::{Answer, WaitEnd};
-use crate::blocked::Blocked;
+use crate::blocked::{Blocked, Helping};
 use crate::blocking::{Awaited, Block};
-use crate::clock::Tick;
 use crate::ctx::Ctx;
-use crate::execute::{Execution, Executor};
+use crate::execute::{Execution, Executor, PutOffCall};
 use crate::fail::{Fail, Outcome, PutOff};
 use crate::host::Host;
 use crate::scripting::running::Watched;
 use crate::server::state::ServerState;
 use crate::server::stats::Shared;
-use crate::spec::{Command, Request};
+use crate::spec::Request;
 use crate::unblock::Tried;
-use petrel_keyspace::{KeyHash, Signal, Type, View};
+use petrel_keyspace::Signal;
 use petrel_resp::Reply;
 use petrel_table::{Flags, GateFlags, bits};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use units::{UNITS_PER_ARGUMENT, UNITS_PER_LOOK};
 
-/// What it takes to return an item of a collection, and to remove or copy one.
-pub(crate) const UNITS_PER_ITEM: usize = 6;
-pub(crate) const UNITS_PER_CHANGE: usize = 30;
-
-/// Bytes that are looked at or copied in about ten nanoseconds.
-pub(crate) const BYTES_PER_UNIT: usize = 64;
-
-/// How much longer a unit of work takes where nothing was optimised.
-const SLOWER: usize = if cfg!(debug_assertions) { 16 } else { 1 };
-
-/// What a command may do between two looks at the time, in about ten nanoseconds.
-const UNITS_PER_LOOK: usize = 32_768 / SLOWER;
-
-/// What a command takes on its worker before it goes on elsewhere; and the same in units, where it is
-/// known beforehand.
+/// Time after which a command moves from its worker to a helper, where its work is not known
+/// beforehand.
 const MOVE_NANOS: u64 = 20_000_000;
-pub(crate) const MOVE_UNITS: usize = 2_000_000 / SLOWER;
-
-/// What a command takes for each of very many arguments, and from how many on that is looked at.
-const UNITS_PER_ARGUMENT: usize = 64;
-pub(crate) const MANY_ARGUMENTS: usize = MOVE_UNITS / UNITS_PER_ARGUMENT;
 
 /// Between two moments at which a helper is out of the keyspace.
 const BREATH_NANOS: u64 = 2_000_000;
@@ -82,72 +73,7 @@ const RESTARTS_MAX: u32 = 16;
 /// How long a worker waits before it tries again what cannot be handed to a helper.
 const RETRY_PAUSE: Duration = Duration::from_micros(100);
 
-/// Most stripes of a keyspace.
-const STRIPES_MAX: usize = 1 << 16;
-
 const ENDED: Fail = Fail::fixed("ERR the command was ended before it was done");
-
-/// The stripes that helpers hold, and whether what they do is to end.
-#[derive(Debug)]
-pub struct LongHeld {
-    is_ending: AtomicBool,
-    count: AtomicUsize,
-    stripes: Box<[AtomicU64]>,
-}
-
-impl Default for LongHeld {
-    fn default() -> Self {
-        let stripes = (0..STRIPES_MAX / 64).map(|_| AtomicU64::new(0)).collect();
-        LongHeld { is_ending: AtomicBool::new(false), count: AtomicUsize::new(0), stripes }
-    }
-}
-
-impl LongHeld {
-    /// Ends what helpers do, since the server stops.
-    pub fn end(&self) {
-        self.is_ending.store(true, Relaxed);
-    }
-
-    fn is_ending(&self) -> bool {
-        self.is_ending.load(Relaxed)
-    }
-
-    /// Whether a helper holds a stripe.
-    #[inline]
-    pub fn any(&self) -> bool {
-        self.count.load(Relaxed) > 0
-    }
-
-    /// Whether a helper holds the stripe of a key.
-    pub(crate) fn holds(&self, hash: KeyHash) -> bool {
-        let stripe = hash.stripe() as usize;
-        self.any() && self.stripes[stripe / 64].load(Relaxed) >> (stripe % 64) & 1 != 0
-    }
-
-    fn add(&self, stripe: u32) {
-        let bit = 1 << (stripe % 64);
-        self.stripes[stripe as usize / 64].fetch_or(bit, Relaxed);
-        self.count.fetch_add(1, Relaxed);
-    }
-
-    fn remove(&self, stripe: u32) {
-        let bit: u64 = 1 << (stripe % 64);
-        self.stripes[stripe as usize / 64].fetch_and(!bit, Relaxed);
-        self.count.fetch_sub(1, Relaxed);
-    }
-}
-
-/// What a helper's executor knows of the command in hand.
-pub(crate) struct Helping {
-    blocked: Arc<Blocked>,
-    restarts: u32,
-    /// When the thread was last out of the keyspace.
-    out_at: Tick,
-    /// The stripes that it holds, as others see them.
-    stripes: Vec<u32>,
-    /// It was ended.
-    is_ended: bool,
-}
 
 /// What became of a command that a helper was handed.
 #[derive(Debug)]
@@ -253,31 +179,6 @@ impl Pacer {
             _ => Ok(()),
         }
     }
-}
-
-/// Says what a command is going to take, in about ten nanoseconds, where that is known beforehand;
-/// `here`: [`Executor::units_here`].
-///
-/// # Errors
-/// If it goes on elsewhere.
-#[inline]
-pub(crate) fn expect(units: usize, here: usize) -> Outcome {
-    if units < here { Ok(()) } else { Err(Fail::PUT_OFF_EXPECTED) }
-}
-
-/// What it takes to go through a value and copy it, in about ten nanoseconds.
-pub(crate) fn size_units(view: View<'_>) -> usize {
-    let items = match view.type_of() {
-        Type::String => view.string().map(|string| string.len() / BYTES_PER_UNIT),
-        Type::List => view.list().map(|list| list.len() * UNITS_PER_ITEM),
-        Type::Set => view.set().map(|set| set.len() * UNITS_PER_CHANGE),
-        Type::SortedSet => view.sorted_set().map(|set| set.len() * UNITS_PER_CHANGE),
-        Type::Hash => view.hash(0).map(|hash| hash.len() * UNITS_PER_CHANGE),
-        Type::Stream => view.stream().map(|stream| stream.len() as usize * UNITS_PER_ITEM),
-        Type::VectorSet => view.vectors().map(|set| set.footprint() / 8),
-        Type::Json => Ok(0),
-    };
-    items.unwrap_or(0)
 }
 
 impl Ctx<'_> {
@@ -544,13 +445,4 @@ impl Executor {
             }
         }
     }
-}
-
-/// A call that was given up.
-pub(crate) struct PutOffCall<'a> {
-    pub command: Command,
-    pub request: &'a Request<'a>,
-    pub session: &'a mut crate::session::Session,
-    pub host: &'a mut dyn Host,
-    pub reply: &'a mut dyn Reply,
 }

@@ -1,9 +1,8 @@
 //! A value where it lies on a tape.
 
 use crate::number::{Number, decimal};
-use crate::path::SearchError;
 use crate::tape::{self, Header, is_container, is_object, span, string};
-use crate::work::Work;
+use crate::work::{SearchError, Work};
 
 /// Members of two objects in different orders that are looked for one by one; more are sorted.
 const FEW_MEMBERS: usize = 8;

@@ -1,8 +1,7 @@
 //! The budget of steps of one command: searches, comparisons and patterns take steps from it, so
 //! that no path and no document keeps a thread for long.
 
-use crate::path::SearchError;
-use crate::value::Value;
+use std::fmt;
 
 /// Steps that one command may take, over all its documents and paths. A step is 5 to 20
 /// nanoseconds: all of them take half a second or so. A document of 150 MB is searched with `..`.
@@ -28,6 +27,26 @@ const PASSING_MAX: u64 = 3;
 pub(crate) fn passing(bytes: usize) -> u64 {
     (bytes as u64 / 64).min(PASSING_MAX)
 }
+
+/// Reasons for ending a search.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SearchError {
+    /// More than [`WORK_MAX`] steps of a command, or more than 600 nested filters.
+    TooMuchWork,
+    /// Pattern of a filter that is too long or takes too much memory.
+    Pattern,
+}
+
+impl fmt::Display for SearchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SearchError::TooMuchWork => "the path matches too much: use fewer '..' and '*'",
+            SearchError::Pattern => "a pattern of the path is too large: use a simpler one",
+        })
+    }
+}
+
+impl std::error::Error for SearchError {}
 
 /// Steps that are left.
 #[derive(Debug)]
@@ -79,13 +98,13 @@ impl Work {
         self.spend(bytes as u64 / 64)
     }
 
-    /// Calls with the share of one search of a document.
+    /// Calls `search` with the share of one search of a document of this many bytes.
     pub(crate) fn for_search<T>(
         &mut self,
-        root: Value<'_>,
+        document_bytes: usize,
         search: impl FnOnce(&mut Work) -> T,
     ) -> T {
-        let share = SEARCH_MIN + SEARCH_PER_BYTE * root.tape().len() as u64;
+        let share = SEARCH_MIN + SEARCH_PER_BYTE * document_bytes as u64;
         let kept = std::mem::replace(&mut self.kept, self.left.saturating_sub(share));
         let result = search(self);
         self.kept = kept;

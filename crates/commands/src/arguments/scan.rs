@@ -1,5 +1,6 @@
 //! What SCAN, SSCAN, HSCAN and ZSCAN have in common: cursors, options and the form of the reply.
 
+use super::cursor::parse_cursor;
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{Case, Pattern};
@@ -101,16 +102,6 @@ fn is_type_name(name: &[u8]) -> bool {
     Type::ALL.iter().any(|of| name.eq_ignore_ascii_case(of.name().as_bytes()))
 }
 
-/// As lenient as C's `strtoull` is towards spaces and a plus sign.
-pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
-    let text = text.trim_ascii_start();
-    let digits = text.strip_prefix(b"+").unwrap_or(text);
-    if !digits.first()?.is_ascii_digit() {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
-}
-
 /// Copies of what a walk found, one behind the other.
 #[derive(Default)]
 pub(crate) struct Found {
@@ -146,22 +137,5 @@ impl Found {
         ctx.reply.bulk(itoa::Buffer::new().format(cursor).as_bytes());
         self.write(ctx);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cursors() {
-        for (text, number) in
-            [("0", 0), ("+7", 7), (" 12", 12), ("18446744073709551615", u64::MAX), ("007", 7)]
-        {
-            assert_eq!(parse_cursor(text.as_bytes()), Some(number), "{text}");
-        }
-        for text in ["", "+", "-1", "1 ", "++1", "x", "0x1", "18446744073709551616"] {
-            assert_eq!(parse_cursor(text.as_bytes()), None, "{text}");
-        }
     }
 }

@@ -175,13 +175,8 @@ pub(crate) fn run(
     let moment = ctx.exec.admit_program(call, ctx.args(), ctx.session)?;
     let nested = ctx.session.in_exec;
     show_to_monitors(ctx);
-    // What it does first is most often with its first key: asked for while the interpreter gets
-    // ready.
-    let first = keys.first().map(|key| ctx.exec.ks.hash(key));
-    if let (Some(hash), Some(peek)) = (first, ctx.exec.ks.peeker()) {
-        peek.prefetch_bucket(ctx.session.db, hash);
-    }
-    let (started, clock) = (ctx.exec.tick(), ctx.exec.clock());
+    let first = prefetch_first_bucket(ctx, keys);
+    let started = ctx.exec.tick();
     let (db, replies) = (ctx.session.db, ctx.session.replies);
     // A script has fieldsets of its own.
     let mut fieldsets = None;
@@ -194,40 +189,7 @@ pub(crate) fn run(
             peek.prefetch_entry(db, hash, ENTRY_LINES);
         }
         ctx.session.swap_fieldsets(&mut fieldsets);
-        ctx.session.in_exec = true;
-        ctx.exec.within_script = true;
-        ctx.exec.script_slot = None;
-        let mut runner = Runner {
-            exec: ctx.exec,
-            session: ctx.session,
-            host: ctx.host,
-            moment,
-            nested,
-            acted: false,
-            halt: None,
-            call,
-            pulse: Pulse {
-                kind: call.kind,
-                name: call.name,
-                command: ctx.request.args,
-                clock,
-                started,
-                attended: started,
-                watched: None,
-            },
-            asked: started,
-            writes_result: false,
-            result_bytes: 0,
-        };
-        runner.exec.script_time = None;
-        let result = script(&mut runner, ctx.reply);
-        let Runner { halt, pulse: Pulse { watched, .. }, result_bytes, .. } = runner;
-        ctx.exec.ks.count_foreign(-result_bytes);
-        if let Some(watched) = watched {
-            ctx.exec.shared.scripts.running.end(&watched);
-        }
-        ctx.exec.within_script = false;
-        ctx.session.in_exec = nested;
+        let (result, halt) = run_once(ctx, call, (moment, nested), started, &mut script);
         (ctx.session.db, ctx.session.replies) = (db, replies);
         ctx.session.swap_fieldsets(&mut fieldsets);
         ctx.exec.ks.release_token();
@@ -238,9 +200,7 @@ pub(crate) fn run(
                 takes_token = true;
                 ctx.exec.ks.unlock();
             }
-            Some(Halt::Busy) => {
-                return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect()));
-            }
+            Some(Halt::Busy) => return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect())),
             Some(Halt::Ended(_)) | None => {
                 return result.map_err(|failure| {
                     ctx.exec.is_error_counted = failure.is_counted;
@@ -249,6 +209,63 @@ pub(crate) fn run(
             }
         }
     }
+}
+
+/// Runs a script under the locks of [`run`]. Returns its result, and why it was halted, if it was.
+fn run_once(
+    ctx: &mut Ctx<'_>,
+    call: &Call<'_>,
+    (moment, nested): (Moment, bool),
+    started: Tick,
+    script: &mut impl FnMut(&mut Runner<'_>, &mut dyn Reply) -> Result<(), Failure>,
+) -> (Result<(), Failure>, Option<Halt>) {
+    ctx.session.in_exec = true;
+    ctx.exec.within_script = true;
+    ctx.exec.script_slot = None;
+    let pulse = Pulse {
+        kind: call.kind,
+        name: call.name,
+        command: ctx.request.args,
+        clock: ctx.exec.clock(),
+        started,
+        attended: started,
+        watched: None,
+    };
+    let mut runner = Runner {
+        exec: ctx.exec,
+        session: ctx.session,
+        host: ctx.host,
+        moment,
+        nested,
+        acted: false,
+        halt: None,
+        call,
+        pulse,
+        asked: started,
+        writes_result: false,
+        result_bytes: 0,
+    };
+    runner.exec.script_time = None;
+    let result = script(&mut runner, ctx.reply);
+    let Runner { halt, pulse: Pulse { watched, .. }, result_bytes, .. } = runner;
+    ctx.exec.ks.count_foreign(-result_bytes);
+    if let Some(watched) = watched {
+        ctx.exec.shared.scripts.running.end(&watched);
+    }
+    ctx.exec.within_script = false;
+    ctx.session.in_exec = nested;
+    (result, halt)
+}
+
+/// Prefetches the bucket of a script's first key, which the script most often uses first, while the
+/// interpreter gets ready. Returns the key's hash.
+#[inline]
+fn prefetch_first_bucket(ctx: &mut Ctx<'_>, keys: &[&[u8]]) -> Option<KeyHash> {
+    let first = keys.first().map(|key| ctx.exec.ks.hash(key));
+    if let (Some(hash), Some(peek)) = (first, ctx.exec.ks.peeker()) {
+        peek.prefetch_bucket(ctx.session.db, hash);
+    }
+    first
 }
 
 /// The error of a script as its caller gets it.

@@ -10,6 +10,7 @@ mod search;
 
 use crate::print::print_string;
 use crate::value::Value;
+pub use crate::work::SearchError;
 use crate::work::Work;
 use filter::Filter;
 use std::fmt;
@@ -78,27 +79,6 @@ impl fmt::Display for PathError {
 }
 
 impl std::error::Error for PathError {}
-
-/// Why a search was ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SearchError {
-    /// The command's steps are used up ([`WORK_MAX`](crate::WORK_MAX)), or filters are too deep in
-    /// each other.
-    TooMuchWork,
-    /// A pattern of a filter is too long or takes too much memory.
-    Pattern,
-}
-
-impl fmt::Display for SearchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SearchError::TooMuchWork => "the path matches too much: use fewer '..' and '*'",
-            SearchError::Pattern => "a pattern of the path is too large: use a simpler one",
-        })
-    }
-}
-
-impl std::error::Error for SearchError {}
 
 impl Path {
     /// Parses a path.

@@ -4,8 +4,7 @@
 //! fill its memory again and again, and where words end at characters beyond ASCII, the NFA is
 //! simulated, and every state counts for every byte.
 
-use super::SearchError;
-use crate::work::Work;
+use crate::work::{SearchError, Work};
 use regex_automata::hybrid::dfa;
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures, pikevm};
 use regex_automata::util::syntax;

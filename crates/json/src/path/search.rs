@@ -1,8 +1,8 @@
 //! Finding what a path selects.
 
-use super::{SearchError, Segment, Selector, Step, Visit};
+use super::{Segment, Selector, Step, Visit};
 use crate::value::{Items, Kind, Value};
-use crate::work::{Work, passing};
+use crate::work::{SearchError, Work, passing};
 use std::ops::ControlFlow;
 
 /// Elements between two places of an array that a slice with a negative step notes, to go on from.
@@ -36,7 +36,7 @@ pub(super) fn find<'d>(
     work: &mut Work,
     visit: &mut Visit<'_, 'd>,
 ) -> Result<(), SearchError> {
-    work.for_search(root, |work| find_below(segments, root, root, work, visit))
+    work.for_search(root.tape().len(), |work| find_below(segments, root, root, work, visit))
 }
 
 /// Finds values below one that need not be the document's root.
