@@ -40,9 +40,9 @@ pub struct Blocked {
     /// Answers when the time is up.
     pub(crate) late: WriteReply,
     pub(crate) ticket: Ticket,
-    /// It waits for no key: a helper executes it.
+    /// Whether a helper executes it; then it waits for no key.
     pub(crate) is_moved: bool,
-    /// Its client wants no replies.
+    /// Whether its client wants no replies.
     pub(crate) is_unwanted: bool,
     /// Answered, or given up. Changed with all of its stripes held.
     pub(crate) over: AtomicBool,
@@ -62,7 +62,7 @@ impl Blocked {
         self.command
     }
 
-    /// The same, but a helper executes it. Its fate depends on no stripe.
+    /// Turns it into a command that a helper executes, whose fate depends on no stripe.
     pub(crate) fn moved(blocked: Blocked) -> Self {
         Blocked { is_moved: true, hashes: Box::default(), ..blocked }
     }

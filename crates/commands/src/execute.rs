@@ -91,14 +91,14 @@ pub struct Executor {
     pub(crate) is_error_counted: bool,
     /// Its commands are not logged.
     is_unseen: bool,
-    /// What may be done until the time is looked at ([`Ctx::pace`]).
+    /// Units until the next look at the clock ([`Ctx::pace`]).
     pub(crate) units_left: usize,
     /// [`Executor::give_way`].
     pub(crate) gives_way: bool,
-    /// What the command in hand may be expected to take here, in about ten nanoseconds
+    /// Units that the running command may be expected to take on this thread
     /// ([`crate::long::expect`]).
     pub(crate) units_here: usize,
-    /// The command in hand, if this is a helper.
+    /// State of the running command on a helper.
     pub(crate) helping: Option<Helping>,
 }
 
@@ -664,7 +664,7 @@ impl Executor {
         }
     }
 
-    /// What a command comes to that a slow script or a helper keeps from its keys.
+    /// The outcome of a command whose keys are held by a slow script or a helper.
     #[cold]
     pub(crate) fn kept_out(&self) -> Fail {
         let running = &self.shared.scripts.running;

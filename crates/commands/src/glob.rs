@@ -28,8 +28,8 @@ const DIRECT_MAX: usize = 4096;
 /// Longer patterns are not compiled, which takes some times their memory.
 const COMPILED_MAX: usize = 256 * 1024;
 
-/// Steps, of about a nanosecond, that one comparison may take beyond those that are linear in both
-/// lengths: only patterns made for it come there, of hundreds of `?` and classes against a text of
+/// Maximum number of steps, of about a nanosecond, of one comparison beyond those that are linear
+/// in both lengths. Only contrived patterns reach it: hundreds of `?` and classes against a text of
 /// thousands of bytes.
 const WORK_MAX: usize = 1 << 24;
 
@@ -61,7 +61,7 @@ impl<'p> Pattern<'p> {
         self.compiled.get_or_init(|| Compiled::new(pattern, case)).matches(text, &mut work)
     }
 
-    /// What it takes to compare it with a text of this length, in about ten nanoseconds.
+    /// Units for comparing it with a text of this length.
     pub(crate) fn units(&self, text: usize) -> usize {
         let product = self.pattern.len().saturating_mul(text);
         1 + if product <= DIRECT_MAX { product / 16 } else { text + product / 1024 }

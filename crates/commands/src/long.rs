@@ -1,20 +1,20 @@
-//! Commands that take long: they go on on a helper thread of the host, and their worker serves others.
+//! Long commands: they continue on a helper thread of the host, and their worker serves others.
 //!
 //! ```text
 //!  worker   handler: Ctx::pace ── it has taken 20 ms, and has changed nothing: given up
 //!           unlocked; its client waits, as for a key; handed to the helper threads
 //!
-//!  helper   executed anew: admitted, locked ── handler: Ctx::pace
+//!  helper   executed again: admitted, locked ── handler: Ctx::pace
 //!             nothing is held   out of the keyspace for a moment, now and then: FLUSHALL gets in
-//!             stripes are held  somebody wants the whole keyspace: given up, and executed once more after it
+//!             stripes are held  an exclusive lock is wanted: given up, executed again after it
 //!             the client is gone, was killed, or the server stops: ended
 //!           the answer goes to the worker
 //!
-//!  others   what wants a stripe that a helper holds goes to the helpers as well, and is executed there later
+//!  others   commands that need a stripe of a helper go to the helpers, and are executed later
 //! ```
 //!
-//! A handler whose work a client decides says how much it is, before it changes anything or writes to
-//! its reply. An error that it gets is to be passed on as it is.
+//! A handler with work that depends on the client counts it, before it changes anything or writes
+//! to its reply. It passes on the error that it gets.
 //!
 //! | | holds | |
 //! |---|---|---|
@@ -22,20 +22,19 @@
 //! | [`Pacer::pace`] | stripes | in a loop, by the work; what grows with a product has to |
 //! | [`expect`] | stripes | beforehand: the work is in proportion to one value |
 //!
-//! Only on a helper may a loop that writes a reply be ended ([`Pacer::pace_reply`]). What a change
-//! itself takes is not divided; it is in proportion to what is changed.
+//! Only on a helper may a loop that writes a reply be ended ([`Pacer::pace_reply`]). A change
+//! itself is not divided; its work is in proportion to the change.
 //!
 //! In a transaction or a script, on a thread without helpers (a primary's stream, a file) and for
-//! commands that wait for keys nothing is given up: there the work is part of what is atomic, or
-//! nobody else is served by the thread.
+//! commands that wait for keys nothing is given up: there the work is part of an atomic whole, or
+//! the thread serves no one else.
 
 mod held;
 mod units;
 
 pub use held::LongHeld;
 pub(crate) use units::{
-    BYTES_PER_UNIT, MANY_ARGUMENTS, MOVE_UNITS, UNITS_PER_CHANGE, UNITS_PER_ITEM, expect,
-    size_units,
+    MANY_ARGUMENTS, MOVE_UNITS, UNITS_PER_CHANGE, UNITS_PER_ITEM, expect, size_units,
 };
 
 use crate::admit::Moment;
@@ -66,25 +65,25 @@ const MOVE_NANOS: u64 = 20_000_000;
 /// Between two moments at which a helper is out of the keyspace.
 const BREATH_NANOS: u64 = 2_000_000;
 
-/// So often a helper begins anew because somebody wants the whole keyspace; then it goes on, and the
-/// others wait.
+/// Maximum number of times that a helper restarts its command because of an exclusive lock; then it
+/// continues, and the lock's owner waits.
 const RESTARTS_MAX: u32 = 16;
 
-/// How long a worker waits before it tries again what cannot be handed to a helper.
+/// Pause of a worker before it retries a command that cannot be handed to a helper.
 const RETRY_PAUSE: Duration = Duration::from_micros(100);
 
 const ENDED: Fail = Fail::fixed("ERR the command was ended before it was done");
 
-/// What became of a command that a helper was handed.
+/// Outcomes of a command on a helper.
 #[derive(Debug)]
 pub enum Helped {
-    /// What to answer.
+    /// Executed, with this answer.
     Answered(Answer),
-    /// The same, but the reply passed the limit of its client's output, and was dropped.
+    /// Executed, but the reply passed the output limit of its client, and was dropped.
     TooLong,
     /// Nothing: it has been ended, by the end of its client or of the server.
     Ended,
-    /// It was given up for somebody else, or a pause holds it back.
+    /// Given up for an exclusive lock, or held back by a pause.
     Again,
     /// Another helper holds a stripe that it wants.
     Blocked,
@@ -97,21 +96,21 @@ pub(crate) struct Pacer {
     signals: Option<Signals>,
 }
 
-/// What may end a helper's command.
+/// Signals that end a helper's command.
 struct Signals {
     blocked: Arc<Blocked>,
     shared: Arc<Shared>,
-    /// Somebody wants the whole keyspace; none if that is to wait.
+    /// The signal of an exclusive lock; none if that has to wait.
     intent: Option<Signal>,
-    /// It holds the whole keyspace itself: since when.
+    /// The time since which the command itself holds the whole keyspace.
     owner_since: Option<Instant>,
-    /// What others see of that, once it is slow.
+    /// Its entry among the running scripts, once it is slow.
     shown: Option<Arc<Watched>>,
 }
 
 impl Signals {
-    /// A command that holds the whole keyspace for long is to others what a slow script is: they are
-    /// answered `BUSY`, and end it with `SCRIPT KILL`. True if somebody does.
+    /// Treats a command that holds the whole keyspace for long like a slow script: other clients
+    /// get `BUSY`, and can end it with `SCRIPT KILL`. Returns whether one did.
     fn is_killed_as_owner(&mut self) -> bool {
         let Some(since) = self.owner_since else { return false };
         let scripts = &self.shared.scripts;
@@ -148,7 +147,7 @@ impl Pacer {
         }
     }
 
-    /// The same once a reply was begun: it goes on unless this is a helper, which drops the reply.
+    /// Like [`Pacer::pace`] once a reply was begun: only a helper, which drops the reply, is ended.
     ///
     /// # Errors
     /// If the command is to end here.
@@ -212,28 +211,28 @@ impl Ctx<'_> {
             return exec.take_breath();
         }
         if exec.nanos_so_far() < MOVE_NANOS || !self.may_move(PutOff::Move) {
-            // Who holds nothing lets others in all the same.
+            // A command that holds nothing lets exclusive locks in all the same.
             self.exec.yield_within();
             return Ok(());
         }
         Err(Fail::PUT_OFF_MOVE)
     }
 
-    /// Whether the command goes to the helpers if one of them holds what it wants. Part of a
-    /// transaction or a script it does not.
+    /// Whether the command goes to the helpers if it needs a stripe that one of them holds. A
+    /// command in a transaction or a script does not.
     pub(crate) fn gives_way(&self) -> bool {
         self.exec.gives_way && !self.session.in_exec && !self.exec.within_script
     }
 
-    /// Executes a command with so many arguments that they alone take long.
+    /// Executes a command with enough arguments to take long by themselves.
     #[cold]
     pub(crate) fn with_many_arguments(&mut self) -> Outcome {
         expect(self.args().len() * UNITS_PER_ARGUMENT, self.exec.units_here)?;
         (self.command.spec.handler)(self)
     }
 
-    /// Executes the command once more, if it was given up for what it was expected to take and
-    /// cannot go elsewhere.
+    /// Executes the command once more, if it was given up for its expected work and cannot go
+    /// elsewhere.
     #[cold]
     pub(crate) fn insist(&mut self, outcome: Outcome) -> Outcome {
         let is_expected = |fail: &Fail| fail.put_off() == Some(PutOff::Expected);
@@ -286,7 +285,7 @@ impl Ctx<'_> {
 }
 
 impl Executor {
-    /// Lets commands of this thread go to helpers when they take long, or when they want what a
+    /// Lets commands of this thread go to helpers when they take long, or need a stripe that a
     /// helper holds.
     pub fn give_way(&mut self) {
         self.gives_way = true;
@@ -297,7 +296,7 @@ impl Executor {
         self.units_here = units;
     }
 
-    /// What a command comes to that was given up, and has changed nothing.
+    /// Defers or ends a command that was given up, and has changed nothing.
     #[cold]
     #[inline(never)]
     pub(crate) fn put_off(&mut self, why: PutOff, mut ctx: PutOffCall<'_>) -> Execution {
@@ -330,7 +329,7 @@ impl Executor {
         Execution::NextTurn
     }
 
-    /// Counts the work of the command in hand.
+    /// Counts the work of the running command.
     #[inline]
     pub(crate) fn pacer(&self) -> Pacer {
         if self.helping.is_some() {
@@ -351,7 +350,7 @@ impl Executor {
         Pacer { left: UNITS_PER_LOOK, is_helper: true, signals }
     }
 
-    /// Marks what the command in hand has locked, if this is a helper.
+    /// Publishes the stripes that the running command has locked, if this is a helper.
     #[inline]
     pub(crate) fn mark_held(&mut self, request: &Request<'_>) {
         if self.helping.is_some() {
@@ -373,7 +372,7 @@ impl Executor {
         helping.stripes = stripes;
     }
 
-    /// What a helper does now and then.
+    /// Ends the command if it was signalled; leaves the keyspace for a moment if nothing is locked.
     fn take_breath(&mut self) -> Outcome {
         let Some(helping) = &self.helping else { return Ok(()) };
         if helping.blocked.is_over() || self.shared.long.is_ending() {
@@ -427,7 +426,7 @@ impl Executor {
             },
             Tried::Served(_) | Tried::Cut => Helped::Ended,
             Tried::WaitsOn if self.dismiss(&blocked) => {
-                // What it found is gone: as if its time were up.
+                // The value that it found is gone: answer as after a timeout.
                 Helped::Answered(self.late_reply(&blocked, WaitEnd::Timeout))
             }
             Tried::WaitsOn => Helped::Ended,

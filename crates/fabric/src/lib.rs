@@ -350,13 +350,13 @@ impl Fabric {
         self.bus.agreed.state.lock().failed().cloned().collect()
     }
 
-    /// How many members are to hold each slot, once this node knows.
+    /// Number of members that are to hold each slot, once this node knows.
     pub fn copies(&self) -> Option<Copies> {
         self.bus.agreed.state.lock().copies()
     }
 
-    /// Has a node that has failed no longer be counted as such, until it fails anew. It may come
-    /// back. That may be lost.
+    /// Clears the failed state of a node, until it fails again. The node may come back. The request
+    /// may be lost.
     pub fn forget(&self, uuid: u128) {
         drop(self.commands.send(HostCommand::Forget(uuid)));
     }

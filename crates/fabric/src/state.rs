@@ -42,7 +42,7 @@ const SPARSE: u8 = 2;
 /// without them.
 const WITH_FUNCTIONS: u8 = 3;
 
-/// What a state begins with if some of its nodes have left; then their uuids, and all else as a
+/// First byte of a state some of whose nodes have left; their uuids follow, then all else as in a
 /// state without them.
 const WITH_LEAVERS: u8 = 4;
 
@@ -292,7 +292,7 @@ impl State {
         gone.map(|node| &node.info).filter(|info| !self.leavers.contains(&info.uuid))
     }
 
-    /// How many members are to hold each slot, once the cluster is founded.
+    /// Number of members that are to hold each slot, once the cluster is founded.
     pub fn copies(&self) -> Option<Copies> {
         self.copies
     }

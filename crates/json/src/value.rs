@@ -309,7 +309,7 @@ impl<'a> Members<'a> {
         Ok(true)
     }
 
-    /// Where `count` members lie, by their names.
+    /// Places of `count` members, ordered by their names.
     fn sorted(&self, count: usize, work: &mut Work) -> Result<Vec<u32>, SearchError> {
         let depth = u64::from(count.ilog2()) + 1;
         work.spend(depth * (count as u64 + self.rest.len() as u64 / 64))?;

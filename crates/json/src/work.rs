@@ -22,7 +22,7 @@ const LEVELS_MAX: u32 = 600;
 /// the one before it.
 const PASSING_MAX: u64 = 3;
 
-/// Steps for passing a value of so many bytes, beside those for looking at it.
+/// Steps for passing a value of this many bytes, beside those for looking at it.
 #[inline]
 pub(crate) fn passing(bytes: usize) -> u64 {
     (bytes as u64 / 64).min(PASSING_MAX)
@@ -52,7 +52,7 @@ impl std::error::Error for SearchError {}
 #[derive(Debug)]
 pub struct Work {
     left: u64,
-    /// Steps of those that are left which are not for the search in hand.
+    /// Part of the remaining steps that the current search may not take.
     kept: u64,
     levels: u32,
 }
@@ -64,7 +64,7 @@ impl Default for Work {
 }
 
 impl Work {
-    /// A budget without an end, for what is not done on behalf of a client.
+    /// A budget without an end, for work that no client asked for.
     pub fn unlimited() -> Self {
         Work { left: u64::MAX, kept: 0, levels: 0 }
     }
@@ -111,7 +111,7 @@ impl Work {
         result
     }
 
-    /// Calls outside of the search in hand, whose share is not for that.
+    /// Calls outside of the current search, without using its share.
     #[inline]
     pub(crate) fn beside_search<T>(&mut self, call: impl FnOnce(&mut Work) -> T) -> T {
         let (left, kept) = (self.left, std::mem::take(&mut self.kept));

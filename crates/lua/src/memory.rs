@@ -66,8 +66,7 @@ impl Memory {
         self.used.saturating_add(bytes) <= self.limit
     }
 
-    /// Whether so much of what is in use may be garbage that all of it is to be collected between
-    /// two scripts.
+    /// Whether enough memory in use may be garbage for a full collection between two scripts.
     pub fn is_littered(&self) -> bool {
         /// Garbage that is left to the collector's own pace.
         const GARBAGE_MAX: usize = 16 << 20;

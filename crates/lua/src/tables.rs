@@ -2,7 +2,7 @@
 //! function for each element, which may be none of the script's own and so counts no instructions,
 //! and `insert`, which moves elements to a place that need not be one.
 //!
-//! What they call may raise an error: no frame here owns anything.
+//! Functions that they call may raise an error: no frame here owns anything.
 
 use crate::base;
 use crate::protected::is_protected;

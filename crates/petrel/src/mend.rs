@@ -17,9 +17,9 @@ const SHOWN_MAX: u64 = 100;
 
 /// The file as it was.
 const DAMAGED: &str = ".damaged";
-/// What was left out of it.
+/// The file for the parts that are left out.
 const SKIPPED: &str = ".skipped";
-/// What takes its place, until it does.
+/// The mended file, until it replaces the damaged one.
 const PART: &str = ".fixing";
 
 /// Says what could be loaded of a file that is `wrong`, or with `fixes` makes it one that can be
@@ -70,7 +70,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Goes through the file and prints what is left out.
+/// Goes through the file and prints the parts that are left out.
 fn examine(
     path: &Path,
     file: &File,
@@ -131,7 +131,7 @@ fn write_both(
     let metadata = file.metadata()?;
     for made in [&kept, &left_out] {
         made.get_ref().set_permissions(metadata.permissions())?;
-        // The server's user has to be able to read it, whoever fixes it.
+        // The server's user has to be able to read it, whichever user runs this.
         fchown(made.get_ref(), Some(metadata.uid()), Some(metadata.gid()))?;
     }
     let outputs = Outputs { kept: &mut kept, left_out: &mut left_out };

@@ -1,9 +1,9 @@
-//! Threads that execute what takes long for a worker's clients: `petrel-helper`. When a command goes
-//! to them, and what they may do: `long.rs` of the commands.
+//! Helper threads for long commands of a worker's clients: `petrel-helper`. `long.rs` of the
+//! commands says when a command moves to them, and how it is ended.
 //!
-//! There are as many as workers at most, begun when they are needed; one ends when there is nothing
-//! to do for some seconds. What more than they can do at once waits, and so do commands whose keys
-//! another helper holds; their clients count as blocked meanwhile.
+//! There are as many as workers at most, started when they are needed; one ends after some seconds
+//! without work. Commands beyond their number wait, and so do commands whose keys another helper
+//! holds; their clients count as blocked meanwhile.
 
 mod tasks;
 
@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tasks::{State, Task, Tasks};
 
-/// Before a command is tried again that a pause, or a thread that wants the whole keyspace, put off.
+/// Pause before the retry of a command that was put off by a pause or an exclusive lock.
 const AGAIN_PAUSE: Duration = Duration::from_millis(1);
 
 impl Server {

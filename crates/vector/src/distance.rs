@@ -39,7 +39,7 @@ impl Shape {
     #[inline]
     pub fn distance_between(&self, a: EncodedRef<'_>, b: EncodedRef<'_>) -> f32 {
         match self.quantisation {
-            // Lengths are 1 but for the last digits.
+            // Lengths are 1 except for the last digits.
             Quantisation::None => (1.0 - dot_f32(a.code, b.code)).clamp(0.0, 2.0),
             Quantisation::Q8 => {
                 let (range_a, range_b) = (a.factors.range, b.factors.range);

@@ -197,7 +197,7 @@ impl Shape {
         }
     }
 
-    /// What it takes to compare two codes, in about ten nanoseconds.
+    /// Units for comparing two codes, of about ten nanoseconds.
     pub(crate) fn distance_units(&self) -> usize {
         1 + self.code_bytes() / 256
     }
@@ -211,7 +211,7 @@ impl Shape {
     }
 
     /// Whether a code may be what [`Shape::encode`] makes, of a vector with infinite components or
-    /// NaN too: such an image is refused that could be no vector's, whose distances mean nothing.
+    /// NaN too: a code that no vector can have is refused, since its distances mean nothing.
     pub fn admits(&self, encoded: EncodedRef<'_>) -> bool {
         let EncodedRef { code, factors: Factors { norm, range } } = encoded;
         if code.len() != self.code_bytes() || norm < 0.0 {

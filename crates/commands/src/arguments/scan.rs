@@ -9,7 +9,7 @@ use crate::numbers::integer;
 use petrel_keyspace::Type;
 use petrel_table::options::ScanOption;
 
-/// What it takes to look at an item, in about ten nanoseconds.
+/// Units for looking at an item.
 const UNITS_PER_ITEM: usize = 4;
 
 /// What one call looks at unless told otherwise.
@@ -85,7 +85,8 @@ impl<'a> Options<'a> {
         self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
     }
 
-    /// The same in a walk that holds stripes; nothing is admitted once it is `ended`.
+    /// Like [`Options::admits`], but in a walk that holds stripes: admits nothing once it is
+    /// `ended`.
     pub fn admits_within(&self, name: &[u8], pacer: &mut Pacer, ended: &mut Outcome) -> bool {
         let units = self.pattern.as_ref().map_or(0, |pattern| pattern.units(name.len()));
         pacer.goes_on(UNITS_PER_ITEM + units, ended) && self.admits(name)

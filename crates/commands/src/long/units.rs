@@ -10,7 +10,7 @@ pub(crate) const UNITS_PER_ITEM: usize = 6;
 pub(crate) const UNITS_PER_CHANGE: usize = 30;
 
 /// Bytes that are read or copied in one unit.
-pub(crate) const BYTES_PER_UNIT: usize = 64;
+const BYTES_PER_UNIT: usize = 64;
 
 /// Factor by which a unit of work takes longer in a build without optimisation.
 const SLOWER: usize = if cfg!(debug_assertions) { 16 } else { 1 };

@@ -21,12 +21,13 @@ pub(crate) struct Compiling<'a> {
     dialect: Dialect,
     command: &'a [&'a [u8]],
     text: &'a [u8],
-    /// What others know of it, once it has taken a while, and when they were last answered.
+    /// Its entry among the running scripts, once it has taken a while, and the time of the last
+    /// answers to other clients.
     watched: Option<(Arc<Watched>, Instant)>,
 }
 
 impl<'a> Compiling<'a> {
-    /// Of a script of this text, on behalf of this command.
+    /// Creates it for a script of this text, on behalf of this command.
     pub fn new(
         scripts: &'a Scripts,
         host: &'a mut dyn Host,

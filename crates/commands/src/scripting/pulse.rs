@@ -1,5 +1,5 @@
-//! What a script does for others while it runs or waits: they learn of it, its worker's clients
-//! are answered, and it ends when it is to.
+//! Service to others while a script runs or waits: it is shown among the running scripts, its
+//! worker's clients are answered, and it ends on request.
 
 use super::running::{ProgramKind, SHUTTING_DOWN, Watched};
 use crate::clock::{Clock, Tick};
@@ -16,10 +16,10 @@ const ATTEND_NANOS: u64 = 500_000;
 /// Time that a script waits for the keyspace before it does anything for others.
 const PATIENCE_NANOS: u64 = 5_000_000;
 
-/// Why a script does not go on.
+/// Reasons for halting a script.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Halt {
-    /// It is run again, with the script token. It has done nothing yet.
+    /// The script is run again, with the script token. It has done nothing yet.
     BeginsAnew,
     /// Another script is slow, and this one has done nothing yet.
     Busy,
@@ -45,9 +45,9 @@ pub(super) struct Pulse<'a> {
     pub command: &'a [&'a [u8]],
     pub clock: Clock,
     pub started: Tick,
-    /// When others were last answered.
+    /// The time of the last answers to other clients.
     pub attended: Tick,
-    /// What others know of it, once it has run for a while.
+    /// Its entry among the running scripts, once it has run for a while.
     pub watched: Option<Arc<Watched>>,
 }
 
@@ -65,8 +65,8 @@ impl Pulse<'_> {
         }
     }
 
-    /// Lets others know of the script, and answers those who wait while it or, if it waits itself,
-    /// another is slow. What ends it, if something does.
+    /// Shows the script to others, and answers clients that wait while it is slow or, if it waits
+    /// itself, another one is. Returns the error that ends it, if there is one.
     pub fn beat(
         &mut self,
         shared: &Shared,
@@ -105,13 +105,13 @@ impl Pulse<'_> {
         Some(SHUTTING_DOWN)
     }
 
-    /// What ends a script that others have killed.
+    /// The error that ends a killed script.
     pub fn killed(&self, dialect: Dialect) -> Option<&'static str> {
         self.watched.as_ref().and_then(|watched| watched.killed_by(dialect))
     }
 
     /// Called now and then while the script waits for the whole keyspace: why it waits no longer.
-    /// What has written waits whatever others do, until the server ends.
+    /// A script that has written waits in any case, until the server ends.
     pub fn wait(
         &mut self,
         shared: &Shared,

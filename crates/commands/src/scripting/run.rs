@@ -162,10 +162,10 @@ pub(crate) struct Call<'a> {
 /// Runs a script as one transaction: every change that it makes lies between the locking and the
 /// unlocking here, of its declared keys or of everything.
 ///
-/// A script that may come to use undeclared keys has the script token from before its first write
-/// on. So when it uses one after a write it only waits until all others are outside, and those do
-/// not wait for it: a script without the token has no undeclared keys to come, or has not written
-/// and begins anew, outside.
+/// A script that can use undeclared keys holds the script token from before its first write on. So
+/// when it uses one after a write it only waits until all other threads are outside, and those do
+/// not wait for it: a script without the token will use no undeclared keys, or has not written and
+/// restarts outside.
 pub(crate) fn run(
     ctx: &mut Ctx<'_>,
     call: &Call<'_>,
@@ -329,7 +329,7 @@ pub(crate) struct Runner<'a> {
     nested: bool,
     /// It has called a command that may have an effect.
     acted: bool,
-    /// Why it does not go on, if so.
+    /// The reason for halting it, if it is halted.
     halt: Option<Halt>,
     call: &'a Call<'a>,
     pulse: Pulse<'a>,
@@ -371,7 +371,7 @@ impl Runner<'_> {
     }
 
     /// Notes that a command is about to be executed which may change something. Before the first,
-    /// a script that may come to use undeclared keys takes the script token.
+    /// a script that can use undeclared keys takes the script token.
     #[inline]
     fn note_call(&mut self, command: Command) -> Result<(), Halt> {
         let flags = command.spec.flags;
@@ -390,14 +390,14 @@ impl Runner<'_> {
             self.take_token()?;
         }
         self.acted = true;
-        // What it has begun to change it may end.
+        // A script may finish a change that it has begun.
         self.moment = self.moment.without(Moment::NO_MEMORY);
         self.pulse.set_wrote(true);
         Ok(())
     }
 
-    /// Takes the script token if it is free at once, or is this script's; else the script begins
-    /// anew with it.
+    /// Takes the script token if it is free at once, or is this script's; else the script restarts
+    /// with it.
     fn take_token(&mut self) -> Result<(), Halt> {
         if self.exec.ks.try_take_token() {
             return Ok(());
@@ -407,8 +407,8 @@ impl Runner<'_> {
         if self.acted { Err(Halt::Ended(DISPROVEN)) } else { Err(Halt::BeginsAnew) }
     }
 
-    /// Locks everything beside what is held: for an undeclared key. Known from then on, the script
-    /// begins with the script token.
+    /// Locks the rest of the keyspace for an undeclared key. From then on the script begins with
+    /// the script token.
     #[cold]
     fn stray(&mut self) -> Result<(), Halt> {
         debug_assert!(!self.call.key_use.keeps_to_declared(), "{DISPROVEN}");
@@ -486,7 +486,7 @@ impl Server for Runner<'_> {
 
     fn begin_result(&mut self) {
         self.writes_result = true;
-        // What it has written stays, however the rest ends.
+        // Its changes stay, however the rest ends.
         self.pulse.set_wrote(false);
         if !self.nested && self.halt.is_none() {
             self.exec.within_script = false;

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 
 /// How many parts and selectors a path may have.
 pub const SELECTORS_MAX: usize = 256;
-/// How many patterns a path may have: each takes up to some hundred KiB.
+/// Maximum number of patterns of a path: each takes up to some hundred KiB.
 pub const PATTERNS_MAX: usize = 16;
 
 /// A path to values of a document.
@@ -31,8 +31,8 @@ pub struct Path {
     patterns: usize,
 }
 
-/// Is shown each value that a search finds, with the steps to it and what is left of its budget;
-/// says whether that is enough.
+/// Callback for each value that a search finds, with the steps to it and the rest of its budget;
+/// returns whether that is enough.
 pub type Visit<'v, 'd> = dyn FnMut(Value<'d>, &[Step<'d>], &mut Work) -> ControlFlow<()> + 'v;
 
 /// One step from a container to what it contains.

@@ -1,4 +1,4 @@
-//! Patterns of filters: regular expressions whose memory and time are bounded.
+//! Patterns of filters: regular expressions with bounded memory and time.
 //!
 //! A pattern is matched by a lazy DFA, which takes a step or so for each byte. Where that would
 //! fill its memory again and again, and where words end at characters beyond ASCII, the NFA is
@@ -11,7 +11,7 @@ use regex_automata::util::syntax;
 use regex_automata::{Input, hybrid};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Longest pattern, in bytes of text. What its parser makes of it takes some thousand times that.
+/// Longest pattern, in bytes of text. The parser's result takes some thousand times that.
 const TEXT_MAX: usize = 1024;
 
 /// Bytes that the compiled pattern may have: `\w` takes 20 KB of them.
@@ -94,7 +94,7 @@ fn lock(cache: &Mutex<dfa::Cache>) -> MutexGuard<'_, dfa::Cache> {
     cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the lazy DFA finds; none if it gives up. Making a state takes time by its size.
+/// The match of the lazy DFA; none if it gives up. Making a state takes time by its size.
 fn lazy_match(
     dfa: &hybrid::dfa::DFA,
     cache: &mut dfa::Cache,

@@ -37,7 +37,7 @@ impl From<&Replayed> for Piece {
 }
 
 impl Piece {
-    /// Summarises what was read of a file of `len` bytes, of which so many blocks are whole.
+    /// Summarises a file of `len` bytes of which this many blocks are whole.
     pub fn read_by<R: Read>(reader: &BlockReader<R>, blocks: u64, len: u64) -> Self {
         Piece {
             blocks,
@@ -61,7 +61,7 @@ pub struct Chain {
     pub log_id: Option<[u8; 16]>,
     /// Identity of the log, as the first file with blocks has it.
     pub log_id_of_blocks: Option<[u8; 16]>,
-    /// A file whose end is torn, and how many bytes of it are whole.
+    /// A file with a torn end, and the number of its whole bytes.
     pub torn: Option<(Entry, u64)>,
 }
 

@@ -32,7 +32,7 @@ pub struct Directory {
     /// What the log consists of.
     pub(super) manifest: Manifest,
     has_manifest: bool,
-    /// Where the files of another server are kept that the log began with.
+    /// The directory for the other server's files from which the log began.
     pub(super) kept: Option<PathBuf>,
     /// A file that the manifest will name with the next base.
     unnamed: Option<Entry>,
@@ -239,7 +239,7 @@ impl Directory {
         Ok(file)
     }
 
-    /// Names the file that was not named when it was made: it follows on those that are named.
+    /// Adds the file that was made without being named, after the named ones.
     ///
     /// # Errors
     /// If the manifest cannot be replaced.

@@ -1,5 +1,5 @@
-//! The files of Redis or Valkey that a log begins with: once Petrel has written its own manifest, the
-//! other server cannot read the directory any more. So what it had is kept beside the directory.
+//! Files of Redis or Valkey that a log begins with. Once Petrel has written its own manifest, the
+//! other server cannot read the directory any more; so its files are kept beside the directory.
 
 use super::directory::Directory;
 use super::manifest::Entry;
@@ -9,8 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 impl Directory {
-    /// Takes the directory in which the files of another server are kept since Petrel wrote its manifest
-    /// in their place: it is told once.
+    /// Takes the directory with the files of another server that Petrel's manifest has replaced: it
+    /// is reported once.
     pub fn take_kept(&mut self) -> Option<PathBuf> {
         self.kept.take()
     }

@@ -319,9 +319,8 @@ impl Log {
         from
     }
 
-    /// Like [`Log::rotate`] with `awaits_base`, where what is recorded from this moment on takes the
-    /// place of everything before, which is durable and stays what a start loads until the base is
-    /// there.
+    /// Like [`Log::rotate`] with `awaits_base`, but later records replace everything before. The
+    /// earlier files are durable, and a start loads them until the base is there.
     pub fn rotate_apart(&self, keyspace: &Keyspace, file: Box<dyn Storage>, head: FileHead) {
         let from = self.rotate(keyspace, file, head, true);
         if let Some(pending) = self.pending() {

@@ -57,7 +57,7 @@ pub struct Entry {
     pub kind: FileKind,
     /// Bytes of a file of another server behind which Petrel went on.
     pub len: Option<u64>,
-    /// Epoch from which on the files behind a base hold what it does not.
+    /// Epoch at which the base ends: the files behind it hold everything later.
     pub epoch: Option<u64>,
 }
 

@@ -38,7 +38,7 @@ fn log_holds_data(directory: &Path, name: &str) -> bool {
             }
             Err(_) => true,
         },
-        // Files without their manifest are data that somebody may want.
+        // Files without their manifest are data that may be wanted.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let files = fs::read_dir(directory).into_iter().flatten().flatten();
             files.map(|file| file.path()).any(|file| file.is_file() && holds_data(&file))

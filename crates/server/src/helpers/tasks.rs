@@ -41,7 +41,7 @@ pub(super) struct Task {
 }
 
 impl Helpers {
-    /// Counts commands handed to helpers since the start, and those that are queued or running.
+    /// Number of commands handed to helpers since the start, and of those queued or running.
     pub fn counts(&self) -> (u64, usize) {
         let state = self.tasks.state.lock();
         let busy = state.threads - state.idle;

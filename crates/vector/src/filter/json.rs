@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 64;
 pub(super) fn select(json: &[u8], names: &Names) -> Option<Vec<Option<Value>>> {
     let mut values = vec![None; names.0.len()];
     let mut left = values.len();
-    // The empty name is nobody's, and stands in front.
+    // The empty name belongs to no attribute, and stands in front.
     if left == 0 || names.0[0].is_empty() {
         return (left == 0).then_some(values);
     }

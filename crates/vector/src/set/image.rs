@@ -292,14 +292,14 @@ impl Loader {
 #[derive(Default)]
 struct SortedLinks {
     links: Vec<u32>,
-    /// Where the links of each level of each node end.
+    /// Ends of the links of each level of each node.
     ends: Vec<usize>,
     /// Each node with its first level, by its place in `ends`, and how many levels it has.
     nodes: Vec<(u32, usize, usize)>,
 }
 
 impl SortedLinks {
-    /// The links from `begin` on are those of the next level of the node in hand.
+    /// The links from `begin` on are those of the next level of the current node.
     fn end_level(&mut self, begin: usize) -> Result<(), ImageError> {
         let links = &mut self.links[begin..];
         links.sort_unstable();

@@ -37,7 +37,7 @@ mod modelled {
         inner: sync::RwLock<T>,
     }
 
-    /// Of a reader; there is a guard except within [`RwLockReadGuard::unlocked`].
+    /// A reader's guard, which is there except within [`RwLockReadGuard::unlocked`].
     pub struct RwLockReadGuard<'a, T> {
         lock: &'a RwLock<T>,
         guard: Option<sync::RwLockReadGuard<'a, T>>,

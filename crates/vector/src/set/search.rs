@@ -50,7 +50,8 @@ impl VectorSet {
         self.search_while(query, search, filter, &mut |_| true).unwrap_or_default()
     }
 
-    /// The same; none if `go_on` ends it, which is asked while the set is not locked.
+    /// Like the search above; none if `go_on`, which is called while the set is not locked, ends
+    /// it.
     pub fn search_while(
         &self,
         query: &Query,
@@ -136,7 +137,7 @@ impl VectorSet {
         Some(best.into_sorted_vec())
     }
 
-    /// Lets go of the lock for a moment and asks whether to go on; forgets what is gone after it.
+    /// Unlocks for a moment and asks whether to go on; forgets elements that are gone after it.
     pub(super) fn let_others_in(
         &self,
         inner: &mut RwLockReadGuard<'_, super::Inner>,
@@ -162,7 +163,7 @@ impl VectorSet {
 }
 
 impl super::Inner {
-    /// What it takes to ask a filter about a node, in about ten nanoseconds.
+    /// Units for applying a filter to a node, of about ten nanoseconds.
     pub(super) fn filter_units(&self, node: u32, filter: &Filter) -> usize {
         let attributes = self.element(node).and_then(|element| element.attributes);
         filter.units(attributes.map_or(0, <[u8]>::len))

@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// How long a rewrite, and then the disk, is waited for.
+/// Maximum time to wait for a rewrite, and then for the disk.
 const REWRITE_PATIENCE: Duration = Duration::from_secs(60);
 const DISK_PATIENCE: Duration = Duration::from_secs(10);
-/// How long the sync of a whole copy is waited for.
+/// Maximum time to wait for the sync of a whole copy.
 const SYNC_PATIENCE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -53,7 +53,7 @@ impl Server {
         apart
     }
 
-    /// Lets what was logged beside the files follow on them, if the copy `is_whole`.
+    /// Appends the log beside the files to them, if the copy `is_whole`.
     pub(crate) fn join_log(&self, is_whole: bool) {
         let durability = &self.durability;
         if !durability.is_apart.load(SeqCst) {
