@@ -5,8 +5,8 @@
 //!                      │ taken by the thread
 //!                      ▼
 //!                   upload ─ manifest ─ prune
-//!                      │ failed: logged, counted, retried after 1, 2, 4 ... 300 s, for a day at most,
-//!                      ▼         or until a newer one waits
+//!                      │ failed: logged, counted, retried after 1, 2, 4 ... 300 s,
+//!                      ▼         for a day at most, or until a newer one waits
 //! ```
 
 use crate::catalog;

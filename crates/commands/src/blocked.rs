@@ -62,7 +62,7 @@ impl Blocked {
         self.command
     }
 
-    /// Turns it into a command that a helper executes, whose fate depends on no stripe.
+    /// Turns it into a command that a helper executes. Its fate depends on no stripe.
     pub(crate) fn moved(blocked: Blocked) -> Self {
         Blocked { is_moved: true, hashes: Box::default(), ..blocked }
     }

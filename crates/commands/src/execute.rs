@@ -664,7 +664,7 @@ impl Executor {
         }
     }
 
-    /// The outcome of a command whose keys are held by a slow script or a helper.
+    /// The outcome of a command with keys that a slow script or a helper holds.
     #[cold]
     pub(crate) fn kept_out(&self) -> Fail {
         let running = &self.shared.scripts.running;

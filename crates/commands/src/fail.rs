@@ -22,7 +22,7 @@ pub(crate) enum PutOff {
     Ended,
 }
 
-/// Texts of these reasons, told apart by their addresses.
+/// Texts of these reasons, distinguished by their addresses.
 static MOVE: [u8; 4] = *b"MOVE";
 static EXPECTED: [u8; 8] = *b"EXPECTED";
 static AGAIN: [u8; 5] = *b"AGAIN";

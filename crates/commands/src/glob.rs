@@ -1,9 +1,10 @@
 //! Glob patterns as Redis writes them: `*`, `?`, `[a-z]`, `[^a]` and backslash.
 //!
 //! A pattern is compared with a text as both are, which takes at most the product of their lengths.
-//! Where that is much, the pattern is [compiled](compiled::Compiled) first: then stars cost nothing,
-//! and what lies between two of them is looked for in linear time if it is bytes. If it is many `?`
-//! and classes, places are ruled out 64 at a time; beyond [`WORK_MAX`] such steps there is no match.
+//! Where that is much, the pattern is [compiled](compiled::Compiled) first: then stars cost
+//! nothing, and what lies between two of them is looked for in linear time if it is bytes. If it is
+//! many `?` and classes, places are ruled out 64 at a time; beyond [`WORK_MAX`] such steps there is
+//! no match.
 
 mod compiled;
 
@@ -73,8 +74,8 @@ pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
     Pattern::new(pattern, case).matches(text)
 }
 
-/// Goes through pattern and text side by side, and back to the last star; no match once `work` steps
-/// are done.
+/// Goes through pattern and text side by side, and back to the last star; no match once `work`
+/// steps are done.
 fn matches_directly(pattern: &[u8], text: &[u8], case: Case, work: &mut usize) -> bool {
     let (mut p, mut t) = (0, 0);
     // Where to go on when what follows the last star does not match: one byte further in text.

@@ -104,7 +104,7 @@ struct Signals {
     intent: Option<Signal>,
     /// The time since which the command itself holds the whole keyspace.
     owner_since: Option<Instant>,
-    /// Its entry among the running scripts, once it is slow.
+    /// Entry among the running scripts, once it is slow.
     shown: Option<Arc<Watched>>,
 }
 

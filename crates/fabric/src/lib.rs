@@ -26,7 +26,7 @@
 //! | `raft/` | consensus (openraft, redb) |
 //! | `swim` | failure detection (foca) |
 //! | `lease`, `voters`, `leader` | who is dead, who votes, what the leader does |
-//! | `lines`, `changes` | lines of the log that would be repeated; what a view changes |
+//! | `lines`, `changes` | lines of the log that would be repeated; changes of a view |
 //! | `session`, `asker` | one life of a node: joining, being a member; its questions to the leader |
 //!
 //! # What the host can rely on

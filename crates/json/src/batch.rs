@@ -208,7 +208,7 @@ impl<'a> Batch<'a> {
 
     /// Bytes that it takes.
     pub fn footprint(&self) -> usize {
-        /// Slots per place in a set of places: it is three quarters full at most.
+        /// Bytes per place in the set of known places, which is three quarters full at most.
         const KNOWN_BYTES: usize = 2 * (size_of::<usize>() + 1);
         let known = self.known.as_ref().map_or(0, |known| known.capacity() * KNOWN_BYTES);
         self.edits.capacity() * size_of::<Edited<'_>>() + self.held + known

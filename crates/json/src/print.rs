@@ -126,7 +126,8 @@ impl<'a> List<'a> {
     }
 }
 
-/// Values that are being printed one after the other: elements of an array, or members of an object.
+/// Values that are being printed one after the other: elements of an array, or members of an
+/// object.
 pub struct Values<'a> {
     list: List<'a>,
     bracket: u8,

@@ -170,8 +170,8 @@ impl<'a> Value<'a> {
         self.is_same_within(other, &mut Work::unlimited()) == Ok(true)
     }
 
-    /// Like [`Value::is_same`], within a budget: it takes steps in proportion to the members, and to
-    /// their logarithm where their order differs.
+    /// Like [`Value::is_same`], within a budget: it takes steps in proportion to the members, and
+    /// to their logarithm where their order differs.
     ///
     /// # Errors
     /// If there are too few.

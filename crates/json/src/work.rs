@@ -18,8 +18,8 @@ const SEARCH_PER_BYTE: u64 = 32;
 /// again and again reach this.
 const LEVELS_MAX: u32 = 600;
 
-/// Steps for waiting for memory when a value is passed, at most: a short one is on the cache line of
-/// the one before it.
+/// Steps for waiting for memory when a value is passed, at most: a short one is on the cache line
+/// of the one before it.
 const PASSING_MAX: u64 = 3;
 
 /// Steps for passing a value of this many bytes, beside those for looking at it.

@@ -441,7 +441,7 @@ impl State {
         Some((values, tail))
     }
 
-    /// Like the function above, for values that are not followed further.
+    /// Like `values`, but for values that are not followed further.
     fn release_values(&self, from: usize, count: usize) -> Option<()> {
         let (values, _) = self.values(from, count)?;
         values.into_iter().all(Value::is_plain).then_some(())

@@ -1,15 +1,15 @@
 //! Pace of looks at a running script: after a number of instructions, or of steps of work, which is
-//! less the longer those of this script take. Most instructions take some nanoseconds, but
-//! a script can see to it that one takes a thousand times as long: Lua 5.1 hashes a few bytes of a
-//! long string alone, so that any number of strings can have one hash, and each that is made is
-//! compared with all of them.
+//! less the longer those of this script take. Most instructions take some nanoseconds, but a script
+//! can make one take a thousand times as long: Lua 5.1 hashes only a few bytes of a long string, so
+//! that any number of strings can have one hash, and each new string is compared with all of
+//! them.
 
 use std::time::{Duration, Instant};
 
 /// Instructions or steps between two looks, at most.
 const MOST: u32 = 100_000;
 
-/// Minimum number of instructions between two looks, for a script whose instructions take long.
+/// Minimum number of instructions between two looks, for a script with long instructions.
 const LEAST: u32 = 64;
 
 /// Processor time between two looks that is too much.

@@ -135,7 +135,7 @@ impl Lua {
     }
 
     /// Whether it is proven that a script, or a function of a library, passes no keys to commands
-    /// except those that it is called with. `keeps_to_keys` decides this for a single call.
+    /// except its declared ones. `keeps_to_keys` decides this for a single call.
     pub fn keeps_to_keys(
         &mut self,
         function: &Compiled,

@@ -1,6 +1,6 @@
 //! Recovery of an RDB file that cannot be loaded as a whole.
 //!
-//! Records are walked one by one. Those that a load accepts are copied byte for byte; the others
+//! Records are walked one by one. Records that a load accepts are copied byte for byte; the others
 //! are left out, and handed over with the reason. The walk ends at a record whose end cannot be
 //! found.
 

@@ -179,13 +179,13 @@ fn check_file(path: &Path, of_log: Option<OfLog<'_>>, cut: Cut) -> Result<String
         check_len(entry, len)?;
         check_base(entry, &head, len)?;
         empty = about_empty(entry, len, *is_last);
-        // Later files may keep a key whose time has passed.
+        // Later files may keep an expired key.
         keeps_expired = true;
     }
     let is_named_rdb = path.extension().is_some_and(|extension| extension == "rdb");
     let (mut found, mut from) = (String::new(), 0);
     if begins_as_rdb(&head) || is_named_rdb {
-        // Later files may keep a key whose time has passed.
+        // Later files may keep an expired key.
         let keeps_expired = keeps_expired || !is_named_rdb;
         let census = match check_rdb(&file, len, keeps_expired) {
             Ok(census) => census,

@@ -79,7 +79,7 @@ impl Decimal {
         &self.digits[..self.len]
     }
 
-    /// Appends digits of `high`, whose last `point` bits are a fraction, until the remainder is at
+    /// Appends digits of `high`, with `point` bits of fraction, until the remainder is at
     /// most `delta`; then lowers the last digit while that comes nearer to `high - distance`.
     fn generate(&mut self, high: u64, point: i32, delta: u64, distance: u64) {
         let one = 1 << point;

@@ -291,8 +291,8 @@ impl Server {
         server
     }
 
-    /// Whether keys expire and are evicted: not where another server decides that, and not while the
-    /// log cannot be written, which a client that reads an expired key would wait for.
+    /// Whether keys expire and are evicted: not where another server decides that, and not while
+    /// the log cannot be written, which a client that reads an expired key would wait for.
     pub(crate) fn apply_expiry(&self, config: &Config) {
         let cannot_log = self.commands.is_in_state(ServerState::NotLogged);
         let keeps = config.import_mode || self.replication.is_replica() || cannot_log;
@@ -629,7 +629,7 @@ impl Server {
     }
 
     /// Stops the server without the calling thread, which never returns: it holds a partly executed
-    /// script, whose changes are neither committed nor visible to others. The data cannot be saved
+    /// script. Its changes are neither committed nor visible to others. The data cannot be saved
     /// any more, but the log stays.
     pub(crate) fn abandon(&self, script: &str) -> ! {
         let what = format!("script {script} has written and does not end: its effects are dropped");

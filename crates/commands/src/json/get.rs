@@ -74,7 +74,7 @@ impl Form {
     }
 }
 
-/// Maximum size of a text whose memory a thread keeps, in bytes. A longer one becomes part of the
+/// Maximum size of a text buffer that a thread keeps, in bytes. A longer one becomes part of the
 /// reply.
 const TEXT_KEPT_MAX: usize = 64 << 10;
 

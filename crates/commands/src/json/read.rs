@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 /// Values that are kept from one search to the next.
 const KEPT_MAX: usize = 4096;
 
-/// Values that a path finds, whose number is announced before they are written. A few are kept,
+/// Values that a path finds: their number is announced before they are written. A few are kept,
 /// many are searched for once more.
 pub(super) struct Found<'d> {
     count: usize,

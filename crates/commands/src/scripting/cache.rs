@@ -32,7 +32,7 @@ pub struct Script {
     pub text: Box<[u8]>,
     /// What the first line says; none if it says nothing.
     pub flags: Option<Flags>,
-    /// Its use of keys, as far as known.
+    /// Use of keys, as far as known.
     pub key_use: KeyUse,
     /// It is kept however many others there are.
     loaded: AtomicBool,

@@ -21,7 +21,7 @@ pub(crate) struct Compiling<'a> {
     dialect: Dialect,
     command: &'a [&'a [u8]],
     text: &'a [u8],
-    /// Its entry among the running scripts, once it has taken a while, and the time of the last
+    /// Entry among the running scripts, once it has taken a while, and the time of the last
     /// answers to other clients.
     watched: Option<(Arc<Watched>, Instant)>,
 }

@@ -43,7 +43,7 @@ pub struct Function {
     pub description: Option<Vec<u8>>,
     /// What it says of itself.
     pub flags: Flags,
-    /// Its use of keys, as far as known.
+    /// Use of keys, as far as known.
     pub key_use: KeyUse,
 }
 

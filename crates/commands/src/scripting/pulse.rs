@@ -47,7 +47,7 @@ pub(super) struct Pulse<'a> {
     pub started: Tick,
     /// The time of the last answers to other clients.
     pub attended: Tick,
-    /// Its entry among the running scripts, once it has run for a while.
+    /// Entry among the running scripts, once it has run for a while.
     pub watched: Option<Arc<Watched>>,
 }
 

@@ -198,7 +198,8 @@ impl Running {
         busy_with(slow.unwrap_or(ProgramKind::Script), dialect)
     }
 
-    /// Shows a command that holds the whole keyspace for long, as a script that has changed nothing.
+    /// Shows a command that holds the whole keyspace for long, as a script that has changed
+    /// nothing.
     pub(crate) fn begin_slow(&self, command: Vec<Box<[u8]>>, since: Instant) -> Arc<Watched> {
         let name = command.first().map(|name| String::from_utf8_lossy(name).into_owned());
         self.slow.fetch_add(1, Relaxed);

@@ -251,7 +251,7 @@ impl<'d> Search<'d, '_, '_> {
     }
 }
 
-/// An array whose elements are visited from its end. An element is found from the one before it: so
+/// An array that is visited from its end. An element is found from the one before it: so
 /// places are recorded on the way to the end, and the elements behind one at a time.
 struct Backwards<'d> {
     marks: Vec<Items<'d>>,

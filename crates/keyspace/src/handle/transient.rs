@@ -25,8 +25,8 @@ const REPLY_MIN: u64 = 64 << 20;
 /// Less is neither counted nor refused by [`Handle::hold`].
 const HELD_MIN: usize = 1 << 20;
 
-/// Memory that is counted as used until this is dropped. It belongs to the thread of the handle that
-/// made it, and is to be dropped before that.
+/// Memory that is counted as used until this is dropped. It belongs to the thread of the handle
+/// that made it, and is to be dropped before that.
 pub struct Transient {
     ks: Arc<Keyspace>,
     counters: Arc<Counters>,

@@ -1,8 +1,8 @@
 //! Whether the files of a log, one behind the other, are all that was logged up to their end.
 //!
-//! Each block names the epoch of the one before it, across files; the manifest says from which epoch
-//! on the files behind the base hold what that does not. So a file that was cut, anywhere but at the
-//! end of everything, shows in the next one with blocks.
+//! Each block names the epoch of the one before it, across files; the manifest says from which
+//! epoch on the files behind the base hold what that does not. So a file that was cut, anywhere but
+//! at the end of everything, shows in the next one with blocks.
 
 use super::format::FILE_HEAD_LEN;
 use super::manifest::{Entry, FileKind, Manifest};
@@ -117,8 +117,8 @@ impl Chain {
     }
 }
 
-/// Checks that a file that the manifest names, of `len` bytes, is as long as it was when Petrel went on
-/// behind it.
+/// Checks that a file that the manifest names, of `len` bytes, is as long as it was when Petrel
+/// went on behind it.
 ///
 /// # Errors
 /// If it is not: one line.
@@ -132,8 +132,8 @@ pub fn check_len(entry: &Entry, len: u64) -> Result<(), String> {
     }
 }
 
-/// Checks that the base that a manifest names may begin with these bytes: one that is named as an RDB file
-/// is one, also if it has no bytes at all.
+/// Checks that the base that a manifest names may begin with these bytes: one that is named as an
+/// RDB file is one, also if it has no bytes at all.
 ///
 /// # Errors
 /// If it may not: one line.
@@ -162,9 +162,10 @@ pub fn about_empty(entry: &Entry, len: u64, is_last: bool) -> Option<&'static st
     }
 }
 
-/// Checks that a manifest of another server, at this path, names all that there is. That server names a
-/// file of commands before it writes to it; so one that has some, and comes after all that are named,
-/// tells that the manifest was cut, unless a newer base tells that it was about to be replaced.
+/// Checks that a manifest of another server, at this path, names all that there is. That server
+/// names a file of commands before it writes to it; so one that has some, and comes after all that
+/// are named, tells that the manifest was cut, unless a newer base tells that it was about to be
+/// replaced.
 ///
 /// # Errors
 /// The file that is not named: one line that says what to do.

@@ -15,8 +15,8 @@ impl Directory {
         self.kept.take()
     }
 
-    /// Keeps the manifest of another server, and the files that it names, in a directory beside this
-    /// one, from which that server can start. They take no room until one of both is deleted.
+    /// Keeps the manifest of another server, and the files that it names, in a directory beside
+    /// this one, from which that server can start. They take no room until one of both is deleted.
     pub(super) fn keep_foreign(&mut self) -> io::Result<()> {
         let aside = self.make_aside()?;
         let kept = self.link_into(&aside);

@@ -7,8 +7,8 @@
 //! file appendonly.aof.5.effects.log seq 5 type e
 //! ```
 //!
-//! The number in the first line, and the type as the last word of each line, tell a manifest that was
-//! cut from a whole one.
+//! The number in the first line, and the type as the last word of each line, tell a manifest that
+//! was cut from a whole one.
 
 use std::fmt;
 

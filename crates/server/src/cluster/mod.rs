@@ -165,7 +165,7 @@ pub struct MemberInfo {
     pub port: u16,
     /// Its port for members.
     pub bus_port: u16,
-    /// Its purpose.
+    /// Purpose of the node.
     pub role: Role,
     /// Whether it has the cluster's data, and so its share of the hash slots.
     pub holds_slots: bool,

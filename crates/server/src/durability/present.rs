@@ -9,8 +9,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
-/// A file, or the directory of the log, that holds keys or libraries of functions, or that cannot be
-/// read: with `appendonly yes` or without, it is a server's data. None if all is empty.
+/// A file, or the directory of the log, that holds keys or libraries of functions, or that cannot
+/// be read: with `appendonly yes` or without, it is a server's data. None if all is empty.
 pub(crate) fn data_here(config: &Config) -> Option<PathBuf> {
     if holds_data(&config.dbfilename) {
         return Some(config.dbfilename.clone());

@@ -314,8 +314,8 @@ impl SortedLinks {
         self.nodes.push((node, self.ends.len() - levels, levels));
     }
 
-    /// Whether every link leads back. Nodes are gone through in ascending order, and each is the
-    /// next of those that its neighbours lead to: one step for each link.
+    /// Whether every link leads back. Nodes are visited in ascending order, and each is the next
+    /// one among the links of its neighbours: one step for each link.
     fn all_lead_back(&mut self) -> bool {
         self.nodes.sort_unstable();
         let end = self.nodes.last().map_or(0, |&(node, ..)| node as usize + 1);

@@ -50,8 +50,8 @@ impl VectorSet {
         self.search_while(query, search, filter, &mut |_| true).unwrap_or_default()
     }
 
-    /// Like the search above; none if `go_on`, which is called while the set is not locked, ends
-    /// it.
+    /// Like [`Self::search`], but none if `go_on`, which is called while the set is not locked,
+    /// ends it.
     pub fn search_while(
         &self,
         query: &Query,

@@ -1,9 +1,9 @@
-//! A log beside data that are about to be replaced: a copy of a primary. Until the copy is there whole,
-//! the files before stay what a start loads, as in Redis.
+//! A log beside data that are about to be replaced by a copy of a primary. Until the whole copy is
+//! there, a start loads the earlier files, as in Redis.
 //!
 //! ```text
-//! everything before is durable ── the log goes on in a file that no manifest names ── the old data go, the copy is loaded
-//!                              ── the file is synced, and named: it follows on those before
+//! everything before is durable ── the log continues in a file that no manifest names
+//!   ── the old data go, the copy is loaded ── the file is synced, and named after those before
 //! ```
 //!
 //! If the copy fails, it is not named before the next one is there, or a base is written.
@@ -34,8 +34,8 @@ impl Drop for Apart {
 }
 
 impl Server {
-    /// Lets the log go on beside its files, until [`Server::join_log`]. If that cannot be, it goes on
-    /// behind them, which is said. The thread is in no batch.
+    /// Lets the log go on beside its files, until [`Server::join_log`]. If that cannot be, it goes
+    /// on behind them, which is said. The thread is in no batch.
     pub(crate) fn part_log(self: &Arc<Self>, ks: &mut Handle) -> Apart {
         let (durability, apart) = (&self.durability, Apart(self.clone()));
         let Some(log) = durability.log() else { return apart };

@@ -1,5 +1,6 @@
-//! Invalidations of prefixes (`BCAST`): a connection gets the names of those keys that its user may read at the time.
-//! That of the connection that tracks counts, also where another gets them (`REDIRECT`).
+//! Invalidations of prefixes (`BCAST`): a connection gets the names of those keys that its user may
+//! read at the time. That of the connection that tracks counts, also where another gets them
+//! (`REDIRECT`).
 
 use super::delivery::News;
 use super::pending::{LastWriters, NOBODY};

@@ -203,7 +203,7 @@ impl EventLoop {
 }
 
 impl Collector {
-    /// The run whose metrics answer a request that arrives now.
+    /// The run with the metrics for a request that arrives now.
     fn next_run(&self) -> u64 {
         self.run + 1
     }

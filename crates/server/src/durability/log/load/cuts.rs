@@ -1,5 +1,5 @@
-//! Every file of a log, cut to every length: what is loaded is a state that there was, and all that the
-//! files promise, or the load is refused with an error that names a file.
+//! Every file of a log, cut to every length: the load results in an earlier state, with all that
+//! the files promise, or is refused with an error that names a file.
 
 use super::*;
 use crate::client::Client;
