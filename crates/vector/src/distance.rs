@@ -1,4 +1,4 @@
-//! How far two codes are apart: 1 minus the cosine, from 0 (same direction) to 2 (opposite).
+//! Distance of two codes: 1 minus the cosine, from 0 (same direction) to 2 (opposite).
 
 use crate::kernels::{dot_f32, dot_i8, hamming};
 use crate::quantise::{EncodedRef, Quantisation, Query, Shape};

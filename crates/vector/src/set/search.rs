@@ -16,12 +16,12 @@ pub(super) const NODES_PER_HOLD: usize = hold(256);
 const SCANNED_PER_HOLD: usize = hold(4096);
 const UNITS_PER_HOLD: usize = 65_536;
 
-/// What is searched for.
+/// Parameters of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
-    /// How many elements at most.
+    /// Maximum number of elements.
     pub count: usize,
-    /// How many of the nearest are kept on the way: more find better ones.
+    /// Number of the nearest kept on the way (`EF`): more find better ones.
     pub ef: usize,
     /// The greatest distance, halved: 0 to 1.
     pub epsilon: Option<f64>,
@@ -36,7 +36,7 @@ pub struct Search {
 pub struct Hit {
     /// Its name.
     pub name: Box<[u8]>,
-    /// How far away it is, 0 to 2.
+    /// Distance, 0 to 2.
     pub distance: f32,
     /// Its attributes.
     pub attributes: Option<Box<[u8]>>,
