@@ -19,7 +19,7 @@
 //! | | holds | |
 //! |---|---|---|
 //! | [`Ctx::pace`] | nothing | in a loop, by the clock |
-//! | [`Pacer::pace`] | stripes | in a loop, by the work; what grows with a product has to |
+//! | [`Pacer::pace`] | stripes | in a loop, by the work; required where work grows with a product |
 //! | [`expect`] | stripes | beforehand: the work is in proportion to one value |
 //!
 //! Only on a helper may a loop that writes a reply be ended ([`Pacer::pace_reply`]). A change
@@ -62,7 +62,7 @@ use units::{UNITS_PER_ARGUMENT, UNITS_PER_LOOK};
 /// beforehand.
 const MOVE_NANOS: u64 = 20_000_000;
 
-/// Between two moments at which a helper is out of the keyspace.
+/// Interval, in nanoseconds, at which a helper leaves the keyspace for a moment.
 const BREATH_NANOS: u64 = 2_000_000;
 
 /// Maximum number of times that a helper restarts its command because of an exclusive lock; then it
@@ -81,11 +81,11 @@ pub enum Helped {
     Answered(Answer),
     /// Executed, but the reply passed the output limit of its client, and was dropped.
     TooLong,
-    /// Nothing: it has been ended, by the end of its client or of the server.
+    /// Ended without an answer, by the end of its client or of the server.
     Ended,
     /// Given up for an exclusive lock, or held back by a pause.
     Again,
-    /// Another helper holds a stripe that it wants.
+    /// Not executed yet: another helper holds a stripe that it needs.
     Blocked,
 }
 
@@ -135,7 +135,7 @@ impl Pacer {
     /// Counts work, in about ten nanoseconds. Called before anything is changed.
     ///
     /// # Errors
-    /// If the command is to end here: it goes on elsewhere, or not at all.
+    /// If the command is to end here: it continues on a helper, or not at all.
     #[inline]
     pub fn pace(&mut self, units: usize) -> Outcome {
         match self.left.checked_sub(units) {
@@ -156,7 +156,8 @@ impl Pacer {
         if self.is_helper { self.pace(units) } else { Ok(()) }
     }
 
-    /// [`Pacer::pace`] for what takes a closure: the error is left in `ended`.
+    /// Like [`Pacer::pace`], for closures: leaves the error in `ended`, and returns whether to go
+    /// on.
     #[inline]
     pub fn goes_on(&mut self, units: usize, ended: &mut Outcome) -> bool {
         if ended.is_ok() {
@@ -184,7 +185,7 @@ impl Ctx<'_> {
     /// Counts work, in about ten nanoseconds. Called before anything is changed.
     ///
     /// # Errors
-    /// If the command is to end here: it goes on elsewhere, or not at all.
+    /// If the command is to end here: it continues on a helper, or not at all.
     #[inline]
     pub fn pace(&mut self, units: usize) -> Outcome {
         match self.exec.units_left.checked_sub(units) {
@@ -196,7 +197,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// Whether to go on, for what takes a closure: [`Ctx::pace`], with the error left in `ended`.
+    /// Like [`Ctx::pace`], for closures: leaves the error in `ended`, and returns whether to go on.
     #[inline]
     pub(crate) fn goes_on(&mut self, units: usize, ended: &mut Outcome) -> bool {
         *ended = self.pace(units);
@@ -250,14 +251,14 @@ impl Ctx<'_> {
     fn may_move(&mut self, why: PutOff) -> bool {
         let spec = self.command.spec;
         let works_on_keys = spec.flags.intersects(bits!(Flags: READONLY, WRITE));
-        // What finds something to do does not wait for keys.
+        // A blocking command that finds something to do does not wait for keys.
         let may_wait = spec.flags.contains(Flags::BLOCKING) && why == PutOff::Move;
         let is_bound = may_wait
             || spec.flags.contains(Flags::SCRIPT_RUNNER)
             || spec.gate.contains(GateFlags::WATCHES)
             || spec.gate.contains(GateFlags::RUNS_QUEUE);
         let is_inside = self.session.in_exec || self.exec.within_script;
-        // Another member may have to execute it by then, which answers to the connection.
+        // By then another member may have to execute it, and reply to the connection.
         let is_member = self.exec.shared.is_in_state(ServerState::Clustered);
         works_on_keys
             && !is_bound
@@ -269,7 +270,7 @@ impl Ctx<'_> {
             && self.host.has_helpers()
     }
 
-    /// Hands the command to a helper; false if that cannot be.
+    /// Hands the command to a helper; false if that is not possible.
     fn move_to_helper(&mut self, why: PutOff) -> bool {
         if !self.may_move(why) {
             return false;
@@ -291,7 +292,7 @@ impl Executor {
         self.gives_way = true;
     }
 
-    /// Lets commands be given up that take more than this, in about ten nanoseconds: for tests.
+    /// Sets the units after which commands of this thread are given up; for tests.
     pub fn move_after(&mut self, units: usize) {
         self.units_here = units;
     }
@@ -316,7 +317,7 @@ impl Executor {
             if ctx.move_to_helper(why) {
                 self.begin_at(self.now());
                 if self.shared.is_observed() {
-                    // When it begins to wait, not again when it is served.
+                    // Shown when it begins to wait, not again when it is served.
                     self.show(command, request.args, db, *host);
                 }
                 return Execution::Waits;
@@ -395,7 +396,7 @@ impl Executor {
     }
 
     /// Executes a command that was handed to a helper, on its thread, which is in a batch and holds
-    /// nothing. `restarts`: how often that has been tried.
+    /// nothing. `restarts`: the number of earlier attempts.
     pub fn help_with(
         &mut self,
         blocked: &Arc<Blocked>,
@@ -437,7 +438,7 @@ impl Executor {
             }
             Tried::Held => {
                 let is_kept = blocked.args().iter().skip(1).any(|arg| {
-                    // Any argument may be a key; to be wrong is to try again.
+                    // Any argument may be a key; a wrong guess only costs another attempt.
                     self.shared.long.holds(self.ks.hash(arg))
                 });
                 if is_kept { Helped::Blocked } else { Helped::Again }

@@ -1,5 +1,5 @@
 //! The budget of steps of one command: searches, comparisons and patterns take steps from it, so
-//! that no path and no document keeps a thread for long.
+//! that no path and no document occupies a thread for long.
 
 use std::fmt;
 

@@ -499,7 +499,8 @@ fn iterate(state: &mut State, a: usize, count: usize) -> Option<()> {
     Some(())
 }
 
-/// Lets a function that is created share registers; the number of instructions that name them.
+/// Marks registers shared with a created function; returns the number of instructions that name
+/// them.
 fn share(proto: &Proto, state: &mut State, pc: usize, instruction: Instruction) -> Option<usize> {
     let count = usize::from(proto.protos.get(instruction.number())?.upvalues);
     // The function itself may be among them.
@@ -547,7 +548,7 @@ mod tests {
         proven
     }
 
-    /// Scripts with a proof.
+    /// Scripts that are proven.
     const PROVEN: &[&str] = &[
         "",
         "return 1",

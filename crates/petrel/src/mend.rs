@@ -1,5 +1,4 @@
-//! `petrel check --fix` of an RDB file: what can be loaded of it takes its place, what cannot is
-//! kept beside it.
+//! `petrel check --fix` of an RDB file: its loadable part replaces it, the rest is kept beside it.
 
 use petrel_persistence::rdb::FileError;
 use petrel_persistence::{Mended, Outputs, mend};
@@ -90,7 +89,7 @@ fn examine(
     Ok(mended)
 }
 
-/// Puts what can be loaded into the place of the file. Nothing has changed if that fails.
+/// Replaces the file by its loadable part. Nothing has changed if that fails.
 fn fix(path: &Path, file: &File, len: u64) -> Result<Mended, FileError> {
     let (skipped, damaged, part) =
         (beside(path, SKIPPED), beside(path, DAMAGED), beside(path, PART));

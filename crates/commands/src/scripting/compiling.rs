@@ -1,5 +1,5 @@
-//! Compiling a script may take long, and does not keep others waiting for longer than a script that
-//! runs: they are answered, and may end it.
+//! Service to other clients while a long script is compiled: as while it runs, they are answered,
+//! and can end it.
 
 use super::cache::Scripts;
 use super::running::{ProgramKind, Watched};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time between two moments at which others are answered.
+/// Interval at which other clients are answered.
 const ATTEND: Duration = Duration::from_micros(500);
 
-/// The server of a script that is being compiled.
+/// The [`Server`] of a compilation.
 pub(crate) struct Compiling<'a> {
     scripts: &'a Scripts,
     host: &'a mut dyn Host,

@@ -19,7 +19,7 @@ impl KeyUse {
         KeyUse { keeps_to_declared: keeps_to_declared.into(), ..KeyUse::default() }
     }
 
-    /// Looks for the proof unless that was done before.
+    /// Runs the proof unless it was run before.
     pub(super) fn examine(&self, prove: impl FnOnce() -> bool) {
         self.keeps_to_declared.get_or_init(prove);
     }
@@ -36,7 +36,7 @@ impl KeyUse {
         self.takes_token.load(Relaxed)
     }
 
-    /// Lets the calls that follow begin with it.
+    /// Makes later calls begin with the script token.
     pub(super) fn take_token_from_now_on(&self) {
         self.takes_token.store(true, Relaxed);
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Time between two moments at which a slow script lets others be answered.
+/// Interval at which a slow script lets its worker answer other clients.
 const ATTEND_NANOS: u64 = 500_000;
 
 /// Time that a script waits for the keyspace before it does anything for others.
@@ -23,7 +23,7 @@ pub(super) enum Halt {
     BeginsAnew,
     /// Another script is slow, and this one has done nothing yet.
     Busy,
-    /// This is its error.
+    /// The script ends with this error.
     Ended(&'static str),
 }
 
@@ -38,7 +38,7 @@ impl Halt {
     }
 }
 
-/// A running script as others know it.
+/// A running script, as shown to other threads.
 pub(super) struct Pulse<'a> {
     pub kind: ProgramKind,
     pub name: &'a dyn Fn() -> String,
@@ -110,15 +110,16 @@ impl Pulse<'_> {
         self.watched.as_ref().and_then(|watched| watched.killed_by(dialect))
     }
 
-    /// Called now and then while the script waits for the whole keyspace: why it waits no longer.
-    /// A script that has written waits in any case, until the server ends.
+    /// Called now and then while the script waits for the whole keyspace; returns the reason to
+    /// stop waiting, if there is one. A script that has written waits in any case, until the server
+    /// ends.
     pub fn wait(
         &mut self,
         shared: &Shared,
         (since, wrote): (Tick, bool),
         host: &mut dyn Host,
     ) -> Option<Halt> {
-        // This script itself may be what others find slow.
+        // This script itself may be the slow one.
         if !wrote && shared.scripts.running.is_busy_beside(self.is_slow()) {
             return Some(Halt::Busy);
         }

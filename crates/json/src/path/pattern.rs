@@ -36,7 +36,7 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern; none if it is none.
+    /// Compiles a pattern; none if the text is not a valid one.
     pub fn compile(text: &[u8], work: &mut Work) -> Result<Option<Self>, SearchError> {
         let Ok(text) = str::from_utf8(text) else { return Ok(None) };
         if text.len() > TEXT_MAX {

@@ -1,8 +1,9 @@
-//! Whether the files of a log, one behind the other, are all that was logged up to their end.
+//! Completeness of a log: checks that its files, one after the other, hold everything that was
+//! logged up to their end.
 //!
-//! Each block names the epoch of the one before it, across files; the manifest says from which
-//! epoch on the files behind the base hold what that does not. So a file that was cut, anywhere but
-//! at the end of everything, shows in the next one with blocks.
+//! Each block names the epoch of the one before it, across files; the manifest names the epoch at
+//! which the base ends. So a file that was cut, anywhere but at the end of the last one, is
+//! detected by the next one with blocks.
 
 use super::format::FILE_HEAD_LEN;
 use super::manifest::{Entry, FileKind, Manifest};
@@ -77,7 +78,7 @@ impl Chain {
     /// Adds the next file of effects, which is to follow on those before.
     ///
     /// # Errors
-    /// Why something is missing: one line that says what to do.
+    /// If something is missing: one line that says what to do.
     pub fn add(&mut self, entry: &Entry, piece: &Piece) -> Result<(), String> {
         let name = &entry.name;
         let len = piece.whole + piece.torn;

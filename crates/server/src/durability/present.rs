@@ -1,5 +1,5 @@
-//! Whether the working directory holds data: a server that is to begin with those of others is not
-//! started over them.
+//! Detection of data in the working directory: a server that would begin with a copy or a backup
+//! does not start over them.
 
 use crate::config::Config;
 use petrel_persistence::aof::begins_as_rdb;

@@ -34,8 +34,8 @@ impl Drop for Apart {
 }
 
 impl Server {
-    /// Lets the log go on beside its files, until [`Server::join_log`]. If that cannot be, it goes
-    /// on behind them, which is said. The thread is in no batch.
+    /// Continues the log beside its files, until [`Server::join_log`]. If that is not possible, it
+    /// continues behind them, and a warning is logged. The thread is in no batch.
     pub(crate) fn part_log(self: &Arc<Self>, ks: &mut Handle) -> Apart {
         let (durability, apart) = (&self.durability, Apart(self.clone()));
         let Some(log) = durability.log() else { return apart };
@@ -44,7 +44,7 @@ impl Server {
             return apart;
         }
         durability.is_apart.store(true, SeqCst);
-        // After a copy that failed it is beside them still.
+        // After a failed copy it is still beside them.
         if durability.is_complete.load(Relaxed)
             && let Err(error) = self.go_on_apart(ks, &log)
         {
