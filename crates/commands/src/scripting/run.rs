@@ -212,6 +212,7 @@ pub(crate) fn run(
 }
 
 /// Runs a script under the locks of [`run`]. Returns its result, and why it was halted, if it was.
+#[inline]
 fn run_once(
     ctx: &mut Ctx<'_>,
     call: &Call<'_>,
