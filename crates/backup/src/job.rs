@@ -64,8 +64,8 @@ pub struct Sender<'a> {
 pub struct Known {
     name: Option<Name>,
     files: Vec<FileEntry>,
-    /// Its index files, the newest last: a reader of the previous manifest may still need the
-    /// previous one.
+    /// Index files, the newest last: a reader of the previous manifest may still need the previous
+    /// one.
     indexes: Vec<String>,
 }
 

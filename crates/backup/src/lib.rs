@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! PREFIX/20261121T200301.123Z/dump.rdb    the file, byte for byte
-//! PREFIX/20261121T200301.123Z/manifest    the list of its files with sizes and SHA-256: written last
-//! PREFIX/20261121T200301.123Z-log/        a log: its base, its files that no longer change, its index;
+//! PREFIX/20261121T200301.123Z/manifest    its files with sizes and SHA-256: written last
+//! PREFIX/20261121T200301.123Z-log/        a log: its base, its complete files, its index;
 //!                                         the manifest is replaced as the log grows
 //! ```
 //!

@@ -17,7 +17,7 @@ pub struct Name {
 /// Kinds of backups.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum BackupKind {
-    /// One file with the state at one time.
+    /// A file with the state at one time.
     Snapshot,
     /// A base and the files of a log that follow on it; it grows.
     Log,

@@ -1,8 +1,8 @@
-//! A directory that backups are shipped to. Petrel never makes it: where its volume is not mounted, it
-//! would fill the disk that the mount point is on.
+//! A directory that backups are shipped to. Petrel never makes it: where its volume is not mounted,
+//! it would fill the disk that the mount point is on.
 //!
-//! Within the directory a file marks it, so that a mount point whose volume has gone while the server
-//! runs is known as well: the mark is gone with it.
+//! A file within the directory marks it. The mark disappears with its volume: so a mount point
+//! without its volume is recognised while the server runs, too.
 
 use crate::error::Error;
 use std::fs::{self, OpenOptions};

@@ -23,7 +23,7 @@ pub struct RestoreTarget {
 /// Destination of a log.
 #[derive(Clone, Debug)]
 pub struct LogTarget {
-    /// Its directory, which is created.
+    /// The target directory, which is created.
     pub directory: PathBuf,
     /// The file in it that lists the others.
     pub index: String,

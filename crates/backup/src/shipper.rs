@@ -5,8 +5,8 @@
 //!                      │ taken by the thread
 //!                      ▼
 //!                   upload ─ manifest ─ prune
-//!                      │ failed: logged, counted, retried after 1, 2, 4 ... 300 s, for a day at most,
-//!                      ▼         or until a newer one waits
+//!                      │ failed: logged, counted, retried after 1, 2, 4 ... 300 s,
+//!                      ▼         for a day at most, or until a newer one waits
 //! ```
 
 use crate::catalog;
@@ -58,7 +58,7 @@ pub struct Figures {
     pub last_at: AtomicI64,
     /// Time of its data in Unix seconds.
     pub last_made: AtomicI64,
-    /// Its bytes; of a log, the new bytes.
+    /// Bytes of the backup; of a log, the new bytes.
     pub last_bytes: AtomicU64,
     /// Milliseconds that it took.
     pub last_millis: AtomicU64,
@@ -132,7 +132,7 @@ impl Shipper {
             changed: Notify::new(),
             stops: Notify::new(),
         });
-        // The server serves without it; whoever watches it learns that backups are missing.
+        // The server serves without it; monitoring shows that backups are missing.
         if let Err(error) = shared.look_for_place() {
             shared.figures.is_failing.store(true, Relaxed);
             tracing::error!("no backup can be shipped to {url}: {error}");

@@ -80,7 +80,7 @@ bitset! {
         READ_ONLY = 4 "read_only",
         /// That script has changed nothing yet, and there was no memory left when it began.
         NO_MEMORY = 5 "no_memory",
-        /// That script has written: what the server has become since does not end it.
+        /// Whether that script has written: later state changes of the server do not end it.
         HAS_WRITTEN = 6 "has_written",
     }
 }

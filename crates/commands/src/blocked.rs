@@ -2,6 +2,7 @@
 
 use crate::acl::User;
 use crate::answer::{Ticket, WriteReply};
+use crate::clock::Tick;
 use crate::session::Access;
 use crate::spec::Command;
 use crate::tracking::mode::Tracking;
@@ -39,9 +40,9 @@ pub struct Blocked {
     /// Answers when the time is up.
     pub(crate) late: WriteReply,
     pub(crate) ticket: Ticket,
-    /// It waits for no key: a helper executes it.
+    /// Whether a helper executes it; then it waits for no key.
     pub(crate) is_moved: bool,
-    /// Its client wants no replies.
+    /// Whether its client wants no replies.
     pub(crate) is_unwanted: bool,
     /// Answered, or given up. Changed with all of its stripes held.
     pub(crate) over: AtomicBool,
@@ -61,7 +62,7 @@ impl Blocked {
         self.command
     }
 
-    /// The same, but a helper executes it. Its fate depends on no stripe.
+    /// Turns it into a command that a helper executes. Its fate depends on no stripe.
     pub(crate) fn moved(blocked: Blocked) -> Self {
         Blocked { is_moved: true, hashes: Box::default(), ..blocked }
     }
@@ -139,4 +140,17 @@ impl Unblocking {
     pub fn waits(&mut self) -> bool {
         std::mem::take(&mut self.is_waiting)
     }
+}
+
+/// State of a helper thread that executes a blocked client's command.
+pub(crate) struct Helping {
+    pub blocked: Arc<Blocked>,
+    /// Executions that were given up for an exclusive lock of the keyspace.
+    pub restarts: u32,
+    /// The time of the last exit from the keyspace.
+    pub out_at: Tick,
+    /// Locked stripes, as published in `Shared::long`.
+    pub stripes: Vec<u32>,
+    /// Whether the command was ended.
+    pub is_ended: bool,
 }

@@ -139,7 +139,7 @@ pub trait Cluster: Send + Sync {
     /// ([`ServerState::Apart`](crate::ServerState::Apart)); none if they are still to come.
     fn lacks_data(&self) -> Option<Fail>;
 
-    /// Why clients are to be sent to other members, if they are.
+    /// The reason for sending clients to other members, if there is one.
     fn unready(&self) -> Option<&'static str>;
 
     /// The name of this node: 40 hexadecimal digits.
@@ -148,7 +148,7 @@ pub trait Cluster: Send + Sync {
     /// What `CLUSTER INFO` says, in lines that end with CRLF.
     fn info(&self) -> String;
 
-    /// What `CLUSTER NODES` says: a line for each member, and for each node that has failed.
+    /// The reply of `CLUSTER NODES`: a line for each member, and for each node that has failed.
     fn nodes(&self) -> String;
 
     /// Has all members forget a node that has failed, by its name (`CLUSTER FORGET`). They agree on

@@ -27,9 +27,9 @@ pub struct Ctx<'a> {
 }
 
 impl<'a> Ctx<'a> {
-    /// Runs a handler whose reply says nothing about keys and values. It is not kept back until what
-    /// other clients have written is durable, though the handler locks everything: a disk that is
-    /// full would keep it forever.
+    /// Runs a handler with a reply that says nothing about keys and values. The reply is sent
+    /// before other clients' writes are durable, though the handler locks everything: with a full
+    /// disk it would never be sent otherwise.
     pub fn without_data<R>(&mut self, handler: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.exec.ks.take_need();
         let done = handler(self);

@@ -12,13 +12,13 @@
 //! ```
 
 use crate::acl::Seen;
-use crate::blocked::Unblocking;
+use crate::blocked::{Helping, Unblocking};
 use crate::clock::{Clock, Tick};
 use crate::cluster::{Cluster, HashSlot};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
-use crate::long::{Helping, MANY_ARGUMENTS, MOVE_UNITS, PutOffCall};
+use crate::long::{MANY_ARGUMENTS, MOVE_UNITS};
 use crate::random::Random;
 use crate::recent;
 use crate::scripting::libraries::List;
@@ -91,15 +91,24 @@ pub struct Executor {
     pub(crate) is_error_counted: bool,
     /// Its commands are not logged.
     is_unseen: bool,
-    /// What may be done until the time is looked at ([`Ctx::pace`]).
+    /// Units until the next look at the clock ([`Ctx::pace`]).
     pub(crate) units_left: usize,
     /// [`Executor::give_way`].
     pub(crate) gives_way: bool,
-    /// What the command in hand may be expected to take here, in about ten nanoseconds
+    /// Units that the running command may be expected to take on this thread
     /// ([`crate::long::expect`]).
     pub(crate) units_here: usize,
-    /// The command in hand, if this is a helper.
+    /// State of the running command on a helper.
     pub(crate) helping: Option<Helping>,
+}
+
+/// A call that was given up before it changed anything.
+pub(crate) struct PutOffCall<'a> {
+    pub command: Command,
+    pub request: &'a Request<'a>,
+    pub session: &'a mut Session,
+    pub host: &'a mut dyn Host,
+    pub reply: &'a mut dyn Reply,
 }
 
 /// Commands that are remembered.
@@ -655,7 +664,7 @@ impl Executor {
         }
     }
 
-    /// What a command comes to that a slow script or a helper keeps from its keys.
+    /// The outcome of a command with keys that a slow script or a helper holds.
     #[cold]
     pub(crate) fn kept_out(&self) -> Fail {
         let running = &self.shared.scripts.running;

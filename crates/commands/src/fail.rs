@@ -9,20 +9,20 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Fail(Cow<'static, [u8]>);
 
-/// Why a command is given up that has changed nothing.
+/// Reasons for giving up a command that has changed nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PutOff {
-    /// It takes long, or wants what a helper holds.
+    /// The command takes long, or needs a stripe that a helper holds.
     Move,
-    /// It is going to take long.
+    /// The command is expected to take long.
     Expected,
-    /// Somebody wants the whole keyspace.
+    /// Another thread waits for the exclusive lock of the keyspace.
     Again,
-    /// Somebody has ended it.
+    /// The command was ended.
     Ended,
 }
 
-/// One each, which no other text has the address of.
+/// Texts of these reasons, distinguished by their addresses.
 static MOVE: [u8; 4] = *b"MOVE";
 static EXPECTED: [u8; 8] = *b"EXPECTED";
 static AGAIN: [u8; 5] = *b"AGAIN";
@@ -126,10 +126,10 @@ impl Fail {
 
     /// No error: the command is given up, and a helper executes it.
     pub(crate) const PUT_OFF_MOVE: Fail = Fail(Cow::Borrowed(&MOVE));
-    /// No error: the command is given up for somebody who wants the whole keyspace.
+    /// No error: the command is given up for a thread that waits for the exclusive lock.
     pub(crate) const PUT_OFF_AGAIN: Fail = Fail(Cow::Borrowed(&AGAIN));
 
-    /// The command is given up for good, perhaps amid its reply.
+    /// The command is given up for good, perhaps in the middle of its reply.
     pub(crate) const PUT_OFF_ENDED: Fail = Fail(Cow::Borrowed(&ENDED));
     /// No error: the command is given up, and a helper executes it, if one may.
     pub(crate) const PUT_OFF_EXPECTED: Fail = Fail(Cow::Borrowed(&EXPECTED));

@@ -1,9 +1,10 @@
 //! Glob patterns as Redis writes them: `*`, `?`, `[a-z]`, `[^a]` and backslash.
 //!
 //! A pattern is compared with a text as both are, which takes at most the product of their lengths.
-//! Where that is much, the pattern is [compiled](compiled::Compiled) first: then stars cost nothing,
-//! and what lies between two of them is looked for in linear time if it is bytes. If it is many `?`
-//! and classes, places are ruled out 64 at a time; beyond [`WORK_MAX`] such steps there is no match.
+//! Where that is much, the pattern is [compiled](compiled::Compiled) first: then stars cost
+//! nothing, and what lies between two of them is looked for in linear time if it is bytes. If it is
+//! many `?` and classes, places are ruled out 64 at a time; beyond [`WORK_MAX`] such steps there is
+//! no match.
 
 mod compiled;
 
@@ -28,8 +29,8 @@ const DIRECT_MAX: usize = 4096;
 /// Longer patterns are not compiled, which takes some times their memory.
 const COMPILED_MAX: usize = 256 * 1024;
 
-/// Steps, of about a nanosecond, that one comparison may take beyond those that are linear in both
-/// lengths: only patterns made for it come there, of hundreds of `?` and classes against a text of
+/// Maximum number of steps, of about a nanosecond, of one comparison beyond those that are linear
+/// in both lengths. Only contrived patterns reach it: hundreds of `?` and classes against a text of
 /// thousands of bytes.
 const WORK_MAX: usize = 1 << 24;
 
@@ -61,7 +62,7 @@ impl<'p> Pattern<'p> {
         self.compiled.get_or_init(|| Compiled::new(pattern, case)).matches(text, &mut work)
     }
 
-    /// What it takes to compare it with a text of this length, in about ten nanoseconds.
+    /// Units for comparing it with a text of this length.
     pub(crate) fn units(&self, text: usize) -> usize {
         let product = self.pattern.len().saturating_mul(text);
         1 + if product <= DIRECT_MAX { product / 16 } else { text + product / 1024 }
@@ -73,8 +74,8 @@ pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
     Pattern::new(pattern, case).matches(text)
 }
 
-/// Goes through pattern and text side by side, and back to the last star; no match once `work` steps
-/// are done.
+/// Goes through pattern and text side by side, and back to the last star; no match once `work`
+/// steps are done.
 fn matches_directly(pattern: &[u8], text: &[u8], case: Case, work: &mut usize) -> bool {
     let (mut p, mut t) = (0, 0);
     // Where to go on when what follows the last star does not match: one byte further in text.

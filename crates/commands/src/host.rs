@@ -111,8 +111,8 @@ pub trait Host {
         false
     }
 
-    /// Gives up a script that has written and does not end, though the server is to stop: what it
-    /// has changed so far must not be seen or kept. A host that can see to that does not return.
+    /// Gives up a script that has written and does not end though the server is to stop: its
+    /// changes must not become visible or be kept. A host that can ensure this does not return.
     fn abandon(&mut self, _script: &str) {}
 
     /// Whether the client of the command in hand has closed its connection, as far as
@@ -171,7 +171,7 @@ pub trait Host {
         false
     }
 
-    /// Lets a helper execute a command whose client waits for that ([`Executor::help_with`]).
+    /// Hands a command of a blocked client to a helper ([`Executor::help_with`]).
     ///
     /// [`Executor::help_with`]: crate::Executor::help_with
     fn run_on_helper(&mut self, _blocked: &Arc<Blocked>) {}

@@ -25,7 +25,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::PFSELFTEST, inspect::pfselftest),
 ];
 
-/// What it takes to read a sketch, in about ten nanoseconds.
+/// Units for reading a sketch.
 const UNITS_PER_SKETCH: usize = 2000;
 
 /// `PFADD key [element ...]`

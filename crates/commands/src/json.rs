@@ -28,7 +28,7 @@ use petrel_table::commands as meta;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A handler after which what its paths take is counted.
+/// A handler after which the memory of its paths is counted.
 macro_rules! counted {
     ($handler:path) => {
         |ctx| {

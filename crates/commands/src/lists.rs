@@ -33,7 +33,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::LPOS, lpos),
 ];
 
-/// What it takes to pass over an element, in about ten nanoseconds.
+/// Units for passing over an element.
 const UNITS_PER_LOOK: usize = 1;
 
 /// Longest element, bytes.

@@ -1,166 +1,91 @@
-//! Commands that take long: they go on on a helper thread of the host, and their worker serves others.
+//! Long commands: they continue on a helper thread of the host, and their worker serves others.
 //!
 //! ```text
 //!  worker   handler: Ctx::pace ── it has taken 20 ms, and has changed nothing: given up
 //!           unlocked; its client waits, as for a key; handed to the helper threads
 //!
-//!  helper   executed anew: admitted, locked ── handler: Ctx::pace
+//!  helper   executed again: admitted, locked ── handler: Ctx::pace
 //!             nothing is held   out of the keyspace for a moment, now and then: FLUSHALL gets in
-//!             stripes are held  somebody wants the whole keyspace: given up, and executed once more after it
+//!             stripes are held  an exclusive lock is wanted: given up, executed again after it
 //!             the client is gone, was killed, or the server stops: ended
 //!           the answer goes to the worker
 //!
-//!  others   what wants a stripe that a helper holds goes to the helpers as well, and is executed there later
+//!  others   commands that need a stripe of a helper go to the helpers, and are executed later
 //! ```
 //!
-//! A handler whose work a client decides says how much it is, before it changes anything or writes to
-//! its reply. An error that it gets is to be passed on as it is.
+//! A handler with work that depends on the client counts it, before it changes anything or writes
+//! to its reply. It passes on the error that it gets.
 //!
 //! | | holds | |
 //! |---|---|---|
 //! | [`Ctx::pace`] | nothing | in a loop, by the clock |
-//! | [`Pacer::pace`] | stripes | in a loop, by the work; what grows with a product has to |
+//! | [`Pacer::pace`] | stripes | in a loop, by the work; required where work grows with a product |
 //! | [`expect`] | stripes | beforehand: the work is in proportion to one value |
 //!
-//! Only on a helper may a loop that writes a reply be ended ([`Pacer::pace_reply`]). What a change
-//! itself takes is not divided; it is in proportion to what is changed.
+//! Only on a helper may a loop that writes a reply be ended ([`Pacer::pace_reply`]). A change
+//! itself is not divided; its work is in proportion to the change.
 //!
 //! In a transaction or a script, on a thread without helpers (a primary's stream, a file) and for
-//! commands that wait for keys nothing is given up: there the work is part of what is atomic, or
-//! nobody else is served by the thread.
+//! commands that wait for keys nothing is given up: there the work is part of an atomic whole, or
+//! the thread serves no one else.
+
+mod held;
+mod units;
+
+pub use held::LongHeld;
+pub(crate) use units::{
+    MANY_ARGUMENTS, MOVE_UNITS, UNITS_PER_CHANGE, UNITS_PER_ITEM, expect, size_units,
+};
 
 use crate::admit::Moment;
 use crate::answer::{Answer, WaitEnd};
-use crate::blocked::Blocked;
+use crate::blocked::{Blocked, Helping};
 use crate::blocking::{Awaited, Block};
-use crate::clock::Tick;
 use crate::ctx::Ctx;
-use crate::execute::{Execution, Executor};
+use crate::execute::{Execution, Executor, PutOffCall};
 use crate::fail::{Fail, Outcome, PutOff};
 use crate::host::Host;
 use crate::scripting::running::Watched;
 use crate::server::state::ServerState;
 use crate::server::stats::Shared;
-use crate::spec::{Command, Request};
+use crate::spec::Request;
 use crate::unblock::Tried;
-use petrel_keyspace::{KeyHash, Signal, Type, View};
+use petrel_keyspace::Signal;
 use petrel_resp::Reply;
 use petrel_table::{Flags, GateFlags, bits};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use units::{UNITS_PER_ARGUMENT, UNITS_PER_LOOK};
 
-/// What it takes to return an item of a collection, and to remove or copy one.
-pub(crate) const UNITS_PER_ITEM: usize = 6;
-pub(crate) const UNITS_PER_CHANGE: usize = 30;
-
-/// Bytes that are looked at or copied in about ten nanoseconds.
-pub(crate) const BYTES_PER_UNIT: usize = 64;
-
-/// How much longer a unit of work takes where nothing was optimised.
-const SLOWER: usize = if cfg!(debug_assertions) { 16 } else { 1 };
-
-/// What a command may do between two looks at the time, in about ten nanoseconds.
-const UNITS_PER_LOOK: usize = 32_768 / SLOWER;
-
-/// What a command takes on its worker before it goes on elsewhere; and the same in units, where it is
-/// known beforehand.
+/// Time after which a command moves from its worker to a helper, where its work is not known
+/// beforehand.
 const MOVE_NANOS: u64 = 20_000_000;
-pub(crate) const MOVE_UNITS: usize = 2_000_000 / SLOWER;
 
-/// What a command takes for each of very many arguments, and from how many on that is looked at.
-const UNITS_PER_ARGUMENT: usize = 64;
-pub(crate) const MANY_ARGUMENTS: usize = MOVE_UNITS / UNITS_PER_ARGUMENT;
-
-/// Between two moments at which a helper is out of the keyspace.
+/// Interval, in nanoseconds, at which a helper leaves the keyspace for a moment.
 const BREATH_NANOS: u64 = 2_000_000;
 
-/// So often a helper begins anew because somebody wants the whole keyspace; then it goes on, and the
-/// others wait.
+/// Maximum number of times that a helper restarts its command because of an exclusive lock; then it
+/// continues, and the lock's owner waits.
 const RESTARTS_MAX: u32 = 16;
 
-/// How long a worker waits before it tries again what cannot be handed to a helper.
+/// Pause of a worker before it retries a command that cannot be handed to a helper.
 const RETRY_PAUSE: Duration = Duration::from_micros(100);
-
-/// Most stripes of a keyspace.
-const STRIPES_MAX: usize = 1 << 16;
 
 const ENDED: Fail = Fail::fixed("ERR the command was ended before it was done");
 
-/// The stripes that helpers hold, and whether what they do is to end.
-#[derive(Debug)]
-pub struct LongHeld {
-    is_ending: AtomicBool,
-    count: AtomicUsize,
-    stripes: Box<[AtomicU64]>,
-}
-
-impl Default for LongHeld {
-    fn default() -> Self {
-        let stripes = (0..STRIPES_MAX / 64).map(|_| AtomicU64::new(0)).collect();
-        LongHeld { is_ending: AtomicBool::new(false), count: AtomicUsize::new(0), stripes }
-    }
-}
-
-impl LongHeld {
-    /// Ends what helpers do, since the server stops.
-    pub fn end(&self) {
-        self.is_ending.store(true, Relaxed);
-    }
-
-    fn is_ending(&self) -> bool {
-        self.is_ending.load(Relaxed)
-    }
-
-    /// Whether a helper holds a stripe.
-    #[inline]
-    pub fn any(&self) -> bool {
-        self.count.load(Relaxed) > 0
-    }
-
-    /// Whether a helper holds the stripe of a key.
-    pub(crate) fn holds(&self, hash: KeyHash) -> bool {
-        let stripe = hash.stripe() as usize;
-        self.any() && self.stripes[stripe / 64].load(Relaxed) >> (stripe % 64) & 1 != 0
-    }
-
-    fn add(&self, stripe: u32) {
-        let bit = 1 << (stripe % 64);
-        self.stripes[stripe as usize / 64].fetch_or(bit, Relaxed);
-        self.count.fetch_add(1, Relaxed);
-    }
-
-    fn remove(&self, stripe: u32) {
-        let bit: u64 = 1 << (stripe % 64);
-        self.stripes[stripe as usize / 64].fetch_and(!bit, Relaxed);
-        self.count.fetch_sub(1, Relaxed);
-    }
-}
-
-/// What a helper's executor knows of the command in hand.
-pub(crate) struct Helping {
-    blocked: Arc<Blocked>,
-    restarts: u32,
-    /// When the thread was last out of the keyspace.
-    out_at: Tick,
-    /// The stripes that it holds, as others see them.
-    stripes: Vec<u32>,
-    /// It was ended.
-    is_ended: bool,
-}
-
-/// What became of a command that a helper was handed.
+/// Outcomes of a command on a helper.
 #[derive(Debug)]
 pub enum Helped {
-    /// What to answer.
+    /// Executed, with this answer.
     Answered(Answer),
-    /// The same, but the reply passed the limit of its client's output, and was dropped.
+    /// Executed, but the reply passed the output limit of its client, and was dropped.
     TooLong,
-    /// Nothing: it has been ended, by the end of its client or of the server.
+    /// Ended without an answer, by the end of its client or of the server.
     Ended,
-    /// It was given up for somebody else, or a pause holds it back.
+    /// Given up for an exclusive lock, or held back by a pause.
     Again,
-    /// Another helper holds a stripe that it wants.
+    /// Not executed yet: another helper holds a stripe that it needs.
     Blocked,
 }
 
@@ -171,21 +96,21 @@ pub(crate) struct Pacer {
     signals: Option<Signals>,
 }
 
-/// What may end a helper's command.
+/// Signals that end a helper's command.
 struct Signals {
     blocked: Arc<Blocked>,
     shared: Arc<Shared>,
-    /// Somebody wants the whole keyspace; none if that is to wait.
+    /// The signal of an exclusive lock; none if that has to wait.
     intent: Option<Signal>,
-    /// It holds the whole keyspace itself: since when.
+    /// The time since which the command itself holds the whole keyspace.
     owner_since: Option<Instant>,
-    /// What others see of that, once it is slow.
+    /// Entry among the running scripts, once it is slow.
     shown: Option<Arc<Watched>>,
 }
 
 impl Signals {
-    /// A command that holds the whole keyspace for long is to others what a slow script is: they are
-    /// answered `BUSY`, and end it with `SCRIPT KILL`. True if somebody does.
+    /// Treats a command that holds the whole keyspace for long like a slow script: other clients
+    /// get `BUSY`, and can end it with `SCRIPT KILL`. Returns whether one did.
     fn is_killed_as_owner(&mut self) -> bool {
         let Some(since) = self.owner_since else { return false };
         let scripts = &self.shared.scripts;
@@ -210,7 +135,7 @@ impl Pacer {
     /// Counts work, in about ten nanoseconds. Called before anything is changed.
     ///
     /// # Errors
-    /// If the command is to end here: it goes on elsewhere, or not at all.
+    /// If the command is to end here: it continues on a helper, or not at all.
     #[inline]
     pub fn pace(&mut self, units: usize) -> Outcome {
         match self.left.checked_sub(units) {
@@ -222,7 +147,7 @@ impl Pacer {
         }
     }
 
-    /// The same once a reply was begun: it goes on unless this is a helper, which drops the reply.
+    /// Like [`Pacer::pace`] once a reply was begun: only a helper, which drops the reply, is ended.
     ///
     /// # Errors
     /// If the command is to end here.
@@ -231,7 +156,8 @@ impl Pacer {
         if self.is_helper { self.pace(units) } else { Ok(()) }
     }
 
-    /// [`Pacer::pace`] for what takes a closure: the error is left in `ended`.
+    /// Like [`Pacer::pace`], for closures: leaves the error in `ended`, and returns whether to go
+    /// on.
     #[inline]
     pub fn goes_on(&mut self, units: usize, ended: &mut Outcome) -> bool {
         if ended.is_ok() {
@@ -255,36 +181,11 @@ impl Pacer {
     }
 }
 
-/// Says what a command is going to take, in about ten nanoseconds, where that is known beforehand;
-/// `here`: [`Executor::units_here`].
-///
-/// # Errors
-/// If it goes on elsewhere.
-#[inline]
-pub(crate) fn expect(units: usize, here: usize) -> Outcome {
-    if units < here { Ok(()) } else { Err(Fail::PUT_OFF_EXPECTED) }
-}
-
-/// What it takes to go through a value and copy it, in about ten nanoseconds.
-pub(crate) fn size_units(view: View<'_>) -> usize {
-    let items = match view.type_of() {
-        Type::String => view.string().map(|string| string.len() / BYTES_PER_UNIT),
-        Type::List => view.list().map(|list| list.len() * UNITS_PER_ITEM),
-        Type::Set => view.set().map(|set| set.len() * UNITS_PER_CHANGE),
-        Type::SortedSet => view.sorted_set().map(|set| set.len() * UNITS_PER_CHANGE),
-        Type::Hash => view.hash(0).map(|hash| hash.len() * UNITS_PER_CHANGE),
-        Type::Stream => view.stream().map(|stream| stream.len() as usize * UNITS_PER_ITEM),
-        Type::VectorSet => view.vectors().map(|set| set.footprint() / 8),
-        Type::Json => Ok(0),
-    };
-    items.unwrap_or(0)
-}
-
 impl Ctx<'_> {
     /// Counts work, in about ten nanoseconds. Called before anything is changed.
     ///
     /// # Errors
-    /// If the command is to end here: it goes on elsewhere, or not at all.
+    /// If the command is to end here: it continues on a helper, or not at all.
     #[inline]
     pub fn pace(&mut self, units: usize) -> Outcome {
         match self.exec.units_left.checked_sub(units) {
@@ -296,7 +197,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// Whether to go on, for what takes a closure: [`Ctx::pace`], with the error left in `ended`.
+    /// Like [`Ctx::pace`], for closures: leaves the error in `ended`, and returns whether to go on.
     #[inline]
     pub(crate) fn goes_on(&mut self, units: usize, ended: &mut Outcome) -> bool {
         *ended = self.pace(units);
@@ -311,28 +212,28 @@ impl Ctx<'_> {
             return exec.take_breath();
         }
         if exec.nanos_so_far() < MOVE_NANOS || !self.may_move(PutOff::Move) {
-            // Who holds nothing lets others in all the same.
+            // A command that holds nothing lets exclusive locks in all the same.
             self.exec.yield_within();
             return Ok(());
         }
         Err(Fail::PUT_OFF_MOVE)
     }
 
-    /// Whether the command goes to the helpers if one of them holds what it wants. Part of a
-    /// transaction or a script it does not.
+    /// Whether the command goes to the helpers if it needs a stripe that one of them holds. A
+    /// command in a transaction or a script does not.
     pub(crate) fn gives_way(&self) -> bool {
         self.exec.gives_way && !self.session.in_exec && !self.exec.within_script
     }
 
-    /// Executes a command with so many arguments that they alone take long.
+    /// Executes a command with enough arguments to take long by themselves.
     #[cold]
     pub(crate) fn with_many_arguments(&mut self) -> Outcome {
         expect(self.args().len() * UNITS_PER_ARGUMENT, self.exec.units_here)?;
         (self.command.spec.handler)(self)
     }
 
-    /// Executes the command once more, if it was given up for what it was expected to take and
-    /// cannot go elsewhere.
+    /// Executes the command once more, if it was given up for its expected work and cannot go
+    /// elsewhere.
     #[cold]
     pub(crate) fn insist(&mut self, outcome: Outcome) -> Outcome {
         let is_expected = |fail: &Fail| fail.put_off() == Some(PutOff::Expected);
@@ -350,14 +251,14 @@ impl Ctx<'_> {
     fn may_move(&mut self, why: PutOff) -> bool {
         let spec = self.command.spec;
         let works_on_keys = spec.flags.intersects(bits!(Flags: READONLY, WRITE));
-        // What finds something to do does not wait for keys.
+        // A blocking command that finds something to do does not wait for keys.
         let may_wait = spec.flags.contains(Flags::BLOCKING) && why == PutOff::Move;
         let is_bound = may_wait
             || spec.flags.contains(Flags::SCRIPT_RUNNER)
             || spec.gate.contains(GateFlags::WATCHES)
             || spec.gate.contains(GateFlags::RUNS_QUEUE);
         let is_inside = self.session.in_exec || self.exec.within_script;
-        // Another member may have to execute it by then, which answers to the connection.
+        // By then another member may have to execute it, and reply to the connection.
         let is_member = self.exec.shared.is_in_state(ServerState::Clustered);
         works_on_keys
             && !is_bound
@@ -369,7 +270,7 @@ impl Ctx<'_> {
             && self.host.has_helpers()
     }
 
-    /// Hands the command to a helper; false if that cannot be.
+    /// Hands the command to a helper; false if that is not possible.
     fn move_to_helper(&mut self, why: PutOff) -> bool {
         if !self.may_move(why) {
             return false;
@@ -385,18 +286,18 @@ impl Ctx<'_> {
 }
 
 impl Executor {
-    /// Lets commands of this thread go to helpers when they take long, or when they want what a
+    /// Lets commands of this thread go to helpers when they take long, or need a stripe that a
     /// helper holds.
     pub fn give_way(&mut self) {
         self.gives_way = true;
     }
 
-    /// Lets commands be given up that take more than this, in about ten nanoseconds: for tests.
+    /// Sets the units after which commands of this thread are given up; for tests.
     pub fn move_after(&mut self, units: usize) {
         self.units_here = units;
     }
 
-    /// What a command comes to that was given up, and has changed nothing.
+    /// Defers or ends a command that was given up, and has changed nothing.
     #[cold]
     #[inline(never)]
     pub(crate) fn put_off(&mut self, why: PutOff, mut ctx: PutOffCall<'_>) -> Execution {
@@ -416,7 +317,7 @@ impl Executor {
             if ctx.move_to_helper(why) {
                 self.begin_at(self.now());
                 if self.shared.is_observed() {
-                    // When it begins to wait, not again when it is served.
+                    // Shown when it begins to wait, not again when it is served.
                     self.show(command, request.args, db, *host);
                 }
                 return Execution::Waits;
@@ -429,7 +330,7 @@ impl Executor {
         Execution::NextTurn
     }
 
-    /// Counts the work of the command in hand.
+    /// Counts the work of the running command.
     #[inline]
     pub(crate) fn pacer(&self) -> Pacer {
         if self.helping.is_some() {
@@ -450,7 +351,7 @@ impl Executor {
         Pacer { left: UNITS_PER_LOOK, is_helper: true, signals }
     }
 
-    /// Marks what the command in hand has locked, if this is a helper.
+    /// Publishes the stripes that the running command has locked, if this is a helper.
     #[inline]
     pub(crate) fn mark_held(&mut self, request: &Request<'_>) {
         if self.helping.is_some() {
@@ -472,7 +373,7 @@ impl Executor {
         helping.stripes = stripes;
     }
 
-    /// What a helper does now and then.
+    /// Ends the command if it was signalled; leaves the keyspace for a moment if nothing is locked.
     fn take_breath(&mut self) -> Outcome {
         let Some(helping) = &self.helping else { return Ok(()) };
         if helping.blocked.is_over() || self.shared.long.is_ending() {
@@ -495,7 +396,7 @@ impl Executor {
     }
 
     /// Executes a command that was handed to a helper, on its thread, which is in a batch and holds
-    /// nothing. `restarts`: how often that has been tried.
+    /// nothing. `restarts`: the number of earlier attempts.
     pub fn help_with(
         &mut self,
         blocked: &Arc<Blocked>,
@@ -526,7 +427,7 @@ impl Executor {
             },
             Tried::Served(_) | Tried::Cut => Helped::Ended,
             Tried::WaitsOn if self.dismiss(&blocked) => {
-                // What it found is gone: as if its time were up.
+                // The value that it found is gone: answer as after a timeout.
                 Helped::Answered(self.late_reply(&blocked, WaitEnd::Timeout))
             }
             Tried::WaitsOn => Helped::Ended,
@@ -537,20 +438,11 @@ impl Executor {
             }
             Tried::Held => {
                 let is_kept = blocked.args().iter().skip(1).any(|arg| {
-                    // Any argument may be a key; to be wrong is to try again.
+                    // Any argument may be a key; a wrong guess only costs another attempt.
                     self.shared.long.holds(self.ks.hash(arg))
                 });
                 if is_kept { Helped::Blocked } else { Helped::Again }
             }
         }
     }
-}
-
-/// A call that was given up.
-pub(crate) struct PutOffCall<'a> {
-    pub command: Command,
-    pub request: &'a Request<'a>,
-    pub session: &'a mut crate::session::Session,
-    pub host: &'a mut dyn Host,
-    pub reply: &'a mut dyn Reply,
 }

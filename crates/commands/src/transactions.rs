@@ -103,7 +103,8 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     let outcome = execute_all(ctx, &mut transaction);
     let is_put_off = outcome.as_ref().is_err_and(|fail| fail.put_off().is_some());
     if !transaction.watched.is_empty() || is_put_off {
-        // It waited for a script, and goes on when that is over; or for what a helper holds.
+        // It waited for a script, and resumes when that is over; or for a stripe that a helper
+        // holds.
         ctx.session.extras_mut().transaction = Some(transaction);
         return outcome;
     }

@@ -48,7 +48,7 @@ const TRIED_PER_LOCK: usize = 16;
 pub(crate) enum Tried {
     /// It was executed: what to answer.
     Served(Answer),
-    /// It was executed, and its reply was dropped for its length.
+    /// Executed, but its reply was dropped for its length.
     Cut,
     /// It found nothing again.
     WaitsOn,

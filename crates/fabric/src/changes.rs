@@ -1,9 +1,9 @@
-//! What a view changes, as a line of the log.
+//! Changes of a view, as a line of the log.
 
 use crate::state::MemberInfo;
 use petrel_cluster::{SLOTS, View};
 
-/// What differs from the view before; all members, if there is none.
+/// Differences from the view before; all members, if there is none.
 pub(crate) fn describe(
     before: Option<(&View, &[MemberInfo])>,
     view: &View,

@@ -26,7 +26,7 @@
 //! | `raft/` | consensus (openraft, redb) |
 //! | `swim` | failure detection (foca) |
 //! | `lease`, `voters`, `leader` | who is dead, who votes, what the leader does |
-//! | `lines`, `changes` | lines of the log that would be repeated; what a view changes |
+//! | `lines`, `changes` | lines of the log that would be repeated; changes of a view |
 //! | `session`, `asker` | one life of a node: joining, being a member; its questions to the leader |
 //!
 //! # What the host can rely on
@@ -350,13 +350,13 @@ impl Fabric {
         self.bus.agreed.state.lock().failed().cloned().collect()
     }
 
-    /// How many members are to hold each slot, once this node knows.
+    /// Number of members that are to hold each slot, once this node knows.
     pub fn copies(&self) -> Option<Copies> {
         self.bus.agreed.state.lock().copies()
     }
 
-    /// Has a node that has failed no longer be counted as such, until it fails anew. It may come
-    /// back. That may be lost.
+    /// Clears the failed state of a node, until it fails again. The node may come back. The request
+    /// may be lost.
     pub fn forget(&self, uuid: u128) {
         drop(self.commands.send(HostCommand::Forget(uuid)));
     }

@@ -38,12 +38,12 @@ const HISTORY_RANGES: usize = 200_000;
 /// its cluster was founded, 0 or 1.
 const SPARSE: u8 = 2;
 
-/// What a state begins with that has libraries of functions; then they, and all else as a state
+/// First byte of a state with libraries of functions; they follow, then all else as in a state
 /// without them.
 const WITH_FUNCTIONS: u8 = 3;
 
-/// What a state begins with if some of its nodes have left; then their uuids, and all else as a
-/// state without them.
+/// First byte of a state with nodes that have left; their uuids follow, then all else as in a state
+/// without them.
 const WITH_LEAVERS: u8 = 4;
 
 /// Views that follow from one change: an arrival, the appointment of a primary, the release of
@@ -292,7 +292,7 @@ impl State {
         gone.map(|node| &node.info).filter(|info| !self.leavers.contains(&info.uuid))
     }
 
-    /// How many members are to hold each slot, once the cluster is founded.
+    /// Number of members that are to hold each slot, once the cluster is founded.
     pub fn copies(&self) -> Option<Copies> {
         self.copies
     }

@@ -9,7 +9,7 @@ use crate::value::{Kind, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// What happens to one value. What many values get is borrowed.
+/// The change of one value. A new value that many get is borrowed.
 #[derive(Clone, Debug)]
 pub enum Action<'a> {
     /// It is replaced by this one, a tape.
@@ -47,9 +47,9 @@ pub struct Batch<'a> {
     adds: usize,
     /// Bytes that places and actions take, beside the edits themselves.
     held: usize,
-    /// The last value of those that came in the order of the document, plus one.
+    /// The last value of those in the order of the document, plus one.
     end: usize,
-    /// Where all values lie, once one has come in another order: a path may find one twice.
+    /// Places of all values, once one has come in another order: a path may find one twice.
     known: Option<HashSet<usize>>,
 }
 
@@ -208,7 +208,7 @@ impl<'a> Batch<'a> {
 
     /// Bytes that it takes.
     pub fn footprint(&self) -> usize {
-        /// Of a set of places, for each: it is three quarters full at most.
+        /// Bytes per place in the set of known places, which is three quarters full at most.
         const KNOWN_BYTES: usize = 2 * (size_of::<usize>() + 1);
         let known = self.known.as_ref().map_or(0, |known| known.capacity() * KNOWN_BYTES);
         self.edits.capacity() * size_of::<Edited<'_>>() + self.held + known

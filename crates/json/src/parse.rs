@@ -190,8 +190,7 @@ fn are_few_distinct(body: &[u8]) -> bool {
     true
 }
 
-/// Whether no name is there twice. What is sorted takes 8 bytes for each member, whose text takes
-/// more.
+/// Whether all names are distinct. Sorting takes 8 bytes per member, less than a member's text.
 fn are_distinct(body: &[u8], count: usize) -> bool {
     let mut places = Vec::with_capacity(count);
     let mut members = Members::of_body(body);

@@ -126,14 +126,15 @@ impl<'a> List<'a> {
     }
 }
 
-/// Values that are being printed one after the other: elements of an array, or members of an object.
+/// Values that are being printed one after the other: elements of an array, or members of an
+/// object.
 pub struct Values<'a> {
     list: List<'a>,
     bracket: u8,
 }
 
 impl<'a> Values<'a> {
-    /// Begins an array, which lies this many levels inside of what is being printed.
+    /// Begins an array, which lies this many levels inside of the printed value.
     pub fn begin(format: &'a Format<'a>, level: usize, out: &mut Vec<u8>) -> Self {
         Values { list: List::begin(b'[', format, level, out), bracket: b']' }
     }
@@ -149,7 +150,7 @@ impl<'a> Values<'a> {
         self.value(value, out);
     }
 
-    /// Prints the name of a member, whose value follows.
+    /// Prints the name of a member; its value follows.
     pub fn name(&mut self, name: &[u8], out: &mut Vec<u8>) {
         self.list.name(name, out);
     }

@@ -1,9 +1,8 @@
 //! A value where it lies on a tape.
 
 use crate::number::{Number, decimal};
-use crate::path::SearchError;
 use crate::tape::{self, Header, is_container, is_object, span, string};
-use crate::work::Work;
+use crate::work::{SearchError, Work};
 
 /// Members of two objects in different orders that are looked for one by one; more are sorted.
 const FEW_MEMBERS: usize = 8;
@@ -171,8 +170,8 @@ impl<'a> Value<'a> {
         self.is_same_within(other, &mut Work::unlimited()) == Ok(true)
     }
 
-    /// Like [`Value::is_same`], within a budget: it takes steps in proportion to the members, and to
-    /// their logarithm where their order differs.
+    /// Like [`Value::is_same`], within a budget: it takes steps in proportion to the members, and
+    /// to their logarithm where their order differs.
     ///
     /// # Errors
     /// If there are too few.
@@ -310,7 +309,7 @@ impl<'a> Members<'a> {
         Ok(true)
     }
 
-    /// Where `count` members lie, by their names.
+    /// Places of `count` members, ordered by their names.
     fn sorted(&self, count: usize, work: &mut Work) -> Result<Vec<u32>, SearchError> {
         let depth = u64::from(count.ilog2()) + 1;
         work.spend(depth * (count as u64 + self.rest.len() as u64 / 64))?;

@@ -1,8 +1,7 @@
 //! The budget of steps of one command: searches, comparisons and patterns take steps from it, so
-//! that no path and no document keeps a thread for long.
+//! that no path and no document occupies a thread for long.
 
-use crate::path::SearchError;
-use crate::value::Value;
+use std::fmt;
 
 /// Steps that one command may take, over all its documents and paths. A step is 5 to 20
 /// nanoseconds: all of them take half a second or so. A document of 150 MB is searched with `..`.
@@ -19,21 +18,41 @@ const SEARCH_PER_BYTE: u64 = 32;
 /// again and again reach this.
 const LEVELS_MAX: u32 = 600;
 
-/// Steps for waiting for memory when a value is passed, at most: a short one is on the cache line of
-/// the one before it.
+/// Steps for waiting for memory when a value is passed, at most: a short one is on the cache line
+/// of the one before it.
 const PASSING_MAX: u64 = 3;
 
-/// Steps for passing a value of so many bytes, beside those for looking at it.
+/// Steps for passing a value of this many bytes, beside those for looking at it.
 #[inline]
 pub(crate) fn passing(bytes: usize) -> u64 {
     (bytes as u64 / 64).min(PASSING_MAX)
 }
 
+/// Reasons for ending a search.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SearchError {
+    /// More than [`WORK_MAX`] steps of a command, or more than 600 nested filters.
+    TooMuchWork,
+    /// Pattern of a filter that is too long or takes too much memory.
+    Pattern,
+}
+
+impl fmt::Display for SearchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SearchError::TooMuchWork => "the path matches too much: use fewer '..' and '*'",
+            SearchError::Pattern => "a pattern of the path is too large: use a simpler one",
+        })
+    }
+}
+
+impl std::error::Error for SearchError {}
+
 /// Steps that are left.
 #[derive(Debug)]
 pub struct Work {
     left: u64,
-    /// Steps of those that are left which are not for the search in hand.
+    /// Part of the remaining steps that the current search may not take.
     kept: u64,
     levels: u32,
 }
@@ -45,7 +64,7 @@ impl Default for Work {
 }
 
 impl Work {
-    /// A budget without an end, for what is not done on behalf of a client.
+    /// A budget without an end, for work that no client asked for.
     pub fn unlimited() -> Self {
         Work { left: u64::MAX, kept: 0, levels: 0 }
     }
@@ -79,20 +98,20 @@ impl Work {
         self.spend(bytes as u64 / 64)
     }
 
-    /// Calls with the share of one search of a document.
+    /// Calls `search` with the share of one search of a document of this many bytes.
     pub(crate) fn for_search<T>(
         &mut self,
-        root: Value<'_>,
+        document_bytes: usize,
         search: impl FnOnce(&mut Work) -> T,
     ) -> T {
-        let share = SEARCH_MIN + SEARCH_PER_BYTE * root.tape().len() as u64;
+        let share = SEARCH_MIN + SEARCH_PER_BYTE * document_bytes as u64;
         let kept = std::mem::replace(&mut self.kept, self.left.saturating_sub(share));
         let result = search(self);
         self.kept = kept;
         result
     }
 
-    /// Calls outside of the search in hand, whose share is not for that.
+    /// Calls outside of the current search, without using its share.
     #[inline]
     pub(crate) fn beside_search<T>(&mut self, call: impl FnOnce(&mut Work) -> T) -> T {
         let (left, kept) = (self.left, std::mem::take(&mut self.kept));

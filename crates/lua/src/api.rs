@@ -180,7 +180,7 @@ fn execute(stack: Stack, args: &[&[u8]]) -> bool {
     let executed = with_server(stack, |server| server.call(args, &mut reply));
     let complete = reply.is_whole() && stack.top() == count + 1;
     if executed == Some(true) {
-        // What the command took is not what instructions take.
+        // The command's time is not the instructions' time.
         crate::extra::interrupted(stack);
         stack.with(|extra| extra.memory.pace.skip());
     }

@@ -48,9 +48,9 @@ pub(crate) fn traversing(stack: Stack) -> Before {
     if stack.kind(1) == LUA_TTABLE { Before::Count(places(stack, 1) / 2) } else { Before::Call }
 }
 
-/// What `collectgarbage` may set, in percent: by which an allocation collects no more than ten times
-/// what it takes. Without a bound each would look at all values there are, and an instruction of
-/// the script would take as long.
+/// Maximum that `collectgarbage` may set, in percent: it bounds a collection by an allocation to
+/// ten times the default work. Without a bound each would look at all values there are, and an
+/// instruction of the script would take as long.
 const PERCENT_MAX: i64 = 1000;
 const PAUSE_MIN: i64 = 100;
 
@@ -111,7 +111,7 @@ pub(crate) unsafe extern "C-unwind" fn xpcall(stack: Stack) -> c_int {
     results
 }
 
-/// What has caught the end of the script lets it go on.
+/// A function that has caught the end of the script lets it go on.
 fn end_if_due(stack: Stack) {
     if stack.ends() {
         // SAFETY: no frame of the functions that call this owns anything.

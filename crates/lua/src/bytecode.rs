@@ -7,7 +7,7 @@ const HEADER: &[u8] = b"\x1bLua\x51\0\x01\x04\x08\x04\x08\0";
 /// Functions within functions; the parser accepts fewer.
 const DEPTH_MAX: usize = 250;
 
-/// One function, without the functions around it.
+/// A function, without the functions around it.
 #[derive(Debug)]
 pub(crate) struct Proto {
     /// Variables of the functions around it that it uses.
@@ -29,11 +29,11 @@ pub(crate) enum Constant {
     Other,
 }
 
-/// One instruction.
+/// An instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instruction(u32);
 
-/// What an instruction does, in the order of its numbers.
+/// Operation of an instruction, in the order of the numbers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Op {
     Move,

@@ -143,7 +143,7 @@ pub(crate) struct Extra {
     pub killed: Option<Cow<'static, str>>,
     /// The running script is to end: nothing catches that ([`crate::vm::end`]).
     pub ends: bool,
-    /// Its error then, and where it was.
+    /// The error of a script that is to end, and its place.
     pub end: Option<Failure>,
     /// The coroutine that runs, or the state itself; none before there is one.
     pub running: Option<Stack>,

@@ -21,7 +21,7 @@ impl Interpreter {
     pub fn new(extra: Extra) -> Option<Self> {
         let extra = Box::into_raw(Box::new(extra));
         // SAFETY: the allocator is made for this user data, which outlives the state.
-        let state = unsafe { ffi::lua_newstate(crate::memory::allocate, extra.cast()) };
+        let state = unsafe { ffi::lua_newstate(crate::allocator::allocate, extra.cast()) };
         let extra = NonNull::new(extra)?;
         Some(Interpreter { state: NonNull::new(state)?, extra })
     }

@@ -1,11 +1,12 @@
-//! Which keys a script passes to commands: a proof, before it runs, that they are declared ones.
+//! Flow analysis of keys: a proof, before a script runs, that it passes only declared keys to
+//! commands.
 //!
-//! The bytecode is executed with what is known of each register's value in place of the value. Each
-//! path is followed, and what differs where paths meet is not known any more. The values that lead
-//! to commands and keys (`redis`, `redis.call`, `KEYS`) are never lost sight of: a script that puts
-//! one where it could be found again in another way (in a table, in a variable of an inner function,
-//! in the arguments of a function) has no proof. Since globals cannot be changed, there is no
-//! other way to them. A script whose commands get keys from elsewhere has no proof either.
+//! The bytecode is executed with the knowledge about each register's value in place of the value.
+//! Each path is followed, and differences are forgotten where paths meet. The values that lead to
+//! commands and keys (`redis`, `redis.call`, `KEYS`) are never lost sight of: a script that puts
+//! one where it could be found again in another way (in a table, in a variable of an inner
+//! function, in the arguments of a function) has no proof. Since globals cannot be changed, there
+//! is no other way to them. A script that passes other keys to commands has no proof either.
 //!
 //! `None` says that there is no proof.
 
@@ -21,7 +22,7 @@ const VISITS_MAX: usize = 10;
 /// An argument of a command as it is known before the script runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CallArg<'a> {
-    /// One of the declared keys.
+    /// A declared key.
     Key,
     /// This text.
     Text(&'a [u8]),
@@ -78,10 +79,10 @@ const PLAIN_GLOBALS: &[&[u8]] = &[
     b"xpcall",
 ];
 
-/// What is known of a value.
+/// Knowledge about a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Value {
-    /// It is none of those that are followed.
+    /// A value that is not followed.
     Other,
     /// The text of this constant.
     Text(u32),
@@ -99,7 +100,7 @@ enum Value {
     Redis,
     /// `redis.call` or `redis.pcall`.
     Call,
-    /// One of the last three on some path, or what a call left behind. No compiled code reads it.
+    /// Any of the last three on some path, or the remains of a call. No compiled code reads it.
     Unusable,
 }
 
@@ -117,11 +118,11 @@ struct Register {
     is_shared: bool,
 }
 
-/// What is known before an instruction.
+/// Knowledge before an instruction.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct State {
     registers: Vec<Register>,
-    /// Values whose number is not known, from this register on.
+    /// Values of unknown number, from this register on.
     tail: Option<(usize, CallTail)>,
 }
 
@@ -136,7 +137,7 @@ impl State {
         self.get(register)?.is_plain().then_some(())
     }
 
-    /// The same of a register or a constant.
+    /// Knowledge about a register or a constant.
     fn release_operand(&self, operand: usize) -> Option<()> {
         if is_constant(operand) { Some(()) } else { self.release(operand) }
     }
@@ -154,14 +155,14 @@ impl State {
         registers.into_iter().try_for_each(|register| self.set(register, Value::Other))
     }
 
-    /// Forgets what a call has overwritten.
+    /// Forgets registers that a call has overwritten.
     fn clobber(&mut self, from: usize) {
         for register in self.registers.iter_mut().skip(from) {
             register.value = Value::Unusable;
         }
     }
 
-    /// Adds what is known on another path; true if that was news.
+    /// Merges the knowledge of another path; true if that changed something.
     fn join(&mut self, other: &State) -> bool {
         let before = self.clone();
         for (own, other) in self.registers.iter_mut().zip(&other.registers) {
@@ -185,7 +186,7 @@ impl State {
 /// A proof that is being tried.
 pub(crate) struct KeyFlow<'a> {
     purpose: Purpose,
-    /// Whether a call passes declared keys only, by what is known of commands.
+    /// Whether a call passes declared keys only, according to the commands' key specs.
     keeps_to_keys: &'a mut dyn FnMut(&CallShape<'_>) -> bool,
 }
 
@@ -285,7 +286,7 @@ impl<'a> KeyFlow<'a> {
                 self.call(proto, &mut state, (a, b, results))?;
             }
             Op::Return => {
-                // What a script returns is not followed: it is over.
+                // Values that a script returns are not followed: it is over.
                 return if is_entry { Some(()) } else { state.release_values(a, b) };
             }
             _ => self.assign(proto, &mut state, instruction)?,
@@ -424,7 +425,7 @@ impl<'a> KeyFlow<'a> {
 }
 
 impl State {
-    /// `count - 1` values from a register on; for 0, up to the values whose number is not known.
+    /// `count - 1` values from a register on; for 0, up to the values of unknown number.
     fn values(&self, from: usize, count: usize) -> Option<(Vec<Value>, Option<CallTail>)> {
         let (end, tail) = match count.checked_sub(1) {
             Some(count) => (from + count, None),
@@ -440,21 +441,21 @@ impl State {
         Some((values, tail))
     }
 
-    /// The same of values that are not followed further.
+    /// Like `values`, but for values that are not followed further.
     fn release_values(&self, from: usize, count: usize) -> Option<()> {
         let (values, _) = self.values(from, count)?;
         values.into_iter().all(Value::is_plain).then_some(())
     }
 }
 
-/// What is known before each instruction, and the instructions that are to be looked at.
+/// Knowledge before each instruction, and the queue of instructions to look at.
 struct Flow {
     states: Vec<Option<State>>,
     waiting: Vec<usize>,
 }
 
 impl Flow {
-    /// Goes on at a place with what is known.
+    /// Continues at a place with this knowledge.
     fn to(&mut self, pc: usize, state: State) -> Option<()> {
         let is_news = match self.states.get_mut(pc)? {
             Some(known) => known.join(&state),
@@ -484,7 +485,7 @@ fn constant(proto: &Proto, number: usize) -> Value {
     }
 }
 
-/// One round of a loop by an iterator, with `count` variables.
+/// A round of a loop by an iterator, with `count` variables.
 fn iterate(state: &mut State, a: usize, count: usize) -> Option<()> {
     let is_of_keys = state.get(a)? == Value::NextKey && state.get(a + 1)? == Value::Keys;
     if !is_of_keys {
@@ -498,7 +499,8 @@ fn iterate(state: &mut State, a: usize, count: usize) -> Option<()> {
     Some(())
 }
 
-/// Lets a function that is created share registers; the number of instructions that name them.
+/// Marks registers shared with a created function; returns the number of instructions that name
+/// them.
 fn share(proto: &Proto, state: &mut State, pc: usize, instruction: Instruction) -> Option<usize> {
     let count = usize::from(proto.protos.get(instruction.number())?.upvalues);
     // The function itself may be among them.
@@ -546,7 +548,7 @@ mod tests {
         proven
     }
 
-    /// Scripts with a proof.
+    /// Scripts that are proven.
     const PROVEN: &[&str] = &[
         "",
         "return 1",

@@ -13,6 +13,7 @@
 
 #[cfg(test)]
 mod against_lua;
+mod allocator;
 mod api;
 mod base;
 mod bit;

@@ -1,15 +1,15 @@
-//! How often a running script is looked at: after a number of instructions, or of steps of work,
-//! which is less the longer those of this script take. Most instructions take some nanoseconds, but
-//! a script can see to it that one takes a thousand times as long: Lua 5.1 hashes a few bytes of a
-//! long string alone, so that any number of strings can have one hash, and each that is made is
-//! compared with all of them.
+//! Pace of looks at a running script: after a number of instructions, or of steps of work, which is
+//! less the longer those of this script take. Most instructions take some nanoseconds, but a script
+//! can make one take a thousand times as long: Lua 5.1 hashes only a few bytes of a long string, so
+//! that any number of strings can have one hash, and each new string is compared with all of
+//! them.
 
 use std::time::{Duration, Instant};
 
 /// Instructions or steps between two looks, at most.
 const MOST: u32 = 100_000;
 
-/// The same for a script whose instructions take long.
+/// Minimum number of instructions between two looks, for a script with long instructions.
 const LEAST: u32 = 64;
 
 /// Processor time between two looks that is too much.
@@ -21,11 +21,11 @@ const WANTED: Duration = Duration::from_millis(10);
 /// Time that may pass before the processor's time is read, which takes longer than a look.
 const UNREAD: Duration = Duration::from_millis(1);
 
-/// How often a script is looked at.
+/// Pace of looks at a script.
 #[derive(Debug)]
 pub(crate) struct Pace {
     most: u32,
-    /// When the processor's time was read last, and that time.
+    /// The time of the last reading of the processor's time, and that time.
     read: Option<(Instant, Duration)>,
 }
 
@@ -58,12 +58,12 @@ impl Pace {
         now
     }
 
-    /// Leaves out what was done since the last look.
+    /// Leaves out the work since the last look.
     pub fn skip(&mut self) {
         self.read = None;
     }
 
-    /// Leaves out what was done since `begun`, which was not the script's own work.
+    /// Leaves out the work since `begun`, which was not the script's own.
     pub fn leave_out(&mut self, begun: Instant) {
         let now = Instant::now();
         if now.duration_since(begun) > UNREAD {
@@ -71,7 +71,7 @@ impl Pace {
         }
     }
 
-    /// What took so long may come again at any time: it is not taken back until the script is over.
+    /// Long instructions may come again at any time: the pace stays until the script is over.
     fn adapt(&mut self, taken: Duration) {
         if taken > TOO_LONG {
             let share = WANTED.as_secs_f64() / taken.as_secs_f64();

@@ -137,7 +137,7 @@ fn restrict(stack: Stack, globals: c_int) {
     set("math", "randomseed");
 }
 
-/// Replaces functions that walk over tables, and those that format values.
+/// Replaces functions that walk over tables, and those for formatting values.
 fn restrict_tables(stack: Stack, globals: c_int) {
     let set = |library, name| set_member(stack, globals, library, name);
     let get = |library, name| get_member(stack, globals, library, name);

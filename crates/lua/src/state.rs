@@ -98,11 +98,11 @@ impl Lua {
         self.kept
     }
 
-    /// Compiles a text, whose chunk is called `name`. The server is asked now and then whether to
-    /// go on: that may take long.
+    /// Compiles a text as the chunk `name`. The server is asked now and then whether to go on: that
+    /// may take long.
     ///
     /// # Errors
-    /// What is wrong with the text, or has ended this.
+    /// An error in the text, or the end of the script.
     pub fn compile(
         &mut self,
         text: &[u8],
@@ -135,7 +135,7 @@ impl Lua {
     }
 
     /// Whether it is proven that a script, or a function of a library, passes no keys to commands
-    /// but those that it is called with. `keeps_to_keys` says so of a single call.
+    /// except its declared ones. `keeps_to_keys` decides this for a single call.
     pub fn keeps_to_keys(
         &mut self,
         function: &Compiled,
@@ -215,7 +215,7 @@ impl Lua {
         second.fill(stack, args)
     }
 
-    /// What comes of a script that is not run.
+    /// The result of a script that is not run.
     #[cold]
     fn give_up(&mut self, raise: Raise) -> Result<(), Failure> {
         self.end();
@@ -254,7 +254,7 @@ impl Lua {
         }
     }
 
-    /// Runs what is below this many arguments, for the server that was lent, and writes its result.
+    /// Runs the function below this many arguments, for the lent server, and writes its result.
     fn run(&mut self, args: c_int, reply: &mut dyn Reply) -> Result<(), Failure> {
         let stack = self.interpreter.stack();
         let mut result = self.call(args);

@@ -1,8 +1,8 @@
-//! Functions of the library `table` that would keep a script from being ended: those that call a
-//! function for each element, which may be none of the script's own and so counts no instructions,
-//! and `insert`, which moves elements to a place that need not be one.
+//! Functions of the library `table` that would keep a script from being ended: `foreach` and the
+//! like, which call a function for each element that may be none of the script's own and so counts
+//! no instructions, and `insert`, which moves elements to any place, even one out of range.
 //!
-//! What they call may raise an error: no frame here owns anything.
+//! Functions that they call may raise an error: no frame here owns anything.
 
 use crate::base;
 use crate::protected::is_protected;

@@ -372,7 +372,7 @@ impl Stack {
         let was = self.with(|extra| std::mem::replace(&mut extra.memory.lenient, false));
         c_api::lua_gc(self, ffi::LUA_GCSTOP, 0);
         let mut rest = text;
-        // SAFETY: see above; both texts and what is left of the first are there, and loading is
+        // SAFETY: see above; both texts and the rest of the first are there, and loading is
         // protected and returns.
         let status =
             unsafe { ffi::lua_load(self.raw(), next_piece, (&raw mut rest).cast(), name.as_ptr()) };
@@ -551,12 +551,12 @@ where
     unsafe { call_after(stack, std::ptr::read(NonNull::<F>::dangling().as_ptr())) }
 }
 
-/// Does what has to be done before the function that is the first upvalue, and calls that.
+/// Does the necessary work before the function that is the first upvalue, and calls that.
 ///
 /// # Safety
 /// As for [`raise`].
 pub(crate) unsafe fn call_after(stack: Stack, ask: impl Fn(Stack) -> Before) -> c_int {
-    // SAFETY: nothing in this frame is owned, and what is answered is plain data.
+    // SAFETY: nothing in this frame is owned, and the answer is plain data.
     unsafe {
         match ask(stack) {
             Before::Call => {}
@@ -765,7 +765,7 @@ unsafe extern "C-unwind" fn write_dump(
         return 1;
     }
     if len > 0 {
-        // SAFETY: so many bytes are there.
+        // SAFETY: that many bytes are there.
         bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(piece.cast(), len) });
     }
     0

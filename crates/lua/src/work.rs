@@ -9,8 +9,8 @@ use crate::vm::{Raise, Stack};
 pub(crate) const PIECE: usize = 32 << 10;
 pub(crate) const BYTES_PER_STEP: usize = 16;
 
-/// Bytes from which on Lua hashes a part of a string alone, and steps that it counts as to make one:
-/// it is compared with those that have the same hash.
+/// Length from which on Lua hashes only part of a string, and the steps counted for making one: it
+/// is compared with those of equal hash.
 pub(crate) const HASHED_WHOLE: usize = 32;
 pub(crate) const STRING_STEPS: usize = 8;
 
@@ -41,7 +41,7 @@ pub(crate) fn ask(stack: Stack) -> Option<u32> {
     look(stack).then(|| stack.with(|extra| extra.memory.pace.most()))
 }
 
-/// Lets the server do what has to be done while a script runs; whether the script goes on.
+/// Lets the server do its work while a script runs; returns whether the script goes on.
 pub(crate) fn look(stack: Stack) -> bool {
     let begun = stack.with(|extra| extra.memory.pace.note());
     let goes_on = interrupted(stack).is_none();

@@ -73,8 +73,7 @@ pub struct Progress {
     /// Microseconds that a thread waits for each key that it has loaded, for tests; may change
     /// meanwhile.
     pub key_delay_us: AtomicU64,
-    /// What is worth telling of single keys, which were loaded nevertheless or left out with
-    /// reason.
+    /// Messages about single keys, which were loaded nevertheless or left out with reason.
     notes: Mutex<Notes>,
 }
 
@@ -89,7 +88,7 @@ struct Notes {
 const NOTES_MAX: usize = 20;
 
 impl Progress {
-    /// Lines about single keys of what was loaded, to be logged; they are taken away.
+    /// Takes the messages about single loaded keys, to be logged.
     pub fn take_notes(&self) -> Vec<String> {
         let Notes { mut lines, more } = std::mem::take(&mut *lock(&self.notes));
         if more > 0 {
@@ -251,8 +250,8 @@ pub(crate) struct Taker<'s> {
 }
 
 impl Taker<'_> {
-    /// Takes the key whose record is these bytes of the file, and its value those from `value_at`
-    /// on, as a load does.
+    /// Loads the key with its record in these bytes of the file, and its value in those from
+    /// `value_at` on.
     ///
     /// # Errors
     /// Those of a load.
@@ -404,7 +403,7 @@ struct Target<'l> {
     beside: Option<Beside<'l>>,
 }
 
-/// What is wrong with the value of a key, which stands at byte `at` of the file.
+/// A fault in the value of a key, at byte `at` of the file.
 fn located(db: u16, head: &Head, at: u64, error: Error) -> FileError {
     FileError::Key { at, db: db.into(), key: head.key.clone(), error }
 }

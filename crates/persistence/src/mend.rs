@@ -1,8 +1,8 @@
-//! What can be loaded of an RDB file that cannot be loaded as a whole.
+//! Recovery of an RDB file that cannot be loaded as a whole.
 //!
-//! The records are walked one by one. What a load would take is copied byte for byte; what it would
-//! refuse is left out, and handed over with the reason. Where a record's end cannot be found the
-//! walk ends: nothing behind it can be told apart.
+//! Records are walked one by one. Records that a load accepts are copied byte for byte; the others
+//! are left out, and handed over with the reason. The walk ends at a record whose end cannot be
+//! found.
 
 use crate::load::{Salvage, Taker};
 use crate::rdb::{FileError, Head, Part, RawWriter, Record, ShownKey, Walk};
@@ -21,13 +21,13 @@ const DATABASES_MAX: u64 = u16::MAX as u64;
 /// A part of a file that is left out.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LeftOut {
-    /// Its bytes in the file.
+    /// The part's bytes in the file.
     pub bytes: Range<u64>,
     /// The database.
     pub db: u64,
     /// The key, if it is that of one.
     pub key: Option<Vec<u8>>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// What became of a file.
+/// The result for a file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Mended {
     /// Keys that are kept.
@@ -51,16 +51,17 @@ pub struct Mended {
     pub parts: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// The checksum of the file was wrong: what is kept may be damaged in a way that does not show.
+    /// The checksum of the file was wrong: the kept part may be damaged in a way that does not
+    /// show.
     pub is_sum_wrong: bool,
 }
 
-/// Where the parts of a file go.
+/// Destinations of the parts of a file.
 pub struct Outputs<'o> {
     /// A file with what can be loaded.
     pub kept: &'o mut dyn Write,
-    /// What is left out: for each part a line that begins with `#` and says what it is, its bytes,
-    /// and the end of a line.
+    /// The left out parts: for each a line that begins with `#` and describes it, its bytes, and
+    /// the end of a line.
     pub left_out: &'o mut dyn Write,
 }
 
@@ -190,7 +191,7 @@ impl Mender<'_, '_> {
         }
     }
 
-    /// Copies a part of the file to what is kept.
+    /// Copies a part of the file to the kept ones.
     fn copy(&mut self, bytes: Range<u64>) -> Result<(), FileError> {
         if let Some(kept) = &mut self.kept {
             each_block(self.file, bytes, |block| kept.write(block))?;

@@ -161,7 +161,7 @@ fn check_pending(path: &Path, log: Option<&Known>) -> Result<String, String> {
     Ok(found)
 }
 
-/// One line that says what a file holds, or what is wrong with it, by itself or as a file of a log.
+/// A line about the content of a file, or about its fault, by itself or as a file of a log.
 fn check_file(path: &Path, of_log: Option<OfLog<'_>>, cut: Cut) -> Result<String, String> {
     let text = |error: io::Error| error.to_string();
     let mut file = File::open(path).map_err(text)?;
@@ -179,13 +179,13 @@ fn check_file(path: &Path, of_log: Option<OfLog<'_>>, cut: Cut) -> Result<String
         check_len(entry, len)?;
         check_base(entry, &head, len)?;
         empty = about_empty(entry, len, *is_last);
-        // What follows on it may keep a key whose time has passed.
+        // Later files may keep an expired key.
         keeps_expired = true;
     }
     let is_named_rdb = path.extension().is_some_and(|extension| extension == "rdb");
     let (mut found, mut from) = (String::new(), 0);
     if begins_as_rdb(&head) || is_named_rdb {
-        // What follows on it may keep a key whose time has passed.
+        // Later files may keep an expired key.
         let keeps_expired = keeps_expired || !is_named_rdb;
         let census = match check_rdb(&file, len, keeps_expired) {
             Ok(census) => census,
@@ -212,7 +212,7 @@ fn check_file(path: &Path, of_log: Option<OfLog<'_>>, cut: Cut) -> Result<String
     Ok(found)
 }
 
-/// What an RDB file holds; or what is wrong, and whether the rest of it can be loaded.
+/// The content of an RDB file; or its fault, and whether the rest of it can be loaded.
 fn check_rdb(file: &File, len: u64, keeps_expired: bool) -> Result<Census, (String, bool)> {
     let census = check(file, len, Leniency::default(), keeps_expired);
     let census = census.map_err(|error| (error.to_string(), error.is_mendable()))?;
@@ -319,8 +319,8 @@ fn cut_end(path: &Path, whole: u64, len: u64, wrong: String, cut: Cut) -> Result
     Ok(format!("{wrong}; its last {lost} bytes were cut off, {whole} are left"))
 }
 
-/// Cuts off everything from byte `at` on, where whole commands follow what is damaged, if that is
-/// what is wanted. It is kept beside the file.
+/// Cuts off everything from byte `at` on, if that is wanted where whole commands follow the damage.
+/// The cut part is kept beside the file.
 fn cut_commands(path: &Path, at: u64, len: u64, wrong: &str, cut: Cut) -> Result<String, String> {
     let lost = len - at;
     if cut < Cut::Damage {

@@ -1,5 +1,4 @@
-//! `petrel check --fix` of an RDB file: what can be loaded of it takes its place, what cannot is
-//! kept beside it.
+//! `petrel check --fix` of an RDB file: its loadable part replaces it, the rest is kept beside it.
 
 use petrel_persistence::rdb::FileError;
 use petrel_persistence::{Mended, Outputs, mend};
@@ -17,9 +16,9 @@ const SHOWN_MAX: u64 = 100;
 
 /// The file as it was.
 const DAMAGED: &str = ".damaged";
-/// What was left out of it.
+/// The file for the parts that are left out.
 const SKIPPED: &str = ".skipped";
-/// What takes its place, until it does.
+/// The mended file, until it replaces the damaged one.
 const PART: &str = ".fixing";
 
 /// Says what could be loaded of a file that is `wrong`, or with `fixes` makes it one that can be
@@ -70,7 +69,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Goes through the file and prints what is left out.
+/// Goes through the file and prints the parts that are left out.
 fn examine(
     path: &Path,
     file: &File,
@@ -90,7 +89,7 @@ fn examine(
     Ok(mended)
 }
 
-/// Puts what can be loaded into the place of the file. Nothing has changed if that fails.
+/// Replaces the file by its loadable part. Nothing has changed if that fails.
 fn fix(path: &Path, file: &File, len: u64) -> Result<Mended, FileError> {
     let (skipped, damaged, part) =
         (beside(path, SKIPPED), beside(path, DAMAGED), beside(path, PART));
@@ -131,7 +130,7 @@ fn write_both(
     let metadata = file.metadata()?;
     for made in [&kept, &left_out] {
         made.get_ref().set_permissions(metadata.permissions())?;
-        // The server's user has to be able to read it, whoever fixes it.
+        // The server's user has to be able to read it, whichever user runs this.
         fchown(made.get_ref(), Some(metadata.uid()), Some(metadata.gid()))?;
     }
     let outputs = Outputs { kept: &mut kept, left_out: &mut left_out };

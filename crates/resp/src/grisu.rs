@@ -33,7 +33,7 @@ impl Scaled {
         Scaled { fraction, exponent }
     }
 
-    /// The same number with the top bit of the fraction set.
+    /// Returns the number with the top bit of the fraction set.
     fn normalized(self) -> Self {
         let shift = self.fraction.leading_zeros();
         Scaled::new(self.fraction << shift, self.exponent - shift as i32)
@@ -66,7 +66,7 @@ impl Decimal {
         let below = Scaled::new(lower.fraction << shift, above.exponent);
         let (power, power_exponent) = power_for(above.exponent);
         let (above, below) = (above.times(power), below.times(power));
-        // The products are off by one at most: what is between these is in the interval for sure.
+        // The products are off by one at most: numbers between these are in the interval for sure.
         let (high, low) = (above.fraction - 1, below.fraction + 1);
         let target = value.normalized().times(power);
         let mut decimal = Decimal { digits: [0; DIGITS_MAX], len: 0, exponent: -power_exponent };
@@ -79,7 +79,7 @@ impl Decimal {
         &self.digits[..self.len]
     }
 
-    /// Appends digits of `high`, whose last `point` bits are a fraction, until what is left is at
+    /// Appends digits of `high`, with `point` bits of fraction, until the remainder is at
     /// most `delta`; then lowers the last digit while that comes nearer to `high - distance`.
     fn generate(&mut self, high: u64, point: i32, delta: u64, distance: u64) {
         let one = 1 << point;
@@ -147,7 +147,7 @@ fn power_for(exponent: i32) -> (Scaled, i32) {
     }
 }
 
-/// The binary exponent of a power of ten whose fraction has 64 bits.
+/// The binary exponent of a power of ten with a fraction of 64 bits.
 fn binary_exponent(power: i32) -> i32 {
     const LOG2_OF_10_16: i32 = 217_706;
     ((power * LOG2_OF_10_16) >> 16) - 63

@@ -38,8 +38,8 @@ pub trait Reply {
     fn room_left(&self) -> usize {
         usize::MAX
     }
-    /// Whether the reply has passed its limit, so that what is written is dropped: a handler that
-    /// has much to write may end.
+    /// Whether the reply has passed its limit, so that further output is dropped: a handler with
+    /// much to write may end.
     fn is_dropped(&self) -> bool {
         false
     }

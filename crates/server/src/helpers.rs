@@ -1,62 +1,25 @@
-//! Threads that execute what takes long for a worker's clients: `petrel-helper`. When a command goes
-//! to them, and what they may do: `long.rs` of the commands.
+//! Helper threads for long commands of a worker's clients: `petrel-helper`. `long.rs` of the
+//! commands says when a command moves to them, and how it is ended.
 //!
-//! There are as many as workers at most, begun when they are needed; one ends when there is nothing
-//! to do for some seconds. What more than they can do at once waits, and so do commands whose keys
-//! another helper holds; their clients count as blocked meanwhile.
+//! There are as many as workers at most, started when they are needed; one ends after some seconds
+//! without work. Commands beyond their number wait, and so do commands whose keys another helper
+//! holds; their clients count as blocked meanwhile.
+
+mod tasks;
+
+pub use tasks::Helpers;
 
 use crate::client::Client;
 use crate::host::{ServerHost, client_of};
 use crate::server::Server;
-use parking_lot::{Condvar, Mutex};
-use petrel_commands::{Blocked, Executor, Helped, Host, LongHeld};
+use petrel_commands::{Blocked, Executor, Helped, Host};
 use petrel_net::{Endpoint, Slot};
-use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use tasks::{State, Task, Tasks};
 
-/// A helper without work ends after this.
-const IDLE_MAX: Duration = Duration::from_secs(5);
-
-/// Before a command is tried again that a pause, or a thread that wants the whole keyspace, put off.
+/// Pause before the retry of a command that was put off by a pause or an exclusive lock.
 const AGAIN_PAUSE: Duration = Duration::from_millis(1);
-
-/// The helpers of a server.
-#[derive(Default)]
-pub struct Helpers {
-    tasks: Arc<Tasks>,
-}
-
-#[derive(Default)]
-struct Tasks {
-    state: Mutex<State>,
-    has_come: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    queue: VecDeque<Task>,
-    /// Those that want what a helper holds, until any helper has done something.
-    kept: Vec<Task>,
-    threads: usize,
-    idle: usize,
-    moved: u64,
-}
-
-struct Task {
-    blocked: Arc<Blocked>,
-    /// How often it was begun.
-    begun: u32,
-}
-
-impl Helpers {
-    /// Commands that went to helpers, since the start; and those that are there.
-    pub fn counts(&self) -> (u64, usize) {
-        let state = self.tasks.state.lock();
-        let busy = state.threads - state.idle;
-        (state.moved, state.queue.len() + state.kept.len() + busy)
-    }
-}
 
 impl Server {
     /// Whether there is a helper, or one can be begun.
@@ -140,7 +103,7 @@ fn run(mut exec: Executor, server: &Weak<Server>, tasks: &Tasks) {
     tasks.state.lock().threads -= 1;
 }
 
-/// Ends the process if a helper panics, as for a worker: the stripes that it holds stay locked.
+/// Ends the process if a helper panics, as for a worker: its stripes stay locked.
 struct EndOnPanic(Weak<Server>);
 
 impl Drop for EndOnPanic {
@@ -149,52 +112,6 @@ impl Drop for EndOnPanic {
             && let Some(server) = self.0.upgrade()
         {
             server.fail("a helper thread panicked".into());
-        }
-    }
-}
-
-impl Tasks {
-    /// The next task; none, and one thread less, if there is none for long.
-    fn next(&self) -> Option<Task> {
-        let mut state = self.state.lock();
-        loop {
-            if let Some(task) = state.queue.pop_front() {
-                return Some(task);
-            }
-            state.idle += 1;
-            let timed_out = self.has_come.wait_for(&mut state, IDLE_MAX).timed_out();
-            state.idle -= 1;
-            if timed_out && state.queue.is_empty() {
-                state.threads -= 1;
-                return None;
-            }
-        }
-    }
-
-    /// Has a task tried again.
-    fn put_back(&self, task: Task) {
-        self.state.lock().queue.push_back(task);
-    }
-
-    /// Keeps a task until another helper has done what it does. That one lets go of its stripes
-    /// before it [releases](Tasks::release_kept) what is kept, so that none is left behind.
-    fn keep(&self, task: Task, held: &LongHeld) {
-        let mut state = self.state.lock();
-        match held.any() {
-            true => state.kept.push(task),
-            false => state.queue.push_back(task),
-        }
-    }
-
-    /// Has those tried again that wanted what a helper held.
-    fn release_kept(&self) {
-        let mut state = self.state.lock();
-        let kept = std::mem::take(&mut state.kept);
-        let count = kept.len();
-        state.queue.extend(kept);
-        drop(state);
-        if count > 0 {
-            self.has_come.notify_all();
         }
     }
 }

@@ -147,7 +147,7 @@ impl ServerHost {
         usize::try_from(most).unwrap_or(usize::MAX).min(self.reply_room)
     }
 
-    /// Looks what the memory limit leaves to replies.
+    /// Reads the part of the memory limit that is left to replies.
     pub(crate) fn measure_reply_room(&mut self) {
         let room = self.server.keyspace.room_for_replies();
         self.reply_room = usize::try_from(room).unwrap_or(usize::MAX);
@@ -211,8 +211,8 @@ impl ServerHost {
     }
 }
 
-/// What a watched key is counted as, beside its name, which is kept twice: its place in the
-/// client's table and in its stripe's.
+/// Bytes counted for a watched key, beside its name, which is kept twice: its place in the client's
+/// table and in its stripe's.
 const WATCHED_KEY_BYTES: usize = 160;
 
 /// Path of the configured Unix socket, or nothing.

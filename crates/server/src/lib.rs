@@ -5,7 +5,7 @@
 //! ```text
 //! start    lifecycle/start.rs: listens, starts workers and threads
 //! work     event_loop/, commands/, fanout/, durability/, replication/, cluster/, migrate/,
-//!          helpers.rs: what is done with the server, in methods of Server, ServerHost and Worker
+//!          helpers.rs: the server's work, in methods of Server, ServerHost and Worker
 //! host     host.rs: the server and the connection whose command is executed, as commands see them
 //! server   server.rs: what all workers share
 //! state    what each room of the work floor keeps in the server: its `state.rs`, or types that

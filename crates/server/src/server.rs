@@ -291,8 +291,8 @@ impl Server {
         server
     }
 
-    /// Whether keys expire and are evicted: not where another server decides that, and not while the
-    /// log cannot be written, which a client that reads an expired key would wait for.
+    /// Whether keys expire and are evicted: not where another server decides that, and not while
+    /// the log cannot be written, which a client that reads an expired key would wait for.
     pub(crate) fn apply_expiry(&self, config: &Config) {
         let cannot_log = self.commands.is_in_state(ServerState::NotLogged);
         let keeps = config.import_mode || self.replication.is_replica() || cannot_log;
@@ -628,9 +628,9 @@ impl Server {
         self.process.leave();
     }
 
-    /// Stops the server without the thread that calls this, which never goes on: it holds what a
-    /// script has changed in part, and that is neither committed nor seen by others. Nothing can be
-    /// saved any more, but what the log holds stays.
+    /// Stops the server without the calling thread, which never returns: it holds a partly executed
+    /// script. Its changes are neither committed nor visible to others. The data cannot be saved
+    /// any more, but the log stays.
     pub(crate) fn abandon(&self, script: &str) -> ! {
         let what = format!("script {script} has written and does not end: its effects are dropped");
         tracing::warn!("stopping at once: {what}");

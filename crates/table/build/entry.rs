@@ -27,7 +27,7 @@ pub struct Entry {
     pub system: bool,
     pub arguments: Vec<Arg>,
     pub help: Vec<(String, String)>,
-    /// The same in Valkey's dialect, where that has other words.
+    /// Valkey's text, where it differs.
     pub help_valkey: Vec<(String, String)>,
     /// The enum of its options, where it shares one.
     pub options: Option<String>,

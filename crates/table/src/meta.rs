@@ -286,7 +286,7 @@ pub struct Meta {
     pub flags: Flags,
     /// Behaviour that only the gate has to know.
     pub gate: GateFlags,
-    /// Explicit ACL categories, in addition to those that the flags imply; see
+    /// Explicit ACL categories, in addition to those implied by the flags; see
     /// [`Meta::categories`].
     pub stated_categories: Categories,
     /// Positions of the keys.

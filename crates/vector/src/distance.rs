@@ -1,4 +1,4 @@
-//! How far two codes are apart: 1 minus the cosine, from 0 (same direction) to 2 (opposite).
+//! Distance of two codes: 1 minus the cosine, from 0 (same direction) to 2 (opposite).
 
 use crate::kernels::{dot_f32, dot_i8, hamming};
 use crate::quantise::{EncodedRef, Quantisation, Query, Shape};
@@ -39,7 +39,7 @@ impl Shape {
     #[inline]
     pub fn distance_between(&self, a: EncodedRef<'_>, b: EncodedRef<'_>) -> f32 {
         match self.quantisation {
-            // Lengths are 1 but for the last digits.
+            // Lengths are 1 except for the last digits.
             Quantisation::None => (1.0 - dot_f32(a.code, b.code)).clamp(0.0, 2.0),
             Quantisation::Q8 => {
                 let (range_a, range_b) = (a.factors.range, b.factors.range);

@@ -23,8 +23,7 @@ mod rabitq;
 mod rotation;
 mod set;
 
-/// Whether what takes long goes on: asked now and then, with what was done since, in about ten
-/// nanoseconds.
+/// Whether long work goes on: called now and then, with the work since, in about ten nanoseconds.
 pub type GoOn<'g> = &'g mut dyn FnMut(usize) -> bool;
 
 pub use filter::{Filter, SyntaxError};

@@ -1,4 +1,4 @@
-//! How a vector becomes a code.
+//! Quantisation: vectors to codes.
 //!
 //! A vector is divided by its length, which is kept apart, and then:
 //!
@@ -32,7 +32,7 @@ const SQUARE_MAX: f64 = 1.01;
 /// Sums of squares below this have lost digits, as have squares that are part of them.
 const SQUARES_EXACT_MIN: f32 = 1e-30;
 
-/// What a component becomes.
+/// Quantisation of a component.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Quantisation {
     /// A 32-bit float.
@@ -77,7 +77,7 @@ impl Quantisation {
         }
     }
 
-    /// What `VINFO` calls it.
+    /// Name in `VINFO`.
     pub const fn name(self) -> &'static str {
         match self {
             Quantisation::None => "f32",
@@ -87,7 +87,7 @@ impl Quantisation {
         }
     }
 
-    /// What the rotation of a new set begins with; 0 where nothing is rotated.
+    /// Seed of a new set's rotation; 0 where nothing is rotated.
     pub const fn seed(self) -> u32 {
         match self {
             Quantisation::RaBitQ => rabitq::SEED,
@@ -96,7 +96,7 @@ impl Quantisation {
     }
 }
 
-/// What all vectors of a set have in common.
+/// Properties that all vectors of a set share.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Shape {
     /// Dimensions of a stored vector, 1 to [`DIM_MAX`].
@@ -107,24 +107,24 @@ pub struct Shape {
     pub links: u16,
     /// Dimensions before reduction, if vectors are reduced.
     pub input_dim: Option<u32>,
-    /// What the rotation of its codes begins with; 0 where nothing is rotated.
+    /// Seed of the codes' rotation; 0 where nothing is rotated.
     pub seed: u32,
 }
 
-/// What a code does not say of its vector.
+/// Properties of a vector that its code does not hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Factors {
     /// Length of the vector, which its code is divided by; 1 if it is zero.
     pub norm: f32,
-    /// Of an 8-bit code the greatest magnitude of the normalised vector; of a RaBitQ code 1 over
-    /// the product of the vector and the code's steps; else 0.
+    /// Scale: of an 8-bit code the greatest magnitude of the normalised vector; of a RaBitQ code 1
+    /// over the product of the vector and the code's steps; else 0.
     pub range: f32,
 }
 
-/// What is searched for: a vector in the form in which it is compared with codes of a shape.
+/// A query: a vector in the form in which it is compared with codes of a shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// Of RaBitQ a signed byte for each component; else a code.
+    /// A signed byte for each component in RaBitQ; else a code.
     pub(crate) encoded: Encoded,
     /// Sum of the signed bytes.
     pub(crate) sum: i32,
@@ -147,7 +147,7 @@ impl Query {
 pub struct Encoded {
     /// [`Shape::code_bytes`] bytes.
     pub code: Box<[u8]>,
-    /// What the code does not say.
+    /// Properties beside the code.
     pub factors: Factors,
 }
 
@@ -163,7 +163,7 @@ impl Encoded {
 pub struct EncodedRef<'a> {
     /// [`Shape::code_bytes`] bytes.
     pub code: &'a [u8],
-    /// What the code does not say.
+    /// Properties beside the code.
     pub factors: Factors,
 }
 
@@ -197,7 +197,7 @@ impl Shape {
         }
     }
 
-    /// What it takes to compare two codes, in about ten nanoseconds.
+    /// Units for comparing two codes, of about ten nanoseconds.
     pub(crate) fn distance_units(&self) -> usize {
         1 + self.code_bytes() / 256
     }
@@ -211,7 +211,7 @@ impl Shape {
     }
 
     /// Whether a code may be what [`Shape::encode`] makes, of a vector with infinite components or
-    /// NaN too: such an image is refused that could be no vector's, whose distances mean nothing.
+    /// NaN too: a code that no vector can have is refused, since its distances mean nothing.
     pub fn admits(&self, encoded: EncodedRef<'_>) -> bool {
         let EncodedRef { code, factors: Factors { norm, range } } = encoded;
         if code.len() != self.code_bytes() || norm < 0.0 {

@@ -20,7 +20,7 @@
 
 use super::copies::may_be_copied;
 use super::{Moment, Verdict};
-use crate::arguments::scan::parse_cursor;
+use crate::arguments::cursor::parse_cursor;
 use crate::cluster::{Cluster, HashSlot, Home, RemoteCall};
 use crate::execute::Executor;
 use crate::fail::Fail;

@@ -1,5 +1,6 @@
 //! What SCAN, SSCAN, HSCAN and ZSCAN have in common: cursors, options and the form of the reply.
 
+use super::cursor::parse_cursor;
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{Case, Pattern};
@@ -8,7 +9,7 @@ use crate::numbers::integer;
 use petrel_keyspace::Type;
 use petrel_table::options::ScanOption;
 
-/// What it takes to look at an item, in about ten nanoseconds.
+/// Units for looking at an item.
 const UNITS_PER_ITEM: usize = 4;
 
 /// What one call looks at unless told otherwise.
@@ -84,7 +85,8 @@ impl<'a> Options<'a> {
         self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
     }
 
-    /// The same in a walk that holds stripes; nothing is admitted once it is `ended`.
+    /// Like [`Options::admits`], but in a walk that holds stripes: admits nothing once it is
+    /// `ended`.
     pub fn admits_within(&self, name: &[u8], pacer: &mut Pacer, ended: &mut Outcome) -> bool {
         let units = self.pattern.as_ref().map_or(0, |pattern| pattern.units(name.len()));
         pacer.goes_on(UNITS_PER_ITEM + units, ended) && self.admits(name)
@@ -99,16 +101,6 @@ pub(crate) fn cursor(ctx: &Ctx<'_>, i: usize) -> Result<u64, Fail> {
 /// Whether a type of that name exists.
 fn is_type_name(name: &[u8]) -> bool {
     Type::ALL.iter().any(|of| name.eq_ignore_ascii_case(of.name().as_bytes()))
-}
-
-/// As lenient as C's `strtoull` is towards spaces and a plus sign.
-pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
-    let text = text.trim_ascii_start();
-    let digits = text.strip_prefix(b"+").unwrap_or(text);
-    if !digits.first()?.is_ascii_digit() {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Copies of what a walk found, one behind the other.
@@ -146,22 +138,5 @@ impl Found {
         ctx.reply.bulk(itoa::Buffer::new().format(cursor).as_bytes());
         self.write(ctx);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cursors() {
-        for (text, number) in
-            [("0", 0), ("+7", 7), (" 12", 12), ("18446744073709551615", u64::MAX), ("007", 7)]
-        {
-            assert_eq!(parse_cursor(text.as_bytes()), Some(number), "{text}");
-        }
-        for text in ["", "+", "-1", "1 ", "++1", "x", "0x1", "18446744073709551616"] {
-            assert_eq!(parse_cursor(text.as_bytes()), None, "{text}");
-        }
     }
 }

@@ -10,7 +10,7 @@ use petrel_keyspace::{StrRef, Value};
 /// sources pass.
 const BLOCK: usize = 4096;
 
-/// What it takes to combine a block with another, in about ten nanoseconds.
+/// Units for combining a block with another.
 const UNITS_PER_BLOCK: usize = 32;
 
 /// What becomes of the bits of the sources at one place.

@@ -30,7 +30,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::GEOSEARCHSTORE, |ctx| search(ctx, Syntax::SearchStore)),
 ];
 
-/// What it takes to look at a member, and to sort, store or return one, in about ten nanoseconds.
+/// Units for looking at a member, and for sorting, storing or returning one.
 const UNITS_PER_PLACE: usize = 10;
 const UNITS_PER_HIT: usize = 30;
 
@@ -123,7 +123,7 @@ fn search(ctx: &mut Ctx<'_>, syntax: Syntax) -> Outcome {
         Some(set) => asked.hits(&set, &mut held, &mut pacer)?,
         None => Vec::new(),
     };
-    // What is left to do is in proportion to the result.
+    // The remaining work is in proportion to the result.
     pacer.pace(hits.len().saturating_mul(UNITS_PER_HIT))?;
     let Some(destination) = asked.destination.map(|i| ctx.key(i)) else {
         let dialect = ctx.dialect();

@@ -1,6 +1,6 @@
-//! A pattern made ready for long texts: what follows each star is looked for in time that is linear
-//! in the text, but for a factor that is at most a 64th of the `?` and classes in a row, up to the
-//! work that the caller allows.
+//! A pattern prepared for long texts: the part after each star is searched in time that is linear
+//! in the text, times a factor of at most a 64th of the `?` and classes in a row, up to the work
+//! that the caller allows.
 
 use super::{Case, STARS_MAX, class_of, equal, fold};
 use memchr::memmem;
@@ -8,7 +8,7 @@ use memchr::memmem;
 /// Elements that are compared at once: the bits of a word.
 const BLOCK: usize = 64;
 
-/// So many elements are compared one by one.
+/// Number of elements that are compared one by one.
 const FEW: usize = 8;
 
 /// Which bytes an element matches: a bit for each.
@@ -237,7 +237,7 @@ impl Part {
     }
 }
 
-/// The places whose bits are set, in ascending order.
+/// Places with set bits, in ascending order.
 fn places_of(words: &[u64]) -> impl Iterator<Item = usize> {
     words.iter().enumerate().flat_map(|(index, &word)| {
         let bits = std::iter::successors(Some(word), |&left| Some(left & left.wrapping_sub(1)));

@@ -1,4 +1,4 @@
-//! What one command of this family may take: steps, and memory beside the document.
+//! Limits of one command of this family: steps, and memory beside the document.
 
 use super::Asked;
 use crate::fail::{Fail, Outcome};
@@ -8,7 +8,7 @@ use petrel_keyspace::{Handle, Transient};
 /// Bytes that a command may hold beside the document, where no memory limit says less.
 const HELD_MAX: usize = 512 << 20;
 
-/// What is left to a command.
+/// The rest of a command's budget.
 pub(super) struct Budget {
     pub work: Work,
     pub memory: Memory,
@@ -31,7 +31,7 @@ impl Budget {
 }
 
 impl Memory {
-    /// Holds so many bytes from now on.
+    /// Holds this many bytes from now on.
     #[inline]
     pub fn hold(&mut self, bytes: usize) -> Outcome {
         if bytes > HELD_MAX {

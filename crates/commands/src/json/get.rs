@@ -74,7 +74,8 @@ impl Form {
     }
 }
 
-/// Bytes of a text whose memory a thread keeps, at most. A longer one becomes part of the reply.
+/// Maximum size of a text buffer that a thread keeps, in bytes. A longer one becomes part of the
+/// reply.
 const TEXT_KEPT_MAX: usize = 64 << 10;
 
 /// Bytes that all paths of a JSON.GET may have: parsed they take fifty times as much.
@@ -363,7 +364,7 @@ pub(super) fn mget(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Takes the steps for writing what a path finds.
+/// Takes the steps for writing the values that a path finds.
 fn estimate(path: &Path, root: Value<'_>, budget: &mut Budget) -> Outcome {
     if path.is_legacy() {
         let value = first(path, root, budget)?;
@@ -377,7 +378,7 @@ fn estimate(path: &Path, root: Value<'_>, budget: &mut Budget) -> Outcome {
     Ok(taken?)
 }
 
-/// Writes what a path finds in one of several documents, after [`estimate`].
+/// Writes the values that a path finds in one of several documents, after [`estimate`].
 fn write_one(path: &Path, root: Value<'_>, budget: &mut Budget, reply: &mut dyn Reply) {
     let format = ended(&Format::default(), reply);
     with_text(|text| {

@@ -19,7 +19,7 @@ const BYTES_MAX: usize = 2 << 20;
 #[derive(Default)]
 pub(crate) struct PathCache {
     paths: Box<[Option<Kept>]>,
-    /// What they take, counted as used memory.
+    /// Bytes of the paths, counted as used memory.
     bytes: usize,
     counted: Option<Transient>,
     /// Paths with patterns that have been used since they were measured: a bit for each place.
@@ -68,8 +68,7 @@ impl PathCache {
         }
     }
 
-    /// To be called after each command: counts what the paths take now, and forgets some if that is
-    /// too much.
+    /// Counts the memory of the paths after a command, and forgets some if it is too much.
     #[inline]
     pub fn settle(&mut self, ks: &Handle) {
         if self.used != 0 {
@@ -90,7 +89,7 @@ impl PathCache {
                 kept.bytes = bytes;
             }
         }
-        // From the place behind on, so that what was just used goes last.
+        // From the next place on, so that the most recent path goes last.
         for place in (first + 1..=first + PATHS).map(|place| place % PATHS) {
             if self.bytes <= BYTES_MAX {
                 break;

@@ -15,8 +15,8 @@ use std::ops::ControlFlow;
 /// Values that are kept from one search to the next.
 const KEPT_MAX: usize = 4096;
 
-/// What a path finds, whose number is announced before they are written. They are kept if they are
-/// few, else searched for once more.
+/// Values that a path finds: their number is announced before they are written. A few are kept,
+/// many are searched for once more.
 pub(super) struct Found<'d> {
     count: usize,
     kept: Vec<Value<'d>>,
@@ -333,8 +333,8 @@ pub(super) fn arr_index(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Where an array has a value from one index up to another, which is 0 for the end; -1 if it has
-/// not. Negative ones count from the end.
+/// The index of a value in an array, searched from one index up to another, which is 0 for the end;
+/// -1 if it is not found. Negative indices count from the end.
 fn index_of(
     array: Value<'_>,
     wanted: Value<'_>,

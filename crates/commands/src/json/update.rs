@@ -20,16 +20,16 @@ type Planned<'v, R> = (Option<Action<'v>>, R);
 /// Says it of each value, which lies in so many containers.
 type Plans<'p, 'v, R> = dyn Fn(Value<'_>, usize) -> Result<Option<Planned<'v, R>>, Fail> + 'p;
 
-/// Writes the reply from what was said of each value, in the order in which they were found, and
+/// Writes the reply from the results for the values, in the order in which they were found, and
 /// from the document as it was; on failure it has written nothing. The number is that of the bytes
 /// that it takes meanwhile, beside the reply, for each value.
 type Finish<'f, R> = (&'f dyn Fn(&[Option<R>], Value<'_>, &mut dyn Reply) -> Outcome, usize);
 
 /// Changes the values that a path finds, as `plan` says of each: none if the value is not of the
-/// kind that the command is for. It is told in how many containers the value lies.
+/// kind that the command is for. `plan` gets the number of containers around the value.
 ///
-/// The reply is written before anything changes: it may be about what is removed, which is as large
-/// as it likes and found as often.
+/// The reply is written before anything changes: it may be about removed values, of any size and
+/// found any number of times.
 fn update<'v, R>(
     ctx: &mut Ctx<'_>,
     asked: Asked<'_>,
@@ -280,7 +280,7 @@ pub(super) fn arr_pop(ctx: &mut Ctx<'_>) -> Outcome {
     if at == 4 && path.is_legacy() && form != Form::Text {
         return Err(Fail::fixed("Legacy paths are supported only with FORMAT STRINGS"));
     }
-    // What is popped is known by where it lies until it is written.
+    // A popped value is identified by its place until it is written.
     let plan = |value: Value<'_>, _| {
         if value.kind() != Kind::Array {
             return Ok(None);

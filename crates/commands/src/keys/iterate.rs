@@ -24,7 +24,7 @@ const KEYS_PER_HOLD_FIRST: usize = 8;
 const KEYS_PER_HOLD_MAX: usize = 512;
 const HOLD_NANOS: u64 = 200_000;
 
-/// What it takes to look at a key, in about ten nanoseconds.
+/// Units for looking at a key.
 const UNITS_PER_KEY: usize = 8;
 
 /// Keys that are drawn until one is of this home.
@@ -109,7 +109,7 @@ fn walk(
         if !ctx.exec.yield_within_unless_busy() {
             return Err(ctx.exec.kept_out());
         }
-        // What was compared with a pattern may have taken longer than is known beforehand.
+        // Comparing names with a pattern may have taken longer than is known beforehand.
         ctx.pace(units.max(nanos as usize / 16))?;
     }
 }

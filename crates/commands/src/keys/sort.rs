@@ -23,8 +23,7 @@ use std::ops::{ControlFlow, Range};
 pub static COMMANDS: &[CommandSpec] =
     &[CommandSpec::new(&meta::SORT, sort), CommandSpec::new(&meta::SORT_RO, sort_ro)];
 
-/// What it takes to look up what a pattern names, and to compare two elements, in about ten
-/// nanoseconds.
+/// Units for looking up the value that a pattern names, and for comparing two elements.
 const UNITS_PER_LOOK: usize = 15;
 const UNITS_PER_COMPARISON: usize = 2;
 
@@ -102,7 +101,7 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
         return Ok(());
     };
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
-    // What is gathered is copied once more into the list.
+    // Gathered values are copied once more, into the list.
     let mut gathered = source.ks.transient();
     options.each_result(&elements, &source, |result| {
         bytes.extend_from_slice(result.as_ref().map_or(&[], Text::bytes));

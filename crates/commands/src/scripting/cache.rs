@@ -32,7 +32,7 @@ pub struct Script {
     pub text: Box<[u8]>,
     /// What the first line says; none if it says nothing.
     pub flags: Option<Flags>,
-    /// What is known of the keys that it uses.
+    /// Use of keys, as far as known.
     pub key_use: KeyUse,
     /// It is kept however many others there are.
     loaded: AtomicBool,
@@ -160,7 +160,7 @@ impl Scripts {
         self.lock().bytes
     }
 
-    /// An interpreter for scripts (0) or for functions (1) takes so many bytes now.
+    /// Counts the memory of an interpreter for scripts (0) or for functions (1).
     pub(super) fn count_interpreter(&self, of: usize, before: usize, now: usize) {
         self.interpreters[of].fetch_add(now.wrapping_sub(before), Relaxed);
         self.uncounted.fetch_add(now as i64 - before as i64, Relaxed);

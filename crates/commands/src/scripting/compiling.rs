@@ -1,5 +1,5 @@
-//! Compiling a script may take long, and does not keep others waiting for longer than a script that
-//! runs: they are answered, and may end it.
+//! Service to other clients while a long script is compiled: as while it runs, they are answered,
+//! and can end it.
 
 use super::cache::Scripts;
 use super::running::{ProgramKind, Watched};
@@ -11,22 +11,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time between two moments at which others are answered.
+/// Interval at which other clients are answered.
 const ATTEND: Duration = Duration::from_micros(500);
 
-/// The server of a script that is being compiled.
+/// The [`Server`] of a compilation.
 pub(crate) struct Compiling<'a> {
     scripts: &'a Scripts,
     host: &'a mut dyn Host,
     dialect: Dialect,
     command: &'a [&'a [u8]],
     text: &'a [u8],
-    /// What others know of it, once it has taken a while, and when they were last answered.
+    /// Entry among the running scripts, once it has taken a while, and the time of the last
+    /// answers to other clients.
     watched: Option<(Arc<Watched>, Instant)>,
 }
 
 impl<'a> Compiling<'a> {
-    /// Of a script of this text, on behalf of this command.
+    /// Creates it for a script of this text, on behalf of this command.
     pub fn new(
         scripts: &'a Scripts,
         host: &'a mut dyn Host,

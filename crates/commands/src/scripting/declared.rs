@@ -1,15 +1,14 @@
-//! Whether a call in a script names declared keys only, told before the script runs: what
-//! [`petrel_lua::Lua::keeps_to_keys`] asks of each call.
+//! Checks before a script runs whether a call in it names declared keys only, for
+//! [`petrel_lua::Lua::keeps_to_keys`].
 
-use crate::spec::{
-    BeginSearch, CommandSpec, FindKeys, Flags, KeyFlags, KeyShape, KeySpec, Locks, Registry,
-};
+use crate::command_spec::{CommandSpec, KeyShape, Locks};
+use crate::registry::Registry;
 use petrel_lua::{CallArg, CallShape, CallTail};
+use petrel_table::{BeginSearch, FindKeys, Flags, KeyFlags, KeySpec};
 
-/// Whether everything that a call touches is locked where the declared keys are. As
-/// `Runner::reach` has it of a call that is made; what is not known counts as a key that was not
-/// declared.
-pub(super) fn names_declared_keys(registry: &Registry, call: &CallShape<'_>) -> bool {
+/// Whether everything that a call touches is locked where the declared keys are, as `Runner::reach`
+/// decides for a call that is made. An unknown key counts as one that was not declared.
+pub(super) fn names_declared_keys<H>(registry: &Registry<H>, call: &CallShape<'_>) -> bool {
     let Some(spec) = called(registry, call) else { return false };
     if spec.locks == Locks::Everything || spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS) {
         return false;
@@ -22,7 +21,7 @@ pub(super) fn names_declared_keys(registry: &Registry, call: &CallShape<'_>) -> 
 }
 
 /// The command that is called, if its name and that of its subcommand are known.
-fn called(registry: &Registry, call: &CallShape<'_>) -> Option<&'static CommandSpec> {
+fn called<H>(registry: &Registry<H>, call: &CallShape<'_>) -> Option<&'static CommandSpec<H>> {
     let name = |index: usize| match call.args.get(index) {
         Some(CallArg::Text(name)) => Some(*name),
         _ => None,
@@ -46,7 +45,7 @@ fn finds_declared_keys(spec: &KeySpec, call: &CallShape<'_>) -> bool {
         return true;
     }
     let BeginSearch::Index(begin) = spec.begin else { return false };
-    // What is found by words among the arguments depends on what they turn out to be.
+    // Keys found by words among the arguments depend on the values of these.
     if spec.locate.is_some() || spec.flags.contains(KeyFlags::INCOMPLETE) {
         return false;
     }

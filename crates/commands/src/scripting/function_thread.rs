@@ -7,7 +7,7 @@ use super::key_use::KeyUse;
 use super::libraries::{Function, Libraries, Library, List};
 use super::shebang::{self, Flags};
 use crate::fail::Fail;
-use crate::spec::Registry;
+use crate::registry::Registry;
 use petrel_lua::{CallShape, Compiled, Lua, Purpose, Release, ScriptReply, Server};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -102,10 +102,10 @@ impl FunctionThread {
 
     /// Finds out what functions a library has. They are compiled then: [`FunctionThread::adopt`]
     /// keeps them, once the library is known.
-    pub fn examine(
+    pub fn examine<H>(
         &mut self,
         scripts: &Scripts,
-        registry: &Registry,
+        registry: &Registry<H>,
         code: &[u8],
     ) -> Result<Examined, Fail> {
         let name = shebang::parse_library(code)?;
@@ -146,10 +146,10 @@ impl FunctionThread {
     }
 
     /// Finds out what functions libraries have, and keeps none of them.
-    pub fn examine_all(
+    pub fn examine_all<H>(
         &mut self,
         scripts: &Scripts,
-        registry: &Registry,
+        registry: &Registry<H>,
         texts: &[Vec<u8>],
     ) -> Result<Vec<Arc<Library>>, Fail> {
         let mut libraries = Vec::with_capacity(texts.len());

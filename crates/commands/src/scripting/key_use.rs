@@ -1,24 +1,25 @@
-//! Which keys a script or a function uses beside those that it is called with.
+//! Use of undeclared keys by a script or a function.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What is known of the keys that a script uses.
+/// A script's use of keys, as far as known.
 #[derive(Debug, Default)]
 pub struct KeyUse {
-    /// It uses declared keys only: that is proven, or it is not.
+    /// Whether it is proven to use declared keys only.
     keeps_to_declared: OnceLock<bool>,
-    /// Its calls begin with the script token: it has used undeclared keys, or had to begin anew.
+    /// Whether its calls begin with the script token, since it used undeclared keys or was
+    /// restarted.
     takes_token: AtomicBool,
 }
 
 impl KeyUse {
-    /// Of a script that was looked at before it ran.
+    /// Creates the state of a script that was examined before it ran.
     pub(super) fn new(keeps_to_declared: bool) -> Self {
         KeyUse { keeps_to_declared: keeps_to_declared.into(), ..KeyUse::default() }
     }
 
-    /// Looks for the proof unless that was done before.
+    /// Runs the proof unless it was run before.
     pub(super) fn examine(&self, prove: impl FnOnce() -> bool) {
         self.keeps_to_declared.get_or_init(prove);
     }
@@ -35,7 +36,7 @@ impl KeyUse {
         self.takes_token.load(Relaxed)
     }
 
-    /// Lets the calls that follow begin with it.
+    /// Makes later calls begin with the script token.
     pub(super) fn take_token_from_now_on(&self) {
         self.takes_token.store(true, Relaxed);
     }

@@ -23,7 +23,7 @@ pub struct Library {
 impl Library {
     /// Bytes that it takes in a list, about.
     fn footprint(&self) -> usize {
-        /// Of places in ordered and other tables, for each name.
+        /// Bytes of places in ordered and other tables, for each name.
         const PLACE_BYTES: usize = 128;
         let of_function = |function: &Function| {
             let description = function.description.as_ref().map_or(0, Vec::len);
@@ -43,7 +43,7 @@ pub struct Function {
     pub description: Option<Vec<u8>>,
     /// What it says of itself.
     pub flags: Flags,
-    /// What is known of the keys that it uses.
+    /// Use of keys, as far as known.
     pub key_use: KeyUse,
 }
 
@@ -115,14 +115,13 @@ impl Libraries {
         self.list().libraries.values().map(|library| library.code.len()).sum()
     }
 
-    /// Bytes that libraries have come to take since this was asked last: to be counted as used
-    /// memory.
+    /// Growth of the libraries' memory since the last call, in bytes: to be counted as used memory.
     #[inline]
     pub fn take_uncounted(&self) -> i64 {
         if self.uncounted.load(Relaxed) == 0 { 0 } else { self.uncounted.swap(0, Relaxed) }
     }
 
-    /// Takes note of what the libraries take, amid a change.
+    /// Records the memory of the libraries during a change.
     fn count(&self, list: &List) {
         let bytes = list.libraries.values().map(|library| library.footprint()).sum();
         let before = self.counted.swap(bytes, Relaxed);

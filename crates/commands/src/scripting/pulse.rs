@@ -1,5 +1,5 @@
-//! What a script does for others while it runs or waits: they learn of it, its worker's clients
-//! are answered, and it ends when it is to.
+//! Service to others while a script runs or waits: it is shown among the running scripts, its
+//! worker's clients are answered, and it ends on request.
 
 use super::running::{ProgramKind, SHUTTING_DOWN, Watched};
 use crate::clock::{Clock, Tick};
@@ -10,20 +10,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Time between two moments at which a slow script lets others be answered.
+/// Interval at which a slow script lets its worker answer other clients.
 const ATTEND_NANOS: u64 = 500_000;
 
 /// Time that a script waits for the keyspace before it does anything for others.
 const PATIENCE_NANOS: u64 = 5_000_000;
 
-/// Why a script does not go on.
+/// Reasons for halting a script.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Halt {
-    /// It is run again, with the script token. It has done nothing yet.
+    /// The script is run again, with the script token. It has done nothing yet.
     BeginsAnew,
     /// Another script is slow, and this one has done nothing yet.
     Busy,
-    /// This is its error.
+    /// The script ends with this error.
     Ended(&'static str),
 }
 
@@ -38,16 +38,16 @@ impl Halt {
     }
 }
 
-/// A running script as others know it.
+/// A running script, as shown to other threads.
 pub(super) struct Pulse<'a> {
     pub kind: ProgramKind,
     pub name: &'a dyn Fn() -> String,
     pub command: &'a [&'a [u8]],
     pub clock: Clock,
     pub started: Tick,
-    /// When others were last answered.
+    /// The time of the last answers to other clients.
     pub attended: Tick,
-    /// What others know of it, once it has run for a while.
+    /// Entry among the running scripts, once it has run for a while.
     pub watched: Option<Arc<Watched>>,
 }
 
@@ -65,8 +65,8 @@ impl Pulse<'_> {
         }
     }
 
-    /// Lets others know of the script, and answers those who wait while it or, if it waits itself,
-    /// another is slow. What ends it, if something does.
+    /// Shows the script to others, and answers clients that wait while it is slow or, if it waits
+    /// itself, another one is. Returns the error that ends it, if there is one.
     pub fn beat(
         &mut self,
         shared: &Shared,
@@ -105,20 +105,21 @@ impl Pulse<'_> {
         Some(SHUTTING_DOWN)
     }
 
-    /// What ends a script that others have killed.
+    /// The error that ends a killed script.
     pub fn killed(&self, dialect: Dialect) -> Option<&'static str> {
         self.watched.as_ref().and_then(|watched| watched.killed_by(dialect))
     }
 
-    /// Called now and then while the script waits for the whole keyspace: why it waits no longer.
-    /// What has written waits whatever others do, until the server ends.
+    /// Called now and then while the script waits for the whole keyspace; returns the reason to
+    /// stop waiting, if there is one. A script that has written waits in any case, until the server
+    /// ends.
     pub fn wait(
         &mut self,
         shared: &Shared,
         (since, wrote): (Tick, bool),
         host: &mut dyn Host,
     ) -> Option<Halt> {
-        // This script itself may be what others find slow.
+        // This script itself may be the slow one.
         if !wrote && shared.scripts.running.is_busy_beside(self.is_slow()) {
             return Some(Halt::Busy);
         }

@@ -162,10 +162,10 @@ pub(crate) struct Call<'a> {
 /// Runs a script as one transaction: every change that it makes lies between the locking and the
 /// unlocking here, of its declared keys or of everything.
 ///
-/// A script that may come to use undeclared keys has the script token from before its first write
-/// on. So when it uses one after a write it only waits until all others are outside, and those do
-/// not wait for it: a script without the token has no undeclared keys to come, or has not written
-/// and begins anew, outside.
+/// A script that can use undeclared keys holds the script token from before its first write on. So
+/// when it uses one after a write it only waits until all other threads are outside, and those do
+/// not wait for it: a script without the token will use no undeclared keys, or has not written and
+/// restarts outside.
 pub(crate) fn run(
     ctx: &mut Ctx<'_>,
     call: &Call<'_>,
@@ -175,13 +175,8 @@ pub(crate) fn run(
     let moment = ctx.exec.admit_program(call, ctx.args(), ctx.session)?;
     let nested = ctx.session.in_exec;
     show_to_monitors(ctx);
-    // What it does first is most often with its first key: asked for while the interpreter gets
-    // ready.
-    let first = keys.first().map(|key| ctx.exec.ks.hash(key));
-    if let (Some(hash), Some(peek)) = (first, ctx.exec.ks.peeker()) {
-        peek.prefetch_bucket(ctx.session.db, hash);
-    }
-    let (started, clock) = (ctx.exec.tick(), ctx.exec.clock());
+    let first = prefetch_first_bucket(ctx, keys);
+    let started = ctx.exec.tick();
     let (db, replies) = (ctx.session.db, ctx.session.replies);
     // A script has fieldsets of its own.
     let mut fieldsets = None;
@@ -194,40 +189,7 @@ pub(crate) fn run(
             peek.prefetch_entry(db, hash, ENTRY_LINES);
         }
         ctx.session.swap_fieldsets(&mut fieldsets);
-        ctx.session.in_exec = true;
-        ctx.exec.within_script = true;
-        ctx.exec.script_slot = None;
-        let mut runner = Runner {
-            exec: ctx.exec,
-            session: ctx.session,
-            host: ctx.host,
-            moment,
-            nested,
-            acted: false,
-            halt: None,
-            call,
-            pulse: Pulse {
-                kind: call.kind,
-                name: call.name,
-                command: ctx.request.args,
-                clock,
-                started,
-                attended: started,
-                watched: None,
-            },
-            asked: started,
-            writes_result: false,
-            result_bytes: 0,
-        };
-        runner.exec.script_time = None;
-        let result = script(&mut runner, ctx.reply);
-        let Runner { halt, pulse: Pulse { watched, .. }, result_bytes, .. } = runner;
-        ctx.exec.ks.count_foreign(-result_bytes);
-        if let Some(watched) = watched {
-            ctx.exec.shared.scripts.running.end(&watched);
-        }
-        ctx.exec.within_script = false;
-        ctx.session.in_exec = nested;
+        let (result, halt) = run_once(ctx, call, (moment, nested), started, &mut script);
         (ctx.session.db, ctx.session.replies) = (db, replies);
         ctx.session.swap_fieldsets(&mut fieldsets);
         ctx.exec.ks.release_token();
@@ -238,9 +200,7 @@ pub(crate) fn run(
                 takes_token = true;
                 ctx.exec.ks.unlock();
             }
-            Some(Halt::Busy) => {
-                return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect()));
-            }
+            Some(Halt::Busy) => return Err(ctx.exec.shared.scripts.running.busy(ctx.dialect())),
             Some(Halt::Ended(_)) | None => {
                 return result.map_err(|failure| {
                     ctx.exec.is_error_counted = failure.is_counted;
@@ -249,6 +209,64 @@ pub(crate) fn run(
             }
         }
     }
+}
+
+/// Runs a script under the locks of [`run`]. Returns its result, and why it was halted, if it was.
+#[inline]
+fn run_once(
+    ctx: &mut Ctx<'_>,
+    call: &Call<'_>,
+    (moment, nested): (Moment, bool),
+    started: Tick,
+    script: &mut impl FnMut(&mut Runner<'_>, &mut dyn Reply) -> Result<(), Failure>,
+) -> (Result<(), Failure>, Option<Halt>) {
+    ctx.session.in_exec = true;
+    ctx.exec.within_script = true;
+    ctx.exec.script_slot = None;
+    let pulse = Pulse {
+        kind: call.kind,
+        name: call.name,
+        command: ctx.request.args,
+        clock: ctx.exec.clock(),
+        started,
+        attended: started,
+        watched: None,
+    };
+    let mut runner = Runner {
+        exec: ctx.exec,
+        session: ctx.session,
+        host: ctx.host,
+        moment,
+        nested,
+        acted: false,
+        halt: None,
+        call,
+        pulse,
+        asked: started,
+        writes_result: false,
+        result_bytes: 0,
+    };
+    runner.exec.script_time = None;
+    let result = script(&mut runner, ctx.reply);
+    let Runner { halt, pulse: Pulse { watched, .. }, result_bytes, .. } = runner;
+    ctx.exec.ks.count_foreign(-result_bytes);
+    if let Some(watched) = watched {
+        ctx.exec.shared.scripts.running.end(&watched);
+    }
+    ctx.exec.within_script = false;
+    ctx.session.in_exec = nested;
+    (result, halt)
+}
+
+/// Prefetches the bucket of a script's first key, which the script most often uses first, while the
+/// interpreter gets ready. Returns the key's hash.
+#[inline]
+fn prefetch_first_bucket(ctx: &mut Ctx<'_>, keys: &[&[u8]]) -> Option<KeyHash> {
+    let first = keys.first().map(|key| ctx.exec.ks.hash(key));
+    if let (Some(hash), Some(peek)) = (first, ctx.exec.ks.peeker()) {
+        peek.prefetch_bucket(ctx.session.db, hash);
+    }
+    first
 }
 
 /// The error of a script as its caller gets it.
@@ -312,7 +330,7 @@ pub(crate) struct Runner<'a> {
     nested: bool,
     /// It has called a command that may have an effect.
     acted: bool,
-    /// Why it does not go on, if so.
+    /// The reason for halting it, if it is halted.
     halt: Option<Halt>,
     call: &'a Call<'a>,
     pulse: Pulse<'a>,
@@ -354,7 +372,7 @@ impl Runner<'_> {
     }
 
     /// Notes that a command is about to be executed which may change something. Before the first,
-    /// a script that may come to use undeclared keys takes the script token.
+    /// a script that can use undeclared keys takes the script token.
     #[inline]
     fn note_call(&mut self, command: Command) -> Result<(), Halt> {
         let flags = command.spec.flags;
@@ -373,14 +391,14 @@ impl Runner<'_> {
             self.take_token()?;
         }
         self.acted = true;
-        // What it has begun to change it may end.
+        // A script may finish a change that it has begun.
         self.moment = self.moment.without(Moment::NO_MEMORY);
         self.pulse.set_wrote(true);
         Ok(())
     }
 
-    /// Takes the script token if it is free at once, or is this script's; else the script begins
-    /// anew with it.
+    /// Takes the script token if it is free at once, or is this script's; else the script restarts
+    /// with it.
     fn take_token(&mut self) -> Result<(), Halt> {
         if self.exec.ks.try_take_token() {
             return Ok(());
@@ -390,8 +408,8 @@ impl Runner<'_> {
         if self.acted { Err(Halt::Ended(DISPROVEN)) } else { Err(Halt::BeginsAnew) }
     }
 
-    /// Locks everything beside what is held: for an undeclared key. Known from then on, the script
-    /// begins with the script token.
+    /// Locks the rest of the keyspace for an undeclared key. From then on the script begins with
+    /// the script token.
     #[cold]
     fn stray(&mut self) -> Result<(), Halt> {
         debug_assert!(!self.call.key_use.keeps_to_declared(), "{DISPROVEN}");
@@ -469,7 +487,7 @@ impl Server for Runner<'_> {
 
     fn begin_result(&mut self) {
         self.writes_result = true;
-        // What it has written stays, however the rest ends.
+        // Its changes stay, however the rest ends.
         self.pulse.set_wrote(false);
         if !self.nested && self.halt.is_none() {
             self.exec.within_script = false;

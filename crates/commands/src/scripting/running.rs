@@ -34,7 +34,7 @@ pub struct Watched {
     pub(super) is_slow: AtomicBool,
 }
 
-/// What ends scripts once the server is to stop.
+/// The deadline of scripts at shutdown.
 pub(super) const SHUTTING_DOWN: &str = "The server is shutting down";
 
 /// Nanoseconds that a script which is not slow yet may take once the server stops.
@@ -46,7 +46,7 @@ impl Watched {
         self.killed.load(Relaxed)
     }
 
-    /// What ends it, if it was killed by a client.
+    /// The error that ends it, if it was killed by a client.
     pub(super) fn killed_by(&self, dialect: Dialect) -> Option<&'static str> {
         self.is_killed().then_some(match (dialect, self.kind) {
             (Dialect::Redis, ProgramKind::Script) => {
@@ -61,12 +61,11 @@ impl Watched {
     }
 }
 
-/// When the scripts are to be over that run while the server is to stop, in nanoseconds as
-/// [`monotonic_nanos`] counts them.
+/// Deadline of the scripts that run at shutdown, in nanoseconds of [`monotonic_nanos`].
 #[derive(Debug)]
 struct Deadline {
     nanos: AtomicU64,
-    /// One that has written is not waited for until then once it is slow.
+    /// Whether the deadline is ignored for a slow script that has written.
     is_short: AtomicBool,
 }
 
@@ -199,7 +198,8 @@ impl Running {
         busy_with(slow.unwrap_or(ProgramKind::Script), dialect)
     }
 
-    /// Shows a command that holds the whole keyspace for long, as a script that has changed nothing.
+    /// Shows a command that holds the whole keyspace for long, as a script that has changed
+    /// nothing.
     pub(crate) fn begin_slow(&self, command: Vec<Box<[u8]>>, since: Instant) -> Arc<Watched> {
         let name = command.first().map(|name| String::from_utf8_lossy(name).into_owned());
         self.slow.fetch_add(1, Relaxed);

@@ -5,7 +5,7 @@ use super::cache::{NO_SCRIPT, Script, ScriptRef, Scripts};
 use super::declared::names_declared_keys;
 use super::shebang;
 use crate::fail::Fail;
-use crate::spec::Registry;
+use crate::registry::Registry;
 use petrel_lua::{CallShape, Compiled, Lua, Purpose, Release, Server, Sha};
 use petrel_resp::Dialect;
 use std::collections::HashMap;
@@ -65,10 +65,10 @@ impl ScriptThread {
 
     /// The script of this text, compiled.
     #[inline]
-    pub fn of_text(
+    pub fn of_text<H>(
         &mut self,
         scripts: &Scripts,
-        registry: &Registry,
+        registry: &Registry<H>,
         text: &[u8],
         server: &mut dyn Server,
     ) -> Result<Arc<Ready>, Fail> {
@@ -85,10 +85,10 @@ impl ScriptThread {
 
     /// The script of this sum, compiled.
     #[inline]
-    pub fn of_sum(
+    pub fn of_sum<H>(
         &mut self,
         scripts: &Scripts,
-        registry: &Registry,
+        registry: &Registry<H>,
         sha: &Sha,
         server: &mut dyn Server,
     ) -> Result<Arc<Ready>, Fail> {
@@ -107,10 +107,10 @@ impl ScriptThread {
     }
 
     /// Makes a script known to the server.
-    pub fn load(
+    pub fn load<H>(
         &mut self,
         scripts: &Scripts,
-        registry: &Registry,
+        registry: &Registry<H>,
         text: &[u8],
         server: &mut dyn Server,
     ) -> Result<ScriptRef, Fail> {
@@ -118,9 +118,9 @@ impl ScriptThread {
         self.compile((scripts, registry), text, true, server).map(|ready| ready.script.clone())
     }
 
-    fn compile(
+    fn compile<H>(
         &mut self,
-        (scripts, registry): (&Scripts, &Registry),
+        (scripts, registry): (&Scripts, &Registry<H>),
         text: &[u8],
         stays: bool,
         server: &mut dyn Server,

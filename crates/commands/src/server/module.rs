@@ -1,4 +1,4 @@
-//! MODULE: none can be loaded; those whose commands are built in are listed.
+//! MODULE: none can be loaded; modules with built-in commands are listed.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -25,7 +25,8 @@ pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
 pub const NO_MODULES: Fail =
     Fail::fixed("ERR MODULE command not allowed. This server cannot load modules.");
 
-/// Modules of Redis and Valkey whose commands are built in here, with the versions that they go by:
+/// Modules of Redis and Valkey with commands that are built in here, and the versions that they
+/// state:
 /// programs look for the commands by these names.
 pub fn built_in_modules(dialect: Dialect) -> [(&'static str, u32); 2] {
     let numbers = redis_version(dialect).split('.').map(|part| part.parse().unwrap_or(0));

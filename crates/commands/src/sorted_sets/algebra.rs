@@ -59,8 +59,8 @@ impl Aggregate {
         }
     }
 
-    /// What a source contributes to a member that it has: 0 if one of score and weight is infinite,
-    /// the other 0, in whatever order the sources are.
+    /// The contribution of a source to a member that it has: 0 if one of score and weight is
+    /// infinite, the other 0, in any order of the sources.
     fn part(self, score: f64, weight: f64) -> f64 {
         if self == Aggregate::Count { weight } else { or_zero(score * weight) }
     }
@@ -209,8 +209,8 @@ impl<'a> Members<'a> {
         };
     }
 
-    /// Hands members and scores to `each`, as far as `pace` goes on: it counts so many looks into
-    /// other sets for each.
+    /// Hands members and scores to `each`, as far as `pace` goes on: it counts the lookups in other
+    /// sets for each.
     fn each(
         &self,
         (pace, looks): (&mut Pace, usize),
@@ -225,10 +225,10 @@ impl<'a> Members<'a> {
     }
 }
 
-/// What it takes to sort and store or return a member, in about ten nanoseconds.
+/// Units for sorting and storing or returning a member.
 const UNITS_PER_MEMBER: usize = 40;
 
-/// What it takes to look for a member, in about ten nanoseconds.
+/// Units for looking up a member.
 const UNITS_PER_LOOK: usize = 10;
 
 /// The work that is done, and whether it has been ended.
@@ -299,7 +299,7 @@ fn combine(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> Result<Gathere
         Operation::Difference => subtract(&sources, &mut gathered, &mut pace),
     }
     pace.ended?;
-    // What is left to do is in proportion to the result: sorting it, most of all.
+    // The remaining work is in proportion to the result: sorting it, most of all.
     pace.pacer.pace(gathered.len().saturating_mul(UNITS_PER_MEMBER))?;
     Ok(gathered)
 }

@@ -2,10 +2,10 @@
 
 use super::pattern::Pattern;
 use super::search::{find_below, find_static};
-use super::{SearchError, Segment, is_static};
+use super::{Segment, is_static};
 use crate::tape::Document;
 use crate::value::{Kind, Value};
-use crate::work::Work;
+use crate::work::{SearchError, Work};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::OnceLock;

@@ -10,6 +10,7 @@ mod search;
 
 use crate::print::print_string;
 use crate::value::Value;
+pub use crate::work::SearchError;
 use crate::work::Work;
 use filter::Filter;
 use std::fmt;
@@ -17,7 +18,7 @@ use std::ops::ControlFlow;
 
 /// How many parts and selectors a path may have.
 pub const SELECTORS_MAX: usize = 256;
-/// How many patterns a path may have: each takes up to some hundred KiB.
+/// Maximum number of patterns of a path: each takes up to some hundred KiB.
 pub const PATTERNS_MAX: usize = 16;
 
 /// A path to values of a document.
@@ -30,8 +31,8 @@ pub struct Path {
     patterns: usize,
 }
 
-/// Is shown each value that a search finds, with the steps to it and what is left of its budget;
-/// says whether that is enough.
+/// Callback for each value that a search finds, with the steps to it and the rest of its budget;
+/// returns whether that is enough.
 pub type Visit<'v, 'd> = dyn FnMut(Value<'d>, &[Step<'d>], &mut Work) -> ControlFlow<()> + 'v;
 
 /// One step from a container to what it contains.
@@ -78,27 +79,6 @@ impl fmt::Display for PathError {
 }
 
 impl std::error::Error for PathError {}
-
-/// Why a search was ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SearchError {
-    /// The command's steps are used up ([`WORK_MAX`](crate::WORK_MAX)), or filters are too deep in
-    /// each other.
-    TooMuchWork,
-    /// A pattern of a filter is too long or takes too much memory.
-    Pattern,
-}
-
-impl fmt::Display for SearchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SearchError::TooMuchWork => "the path matches too much: use fewer '..' and '*'",
-            SearchError::Pattern => "a pattern of the path is too large: use a simpler one",
-        })
-    }
-}
-
-impl std::error::Error for SearchError {}
 
 impl Path {
     /// Parses a path.

@@ -1,18 +1,17 @@
-//! Patterns of filters: regular expressions whose memory and time are bounded.
+//! Patterns of filters: regular expressions with bounded memory and time.
 //!
 //! A pattern is matched by a lazy DFA, which takes a step or so for each byte. Where that would
 //! fill its memory again and again, and where words end at characters beyond ASCII, the NFA is
 //! simulated, and every state counts for every byte.
 
-use super::SearchError;
-use crate::work::Work;
+use crate::work::{SearchError, Work};
 use regex_automata::hybrid::dfa;
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures, pikevm};
 use regex_automata::util::syntax;
 use regex_automata::{Input, hybrid};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Longest pattern, in bytes of text. What its parser makes of it takes some thousand times that.
+/// Longest pattern, in bytes of text. The parser's result takes some thousand times that.
 const TEXT_MAX: usize = 1024;
 
 /// Bytes that the compiled pattern may have: `\w` takes 20 KB of them.
@@ -37,7 +36,7 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern; none if it is none.
+    /// Compiles a pattern; none if the text is not a valid one.
     pub fn compile(text: &[u8], work: &mut Work) -> Result<Option<Self>, SearchError> {
         let Ok(text) = str::from_utf8(text) else { return Ok(None) };
         if text.len() > TEXT_MAX {
@@ -95,7 +94,7 @@ fn lock(cache: &Mutex<dfa::Cache>) -> MutexGuard<'_, dfa::Cache> {
     cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the lazy DFA finds; none if it gives up. Making a state takes time by its size.
+/// The match of the lazy DFA; none if it gives up. Making a state takes time by its size.
 fn lazy_match(
     dfa: &hybrid::dfa::DFA,
     cache: &mut dfa::Cache,

@@ -1,16 +1,16 @@
 //! Finding what a path selects.
 
-use super::{SearchError, Segment, Selector, Step, Visit};
+use super::{Segment, Selector, Step, Visit};
 use crate::value::{Items, Kind, Value};
-use crate::work::{Work, passing};
+use crate::work::{SearchError, Work, passing};
 use std::ops::ControlFlow;
 
 /// Elements between two places of an array that a slice with a negative step notes, to go on from.
 const STRIDE: usize = 64;
 
-/// Why a search ends before everything was found.
+/// Reasons for ending a search early.
 pub(super) enum Halt {
-    /// Who is shown what is found wants no more.
+    /// The caller wants no more values.
     Enough,
     Error(SearchError),
 }
@@ -36,7 +36,7 @@ pub(super) fn find<'d>(
     work: &mut Work,
     visit: &mut Visit<'_, 'd>,
 ) -> Result<(), SearchError> {
-    work.for_search(root, |work| find_below(segments, root, root, work, visit))
+    work.for_search(root.tape().len(), |work| find_below(segments, root, root, work, visit))
 }
 
 /// Finds values below one that need not be the document's root.
@@ -113,7 +113,7 @@ fn item<'d>(
     Ok(at.item(index).map(|value| (index, value)))
 }
 
-/// Takes the steps for going over so many elements of an array without looking at them.
+/// Takes the steps for skipping this many elements of an array.
 #[inline]
 fn spend_skipping(work: &mut Work, at: Value<'_>, elements: usize) -> Result<(), SearchError> {
     let mean = at.tape().len() / at.len().max(1);
@@ -251,8 +251,8 @@ impl<'d> Search<'d, '_, '_> {
     }
 }
 
-/// An array whose elements are visited from its end. An element is found from the one before it,
-/// so places are noted on the way to the end, and the elements behind one at a time.
+/// An array that is visited from its end. An element is found from the one before it: so
+/// places are recorded on the way to the end, and the elements behind one at a time.
 struct Backwards<'d> {
     marks: Vec<Items<'d>>,
     /// The elements behind a mark, and which mark that is.
@@ -261,7 +261,7 @@ struct Backwards<'d> {
 }
 
 impl<'d> Backwards<'d> {
-    /// Of the first `len` elements.
+    /// Creates it for the first `len` elements.
     fn of(array: Value<'d>, len: usize) -> Self {
         let mut items = array.items();
         let mut marks = Vec::with_capacity(len.div_ceil(STRIDE));

@@ -1,4 +1,4 @@
-//! Memory that is not the keyspace's and comes and goes with what holds it: what a command collects
+//! Memory outside of the keyspace that lives as long as its holder: values that a command collects
 //! before it writes its reply, caches of a thread.
 
 use super::Handle;
@@ -8,25 +8,25 @@ use crate::state::keyspace::Keyspace;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is not counted yet, at most, of memory that grows in small steps.
+/// Maximum uncounted part of memory that grows in small steps, in bytes.
 const UNCOUNTED_MAX: usize = 64 << 10;
 
-/// Part of the memory limit that a command may take though the data has all of it: what is evicted
-/// for it is evicted before the next one.
+/// Part of the memory limit that a command may take though the data has all of it: eviction makes
+/// up for it before the next command.
 const ALWAYS_PART: u64 = 8;
 
-/// The same of a small limit, in bytes.
+/// Minimum of that part, for small limits, in bytes.
 const ALWAYS_MIN: u64 = 4 << 20;
 
-/// The same of a reply, as a part and in bytes: a client that reads slowly has several at a time.
+/// Minimum for a reply, as a part and in bytes: a client that reads slowly has several at a time.
 const REPLY_PART: u64 = 4;
 const REPLY_MIN: u64 = 64 << 20;
 
 /// Less is neither counted nor refused by [`Handle::hold`].
 const HELD_MIN: usize = 1 << 20;
 
-/// Memory that is counted as used until this is dropped. It belongs to the thread of the handle that
-/// made it, and is to be dropped before that.
+/// Memory that is counted as used until this is dropped. It belongs to the thread of the handle
+/// that made it, and is to be dropped before that.
 pub struct Transient {
     ks: Arc<Keyspace>,
     counters: Arc<Counters>,
@@ -86,7 +86,7 @@ impl Drop for Transient {
 }
 
 impl Keyspace {
-    /// Bytes that fit under the memory limit beside what is used; `u64::MAX` without a limit.
+    /// Bytes that fit under the memory limit beside the used memory; `u64::MAX` without a limit.
     fn memory_left(&self) -> u64 {
         match self.memory_limit.load(Relaxed) {
             0 => u64::MAX,
@@ -98,8 +98,8 @@ impl Keyspace {
         bytes as u64 <= (self.memory_limit.load(Relaxed) / ALWAYS_PART).max(ALWAYS_MIN)
     }
 
-    /// Bytes that the replies of one client may take: what the data leaves of the memory limit, a
-    /// quarter of it in any case, and 64 MiB; `u64::MAX` without a limit.
+    /// Bytes that the replies of one client may take: the part of the memory limit that the data
+    /// leaves, a quarter of it in any case, and 64 MiB; `u64::MAX` without a limit.
     pub fn room_for_replies(&self) -> u64 {
         let limit = self.memory_limit.load(Relaxed);
         self.memory_left().max((limit / REPLY_PART).max(REPLY_MIN))

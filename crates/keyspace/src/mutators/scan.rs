@@ -133,7 +133,7 @@ impl Handle {
         let stripes = self.ks.stripes.len() as u64;
         for _ in 0..RANDOM_TRIES {
             let stripe = (random() % stripes) as u32;
-            // What is held for long is passed over.
+            // Stripes that are held for long are passed over.
             let draw = |handle: &mut Self| handle.random_in_held(db, stripe, false, random);
             if let Some(key) = self.with_stripe_soon(stripe, draw).flatten() {
                 return Some(key);
@@ -292,7 +292,7 @@ impl Handle {
         self.with_stripe(stripe, |handle| handle.random_in_held(db, stripe, expired_too, random))
     }
 
-    /// The same of a stripe that is held.
+    /// Scans a stripe that is held.
     fn random_in_held(
         &mut self,
         db: u16,

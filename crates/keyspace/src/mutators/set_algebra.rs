@@ -49,20 +49,20 @@ impl<'a> Member<'a> {
 /// Takes a member.
 type Each<'e, 'a> = &'e mut dyn FnMut(Item<'a>) -> ControlFlow<()>;
 
-/// Whether to go on: asked with what was done since, in about ten nanoseconds.
+/// Whether to go on: called with the work since, in about ten nanoseconds.
 pub type GoOn<'g> = &'g mut dyn FnMut(usize) -> bool;
 
-/// What it takes to look for a member in a set, and to hand one over.
+/// Units for looking up a member in a set, and for returning one.
 const LOOK_UNITS: usize = 8;
 
 fn pace(go_on: GoOn<'_>, looks: usize) -> ControlFlow<()> {
     if go_on(LOOK_UNITS * (1 + looks)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
-/// Bytes that a member of a result takes: its place, and in a table of those that were seen.
+/// Bytes of a member of a result: its place, and its entry in the table of seen members.
 const MEMBER_BYTES: usize = 2 * size_of::<Item<'static>>() + size_of::<Member<'static>>();
 
-/// Why sets cannot be combined.
+/// Reasons why sets cannot be combined.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CombineError {
     /// A key holds another type.
@@ -217,8 +217,8 @@ impl Handle {
         Ok((members, held))
     }
 
-    /// How many members a combination of sets has, counted up to `limit`, and as far as `go_on` goes
-    /// on.
+    /// Number of members of a combination of sets, counted up to `limit`, and as far as `go_on`
+    /// goes on.
     pub fn set_count(
         &mut self,
         db: u16,

@@ -44,8 +44,8 @@ impl Handle {
         self.vector_change_while(db, key, change, &mut |_| true)
     }
 
-    /// The same as long as `go_on` says so, which is asked with what was done, in about ten
-    /// nanoseconds.
+    /// Searches as long as `go_on`, which is called with the work since, in about ten nanoseconds,
+    /// returns true.
     ///
     /// # Errors
     /// The same, and [`VectorError::Ended`]; nothing has changed then.

@@ -17,7 +17,7 @@ pub(crate) struct Compaction {
 pub(crate) struct CompactionCounts {
     /// Blocks that were moved: entries, and those inside large collections.
     pub(crate) moved: AtomicU64,
-    /// Keys whose entries were moved.
+    /// Keys with moved entries.
     pub(crate) keys: AtomicU64,
     /// Microseconds of the rounds that have ended.
     pub(crate) micros: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct CompactionCounts {
 pub struct CompactionStats {
     /// Blocks that were moved: entries, and those inside large collections.
     pub moved: u64,
-    /// Keys whose entries were moved.
+    /// Keys with moved entries.
     pub keys: u64,
     /// Time of all rounds that have ended.
     pub time: Duration,

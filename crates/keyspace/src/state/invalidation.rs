@@ -18,7 +18,7 @@ pub struct Broadcast {
     pub prefix: Arc<[u8]>,
     /// The key.
     pub key: Arc<[u8]>,
-    /// Its database.
+    /// The key's database.
     pub db: u16,
     /// Whether a client changed it: neither time nor the memory limit.
     pub by_client: bool,

@@ -2,7 +2,7 @@
 //!
 //! A collection that has yet to be handed out, by the walk or because it is about to be changed, is
 //! only *begun*: the image learns its key and how many elements it has, and from then on the
-//! collection itself keeps apart what is the image's (`dict/image.rs`, `list/image.rs`).
+//! collection itself keeps the image's elements apart (`dict/image.rs`, `list/image.rs`).
 //! Whoever writes the image asks for a portion at a time, under a hold of the stripe in which the
 //! collection is at that moment:
 //!

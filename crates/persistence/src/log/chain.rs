@@ -1,8 +1,9 @@
-//! Whether the files of a log, one behind the other, are all that was logged up to their end.
+//! Completeness of a log: checks that its files, one after the other, hold everything that was
+//! logged up to their end.
 //!
-//! Each block names the epoch of the one before it, across files; the manifest says from which epoch
-//! on the files behind the base hold what that does not. So a file that was cut, anywhere but at the
-//! end of everything, shows in the next one with blocks.
+//! Each block names the epoch of the one before it, across files; the manifest names the epoch at
+//! which the base ends. So a file that was cut, anywhere but at the end of the last one, is
+//! detected by the next one with blocks.
 
 use super::format::FILE_HEAD_LEN;
 use super::manifest::{Entry, FileKind, Manifest};
@@ -37,7 +38,7 @@ impl From<&Replayed> for Piece {
 }
 
 impl Piece {
-    /// Summarises what was read of a file of `len` bytes, of which so many blocks are whole.
+    /// Summarises a file of `len` bytes of which this many blocks are whole.
     pub fn read_by<R: Read>(reader: &BlockReader<R>, blocks: u64, len: u64) -> Self {
         Piece {
             blocks,
@@ -61,7 +62,7 @@ pub struct Chain {
     pub log_id: Option<[u8; 16]>,
     /// Identity of the log, as the first file with blocks has it.
     pub log_id_of_blocks: Option<[u8; 16]>,
-    /// A file whose end is torn, and how many bytes of it are whole.
+    /// A file with a torn end, and the number of its whole bytes.
     pub torn: Option<(Entry, u64)>,
 }
 
@@ -77,7 +78,7 @@ impl Chain {
     /// Adds the next file of effects, which is to follow on those before.
     ///
     /// # Errors
-    /// Why something is missing: one line that says what to do.
+    /// If something is missing: one line that says what to do.
     pub fn add(&mut self, entry: &Entry, piece: &Piece) -> Result<(), String> {
         let name = &entry.name;
         let len = piece.whole + piece.torn;
@@ -117,8 +118,8 @@ impl Chain {
     }
 }
 
-/// Checks that a file that the manifest names, of `len` bytes, is as long as it was when Petrel went on
-/// behind it.
+/// Checks that a file that the manifest names, of `len` bytes, is as long as it was when Petrel
+/// went on behind it.
 ///
 /// # Errors
 /// If it is not: one line.
@@ -132,8 +133,8 @@ pub fn check_len(entry: &Entry, len: u64) -> Result<(), String> {
     }
 }
 
-/// Checks that the base that a manifest names may begin with these bytes: one that is named as an RDB file
-/// is one, also if it has no bytes at all.
+/// Checks that the base that a manifest names may begin with these bytes: one that is named as an
+/// RDB file is one, also if it has no bytes at all.
 ///
 /// # Errors
 /// If it may not: one line.
@@ -162,9 +163,10 @@ pub fn about_empty(entry: &Entry, len: u64, is_last: bool) -> Option<&'static st
     }
 }
 
-/// Checks that a manifest of another server, at this path, names all that there is. That server names a
-/// file of commands before it writes to it; so one that has some, and comes after all that are named,
-/// tells that the manifest was cut, unless a newer base tells that it was about to be replaced.
+/// Checks that a manifest of another server, at this path, names all that there is. That server
+/// names a file of commands before it writes to it; so one that has some, and comes after all that
+/// are named, tells that the manifest was cut, unless a newer base tells that it was about to be
+/// replaced.
 ///
 /// # Errors
 /// The file that is not named: one line that says what to do.

@@ -1,8 +1,8 @@
 //! The directory of a log.
 //!
 //! A file is made, with its head, and named in the manifest, before anything is written to it; the
-//! manifest is there before any file, and is replaced as a whole. So whatever moment the machine stops at, the manifest names files that
-//! together are everything that was durable.
+//! manifest is there before any file, and is replaced as a whole. So whatever moment the machine
+//! stops at, the manifest names files that together are everything that was durable.
 //!
 //! A new manifest is certain to be the one that is found after a power cut once the directory was
 //! synced behind its rename. Until then, which may be long if that sync fails, an older one may
@@ -32,7 +32,7 @@ pub struct Directory {
     /// What the log consists of.
     pub(super) manifest: Manifest,
     has_manifest: bool,
-    /// Where the files of another server are kept that the log began with.
+    /// The directory for the other server's files from which the log began.
     pub(super) kept: Option<PathBuf>,
     /// A file that the manifest will name with the next base.
     unnamed: Option<Entry>,
@@ -239,7 +239,7 @@ impl Directory {
         Ok(file)
     }
 
-    /// Names the file that was not named when it was made: it follows on those that are named.
+    /// Adds the file that was made without being named, after the named ones.
     ///
     /// # Errors
     /// If the manifest cannot be replaced.
@@ -274,8 +274,8 @@ impl Directory {
 
     /// A base that was written to [`Directory::base_in_work`] and synced takes the place of all
     /// files before the one for effects with the number `first`, which begins with this `epoch`.
-    /// Those are deleted; the answer is about those that could not be, which the manifest names no
-    /// more.
+    /// Those are deleted; returns the files that could not be deleted, which the manifest no longer
+    /// names.
     ///
     /// # Errors
     /// If that cannot be done, or it is not certain that it was: the log goes on as it was then,

@@ -1,5 +1,5 @@
-//! The files of Redis or Valkey that a log begins with: once Petrel has written its own manifest, the
-//! other server cannot read the directory any more. So what it had is kept beside the directory.
+//! Files of Redis or Valkey that a log begins with. Once Petrel has written its own manifest, the
+//! other server cannot read the directory any more; so its files are kept beside the directory.
 
 use super::directory::Directory;
 use super::manifest::Entry;
@@ -9,14 +9,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 impl Directory {
-    /// Takes the directory in which the files of another server are kept since Petrel wrote its manifest
-    /// in their place: it is told once.
+    /// Takes the directory with the files of another server that Petrel's manifest has replaced: it
+    /// is reported once.
     pub fn take_kept(&mut self) -> Option<PathBuf> {
         self.kept.take()
     }
 
-    /// Keeps the manifest of another server, and the files that it names, in a directory beside this
-    /// one, from which that server can start. They take no room until one of both is deleted.
+    /// Keeps the manifest of another server, and the files that it names, in a directory beside
+    /// this one, from which that server can start. They take no room until one of both is deleted.
     pub(super) fn keep_foreign(&mut self) -> io::Result<()> {
         let aside = self.make_aside()?;
         let kept = self.link_into(&aside);

@@ -11,6 +11,9 @@
 
 mod outliving;
 mod reached;
+mod source;
+
+pub use source::LogSource;
 
 use super::format::{FILE_HEAD_LEN, FileHead};
 use super::pending::Pending;
@@ -316,9 +319,8 @@ impl Log {
         from
     }
 
-    /// Like [`Log::rotate`] with `awaits_base`, where what is recorded from this moment on takes the
-    /// place of everything before, which is durable and stays what a start loads until the base is
-    /// there.
+    /// Like [`Log::rotate`] with `awaits_base`, but later records replace everything before. The
+    /// earlier files are durable, and a start loads them until the base is there.
     pub fn rotate_apart(&self, keyspace: &Keyspace, file: Box<dyn Storage>, head: FileHead) {
         let from = self.rotate(keyspace, file, head, true);
         if let Some(pending) = self.pending() {
@@ -447,28 +449,6 @@ impl Log {
             }
         }
     }
-}
-
-impl petrel_keyspace::SinkSource for LogSource {
-    fn sink(&self) -> Box<dyn petrel_keyspace::EffectSink> {
-        Box::new(self.0.recorder())
-    }
-
-    fn owns_epochs(&self) -> bool {
-        true
-    }
-
-    fn is_strict(&self) -> bool {
-        self.0.policy() == Policy::Always
-    }
-}
-
-/// Gives every thread of a keyspace a recorder of a log.
-pub struct LogSource(pub Arc<Log>);
-
-impl LogSource {
-    /// The name that the log's sinks go by ([`petrel_keyspace::Handle::set_sinks`]).
-    pub const NAME: &str = "log";
 }
 
 /// The log's thread.

@@ -7,8 +7,8 @@
 //! file appendonly.aof.5.effects.log seq 5 type e
 //! ```
 //!
-//! The number in the first line, and the type as the last word of each line, tell a manifest that was
-//! cut from a whole one.
+//! The number in the first line, and the type as the last word of each line, tell a manifest that
+//! was cut from a whole one.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ pub struct Entry {
     pub kind: FileKind,
     /// Bytes of a file of another server behind which Petrel went on.
     pub len: Option<u64>,
-    /// Epoch from which on the files behind a base hold what it does not.
+    /// Epoch at which the base ends: the files behind it hold everything later.
     pub epoch: Option<u64>,
 }
 

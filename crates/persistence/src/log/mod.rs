@@ -6,10 +6,10 @@
 //! | `number`, `effect` | the bytes of an effect |
 //! | `segment` | records in memory, with their checksum |
 //! | `recorder` | records of one thread, on their way to the log |
-//! | `pending`, `recover` | the file whose pages are that memory, and what a process that died has left in it |
-//! | `group` | the log's own threads: epochs, writing, syncing, and what of that outlives the process |
+//! | `pending`, `recover` | the file with that memory's pages, and records that a dead process left in it |
+//! | `group` | the log's own threads: epochs, writing, syncing, records that outlive the process |
 //! | `writer`, `storage` | blocks, and what they are appended to |
-//! | `manifest`, `directory`, `foreign` | which files make up a log, and what another server had there |
+//! | `manifest`, `directory`, `foreign` | files that make up a log; files of another server |
 //! | `chain` | whether the files of a log follow on each other |
 //! | `read`, `replay` | the way back in |
 

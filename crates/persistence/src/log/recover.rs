@@ -26,7 +26,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where in the head the boot is named.
+/// Offset of the boot's id in the head.
 const BOOT_AT: usize = 32;
 
 /// Epochs have 40 bits ([`petrel_keyspace::Order`]).
@@ -128,7 +128,7 @@ impl Remains {
         };
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        // Only what was written since the machine was started has to be whole.
+        // Only files written since the machine was started have to be whole.
         let boot = head_is_whole(&bytes).then(|| array(&bytes, BOOT_AT));
         let is_old = boot.is_some_and(|boot: [u8; 16]| boot_id() != Some(boot));
         let mut remains = match Self::parse(bytes) {

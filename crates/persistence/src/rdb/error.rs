@@ -55,25 +55,25 @@ pub enum FileError {
     Format {
         /// Bytes before it.
         at: u64,
-        /// What is wrong.
+        /// The fault.
         error: Error,
     },
-    /// A key whose record is broken, or whose value cannot be made.
+    /// A key with a broken record, or with a value that cannot be made.
     Key {
         /// Bytes of the file before it.
         at: u64,
-        /// Its database.
+        /// The key's database.
         db: u64,
         /// The key.
         key: Vec<u8>,
-        /// What is wrong.
+        /// The fault.
         error: Error,
     },
     /// A key that comes twice.
     Duplicate {
         /// The key.
         key: Vec<u8>,
-        /// Its database.
+        /// The key's database.
         db: u16,
     },
     /// The checksum at the end is not that of what was read.
@@ -143,7 +143,7 @@ const DATABASES_MAX: u64 = u16::MAX as u64;
 
 impl FileError {
     /// Whether it is the content of the file that is at fault, so that the file can be loaded
-    /// without what is broken of it ([`crate::mend`]).
+    /// without its broken parts ([`crate::mend`]).
     pub fn is_mendable(&self) -> bool {
         match self {
             FileError::Format { .. }

@@ -78,7 +78,7 @@ pub fn next_key(source: &mut Slice<'_>, version: u16, head: &mut Head) -> Result
     Ok(true)
 }
 
-/// Reads what stands before a key's value. On an error, what was read of it is in `head`.
+/// Reads the part of a record before a key's value. On an error, the part read so far is in `head`.
 pub(super) fn read_head<S: Source>(
     source: &mut S,
     version: u16,
@@ -166,7 +166,7 @@ impl<R: Read> FileReader<R> {
         })
     }
 
-    /// The key whose record begins at the position, if there is one whose name can be read.
+    /// The key with its record at the position, if there is one with a readable name.
     fn key_in_hand(&self) -> Option<Vec<u8>> {
         let bytes = self.input.buffered();
         let first = *bytes.first()?;
@@ -381,7 +381,7 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Why the file could not be read, if it could not.
+    /// The error of reading the file, if there was one.
     pub(super) fn failure(&mut self) -> Option<std::io::Error> {
         self.failed.take()
     }

@@ -246,7 +246,7 @@ pub trait ValueSink {
     /// An entry of the last producer, the oldest first, and the ID that the producer gave it.
     fn produced(&mut self, id: &[u8], entry: StreamId) -> Result<(), Error>;
 
-    /// A number that the bytes state beside what it follows from was wrong, and is not used: which.
+    /// A redundant number in the bytes was wrong, and is not used: which.
     fn recounted(&mut self, what: &'static str) {}
 
     /// How many IDs of producers were ever noted, and how many entries were sent again.

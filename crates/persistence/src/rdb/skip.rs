@@ -91,7 +91,7 @@ fn skip_pair<S: Source>(source: &mut S) -> Result<(), Error> {
     skip_text(source)
 }
 
-/// Reads over a stream, whose layout `read_stream` describes.
+/// Reads over a stream in the layout that `read_stream` describes.
 fn skip_stream<S: Source>(source: &mut S, version: u8) -> Result<(), Error> {
     /// Length and last ID; then the first ID, the greatest deleted one, and the entries added.
     const NUMBERS: [usize; 2] = [3, 8];

@@ -19,11 +19,11 @@ pub enum Record {
     Key(Head, u64),
     /// The keys that follow are of this database.
     Database(u64),
-    /// How many keys the database has, or its slots: a hint.
+    /// Number of keys of the database, or of its slots: a hint.
     Hint,
     /// The source of a library of functions.
     Function(Vec<u8>),
-    /// A text that describes the file, or what a module left beside the keys.
+    /// A text that describes the file, or data of a module beside the keys.
     Other,
     /// The end, and whether the checksum behind it is that of the bytes.
     End {
@@ -58,13 +58,13 @@ impl<R: Read> Walk<R> {
         self.version
     }
 
-    /// Where the next record begins.
+    /// The position of the next record.
     pub fn position(&self) -> u64 {
         self.input.position()
     }
 
     /// The next record. Where its end cannot be found, so cannot those behind it; if it is a key
-    /// whose name could be read, that is in `key`.
+    /// with a readable name, that is in `key`.
     ///
     /// # Errors
     /// If the file cannot be read; inside, if the record's end cannot be found.
@@ -175,7 +175,7 @@ pub struct RawWriter<W> {
 }
 
 impl<W: Write> RawWriter<W> {
-    /// A writer of a file of this version, whose head is the first that is to be written.
+    /// A writer of a file of this version; the head has to be written first.
     pub fn new(out: W, version: u16) -> Self {
         RawWriter { out, sum: Sum::new(), version }
     }

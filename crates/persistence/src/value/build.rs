@@ -91,7 +91,7 @@ impl<'h, 'k> Builder<'h, 'k> {
         }
     }
 
-    /// Which number the bytes stated wrongly, if any.
+    /// The redundant number that the bytes stated wrongly, if any.
     pub fn wrongly_stated(&self) -> Option<&'static str> {
         self.recounted
     }

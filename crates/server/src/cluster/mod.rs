@@ -165,7 +165,7 @@ pub struct MemberInfo {
     pub port: u16,
     /// Its port for members.
     pub bus_port: u16,
-    /// What it is for.
+    /// Purpose of the node.
     pub role: Role,
     /// Whether it has the cluster's data, and so its share of the hash slots.
     pub holds_slots: bool,
@@ -338,7 +338,7 @@ impl Membership {
         let fabric = self.fabric.lock().clone();
         let mut failed = fabric.map_or_else(Vec::new, |fabric| fabric::failed(&fabric));
         let (state, own) = (self.state(), self.id());
-        // The view that is in force here may be older than what is agreed on.
+        // The view in force here may be older than the agreed one.
         let is_member = |id: &String| state.members.iter().any(|member| member.id == *id);
         failed.retain(|node| node.id != own && !is_member(&node.id));
         failed

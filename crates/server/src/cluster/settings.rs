@@ -35,16 +35,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
         (false, false) => Start::Join(seeds(&cluster.join.lossy())?),
     };
     let flag = if cluster.create { "cluster-create" } else { "cluster-join" };
-    if config.replication.replicaof.get().is_some() {
-        return Err(format!(
-            "{flag} and replicaof contradict each other: a member of a cluster follows no primary; leave one out"
-        ));
-    }
-    if !cluster.create && !config.restore_from.is_empty() {
-        return Err("restore-from and cluster-join contradict each other: a server that joins begins with the data of the \
-                    cluster; restore into its first member, with cluster-create"
-            .into());
-    }
+    refuse_other_sources(config, flag)?;
     let role = match cluster.role {
         role if role.is("witness") => Role::Witness,
         role if role.is("cache") => Role::Cache,
@@ -94,6 +85,22 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
         directory: config.dir.join(DIRECTORY),
         waits_for_data: true,
     }))
+}
+
+/// Refuses sources of data that contradict membership: a primary, and a backup to restore from in a
+/// server that joins. `flag`: the option that makes the server a member.
+fn refuse_other_sources(config: &Config, flag: &str) -> Result<(), String> {
+    if config.replication.replicaof.get().is_some() {
+        return Err(format!(
+            "{flag} and replicaof contradict each other: a member of a cluster follows no primary; leave one out"
+        ));
+    }
+    if !config.cluster.create && !config.restore_from.is_empty() {
+        return Err("restore-from and cluster-join contradict each other: a server that joins begins with the data of the \
+                    cluster; restore into its first member, with cluster-create"
+            .into());
+    }
+    Ok(())
 }
 
 /// Refuses a passphrase where neither `cluster-create` nor `cluster-join` stands.

@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) struct Redundancy {
     /// Nodes that have failed.
     pub failed: usize,
-    /// How many members are to hold each slot; none: all that are there for data.
+    /// Number of members that are to hold each slot; none: all data members.
     pub copies: Option<usize>,
 }
 
-/// How many slots fewer members hold than should.
+/// Number of missing copies of slots.
 fn under_replicated(state: &State, copies: Option<usize>) -> usize {
     if state.me.is_none() {
         return 0;

@@ -66,7 +66,7 @@ fn getname(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Changes what the client says of itself, and counts the memory that it takes.
+/// Changes the attributes that the client sets itself, and counts the memory that it takes.
 pub(super) fn relabel(ctx: &mut Ctx<'_>, change: impl FnOnce(&mut Labels)) {
     let client = ServerHost::of(ctx).client.clone();
     let before = client.label_bytes();

@@ -30,8 +30,8 @@ pub(super) fn hint(name: &str) -> Hint {
     }
 }
 
-/// How many slips of the finger a name of this length may have: one in five characters. More turn
-/// one parameter into another.
+/// Maximum number of typing errors in a name of this length: one in five characters. More turn one
+/// parameter into another.
 fn slips(len: usize) -> usize {
     match len {
         0..4 => 0,

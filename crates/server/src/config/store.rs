@@ -107,13 +107,13 @@ impl SharedConfig {
         Self { renames, ..self }
     }
 
-    /// The same with the dropped directives that were read when it was loaded.
+    /// Creates it with the dropped directives that were read when it was loaded.
     pub(super) fn with_dropped(self, dropped: Vec<&'static str>) -> Self {
         Self { dropped, ..self }
     }
 
-    /// A line that names what was configured at the start and has no effect: the threads of Redis
-    /// and Valkey, and directives that they have dropped.
+    /// A line that names the configured directives without effect: the threads of Redis and Valkey,
+    /// and directives that they have dropped.
     pub fn ignored(&self) -> Option<String> {
         const THREADS: [&str; 2] = ["io-threads", "io-threads-do-reads"];
         let (config, default) = (self.snapshot(), Config::default());

@@ -1,5 +1,5 @@
-//! Whether the working directory holds data: a server that is to begin with those of others is not
-//! started over them.
+//! Detection of data in the working directory: a server that would begin with a copy or a backup
+//! does not start over them.
 
 use crate::config::Config;
 use petrel_persistence::aof::begins_as_rdb;
@@ -9,8 +9,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
-/// A file, or the directory of the log, that holds keys or libraries of functions, or that cannot be
-/// read: with `appendonly yes` or without, it is a server's data. None if all is empty.
+/// A file, or the directory of the log, that holds keys or libraries of functions, or that cannot
+/// be read: with `appendonly yes` or without, it is a server's data. None if all is empty.
 pub(crate) fn data_here(config: &Config) -> Option<PathBuf> {
     if holds_data(&config.dbfilename) {
         return Some(config.dbfilename.clone());
@@ -38,7 +38,7 @@ fn log_holds_data(directory: &Path, name: &str) -> bool {
             }
             Err(_) => true,
         },
-        // Files without their manifest are data that somebody may want.
+        // Files without their manifest are data that may be wanted.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let files = fs::read_dir(directory).into_iter().flatten().flatten();
             files.map(|file| file.path()).any(|file| file.is_file() && holds_data(&file))

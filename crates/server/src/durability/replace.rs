@@ -88,8 +88,8 @@ impl Server {
         })
     }
 
-    /// Writes a line to the log about the keys that a copy of `whose` data takes the place of, if there
-    /// are any.
+    /// Writes a line to the log about the keys that a copy of `whose` data replaces, if there are
+    /// any.
     pub(crate) fn report_replaced(&self, whose: &str) {
         let databases = 0..self.keyspace.databases();
         let keys = databases.map(|db| self.keyspace.db_stats(db).keys).sum::<u64>();

@@ -33,14 +33,14 @@ pub enum Begun {
     ImageIsTaken,
 }
 
-/// Why an RDB file cannot be loaded, and how the rest of it can be.
+/// The error of an RDB file that cannot be loaded, with the way to load the rest of it.
 pub(crate) fn cannot_load(path: &Path, error: &FileError) -> String {
     let path = path.display();
     let advice = if error.is_mendable() { mending(&path) } else { String::new() };
     format!("cannot load {path}: {error}{advice}")
 }
 
-/// What makes an RDB file one that can be loaded.
+/// The advice for making an RDB file loadable.
 pub(crate) fn mending(path: &impl std::fmt::Display) -> String {
     format!(
         "; `petrel check --fix {path}` keeps what can be loaded, and puts the rest into a file beside it"

@@ -50,7 +50,7 @@ pub(super) struct Applier {
     pub(super) run: Vec<Place>,
     reply: Vec<u8>,
     args: Vec<&'static [u8]>,
-    /// What has come: up to `counted` it is done with, from `parsed` on it has not been executed.
+    /// Received bytes: finished up to `counted`, not yet executed from `parsed` on.
     input: Vec<u8>,
     pub(super) counted: usize,
     pub(super) parsed: usize,

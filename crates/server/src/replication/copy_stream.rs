@@ -17,8 +17,8 @@ pub(super) struct CopyStream<'w> {
     extent: Extent,
     /// Bytes that were read.
     len: u64,
-    /// Bytes of what has come that were read, and that are known to be the copy's: each is looked
-    /// at, and moved, a bounded number of times.
+    /// Received bytes that were read, and that are known to be the copy's: each is looked at, and
+    /// moved, a bounded number of times.
     taken: usize,
     known: usize,
     has_ended: bool,

@@ -423,8 +423,8 @@ impl Replication {
         }
     }
 
-    /// The primary whose data this server has never had, since its start or since it became a
-    /// replica.
+    /// The primary from which this server has received no data, since its start or since it became
+    /// a replica.
     pub(crate) fn awaits_first_sync(&self) -> Option<(String, u16)> {
         let has_synced = self.link.has_synced.load(Relaxed);
         self.primary().filter(|_| !has_synced)

@@ -28,11 +28,11 @@ pub struct Certificate {
     /// The version of X.509, from 1 to 3. One below 3 has no extensions: no alternative names, no
     /// constraints.
     pub version: u8,
-    /// Its public key, as `SubjectPublicKeyInfo` in DER.
+    /// The public key of a certificate, as `SubjectPublicKeyInfo` in DER.
     pub public_key: Vec<u8>,
 }
 
-/// How to make a certificate of version 3, by OpenSSL's command.
+/// The OpenSSL command that makes a certificate of version 3.
 pub const MAKE_VERSION_3: &str = "sign the request again with an extension, for instance \
      `openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 365 -extfile extensions.cnf -out \
      server.crt`, where extensions.cnf holds the line `subjectAltName=DNS:server.example.com`";

@@ -60,7 +60,7 @@ pub struct Secured<D> {
     queues: Vec<VecDeque<Output>>,
     /// The number of this poll.
     turn: u64,
-    /// When the log last told of a client whose certificate is of an older version.
+    /// The time of the last log line about a client with a certificate of an older version.
     warned_at: Option<Instant>,
 }
 

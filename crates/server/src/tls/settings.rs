@@ -226,7 +226,7 @@ impl Shown {
     }
 }
 
-/// A certificate of this server with its key, and what it says. It may be of any version of X.509:
+/// A certificate of this server with its key, and its contents. It may be of any version of X.509:
 /// whether to trust it is its peers' decision.
 pub(super) fn own(
     config: &Config,
@@ -349,7 +349,7 @@ pub(super) fn authorities(
     Ok((roots, first))
 }
 
-/// Why a certificate cannot be an authority. Those of versions 1 and 3 can.
+/// The reason why a certificate cannot be an authority. Those of versions 1 and 3 can.
 fn unusable_authority(
     name: &'static str,
     path: &Path,

@@ -1,16 +1,17 @@
-//! Top-level attributes of a JSON object, without parsing more of it than is before the last of them.
+//! Top-level attributes of a JSON object, without parsing more of it than is before the last of
+//! them.
 
 use super::{Names, Value};
 
 /// Deepest arrays and objects that are passed over or into.
 const DEPTH_MAX: usize = 64;
 
-/// The values of attributes, by the places of their names, in one pass: the first of each name. None
-/// if there is not each of them, one is an object, or the text is no JSON up to their end.
+/// The values of attributes, by the places of their names, in one pass: the first of each name.
+/// None if there is not each of them, one is an object, or the text is no JSON up to their end.
 pub(super) fn select(json: &[u8], names: &Names) -> Option<Vec<Option<Value>>> {
     let mut values = vec![None; names.0.len()];
     let mut left = values.len();
-    // The empty name is nobody's, and stands in front.
+    // The empty name belongs to no attribute, and stands in front.
     if left == 0 || names.0[0].is_empty() {
         return (left == 0).then_some(values);
     }

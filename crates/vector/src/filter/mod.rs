@@ -18,9 +18,9 @@
 //! of top-level attributes. An element passes if the value is not 0, not empty and not null; it
 //! does not if an attribute that is selected is missing or an object, or its attributes are no JSON
 //! up to there. What is an error, and where it is said to be, follows Redis 8.2; and so do
-//! conversions: a string counts as the number it spells, as 0 if it spells none, as does a tuple. Nor does
-//! an element pass if many operators meet long strings or arrays of it: beyond some 16 million
-//! comparisons of values, or of eight bytes.
+//! conversions: a string counts as the number it spells, as 0 if it spells none, as does a tuple.
+//! Nor does an element pass if many operators meet long strings or arrays of it: beyond some 16
+//! million comparisons of values, or of eight bytes.
 
 mod json;
 mod run;

@@ -3,13 +3,12 @@
 use super::token::Operator;
 use super::{Filter, Step, Value, json};
 
-/// What asking about one element may take in all: values that are compared, and each eight bytes of
-/// strings that are.
+/// Maximum work for one element: compared values, and each eight bytes of compared strings.
 pub(super) const WORK_MAX: usize = 1 << 24;
 
 /// A value on the stack.
 enum Operand<'v> {
-    /// Of the program or the attributes.
+    /// A value of the program or the attributes.
     Held(&'v Value),
     /// A result.
     Made(Value),
@@ -60,7 +59,7 @@ fn truth(is_true: bool) -> Value {
     Value::Number(if is_true { 1.0 } else { 0.0 })
 }
 
-/// What it takes to apply an operator.
+/// Units for applying an operator.
 fn work(operator: Operator, left: &Value, right: &Value) -> usize {
     let of_text = |value: &Value| match value {
         Value::Text(text) => text.len() / 8,

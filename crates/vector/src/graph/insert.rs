@@ -11,8 +11,8 @@ use crate::quantise::{EncodedRef, Query};
 const LINKS_LEFT_MIN: usize = 2;
 
 /// Neighbours of a new node, the nearest first, that make room for it if they are full; and the
-/// links of such a neighbour, the farthest first, that may have to, and the nearer ones that each of
-/// them is compared with. Only sets with more links than any use needs notice these bounds.
+/// links of such a neighbour, the farthest first, that may have to, and the nearer ones that each
+/// of them is compared with. Only sets with more links than any use needs notice these bounds.
 const CROWDED_MAX: usize = 128;
 
 /// Comparisons of the choice of neighbours between two questions whether to go on.

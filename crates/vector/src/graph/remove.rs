@@ -39,7 +39,7 @@ impl Graph {
     }
 
     /// Links nodes that have lost a neighbour with each other, the nearest pairs first, each once
-    /// and those that have too few links twice. Each is compared with the [`COMPARED_MAX`] behind
+    /// and those with too few links twice. Each is compared with the [`COMPARED_MAX`] behind
     /// it: with all, if there are no more links than any use needs.
     fn repair(&mut self, nodes: &[u32], level: usize) {
         let pairs = self.unlinked_pairs(nodes, level);
@@ -61,7 +61,7 @@ impl Graph {
     /// they are.
     fn unlinked_pairs(&self, nodes: &[u32], level: usize) -> Vec<(Near, usize, usize)> {
         let mut pairs = Vec::new();
-        // A bit for each node that the one in hand is linked to, where those are many.
+        // A bit for each node that the current one is linked to, where those are many.
         let is_many = nodes.len() > COMPARED_MAX;
         let mut linked = vec![0u64; if is_many { self.end() as usize / 64 + 1 } else { 0 }];
         for (at, &a) in nodes.iter().enumerate() {

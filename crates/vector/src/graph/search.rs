@@ -384,12 +384,13 @@ impl Graph {
         Some(walk.finish())
     }
 
-    /// What it takes to follow the links of one node of the lowest level: in about ten nanoseconds.
+    /// Units for following the links of one node of the lowest level, of about ten nanoseconds.
     pub fn node_units(&self) -> usize {
         super::link_limit(&self.shape, 0) * self.shape.distance_units()
     }
 
-    /// How many nodes may be followed at once: `most`, and fewer where each of them takes long.
+    /// Number of nodes that may be followed at once: `most`, and fewer where each of them takes
+    /// long.
     pub fn nodes_at_once(&self, most: usize) -> usize {
         (UNITS_AT_ONCE / self.node_units()).clamp(1, most)
     }

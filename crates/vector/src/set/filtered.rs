@@ -34,14 +34,14 @@ const SCANNED_PER_EF: usize = 64;
 /// From this share of passing elements on a walk goes through all.
 const SHARE_THROUGH_ALL: f64 = 0.4;
 
-/// What is done, in about ten nanoseconds, before others go first.
+/// Work, in about ten nanoseconds, before the lock is released for others.
 const UNITS_PER_HOLD: usize = hold(65_536);
 
 /// A filter and what is known of it.
 struct Known<'f> {
     filter: &'f Filter,
     memo: Arc<Memo>,
-    /// What was done since others went first, in about ten nanoseconds.
+    /// Work since the lock was last released for others, in about ten nanoseconds.
     done: Cell<usize>,
 }
 
@@ -98,7 +98,7 @@ impl VectorSet {
         Some(found)
     }
 
-    /// Lets others go first; what is known is asked for anew. None if the search is ended.
+    /// Releases the lock for others; known values are read again. None if the search is ended.
     fn give_way(
         &self,
         inner: &mut RwLockReadGuard<'_, Inner>,

@@ -292,14 +292,14 @@ impl Loader {
 #[derive(Default)]
 struct SortedLinks {
     links: Vec<u32>,
-    /// Where the links of each level of each node end.
+    /// Ends of the links of each level of each node.
     ends: Vec<usize>,
     /// Each node with its first level, by its place in `ends`, and how many levels it has.
     nodes: Vec<(u32, usize, usize)>,
 }
 
 impl SortedLinks {
-    /// The links from `begin` on are those of the next level of the node in hand.
+    /// The links from `begin` on are those of the next level of the current node.
     fn end_level(&mut self, begin: usize) -> Result<(), ImageError> {
         let links = &mut self.links[begin..];
         links.sort_unstable();
@@ -314,8 +314,8 @@ impl SortedLinks {
         self.nodes.push((node, self.ends.len() - levels, levels));
     }
 
-    /// Whether every link leads back. Nodes are gone through in ascending order, and each is the
-    /// next of those that its neighbours lead to: one step for each link.
+    /// Whether every link leads back. Nodes are visited in ascending order, and each is the next
+    /// one among the links of its neighbours: one step for each link.
     fn all_lead_back(&mut self) -> bool {
         self.nodes.sort_unstable();
         let end = self.nodes.last().map_or(0, |&(node, ..)| node as usize + 1);

@@ -37,19 +37,19 @@ mod modelled {
         inner: sync::RwLock<T>,
     }
 
-    /// Of a reader; there is a guard except within [`RwLockReadGuard::unlocked`].
+    /// A reader's guard, which is there except within [`RwLockReadGuard::unlocked`].
     pub struct RwLockReadGuard<'a, T> {
         lock: &'a RwLock<T>,
         guard: Option<sync::RwLockReadGuard<'a, T>>,
     }
 
-    /// Of the one that may write and reads.
+    /// Guard of the thread that may write, while it reads.
     pub struct RwLockUpgradableReadGuard<'a, T> {
         guard: RwLockReadGuard<'a, T>,
         writer: sync::MutexGuard<'a, ()>,
     }
 
-    /// Of the one that writes.
+    /// Guard of the thread that writes.
     pub struct RwLockWriteGuard<'a, T> {
         guard: sync::RwLockWriteGuard<'a, T>,
         _writer: sync::MutexGuard<'a, ()>,

@@ -16,12 +16,12 @@ pub(super) const NODES_PER_HOLD: usize = hold(256);
 const SCANNED_PER_HOLD: usize = hold(4096);
 const UNITS_PER_HOLD: usize = 65_536;
 
-/// What is searched for.
+/// Parameters of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
-    /// How many elements at most.
+    /// Maximum number of elements.
     pub count: usize,
-    /// How many of the nearest are kept on the way: more find better ones.
+    /// Number of the nearest kept on the way (`EF`): more find better ones.
     pub ef: usize,
     /// The greatest distance, halved: 0 to 1.
     pub epsilon: Option<f64>,
@@ -36,7 +36,7 @@ pub struct Search {
 pub struct Hit {
     /// Its name.
     pub name: Box<[u8]>,
-    /// How far away it is, 0 to 2.
+    /// Distance, 0 to 2.
     pub distance: f32,
     /// Its attributes.
     pub attributes: Option<Box<[u8]>>,
@@ -50,7 +50,8 @@ impl VectorSet {
         self.search_while(query, search, filter, &mut |_| true).unwrap_or_default()
     }
 
-    /// The same; none if `go_on` ends it, which is asked while the set is not locked.
+    /// Like [`Self::search`], but none if `go_on`, which is called while the set is not locked,
+    /// ends it.
     pub fn search_while(
         &self,
         query: &Query,
@@ -136,7 +137,7 @@ impl VectorSet {
         Some(best.into_sorted_vec())
     }
 
-    /// Lets go of the lock for a moment and asks whether to go on; forgets what is gone after it.
+    /// Unlocks for a moment and asks whether to go on; forgets elements that are gone after it.
     pub(super) fn let_others_in(
         &self,
         inner: &mut RwLockReadGuard<'_, super::Inner>,
@@ -162,7 +163,7 @@ impl VectorSet {
 }
 
 impl super::Inner {
-    /// What it takes to ask a filter about a node, in about ten nanoseconds.
+    /// Units for applying a filter to a node, of about ten nanoseconds.
     pub(super) fn filter_units(&self, node: u32, filter: &Filter) -> usize {
         let attributes = self.element(node).and_then(|element| element.attributes);
         filter.units(attributes.map_or(0, <[u8]>::len))

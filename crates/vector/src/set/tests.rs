@@ -340,8 +340,9 @@ fn filters_find_the_nearest_whatever_share_passes() {
     }
 }
 
-/// Elements that are all linked with each other, as a stranger's image may have them: what was cubic
-/// in their number would take minutes. An element that replaces another is linked as a new one is.
+/// Elements that are all linked with each other, as a stranger's image may have them: what was
+/// cubic in their number would take minutes. An element that replaces another is linked as a new
+/// one is.
 #[test]
 fn the_most_links_there_may_be_take_no_product_of_their_number() {
     const ELEMENTS: u64 = 5000;

@@ -33,7 +33,7 @@ pub fn server(report: &mut Report<'_>) {
     report.field(server.commands.identity().choose("redis_mode", "server_mode"), "standalone");
     report.field("os", system_name());
     report.field("arch_bits", usize::BITS);
-    // What a Redis says whose compiler is not GCC.
+    // Redis's text for a compiler other than GCC.
     report.field("gcc_version", "0.0.0");
     report.field("atomicvar_api", "c11-builtin");
     report.field("monotonic_clock", "POSIX clock_gettime");

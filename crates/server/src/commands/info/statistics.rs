@@ -18,7 +18,7 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("total_net_output_bytes", totals.sent);
     report.field("total_net_repl_input_bytes", totals.repl_received);
     report.field("total_net_repl_output_bytes", totals.repl_sent);
-    // Members of a cluster count what they send each other by themselves.
+    // Members of a cluster count the traffic between them by themselves.
     report.zeros(&["total_net_cluster_slot_import_bytes", "total_net_cluster_slot_export_bytes"]);
     report.field("instantaneous_input_kbps", format_args!("{:.2}", rate.received / 1024.0));
     report.field("instantaneous_output_kbps", format_args!("{:.2}", rate.sent / 1024.0));
@@ -165,7 +165,7 @@ pub fn debug(report: &mut Report<'_>) {
     let commands = most(|traffic| traffic.turn_commands_max.load(Relaxed));
     report.field("eventloop_cmd_per_cycle_max", commands);
     report.zeros(&["io_threaded_reads_pending", "io_threaded_writes_pending"]);
-    // Interpreters have no pages of their own: what is allocated is what is active.
+    // Interpreters have no pages of their own: all allocated memory is active.
     let interpreters = &server.commands.scripts.interpreters;
     let used: usize = interpreters.iter().map(|bytes| bytes.load(Relaxed)).sum();
     report.field("allocator_allocated_lua", used);

@@ -43,7 +43,7 @@ impl Server {
         let log_holds = |mut files: ReadDir| files.next().is_some();
         let snapshot_is_there = config.dbfilename.symlink_metadata().is_ok();
         let log_is_there = config.appendonly && log.read_dir().is_ok_and(log_holds);
-        // It would be what is loaded, or lost once a log is turned on.
+        // It would be loaded at the next start, or lost once a log is turned on.
         let data = data_here(config);
         if snapshot_is_there || log_is_there || data.is_some() {
             let path = match (log_is_there, &data) {

@@ -1,9 +1,9 @@
-//! A log beside data that are about to be replaced: a copy of a primary. Until the copy is there whole,
-//! the files before stay what a start loads, as in Redis.
+//! A log beside data that are about to be replaced by a copy of a primary. Until the whole copy is
+//! there, a start loads the earlier files, as in Redis.
 //!
 //! ```text
-//! everything before is durable ── the log goes on in a file that no manifest names ── the old data go, the copy is loaded
-//!                              ── the file is synced, and named: it follows on those before
+//! everything before is durable ── the log continues in a file that no manifest names
+//!   ── the old data go, the copy is loaded ── the file is synced, and named after those before
 //! ```
 //!
 //! If the copy fails, it is not named before the next one is there, or a base is written.
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// How long a rewrite, and then the disk, is waited for.
+/// Maximum time to wait for a rewrite, and then for the disk.
 const REWRITE_PATIENCE: Duration = Duration::from_secs(60);
 const DISK_PATIENCE: Duration = Duration::from_secs(10);
-/// How long the sync of a whole copy is waited for.
+/// Maximum time to wait for the sync of a whole copy.
 const SYNC_PATIENCE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -34,8 +34,8 @@ impl Drop for Apart {
 }
 
 impl Server {
-    /// Lets the log go on beside its files, until [`Server::join_log`]. If that cannot be, it goes on
-    /// behind them, which is said. The thread is in no batch.
+    /// Continues the log beside its files, until [`Server::join_log`]. If that is not possible, it
+    /// continues behind them, and a warning is logged. The thread is in no batch.
     pub(crate) fn part_log(self: &Arc<Self>, ks: &mut Handle) -> Apart {
         let (durability, apart) = (&self.durability, Apart(self.clone()));
         let Some(log) = durability.log() else { return apart };
@@ -44,7 +44,7 @@ impl Server {
             return apart;
         }
         durability.is_apart.store(true, SeqCst);
-        // After a copy that failed it is beside them still.
+        // After a failed copy it is still beside them.
         if durability.is_complete.load(Relaxed)
             && let Err(error) = self.go_on_apart(ks, &log)
         {
@@ -53,7 +53,7 @@ impl Server {
         apart
     }
 
-    /// Lets what was logged beside the files follow on them, if the copy `is_whole`.
+    /// Appends the log beside the files to them, if the copy `is_whole`.
     pub(crate) fn join_log(&self, is_whole: bool) {
         let durability = &self.durability;
         if !durability.is_apart.load(SeqCst) {

@@ -341,8 +341,8 @@ fn is_rdb(path: &Path) -> bool {
     read.is_ok() && begins_as_rdb(&head)
 }
 
-/// The files of other servers that stand before Petrel's own, each of which is as long as it was when
-/// Petrel went on behind it; the base too.
+/// The files of other servers that stand before Petrel's own, each of which is as long as it was
+/// when Petrel went on behind it; the base too.
 fn check_foreign<'m>(
     manifest: &'m Manifest,
     directory: &Directory,
@@ -374,8 +374,8 @@ fn check_foreign<'m>(
     Ok(foreign)
 }
 
-/// Says where the files of another server are kept since the log goes on in those of Petrel, if that
-/// has just begun.
+/// Says where the files of another server are kept since the log goes on in those of Petrel, if
+/// that has just begun.
 pub(super) fn report_kept(directory: &mut Directory) {
     if let Some(kept) = directory.take_kept() {
         tracing::warn!(

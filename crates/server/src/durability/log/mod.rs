@@ -88,7 +88,7 @@ fn policy(config: &Config) -> Policy {
 }
 
 impl Server {
-    /// Whether what is written can be logged; or need not be.
+    /// Whether writes can be logged, or need not be.
     fn note_logged(&self, can_be: bool) {
         self.commands.set_state(ServerState::NotLogged, !can_be);
         self.apply_expiry(&self.config.snapshot());

@@ -181,7 +181,7 @@ impl Server {
         Ok(true)
     }
 
-    /// Writes the base, on the calling thread; what is not in it begins with this epoch.
+    /// Writes the base, on the calling thread; it holds everything before this epoch.
     fn rewrite_beside(&self, image: Image, epoch: u64, rewrite: Rewrite) {
         let Rewrite { mut file, part, first, log } = rewrite;
         let start = Instant::now();
@@ -257,7 +257,7 @@ impl Server {
         let (len, base) = (durability.bytes(), durability.base_bytes().max(1));
         let growth = len.saturating_sub(base).saturating_mul(100) / base;
         let percentage = config.auto_aof_rewrite_percentage;
-        // A replica whose copy failed gets its base with the next one.
+        // A replica with a failed copy gets its base with the next one.
         let awaits_copy = lacks_base && self.replication.is_replica();
         let has_grown = percentage > 0
             && !awaits_copy

@@ -46,8 +46,8 @@ pub struct Durability {
     pub(super) failure: Mutex<Option<String>>,
     /// The files that the manifest names are all that there is.
     pub(super) is_complete: AtomicBool,
-    /// The log goes on beside its files while data are replaced, and nothing else changes which files
-    /// there are: `rewriting_since` is taken.
+    /// The log goes on beside its files while data are replaced, and nothing else changes which
+    /// files there are: `rewriting_since` is taken.
     pub(super) is_apart: AtomicBool,
     /// It takes a new base to go on.
     pub(super) needs_base: AtomicBool,

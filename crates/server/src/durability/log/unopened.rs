@@ -1,5 +1,5 @@
 //! A log without a file to go on in: the disk was full at the start. Writes are refused until there
-//! is room; what was recorded in spite of that waits in memory.
+//! is room; records that arise all the same wait in memory.
 //!
 //! ```text
 //! start    load ─ no room for the next file ─ serve, refuse writes

@@ -68,7 +68,7 @@ impl<D: Driver> Worker<D> {
             host.server.rewrite_if_due(&mut exec.ks, &host.config);
             host.server.tend_replicas(&mut exec.ks, &host.config);
         }
-        // No reply says anything of what was done for the keyspace: none waits until it is durable.
+        // No reply depends on upkeep of the keyspace: none waits until it is durable.
         self.engine.exec.ks.take_need();
         self.engine.exec.ks.note_need(need);
         self.collect_memory(now);

@@ -1,5 +1,6 @@
-//! Invalidations of prefixes (`BCAST`): a connection gets the names of those keys that its user may read at the time.
-//! That of the connection that tracks counts, also where another gets them (`REDIRECT`).
+//! Invalidations of prefixes (`BCAST`): a connection gets the names of those keys that its user may
+//! read at the time. That of the connection that tracks counts, also where another gets them
+//! (`REDIRECT`).
 
 use super::delivery::News;
 use super::pending::{LastWriters, NOBODY};
@@ -35,7 +36,8 @@ impl ServerHost {
         self.post_stale();
     }
 
-    /// Sends changed keys to the listeners of their prefix, to each what its user may read.
+    /// Sends changed keys to the listeners of their prefix, limited to the keys that their user may
+    /// read.
     fn broadcast(&mut self, listeners: Vec<Arc<Reader>>, changed: &LastWriters) {
         let mut limited: BTreeMap<*const User, (Arc<User>, Vec<Arc<Reader>>)> = BTreeMap::new();
         let mut free = Vec::with_capacity(listeners.len());
@@ -75,7 +77,7 @@ impl ServerHost {
     }
 }
 
-/// The names of keys that another connection than `writer` has changed, those that may be read.
+/// Names of keys that a connection other than `writer` has changed and that may be read.
 fn names<'c>(
     changed: &'c LastWriters,
     writer: u64,

@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its end. Nothing here blocks.
+//! A connection, from its first byte to its end. Nothing here blocks.
 
 use super::exchange::{Answer, HEAD_BYTES_MAX, Request, TOO_LARGE, parse};
 use super::probes::Liveness;
@@ -19,12 +19,12 @@ const DROPPED_MAX: usize = 16 * 1024;
 /// A connection.
 pub struct Connection {
     stream: TcpStream,
-    /// When it was accepted, or entered the phase.
+    /// The time at which it was accepted, or entered the phase.
     since: Instant,
     phase: Phase,
 }
 
-/// What is done next.
+/// The next step.
 pub enum Phase {
     /// The request is read: its bytes so far.
     Reading(Vec<u8>),
@@ -39,7 +39,7 @@ pub enum Phase {
 }
 
 impl Connection {
-    /// One that was just accepted.
+    /// Creates the state of a connection that was just accepted.
     pub fn new(stream: TcpStream, now: Instant) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Connection { stream, since: now, phase: Phase::Reading(Vec::new()) })
@@ -53,12 +53,12 @@ impl Connection {
         &self.phase
     }
 
-    /// How long it has been in its phase.
+    /// Time that it has been in its phase.
     pub fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }
 
-    /// What the socket is polled for.
+    /// The events that the socket is polled for.
     pub fn interest(&self) -> PollFlags {
         match &self.phase {
             Phase::Reading(_) | Phase::Closing => PollFlags::IN,

@@ -25,7 +25,7 @@ const IDLE: Duration = Duration::from_millis(200);
 /// Between two looks at what another thread does: a worker's turn, or metrics.
 const STEP: Duration = Duration::from_millis(5);
 
-/// How long nothing is accepted after the system refused to.
+/// Pause of accepting after the system refused to.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// All connections of the port.
@@ -77,7 +77,7 @@ impl EventLoop {
         self.begin_collection(server, now);
     }
 
-    /// Accepts until nobody is left or there are too many that are too young to be closed.
+    /// Accepts until no client is left or there are too many that are too young to be closed.
     fn accept(&mut self, now: Instant) {
         for at in 0..self.listeners.len() {
             for _ in 0..CONNECTIONS_MAX {
@@ -102,8 +102,8 @@ impl EventLoop {
         }
     }
 
-    /// The connection that is closed for another: the oldest, or of those whose answer is being
-    /// worked out if there are no others.
+    /// The connection that is closed for a new one: the oldest that waits for no metrics, else the
+    /// oldest.
     fn victim(&self) -> Option<usize> {
         let is_busy = |connection: &Connection| {
             matches!(connection.phase(), Phase::Probing { .. } | Phase::Collecting { .. })
@@ -126,7 +126,7 @@ impl EventLoop {
         }
     }
 
-    /// Answers those who wait for the metrics that have been collected.
+    /// Answers connections that wait for the metrics that have been collected.
     fn finish_collection(&mut self, now: Instant) {
         let Some(running) = &self.collector.running else { return };
         let answer = match running.try_recv() {
@@ -153,7 +153,7 @@ impl EventLoop {
         }
         let (done, running) = mpsc::sync_channel(1);
         let server = server.clone();
-        // Nobody may be left who waits for it.
+        // No connection may be left that waits for it.
         let collect = move || drop(done.send(metrics::text(&server)));
         let thread = std::thread::Builder::new().name("petrel-metrics".into());
         if let Err(error) = thread.spawn(collect) {
@@ -203,13 +203,13 @@ impl EventLoop {
 }
 
 impl Collector {
-    /// The run that answers who asks now.
+    /// The run with the metrics for a request that arrives now.
     fn next_run(&self) -> u64 {
         self.run + 1
     }
 }
 
-/// Does what a connection waits for.
+/// Does the step that a connection waits for.
 ///
 /// # Errors
 /// When it has ended, or its time is over.

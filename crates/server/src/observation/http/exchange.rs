@@ -1,4 +1,4 @@
-//! One request and its answer, as text.
+//! A request and its answer, as text.
 
 /// Bytes of a request up to the empty line.
 pub const HEAD_BYTES_MAX: usize = 8 * 1024;

@@ -42,7 +42,7 @@ fn turns(server: &Server) -> Vec<u64> {
     server.traffic().map(|traffic| traffic.turns.load(Relaxed)).collect()
 }
 
-/// Why clients are to be sent elsewhere, if they are.
+/// The reason for sending clients elsewhere, if there is one.
 pub fn unready(server: &Server) -> Option<String> {
     if server.is_stopping() {
         return Some("stopping".into());

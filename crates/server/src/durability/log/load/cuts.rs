@@ -1,5 +1,5 @@
-//! Every file of a log, cut to every length: what is loaded is a state that there was, and all that the
-//! files promise, or the load is refused with an error that names a file.
+//! Every file of a log, cut to every length: the load results in an earlier state, with all that
+//! the files promise, or is refused with an error that names a file.
 
 use super::*;
 use crate::client::Client;
@@ -45,7 +45,7 @@ impl Files {
         Server::new(config, registry, Box::new(Indifferent))
     }
 
-    /// A server that has loaded what is there, and goes on with it.
+    /// A server that has loaded the files, and continues with them.
     fn started(&self) -> Arc<Server> {
         let server = self.server();
         let loads = server.begin_load(&server.config.snapshot()).unwrap();
@@ -54,7 +54,7 @@ impl Files {
         server
     }
 
-    /// What is loaded: which of the keys are there; or why not.
+    /// The result of a load: the keys that are there; or the error.
     fn load(&self) -> Result<Vec<bool>, String> {
         let server = self.server();
         let config = server.config.snapshot();
@@ -75,7 +75,7 @@ impl Files {
         names.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
     }
 
-    /// Cuts a file to every length, and hands each with what is loaded to `judge`.
+    /// Cuts a file to every length, and hands each with the result of its load to `judge`.
     fn cut(&self, name: &str, mut judge: impl FnMut(usize, Result<Vec<bool>, String>)) {
         let whole = fs::read(self.path(name)).unwrap();
         for len in 0..=whole.len() {

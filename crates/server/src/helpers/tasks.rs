@@ -1,0 +1,96 @@
+//! The queue of commands for helper threads.
+
+use parking_lot::{Condvar, Mutex};
+use petrel_commands::{Blocked, LongHeld};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time without work after which a helper ends.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
+/// The helpers of a server.
+#[derive(Default)]
+pub struct Helpers {
+    pub(super) tasks: Arc<Tasks>,
+}
+
+/// Queued commands, and the condition on which idle helpers wait.
+#[derive(Default)]
+pub(super) struct Tasks {
+    pub(super) state: Mutex<State>,
+    pub(super) has_come: Condvar,
+}
+
+/// Queued commands and counts of helpers.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) queue: VecDeque<Task>,
+    /// Commands that need a stripe held by a helper, until any helper has finished a command.
+    kept: Vec<Task>,
+    pub(super) threads: usize,
+    pub(super) idle: usize,
+    pub(super) moved: u64,
+}
+
+/// A command of a blocked client.
+pub(super) struct Task {
+    pub(super) blocked: Arc<Blocked>,
+    /// Number of times it was begun.
+    pub(super) begun: u32,
+}
+
+impl Helpers {
+    /// Number of commands handed to helpers since the start, and of those queued or running.
+    pub fn counts(&self) -> (u64, usize) {
+        let state = self.tasks.state.lock();
+        let busy = state.threads - state.idle;
+        (state.moved, state.queue.len() + state.kept.len() + busy)
+    }
+}
+
+impl Tasks {
+    /// Waits for the next task. Returns none, and counts one thread less, after [`IDLE_MAX`].
+    pub(super) fn next(&self) -> Option<Task> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(task) = state.queue.pop_front() {
+                return Some(task);
+            }
+            state.idle += 1;
+            let timed_out = self.has_come.wait_for(&mut state, IDLE_MAX).timed_out();
+            state.idle -= 1;
+            if timed_out && state.queue.is_empty() {
+                state.threads -= 1;
+                return None;
+            }
+        }
+    }
+
+    /// Appends a task to be tried again.
+    pub(super) fn put_back(&self, task: Task) {
+        self.state.lock().queue.push_back(task);
+    }
+
+    /// Keeps a task until another helper has finished its command. That helper unlocks its stripes
+    /// before it [releases](Tasks::release_kept) the kept tasks, so that none is left behind.
+    pub(super) fn keep(&self, task: Task, held: &LongHeld) {
+        let mut state = self.state.lock();
+        match held.any() {
+            true => state.kept.push(task),
+            false => state.queue.push_back(task),
+        }
+    }
+
+    /// Queues all kept tasks again.
+    pub(super) fn release_kept(&self) {
+        let mut state = self.state.lock();
+        let kept = std::mem::take(&mut state.kept);
+        let count = kept.len();
+        state.queue.extend(kept);
+        drop(state);
+        if count > 0 {
+            self.has_come.notify_all();
+        }
+    }
+}
