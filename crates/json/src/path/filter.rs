@@ -34,7 +34,7 @@ pub(super) enum Comparison {
 }
 
 /// A pattern that is written out in the path, compiled when it is first wanted; none if it is none.
-pub(super) type Compiled = OnceLock<Option<Pattern>>;
+pub(super) type Compiled = OnceLock<Option<Box<Pattern>>>;
 
 /// A side of a comparison.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Filter {
                         Some(pattern) => pattern,
                         None => {
                             let pattern = compile(literal.root(), work)?;
-                            compiled.get_or_init(|| pattern)
+                            compiled.get_or_init(|| pattern.map(Box::new))
                         }
                     };
                     return pattern.as_ref().map_or(Ok(false), |it| it.matches(text, work));
@@ -108,7 +108,7 @@ impl Filter {
             Filter::Compare(left, _, right) => left.footprint() + right.footprint(),
             Filter::Matches(left, right, compiled) => {
                 let compiled =
-                    compiled.get().and_then(Option::as_ref).map_or(0, Pattern::footprint);
+                    compiled.get().and_then(Option::as_deref).map_or(0, Pattern::footprint);
                 left.footprint() + right.footprint() + compiled
             }
         }

@@ -88,8 +88,10 @@ fn redis_8_6_1_line_ends_in_errors() {
     }
 }
 
-/// Calls and replies, each on one server, by the release that fixed a fault.
-const CASES: &[(&str, &[&[&str]], &[&str])] = &[
+/// Name with the release that fixed a fault, calls on one server, and their replies.
+type Case = (&'static str, &'static [&'static [&'static str]], &'static [&'static str]);
+
+const CASES: &[Case] = &[
     (
         "redis_8_10_0_memory_units_overflow",
         &[
