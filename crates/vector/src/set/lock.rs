@@ -84,7 +84,7 @@ mod modelled {
     }
 
     impl<T> RwLockReadGuard<'_, T> {
-        pub fn unlocked<T>(this: &mut Self, meanwhile: impl FnOnce() -> T) -> T {
+        pub fn unlocked<R>(this: &mut Self, meanwhile: impl FnOnce() -> R) -> R {
             this.guard = None;
             let result = meanwhile();
             this.guard = Some(this.lock.shared());
