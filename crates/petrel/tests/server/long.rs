@@ -226,6 +226,10 @@ fn send(client: &mut Client, call: &[String]) {
 }
 
 fn others_are_answered_beside_the_worst_of_each_command(backend: &str) {
+    // Measures time; on a loaded machine a command may get no reply: docs/suites.md.
+    if std::env::var_os("PETREL_TEST_LONG").is_none() {
+        return eprintln!("skipped: the worst input of each command, without PETREL_TEST_LONG");
+    }
     let args = ["--dialect", "auto", "--client-output-buffer-limit", "normal 0 0 0"];
     let server = Server::start(backend, &args);
     // Connections of both workers.
