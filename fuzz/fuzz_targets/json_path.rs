@@ -1,4 +1,4 @@
-//! A stranger's path must be refused or find values by steps that lead to them, within its budget of steps and within
+//! An untrusted path must be refused, or find values by steps that lead to them, within its budgets of steps and
 //! memory in proportion to the document, whatever both are.
 //!
 //! The input is a path, a newline, a document.

@@ -1,6 +1,7 @@
 //! A log of several files, of which one was cut or damaged, or whose manifest was cut.
 //!
-//! What is loaded is a state that there was. Where it is not the last one, only the end of the last file with blocks is missing.
+//! The loaded state is one that existed. If it is not the last one, only the end of the last file
+//! with blocks is missing.
 
 #![no_main]
 

@@ -15,7 +15,7 @@ use crate::request::{Command, DedicatedTarget, Request, Target};
 /// of their connection (`WATCH`, `SELECT`). Made by
 /// [`Client::dedicated`](crate::Client::dedicated); closed when dropped.
 ///
-/// It does not reconnect, since the server's state of the connection is lost with it. Blocking
+/// Does not reconnect, since the server's state of the connection is lost with it. Blocking
 /// commands have no deadline but their own. A call that is dropped may still be executed, and the
 /// next one is answered after it.
 #[derive(Debug)]

@@ -287,7 +287,7 @@ mod tests {
         (0..3).for_each(|_| assert!(!elements.matches(&text)));
     }
 
-    /// Where most of a pattern is `?` and classes, and every place of the text fits for long.
+    /// Patterns mostly of `?` and classes, in texts that match almost everywhere.
     #[test]
     fn no_pattern_and_text_take_long() {
         let began = std::time::Instant::now();

@@ -88,11 +88,11 @@ impl World {
 /// A script that uses what it did not declare.
 #[derive(Clone, Copy, Default)]
 struct Straying {
-    /// It has written by then.
+    /// The script has written by then.
     writes_first: bool,
-    /// It is refused when it has waited for too long, unless it has written.
+    /// The script gives up after waiting too long, unless it has written.
     is_weary: bool,
-    /// It breaks the rule: it takes the token when it strays, and not before it writes.
+    /// The script breaks the rule: it takes the token when it strays, not before it writes.
     takes_token_late: bool,
 }
 

@@ -118,7 +118,7 @@ pub trait Driver: Sized + 'static {
     /// If the driver can hold no more connections; the socket is then closed.
     fn adopt(&mut self, socket: OwnedFd) -> io::Result<Slot>;
 
-    /// One turn: writes the queued output, waits for `timeout` (`None`: without limit), or a
+    /// Runs one turn: writes the queued output, waits for `timeout` (`None`: without limit), or a
     /// millisecond longer, unless something is ready, and replaces the contents of `events`
     /// with the events. A wait may return earlier with no events.
     ///

@@ -254,7 +254,7 @@ impl Taker<'_> {
     /// `value_at` on.
     ///
     /// # Errors
-    /// Those of a load.
+    /// Errors of a load.
     pub fn take(
         &mut self,
         file: &File,

@@ -95,7 +95,7 @@ impl RedisPy {
         Self(methods.collect())
     }
 
-    /// Those of a method, if they differ from what the table gives.
+    /// Parameters of a method, if they differ from the table's.
     pub fn of(&self, method: &str) -> Option<&[String]> {
         self.0.get(method).map(Vec::as_slice)
     }

@@ -13,7 +13,7 @@ use crate::request::{DedicatedTarget, Request, Target};
 /// of their connection (`WATCH`, `SELECT`). Made by [`Client::dedicated`]; closed when dropped.
 ///
 /// It is not made anew when it is lost, since what the server knew of it is lost, too. Commands
-/// It does not reconnect, since the server's state of the connection is lost with it. Blocking
+/// Does not reconnect, since the server's state of the connection is lost with it. Blocking
 /// commands have no deadline but their own.
 pub struct Dedicated {
     shared: Arc<Shared>,

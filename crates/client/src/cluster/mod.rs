@@ -71,7 +71,7 @@ impl ClusterOptions {
 
 /// A client of a Redis Cluster. Cheap to clone; clones share a connection to each node.
 ///
-/// It takes the same commands as a [`Client`], and sends each to the node that serves its key. It
+/// Takes the same commands as a [`Client`], and sends each to the node that serves its key. It
 /// follows `MOVED` and `ASK`. When a node is gone, the other nodes are asked for its successor;
 /// meanwhile unsent commands, and commands that only read, are retried until their timeout; other
 /// commands fail with [`ErrorKind::Disconnected`]. Commands without a key go to any node.

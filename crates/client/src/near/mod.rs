@@ -40,7 +40,7 @@ use tracking::Tracking;
 /// Reads through a cache in the process. Cheap to clone; clones share everything. Made by
 /// [`Client::near_cache`].
 ///
-/// It takes the same commands as a client. Commands that only read one key and depend on nothing
+/// Takes the same commands as a client. Commands that only read one key and depend on nothing
 /// else (`GET`, `HGETALL`, `ZRANGE`, but not `TTL` or `SRANDMEMBER`) are cached until the server
 /// invalidates the key or the key expires; all other commands go to the server. Concurrent misses
 /// of the same reply send one request.

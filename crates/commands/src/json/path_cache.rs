@@ -35,7 +35,7 @@ impl PathCache {
     /// The path that a text is.
     ///
     /// # Errors
-    /// Those of [`Path::parse`]; they are not kept.
+    /// Errors of [`Path::parse`]; they are not cached.
     pub fn parse(&mut self, text: &str) -> Result<Arc<Path>, PathError> {
         if text.len() > TEXT_MAX {
             return Path::parse(text).map(Arc::new);

@@ -607,7 +607,7 @@ fn multiplying(index: i64) -> String {
     format!("${union}{union}")
 }
 
-/// What a command replies and the most memory that it took, its reply included.
+/// Reply of a command, and the peak of memory, reply included.
 fn measured(client: &mut Client, args: &[&[u8]]) -> (String, usize) {
     let (reply, peak) = peak_of(|| client.call(args));
     (show(&reply), peak)

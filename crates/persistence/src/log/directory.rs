@@ -274,7 +274,7 @@ impl Directory {
 
     /// A base that was written to [`Directory::base_in_work`] and synced takes the place of all
     /// files before the one for effects with the number `first`, which begins with this `epoch`.
-    /// Those are deleted; returns the files that could not be deleted, which the manifest no longer
+    /// Deletes these files; returns the files that could not be deleted, which the manifest no longer
     /// names.
     ///
     /// # Errors

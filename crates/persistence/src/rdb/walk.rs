@@ -183,7 +183,7 @@ impl<W: Write> RawWriter<W> {
     /// Appends bytes.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Errors of the file.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.sum.update(bytes);
         self.out.write_all(bytes)
@@ -192,7 +192,7 @@ impl<W: Write> RawWriter<W> {
     /// Appends what ends the file.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Errors of the file.
     pub fn finish(mut self) -> io::Result<()> {
         self.write(&[opcode::END])?;
         if self.version >= SUMMED_MIN {

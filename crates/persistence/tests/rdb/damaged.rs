@@ -199,7 +199,7 @@ fn every_error_names_the_key() {
     assert!(loaded.unwrap_err().contains("key \"large\" of database 0: an element is there twice"));
 }
 
-/// What is kept, what is left out as it is written, and the messages.
+/// Retained records, skipped records as written, and messages.
 fn mended(bytes: &[u8]) -> (Vec<u8>, Vec<u8>, Vec<String>, Mended) {
     let path = std::env::temp_dir().join(format!(
         "petrel-mend-{}-{:?}",

@@ -148,7 +148,7 @@ fn what_is_there_is_not_replaced() {
     }
 }
 
-/// A directory that is not there is not made: where a volume is not mounted, backups would fill the disk
+/// A missing directory is not created: without its volume, backups would fill the disk
 /// of its mount point.
 #[test]
 fn a_directory_that_has_gone_is_not_made_anew() {

@@ -1,4 +1,4 @@
-//! What a cluster says of members that fail, leave and come back.
+//! Reports of a cluster about members that fail, leave and return.
 
 use crate::cluster::{FOUND, await_line, await_service, call, join, scratch, start};
 use crate::harness::{Client, Server, eventually, free_port};

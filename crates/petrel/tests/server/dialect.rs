@@ -124,7 +124,7 @@ fn connections_are_shown_as_the_dialect_has_them(backend: &str) {
     assert_eq!(client.text(&["CLIENT", "LIST", "ID", "x"]), "ERR Invalid client ID");
 }
 
-/// Of the first lines: clients show them.
+/// The first lines, which clients show.
 fn help_on_scripts_and_channels_is_redis_s(backend: &str) {
     for (dialect, debug, has_show) in [
         ("redis", "DEBUG (YES|SYNC|NO)     Set the debug mode", false),

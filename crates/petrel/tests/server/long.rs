@@ -15,7 +15,7 @@ with_each_backend!(
     what_waits_behind_a_long_command_is_executed,
 );
 
-/// What anybody else is answered within.
+/// Maximum time to a reply on other connections.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
 /// Commands that one implementation serves, what there is before, and a call that takes long.

@@ -35,7 +35,7 @@ struct Case {
     args: &'static [&'static str],
     /// Pieces of advice that the error gives.
     advice: &'static [&'static str],
-    /// What the error says besides.
+    /// Further text of the error.
     says: &'static str,
     /// Keys that there are at least when the advice was followed.
     keys: &'static [&'static str],

@@ -15,7 +15,7 @@ with_each_backend!(
 const BUSY: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
-/// What one of them is called with: `redis` has its commands.
+/// Calls a library of them: `redis` has its commands.
 const STUBBORN: &[&str] = &[
     "xpcall(error, function() while true do end end)",
     "while true do xpcall(error, function() while true do pcall(error) end end) end",

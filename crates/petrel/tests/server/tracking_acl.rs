@@ -1,4 +1,4 @@
-//! Clients that cache by prefix (`BCAST`) and may not read every key: nobody learns the names of others.
+//! Clients that cache by prefix (`BCAST`) without permission for every key: no names leak.
 
 use crate::harness::*;
 

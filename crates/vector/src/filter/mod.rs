@@ -97,7 +97,7 @@ impl Filter {
         Ok(Filter { program, names, text: expression.into() })
     }
 
-    /// What it takes to run it over so many bytes of attributes, in about ten nanoseconds.
+    /// Cost of running the filter over `bytes` of attributes, in units of about ten nanoseconds.
     pub(crate) fn units(&self, attributes: usize) -> usize {
         8 + self.program.len() * 4 + (self.text.len() + attributes) / 8
     }

@@ -70,7 +70,7 @@ pub struct Info {
 /// Why an element was not added.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NotInserted {
-    /// Its code is not of the set's shape.
+    /// The code does not have the set's shape.
     WrongShape,
     /// The set has as many elements as there may be.
     Full,
