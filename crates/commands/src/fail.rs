@@ -7,7 +7,15 @@ use std::borrow::Cow;
 
 /// An error reply: the text with its code (`ERR`, `WRONGTYPE`), without the leading dash.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Fail(Cow<'static, [u8]>);
+pub struct Fail(Kind);
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Kind {
+    /// An error to reply.
+    Error(Cow<'static, [u8]>),
+    /// A command given up without a reply.
+    PutOff(PutOff),
+}
 
 /// Reasons for giving up a command that has changed nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,12 +29,6 @@ pub(crate) enum PutOff {
     /// The command was ended.
     Ended,
 }
-
-/// Texts of these reasons, distinguished by their addresses.
-static MOVE: [u8; 4] = *b"MOVE";
-static EXPECTED: [u8; 8] = *b"EXPECTED";
-static AGAIN: [u8; 5] = *b"AGAIN";
-static ENDED: [u8; 5] = *b"ENDED";
 
 /// What a handler returns. On success it has written its reply; on failure it has written nothing.
 pub type Outcome = Result<(), Fail>;
@@ -124,39 +126,31 @@ impl Fail {
         ))
     }
 
-    /// No error: the command is given up, and a helper executes it.
-    pub(crate) const PUT_OFF_MOVE: Fail = Fail(Cow::Borrowed(&MOVE));
-    /// No error: the command is given up for a thread that waits for the exclusive lock.
-    pub(crate) const PUT_OFF_AGAIN: Fail = Fail(Cow::Borrowed(&AGAIN));
+    /// Gives the command up; a helper executes it.
+    pub(crate) const PUT_OFF_MOVE: Fail = Fail(Kind::PutOff(PutOff::Move));
+    /// Gives the command up for a thread that waits for the exclusive lock.
+    pub(crate) const PUT_OFF_AGAIN: Fail = Fail(Kind::PutOff(PutOff::Again));
+    /// Gives the command up for good, perhaps in the middle of its reply.
+    pub(crate) const PUT_OFF_ENDED: Fail = Fail(Kind::PutOff(PutOff::Ended));
+    /// Gives the command up before it begins; a helper executes it, if one may.
+    pub(crate) const PUT_OFF_EXPECTED: Fail = Fail(Kind::PutOff(PutOff::Expected));
 
-    /// The command is given up for good, perhaps in the middle of its reply.
-    pub(crate) const PUT_OFF_ENDED: Fail = Fail(Cow::Borrowed(&ENDED));
-    /// No error: the command is given up, and a helper executes it, if one may.
-    pub(crate) const PUT_OFF_EXPECTED: Fail = Fail(Cow::Borrowed(&EXPECTED));
-
-    /// Whether the command is given up, and why. By the address of the text: no error of a script
-    /// means that.
-    #[cold]
+    /// Returns the reason if the command was given up.
     pub(crate) fn put_off(&self) -> Option<PutOff> {
-        let Cow::Borrowed(text) = self.0 else { return None };
-        let is = |of: &[u8]| std::ptr::eq(text.as_ptr(), of.as_ptr());
-        match () {
-            () if is(&MOVE) => Some(PutOff::Move),
-            () if is(&EXPECTED) => Some(PutOff::Expected),
-            () if is(&AGAIN) => Some(PutOff::Again),
-            () if is(&ENDED) => Some(PutOff::Ended),
-            () => None,
+        match self.0 {
+            Kind::PutOff(why) => Some(why),
+            Kind::Error(_) => None,
         }
     }
 
     /// An error whose text is known beforehand.
     pub const fn fixed(text: &'static str) -> Self {
-        Fail(Cow::Borrowed(text.as_bytes()))
+        Fail(Kind::Error(Cow::Borrowed(text.as_bytes())))
     }
 
     /// An error whose text is made for the occasion.
     pub fn new(text: impl Into<Vec<u8>>) -> Self {
-        Fail(Cow::Owned(text.into()))
+        Fail(Kind::Error(Cow::Owned(text.into())))
     }
 
     /// The error reply: the same in RESP2 and RESP3.
@@ -166,12 +160,15 @@ impl Fail {
 
     /// The text with its code.
     pub fn text(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Kind::Error(text) => text,
+            Kind::PutOff(_) => b"ERR the command was put off",
+        }
     }
 
     /// The code: the first word, by which `INFO errorstats` counts.
     pub fn code(&self) -> &[u8] {
-        self.0.split(|c| matches!(c, b' ' | b'\r' | b'\n')).next().unwrap_or_default()
+        self.text().split(|c| matches!(c, b' ' | b'\r' | b'\n')).next().unwrap_or_default()
     }
 }
 

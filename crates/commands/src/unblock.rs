@@ -293,7 +293,13 @@ impl Executor {
         let tried = match self.is_elsewhere(blocked) {
             // What has come is another node's to give away; the waiter is about to go there.
             true => Tried::WaitsOn,
-            false => self.execute_again(blocked, Moment::CLIENT, host),
+            false => {
+                // A helper's own command, which made the key ready, has ended.
+                let helping = self.helping.take();
+                let tried = self.execute_again(blocked, Moment::CLIENT, host);
+                self.helping = helping;
+                tried
+            }
         };
         if matches!(tried, Tried::Served(_)) {
             self.dismiss(blocked);

@@ -16,10 +16,13 @@ use petrel_commands::{Blocked, Executor, Helped, Host};
 use petrel_net::{Endpoint, Slot};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tasks::{State, Task, Tasks};
+use tasks::{Next, State, Task, Tasks};
 
 /// Pause before the retry of a command that was put off by a pause or an exclusive lock.
 const AGAIN_PAUSE: Duration = Duration::from_millis(1);
+
+/// Interval at which a helper looks whether postponed clients can be served.
+const POSTPONED_PAUSE: Duration = Duration::from_millis(10);
 
 impl Server {
     /// Whether there is a helper, or one can be begun.
@@ -63,44 +66,75 @@ impl Server {
     }
 }
 
-/// Executes what comes until there is nothing for a while, or the server is gone.
+/// Executes queued commands until there is none for a while, or the server is gone.
 fn run(mut exec: Executor, server: &Weak<Server>, tasks: &Tasks) {
     loop {
-        let Some(task) = tasks.next() else { return };
+        let task = match tasks.next(exec.has_postponed().then_some(POSTPONED_PAUSE)) {
+            Next::Task(task) => Some(task),
+            Next::Nothing => None,
+            Next::Ended => return,
+        };
         let Some(server) = server.upgrade() else { break };
         let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, Endpoint::Unix, Endpoint::Unix);
         let mut host = ServerHost::new(server.clone(), Arc::new(nobody));
-        host.measure_reply_room();
-        exec.ks.set_events(host.config.notify_keyspace_events.wanted());
-        exec.begin();
-        exec.ks.refresh_clock();
-        let helped = exec.help_with(&task.blocked, task.begun, &mut host);
-        exec.end();
-        host.take_upkeep_invalidations(&mut exec.ks);
-        host.send_invalidations();
-        host.send_broadcasts();
-        host.call_workers();
-        let blocked = &task.blocked;
-        match helped {
-            Helped::Answered(answer) => drop(host.answer(blocked, answer)),
-            Helped::TooLong => {
-                let (client, most) = (client_of(blocked), host.reply_max().unwrap_or(0));
-                server.note_output_limit(client, most as u64);
-                server.kill(client);
-            }
-            Helped::Ended => {}
-            Helped::Again => {
-                std::thread::sleep(AGAIN_PAUSE);
-                tasks.put_back(Task { begun: task.begun + 1, ..task });
-            }
-            Helped::Blocked => {
-                tasks.keep(task, &server.commands.long);
-                continue;
-            }
+        match task {
+            Some(task) => help(&mut exec, &mut host, tasks, task),
+            None => serve_postponed(&mut exec, &mut host),
         }
-        tasks.release_kept();
     }
     tasks.state.lock().threads -= 1;
+}
+
+/// Executes one command, and serves the clients blocked on keys that it changed.
+fn help(exec: &mut Executor, host: &mut ServerHost, tasks: &Tasks, task: Task) {
+    host.measure_reply_room();
+    exec.ks.set_events(host.config.notify_keyspace_events.wanted());
+    let mut helped = Helped::Ended;
+    in_batch(exec, host, |exec, host| helped = exec.help_with(&task.blocked, task.begun, host));
+    while exec.has_ready() {
+        in_batch(exec, host, |exec, host| exec.serve_ready(host));
+    }
+    let blocked = &task.blocked;
+    match helped {
+        Helped::Answered(answer) => drop(host.answer(blocked, answer)),
+        Helped::TooLong => {
+            let (client, most) = (client_of(blocked), host.reply_max().unwrap_or(0));
+            host.server.note_output_limit(client, most as u64);
+            host.server.kill(client);
+        }
+        Helped::Ended => {}
+        Helped::Again => {
+            std::thread::sleep(AGAIN_PAUSE);
+            tasks.put_back(Task { begun: task.begun + 1, ..task });
+        }
+        Helped::Blocked => return tasks.keep(task, &host.server.commands.long),
+    }
+    tasks.release_kept();
+}
+
+/// Serves blocked clients that a pause kept from being served, once it is over.
+fn serve_postponed(exec: &mut Executor, host: &mut ServerHost) {
+    in_batch(exec, host, |exec, host| {
+        if host.server.commands.pause.active(exec.ks.now_ms()).is_none() {
+            exec.serve_postponed(host);
+        }
+    });
+}
+
+/// Runs `work` inside the keyspace, and sends the invalidations that it caused.
+fn in_batch(
+    exec: &mut Executor,
+    host: &mut ServerHost,
+    work: impl FnOnce(&mut Executor, &mut ServerHost),
+) {
+    exec.begin();
+    exec.ks.refresh_clock();
+    work(exec, host);
+    exec.end();
+    host.take_upkeep_invalidations(&mut exec.ks);
+    host.send_invalidations();
+    host.send_broadcasts();
+    host.call_workers();
 }
 
 /// Ends the process if a helper panics, as for a worker: its stripes stay locked.

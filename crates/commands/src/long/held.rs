@@ -1,23 +1,27 @@
 //! Stripes held by helper threads, shared by all threads.
 
 use petrel_keyspace::KeyHash;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::Relaxed};
 
-/// Upper bound on a keyspace's stripes.
-const STRIPES_MAX: usize = 1 << 16;
+/// Number of counters. Stripes that share one are taken for held together, which costs an attempt
+/// on a helper.
+const COUNTERS: usize = 4096;
 
 /// The stripes that helpers hold, and the flag that ends their commands.
+///
+/// A helper removes its stripes after it has unlocked them, when another may have added the same:
+/// hence counters.
 #[derive(Debug)]
 pub struct LongHeld {
     is_ending: AtomicBool,
     count: AtomicUsize,
-    stripes: Box<[AtomicU64]>,
+    counters: Box<[AtomicU16]>,
 }
 
 impl Default for LongHeld {
     fn default() -> Self {
-        let stripes = (0..STRIPES_MAX / 64).map(|_| AtomicU64::new(0)).collect();
-        LongHeld { is_ending: AtomicBool::new(false), count: AtomicUsize::new(0), stripes }
+        let counters = (0..COUNTERS).map(|_| AtomicU16::new(0)).collect();
+        LongHeld { is_ending: AtomicBool::new(false), count: AtomicUsize::new(0), counters }
     }
 }
 
@@ -37,21 +41,41 @@ impl LongHeld {
         self.count.load(Relaxed) > 0
     }
 
-    /// Whether a helper holds the stripe of a key.
+    /// Whether a helper holds the stripe of a key, or one that shares its counter.
     pub(crate) fn holds(&self, hash: KeyHash) -> bool {
-        let stripe = hash.stripe() as usize;
-        self.any() && self.stripes[stripe / 64].load(Relaxed) >> (stripe % 64) & 1 != 0
+        self.any() && self.counter(hash.stripe()).load(Relaxed) > 0
     }
 
     pub(super) fn add(&self, stripe: u32) {
-        let bit = 1 << (stripe % 64);
-        self.stripes[stripe as usize / 64].fetch_or(bit, Relaxed);
+        self.counter(stripe).fetch_add(1, Relaxed);
         self.count.fetch_add(1, Relaxed);
     }
 
     pub(super) fn remove(&self, stripe: u32) {
-        let bit: u64 = 1 << (stripe % 64);
-        self.stripes[stripe as usize / 64].fetch_and(!bit, Relaxed);
+        let before = self.counter(stripe).fetch_sub(1, Relaxed);
+        debug_assert!(before > 0);
         self.count.fetch_sub(1, Relaxed);
+    }
+
+    fn counter(&self, stripe: u32) -> &AtomicU16 {
+        &self.counters[stripe as usize % COUNTERS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petrel_keyspace::KeyHasher;
+
+    #[test]
+    fn a_stripe_stays_held_while_another_helper_has_it() {
+        let held = LongHeld::default();
+        let hash = KeyHasher::new(1, 16).hash(b"k");
+        held.add(hash.stripe());
+        held.add(hash.stripe());
+        held.remove(hash.stripe());
+        assert!(held.holds(hash));
+        held.remove(hash.stripe());
+        assert!(!held.holds(hash) && !held.any());
     }
 }

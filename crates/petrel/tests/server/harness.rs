@@ -1,7 +1,7 @@
 //! Starts servers, talks to them, and cleans up behind them.
 
 use petrel_resp::{DecodeLimits, Decoder, Value, encode_command};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -279,12 +279,16 @@ impl Client {
         Self::new(Stream::Tcp(TcpStream::connect(("127.0.0.1", port)).unwrap()))
     }
 
-    /// Sends bytes; false if the connection is closed.
+    /// Sends bytes. Returns false if the connection is closed, and panics if the server does not
+    /// read.
     pub fn send_bytes(&mut self, bytes: &[u8]) -> bool {
-        match &mut self.stream {
-            Stream::Unix(unix) => unix.write_all(bytes).is_ok(),
-            Stream::Tcp(tcp) => tcp.write_all(bytes).is_ok(),
-        }
+        let sent = match &mut self.stream {
+            Stream::Unix(unix) => unix.write_all(bytes),
+            Stream::Tcp(tcp) => tcp.write_all(bytes),
+        };
+        let is_late = sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        assert!(!is_late, "the server reads nothing");
+        sent.is_ok()
     }
 
     /// Says that nothing more will be sent, and goes on to read.
@@ -328,9 +332,8 @@ impl Client {
                 self.received.extend_from_slice(&chunk[..count]);
                 true
             }
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => true,
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => true,
+            Err(error) if error.kind() == ErrorKind::Interrupted => true,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
             Err(error) => panic!("no reply: {error}"),
         }
     }

@@ -15,8 +15,14 @@ with_each_backend!(
     what_waits_behind_a_long_command_is_executed,
 );
 
-/// Maximum time to a reply on other connections.
-const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// Maximum time to a reply on other connections: one second, and as much longer as the processors
+/// have other work.
+fn answer_max() -> Duration {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap();
+    let load: f64 = load.split(' ').next().unwrap().parse().unwrap();
+    let cores = std::thread::available_parallelism().unwrap().get() as f64;
+    Duration::from_secs(1).mul_f64((2.0 * load / cores).max(1.0))
+}
 
 /// Commands that one implementation serves, what there is before, and a call that takes long.
 struct Worst {
@@ -70,11 +76,16 @@ fn matching(before: &str) -> Vec<String> {
 }
 
 fn vectors(client: &mut Client) {
-    for n in 0..20_000 {
-        let n = n.to_string();
-        client.send(&["VADD", "v", "VALUES", "2", &n, "7", &n, "EF", "4", "SETATTR", "{\"a\":1}"]);
+    // A batch at a time: on a busy machine the insertions of many would outlast the patience of a
+    // client that only sends.
+    for batch in 0..200 {
+        for n in batch * 100..(batch + 1) * 100 {
+            let n = n.to_string();
+            let options = ["EF", "4", "SETATTR", "{\"a\":1}"];
+            client.send(&[&["VADD", "v", "VALUES", "2", &n, "7", &n], &options[..]].concat());
+        }
+        (0..100).for_each(|_| assert_eq!(show(&client.receive().unwrap()), "1"));
     }
-    (0..20_000).for_each(|_| assert_eq!(show(&client.receive().unwrap()), "1"));
 }
 
 fn filtered(options: &str) -> Vec<String> {
@@ -217,7 +228,7 @@ fn in_time(what: &str, call: &str, client: &mut Client, args: &[&str]) -> String
     let begin = Instant::now();
     let answer = client.text(args);
     let elapsed = begin.elapsed();
-    assert!(elapsed < ANSWER_MAX, "{what} was answered after {elapsed:?} beside {call}");
+    assert!(elapsed < answer_max(), "{what} was answered after {elapsed:?} beside {call}");
     answer
 }
 
@@ -226,10 +237,6 @@ fn send(client: &mut Client, call: &[String]) {
 }
 
 fn others_are_answered_beside_the_worst_of_each_command(backend: &str) {
-    // Measures time; on a loaded machine a command may get no reply: docs/suites.md.
-    if std::env::var_os("PETREL_TEST_LONG").is_none() {
-        return eprintln!("skipped: the worst input of each command, without PETREL_TEST_LONG");
-    }
     let args = ["--dialect", "auto", "--client-output-buffer-limit", "normal 0 0 0"];
     let server = Server::start(backend, &args);
     // Connections of both workers.
@@ -260,7 +267,7 @@ fn others_are_answered_beside_the_worst_of_each_command(backend: &str) {
                 in_time("a new connection", &what, &mut server.connect(), &["PING"]),
                 "PONG"
             );
-            assert!(begin.elapsed() < ANSWER_MAX, "connecting took {:?}", begin.elapsed());
+            assert!(begin.elapsed() < answer_max(), "connecting took {:?}", begin.elapsed());
         }
         assert_eq!(server.info("helper_commands_running"), 1, "{what} has ended by itself");
         // It is ended, by others or by its end.

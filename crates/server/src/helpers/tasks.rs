@@ -40,6 +40,16 @@ pub(super) struct Task {
     pub(super) begun: u32,
 }
 
+/// Outcomes of waiting for a task.
+pub(super) enum Next {
+    /// A command to execute.
+    Task(Task),
+    /// No command within the pause.
+    Nothing,
+    /// No command within [`IDLE_MAX`]: the helper ends, and is not counted any more.
+    Ended,
+}
+
 impl Helpers {
     /// Number of commands handed to helpers since the start, and of those queued or running.
     pub fn counts(&self) -> (u64, usize) {
@@ -50,19 +60,24 @@ impl Helpers {
 }
 
 impl Tasks {
-    /// Waits for the next task. Returns none, and counts one thread less, after [`IDLE_MAX`].
-    pub(super) fn next(&self) -> Option<Task> {
+    /// Waits for the next task, for at most `pause` if there is one: then the helper has other work
+    /// and does not end.
+    pub(super) fn next(&self, pause: Option<Duration>) -> Next {
         let mut state = self.state.lock();
         loop {
             if let Some(task) = state.queue.pop_front() {
-                return Some(task);
+                return Next::Task(task);
             }
             state.idle += 1;
-            let timed_out = self.has_come.wait_for(&mut state, IDLE_MAX).timed_out();
+            let limit = pause.unwrap_or(IDLE_MAX);
+            let timed_out = self.has_come.wait_for(&mut state, limit).timed_out();
             state.idle -= 1;
             if timed_out && state.queue.is_empty() {
+                if pause.is_some() {
+                    return Next::Nothing;
+                }
                 state.threads -= 1;
-                return None;
+                return Next::Ended;
             }
         }
     }
