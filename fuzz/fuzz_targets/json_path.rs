@@ -63,7 +63,10 @@ fuzz_target!(|input: &[u8]| {
     // Each value that is found takes a step at least, and a search has its share of the steps.
     let taken = WORK_MAX - work.left();
     let share = (1 << 20) + 32 * root.tape().len() as u64;
-    assert!(count <= taken && taken <= share.min(WORK_MAX), "{count} found, {taken} of {share} steps");
+    assert!(
+        count <= taken && taken <= share.min(WORK_MAX),
+        "{count} found, {taken} of {share} steps"
+    );
     // A value is in a batch once, with its steps.
     assert!(batch.len() <= root.tape().len(), "{} values", batch.len());
     let held = batch.footprint() + PATTERNS_MAX + 64 * root.tape().len();

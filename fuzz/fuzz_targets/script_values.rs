@@ -145,7 +145,8 @@ fuzz_target!(|input: &[u8]| {
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);
     let mut lua = Lua::new(Purpose::Scripts, LIMIT, release);
-    let compiled = lua.compile(SCRIPT, c"s", &mut Replies { questions: 0 }).expect("the script is right");
+    let compiled =
+        lua.compile(SCRIPT, c"s", &mut Replies { questions: 0 }).expect("the script is right");
     // What is written is bounded by as much, and not the script's memory.
     let (mut bytes, mut shared) = (Vec::with_capacity(2 * LIMIT), Vec::new());
     PEAK.store(NOW.load(Relaxed), Relaxed);
@@ -159,7 +160,8 @@ fuzz_target!(|input: &[u8]| {
     assert!(result.is_ok() || bytes.is_empty());
     lua.release(compiled);
     // Nothing of it is left for the next.
-    let again = lua.compile(b"return #KEYS", c"s", &mut Replies { questions: 0 }).expect("it is right");
+    let again =
+        lua.compile(b"return #KEYS", c"s", &mut Replies { questions: 0 }).expect("it is right");
     let mut reply = RespWriter::new(&mut bytes, &mut shared, Protocol::Resp3);
     lua.run_script(&again, &[], &[], &mut Replies { questions: 0 }, &mut reply).expect("it runs");
     lua.release(again);
