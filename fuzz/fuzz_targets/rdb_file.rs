@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Loads a file; the keyspace and how many keys it has, if the file is whole.
 fn loaded(bytes: &[u8]) -> Option<(Arc<Keyspace>, u64)> {
     let keyspace = Keyspace::new(&Options { stripes: 2, ..Options::default() });
-    let leniency = Leniency { any_version: true, any_sum: true };
+    let leniency = Leniency { any_version: true, any_sum: true, any_count: true };
     let options = LoadOptions { threads: 1, leniency, keeps_expired: false, merges: false };
     let progress = Progress::default();
     let result = load(bytes, bytes.len() as u64, &keyspace, options, &progress);

@@ -42,6 +42,8 @@ fn setbit(ctx: &mut Ctx<'_>) -> Outcome {
     let is_raw = view.is_some_and(|view| view.encoding() == RAW);
     let value = view.map(|view| view.string()).transpose()?;
     let old = value.as_ref().and_then(|value| value.bytes(&mut digits).get(at).copied());
+    let len = value.map_or(0, |value| value.len());
+    ctx.hold_growth(at.saturating_sub(len))?;
     let mask = 0x80 >> (offset % 8);
     let byte = old.unwrap_or(0);
     let new = if bit == 1 { byte | mask } else { byte & !mask };

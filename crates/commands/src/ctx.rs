@@ -4,9 +4,9 @@ use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
 use crate::numbers;
-use crate::session::Session;
+use crate::session::{Modes, Session};
 use crate::spec::{Command, Request};
-use petrel_keyspace::{BLOB_MIN, Key, KeyHash, Value};
+use petrel_keyspace::{BLOB_MIN, Key, KeyHash, Transient, Value};
 use petrel_resp::{Dialect, Reply};
 use petrel_table::options::{Options, Reader};
 
@@ -27,6 +27,19 @@ pub struct Ctx<'a> {
 }
 
 impl<'a> Ctx<'a> {
+    /// Counts the growth of a value that its arguments do not hold, such as a string's padding, as
+    /// used memory until the result is dropped; nothing of what a file or a primary has.
+    ///
+    /// # Errors
+    /// If it does not fit under the memory limit.
+    #[inline]
+    pub(crate) fn hold_growth(&self, bytes: usize) -> Result<Option<Transient>, Fail> {
+        match self.session.is(Modes::LOADER) {
+            true => Ok(None),
+            false => Ok(self.exec.ks.hold(bytes)?),
+        }
+    }
+
     /// Runs a handler with a reply that says nothing about keys and values. The reply is sent
     /// before other clients' writes are durable, though the handler locks everything: with a full
     /// disk it would never be sent otherwise.

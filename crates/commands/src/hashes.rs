@@ -100,7 +100,7 @@ fn tell_lapsed(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
 
 /// `HGET key field`
 fn hget(ctx: &mut Ctx<'_>) -> Outcome {
-    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let Some(view) = ctx.exec.ks.read(db, key) else {
         ctx.reply.null();
         return Ok(());
@@ -125,7 +125,7 @@ pub(crate) fn write_value(reply: &mut dyn Reply, field: Option<Field<'_>>) {
 
 /// `HMGET key field [field ...]`
 fn hmget(ctx: &mut Ctx<'_>) -> Outcome {
-    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let hash = ctx.exec.ks.read(db, key).map(|view| view.hash(now)).transpose()?;
     let fields = &ctx.request.args[2..];
     ctx.reply.array(fields.len());
@@ -171,7 +171,7 @@ fn hvals(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 fn all(ctx: &mut Ctx<'_>, part: Part) -> Outcome {
-    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let hash = ctx.exec.ks.read(db, key).map(|view| view.hash(now)).transpose()?;
     let len = hash.map_or(0, |hash| hash.alive());
     expect(len * UNITS_PER_ITEM, ctx.exec.units_here)?;
@@ -204,7 +204,7 @@ fn hdel(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// Removes those of the fields that have not expired; returns how many.
 fn remove_alive(ctx: &mut Ctx<'_>, fields: &[&[u8]]) -> Result<usize, Fail> {
-    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let hash = ctx.exec.ks.look(db, key).map(|view| view.hash(now)).transpose()?;
     let Some(hash) = hash.filter(|hash| hash.has_expired()) else {
         return Ok(ctx.exec.ks.hash_remove(db, key, fields)?);
@@ -228,7 +228,7 @@ fn hstrlen(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// Length of the value of the field that argument 2 names, if it is there.
 fn value_len(ctx: &mut Ctx<'_>) -> Result<Option<usize>, Fail> {
-    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let Some(view) = ctx.exec.ks.read(db, key) else { return Ok(None) };
     let hash = view.hash(now)?;
     let len = hash.get(ctx.request.args[2]).map(|field| field.value.text_len());
@@ -303,7 +303,7 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
     let drops = !ctx.dialect().is_valkey();
     let mut pacer = ctx.exec.pacer();
     let Executor { ks, random, .. } = &mut *ctx.exec;
-    let now = ks.now_ms();
+    let now = ks.fields_now();
     if drops {
         ks.hash_drop_some_expired(db, key);
     }
@@ -355,7 +355,7 @@ fn hrandfield(ctx: &mut Ctx<'_>) -> Outcome {
 /// `HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]`
 fn hscan(ctx: &mut Ctx<'_>) -> Outcome {
     let cursor = scan::cursor(ctx, 2)?;
-    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let options = Options::parse(ctx, 3, Scanned::Fields);
     let (mut found, mut pacer, mut ended) = (Found::default(), ctx.exec.pacer(), Ok(()));
     let Some(view) = ctx.exec.ks.read(db, key) else { return found.write_with_cursor(ctx, 0) };

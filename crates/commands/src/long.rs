@@ -250,7 +250,8 @@ impl Ctx<'_> {
     /// keyspace, and its client can wait.
     fn may_move(&mut self, why: PutOff) -> bool {
         let spec = self.command.spec;
-        let works_on_keys = spec.flags.intersects(bits!(Flags: READONLY, WRITE));
+        let is_alone = spec.flags.intersects(bits!(Flags: READONLY, WRITE))
+            || spec.gate.contains(GateFlags::MOVES);
         // A blocking command that finds something to do does not wait for keys.
         let may_wait = spec.flags.contains(Flags::BLOCKING) && why == PutOff::Move;
         let is_bound = may_wait
@@ -260,7 +261,7 @@ impl Ctx<'_> {
         let is_inside = self.session.in_exec || self.exec.within_script;
         // By then another member may have to execute it, and reply to the connection.
         let is_member = self.exec.shared.is_in_state(ServerState::Clustered);
-        works_on_keys
+        is_alone
             && !is_bound
             && !is_inside
             && !is_member

@@ -296,6 +296,7 @@ impl Host for ServerHost {
         Leniency {
             any_version: self.config.accepts_any_rdb_version(),
             any_sum: self.server.any_checksum.load(Relaxed),
+            any_count: false,
         }
     }
 

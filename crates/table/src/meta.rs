@@ -110,6 +110,9 @@ bitset! {
         /// Asks about logs on disks, first about the log of the member that the client is connected
         /// to.
         ASKS_LOGS = 21 "asks_logs",
+        /// Works on no keys, and may run on a helper thread all the same: it depends on nothing but
+        /// its arguments.
+        MOVES = 22 "moves",
     }
 }
 

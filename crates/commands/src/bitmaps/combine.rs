@@ -140,6 +140,7 @@ fn combine(ctx: &Ctx<'_>, operation: Operation, pacer: &mut Pacer) -> Result<Vec
     let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
     // Before there is memory for the result.
     pacer.pace(len / BLOCK * UNITS_PER_BLOCK)?;
+    let _held = ctx.hold_growth(len)?;
     let mut result = vec![0; len];
     for (i, out) in result.chunks_mut(BLOCK).enumerate() {
         pacer.pace(UNITS_PER_BLOCK * sources.len())?;

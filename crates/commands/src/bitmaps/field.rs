@@ -54,9 +54,11 @@ pub(super) fn bitfield(ctx: &mut Ctx<'_>) -> Outcome {
     let checked = check(ctx)?;
     let (key, db) = (ctx.key(1), ctx.db());
     let Some(len) = checked.written_bytes else { return get(ctx, checked.count) };
-    if let Some(view) = ctx.exec.ks.look(db, key) {
-        view.string()?;
-    }
+    let before = match ctx.exec.ks.look(db, key) {
+        Some(view) => view.string()?.len(),
+        None => 0,
+    };
+    ctx.hold_growth(len.saturating_sub(before))?;
     run(ctx, checked.count)?;
     // The string reaches the farthest bit that was to be written, whether or not it was.
     let view = ctx.exec.ks.peek(db, key);

@@ -82,7 +82,7 @@ fn with_key<T>(
 
 /// The expiry of a field that is there: none inside if it has none.
 fn expiry_of(ctx: &mut Ctx<'_>, field: &[u8]) -> Option<Option<i64>> {
-    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let hash = ctx.exec.ks.peek(db, key)?.hash(now).ok()?;
     hash.get(field).map(|field| field.expiry)
 }
@@ -223,8 +223,8 @@ fn report(ctx: &mut Ctx<'_>, unit: Unit) -> Outcome {
             None => MISSING,
             Some(None) => WITHOUT,
             Some(Some(at)) => match unit {
-                Unit::Seconds => (at - now).saturating_add(999) / 1000,
-                Unit::Millis => at - now,
+                Unit::Seconds => (at - now).max(0).saturating_add(999) / 1000,
+                Unit::Millis => (at - now).max(0),
                 Unit::UnixSeconds => at.saturating_add(999) / 1000,
                 Unit::UnixMillis => at,
             },
@@ -294,7 +294,7 @@ pub(crate) fn tell_expired(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
 
 /// Writes the value of a field of the hash, if that is there.
 fn write_field(ctx: &mut Ctx<'_>, field: &[u8]) {
-    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
+    let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let hash = ctx.exec.ks.peek(db, key).and_then(|view| view.hash(now).ok());
     write_value(ctx.reply, hash.and_then(|hash| hash.get(field)));
 }

@@ -111,11 +111,13 @@ fn copy(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(SAME_KEY);
     }
     let (from, to, db) = (ctx.key(1), ctx.key(2), ctx.db());
-    let Some(units) = ctx.exec.ks.read(db, from).map(size_units) else { return ctx.number(0) };
+    let source = ctx.exec.ks.read(db, from).map(|view| (size_units(view), view.footprint()));
+    let Some((units, bytes)) = source else { return ctx.number(0) };
     if !replace && is_there(ctx, to_db, 2) {
         return ctx.number(0);
     }
     expect(units, ctx.exec.units_here)?;
+    ctx.hold_growth(bytes)?;
     arrive(ctx, COPY, (db, from), (to_db, to));
     ctx.number(1)
 }

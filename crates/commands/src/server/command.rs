@@ -4,6 +4,7 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::glob::{self, Case};
+use crate::long::expect;
 use crate::server::help::help;
 use crate::spec::{Categories, Command, CommandSpec};
 use petrel_table::bits;
@@ -32,6 +33,9 @@ static SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::COMMAND_LIST, list),
 ];
 
+/// Units for the description of a command, with its arguments and subcommands.
+const UNITS_PER_DESCRIPTION: usize = 800;
+
 const INVALID_COMMAND: Fail = Fail::fixed("ERR Invalid command specified");
 const INVALID_COUNT: Fail = Fail::fixed("ERR Invalid number of arguments specified for command");
 const INVALID_ARGUMENTS: Fail = Fail::fixed(InvalidKeys::MESSAGE);
@@ -59,9 +63,15 @@ fn info(ctx: &mut Ctx<'_>) -> Outcome {
     if wanted.is_empty() {
         return all_info(ctx);
     }
-    let (registry, dialect) = (ctx.exec.registry(), ctx.exec.shared.dialect());
+    expect(wanted.len() * UNITS_PER_DESCRIPTION, ctx.exec.units_here)?;
+    let (registry, mut pacer) = (ctx.exec.registry(), ctx.exec.pacer());
+    let dialect = ctx.exec.shared.dialect();
     ctx.reply.array(wanted.len());
     for name in wanted {
+        if ctx.reply.is_dropped() {
+            break;
+        }
+        pacer.pace_reply(UNITS_PER_DESCRIPTION)?;
         match registry.find_full(name) {
             Some(command) => info::describe(registry, dialect, command, ctx.reply),
             None => ctx.reply.null(),
@@ -72,15 +82,23 @@ fn info(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// `COMMAND DOCS [command-name [command-name ...]]`
 fn docs(ctx: &mut Ctx<'_>) -> Outcome {
-    let registry = ctx.exec.registry();
     let wanted = &ctx.args()[2..];
-    let commands: Vec<Command> = if wanted.is_empty() {
-        registry.commands().collect()
-    } else {
-        wanted.iter().filter_map(|name| registry.find_full(name)).collect()
-    };
-    ctx.reply.map(commands.len());
-    for command in commands {
+    expect(wanted.len() * UNITS_PER_DESCRIPTION, ctx.exec.units_here)?;
+    let (registry, mut pacer) = (ctx.exec.registry(), ctx.exec.pacer());
+    if wanted.is_empty() {
+        ctx.reply.map(registry.commands().count());
+        for command in registry.commands() {
+            docs::describe(registry, command, ctx.reply);
+        }
+        return Ok(());
+    }
+    let known = || wanted.iter().filter_map(|name| registry.find_full(name));
+    ctx.reply.map(known().count());
+    for command in known() {
+        if ctx.reply.is_dropped() {
+            break;
+        }
+        pacer.pace_reply(UNITS_PER_DESCRIPTION)?;
         docs::describe(registry, command, ctx.reply);
     }
     Ok(())

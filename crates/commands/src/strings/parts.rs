@@ -78,6 +78,7 @@ fn setrange(ctx: &mut Ctx<'_>) -> Outcome {
         return ctx.number(len as i64);
     }
     check_len(ctx, offset, bytes.len())?;
+    ctx.hold_growth(offset.saturating_sub(len))?;
     let len = ctx.exec.ks.write_range(db, key, offset, bytes)?;
     ctx.number(len as i64)
 }

@@ -254,6 +254,13 @@ impl Handle {
         self.sees_expired = on;
     }
 
+    /// Time against which reads compare the expiry of hash fields: before every expiry if this thread
+    /// sees what has expired.
+    #[inline]
+    pub fn fields_now(&self) -> i64 {
+        if self.sees_expired { i64::MIN } else { self.now_ms }
+    }
+
     #[inline]
     pub(crate) fn is_expired(&self, entry: Entry) -> bool {
         entry.expiry().is_some_and(|at| at <= self.now_ms && !self.sees_expired)

@@ -18,6 +18,8 @@ pub struct Leniency {
     pub any_version: bool,
     /// Any checksum may be.
     pub any_sum: bool,
+    /// Counts that follow from the value may be wrong. Files are always read so.
+    pub any_count: bool,
 }
 
 /// Checks version and checksum of a payload; answers the type byte and the value. A checksum of 0
@@ -43,7 +45,7 @@ mod tests {
     use super::*;
     use crate::rdb::Source;
 
-    const STRICT: Leniency = Leniency { any_version: false, any_sum: false };
+    const STRICT: Leniency = Leniency { any_version: false, any_sum: false, any_count: false };
 
     #[test]
     fn what_is_sealed_opens() {

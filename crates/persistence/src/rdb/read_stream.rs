@@ -152,7 +152,7 @@ impl<S: Source, K: ValueSink> Reader<'_, S, K> {
         }
         let mut last = self.id()?;
         if let Some(entry) = entries.last.filter(|&entry| entry > last) {
-            self.sink.recounted("the last ID of a stream");
+            self.sink.corrected("the last ID of a stream");
             last = entry;
         }
         let (mut max_deleted, mut added) = (StreamId::default(), len);

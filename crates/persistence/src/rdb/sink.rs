@@ -246,8 +246,11 @@ pub trait ValueSink {
     /// An entry of the last producer, the oldest first, and the ID that the producer gave it.
     fn produced(&mut self, id: &[u8], entry: StreamId) -> Result<(), Error>;
 
-    /// A redundant number in the bytes was wrong, and is not used: which.
+    /// A redundant count in the bytes was wrong, and is not used: which.
     fn recounted(&mut self, what: &'static str) {}
+
+    /// Another number, which the value contradicts, was wrong, and is not used: which.
+    fn corrected(&mut self, what: &'static str) {}
 
     /// How many IDs of producers were ever noted, and how many entries were sent again.
     fn counters(&mut self, added: u64, duplicates: u64) -> Result<(), Error>;

@@ -36,8 +36,10 @@ pub struct Builder<'h, 'k> {
     keeps_expired: bool,
     /// Fields were left out because they have expired.
     left_out: bool,
-    /// A number that was stated wrongly.
+    /// A count that was stated wrongly.
     recounted: Option<&'static str>,
+    /// Another redundant number that was stated wrongly.
+    corrected: Option<&'static str>,
     /// A stream is made apart from the key.
     stream: Option<StreamBuilder>,
     /// So is a vector set.
@@ -57,6 +59,7 @@ impl<'h, 'k> Builder<'h, 'k> {
             keeps_expired: false,
             left_out: false,
             recounted: None,
+            corrected: None,
             stream: None,
             vectors: None,
             holds: None,
@@ -93,6 +96,11 @@ impl<'h, 'k> Builder<'h, 'k> {
 
     /// The redundant number that the bytes stated wrongly, if any.
     pub fn wrongly_stated(&self) -> Option<&'static str> {
+        self.recounted.or(self.corrected)
+    }
+
+    /// The count that the bytes stated wrongly, if any.
+    pub fn miscounted(&self) -> Option<&'static str> {
         self.recounted
     }
 
@@ -246,6 +254,10 @@ impl ValueSink for Builder<'_, '_> {
 
     fn recounted(&mut self, what: &'static str) {
         self.recounted.get_or_insert(what);
+    }
+
+    fn corrected(&mut self, what: &'static str) {
+        self.corrected.get_or_insert(what);
     }
 
     fn counters(&mut self, added: u64, duplicates: u64) -> Result<(), Error> {

@@ -61,6 +61,9 @@ pub fn restore(
     handle.build(db, key, expiry, |handle| {
         let mut builder = Builder::new(handle, db, key).keeping_expired();
         rdb::read_value(&mut source, type_byte, &mut builder)?;
+        if let Some(what) = builder.miscounted().filter(|_| !leniency.any_count) {
+            return Err(Error::Malformed(what));
+        }
         builder.finish();
         if expiry.is_some_and(|at| at <= handle.now_ms()) && !handle.keeps_expired() {
             handle.remove(db, key);

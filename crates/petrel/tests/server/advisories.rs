@@ -228,6 +228,61 @@ const CASES: &[Case] = &[
         ],
         &["ERR Prefix 'a' overlaps with another provided prefix 'a'", ""],
     ),
+    (
+        "valkey_9_1_0_wait_for_more_replicas_than_32_bits_hold",
+        &[
+            &["WAIT", "4294967296", "1"],
+            &["WAIT", "9223372036854775807", "1"],
+            &["WAITAOF", "0", "4294967296", "1"],
+            &["WAITAOF", "4294967296", "0", "1"],
+        ],
+        &["0", "0", "[0 0]", "ERR value is out of range"],
+    ),
+    (
+        "valkey_9_0_2_hashes_with_expiring_fields_are_overwritten",
+        &[
+            &["HSET", "h", "a", "1", "b", "2"],
+            &["HPEXPIRE", "h", "20", "FIELDS", "2", "a", "b"],
+            &["SET", "h", "x"],
+            &["HSET", "k", "a", "1"],
+            &["HPEXPIRE", "k", "20", "FIELDS", "1", "a"],
+            &["HSET", "other", "b", "1"],
+            &["RENAME", "other", "k"],
+            &["DEBUG", "SLEEP", "0.3"],
+            &["GET", "h"],
+            &["HGETALL", "k"],
+        ],
+        &["2", "[1 1]", "OK", "1", "[1]", "1", "OK", "OK", "x", "[b 1]"],
+    ),
+    (
+        "valkey_9_0_2_fields_that_have_expired_are_written_again",
+        &[
+            &["DEBUG", "SET-ACTIVE-EXPIRE", "0"],
+            &["HSET", "h", "a", "1", "b", "2"],
+            &["HPEXPIRE", "h", "1", "FIELDS", "1", "a"],
+            &["DEBUG", "SLEEP", "0.02"],
+            &["HSETEX", "h", "FXX", "FIELDS", "1", "a", "4"],
+            &["HSETEX", "h", "FNX", "FIELDS", "1", "a", "5"],
+            &["HINCRBY", "h", "a", "1"],
+            &["HTTL", "h", "FIELDS", "1", "a"],
+            &["HLEN", "h"],
+            &["DEBUG", "SET-ACTIVE-EXPIRE", "1"],
+        ],
+        &["OK", "2", "[1]", "OK", "0", "1", "6", "[-1]", "2", "OK"],
+    ),
+    (
+        "valkey_8_1_4_memory_usage_counts_the_key",
+        &[
+            &["EVAL", "redis.call('MSET', 'a', 'x', string.rep('a', 1000), 'x')", "0"],
+            &[
+                "EVAL",
+                "local of = function(key) return redis.call('MEMORY', 'USAGE', key) end \
+                 return of(string.rep('a', 1000)) - of('a') >= 900 and 'more' or 'less'",
+                "0",
+            ],
+        ],
+        &["nil", "more"],
+    ),
 ];
 
 #[test]
@@ -425,6 +480,26 @@ fn valkey_9_0_6_reset_ends_importing() {
     assert!(!client.text(&["CLIENT", "LIST"]).contains("flags=I"));
 }
 
+/// Valkey 9.0.2: a connection that imports data sees fields that have expired.
+#[test]
+fn valkey_9_0_2_fields_that_have_expired_are_imported() {
+    for dialect in ["redis", "valkey"] {
+        let server = Server::start("epoll", &["--import-mode", "yes", "--dialect", dialect]);
+        let (mut client, mut other) = (server.connect(), server.connect());
+        assert_eq!(client.text(&["CLIENT", "IMPORT-SOURCE", "ON"]), "OK");
+        client.call(&["HSET", "h", "a", "1", "b", "2"]);
+        assert_eq!(client.text(&["HPEXPIREAT", "h", "0", "FIELDS", "1", "a"]), "[1]");
+        assert_eq!(client.text(&["HSETEX", "h", "PXAT", "1", "FIELDS", "1", "c", "3"]), "1");
+        assert_eq!(client.text(&["HMGET", "h", "a", "b", "c"]), "[1 2 3]");
+        assert_eq!(client.text(&["HGET", "h", "a"]), "1");
+        assert_eq!(client.text(&["HLEN", "h"]), "3");
+        assert_eq!(client.text(&["HTTL", "h", "FIELDS", "3", "a", "b", "c"]), "[0 -1 0]");
+        assert_eq!(other.text(&["HMGET", "h", "a", "b", "c"]), "[nil 2 nil]");
+        assert_eq!(client.text(&["HDEL", "h", "a"]), "1");
+        assert_eq!(client.text(&["HMGET", "h", "a", "b", "c"]), "[nil 2 3]");
+    }
+}
+
 /// Valkey 8.1.10: a pause is no wait that UNBLOCK ends.
 #[test]
 fn valkey_8_1_2_unblock_does_not_end_a_pause() {
@@ -440,4 +515,189 @@ fn valkey_8_1_2_unblock_does_not_end_a_pause() {
     assert_eq!(admin.text(&["CLIENT", "UNBLOCK", &id]), "0");
     assert_eq!(admin.text(&["CLIENT", "UNPAUSE"]), "OK");
     assert_eq!(show(&paused.receive().unwrap()), "OK");
+}
+
+/// Redis 8.10.0: clients wait for a list at a key, which SORT, or another command that stores, puts in
+/// the place of a value of another type.
+#[test]
+fn redis_8_10_0_clients_are_served_by_values_that_replace_others() {
+    let server = Server::start("epoll", &[]);
+    let mut client = server.connect();
+    client.call(&["SADD", "s", "3", "1", "2"]);
+    client.call(&["RPUSH", "l", "1"]);
+    client.call(&["ZADD", "z", "1", "m"]);
+    client.call(&["GEOADD", "g", "0", "0", "m"]);
+    let lists: [&[&str]; 3] =
+        [&["SORT", "s", "STORE", "d"], &["COPY", "l", "d", "REPLACE"], &["RENAME", "l", "d"]];
+    let sorted_sets: [&[&str]; 5] = [
+        &["ZUNIONSTORE", "d", "1", "z"],
+        &["ZDIFFSTORE", "d", "1", "z"],
+        &["ZRANGESTORE", "d", "z", "0", "-1"],
+        &["GEOSEARCHSTORE", "d", "g", "FROMMEMBER", "m", "BYRADIUS", "1", "km"],
+        &["GEORADIUS", "g", "0", "0", "1", "km", "STORE", "d"],
+    ];
+    let waits: [(&[&str], &[&[&str]], &str); 4] = [
+        (&["BLPOP", "d", "0"], &lists, "[d 1]"),
+        (&["BLMOVE", "d", "moved", "LEFT", "LEFT", "0"], &lists[..2], "1"),
+        (&["BLMPOP", "0", "1", "d", "LEFT"], &lists[..1], "[d [1]]"),
+        (&["BZPOPMIN", "d", "0"], &sorted_sets, "[d m "),
+    ];
+    for (wait, stores, expected) in waits {
+        for store in stores {
+            let mut waiting = server.connect();
+            client.call(&["RPUSH", "l", "1"]);
+            waiting.send(wait);
+            eventually("it waits", || server.info("blocked_clients") == 1);
+            client.call(&["MULTI"]);
+            client.call(&["SET", "d", "x"]);
+            client.call(store);
+            client.call(&["EXEC"]);
+            let served = show(&waiting.receive().unwrap());
+            assert!(served.starts_with(expected), "{wait:?} {store:?}: {served}");
+            client.call(&["DEL", "d", "l"]);
+        }
+    }
+}
+
+/// Valkey 9.0.0: CLIENT REPLY in a transaction tore its reply. Here that is whole, or there is none.
+#[test]
+fn valkey_9_0_0_client_reply_in_a_transaction() {
+    let server = Server::start("epoll", &[]);
+    for (mode, then, expected) in [
+        ("OFF", "CLIENT REPLY ON\r\nECHO a\r\n", "+OK\r\n$1\r\na\r\n"),
+        ("SKIP", "PING\r\nECHO a\r\n", "$1\r\na\r\n"),
+        ("ON", "ECHO a\r\n", "*3\r\n+PONG\r\n+OK\r\n+PONG\r\n$1\r\na\r\n"),
+    ] {
+        let mut client = server.connect();
+        let call = format!("MULTI\r\nPING\r\nCLIENT REPLY {mode}\r\nPING\r\nEXEC\r\n{then}");
+        client.send_bytes(call.as_bytes());
+        client.end_sending();
+        let received = client.read_to_end();
+        let queued = "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n";
+        assert_eq!(received, format!("{queued}{expected}"), "{mode}");
+    }
+    let valkey = Server::start("epoll", &["--dialect", "valkey"]);
+    let mut client = valkey.connect();
+    assert_eq!(client.text(&["MULTI"]), "OK");
+    assert!(client.text(&["CLIENT", "REPLY", "OFF"]).starts_with("ERR "));
+    assert!(client.text(&["EXEC"]).starts_with("EXECABORT"));
+}
+
+/// Valkey 9.0.0: files are created with the permissions that the process's mask leaves.
+#[test]
+fn valkey_9_0_0_files_keep_to_the_umask() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new();
+    let mut shell = std::process::Command::new("sh");
+    shell.current_dir(scratch.path("")).stdin(std::process::Stdio::null());
+    shell.args(["-c", "umask 027; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_petrel")]);
+    let server = Server::start_by(shell, scratch, "epoll", &["--appendonly", "yes"]);
+    let mut client = server.connect();
+    client.call(&["SET", "k", "v"]);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    let before = server.info("aof_rewrites");
+    client.call(&["BGREWRITEAOF"]);
+    eventually("the log is rewritten", || {
+        server.info("aof_rewrites") > before && server.info("aof_rewrite_in_progress") == 0
+    });
+    let log = server.scratch.path("appendonlydir");
+    let mut files: Vec<_> =
+        std::fs::read_dir(&log).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(files.len() >= 3, "{files:?}");
+    files.push(server.scratch.path("dump.rdb"));
+    for file in files {
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert!(mode == 0o640 || mode == 0o600, "{} has {mode:o}", file.display());
+    }
+    assert_eq!(std::fs::metadata(log).unwrap().permissions().mode() & 0o777, 0o750);
+}
+
+/// Valkey 9.0.0: ACL LOAD of a replica, whose link to the primary is no user's.
+#[test]
+fn valkey_9_0_0_acl_load_of_a_replica() {
+    let port = free_port().to_string();
+    let args = ["--bind", "127.0.0.1", "--port", &port, "--repl-diskless-sync-delay", "0"];
+    let primary = Server::start("epoll", &args);
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("users.acl"), "user default on nopass ~* &* +@all\n").unwrap();
+    let args = ["--aclfile", "users.acl", "--replicaof", &format!("127.0.0.1 {port}")];
+    let replica = Server::start_in(scratch, "epoll", &args);
+    let (mut writer, mut reader) = (primary.connect(), replica.connect());
+    for value in ["1", "2"] {
+        writer.call(&["SET", "k", value]);
+        eventually("it follows", || reader.text(&["GET", "k"]) == value);
+        assert_eq!(reader.text(&["ACL", "LOAD"]), "OK");
+    }
+    assert!(reader.text(&["INFO", "replication"]).contains("master_link_status:up"));
+}
+
+/// Valkey 9.0.0: a client whose reads do not count is served by a push.
+#[test]
+fn valkey_9_0_0_clients_without_touch_are_served() {
+    let server = Server::start("epoll", &["--maxmemory-policy", "allkeys-lru"]);
+    let (mut waiting, mut other) = (server.connect(), server.connect());
+    assert_eq!(waiting.text(&["CLIENT", "NO-TOUCH", "ON"]), "OK");
+    waiting.send(&["BLPOP", "l", "0"]);
+    eventually("it waits", || server.info("blocked_clients") == 1);
+    other.call(&["RPUSH", "l", "x", "y"]);
+    assert_eq!(show(&waiting.receive().unwrap()), "[l x]");
+    assert_eq!(waiting.text(&["LRANGE", "l", "0", "-1"]), "[y]");
+}
+
+/// Valkey 8.1.5: an append-only file whose base has a version that is not known. Redis 8.10.0: such a base
+/// where defragmentation is on.
+#[test]
+fn valkey_8_1_5_append_only_files_of_later_versions() {
+    let mut base = snapshot_of(&["SET a 1", "RPUSH l x y"]);
+    assert!(base.starts_with(b"REDIS00"));
+    base[5..9].copy_from_slice(b"0099");
+    // A checksum of 0 says that there is none.
+    let sum = base.len() - 8;
+    base[sum..].fill(0);
+    let file = [base, encoded(&["SELECT 0", "SET b 2"])].concat();
+    let args = ["--appendonly", "yes", "--activedefrag", "yes", "--rdb-version-check"];
+    let started = |check: &'static str| {
+        let scratch = Scratch::new();
+        std::fs::write(scratch.path("appendonly.aof"), &file).unwrap();
+        (scratch, [&args[..], &[check]].concat())
+    };
+    let (scratch, strict) = started("strict");
+    let ended = run_to_end(&scratch, &[&["--port", "0"], &strict[..]].concat());
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(!ended.status.success() && said.contains("RDB version 99 is not known"), "{said}");
+    let (scratch, relaxed) = started("relaxed");
+    let server = Server::start_in(scratch, "epoll", &relaxed);
+    assert_eq!(server.connect().text(&["MGET", "a", "b"]), "[1 2]");
+}
+
+/// Valkey 9.1.0: CONFIG REWRITE of sizes above 2^63.
+#[test]
+fn valkey_9_1_0_config_rewrite_of_large_sizes() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("conf"), "maxmemory 1gb\n").unwrap();
+    let server = Server::start_in(scratch, "epoll", &["conf"]);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["CONFIG", "SET", "maxmemory", "18446744073709551615"]), "OK");
+    assert_eq!(client.text(&["CONFIG", "REWRITE"]), "OK");
+    let file = std::fs::read_to_string(server.scratch.path("conf")).unwrap();
+    assert!(!file.contains("maxmemory -"), "{file}");
+    assert_eq!(client.text(&["SET", "k", "v"]), "OK");
+    drop(client);
+    let mut server = server;
+    server.signal(libc::SIGTERM);
+    assert_eq!(server.exit_code(), Some(0), "{}", server.output());
+    let server = Server::start_in(server.into_scratch(), "epoll", &["conf"]);
+    let limit = server.connect().text(&["CONFIG", "GET", "maxmemory"]);
+    assert_eq!(limit, "[maxmemory 18446744073709551615]");
+}
+
+/// Valkey 9.1.0: the log says why a primary was lost.
+#[test]
+fn valkey_9_1_0_a_primary_that_closes_the_connection() {
+    let primary = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = primary.local_addr().unwrap().port().to_string();
+    let replica = Server::start("epoll", &["--replicaof", &format!("127.0.0.1 {port}")]);
+    drop(primary.accept().unwrap());
+    eventually("the log says why", || replica.output().contains("it closed the connection"));
+    assert!(!replica.output().contains("Success"));
 }

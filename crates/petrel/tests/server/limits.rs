@@ -15,8 +15,10 @@ with_each_backend!(
     a_reply_without_end_ends_at_the_limit,
     a_reply_is_limited_while_it_grows,
     replies_of_documents_are_limited_while_they_grow,
+    replies_of_many_parts_are_limited_while_they_grow,
     replies_stay_under_the_memory_limit,
     what_commands_gather_stays_under_the_memory_limit,
+    strings_grow_under_the_memory_limit,
     batches_are_limited_between_their_commands,
     unwanted_replies_take_no_memory,
     who_reads_only_at_the_end_gets_everything,
@@ -128,6 +130,41 @@ fn replies_of_documents_are_limited_while_they_grow(backend: &str) {
     assert!(peak < MOST_MB, "{peak} MB");
 }
 
+fn replies_of_many_parts_are_limited_while_they_grow(backend: &str) {
+    let server = Server::start(backend, &["--client-output-buffer-limit", "normal 2mb 0 0"]);
+    let mut client = with_values(&server);
+    client.call(&["SET", "large", &"x".repeat(1 << 20)]);
+    let value = "x".repeat(10_000);
+    (0..300).for_each(|_| drop(client.call(&["XADD", "stream", "*", "f", &value])));
+    // Each says a name of 1 MB of itself.
+    let name = "n".repeat(1 << 20);
+    let mut named: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    named.iter_mut().for_each(|one| drop(one.call(&["CLIENT", "SETNAME", &name])));
+    let often = |before: &[&str], words: &[&str], times: usize| -> Vec<String> {
+        [before.to_vec(), words.repeat(times)].concat().into_iter().map(str::to_owned).collect()
+    };
+    let calls = [
+        often(&["MGET"], &["string"], 100_000),
+        often(&["MGET"], &["large"], 5_000),
+        often(&["XRANGE", "stream", "-", "+"], &[], 0),
+        often(&["XREVRANGE", "stream", "+", "-"], &[], 0),
+        often(&["BITFIELD", "large"], &["GET", "i64", "0"], 120_000),
+        often(&["COMMAND", "DOCS"], &["georadius"], 100_000),
+        often(&["COMMAND", "INFO"], &["georadius"], 100_000),
+        often(&["CLIENT", "LIST"], &[], 0),
+    ];
+    for (number, call) in calls.iter().enumerate() {
+        let mut client = server.connect();
+        let call: Vec<&[u8]> = call.iter().map(String::as_bytes).collect();
+        client.send_bytes(&encode(&call));
+        assert_eq!(client.read_to_end(), "", "{}", call[0].escape_ascii());
+        let closed = server.info("client_output_buffer_limit_disconnections");
+        assert_eq!(closed, number as i64 + 1, "{}", call[0].escape_ascii());
+    }
+    let peak = peak_mb(&server);
+    assert!(peak < MOST_MB, "{peak} MB");
+}
+
 fn replies_stay_under_the_memory_limit(backend: &str) {
     let server = Server::start(backend, &["--maxmemory", "100mb"]);
     let mut client = with_values(&server);
@@ -180,6 +217,43 @@ fn what_commands_gather_stays_under_the_memory_limit(backend: &str) {
     for call in calls {
         let reply = client.text(call);
         assert!(!reply.starts_with("OOM "), "{call:?}: {}", &reply[..reply.len().min(100)]);
+    }
+}
+
+/// Values that a command of few bytes makes large: padded strings, and copies.
+fn strings_grow_under_the_memory_limit(backend: &str) {
+    let server = Server::start(backend, &["--maxmemory", "100mb"]);
+    let mut client = server.connect();
+    assert_eq!(client.text(&["SETRANGE", "large", "60000000", "x"]), "60000001");
+    let calls: [(&[&str], &str); 7] = [
+        (&["SETRANGE", "k", "200000000", "x"], "200000001"),
+        (&["SETBIT", "k", "1600000000", "1"], "0"),
+        (&["BITFIELD", "k", "SET", "u8", "1600000000", "1"], "[0]"),
+        (&["BITFIELD", "k", "GET", "u8", "0", "INCRBY", "u8", "1600000000", "0"], "[0 0]"),
+        (&["BITOP", "NOT", "k", "large"], "60000001"),
+        (&["COPY", "large", "k"], "1"),
+        (&["EVAL", "return redis.call('SETRANGE', 'k', 200000000, 'x')", "1", "k"], "200000001"),
+    ];
+    for (call, _) in calls {
+        let reply = client.text(call);
+        assert!(reply.contains("OOM command not allowed"), "{call:?}: {reply}");
+        assert_eq!(client.text(&["EXISTS", "k"]), "0", "{call:?}");
+    }
+    let (used, peak) = (server.info("used_memory"), peak_mb(&server));
+    assert!(used < 100 << 20 && peak < MOST_MB, "{used} used, {peak} MB");
+    // Small steps are made up for by eviction.
+    assert_eq!(client.text(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]), "OK");
+    for n in 0..60 {
+        let key = n.to_string();
+        assert_eq!(client.text(&["SETRANGE", &key, "4000000", "x"]), "4000001");
+    }
+    assert!(server.info("used_memory") < 110 << 20);
+    assert_eq!(client.text(&["FLUSHALL"]), "OK");
+    assert_eq!(client.text(&["CONFIG", "SET", "maxmemory", "1gb"]), "OK");
+    assert_eq!(client.text(&["SETRANGE", "large", "60000000", "x"]), "60000001");
+    for (call, reply) in calls {
+        assert_eq!(client.text(call), reply, "{call:?}");
+        client.call(&["DEL", "k"]);
     }
 }
 

@@ -162,6 +162,11 @@ const WORST: &[Worst] = &[
         call: || [words("SORT s ALPHA"), words("GET # ".repeat(5000).trim_end())].concat(),
     },
     Worst {
+        commands: "command|docs command|info",
+        data: |_| (),
+        call: || often("COMMAND DOCS", "georadius", 500_000),
+    },
+    Worst {
         commands: "bitop",
         data: |client| drop(client.call(&["SETRANGE", "b", "300000", "x"])),
         call: || often("BITOP XOR d", "b", 3000),

@@ -127,12 +127,17 @@ fn info(ctx: &mut Ctx<'_>) -> Outcome {
 fn list(ctx: &mut Ctx<'_>) -> Outcome {
     show_self(ctx);
     let filter = Filter::parse(ctx, 2, Verb::List)?;
+    let room = ctx.reply.room_left();
     let host = ServerHost::of(ctx);
     let path = host.socket_path();
     let mut text = Vec::new();
     for client in filter.candidates(&host.server, &host.client) {
         if filter.admits(&client, &host.server, &host.client, &path) {
             describe(&client, &host.server, &path, &mut text);
+        }
+        if text.len() > room {
+            ctx.reply.refuse();
+            return Ok(());
         }
     }
     ctx.reply.verbatim(b"txt", &text);

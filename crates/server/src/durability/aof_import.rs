@@ -124,6 +124,7 @@ impl Server {
         let leniency = Leniency {
             any_version: config.accepts_any_rdb_version(),
             any_sum: !config.rdbchecksum,
+            any_count: true,
         };
         // A command behind it may have kept what would have expired since.
         let options = LoadOptions {
@@ -395,7 +396,7 @@ impl Host for LoaderHost {
     }
 
     fn leniency(&self) -> Leniency {
-        Leniency { any_version: true, any_sum: false }
+        Leniency { any_version: true, any_sum: false, any_count: true }
     }
 
     fn log(&mut self, level: u8, text: &str) {

@@ -68,7 +68,7 @@ fn look_into(path: &Path) -> io::Result<bool> {
     if !begins_as_rdb(&head) {
         return Ok(len > 0);
     }
-    let leniency = Leniency { any_version: true, any_sum: true };
+    let leniency = Leniency { any_version: true, any_sum: true, any_count: true };
     let Ok(mut reader) = FileReader::new(file, len, leniency) else { return Ok(true) };
     loop {
         match reader.next_section() {

@@ -23,7 +23,11 @@ pub(crate) fn unnamed_file(purpose: &str) -> io::Result<File> {
 
 /// What a copy may differ in from what this server writes.
 pub(crate) fn leniency(config: &Config) -> Leniency {
-    Leniency { any_version: config.accepts_any_rdb_version(), any_sum: !config.rdbchecksum }
+    Leniency {
+        any_version: config.accepts_any_rdb_version(),
+        any_sum: !config.rdbchecksum,
+        any_count: true,
+    }
 }
 
 /// Reads a copy to its end without keeping anything: whether it is whole, and of known types.

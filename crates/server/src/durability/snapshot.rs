@@ -392,6 +392,7 @@ impl Server {
         let leniency = Leniency {
             any_version: config.accepts_any_rdb_version(),
             any_sum: !config.rdbchecksum,
+            any_count: true,
         };
         LoadOptions { threads: self.workers.len(), leniency, keeps_expired: false, merges: false }
     }

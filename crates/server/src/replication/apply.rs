@@ -503,7 +503,7 @@ impl Host for PrimaryHost {
     }
 
     fn leniency(&self) -> Leniency {
-        Leniency { any_version: true, any_sum: false }
+        Leniency { any_version: true, any_sum: false, any_count: true }
     }
 
     fn log(&mut self, level: u8, text: &str) {

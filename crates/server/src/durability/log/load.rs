@@ -276,6 +276,7 @@ impl Server {
         let leniency = Leniency {
             any_version: config.accepts_any_rdb_version(),
             any_sum: !config.rdbchecksum,
+            any_count: true,
         };
         let options =
             LoadOptions { threads: self.workers.len(), leniency, keeps_expired, merges: false };
