@@ -105,7 +105,7 @@ enum Value {
 }
 
 impl Value {
-    /// Whether it may go where it is not followed.
+    /// Whether the value may leave the analysed registers.
     fn is_plain(self) -> bool {
         !matches!(self, Value::Keys | Value::Redis | Value::Call | Value::Unusable)
     }

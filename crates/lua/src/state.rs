@@ -226,7 +226,7 @@ impl Lua {
     /// Runs the text of a library, which declares its functions.
     ///
     /// # Errors
-    /// If it fails, or makes an invalid declaration. Functions declared before the error are dropped.
+    /// If it fails, or makes an invalid declaration; functions declared until then are dropped.
     pub fn load_library(
         &mut self,
         text: &Compiled,

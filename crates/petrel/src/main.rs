@@ -156,7 +156,7 @@ fn announce(config: &Config) {
     }
 }
 
-/// Says who may do everything here, for want of a password.
+/// Warns of a server without a password, naming the addresses from which it can be used.
 fn warn_of_openness(config: &Config) {
     if config.port == 0 {
         return;
@@ -175,7 +175,7 @@ fn warn_of_openness(config: &Config) {
     tracing::warn!("WARNING: Petrel does not require authentication{who}; see requirepass");
 }
 
-/// Lists what is in a store.
+/// Lists the backups in a store.
 fn backups(url: &str) -> ExitCode {
     match petrel_server::durability::backup::list(url) {
         Ok(text) => {
