@@ -21,7 +21,7 @@ const ERRORS_MAX: usize = 10;
 /// user alone, with the password that `requirepass` says.
 ///
 /// # Errors
-/// What is wrong with them, with file and line.
+/// The error, with file and line.
 pub fn load_at_start(server: &Server, config: &Config, lines: &[UserLine]) -> io::Result<()> {
     let (users, registry) = (&server.commands.users, &server.commands.registry);
     users.set_default_password(registry, config.requirepass.bytes());
@@ -49,7 +49,7 @@ pub fn load_at_start(server: &Server, config: &Config, lines: &[UserLine]) -> io
 /// Lets the users be those of the file (`ACL LOAD`).
 ///
 /// # Errors
-/// What is wrong with the file, or that there is none; nothing has changed then.
+/// The error in the file, or that there is none; nothing has changed then.
 pub fn load(server: &Server) -> Result<Change, Fail> {
     let path = file(server)?;
     let loaded = read(server, &path).and_then(|users| replace_all(server, users));

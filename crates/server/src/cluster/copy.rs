@@ -1,6 +1,6 @@
-//! Copies of a member's data for those that join: sent while clients are served, received into a
-//! file and loaded in the place of what there was. Where members hold some slots, the data of slots
-//! are sent likewise; who loads them is `slots.rs`.
+//! Copies of a member's data for joining members: sent while clients are served, received into a
+//! file and loaded in place of the old data. If members hold only some slots, the data of slots are
+//! sent in the same way; `slots.rs` loads them.
 //!
 //! ```text
 //!  source   with everything held: positions of the lanes, an image begins
@@ -43,7 +43,7 @@ const IMAGE_PAUSE: Duration = Duration::from_millis(100);
 /// After a copy could not be loaded, until another is asked for.
 pub(super) const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Passes what is written on to the agent.
+/// Passes the written bytes to the agent.
 struct ToAgent {
     parts: SyncSender<Part>,
     part: Vec<u8>,
@@ -218,7 +218,7 @@ impl Agent {
             self.copies.tried = Some(Instant::now());
             return;
         };
-        // The rest of the cores are for those who are served meanwhile.
+        // Leave the other cores to clients.
         image.threads = (self.machine.host.server.workers.len() / 2).max(1);
         let _ = send.send(image);
         let what = match (share, slots) {
@@ -231,8 +231,8 @@ impl Agent {
         self.copies.sent = Some(Sent { to, share, parts: received, start, bytes: 0 });
     }
 
-    /// Begins the image of what a member is sent, of the same moment as its place in the lanes; and
-    /// of how many slots. None while another image is being taken.
+    /// Begins the snapshot for a member, consistent with its position in the lanes; also returns
+    /// the number of slots. `None` while another snapshot is running.
     fn begin_image(
         &mut self,
         to: Identity,
@@ -298,21 +298,21 @@ impl Agent {
                 }
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
-                    // What the member gets ends with the link, and is asked for anew.
+                    // The member's receiving ends with the link, and it asks again.
                     let link = self.linked.get(&to.node.0).map(|linked| linked.link);
                     link.into_iter().for_each(|link| self.close(link));
                     false
                 }
             };
             if !goes_on {
-                // The thread that writes it hears of that by its next part.
+                // The writing thread notices this with its next part.
                 self.copies.sent = None;
             }
         }
     }
 }
 
-/// How copies for members are written: they read what this server writes.
+/// Options of copies for members, which read everything that this server writes.
 fn copy_options(server: &Server) -> FileOptions {
     let options = server.copy_options(&server.config.snapshot());
     FileOptions { version_max: FileOptions::ANY_VERSION, ..options }

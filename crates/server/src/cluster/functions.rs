@@ -8,9 +8,9 @@
 //!  fabric    other libraries were agreed on ──▶ thread: in the place of those that are here
 //! ```
 //!
-//! A member that begins to serve puts the libraries that were agreed on in the place of what it
-//! has loaded or was sent. As long as there were none, it keeps that; what the founder has loaded
-//! is agreed on first.
+//! A member that begins to serve replaces the libraries that it has loaded or received by the
+//! agreed ones. If there are no agreed ones yet, it keeps its own; the founder's are agreed on
+//! first.
 
 mod state;
 
@@ -27,10 +27,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a client waits for its answer.
+/// Time for which a client waits for a reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long other members are waited for that may not be there any more.
+/// Time for which other members are awaited that may be gone.
 const OTHERS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Until the leader is asked again, which may be another by then.
@@ -61,8 +61,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Puts the libraries that were agreed on last in the place of those that are here, unless
-    /// they are the same; `anyway` if others may have been loaded since. The version that is here.
+    /// Replaces the present libraries by the latest agreed ones, unless they are the same; with
+    /// `anyway`, also then, because others may have been loaded. Returns the present version.
     pub(super) fn apply_functions(&self, server: &Server, anyway: bool) -> u64 {
         let fabric = self.fabric.lock().clone();
         let mut applied = self.functions.applied.lock();
@@ -97,7 +97,7 @@ struct Worker {
     membership: Arc<Membership>,
     server: Arc<Server>,
     machine: Machine,
-    /// It was said that the founder's libraries are too many.
+    /// The founder's libraries were reported to be too many.
     has_complained: bool,
 }
 
@@ -119,7 +119,7 @@ impl Worker {
         }
     }
 
-    /// Has what the founder has loaded agreed on, before anything else was.
+    /// Proposes the founder's libraries, before any others.
     fn bring_in(&mut self) {
         let sources = self.server.commands.library_texts();
         let own = self.membership.state.lock().me;
@@ -137,7 +137,7 @@ impl Worker {
         }
     }
 
-    /// Does what a command says, and answers.
+    /// Executes a command and returns its reply.
     fn fulfil(&mut self, wish: &Wish) -> Vec<u8> {
         let until = wish.since + PATIENCE;
         let fabric = self.membership.fabric.lock().clone();

@@ -79,8 +79,8 @@ fn patience(config: &Config) -> Duration {
 }
 
 impl Membership {
-    /// This member, if it holds hash slots, and whether others do. Where members hold the data of
-    /// some, it holds those that it is a home of, until others are in its place.
+    /// This member, if it holds hash slots, and whether others do. If members hold only some slots,
+    /// it holds the ones that it owns, until other members have replaced it.
     fn holders(&self) -> (Option<Identity>, bool) {
         let state = self.state.lock();
         let is_own = |member: &&super::MemberInfo| Some(member.identity) == state.me;

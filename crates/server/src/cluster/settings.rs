@@ -1,4 +1,4 @@
-//! What the configuration says of the cluster, as the members' side of the process takes it.
+//! Converts the cluster's parameters to the settings of `petrel_fabric`.
 
 use crate::config::{Config, Passphrase};
 use petrel_fabric::{Copies, Role, Settings, Start, reachable};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// From a port for clients to that for members, as in Redis.
 const BUS_OFFSET: u16 = 10_000;
 
-/// Where the cluster's files are, in the working directory.
+/// Directory of the cluster's files, below the working directory.
 pub(super) const DIRECTORY: &str = "cluster";
 
 /// Bytes of a file with a passphrase.
@@ -157,7 +157,7 @@ fn passphrase(
     Ok(Some(text.into()))
 }
 
-/// Where the bus listens: at the first address for clients.
+/// Address of the cluster bus: the first address for clients.
 fn bind(config: &Config) -> Result<SocketAddr, String> {
     let for_clients = if config.port == 0 { config.tls.tls_port } else { config.port };
     let port = match (config.cluster.bus_port, for_clients) {

@@ -1,5 +1,5 @@
-//! Slots of a member of a cluster in which members hold the data of some: it claims those that wait
-//! for it, loads those that it becomes a home of, and removes those that it is none of any more.
+//! Slots of a member in a cluster with members that hold only some slots: it claims slots that wait
+//! for it, loads slots that it becomes an owner of, and removes slots that it no longer owns.
 //!
 //! ```text
 //!  admitted   slots wait for it, their last home, and its data are the cluster's
@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 /// Keys that are looked at for slots that were lost, in one turn.
 const SWEPT_PER_TURN: usize = 512;
 
-/// Between two looks whether what was loaded is durable.
+/// Interval between two checks whether loaded data are durable.
 const DURABLE_PAUSE: Duration = Duration::from_millis(1);
 
 impl Agent {
@@ -44,7 +44,7 @@ impl Agent {
         }
     }
 
-    /// Goes on with what has begun of the above. True if there is something to go on with at once.
+    /// Continues the above work. Returns true if there is more to do at once.
     pub(super) fn go_on_with_slots(&mut self) -> bool {
         if !self.node.is_partial() {
             return false;
@@ -107,7 +107,7 @@ impl Agent {
         match self.slots.failed {
             Some(failed) if failed.elapsed() < FAILURE_PAUSE => {}
             Some(_) => {
-                // They are asked for anew.
+                // The slots are requested again.
                 self.slots.failed = None;
                 self.node.slots_loaded(false, &mut self.machine);
             }
@@ -154,7 +154,7 @@ impl Agent {
     }
 }
 
-/// Loads data of slots beside those that are here.
+/// Loads data of slots beside the present data.
 fn load_beside(server: &Server, incoming: Incoming, progress: &Progress) -> Result<(), String> {
     let (mut file, len) =
         incoming.finish().map_err(|error| format!("they cannot be kept: {error}"))?;

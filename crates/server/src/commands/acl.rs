@@ -1,4 +1,4 @@
-//! ACL: users, their rules, and what was refused to them.
+//! ACL: users, their rules, and the log of refused commands.
 
 mod log;
 
@@ -32,7 +32,7 @@ static SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::ACL_HELP, help),
 ];
 
-/// Bits of a password that `GENPASS` draws unless told otherwise, and at most.
+/// Default and maximum number of bits of a password drawn by `GENPASS`.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
 
@@ -89,7 +89,7 @@ fn getuser(ctx: &mut Ctx<'_>) -> Outcome {
     let permissions = user.permissions();
     let dialect = ctx.dialect();
     let reply = &mut *ctx.reply;
-    // Redis's reply, but for what Redis does not know.
+    // Redis's fields, and one for permissions that Redis does not have.
     let with_databases = dialect.is_valkey()
         || permissions.all_selectors().any(|selector| selector.is_restricted_to_databases());
     reply.map(6 + usize::from(with_databases));

@@ -117,7 +117,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     if authenticated {
         session.become_user(None);
     }
-    // What it can do it still can.
+    // RESET keeps the client's capabilities.
     let goes_to_primary = session.is(Modes::REDIRECTABLE);
     session.modes = Modes::NONE;
     session.set(Modes::REDIRECTABLE, goes_to_primary);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub const SHUTDOWN: CommandSpec =
     CommandSpec::new(&meta::SHUTDOWN, shutdown).locking(Locks::Itself);
 
-/// What the arguments ask for.
+/// Parsed arguments.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Options {
     nosave: bool,

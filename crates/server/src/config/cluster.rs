@@ -54,7 +54,7 @@ impl Passphrase {
         self.0.is_set()
     }
 
-    /// Its bytes.
+    /// The passphrase.
     pub fn bytes(&self) -> &[u8] {
         self.0.bytes()
     }
@@ -74,12 +74,12 @@ impl Value for Passphrase {
     }
 }
 
-/// How many members hold each key.
+/// Number of members that hold each key: `cluster-copies`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CopyCount(Option<u16>);
 
 impl CopyCount {
-    /// How many; none if all do.
+    /// The number; `None` for all members.
     pub fn homes(self) -> Option<u16> {
         self.0
     }

@@ -1,4 +1,5 @@
-//! What people read of the table: `--help`, `docs/configuration.md` and the default `petrel.conf`.
+//! Texts generated from the table of parameters: `--help`, `docs/configuration.md` and the default
+//! `petrel.conf`.
 
 use std::fmt::Write;
 
@@ -187,7 +188,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// What stands before the sections of parameters that decide nothing.
+/// Introduction to the parameters without effect.
 const FOREIGN: &str = "
 # Files of Redis and Valkey
 

@@ -1,10 +1,10 @@
 //! Parameters of Redis and Valkey that decide nothing here, so that their files and tools work.
 //!
-//! Two classes, told by the group. Of a **feature that this version does not have**: a parameter
-//! that asks for it takes only the value that does not (`Only`, with the reason why); one that says
-//! how it would work takes any valid value, shows it again and has no effect. What only Redis or
-//! only Valkey fixes at start may be set to what it is. Of what **Petrel does in another way**: any
-//! valid value, shown again.
+//! There are two classes, distinguished by the group. Parameters of **absent features**: one that
+//! enables the feature takes only the value that does not (`Only`, with the reason); one that
+//! configures it takes any valid value, shows it again and has no effect. A value that only Redis
+//! or only Valkey fixes at start may be set to itself. Parameters of features that **Petrel
+//! implements differently**: any valid value is accepted, shown again and has no effect.
 
 use super::params::{Config, I32_MAX, MEMORY, parameters};
 use super::table::{Group, Mutability::*, Param};

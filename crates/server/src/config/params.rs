@@ -362,8 +362,8 @@ Process {
 }
 
 impl Config {
-    /// Worker threads to start: `threads`, or what the process may use of the machine (its CPU
-    /// affinity and cgroup quota considered).
+    /// Number of worker threads: `threads`, or by default the number of processors available to the
+    /// process (considering CPU affinity and cgroup quota).
     pub fn worker_threads(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),

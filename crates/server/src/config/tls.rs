@@ -1,4 +1,5 @@
-//! The parameters of TLS: names and values of Redis and Valkey, whose words are OpenSSL's.
+//! Parameters of TLS, with the names and values of Redis and Valkey; lists of ciphers use OpenSSL's
+//! names.
 
 use std::path::PathBuf;
 

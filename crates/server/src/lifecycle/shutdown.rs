@@ -1,5 +1,4 @@
-//! Stopping: what a signal or `SHUTDOWN` asks for, what stands against it, and how it is taken
-//! back.
+//! Shutdown by a signal or `SHUTDOWN`: the conditions that prevent it, and its cancellation.
 
 mod replicas;
 mod stop;

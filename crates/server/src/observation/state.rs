@@ -1,6 +1,6 @@
-//! What every worker does at this moment, for the log: for operators whose clients wait and do not
-//! know for what. It takes no lock that a worker holds for long, so it is had also where no command
-//! is answered any more.
+//! Dump of every worker's state into the log, for operators with clients that wait for an unknown
+//! reason. It takes no lock that a worker holds for long, so it works even if no command is
+//! answered any more.
 
 use crate::server::Server;
 use std::fmt::Write;

@@ -81,7 +81,7 @@ fn role(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// What the arguments of `FAILOVER` ask for.
+/// Parsed arguments of `FAILOVER`.
 #[derive(Debug, Eq, PartialEq)]
 enum Request {
     Abort,

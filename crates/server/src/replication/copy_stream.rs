@@ -34,10 +34,10 @@ impl<'w> CopyStream<'w> {
         CopyStream { wire, link, extent, len: 0, taken: 0, known: 0, has_ended, is_lost, signed_at }
     }
 
-    /// Whether the copy ends where what was read of it does.
+    /// Checks that nothing follows the end of the copy.
     ///
     /// # Errors
-    /// One line that says what the primary did.
+    /// The primary's fault, as one line.
     pub fn end(&mut self) -> Result<(), String> {
         match self.read(&mut [0]) {
             Ok(0) => Ok(()),

@@ -1,5 +1,5 @@
-//! What `INFO` counts, in Prometheus's text format: every figure by its name there behind
-//! `petrel_`, and what is counted per command, error, database and worker with labels.
+//! The fields of `INFO` in Prometheus's text format: each by its name with the prefix `petrel_`;
+//! counters per command, error, database and worker have labels.
 
 use crate::commands::info::figures;
 use crate::server::Server;
@@ -7,11 +7,11 @@ use petrel_commands::PeerFigures;
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Sections of `INFO` whose lines are figures of the whole server.
+/// Sections of `INFO` with only fields of the whole server.
 const SECTIONS: [&str; 8] =
     ["server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"];
 
-/// Figures that only grow are distinguished from those that also fall by their names.
+/// Names, or their prefixes, of counters; other fields are gauges.
 const COUNTERS: [&str; 22] = [
     "total_",
     "expired_",
@@ -127,7 +127,7 @@ fn workers(server: &Server, page: &mut Page) {
     }
 }
 
-/// What a member of a cluster holds of its data.
+/// Slots, keys and copies held by this member of a cluster.
 fn held(server: &Server, page: &mut Page) {
     let Some(cluster) = server.commands.cluster.get() else { return };
     let held = cluster.held();
@@ -143,7 +143,7 @@ fn held(server: &Server, page: &mut Page) {
     }
 }
 
-/// What a member of a cluster has to do with each other one.
+/// State of the links to other members.
 fn peers(server: &Server, page: &mut Page) {
     type Read = fn(&PeerFigures) -> u64;
     const FIGURES: [(&str, &str, &str, Read); 6] = [

@@ -185,7 +185,7 @@ fn note(ctx: &mut Ctx<'_>, at: usize) -> Outcome {
     Ok(())
 }
 
-/// What is in a copy for which only so much is asked: its keys, its functions.
+/// Parses the filter of a partial copy: whether it includes keys and functions.
 fn filter(value: &[u8]) -> Result<(bool, bool), Fail> {
     let words = value.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
     let mut wants = (false, false);
