@@ -1,5 +1,5 @@
-//! Functions of Lua's base library in the form that scripts get: those that could run for long
-//! count their work first, and protected tables cannot be changed.
+//! Functions of Lua's base library in the form that scripts get: potentially long ones count their
+//! work first, and protected tables cannot be changed.
 
 use crate::interrupt::{BYTES_PER_STEP, Tally, count_work, ended};
 use crate::lists::places;

@@ -4,7 +4,7 @@
 //! it. The tables of globals and of libraries cannot be changed: in place of each, scripts get an
 //! empty table that *stands for* it; its metatable redirects reads to the table itself and refuses
 //! writes. Functions that bypass a metatable for writing (`rawset`, `table.insert`, `setmetatable`
-//! ...) refuse these tables too, and those that bypass it for reading (`rawget`, `next`) see
+//! ...) refuse these tables too, and functions that bypass it for reading (`rawget`, `next`) see
 //! through them. So no script sees changes made by another.
 
 use crate::c_api;

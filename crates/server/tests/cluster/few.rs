@@ -408,7 +408,7 @@ fn whole_databases_are_those_of_all_homes() {
         client.call("HELLO 3");
         assert_eq!(client.call("RANDOMKEY"), Value::Null);
     }
-    // An invalid cursor ends at once without keys.
+    // An unknown cursor restarts the scan.
     for cursor in ["1", "18446744073709551615", "4611686018427387904"] {
         let Value::Array(reply) = client.call(&format!("SCAN {cursor}")) else {
             panic!("no array")
