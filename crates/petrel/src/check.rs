@@ -25,7 +25,7 @@ pub fn check_all(line: &CheckLine) -> ExitCode {
     let mut all_whole = !line.paths.is_empty();
     if !all_whole {
         eprintln!(
-            "petrel: check: which file? Usage: petrel check [--fix | --cut] FILE-OR-DIRECTORY ..."
+            "petrel: check: no file given. Usage: petrel check [--fix | --cut] FILE-OR-DIRECTORY ..."
         );
     }
     for path in &line.paths {
@@ -150,12 +150,12 @@ fn check_pending(path: &Path, log: Option<&Known>) -> Result<String, String> {
     }
     match log.and_then(|log| remains.hindrance(log)) {
         _ if !remains.is_of_this_boot() => {
-            found.push_str("; of no use, since the machine was started anew since");
+            found.push_str("; not usable, because the machine has been restarted since");
         }
         Some(why) => {
             let _ = write!(found, "; a start puts the file aside: {why}");
         }
-        None => found.push_str("; a start puts those that the log does not have behind it"),
+        None => found.push_str("; a start appends those that the log does not have"),
     }
     Ok(found)
 }

@@ -163,16 +163,16 @@ fn warn_of_openness(config: &Config) {
     }
     let everywhere = ["*", "::*", "0.0.0.0", "::"];
     let is_everywhere = config.bind.iter().any(|bind| everywhere.contains(&&*bind.address));
-    let who = match (config.protected_mode, is_everywhere) {
+    let reach = match (config.protected_mode, is_everywhere) {
         (true, _) => ": any local client may read and change everything",
         (false, true) => {
-            " and is not protected by network restrictions: whoever reaches this host may read and change everything"
+            " and is not protected by network restrictions: any client that reaches this host may read and change everything"
         }
         (false, false) => {
-            ": whoever reaches a configured network interface may read and change everything"
+            ": any client that reaches a configured network interface may read and change everything"
         }
     };
-    tracing::warn!("WARNING: Petrel does not require authentication{who}; see requirepass");
+    tracing::warn!("WARNING: Petrel does not require authentication{reach}; see requirepass");
 }
 
 /// Lists the backups in a store.

@@ -77,7 +77,7 @@ fn notify(state: &str) {
     let sent = address(path)
         .and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
     if let Err(error) = sent {
-        tracing::warn!("cannot tell systemd: {error}");
+        tracing::warn!("cannot notify systemd: {error}");
     }
 }
 

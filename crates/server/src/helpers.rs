@@ -58,7 +58,7 @@ impl Server {
         };
         match thread.spawn(work) {
             Ok(_) => state.threads += 1,
-            Err(error) => tracing::warn!("no thread for commands that take long: {error}"),
+            Err(error) => tracing::warn!("cannot start a helper thread: {error}"),
         }
     }
 }

@@ -205,8 +205,7 @@ impl ServerHost {
     #[cold]
     pub(crate) fn warn_of_reply(&self, client: &Client) {
         tracing::warn!(
-            "the replica at {} is closed: it has sent a command that has a reply, for which there \
-             is no place in the stream",
+            "the replica at {} is closed: it has sent a command with a reply, which would break its stream",
             client.address(&self.socket_path())
         );
     }
@@ -223,7 +222,10 @@ pub fn socket_path(config: &Config) -> String {
 
 /// The connection that a command waits for.
 pub(crate) fn client_of(blocked: &Blocked) -> &Client {
-    blocked.ticket().downcast_ref().expect("a ticket is of a connection here, or absent")
+    blocked
+        .ticket()
+        .downcast_ref()
+        .expect("a ticket belongs to a local connection or a remote client")
 }
 
 impl Host for ServerHost {

@@ -536,7 +536,10 @@ impl Server {
                 continue;
             }
             held = held.saturating_sub(client.memory());
-            tracing::info!("client {} closed: all clients together hold too much", client.id);
+            tracing::info!(
+                "client {} closed: all clients together exceed maxmemory-clients",
+                client.id
+            );
             self.figures.evicted_clients.fetch_add(1, Relaxed);
             self.kill(&client);
         }

@@ -34,13 +34,13 @@ pub fn load_at_start(server: &Server, config: &Config, lines: &[UserLine]) -> io
         },
         (Some(path), []) => read(server, path).and_then(|read| replace_all(server, read)).map(drop),
         (Some(_), [line, ..]) => refuse(format!(
-            "{}: users can stand either in the configuration or in the file that aclfile names, not in both",
+            "{}: users can be defined either in the configuration or in the aclfile, not in both",
             line.location
         )),
     };
     if loaded.is_ok() && config.requirepass.is_set() && users.are_open() {
         tracing::warn!(
-            "requirepass does not hold: the users that are named let everybody be the default user"
+            "requirepass has no effect: the configured users let every client be the default user"
         );
     }
     loaded

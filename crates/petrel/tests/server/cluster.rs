@@ -238,7 +238,7 @@ fn flags_that_contradict_each_other_say_what_to_change() {
     for (args, part) in [
         ("--cluster-create", "set cluster-passphrase-file"),
         ("--cluster-create --cluster-join a --cluster-passphrase x", "contradict each other"),
-        ("--cluster-create --cluster-passphrase x --replicaof a 1", "follows no primary"),
+        ("--cluster-create --cluster-passphrase x --replicaof a 1", "cannot be a replica"),
         ("--cluster-join a --cluster-passphrase-file none", "none: No such file or directory"),
     ] {
         let args: Vec<&str> =

@@ -383,7 +383,7 @@ fn a_process_that_dies_amid_a_long_sync_loses_nothing() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && text.contains(" pending records, of epochs "), "{text}");
         assert!(
-            text.contains("; a start puts those that the log does not have behind it"),
+            text.contains("; a start appends those that the log does not have"),
             "{text}"
         );
         let server = Server::start_in(scratch, "epoll", &["--appendonly", "yes"]);
@@ -526,7 +526,7 @@ fn a_log_that_is_sealed_in_vain_loses_nothing() {
         fail(&server, "names", &format!("appendonlydir {spared}"));
         write_all(&mut client, "before");
         answered(&mut client);
-        let why = "the log does not go on in a new file";
+        let why = "the log cannot continue in a new file";
         if spared < 2 {
             eventually("the failure", || server.output().contains(why));
         }

@@ -300,7 +300,7 @@ fn the_log_is_lines_of_text_or_json(backend: &str) {
     assert!(refused.ends_with("must be one of the following: legacy, logfmt, json"), "{refused}");
     assert_eq!(client.text(&["CONFIG", "SET", "maxmemory-clients", "1"]), "OK");
     eventually("a client is closed, and the log says so", || {
-        server.output().contains("all clients together hold too much")
+        server.output().contains("all clients together exceed maxmemory-clients")
     });
     for line in server.output().lines() {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();

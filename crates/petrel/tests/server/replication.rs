@@ -198,17 +198,17 @@ fn a_primary_that_lies_changes_nothing() {
         (format!("+FULLRESYNC {ID} 20\r\n-ERR full\r\n").into(), "it announces its copy"),
         // Fewer bytes than were announced, and as many, but not of a snapshot.
         ([length(good.len() + 1), good.clone()].concat(), "the copy ends after"),
-        ([length(64), vec![b'x'; 64]].concat(), "is not sound"),
-        ([length(good.len() - 9), good[..good.len() - 9].to_vec()].concat(), "is not sound"),
-        ([length(flipped.len()), flipped.clone()].concat(), "is not sound"),
+        ([length(64), vec![b'x'; 64]].concat(), "is invalid"),
+        ([length(good.len() - 9), good[..good.len() - 9].to_vec()].concat(), "is invalid"),
+        ([length(flipped.len()), flipped.clone()].concat(), "is invalid"),
         ([mark.clone(), good.clone(), wrong_mark].concat(), "the copy ends after"),
-        ([mark, good[..20].to_vec(), MARK.into()].concat(), "is not sound"),
-        (length(0), "is not sound"),
+        ([mark, good[..20].to_vec(), MARK.into()].concat(), "is invalid"),
+        (length(0), "is invalid"),
     ] {
         let sent = Instant::now();
         asked.0.send(&lie);
         // A cut copy never gets its end.
-        let ends = !expected.ends_with("sound");
+        let ends = !expected.ends_with("invalid");
         if ends {
             drop(asked);
         }

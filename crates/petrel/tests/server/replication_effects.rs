@@ -254,7 +254,7 @@ fn frames_that_are_none_cost_a_copy_and_are_not_asked_for_again() {
         // The flush of a database in a frame of a lane.
         (vec![0xef, 0, 2, 23, 0], "the bytes are no effects"),
         (vec![0xef, 0, 6, 1, 0, 200, b'a', 1, b'2'], "the bytes are no effects"),
-        ([&b"*1\r\n$5\r\nMULTI\r\n"[..], &good].concat(), "a frame amid a transaction"),
+        ([&b"*1\r\n$5\r\nMULTI\r\n"[..], &good].concat(), "a frame within a transaction"),
     ] {
         let primary = Primary::new();
         let port = primary.port.to_string();

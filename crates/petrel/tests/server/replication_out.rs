@@ -275,7 +275,7 @@ fn a_copy_that_no_replica_wants_any_more_is_given_up_at_once() {
         drop(followers);
         let given_up = || server.info("rdb_bgsave_in_progress") == 0;
         eventually("it is given up", || given_up() && server.info("connected_slaves") == 0);
-        assert!(server.output().contains("was given up: the replicas have left"));
+        assert!(server.output().contains("was abandoned: the replicas have left"));
     }
 }
 
@@ -354,7 +354,7 @@ fn a_replica_that_never_reads_its_copy_is_closed_and_takes_no_memory() {
         eventually("the copy ends", || server.info("rdb_bgsave_in_progress") == 0);
         assert_eq!(client.text(&["STRLEN", "0"]), value.len().to_string());
     }
-    let closed = server.output().matches("is closed: it takes nothing").count();
+    let closed = server.output().matches("is closed: it reads nothing").count();
     assert_eq!(closed, 2, "{}", server.output());
 }
 

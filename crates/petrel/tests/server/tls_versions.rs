@@ -94,7 +94,7 @@ fn clients_need_version_3_and_their_authority_does_not() {
     eventually("the log says why", || {
         server
             .output()
-            .contains("a client was turned away: its certificate is of X.509 version 1 or 2")
+            .contains("a client was refused: its certificate is of X.509 version 1 or 2")
     });
 }
 

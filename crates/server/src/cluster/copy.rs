@@ -80,7 +80,7 @@ impl Agent {
     /// is something to go on with soon.
     pub(super) fn go_on_with_copies(&mut self) -> bool {
         if self.copies.loading.is_none() && self.node.has_to_rejoin() {
-            self.rejoin("this member's data cannot follow those of the others any more");
+            self.rejoin("this member's data can no longer be brought up to date");
         } else if self.standing == Standing::Fetching {
             self.go_on_fetching();
         }
@@ -91,7 +91,7 @@ impl Agent {
 
     fn rejoin(&mut self, why: &str) {
         if !std::mem::replace(&mut self.copies.has_to_rejoin, true) {
-            tracing::warn!("cluster: {why}: it begins anew");
+            tracing::warn!("cluster: {why}; rejoining");
             self.transport.rejoin(self.identity());
         }
     }
@@ -206,7 +206,7 @@ impl Agent {
             if let Ok(image) = begun.recv()
                 && let Err(error) = write_copy(&server, image, share, out, options)
             {
-                tracing::warn!("cluster: a copy of the data was given up: {error}");
+                tracing::warn!("cluster: a copy of the data was abandoned: {error}");
             }
         };
         // Before the image begins, for one that has has to be gone through.
@@ -352,14 +352,14 @@ fn replace_data(
     incoming: Incoming,
 ) -> Result<(), String> {
     let (mut file, len) =
-        incoming.finish().map_err(|error| format!("the copy cannot be kept: {error}"))?;
+        incoming.finish().map_err(|error| format!("the copy cannot be stored: {error}"))?;
     let unsound =
-        |error: &dyn std::fmt::Display| format!("the copy of {len} bytes is not sound: {error}");
+        |error: &dyn std::fmt::Display| format!("the copy of {len} bytes is invalid: {error}");
     let config = server.config.snapshot();
     check(&file, len, leniency(&config)).map_err(|error| unsound(&error))?;
     file.rewind().map_err(|error| unsound(&error))?;
     let noted = membership.note_data(false);
-    noted.map_err(|error| format!("it cannot be noted that the data are replaced: {error}"))?;
+    noted.map_err(|error| format!("cannot record that the data are being replaced: {error}"))?;
     let start = Instant::now();
     server.report_replaced("another member's");
     let mut machine = Machine::new(server, membership.clone());

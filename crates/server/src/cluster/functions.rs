@@ -42,8 +42,7 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(10);
 const UNKNOWN: Fail =
     Fail::fixed("UNKNOWN The members have not agreed in time; the change may still be made");
 
-const OVERTAKEN: Fail =
-    Fail::fixed("TRYAGAIN Other changes of the libraries of functions were made first");
+const OVERTAKEN: Fail = Fail::fixed("TRYAGAIN Other changes of function libraries were made first");
 
 /// The number of the member that has founded the cluster.
 const FOUNDER: u16 = 0;
@@ -83,9 +82,7 @@ impl Membership {
             Err(fail) => {
                 applied.failed = Some(Instant::now());
                 let why = String::from_utf8_lossy(fail.text()).into_owned();
-                tracing::error!(
-                    "cluster: the libraries of functions that the members have agreed on cannot be loaded: {why}"
-                );
+                tracing::error!("cluster: the agreed function libraries cannot be loaded: {why}");
             }
         }
         applied.version
@@ -208,7 +205,6 @@ impl Worker {
 
 fn too_long(len: usize) -> Fail {
     Fail::new(format!(
-        "ERR the libraries of functions would have {len} bytes together, at most {FUNCTIONS_MAX} are kept in a cluster: \
-         delete some that are not needed with FUNCTION DELETE"
+        "ERR the function libraries would have {len} bytes together, at most {FUNCTIONS_MAX} are allowed in a cluster: delete unused ones with FUNCTION DELETE"
     ))
 }

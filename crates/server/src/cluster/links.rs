@@ -95,8 +95,7 @@ impl Agent {
             let count = over.count() + self.node.give_up(Node(number));
             if count > 0 {
                 tracing::warn!(
-                    "cluster: member {number} is out of reach: {count} commands that were sent to \
-                     it are answered with UNKNOWN"
+                    "cluster: member {number} is unreachable: {count} commands sent to it are answered with UNKNOWN"
                 );
             }
         }
@@ -182,7 +181,7 @@ impl Agent {
         let is_late =
             |linked: &&Linked| linked.early.is_some_and(|since| since.elapsed() >= EARLY_MAX);
         if let Some(link) = self.linked.values().find(is_late).map(|linked| linked.link) {
-            self.complain(link, "it is ahead of the view here");
+            self.complain(link, "its view is newer than this member's");
             self.close(link);
         }
     }
@@ -262,7 +261,7 @@ impl Agent {
             numbers.push(number);
         }
         if let Err(error) = self.poll.wait(&awaited, pause, &mut self.ready) {
-            tracing::error!("cluster: links cannot be waited for: {error}");
+            tracing::error!("cluster: polling the links failed: {error}");
             std::thread::sleep(RETRY_PAUSE);
         }
         for (number, &is_ready) in numbers.iter().zip(&self.ready) {

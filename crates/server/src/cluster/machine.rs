@@ -154,7 +154,7 @@ impl Machine {
         if is_forwarded {
             return self.call_prepared(request, session, out);
         }
-        out.extend_from_slice(b"-ERR the command has no home\r\n");
+        out.extend_from_slice(b"-ERR the command has no primary\r\n");
         Execution::Answered
     }
 
@@ -173,7 +173,7 @@ impl Machine {
         let execution = self.exec.execute(request, session, &mut self.host, &mut reply);
         if !matches!(execution, Execution::Answered | Execution::Waits) {
             // A command of another member's client cannot be delayed here.
-            petrel_resp::Reply::error(&mut reply, b"ERR the command cannot wait at its home");
+            petrel_resp::Reply::error(&mut reply, b"ERR the command cannot block at its primary");
         }
         splice(out, &mut self.shared);
         execution
@@ -372,7 +372,7 @@ impl Host for Machine {
     fn differs(&mut self, from: Identity, error: GroupError) {
         count(&self.membership.figures.differences, 1);
         tracing::error!(
-            "a change of member {} cannot be made here, whose data differ from now on: {error}",
+            "a change by member {} cannot be applied, so the data differ from now on: {error}",
             from.node.0
         );
     }

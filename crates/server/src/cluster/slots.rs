@@ -39,7 +39,7 @@ impl Agent {
     pub(super) fn admitted_to_slots(&mut self) {
         self.slots.may_claim = self.membership.has_data();
         if self.slots.may_claim && self.transport.may_claim(self.identity()).0 {
-            tracing::info!("cluster: asking for the hash slots of which this was the last home");
+            tracing::info!("cluster: claiming the hash slots of which this was the last owner");
             self.transport.hold(self.identity(), Hold::TakeUnheld);
         }
     }
@@ -76,7 +76,7 @@ impl Agent {
         let keys = (0..keyspace.databases()).map(|db| keyspace.db_stats(db).keys).sum::<u64>();
         if keys > 0 {
             tracing::warn!(
-                "cluster: of the {} that are here those are removed whose hash slots are other members' by now",
+                "cluster: of the {} here, removing those in hash slots that other members own now",
                 Counted(keys, "key")
             );
         }
@@ -157,8 +157,8 @@ impl Agent {
 /// Loads data of slots beside the present data.
 fn load_beside(server: &Server, incoming: Incoming, progress: &Progress) -> Result<(), String> {
     let (mut file, len) =
-        incoming.finish().map_err(|error| format!("they cannot be kept: {error}"))?;
-    let unsound = |error: &dyn std::fmt::Display| format!("the {len} bytes are not sound: {error}");
+        incoming.finish().map_err(|error| format!("they cannot be stored: {error}"))?;
+    let unsound = |error: &dyn std::fmt::Display| format!("the {len} bytes are invalid: {error}");
     let leniency = leniency(&server.config.snapshot());
     check(&file, len, leniency).map_err(|error| unsound(&error))?;
     file.rewind().map_err(|error| unsound(&error))?;
@@ -172,7 +172,7 @@ fn load_beside(server: &Server, incoming: Incoming, progress: &Progress) -> Resu
     let from = LoadFrom { origin: FROM_PEERS, threads, leniency, settle: &settle };
     let loaded = load_from(file, len, &server.keyspace, from, progress);
     if !loaded.map_err(|error| error.to_string())?.is_whole {
-        return Err("the member's life has ended".into());
+        return Err("the membership has ended".into());
     }
     // The primary may give them up when it hears that they are here.
     if let Some(log) = server.durability.log() {
@@ -180,7 +180,7 @@ fn load_beside(server: &Server, incoming: Incoming, progress: &Progress) -> Resu
         log.want(epoch);
         while log.durable() < epoch {
             if progress.stop.load(Relaxed) {
-                return Err("the member's life has ended".into());
+                return Err("the membership has ended".into());
             }
             std::thread::sleep(DURABLE_PAUSE);
         }

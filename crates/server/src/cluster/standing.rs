@@ -81,7 +81,7 @@ impl Agent {
     /// are served.
     pub(super) fn serve(&mut self) {
         if let Err(error) = self.membership.note_data(true) {
-            tracing::warn!("cluster: it cannot be noted that the data are the cluster's: {error}");
+            tracing::warn!("cluster: cannot record that the data are the cluster's: {error}");
         }
         let server = self.machine.host.server.clone();
         self.membership.apply_functions(&server, true);
@@ -123,7 +123,7 @@ impl Agent {
         *self.membership.state.lock() = State::default();
         self.membership.figures.note_slots((0, 0));
         (0..server.workers.len()).for_each(|worker| server.tell(worker, Message::Demoted));
-        tracing::warn!("cluster: this server is a member no longer, and serves no client");
+        tracing::warn!("cluster: this server is no longer a member, and serves no clients");
     }
 }
 

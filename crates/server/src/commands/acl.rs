@@ -221,7 +221,7 @@ fn genpass(ctx: &mut Ctx<'_>) -> Outcome {
     let digits = (bits as usize).div_ceil(4);
     let mut bytes = vec![0; digits.div_ceil(2)];
     getrandom::fill(&mut bytes).map_err(|error| {
-        Fail::new(format!("ERR the system has no random numbers to give: {error}"))
+        Fail::new(format!("ERR cannot get random numbers from the system: {error}"))
     })?;
     let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     ctx.reply.bulk(&password.as_bytes()[..digits]);

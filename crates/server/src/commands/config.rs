@@ -164,7 +164,7 @@ fn adjust_oom_score(server: &Server, change: &Change<'_>) -> Result<(), Refusal>
     let names = ["oom-score-adj", "oom-score-adj-values"];
     let Some(name) = names.into_iter().find(|name| changes(change, name)) else { return Ok(()) };
     server.oom_score.apply(change.new).map_err(|error| {
-        tracing::warn!("the score for the kernel was not set: {error}");
+        tracing::warn!("the OOM score was not set: {error}");
         let reason = "Failed to set current oom_score_adj. Check server logs.".into();
         Refusal { name, reason }
     })

@@ -129,7 +129,7 @@ impl Group {
             Self::RedisCluster => "Not in this version: Redis Cluster",
             Self::Tls => "TLS",
             Self::Absent => "Not in this version: other features",
-            Self::Otherwise => "Done in another way",
+            Self::Otherwise => "Implemented differently",
         }
     }
 

@@ -99,8 +99,7 @@ impl Server {
             tracing::info!("executed {commands} of {of} in {seconds:.2} s");
             if errors > 0 || skipped > 0 {
                 tracing::warn!(
-                    "of the commands of {}, {errors} answered with an error, and {skipped} more were left out, since they \
-                     change nothing",
+                    "of the commands of {}, {errors} failed, and {skipped} more were skipped because they change nothing",
                     path.display()
                 );
             }
@@ -148,7 +147,7 @@ impl Server {
         })?;
         if loaded.modules > 0 {
             let modules = Counted(loaded.modules as u64, "module");
-            tracing::warn!("data of {modules} beside the keys was skipped");
+            tracing::warn!("auxiliary data of {modules} was skipped");
         }
         Ok(loaded.end)
     }
@@ -338,7 +337,7 @@ impl Loader {
         }
         taken.commands += 1;
         if done == Execution::Waits {
-            return Err(format!("the command '{}' would wait", shown()));
+            return Err(format!("the command '{}' would block", shown()));
         }
         if let Some(error) = self.reply.strip_prefix(b"-") {
             taken.errors += 1;

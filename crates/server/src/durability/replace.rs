@@ -98,10 +98,10 @@ impl Server {
         let (keys, config) = (Counted(keys, "key"), self.config.snapshot());
         match config.dbfilename.exists() {
             true => tracing::warn!(
-                "{keys} that were here are dropped for {whose} copy; {} holds what was saved before, until the next save",
+                "{keys} here are dropped for {whose} copy; {} has the last saved data until the next save",
                 config.dbfilename.display()
             ),
-            false => tracing::warn!("{keys} that were here are dropped for {whose} copy"),
+            false => tracing::warn!("{keys} here are dropped for {whose} copy"),
         }
     }
 
@@ -116,7 +116,7 @@ impl Server {
         );
         if loaded.modules > 0 {
             let modules = Counted(loaded.modules as u64, "module");
-            tracing::warn!("data of {modules} beside the keys was skipped");
+            tracing::warn!("auxiliary data of {modules} was skipped");
         }
     }
 }

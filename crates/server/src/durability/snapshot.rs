@@ -262,7 +262,7 @@ impl Server {
                 self.ship_snapshot();
                 return saved;
             }
-            Ok(None) => tracing::warn!("saving to {path} was given up"),
+            Ok(None) => tracing::warn!("saving to {path} was abandoned"),
             Err(error) => tracing::error!("saving to {path} failed: {error}"),
         }
         // There may be no such file.
@@ -283,7 +283,7 @@ impl Server {
         let mut texts = self.commands.library_texts();
         if options.version_max < FileWriter::<File>::FUNCTIONS_VERSION && !texts.is_empty() {
             tracing::warn!(
-                "functions are left out, as rdb-version demands; their libraries: {}",
+                "functions are omitted because of rdb-version; their libraries: {}",
                 texts.len()
             );
             texts.clear();
@@ -437,7 +437,7 @@ impl Server {
         );
         if loaded.modules > 0 {
             let modules = Counted(loaded.modules as u64, "module");
-            tracing::warn!("data of {modules} beside the keys was skipped");
+            tracing::warn!("auxiliary data of {modules} was skipped");
         }
         self.finish_loading();
         self.ship_loaded();

@@ -433,11 +433,10 @@ impl Batch<'_> {
     #[cold]
     fn refuse_http(&mut self) -> Stop {
         let (host, now) = (&self.host, self.exec.ks.now_ms());
-        if let Some(untold) = host.server.figures.http_attempts.happened(now, HTTP_WARNING_MS) {
+        if let Some(unlogged) = host.server.figures.http_attempts.happened(now, HTTP_WARNING_MS) {
             let address = host.client.address(&host.socket_path());
             tracing::warn!(
-                "possible attack: the client at {address} sends HTTP to the port of commands, perhaps from a browser that is \
-                 misused; it is closed{untold}"
+                "possible attack: the client at {address} sends HTTP to the command port, perhaps from a misused browser; it is closed{unlogged}"
             );
         }
         Stop::Close

@@ -53,14 +53,14 @@ impl<T> Deref for Lent<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        self.0.as_deref().expect("a worker that has lent does nothing but run the script")
+        self.0.as_deref().expect("a worker with a running busy loop only runs its script")
     }
 }
 
 impl<T> DerefMut for Lent<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_deref_mut().expect("a worker that has lent does nothing but run the script")
+        self.0.as_deref_mut().expect("a worker with a running busy loop only runs its script")
     }
 }
 
@@ -220,11 +220,11 @@ impl<D: Driver> Worker<D> {
     fn take_back(&mut self) -> Absent {
         let stand_in = self.engine.host.stand_in.take().map(StandIn::into_any);
         let stand_in = stand_in.and_then(|any| any.downcast::<Worker<D>>().ok());
-        let mut stand_in = stand_in.expect("the host gives back what it was given");
+        let mut stand_in = stand_in.expect("the host returns the busy loop that it was given");
         self.exchange(&mut stand_in);
         let absent = stand_in.absent.take();
         self.stand_in = Some(stand_in);
-        absent.expect("only this takes it away")
+        absent.expect("only the busy loop's start takes it")
     }
 
     /// Creates a busy loop: a worker of the same index without connections.

@@ -38,7 +38,7 @@ impl Closing {
     pub fn abort(&self) -> bool {
         let aborted = self.requested.swap(false, Relaxed);
         if aborted {
-            tracing::warn!("Shutdown manually aborted: the server goes on");
+            tracing::warn!("Shutdown manually aborted: the server continues");
         }
         aborted
     }

@@ -38,7 +38,7 @@ impl Server {
         };
         if !submitted {
             let answer = Answer::new(protocol, |reply| {
-                reply.error(b"ERR the system allows no thread to migrate keys");
+                reply.error(b"ERR cannot start a thread to migrate keys");
             });
             self.answer(&client, answer);
         }
@@ -53,7 +53,7 @@ impl Server {
         match thread.spawn(move || run(exec, &owner, &receiver, cached)) {
             Ok(_) => Some(sender),
             Err(error) => {
-                tracing::warn!("no thread to migrate keys: {error}");
+                tracing::warn!("cannot start a thread to migrate keys: {error}");
                 None
             }
         }

@@ -345,7 +345,7 @@ impl Applier {
         self.exec.ks.see_expired(true);
         let request = self.exec.prepare(args, None);
         let Some(command) = request.command else {
-            self.note_error(link, args, b"it is not known here, and was left out");
+            self.note_error(link, args, b"it is unknown, and was skipped");
             return true;
         };
         if !goes_by_clock(command, args) {
@@ -356,7 +356,7 @@ impl Applier {
         let mut reply = RespWriter::new(&mut self.reply, &mut values, Protocol::Resp2);
         let done = self.exec.execute(&request, session, &mut self.host, &mut reply);
         if done == Execution::Waits {
-            self.note_error(link, args, b"it would wait");
+            self.note_error(link, args, b"it would block");
         } else if self.reply.starts_with(b"-") {
             let error = std::mem::take(&mut self.reply);
             self.note_error(link, args, error.trim_ascii());
@@ -393,8 +393,7 @@ impl Applier {
             let key = super::handshake::shown(key);
             let offset = link.server.replication.offset();
             tracing::error!(
-                "the primary's {kind} fails here, so that the data may differ: '{name}' '{key}' behind byte {offset}: \
-                 {error}"
+                "the primary's {kind} fails here, so that the data may differ: '{name}' '{key}' after byte {offset}: {error}"
             );
         }
     }

@@ -42,7 +42,7 @@ pub(super) fn take_over(
     let figures = &link.server.replication.link;
     figures.copy_bytes.iter().for_each(|bytes| bytes.store(0, Relaxed));
     figures.enter(LinkState::Sync);
-    let line = wire.line().map_err(|error| format!("no copy comes: {error}"))?;
+    let line = wire.line().map_err(|error| format!("no copy arrives: {error}"))?;
     let extent = Extent::read(&line)
         .ok_or_else(|| format!("it announces its copy with '{}'", shown(&line)))?;
     let total = if let Extent::Length(len) = extent { len } else { 0 };
@@ -116,11 +116,12 @@ fn install(
                 let _ = wire.send(b"\n");
             }
         });
-        let signs = signs.map_err(|error| format!("no thread for signs of life: {error}"))?;
+        let signs =
+            signs.map_err(|error| format!("cannot start a thread for keep-alives: {error}"))?;
         let _ends = EndOfSigns { is_over: &is_over, signs: signs.thread() };
         let config = link.server.config.snapshot();
         check(&file, len, leniency(&config))
-            .map_err(|error| format!("the copy of {len} bytes is not sound: {error}"))
+            .map_err(|error| format!("the copy of {len} bytes is invalid: {error}"))
             .and_then(|()| file.rewind().map_err(|error| error.to_string()))
             .and_then(|()| {
                 let progress = &link.server.snapshot.progress;

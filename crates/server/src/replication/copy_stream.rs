@@ -41,7 +41,7 @@ impl<'w> CopyStream<'w> {
     pub fn end(&mut self) -> Result<(), String> {
         match self.read(&mut [0]) {
             Ok(0) => Ok(()),
-            Ok(_) => Err(format!("it goes on behind its end, from byte {} on", self.len - 1)),
+            Ok(_) => Err(format!("it continues after its end, from byte {} on", self.len - 1)),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -68,7 +68,9 @@ impl Server {
             if deadline.is_some_and(|deadline| unix_ms() >= deadline) {
                 match (&wanted.target, wanted.force) {
                     (Some(target), true) => {
-                        tracing::warn!("the replica has not executed every write, and is forced");
+                        tracing::warn!(
+                            "the replica has not executed every write; the failover is forced"
+                        );
                         break target.clone();
                     }
                     _ => {

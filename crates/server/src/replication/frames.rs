@@ -142,7 +142,7 @@ impl Applier {
         executed: &mut Executed,
     ) -> Result<bool, String> {
         if self.session.in_multi() {
-            return Err(self.distrust("a frame amid a transaction of commands"));
+            return Err(self.distrust("a frame within a transaction of commands"));
         }
         let longest = self.longest() as u64;
         let mut run = std::mem::take(&mut self.run);
@@ -205,7 +205,7 @@ impl Applier {
     pub(super) fn distrust(&mut self, what: &str) -> String {
         self.distrusts_frames = true;
         format!(
-            "its stream holds {what}; a new copy is needed, and commands will be asked for in place of effects"
+            "its stream holds {what}; a new copy is needed, and commands will be requested in place of effects"
         )
     }
 

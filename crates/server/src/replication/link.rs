@@ -147,7 +147,7 @@ fn check_wish(server: &Server, number: u64) -> Result<(), String> {
     let now = server.replication.wish_number.load(Acquire);
     match now == number && !server.is_stopping() {
         true => Ok(()),
-        false => Err("it is no longer to be followed".into()),
+        false => Err("it is no longer the requested primary".into()),
     }
 }
 
@@ -189,7 +189,7 @@ impl Link {
                     self.rename_history(id);
                 }
                 let offset = self.server.replication.offset();
-                tracing::info!("the primary at {primary} goes on behind byte {offset}");
+                tracing::info!("the primary at {primary} continues after byte {offset}");
             }
             Offer::Copy { id, offset, .. } => {
                 tracing::info!(
@@ -365,11 +365,7 @@ impl Troubles {
         let is_known =
             self.last.as_ref().is_some_and(|(last, at)| last == why && at.elapsed() < REPEAT_AFTER);
         if !is_known {
-            tracing::warn!(
-                "the primary at {}:{}: {why}; trying again until it can be followed",
-                link.host,
-                link.port
-            );
+            tracing::warn!("the primary at {}:{}: {why}; retrying", link.host, link.port);
             self.last = Some((why.into(), Instant::now()));
         }
     }

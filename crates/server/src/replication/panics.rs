@@ -23,7 +23,7 @@ pub(super) fn survive(
     done.unwrap_or_else(|panic| {
         let fresh = Applier::new(server);
         std::mem::replace(applier, fresh).give_up(server, applier);
-        Err(format!("a fault of this server ({}) has ended the link", text_of(&*panic)))
+        Err(format!("a panic of this server ({}) has ended the link", text_of(&*panic)))
     })
 }
 
@@ -138,7 +138,7 @@ mod tests {
         let ended = survive(&server, &mut applier, |_| {
             server.replication.link.enter(LinkState::Sync);
             server.begin_loading(&server.config.snapshot());
-            panic!("amid a copy");
+            panic!("during a copy");
         });
         assert!(ended.is_err() && !server.commands.is_loading());
         assert_eq!((applier.history(&server), applier.faults), (None, 1));

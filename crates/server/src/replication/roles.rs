@@ -129,7 +129,7 @@ impl Server {
         }
         match &primary {
             Some((host, port)) => {
-                tracing::info!("following the primary at {host}:{port}");
+                tracing::info!("replicating from the primary at {host}:{port}");
                 if replication.link.down_since.load(Relaxed) == 0 && !was_replica {
                     replication.link.down_since.store(unix_ms() / 1000, Relaxed);
                 }

@@ -95,12 +95,12 @@ impl Server {
         replication.offset.store(offset, Relaxed);
         replication.stream_db.store(db, Relaxed);
         if is_replica {
-            tracing::info!("the data is that of the history {id} up to byte {offset}");
+            tracing::info!("the data are of the history {id}, up to byte {offset}");
             *replication.ids.lock() = Ids::named(id);
             return;
         }
         let ids = Ids { second_id: id, second_offset: offset + 1, ..Ids::new() };
-        tracing::info!("the data goes on from byte {offset} of the history {}", ids.second_id);
+        tracing::info!("the data continue at byte {offset} of the history {}", ids.second_id);
         *replication.ids.lock() = ids;
         let mut ks = self.keyspace.attach();
         ks.enter();

@@ -496,7 +496,7 @@ impl<D: Driver> Secured<D> {
         if failure.is_of_old_certificate() && is_due {
             self.warned_at = Some(Instant::now());
             tracing::warn!(
-                "a client was turned away: its certificate is of X.509 version 1 or 2, which cannot be verified; \
+                "a client was refused: its certificate is of X.509 version 1 or 2, which cannot be verified; \
                  {MAKE_VERSION_3}"
             );
         }

@@ -46,7 +46,7 @@ pub enum Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotTls => f.write_str("what arrived is no TLS handshake"),
+            Self::NotTls => f.write_str("the peer sent no TLS handshake"),
             Self::TooMuch => f.write_str("a handshake message is too long"),
             Self::Tls(error) => error.fmt(f),
         }

@@ -158,7 +158,7 @@ fn chosen<T>(
 ) -> Result<Vec<T>, Trouble> {
     let choice = choice.map_err(|reason| Trouble::new(name, reason))?;
     let left_out = choice.left_out.iter();
-    warnings.extend(left_out.map(|word| format!("{name}: {word} is not supported and left out")));
+    warnings.extend(left_out.map(|word| format!("{name}: {word} is not supported and is ignored")));
     Ok(choice.chosen)
 }
 
@@ -168,7 +168,7 @@ fn read(name: &'static str, path: &Path) -> Result<Vec<u8>, Trouble> {
     };
     let about = std::fs::metadata(path).map_err(|error| trouble(&error))?;
     if !about.is_file() || about.len() > FILE_BYTES_MAX {
-        return Err(trouble(&"it is no file of certificates or keys"));
+        return Err(trouble(&"it is not a file of certificates or keys"));
     }
     std::fs::read(path).map_err(|error| trouble(&error))
 }
@@ -287,7 +287,7 @@ fn key_of(
     let trouble = |reason: &dyn fmt::Display| {
         Trouble::new(name, format_args!("{}: {reason}", path.display()))
     };
-    let text = std::str::from_utf8(&text).map_err(|_| trouble(&"it is no PEM file"))?;
+    let text = std::str::from_utf8(&text).map_err(|_| trouble(&"it is not a PEM file"))?;
     if text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") {
         return decrypted(name, text, password).map_err(|reason| trouble(&reason));
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Backups(());
 
 const ABSENT: &str =
-    "this build of Petrel knows no object stores; build it with the feature object-store";
+    "this build of Petrel has no support for object stores; build it with the feature object-store";
 
 /// Lists the backups in a store.
 ///

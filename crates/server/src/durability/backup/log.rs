@@ -70,9 +70,7 @@ impl Follower {
         if self.sealed_at.elapsed() >= Duration::from_secs(interval.into()) {
             self.sealed_at = Instant::now();
             if let Err(error) = server.seal_log() {
-                tracing::error!(
-                    "the log does not go on in a new file, as backup-log-interval asks for: {error}"
-                );
+                tracing::error!("the log cannot continue in a new file for the backup: {error}");
             }
             if self.files.entries.len() >= FILES_MAX {
                 server.durability.schedule_rewrite();

@@ -122,7 +122,7 @@ impl Server {
         match File::open(&config.dbfilename) {
             Ok(file) => how(&self.backups, file),
             Err(error) => {
-                tracing::error!("cannot ship {}: {error}", config.dbfilename.display());
+                tracing::error!("cannot upload {}: {error}", config.dbfilename.display());
             }
         }
     }

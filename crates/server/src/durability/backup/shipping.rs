@@ -55,7 +55,7 @@ impl Backups {
             shipper.map_err(|error| io::Error::other(format!("backup-store: {error}")))?;
         // A server starts once.
         let _ = self.shipper.set(shipper);
-        tracing::info!("shipping backups to {}", config.backup_store.lossy());
+        tracing::info!("uploading backups to {}", config.backup_store.lossy());
         Ok(())
     }
 

@@ -31,7 +31,7 @@ impl Unwritten {
         let records = self.epochs.iter().map(|epoch| epoch.records).sum();
         let log = directory.manifest().entries.last().map(|entry| directory.path_of(entry));
         tracing::info!(
-            "{} from {}, which the process before had not written when it ended, are in {} now",
+            "{} from {}, left unwritten by the previous process, were written to {}",
             Counted(records, "record"),
             directory.pending_path().display(),
             log.unwrap_or_default().display()
@@ -43,8 +43,7 @@ impl Unwritten {
 /// Logs the consequence of a missing pending file.
 pub(super) fn warn_without(why: &str) {
     tracing::warn!(
-        "there is no room for records that survive the process: {why}; with appendfsync everysec and no, what was \
-         acknowledged in the last moments is lost if the process dies"
+        "no file for pending records: {why}; with appendfsync everysec and no, the latest acknowledged writes are lost if the process dies"
     );
 }
 

@@ -53,8 +53,8 @@ impl Events for Listener {
         durability.needs_base.store(needs_base, Relaxed);
         if durability.failure.lock().replace(why.into()).is_none() {
             let next = match needs_base {
-                true => "it will be written anew",
-                false => "what was done is kept in memory, and written once that is possible",
+                true => "it will be rewritten",
+                false => "changes are kept in memory, and written once that is possible",
             };
             tracing::error!("the log cannot be written: {why}; writes are refused, {next}");
         }
@@ -73,7 +73,7 @@ impl Events for Listener {
     fn pending_failed(&self, why: Option<&str>) {
         match why {
             Some(why) => warn_without(why),
-            None => tracing::info!("what the log has yet to write survives the process again"),
+            None => tracing::info!("pending records survive the process again"),
         }
     }
 }

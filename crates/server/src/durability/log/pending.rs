@@ -22,8 +22,7 @@ impl Server {
         let Some(remains) = Remains::read(&path).map_err(|error| failed(&error))? else {
             if path.exists() {
                 tracing::warn!(
-                    "{} has no whole head, as after a power cut, and is passed over: if the machine has not stopped since, \
-                     what the process before had not written is lost",
+                    "{} has an incomplete head, as after a power cut, and is ignored: if the machine has not stopped since, unwritten records of the previous process are lost",
                     path.display()
                 );
             }

@@ -114,7 +114,7 @@ impl Server {
         let directory = durability.directory.lock().clone();
         if let Some(Ok(pending)) = directory.map(|directory| directory.create_pending(u64::MAX)) {
             self.attach_pending(ks, &log, pending);
-            tracing::info!("what the log has yet to write survives the process again");
+            tracing::info!("pending records survive the process again");
         }
     }
 

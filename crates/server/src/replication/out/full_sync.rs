@@ -71,7 +71,7 @@ impl FanOut<'_> {
         let part = Bytes::from(std::mem::replace(&mut self.part, next));
         for replica in self.replicas.iter().filter(|replica| !replica.has_left()) {
             if !replica.send_part(&part, self.patience) && !replica.has_left() {
-                tracing::warn!("replica {} is closed: it takes nothing", replica.name());
+                tracing::warn!("replica {} is closed: it reads nothing", replica.name());
                 self.server.close_replica(replica);
             }
         }
@@ -231,7 +231,7 @@ impl Server {
             tracing::info!("replica {} was sent its copy in {seconds:.2} s", replica.name());
         }
         if let Err(error) = sent {
-            tracing::warn!("a copy for replicas was given up: {error}");
+            tracing::warn!("a copy for replicas was abandoned: {error}");
         }
         if let Some(stream) = self.outgoing.stream() {
             stream.owners.call(&self.workers);

@@ -93,7 +93,7 @@ impl Server {
             };
             if self.replication.follows() && is_wrong {
                 tracing::info!(
-                    "linking anew: changes are to come as {}",
+                    "reconnecting to the primary, for changes as {}",
                     if needs_commands { "commands" } else { "effects" }
                 );
                 self.replication.cut_link();

@@ -128,11 +128,10 @@ impl Outgoing {
         self.version.fetch_add(1, SeqCst);
         match replica.stage() {
             Stage::Loads if !replica.takes_copy_only => tracing::warn!(
-                "replica {} is gone before it has loaded its copy; if it says that it does not know a version \
-                 or a type, see rdb-version and dump-dialect",
+                "replica {} disconnected before it had loaded its copy; if its log reports an unknown version or type, see rdb-version and dump-dialect",
                 replica.name()
             ),
-            _ => tracing::info!("replica {} is gone", replica.name()),
+            _ => tracing::info!("replica {} disconnected", replica.name()),
         }
     }
 

@@ -85,7 +85,10 @@ impl Server {
             }
             let is_silent = replica.lag(now) > config.replication.repl_timeout;
             if is_silent && matches!(stage, Stage::Loads | Stage::Online) {
-                tracing::warn!("replica {} is closed: it is silent", replica.name());
+                tracing::warn!(
+                    "replica {} is closed: no sign of life within repl-timeout",
+                    replica.name()
+                );
                 self.close_replica(replica);
             }
         }
@@ -99,7 +102,9 @@ impl Server {
         if self.outgoing.replicas.lock().is_empty() {
             self.end_stream(ks);
             self.replication.renew_ids();
-            tracing::info!("what was kept for replicas is freed: none has come for it");
+            tracing::info!(
+                "replication backlog freed: no replica connected within repl-backlog-ttl"
+            );
         }
         ks.unlock();
         ks.exit();
