@@ -382,10 +382,7 @@ fn a_process_that_dies_amid_a_long_sync_loses_nothing() {
         let output = run_to_end(&scratch, &["check", "appendonlydir"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && text.contains(" pending records, of epochs "), "{text}");
-        assert!(
-            text.contains("; a start appends those that the log does not have"),
-            "{text}"
-        );
+        assert!(text.contains("; a start appends those that the log does not have"), "{text}");
         let server = Server::start_in(scratch, "epoll", &["--appendonly", "yes"]);
         are_there(&server, "before");
         are_there(&server, "meanwhile");

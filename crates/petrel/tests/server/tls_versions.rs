@@ -92,9 +92,7 @@ fn clients_need_version_3_and_their_authority_does_not() {
     assert!(ping(&server, &port, "-cert client3.crt -key client.key").contains("+PONG"));
     assert!(!ping(&server, &port, "-cert client.crt -key client.key").contains("+PONG"));
     eventually("the log says why", || {
-        server
-            .output()
-            .contains("a client was refused: its certificate is of X.509 version 1 or 2")
+        server.output().contains("a client was refused: its certificate is of X.509 version 1 or 2")
     });
 }
 

@@ -239,7 +239,7 @@ Types {
     rdb_version_check: VersionCheck = "rdb-version-check", OneOf(VersionCheck::NAMES), "strict", Runtime,
         "Whether RESTORE accepts payloads with an unknown RDB version";
     dump_dialect: DialectChoice = "dump-dialect", OneOf(DialectChoice::NAMES), "auto", Runtime,
-        "Format in which DUMP and snapshots write hashes with expiring fields: that of Redis 7.4 and later, or that of Valkey 9 and later; auto: the server's dialect";
+        "Format in which DUMP and snapshots write hashes with expiring fields: that of Redis 7.4 and later, or that of Valkey 9 and later; auto follows dialect";
 }
 Observability {
     loglevel: LogLevel = "loglevel", OneOf(LogLevel::NAMES), "notice", Runtime,
