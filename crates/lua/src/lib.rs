@@ -5,7 +5,7 @@
 //!  Lua::run       function, KEYS, ARGV ──▶ protected call ──▶ its result, written to a Reply
 //!                    │ redis.call
 //!                    ▼
-//!                 Server::call ── executes a command, whose reply is built as Lua values in place
+//!                 Server::call ── executes a command; its reply is built as Lua values in place
 //! ```
 //!
 //! The crate knows no commands: the program that runs a script is its [`Server`]. `vm.rs` is the

@@ -1,7 +1,7 @@
 //! A keyspace as it is at one moment into an RDB file, while it goes on.
 //!
 //! ```text
-//! walking threads   a stripe each ─ encode some buckets under a hold ─┬─▶ run ─▶ the file, by whoever has a full one
+//! walking threads   a stripe each ─ encode some buckets under a hold ─┬─▶ run ─▶ the file, by the thread with a full one
 //! other threads     about to change a key ─ encode it ─▶ their share ─┘
 //! ```
 //!

@@ -6,7 +6,7 @@
 //!         +------+----------+-------+-----+-- ... --+
 //! kind       lowest 6 bits: which effect; 0x40: it has its optional part; 0x80: the database follows, which is that of the effect before
 //!            else, and at first 0
-//! order      what is added to that of the effect before
+//! order      difference to the order of the effect before
 //! ```
 
 use super::number::{Bytes, put, put_bytes, put_signed};

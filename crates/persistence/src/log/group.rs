@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! threads   execute ─ commit: the record gets the epoch of this moment ─ ... ─ end of the batch: hand over
-//! the log   end the epoch ─ wait for those that have yet to hand over what belongs to it ─ one block ─ write ─ sync
-//!           ─ the epoch is durable: its waiters hear of it
+//! the log   end the epoch ─ wait for threads with records of it ─ one block ─ write ─ sync
+//!           ─ the epoch is durable: its waiters are notified
 //! ```
 //!
 //! One thread writes, so that an epoch costs one write and one sync, however many threads have

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! record  +--------------+-- ... --+-------+
-//!         | length (u32) | effects | [lag] |    what was done under one hold of its locks: a command, a transaction, a script
+//!         | length (u32) | effects | [lag] |    changes under one hold of its locks: a command, a transaction, a script
 //!         +--------------+-- ... --+-------+
 //! length     of what follows: lowest 30 bits; bit 30: it follows in 8 bytes instead; bit 31: the last 8 bytes are the lag
 //! lag        epochs between the block's and the one that the order of the first effect counts from

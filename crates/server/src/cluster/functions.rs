@@ -5,7 +5,7 @@
 //!  worker    FUNCTION LOAD ── RemoteCall without slots ──▶ thread
 //!  thread    executes it on a copy of version v ── change of v ──▶ fabric ──▶ the leader
 //!            version v + 1 is this change: the others have it -> answers; is another: once more
-//!  fabric    other libraries were agreed on ──▶ thread: in the place of those that are here
+//!  fabric    other libraries were agreed on ──▶ thread: replace the present ones
 //! ```
 //!
 //! A member that begins to serve replaces the libraries that it has loaded or received by the

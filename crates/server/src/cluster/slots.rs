@@ -5,7 +5,7 @@
 //!  admitted   slots wait for it, their last home, and its data are the cluster's
 //!             -> asks for them, and waits until a view gives it them, or they wait no longer
 //!  then       serves, and removes the keys of all other slots; when that is done, takes its share
-//!  incoming   the primaries' data come one after another, and are loaded beside what there is
+//!  incoming   the primaries' data arrive one after another, and are loaded beside the present data
 //!             -> says that they have arrived
 //! ```
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  ACL SETUSER ── its own worker looks at its subscribers at once
-//!             └── a review to every other worker ── each looks at its own, and closes those that hear too much
+//!             └── a review to every other worker ── each checks its own, and closes forbidden subscribers
 //!                                                                                          │
 //!                         the reply: once all of them have looked  ◀────────── the last ───┘
 //! ```

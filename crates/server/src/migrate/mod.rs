@@ -6,7 +6,7 @@
 //!                 their stripes locked    serialise, and note that the keys are watched
 //!                 nothing locked          RESTORE to the target, read its replies
 //!                 their stripes locked    removed, if the target has them and they are as they were sent;
-//!                                         if they have changed since, they are sent again, to replace what was sent
+//!                                         if they have changed since, they are sent again with REPLACE
 //!               the answer goes to the worker
 //! ```
 //!

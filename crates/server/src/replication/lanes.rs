@@ -5,7 +5,7 @@
 //! link's thread  3 . 3 . . ...  ▲             what belongs to it, then it waits for the others
 //! a hand         . 7 . . 7 ...  │             each lane in its order
 //! a hand         . . . 12 . ... │
-//!                               all have done what is before it: a point that is consistent
+//!                               all earlier frames are applied: a consistent point
 //! ```
 //!
 //! The offset, images and acknowledgements know such points alone. A reader may see a change of one

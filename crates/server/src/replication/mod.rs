@@ -7,7 +7,7 @@
 //! <https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>.
 //!
 //! ```text
-//! roles.rs      REPLICAOF: the change from primary to replica and back, what the gate refuses then
+//! roles.rs      REPLICAOF: the change from primary to replica and back, and the commands refused in each
 //! link.rs       the thread that follows a primary: connect ─ shake hands ─ copy ─ stream, and again
 //! handshake.rs  the dialogue up to +FULLRESYNC or +CONTINUE
 //! wire.rs       the connection to the primary, plain or TLS
@@ -16,10 +16,10 @@
 //! apply.rs      the primary's commands: executed through the gate, counted by the byte
 //! frames.rs     its frames: effects, applied as they were recorded there; lanes.rs, by several threads
 //! synced.rs     how much of that is on the disk
-//! panics.rs     what is left of a link that ends by one
+//! panics.rs     state after a link has panicked
 //! own_expiring.rs  keys that a writable replica's own clients let expire
 //! failover.rs   FAILOVER: the role goes to a replica; handover.rs, how far that is
-//! out/          those that follow this server: the stream, copies, PSYNC
+//! out/          this server's replicas: the stream, copies, PSYNC
 //! commands.rs   REPLICAOF, SLAVEOF, ROLE, FAILOVER;  info.rs  INFO replication
 //! ```
 
