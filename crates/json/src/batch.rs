@@ -12,9 +12,9 @@ use std::collections::HashSet;
 /// The change of one value. A new value that many get is borrowed.
 #[derive(Clone, Debug)]
 pub enum Action<'a> {
-    /// It is replaced by this one, a tape.
+    /// Replace the value by this tape.
     Set(Cow<'a, [u8]>),
-    /// It is removed from the container that it is in.
+    /// Remove the value from its container.
     Remove,
     /// An object gets another member: its name, and its value, a tape.
     Add(Cow<'a, [u8]>, Cow<'a, [u8]>),
@@ -22,18 +22,18 @@ pub enum Action<'a> {
     Insert {
         /// The index of the first of them.
         index: usize,
-        /// How many.
+        /// Number of values.
         count: usize,
-        /// Their tapes, one after the other.
+        /// Concatenated tapes of the values.
         values: Cow<'a, [u8]>,
     },
-    /// An array loses its elements but for some.
+    /// Keep a range of an array's elements and remove the others.
     Keep {
         /// The first that stays.
         from: usize,
-        /// How many stay.
+        /// Number of elements to keep.
         count: usize,
-        /// How many there were.
+        /// Number of elements before.
         of: usize,
     },
     /// An array loses the element at an index.
@@ -55,7 +55,7 @@ pub struct Batch<'a> {
 
 #[derive(Debug)]
 struct Edited<'a> {
-    /// Where the value lies on the document's tape, and its length.
+    /// Position and length of the value on the document's tape.
     at: usize,
     len: usize,
     place: Place,
@@ -82,7 +82,7 @@ impl OwnStep {
 }
 
 impl Place {
-    /// Of steps that may borrow from the document.
+    /// Copies steps that may borrow from the document.
     pub fn of(steps: &[Step<'_>]) -> Self {
         let own = |step: &Step<'_>| match step {
             Step::Name(name) => OwnStep::Name((*name).into()),
@@ -214,7 +214,7 @@ impl<'a> Batch<'a> {
         self.edits.capacity() * size_of::<Edited<'_>>() + self.held + known
     }
 
-    /// How many values change.
+    /// Number of values that change.
     pub fn len(&self) -> usize {
         self.edits.len()
     }
@@ -291,7 +291,7 @@ impl<'a> Batch<'a> {
 
 /// Copies a document and changes it meanwhile.
 struct Copier<'b> {
-    /// What is yet to come.
+    /// Remaining edits, in the order of the tape.
     edits: &'b [Edited<'b>],
     base: usize,
     writer: Writer,
@@ -358,7 +358,7 @@ impl Copier<'_> {
                 Some(Action::Take(taken)) => *taken != index,
                 _ => true,
             };
-            // What is left out is gone through for the sake of the changes inside.
+            // Removed values are walked too: edits inside them have to be consumed.
             match self.copy(value) && is_kept {
                 true => count += 1,
                 false => self.writer.out.truncate(before),

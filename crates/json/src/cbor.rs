@@ -1,8 +1,7 @@
 //! Documents in CBOR (RFC 8949), as RedisJSON 8.8 and later write them to files: arrays of numbers
 //! are typed arrays (RFC 8746), of little endian.
 //!
-//! They are turned into text, whose parser has the limits and knows what to do with names that are
-//! there twice.
+//! Values are converted to text. The text's parser has the limits and handles duplicate names.
 
 use crate::float::FloatType;
 use crate::number::Number;
@@ -13,7 +12,7 @@ use half::{bf16, f16};
 /// bfloat16 has no tag of its own in RFC 8746: this is RedisJSON's.
 const BFLOAT16: u64 = 0x1_0000;
 
-/// What the head of an item says: its major type and its argument.
+/// Head of an item: its major type and its argument.
 struct Head {
     major: u8,
     /// The low five bits of the first byte.
@@ -100,7 +99,7 @@ impl<'b> Reader<'b> {
         Some(())
     }
 
-    /// So many parts, with commas between them.
+    /// Writes `count` parts with commas between them.
     fn separated(&mut self, count: u64, part: impl Fn(&mut Self) -> Option<()>) -> Option<()> {
         for index in 0..count {
             if index > 0 {

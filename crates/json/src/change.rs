@@ -1,4 +1,4 @@
-//! One change of a document, as it is made and as it is logged.
+//! A single change of a document, as it is made and as it is logged.
 
 use crate::path::Step;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::fmt;
 /// Steps from the root to a value.
 pub type Steps<'a> = Vec<Step<'a>>;
 
-/// One change at one place.
+/// Change at a single place.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     /// From the root to the place.
     pub place: &'a [Step<'a>],
-    /// What is done there.
+    /// Operation at the place.
     pub op: Op<'a>,
 }
 
@@ -30,27 +30,26 @@ impl Change<'_> {
     }
 }
 
-/// What a change does at its place.
+/// Operation of a change.
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
     /// The place has this value, of one tape, from now on. A member that does not exist is added.
     Set(&'a [u8]),
-    /// Values, one tape after the other, come to lie before the array's element at the place, or
-    /// behind the last one.
+    /// Inserts values before the array's element at the place, or after the last element.
     Insert {
-        /// How many.
+        /// Number of values.
         count: usize,
-        /// Their tapes.
+        /// Concatenated tapes of the values.
         values: &'a [u8],
     },
-    /// The member at the place is gone, or so many elements of an array from it on.
+    /// Removes the member at the place, or `count` elements of an array from it on.
     Remove {
-        /// How many.
+        /// Number of elements.
         count: usize,
     },
 }
 
-/// Why a change cannot be made.
+/// Reason that a change cannot be made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Misfit {
     /// The document has no such place.

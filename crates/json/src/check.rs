@@ -7,14 +7,14 @@ use crate::value::{Kind, Value};
 /// Objects of more members have their names sorted to find doubled ones.
 const FEW_MEMBERS: usize = 16;
 
-/// The value of a tape, if the bytes are one value's tape and nothing else. With `outer`, it lies
-/// inside of so many containers.
+/// Returns the value if the bytes are exactly one valid tape. `outer` is the number of containers
+/// around it, which count for the depth limit.
 pub fn check(bytes: &[u8], outer: usize) -> Option<Value<'_>> {
     (check_one(bytes, outer)? == bytes.len()).then(|| Value::new(bytes))
 }
 
-/// Whether the bytes are the tapes of so many values, one after the other, which lie inside of so
-/// many containers.
+/// Whether the bytes are exactly `count` valid tapes. `outer` is the number of containers around
+/// them.
 pub fn check_many(bytes: &[u8], count: usize, outer: usize) -> bool {
     let (mut at, mut left) = (0, count);
     while at < bytes.len() && left > 0 {
@@ -62,7 +62,7 @@ fn head_len(tag: u8) -> Option<usize> {
     })
 }
 
-/// Whether the container holds what its header says.
+/// Checks the contents of a container against its header.
 fn check_body(bytes: &[u8], depth: usize) -> Option<()> {
     if depth > DEPTH_MAX {
         return None;

@@ -1,4 +1,4 @@
-//! What a change does to the bytes of a tape.
+//! Applies a change to the bytes of a tape.
 
 use crate::change::{Change, Misfit, Op};
 use crate::parse::DEPTH_MAX;
@@ -13,7 +13,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub struct Edit<'a> {
     headers: Vec<(usize, Header)>,
-    /// What is replaced.
+    /// Range of the tape that is replaced.
     pub range: Range<usize>,
     /// By what.
     pub insert: Cow<'a, [u8]>,
@@ -21,7 +21,7 @@ pub struct Edit<'a> {
 
 /// A place of a tape.
 struct Place {
-    /// Where the containers around it begin, the outermost first.
+    /// Starts of the containers around the place, the outermost first.
     around: Vec<usize>,
     /// The bytes at it.
     range: Range<usize>,
@@ -30,7 +30,7 @@ struct Place {
 }
 
 impl<'a> Edit<'a> {
-    /// What the change does to this tape.
+    /// Computes the edit that makes the change.
     ///
     /// # Errors
     /// If there is no such place or the document would become too large.
@@ -122,7 +122,7 @@ fn find(tape: &[u8], steps: &[Step<'_>]) -> Option<Place> {
     Some(Place { around, range, counted: 0 })
 }
 
-/// Where the member of this name lies, its name first, in the object at `at`.
+/// Finds the member of this name in the object at `at`: the start of its name and of its value.
 fn member_at(tape: &[u8], at: usize, name: &[u8]) -> Option<(usize, usize)> {
     if !is_object(tape[at]) {
         return None;
@@ -140,8 +140,8 @@ fn member_at(tape: &[u8], at: usize, name: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// Where the element at this index lies in the array at `at`, or, with true, where its elements
-/// end if there are as many.
+/// Finds the element at `index` in the array at `at`; or, with `true`, the end of the array if
+/// `index` is its length.
 fn item_at(tape: &[u8], at: usize, index: usize) -> Option<(usize, bool)> {
     if !is_container(tape[at]) || is_object(tape[at]) {
         return None;
@@ -207,7 +207,7 @@ impl Place {
             return Ok(Edit { headers: Vec::new(), range: self.range, insert });
         }
         let mut headers = Vec::with_capacity(self.around.len());
-        // How many of the containers, the outermost first, lie around all whose header widens.
+        // Number of outer containers that keep their header's width, counted from the outermost.
         let mut kept = self.around.len();
         let mut counted = self.counted;
         for (level, at) in self.around.iter().enumerate().rev() {
@@ -227,7 +227,7 @@ impl Place {
         let Some(from) = widened.first().map(|(at, _)| *at) else {
             return Ok(Edit { headers, range: self.range, insert });
         };
-        // Everything from the outermost header that widens to the place is written anew.
+        // Rewrite everything from the outermost header that widens to the place.
         let mut anew = Vec::with_capacity(self.range.start - from + insert.len() + 64);
         let mut copied = from;
         for (at, header) in widened {

@@ -1,9 +1,9 @@
 //! JSON documents: parsed into one block of bytes, printed, searched by path, changed in place.
 //!
-//! A document is a *tape* ([`tape`]): every value one after the other, containers preceded by how
-//! long they are, so that a search skips what it does not want. It takes less memory than its text.
-//! A change is an [`Edit`] of the tape: a range of bytes replaced, and the headers of the
-//! containers around it rewritten.
+//! A document is a *tape* ([`tape`]): its values in sequence, each container preceded by its
+//! length, so that a search can skip it. A tape takes less memory than the text. A change is an
+//! [`Edit`] of the tape: it replaces a range of bytes and rewrites the headers of the containers
+//! around it.
 //!
 //! ```
 //! use petrel_json::{Format, Parse, Path, parse, print};

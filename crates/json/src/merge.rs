@@ -5,11 +5,11 @@ use crate::tape::{Document, Writer};
 use crate::value::{Kind, Value};
 use std::collections::HashMap;
 
-/// A change that a merge makes at a place: a value is set, or what is there removed.
+/// Change made by a merge at a place: a new value, or `None` to remove the present one.
 type Merged<'a> = (Vec<Step<'a>>, Option<Document>);
 
-/// The changes that merge a patch into what is at a place of a document (nothing if none is
-/// there). A patch of null removes the place.
+/// Computes the changes that merge a patch into the value at a place (`None`: there is no value). A
+/// patch of null removes the place.
 pub fn merge<'a>(at: &[Step<'a>], target: Option<Value<'_>>, patch: Value<'a>) -> Vec<Merged<'a>> {
     let mut changes = Vec::new();
     let mut place = at.to_vec();
@@ -37,7 +37,7 @@ fn merge_into<'a>(
     }
 }
 
-/// What a patch makes of a value.
+/// Returns the result of merging a patch into a value.
 pub fn merged(target: Value<'_>, patch: Value<'_>) -> Document {
     let mut writer = Writer::default();
     write_merged(target, patch, &mut writer);

@@ -22,7 +22,7 @@ pub enum Number {
     Double(f64),
 }
 
-/// What [`Number::combine`] does.
+/// Operation of [`Number::combine`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arithmetic {
     /// A sum.
@@ -134,7 +134,8 @@ pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// A power of ten and an integer whose quotient is exactly this double, if the integer is small.
+/// Decomposes a double into a power of ten and an integer with exactly this quotient, if the
+/// integer is small.
 fn as_decimal(value: f64) -> Option<(u8, i32)> {
     if value.abs() > f64::from(i32::MAX) {
         return None;

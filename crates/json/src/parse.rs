@@ -6,10 +6,10 @@ use crate::value::{Kind, Members, Value};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// How deep containers may be nested: the limit of serde_json, which RedisJSON has too.
+/// Maximum depth of nested containers: the limit of serde_json, and so of RedisJSON.
 pub const DEPTH_MAX: usize = 127;
 
-/// How text is parsed.
+/// Options of the parser.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parse {
     /// Arrays of nothing but numbers, at least one of them a double, become arrays of doubles,
@@ -17,7 +17,7 @@ pub struct Parse {
     pub floats: Option<FloatType>,
 }
 
-/// Text that is no document: what is wrong, and where.
+/// Syntax error with its position.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ParseError(String);
 
@@ -53,7 +53,7 @@ fn error_of(error: serde_json::Error) -> ParseError {
     ParseError(error.to_string())
 }
 
-/// Writes what it visits.
+/// Writes the visited values to a tape.
 struct Seed<'w> {
     writer: &'w mut Writer,
     how: Parse,
@@ -169,7 +169,7 @@ fn rounded(body: &[u8], floats: FloatType) -> Result<Option<Vec<u8>>, String> {
 /// Objects of more members have the hashes of their names sorted to find doubled ones.
 const FEW_MEMBERS: usize = 16;
 
-/// The members without those that later ones of the same name replace; none if all names differ.
+/// Drops members replaced by later ones of the same name; `None` if all names differ.
 fn distinct(body: &[u8], count: usize) -> Option<(usize, Vec<u8>)> {
     let is_distinct = match count {
         0..=FEW_MEMBERS => are_few_distinct(body),

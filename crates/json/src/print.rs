@@ -4,7 +4,7 @@ use crate::number::Number;
 use crate::value::{Kind, Value};
 use memchr::memchr2;
 
-/// What goes between the parts of a text, as `JSON.GET` names it; by default nothing.
+/// Whitespace options of `JSON.GET`; none by default.
 #[derive(Clone, Copy, Debug)]
 pub struct Format<'a> {
     /// Before each element or member, once for every level.
@@ -13,8 +13,8 @@ pub struct Format<'a> {
     pub newline: &'a [u8],
     /// Between a member's colon and its value.
     pub space: &'a [u8],
-    /// Once there are more bytes of text than this, whatever stood before it included, the rest is
-    /// left out, and what there is makes no sense.
+    /// Printing stops once the output, including its contents before the call, exceeds this length;
+    /// the text is then incomplete.
     pub len_max: usize,
 }
 
@@ -30,7 +30,7 @@ pub fn print(value: Value<'_>, format: &Format<'_>, out: &mut Vec<u8>) {
     print_at(value, format, 0, out);
 }
 
-/// The same, of a value that lies so many levels inside of what is being printed.
+/// Prints a value nested `level` levels deep.
 fn print_at(value: Value<'_>, format: &Format<'_>, level: usize, out: &mut Vec<u8>) {
     if out.len() > format.len_max {
         return;

@@ -52,7 +52,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// One whose root is this value.
+    /// Creates a document with this value as its root.
     pub fn of(value: Value<'_>) -> Self {
         Document { tape: value.tape().to_vec() }
     }
@@ -67,18 +67,18 @@ impl Document {
         Value::new(&self.tape)
     }
 
-    /// Its bytes.
+    /// Returns the encoded bytes.
     pub fn tape(&self) -> &[u8] {
         &self.tape
     }
 
-    /// Its bytes, to be kept elsewhere.
+    /// Returns the encoded bytes as an owned vector.
     pub fn into_tape(self) -> Vec<u8> {
         self.tape
     }
 }
 
-/// What the header of a container says.
+/// Header of a container.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Header {
     /// With the narrowest lengths: [`ARRAY8`] or [`OBJECT8`].
@@ -111,14 +111,14 @@ impl Header {
         1 + (2 << self.width)
     }
 
-    /// The same as wide as it must be; never narrower than it is.
+    /// Widens the header as far as its numbers need; never narrows it.
     pub fn widened(self) -> Self {
         let most = self.body.max(self.count);
         let needed = if most <= 0xff { 0 } else { 1 + u8::from(most > 0xffff) };
         Header { width: self.width.max(needed), ..self }
     }
 
-    /// Its bytes, of which the first [`Header::len`] count.
+    /// Encodes the header; the first [`Header::len`] bytes are valid.
     pub fn bytes(self) -> [u8; 9] {
         let mut bytes = [0; 9];
         bytes[0] = self.base | self.width;
@@ -198,12 +198,12 @@ pub struct Begun {
 }
 
 impl Writer {
-    /// What was written, which is one value.
+    /// Returns the document of the one written value.
     pub fn finish(self) -> Document {
         Document::from_tape(self.out)
     }
 
-    /// What was written, however many values it is.
+    /// Returns the tapes of all written values.
     pub fn into_bytes(self) -> Vec<u8> {
         self.out
     }
@@ -293,7 +293,7 @@ impl Writer {
         Begun { at }
     }
 
-    /// Where the first element or member of a container lies.
+    /// Position of the container's first element or member.
     pub(crate) fn body_of(&self, begun: &Begun) -> usize {
         begun.at + 3
     }

@@ -13,7 +13,7 @@ pub struct Value<'a> {
     tape: &'a [u8],
 }
 
-/// What a value is.
+/// Type of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// `null`
@@ -57,12 +57,12 @@ impl<'a> Value<'a> {
         Value { tape: &tape[..span(tape)] }
     }
 
-    /// Its bytes.
+    /// Returns the encoded bytes.
     pub fn tape(self) -> &'a [u8] {
         self.tape
     }
 
-    /// What it is.
+    /// Type of the value.
     #[inline]
     pub fn kind(self) -> Kind {
         match self.tape[0] {
@@ -155,7 +155,7 @@ impl<'a> Value<'a> {
         self.members().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
-    /// How deep it is nested: 0 of a scalar, 1 of a container of scalars.
+    /// Depth of nesting: 0 for a scalar, 1 for a container of scalars.
     pub fn depth(self) -> usize {
         let deepest = match self.kind() {
             Kind::Array => self.items().map(Value::depth).max(),

@@ -47,7 +47,7 @@ fn path() -> impl Strategy<Value = String> {
         "(-[1-3]|[0-4])?:(-[1-3]|[0-4])?(:(-[1-2]|[1-3]))?",
         Just("*".to_owned()),
         "\\?@\\.[ab] (==|!=|<|<=|>|>=) (1|-5|0\\.5|'a'|null)",
-        // RedisJSON orders booleans and finds nothing equal to what is missing; the other one does
+        // RedisJSON orders booleans and lets a missing value equal nothing; the oracle does
         // neither.
         "\\?@\\.[ab] (==|!=) (true|false)",
         "\\?@\\.a && @\\.b && @\\.a (==|!=) @\\.b",
@@ -237,7 +237,7 @@ fn members_of_one_name_are_one() {
 
 #[test]
 fn merging_follows_the_rfc() {
-    // The examples of RFC 7396, appendix A, whose target and patch make a document.
+    // Examples of RFC 7396, appendix A, that have a document as target and patch.
     let cases = [
         (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
         (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),

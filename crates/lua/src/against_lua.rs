@@ -42,9 +42,10 @@ impl Server for Nobody {
     }
 }
 
-/// What Lua's own libraries make of it.
+/// Runs a script with Lua's own libraries.
 fn by_lua(script: &[u8]) -> Vec<u8> {
-    // SAFETY: a state of its own, used here alone; what is called is protected or cannot fail.
+    // SAFETY: the state is created here and used by this function alone; every call is protected or
+    // cannot fail.
     unsafe {
         let state = ffi::luaL_newstate();
         for (name, library) in [
@@ -69,12 +70,12 @@ fn by_lua(script: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What ours makes of it.
+/// Runs a script with this crate's libraries.
 fn by_petrel(script: &[u8]) -> Vec<u8> {
     run(&mut interpreter(Purpose::Scripts), script, &[], &[]).expect("it answers a text")
 }
 
-/// What a script answers, if it is a text.
+/// Runs a script; returns its result if that is a string.
 pub(crate) fn run(lua: &mut Lua, script: &[u8], keys: &[&[u8]], args: &[&[u8]]) -> Option<Vec<u8>> {
     let compiled = lua.compile(script, c"s", &mut Nobody).expect("the script is right");
     let (mut bytes, mut shared) = (Vec::new(), Vec::new());

@@ -1,13 +1,13 @@
 //! The table `redis`, in Valkey's dialect also named `server`: what scripts can ask of the server.
 
 use crate::extra::{Declared, Purpose, Release, with_server};
+use crate::interrupt::{BYTES_PER_STEP, count_work};
 use crate::reply::ScriptReply;
-use crate::room::Scratch;
+use crate::scratch::Scratch;
 use crate::sha1::{hex, sha1_in_pieces};
 use crate::vm::{
     LUA_TFUNCTION, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack, push_reply_error,
 };
-use crate::work::{BYTES_PER_STEP, count_work};
 use petrel_resp::Protocol;
 use std::ffi::c_int;
 
@@ -59,7 +59,8 @@ pub(crate) fn set_server(stack: Stack, index: c_int, release: Release) {
     stack.raw_set_field(index, b"redis");
 }
 
-/// Pushes what a library finds while it is loaded: it may declare functions and write to the log.
+/// Pushes the table `redis` or `server` as a library sees it while it is loaded: it may declare
+/// functions and write to the log.
 pub(crate) fn push_loading(stack: Stack, release: Release) {
     stack.new_table(0, 2);
     let found = stack.top();
@@ -149,7 +150,8 @@ fn invoke(stack: Stack) -> bool {
     execute(stack, args)
 }
 
-/// The same for more arguments than leave room for a reply: a table keeps them.
+/// Like `invoke`, for more arguments than leave space on the stack for a reply: they move to a
+/// table.
 #[cold]
 fn invoke_many(stack: Stack, count: c_int) -> bool {
     let args: Option<Vec<&[u8]>> = (1..=count).map(|i| argument(stack, i)).collect();

@@ -1,14 +1,14 @@
-//! Functions of Lua's base library as scripts get them: those that could run for long count their
-//! work first, and protected tables stay as they are.
+//! Functions of Lua's base library in the form that scripts get: potentially long ones count their
+//! work first, and protected tables cannot be changed.
 
+use crate::interrupt::{BYTES_PER_STEP, Tally, count_work, ended};
 use crate::lists::places;
 use crate::protected::{READONLY, is_protected, push_behind};
-use crate::room::Scratch;
+use crate::scratch::Scratch;
 use crate::vm::{
     Before, LUA_TFUNCTION, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, SHOWN_MAX, Stack,
     attempt, call, call_upvalue, end, run, truncated,
 };
-use crate::work::{BYTES_PER_STEP, Tally, count_work, ended};
 use mlua_sys as ffi;
 use std::ffi::{CString, c_int};
 

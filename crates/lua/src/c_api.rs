@@ -1,13 +1,13 @@
 //! The functions of the interpreter's C interface that any holder of a live state may call, as they
 //! are linked: their proof obligations stand here, once, and not at each call.
 //!
-//! A [`Stack`] stands for a live state, so none of these functions is given another. Beyond that
-//! they ask for what [`crate::vm`] and its callers keep to: an index is one of the running function
-//! or of its upvalues, there is room for what is pushed, a table is where one is said to be, and
-//! allocations are lenient or no frame above owns anything. What is `safe` here runs a script's
-//! code protected, if at all, and raises an error by no arguments but those that [`crate::vm`] and
-//! its callers exclude. What reads memory through a pointer, or asks for more than this, is not:
-//! each call says why it holds.
+//! A [`Stack`] stands for a live state, and these functions accept no other pointer to one.
+//! [`crate::vm`] and its callers guarantee the rest: an index belongs to the running function or
+//! its upvalues, the stack has space for each push, an index that must hold a table holds one, and
+//! allocations are lenient or no frame above owns anything. Functions declared `safe` run a
+//! script's code protected or not at all, and raise errors only for arguments that [`crate::vm`]
+//! and its callers exclude. Functions that read memory through a pointer, or need more than this,
+//! are unsafe: each call says why it holds.
 
 use mlua_sys::{lua_Debug, lua_State};
 use std::ffi::{c_char, c_int, c_void};
@@ -38,11 +38,12 @@ impl Stack {
 /// its results.
 pub(crate) type Native = unsafe extern "C-unwind" fn(stack: Stack) -> c_int;
 
-/// What the interpreter calls after a number of instructions.
+/// Hook that the interpreter calls after a number of instructions.
 pub(crate) type Hook = unsafe extern "C-unwind" fn(stack: Stack, record: *mut lua_Debug);
 
-// SAFETY: the declarations are those of Lua 5.1's lua.h, lauxlib.h and lualib.h, where a `Stack` is
-// what is a pointer to a state there, and never null; the head of this file says what else holds.
+// SAFETY: the declarations are those of Lua 5.1's lua.h, lauxlib.h and lualib.h, with `Stack` in
+// place of the pointer to a state, which is never null; the module's comment has the other
+// conditions.
 unsafe extern "C-unwind" {
     pub(crate) safe fn lua_gettop(stack: Stack) -> c_int;
     pub(crate) safe fn lua_settop(stack: Stack, top: c_int);
@@ -81,14 +82,14 @@ unsafe extern "C-unwind" {
     pub(crate) safe fn lua_setmetatable(stack: Stack, index: c_int) -> c_int;
     pub(crate) fn lua_concat(stack: Stack, values: c_int);
 
-    /// Calls a function and catches what it raises.
+    /// Calls a function and catches its errors.
     pub(crate) safe fn lua_pcall(
         stack: Stack,
         args: c_int,
         results: c_int,
         handler: c_int,
     ) -> c_int;
-    /// Runs a coroutine, which catches what it raises.
+    /// Runs a coroutine, which catches its errors.
     pub(crate) safe fn lua_resume(stack: Stack, args: c_int) -> c_int;
     pub(crate) safe fn lua_status(stack: Stack) -> c_int;
     /// Lets calls of the interpreter within `to` count as nested in those of `from`.

@@ -84,7 +84,7 @@ fn is_given(stack: Stack, argument: c_int) -> bool {
     !matches!(stack.kind(argument), LUA_TNIL | LUA_TNONE)
 }
 
-/// Changes an option if the argument says to what, and pushes what it is.
+/// Sets an option if the argument has a value, and pushes the option's value.
 fn integer(
     stack: Stack,
     argument: c_int,

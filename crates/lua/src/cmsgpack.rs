@@ -1,9 +1,9 @@
 //! The library `cmsgpack`: values as MessagePack.
 
+use crate::interrupt::{BYTES_PER_STEP, Tally};
 use crate::lists::TABLE_BYTES;
-use crate::room::Scratch;
+use crate::scratch::Scratch;
 use crate::vm::{LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack};
-use crate::work::{BYTES_PER_STEP, Tally};
 use std::ffi::c_int;
 
 /// Tables within tables that are packed; deeper ones are nil.

@@ -1,14 +1,15 @@
 //! The result of a script as a reply.
 //!
-//! It may take long and be large, of a few tables that hold each other many times, so the server is
-//! told before, and asked now and then whether to go on. A result that is broken off is an error,
-//! unless its reader is to be closed for its size.
+//! A few tables that contain each other many times make a result that is large and takes long. So
+//! the server is informed before the conversion, and asked at intervals whether to continue. An
+//! interrupted result becomes an error, unless its client is about to be closed because of the
+//! size.
 
 use crate::extra::{Failure, interrupted, with_server};
+use crate::interrupt::BYTES_PER_STEP;
 use crate::vm::{
     LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack, truncated,
 };
-use crate::work::BYTES_PER_STEP;
 use petrel_resp::{Protocol, Reply};
 use std::collections::HashMap;
 
@@ -32,18 +33,18 @@ const COPIES: usize = 6;
 
 const TOO_LARGE: &str = "the script's result is larger than script-memory-limit";
 
-/// Why a result is broken off.
+/// Reason to stop writing a result.
 enum Stop {
     /// The script is to end.
     Interrupted(Raise),
-    /// It is larger than scripts may have memory.
+    /// The result is larger than `script-memory-limit`.
     TooLarge,
     /// The reply has been dropped, since its reader is closed for its size.
     Unread,
 }
 
-/// Writes the value on top, and takes it. `protocol` is what the script speaks: in RESP3 a boolean
-/// is one.
+/// Writes the value on top and pops it. `protocol` is the script's: with RESP3 a boolean is written
+/// as one.
 ///
 /// # Errors
 /// If it is broken off; nothing is written then.
@@ -81,7 +82,7 @@ pub(crate) fn write(
     }))
 }
 
-/// A table whose values are being written, and what lies on the interpreter's stack for it.
+/// A table in the middle of being written, and its values on the interpreter's stack.
 enum Level {
     /// The table: its elements from `next` on are left.
     Array { next: i32, len: i32 },
@@ -99,7 +100,7 @@ struct Writer<'r> {
     levels: Vec<Level>,
     /// Elements of long arrays, by their addresses: counted once, however often they are written.
     counted: HashMap<usize, i32>,
-    /// Where the result begins.
+    /// Start of the result in the reply.
     begin: usize,
     /// Bytes that it may have.
     result_max: usize,
@@ -108,7 +109,7 @@ struct Writer<'r> {
 }
 
 impl Writer<'_> {
-    /// Counts work that is about to be done, and what has been written.
+    /// Counts the next steps of work and the bytes written so far.
     #[inline]
     fn count(&mut self, steps: usize) -> Result<(), Stop> {
         let written = self.written()?;
@@ -170,7 +171,7 @@ impl Writer<'_> {
                     return true;
                 }
                 Level::Keys { with_values } => {
-                    // The key is written as a copy: what is on top is taken.
+                    // Write a copy of the key: writing pops the value on top.
                     if stack.next(-2) {
                         if *with_values {
                             *level = Level::Value;
@@ -189,7 +190,7 @@ impl Writer<'_> {
         false
     }
 
-    /// Writes the value on top, and takes it, but for a table: that is begun.
+    /// Writes the value on top and pops it; a table is only begun.
     fn value(&mut self) -> Result<(), Stop> {
         let stack = self.stack;
         let kind = stack.kind(-1);
@@ -230,7 +231,7 @@ impl Writer<'_> {
         if has_room { Ok(text) } else { Err(Stop::TooLarge) }
     }
 
-    /// A table with a field that says what it is, or an array.
+    /// Begins a table: a typed reply if a field such as `err` or `ok` says so, or an array.
     fn table(&mut self) -> Result<(), Stop> {
         let stack = self.stack;
         if self.has(b"err", LUA_TSTRING) {

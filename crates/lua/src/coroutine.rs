@@ -3,13 +3,13 @@
 //! counts its instructions for itself.
 
 use crate::c_api;
+use crate::interrupt::count_work;
 use crate::vm::{self, LUA_TNUMBER, LUA_TSTRING, Raise, Stack};
-use crate::work::count_work;
 use mlua_sys as ffi;
 use std::ffi::c_int;
 
-/// Steps that resuming counts as: 100 coroutines may each execute what is between two looks at the
-/// time.
+/// Steps counted for resuming a coroutine: the instruction hook starts again in each coroutine, so
+/// 100 of them may each run a whole period between two checks of the time.
 const STEPS: usize = 1000;
 
 /// `coroutine.resume(co [, value ...])`
@@ -34,7 +34,7 @@ pub(crate) unsafe extern "C-unwind" fn wrap(stack: Stack) -> c_int {
     1
 }
 
-/// The function that `wrap` answers, whose upvalue is the coroutine.
+/// Native function returned by `coroutine.wrap`; its upvalue is the coroutine.
 unsafe extern "C-unwind" fn wrapped(stack: Stack) -> c_int {
     let Some(co) = stack.coroutine(Stack::upvalue(1)) else { return 0 };
     // SAFETY: the interpreter passes its state; this frame owns nothing.
@@ -53,8 +53,9 @@ unsafe extern "C-unwind" fn wrapped(stack: Stack) -> c_int {
     }
 }
 
-/// Resumes a coroutine with this many values from the top, and leaves what it yields or returns: so
-/// many values. Or, if it cannot be resumed or fails, the error alone: none.
+/// Resumes a coroutine with the top `args` values. Returns the number of values that it yields or
+/// returns, left on the stack; or `None` if it cannot be resumed or fails, with only the error
+/// left.
 ///
 /// # Safety
 /// As for [`vm::raise`].
@@ -98,7 +99,7 @@ unsafe fn run(stack: Stack, co: Stack, args: c_int) -> Option<c_int> {
     }
 }
 
-/// Why a coroutine cannot be resumed, if it cannot: what it is.
+/// State that prevents a coroutine from being resumed, if it is in one.
 fn hindrance(stack: Stack, co: Stack) -> Option<&'static str> {
     match c_api::lua_status(co) {
         _ if stack == co => Some("running"),
@@ -113,7 +114,7 @@ fn hindrance(stack: Stack, co: Stack) -> Option<&'static str> {
 mod tests {
     use crate::against_lua::compare;
 
-    /// What can be done with coroutines; a line says what came of each.
+    /// Operations on coroutines; each prints a line with its result.
     const CALLS: &[u8] = br##"
         local lines = {}
         local function note(what, ...)

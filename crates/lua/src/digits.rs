@@ -1,6 +1,6 @@
 //! Numbers as C prints them.
 
-/// `%.17g`, whose digits always read back as the same number.
+/// Prints a number as `%.17g` does: its digits always parse to the same number.
 pub(crate) fn print_17_digits(number: f64, text: &mut [u8; 40]) -> &[u8] {
     print(number, 17, text)
 }

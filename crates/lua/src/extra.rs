@@ -1,5 +1,5 @@
-//! What belongs to an interpreter beside its values: the block that its allocator and every
-//! function of a library find by the state, and the types in it.
+//! Per-interpreter state outside of Lua's values. The allocator and every library function find it
+//! through the Lua state.
 
 use crate::cjson::options::Options;
 use crate::generator::Random;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-/// What scripts ask of the program that runs them.
+/// Services that scripts need from the program that runs them.
 pub trait Server {
     /// Executes a command and writes one reply. `args` has the name first. True if it has been long
     /// since [`Server::interrupt`] was called, so that it is to be called now.
@@ -27,15 +27,15 @@ pub trait Server {
     /// Whether the user may run this command, or why it is none.
     fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, &'static str>;
 
-    /// The script is over, and has no more effects. What it returned is about to be written, which
-    /// may take long: [`Server::interrupt`] is called now and then meanwhile.
+    /// Called when the script has ended and has no more effects, before its result is written. That
+    /// may take long: [`Server::interrupt`] is called at intervals.
     fn begin_result(&mut self) {}
 
     /// This many bytes of the result have been written.
     fn note_result(&mut self, _bytes: usize) {}
 }
 
-/// What an interpreter is for.
+/// Purpose of an interpreter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Purpose {
     /// Scripts that are sent with each call, or known by their sum.
@@ -44,14 +44,14 @@ pub enum Purpose {
     Functions,
 }
 
-/// What the server tells scripts of itself.
+/// Version information that scripts can read.
 #[derive(Clone, Copy, Debug)]
 pub struct Release {
-    /// Whose words it speaks.
+    /// The dialect of error messages.
     pub dialect: Dialect,
     /// The version of Redis that it says it is.
     pub redis_version: &'static str,
-    /// That of Valkey, which it says in Valkey's words only.
+    /// Version of Valkey, reported in Valkey's dialect only.
     pub valkey_version: &'static str,
 }
 
@@ -59,24 +59,24 @@ pub struct Release {
 #[derive(Debug, Eq, PartialEq)]
 pub struct Compiled(pub(crate) c_int);
 
-/// Why a script failed.
+/// Error of a failed script.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Failure {
     /// The error.
     pub text: Vec<u8>,
-    /// Where it happened: chunk and line; none if that is not known.
+    /// Chunk and line of the error, if known.
     pub place: Option<(Vec<u8>, i32)>,
-    /// It is a command's error, which has been counted.
+    /// The error is a command's and has been counted in the error statistics.
     pub is_counted: bool,
 }
 
 impl Failure {
-    /// There is not enough memory.
+    /// Makes the error for exhausted memory.
     pub(crate) fn memory() -> Self {
         Failure { text: format!("ERR {NOT_ENOUGH_MEMORY}").into(), ..Failure::default() }
     }
 
-    /// The error that a raise is, of what is done once the script is over.
+    /// Converts an error raised after the script has ended.
     pub(crate) fn of(raise: Raise) -> Self {
         match raise {
             Raise::Plain(text) | Raise::Located(text) => {
@@ -91,11 +91,11 @@ impl Failure {
 /// A function as a library declares it.
 #[derive(Debug)]
 pub struct Declared {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
-    /// What it does.
+    /// The compiled function.
     pub function: Compiled,
-    /// What is said of it.
+    /// Description given by the library.
     pub description: Option<Vec<u8>>,
     /// Names of its flags.
     pub flags: Vec<String>,
@@ -108,38 +108,38 @@ pub struct Library {
     pub functions: Vec<Declared>,
 }
 
-/// What belongs to an interpreter beside its values.
+/// Per-interpreter state outside of Lua's values.
 pub(crate) struct Extra {
     pub memory: Memory,
     pub random: Random,
-    /// What the running script speaks.
+    /// Protocol that the running script has selected.
     pub protocol: Protocol,
-    /// Whose words the server speaks.
+    /// The dialect of the server's errors.
     pub dialect: Dialect,
     /// Tables that scripts may not change: the address of what stands for each.
     pub protected: Vec<usize>,
     /// Options of the library `cjson`.
     pub json: Options,
-    /// Where the metatable of arrays is kept, and its address.
+    /// Registry reference to the metatable of arrays, and its address.
     pub array_metatable: c_int,
     pub array_address: usize,
-    /// Where `next` is kept.
+    /// Registry reference to `next`.
     pub next: c_int,
-    /// Where it is kept what is shown as the metatable of protected tables, and the function that
-    /// refuses changes; 0 before.
+    /// Registry references to the table shown as the metatable of protected tables, and to the
+    /// function that refuses changes; 0 before they exist.
     pub shown: c_int,
     pub refusal: c_int,
-    /// Where the function is kept that sets a field.
+    /// Registry reference to the function that sets a field.
     pub setter: c_int,
     /// The running script has changed how often garbage is collected, perhaps.
     pub sets_collector: bool,
-    /// What functions a library declares, while one is loaded.
+    /// Functions declared so far by the library that is being loaded.
     pub library: Option<Library>,
-    /// Why the script failed, as the error handler saw it.
+    /// Error of the script as seen by the error handler.
     pub failure: Option<Failure>,
     /// The server of the script, while one runs.
     pub server: Option<NonNull<dyn Server>>,
-    /// What ends the script.
+    /// Error that ends the script.
     pub killed: Option<Cow<'static, str>>,
     /// The running script is to end: nothing catches that ([`crate::vm::end`]).
     pub ends: bool,
@@ -170,7 +170,7 @@ pub(crate) fn with_server<T>(stack: Stack, work: impl FnOnce(&mut dyn Server) ->
     Some(work(unsafe { &mut *server.as_ptr() }))
 }
 
-/// What ends the running script, if something does.
+/// Returns the error that ends the running script, if it must end.
 pub(crate) fn interrupted(stack: Stack) -> Option<Cow<'static, str>> {
     let known = stack.with(|extra| extra.killed.clone());
     if known.is_some() {

@@ -4,7 +4,7 @@
 const MULTIPLIER: u64 = 0x5_DEEC_E66D;
 const INCREMENT: u64 = 0xB;
 const MASK: u64 = (1 << 48) - 1;
-/// What is below the seed in the initial state.
+/// Bits below the seed in the initial state.
 const SEED_LOW: u64 = 0x330E;
 /// The largest number drawn.
 pub(crate) const DRAWN_MAX: u32 = 0x7FFF_FFFF;

@@ -1,6 +1,6 @@
-//! `string.gsub`, whose replacement may be a function or a table: then it runs a script's code
-//! between two matches, which may raise an error. So its frame owns nothing: what has been replaced
-//! so far is kept in a table of the interpreter's.
+//! `string.gsub` with a function or a table as its replacement. It runs a script's code between two
+//! matches, which may raise an error, so its frame owns nothing: the pieces replaced so far are
+//! kept in a Lua table.
 
 use crate::base::joined;
 use crate::pattern::{CAPTURES_MAX, Match};
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C-unwind" fn gsub(stack: Stack) -> c_int {
     }
 }
 
-/// Replaces matches by what a function answers, or a table holds.
+/// Replaces each match by a function's result or a table's value.
 unsafe fn substitute(stack: Stack) -> c_int {
     // SAFETY: the state is alive; all that this frame holds is plain data, and each part that may
     // raise is either run by `vm::attempt`, or a call of the interpreter at which nothing is
@@ -67,8 +67,8 @@ unsafe fn substitute(stack: Stack) -> c_int {
     }
 }
 
-/// Keeps the text before a match, and pushes what is to be asked for its replacement; says how many
-/// pieces there are.
+/// Stores the text before a match, and pushes the key or argument for its replacement. Returns the
+/// number of pieces.
 fn begin(stack: Stack, found: &Match, copied: usize, pieces: c_int) -> Result<c_int, Raise> {
     let text = stack.check_bytes(1)?;
     let mut pieces = pieces;
@@ -86,8 +86,8 @@ fn begin(stack: Stack, found: &Match, copied: usize, pieces: c_int) -> Result<c_
     Ok(pieces)
 }
 
-/// Keeps the replacement on top, or what it replaces if there is none; says how many pieces there
-/// are.
+/// Stores the replacement on top, or the match itself if that is nil or false. Returns the number
+/// of pieces.
 fn end(stack: Stack, found: &Match, pieces: c_int) -> Result<c_int, Raise> {
     if !stack.to_boolean(-1) {
         stack.pop(1);
@@ -100,7 +100,7 @@ fn end(stack: Stack, found: &Match, pieces: c_int) -> Result<c_int, Raise> {
     Ok(pieces + 1)
 }
 
-/// Pushes the pieces as one text with what is behind them, and how many matches were replaced.
+/// Pushes the joined pieces with the text after the last match, and the number of replacements.
 fn finish(stack: Stack, copied: usize, pieces: c_int, replaced: i64) -> Result<c_int, Raise> {
     let text = stack.check_bytes(1)?;
     let mut whole = joined(stack, PIECES, pieces)?;

@@ -105,7 +105,7 @@ enum Value {
 }
 
 impl Value {
-    /// Whether it may go where it is not followed.
+    /// Whether the value may leave the analysed registers.
     fn is_plain(self) -> bool {
         !matches!(self, Value::Keys | Value::Redis | Value::Call | Value::Unusable)
     }
@@ -441,7 +441,7 @@ impl State {
         Some((values, tail))
     }
 
-    /// Like `values`, but for values that are not followed further.
+    /// Takes values that need not be tracked further; `None` if one of them holds keys.
     fn release_values(&self, from: usize, count: usize) -> Option<()> {
         let (values, _) = self.values(from, count)?;
         values.into_iter().all(Value::is_plain).then_some(())
@@ -670,14 +670,14 @@ mod tests {
             "function(...) local keys = ... keys[1] = 'k' return redis.call('set', keys[1]) end",
             "function(keys) local function f() return keys end f()[1] = 'k' redis.call('set', keys[1]) end",
             "function() return redis.call('set', KEYS[1]) end",
-            // What is around it may call anything.
+            // The function around it may call anything.
             "(function() local f = tostring return function(keys) return f(keys[1]) end end)()",
         ] {
             assert!(!function(text), "{text}");
         }
     }
 
-    /// Bytecode that is damaged is refused or read, and what is read is looked at to its end.
+    /// Damaged bytecode is refused, or read to its end.
     #[test]
     fn damaged_bytecode_is_survived() {
         let mut lua = interpreter(Purpose::Scripts);

@@ -5,7 +5,7 @@
 //!  Lua::run       function, KEYS, ARGV ──▶ protected call ──▶ its result, written to a Reply
 //!                    │ redis.call
 //!                    ▼
-//!                 Server::call ── executes a command, whose reply is built as Lua values in place
+//!                 Server::call ── executes a command; its reply is built as Lua values in place
 //! ```
 //!
 //! The crate knows no commands: the program that runs a script is its [`Server`]. `vm.rs` is the
@@ -28,16 +28,18 @@ mod extra;
 mod generator;
 mod gsub;
 mod interpreter;
+mod interrupt;
 mod key_flow;
 mod lists;
 mod memory;
+mod messages;
 mod pace;
 mod pattern;
 mod protected;
 mod random;
 mod reply;
-mod room;
 mod sandbox;
+mod scratch;
 mod sha1;
 mod sort;
 mod state;
@@ -45,8 +47,6 @@ mod strings;
 mod structs;
 mod tables;
 mod vm;
-mod words;
-mod work;
 
 pub use extra::{Compiled, Declared, Failure, Library, Purpose, Release, Server};
 pub use key_flow::{CallArg, CallShape, CallTail};

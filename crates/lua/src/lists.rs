@@ -1,5 +1,5 @@
-//! `KEYS` and `ARGV`. To make two tables for every script and to collect them again takes a quarter
-//! of the instructions of a short one, so tables are kept and filled anew.
+//! The tables `KEYS` and `ARGV`. Creating two tables for every script and collecting them takes a
+//! quarter of the instructions of a short script, so the tables are reused.
 //!
 //! ```text
 //!  GLOBALS ── "KEYS" ──▶ kept table ─ as made but for its elements ─▶ emptied ─▶ the next script's
@@ -7,13 +7,13 @@
 //!                            └─ changed in another way, or too short ─▶ another in its place
 //! ```
 //!
-//! A script may do with the lists what it likes: give them metatables, or fields, or take elements
-//! away. None of that may be seen by the next one, not even in the order in which `pairs` finds
-//! elements or in what `#` says of a list with holes, which follow from how the table's parts have
-//! grown. Lua's interface shows nothing of these; [`Shape`] does.
+//! A script may do anything with these tables: set metatables or fields, remove elements. The next
+//! script must see none of that, not even the order in which `pairs` visits elements or the result
+//! of `#` for a list with holes, both of which follow from how the parts of the table have grown.
+//! Lua's API does not expose these; [`Shape`] reads them.
 
+use crate::interrupt::{HASHED_WHOLE, STRING_STEPS, Tally};
 use crate::vm::{Raise, Stack};
-use crate::work::{HASHED_WHOLE, STRING_STEPS, Tally};
 use std::ffi::{c_int, c_void};
 
 /// Bytes of an element of a table, of a field of one, and of the table itself.
@@ -43,8 +43,8 @@ struct Table {
     elements: c_int,
 }
 
-/// What a table consists of, beside what is in it: its metatable, the memory for its elements and
-/// that for its fields, as addresses, which are only compared.
+/// Parts of a table other than its contents: its metatable and the memory of its elements and
+/// fields, as addresses that are only compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Shape {
     metatable: usize,
@@ -55,7 +55,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// Of the table at `index`, which is one.
+    /// Reads the shape of the table at `index`.
     #[inline]
     fn of(stack: Stack, index: c_int) -> Self {
         let table = stack.address(index) as *const Table;
@@ -85,14 +85,14 @@ pub(crate) fn places(stack: Stack, index: c_int) -> usize {
     elements as usize + (1 << log2_nodes)
 }
 
-/// One of the lists that scripts find among their globals.
+/// `KEYS` or `ARGV`.
 #[derive(Debug)]
 pub(crate) struct List {
-    /// Where on the stack its name is.
+    /// Stack index of the name.
     name: c_int,
-    /// Where the kept table is.
+    /// Stack index of the reused table.
     table: c_int,
-    /// Where the globals are.
+    /// Stack index of the globals.
     globals: c_int,
     /// The kept table as it was made.
     made: Shape,
@@ -136,7 +136,7 @@ impl List {
         Ok(())
     }
 
-    /// Takes away what the running script has found in the list, and put there.
+    /// Removes the running script's arguments and everything the script stored in the table.
     #[inline]
     pub fn empty(&mut self, stack: Stack) {
         if self.len > ROOM {

@@ -1,8 +1,8 @@
 //! The interpreter's memory: counted, and limited.
 //!
-//! An instruction of a script takes time by the size of what it works on: comparing two texts,
-//! joining them, looking for the next element of a table that was emptied. So the more memory is in
-//! large blocks, the fewer instructions are executed between two looks at the time.
+//! The time of one Lua instruction depends on the size of its operands: comparing or joining two
+//! strings, finding the next element of a table that was emptied. So the more memory is in large
+//! blocks, the fewer instructions run between two checks of the time.
 
 use crate::pace::Pace;
 use std::ffi::c_int;

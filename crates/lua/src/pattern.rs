@@ -4,7 +4,7 @@
 //!
 //! A pattern ends at its first byte of zero, as it does in Lua 5.1.
 
-use crate::work::BYTES_PER_STEP;
+use crate::interrupt::BYTES_PER_STEP;
 
 /// Captures of one match, at most.
 pub(crate) const CAPTURES_MAX: usize = 32;
@@ -14,7 +14,7 @@ pub(crate) const PATTERN_LEN_MAX: usize = 4096;
 
 const ESCAPE: u8 = b'%';
 
-/// Why a match was broken off.
+/// Reason to abandon a match.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stop {
     /// The pattern is wrong: what Lua says of it.
@@ -23,10 +23,10 @@ pub(crate) enum Stop {
     Interrupted,
 }
 
-/// What was captured.
+/// A capture of a match.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Capture {
-    /// It began here and has not ended.
+    /// Start of a capture that has not ended yet.
     Open(usize),
     /// From here on, this many bytes.
     Text(usize, usize),
@@ -43,7 +43,7 @@ pub(crate) enum Captured<'t> {
     Position(usize),
 }
 
-/// Where a pattern was found, and what it captured. Owns nothing.
+/// Position and captures of a match. Owns nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Match {
     /// Offsets of the first byte, and behind the last.
@@ -54,12 +54,13 @@ pub(crate) struct Match {
 }
 
 impl Match {
-    /// How many values it yields: its captures, or the whole if there are none.
+    /// Number of values that the match yields: its captures, or 1 (the whole match) if there are
+    /// none.
     pub fn values(&self) -> usize {
         self.level.max(1)
     }
 
-    /// How many captures the pattern has.
+    /// Number of captures in the pattern.
     pub fn captures(&self) -> usize {
         self.level
     }
@@ -197,7 +198,7 @@ impl<'t, 's, 'a> Matcher<'t, 's, 'a> {
         }
     }
 
-    /// Where the single item at `p` ends: a byte, a class or a set.
+    /// Returns the end of the single item at `p`: a byte, a class or a set.
     fn item_end(&self, p: usize) -> Result<usize, Stop> {
         match self.pattern[p] {
             ESCAPE if p + 1 == self.pattern.len() => {
@@ -228,7 +229,7 @@ impl<'t, 's, 'a> Matcher<'t, 's, 'a> {
         }
     }
 
-    /// Whether the byte at `s` is what the item from `p` to `after` stands for.
+    /// Whether the byte at `s` matches the item from `p` to `after`.
     #[inline]
     fn fits(&self, s: usize, p: usize, after: usize) -> bool {
         let Some(&byte) = self.text.get(s) else { return false };
@@ -304,7 +305,7 @@ impl<'t, 's, 'a> Matcher<'t, 's, 'a> {
         Ok(end)
     }
 
-    /// Ends the capture that began last of those that have not ended.
+    /// Ends the innermost open capture.
     fn end_capture(&mut self, s: usize, p: usize) -> Result<Option<usize>, Stop> {
         let open = |capture: &Capture| matches!(capture, Capture::Open(_));
         let last = self.captures[..self.level].iter().rposition(open);
@@ -357,7 +358,7 @@ impl<'t, 's, 'a> Matcher<'t, 's, 'a> {
         Ok(is_there.then_some(after))
     }
 
-    /// `%1`: what was captured, once more.
+    /// Matches the text of an earlier capture again (`%1`).
     fn repeated(&mut self, s: usize, digit: u8) -> Result<Option<usize>, Stop> {
         let at = usize::from(digit).checked_sub(usize::from(b'1'));
         let capture = at.and_then(|at| self.captures[..self.level].get(at));
@@ -373,8 +374,8 @@ impl<'t, 's, 'a> Matcher<'t, 's, 'a> {
     }
 }
 
-/// Whether a byte is of the class that a letter behind `%` stands for; its capital stands for all
-/// others, and what is no letter of a class for itself.
+/// Whether a byte belongs to the class that a letter after `%` denotes. A capital denotes the
+/// complement; any other character denotes itself.
 fn is_of_class(byte: u8, class: u8) -> bool {
     let belongs = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),

@@ -24,7 +24,7 @@ const CAPACITY_MAX: usize = 1 << 20;
 /// Bytes of a value beside its text: tables around it, names of fields.
 const VALUE_BYTES: usize = 512;
 
-/// Where the next value goes.
+/// Destination of the next value.
 enum Frame {
     /// Into the table below it, as an element.
     Array { next: i32, len: usize },
@@ -43,7 +43,7 @@ pub struct ScriptReply {
     frames: Vec<Frame>,
     failed: bool,
     overflown: bool,
-    /// It has been dropped since the script may have no more memory.
+    /// The reply was dropped because the script would exceed its memory limit.
     is_too_large: bool,
     ends: bool,
 }

@@ -1,11 +1,11 @@
-//! What scripts may touch.
+//! The sandbox: libraries and globals that scripts can use.
 //!
-//! Of Lua's own libraries they get what can neither leave the interpreter nor break it. The tables
-//! of globals and of libraries cannot be changed: scripts get, for each, an empty table that
-//! *stands for* it, whose metatable leads reads to the table itself and refuses writes. What would
-//! get around a metatable (`rawset`, `table.insert`, `setmetatable` ...) refuses these tables too,
-//! and what reads around it (`rawget`, `next`) sees through them. So nothing that one script does
-//! is seen by another.
+//! Scripts get those functions of Lua's libraries that can neither leave the interpreter nor break
+//! it. The tables of globals and of libraries cannot be changed: in place of each, scripts get an
+//! empty table that *stands for* it; its metatable redirects reads to the table itself and refuses
+//! writes. Functions that bypass a metatable for writing (`rawset`, `table.insert`, `setmetatable`
+//! ...) refuse these tables too, and functions that bypass it for reading (`rawget`, `next`) see
+//! through them. So no script sees changes made by another.
 
 use crate::c_api;
 use crate::extra::{Purpose, Release};
@@ -247,7 +247,7 @@ fn protect(stack: Stack, globals: c_int, release: Release) {
     set_globals(stack);
 }
 
-/// Makes it an error to read from the table on top what is not there.
+/// Makes reading an absent key from the table on top an error.
 pub(crate) fn refuse_unknown(stack: Stack) {
     stack.new_table(0, 1);
     stack.push_function(no_such_global);
@@ -255,7 +255,7 @@ pub(crate) fn refuse_unknown(stack: Stack) {
     stack.set_metatable(-2);
 }
 
-/// Lets the table on top be what the globals stand for, and takes it.
+/// Redirects reads of the globals to the table on top, and pops it.
 pub(crate) fn exchange_globals(stack: Stack) {
     stack.copy(LUA_GLOBALSINDEX);
     if stack.metatable(-1) {

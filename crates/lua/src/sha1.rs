@@ -19,7 +19,7 @@ pub(crate) fn sha1_in_pieces<E>(
     mut before: impl FnMut(usize) -> Result<(), E>,
 ) -> Result<Sha, E> {
     let mut sum = Sha1::new();
-    for piece in text.chunks(crate::work::PIECE) {
+    for piece in text.chunks(crate::interrupt::PIECE) {
         before(piece.len())?;
         sum.update(piece);
     }

@@ -5,8 +5,8 @@
 //! A comparison may run a script's code, which may raise an error: no frame here owns anything.
 
 use crate::c_api;
+use crate::interrupt::count_work;
 use crate::vm::{self, LUA_TFUNCTION, LUA_TNIL, LUA_TNONE, LUA_TSTRING, LUA_TTABLE, Raise, Stack};
-use crate::work::count_work;
 use mlua_sys as ffi;
 use std::ffi::c_int;
 
@@ -97,9 +97,9 @@ impl Sorter {
         }
     }
 
-    /// Moves what is less than the pivot, on top of the stack, before what is not; says where the
-    /// latter begins. The bounds are in order with it already, so they end the search unless
-    /// the comparison contradicts itself.
+    /// Moves elements less than the pivot (on top of the stack) before the others; returns the
+    /// start of the latter. The bounds are in order with the pivot already, so they end the search
+    /// unless the comparison contradicts itself.
     unsafe fn partition(&mut self, low: c_int, high: c_int) -> c_int {
         let (mut left, mut right) = (low, high - 1);
         // SAFETY: see above.

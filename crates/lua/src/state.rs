@@ -31,12 +31,12 @@ pub struct Lua {
     lists: [List; 2],
     kept: usize,
     purpose: Purpose,
-    /// What a library that is being loaded finds in place of the globals.
+    /// Registry reference to the globals of a library while it is loaded.
     loading: c_int,
 }
 
 impl Lua {
-    /// A new interpreter whose scripts may have this many bytes of memory.
+    /// Creates an interpreter with `memory_max` bytes for its scripts.
     ///
     /// # Panics
     /// If there is no memory for it.
@@ -75,7 +75,7 @@ impl Lua {
         debug_assert_eq!(stack.top(), BASE);
         crate::api::push_loading(stack, release);
         let loading = stack.keep();
-        stack.push_native(crate::room::setter, 0);
+        stack.push_native(crate::scratch::setter, 0);
         let setter = stack.keep();
         stack.with(|extra| extra.setter = setter);
         stack.with(|extra| extra.running = Some(stack));
@@ -115,7 +115,7 @@ impl Lua {
         }
         self.lend(server);
         let loaded = stack.load(text, name);
-        let ended = stack.ends().then(|| crate::work::ended(stack));
+        let ended = stack.ends().then(|| crate::interrupt::ended(stack));
         self.end();
         match (loaded, ended) {
             (true, None) => {
@@ -179,7 +179,7 @@ impl Lua {
             Err(raise) => self.give_up(raise),
         };
         self.lists.iter_mut().for_each(|list| list.empty(stack));
-        // What a script chose is not another's.
+        // Options set by one script are not seen by the next.
         stack.with(|extra| extra.json = Default::default());
         result
     }
@@ -226,7 +226,7 @@ impl Lua {
     /// Runs the text of a library, which declares its functions.
     ///
     /// # Errors
-    /// If it fails, or declares what it may not. Functions that it declared by then are forgotten.
+    /// If it fails, or makes an invalid declaration; functions declared until then are dropped.
     pub fn load_library(
         &mut self,
         text: &Compiled,
@@ -357,7 +357,7 @@ fn copied(stack: Stack, text: &[u8]) -> Vec<u8> {
     NOT_ENOUGH_MEMORY.into()
 }
 
-/// Sees an error where it was raised: notes what it says and where.
+/// Error handler: records the message and its place where the error is raised.
 fn on_error(stack: Stack) -> Result<c_int, Raise> {
     let mut failure = Failure::default();
     if stack.kind(1) == LUA_TTABLE {

@@ -1,16 +1,16 @@
-//! Functions of the library `string` that would keep a script from being ended: those that match
-//! patterns ([`crate::pattern`]), and `rep`.
+//! Replacements for those functions of `string` that could run for long: pattern matching
+//! ([`crate::pattern`]) and `rep`.
 
+use crate::interrupt::{BYTES_PER_STEP, PIECE, Tally, ask, count_work, ended};
 use crate::pattern::{
     Captured, Match, Matcher, PATTERN_LEN_MAX, Steps, Stop, anchored, is_plain, until_zero,
 };
-use crate::room::Scratch;
+use crate::scratch::Scratch;
 use crate::vm::{LUA_TNIL, LUA_TNONE, Raise, Stack, truncated};
-use crate::work::{BYTES_PER_STEP, PIECE, Tally, ask, count_work, ended};
 use memchr::memmem;
 use std::ffi::c_int;
 
-/// Replaces functions of the library, whose table is at `library`.
+/// Replaces functions of the table at `library`.
 pub(crate) fn open(stack: Stack, library: c_int) {
     let library = stack.absolute(library);
     stack.push_function(find);
@@ -165,7 +165,7 @@ fn next_match(stack: Stack) -> Result<c_int, Raise> {
     push_values(stack, text, &found, found.values())
 }
 
-/// What `gsub` replaces, and where.
+/// Arguments of `gsub` other than the replacement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Substitution {
     pub anchored: bool,
@@ -173,7 +173,7 @@ pub(crate) struct Substitution {
     pub replaced_max: i64,
 }
 
-/// The arguments of `gsub`, but for the third.
+/// Reads the arguments of `gsub` other than the third.
 pub(crate) fn substitution(stack: Stack) -> Result<Substitution, Raise> {
     let (text, pattern) = (stack.check_bytes(1)?, stack.check_bytes(2)?);
     // An `int` in Lua 5.1.
@@ -249,7 +249,7 @@ fn put_replacement(
         }
         tally.add(1 + (out.len() - before) / BYTES_PER_STEP)?;
     }
-    // What is left of the tally, of short replacements too.
+    // Count the replacement's remaining bytes.
     count_work(stack, replacement.len() / BYTES_PER_STEP)
 }
 

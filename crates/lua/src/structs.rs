@@ -10,9 +10,9 @@
 //! | `cn` | `n` bytes of a string; `c0`: all of it, or as many as the number before says |
 //! | `x` | a zero byte |
 
-use crate::room::Scratch;
+use crate::interrupt::{BYTES_PER_STEP, Tally, count_work};
+use crate::scratch::Scratch;
 use crate::vm::{Raise, Stack, truncated};
-use crate::work::{BYTES_PER_STEP, Tally, count_work};
 use std::ffi::c_int;
 
 /// Bytes of the largest integer.
@@ -140,7 +140,7 @@ fn pack(stack: Stack) -> Result<c_int, Raise> {
     let (mut packed, mut tally) = (Scratch::new(stack), Tally::new(stack));
     let mut argument = 2;
     if stack.top() == 1 {
-        // What is missing reads as nil.
+        // A missing value reads as nil.
         stack.push_nil();
     }
     while let Some(item) = format.next(packed.len())? {

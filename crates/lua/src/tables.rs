@@ -5,9 +5,9 @@
 //! Functions that they call may raise an error: no frame here owns anything.
 
 use crate::base;
+use crate::interrupt::{Tally, count_work};
 use crate::protected::is_protected;
 use crate::vm::{self, LUA_TFUNCTION, LUA_TNIL, LUA_TTABLE, Raise, Stack, truncated};
-use crate::work::{Tally, count_work};
 use mlua_sys as ffi;
 use std::ffi::c_int;
 

@@ -12,8 +12,8 @@
 //!   then.
 //! * While a function of ours runs, no allocation fails
 //!   ([`Memory::lenient`](crate::memory::Memory)); the limit is looked at when it has returned.
-//! * [`Stack`] has no method that runs a script's code or a metamethod, but for
-//!   [`Stack::protected_call`], which catches.
+//! * No method of [`Stack`] runs a script's code or a metamethod, except [`Stack::protected_call`],
+//!   which catches errors.
 //!
 //! A caller that pushes makes room first: [`Stack::reserve`] beyond the 20 slots that every
 //! function has.
@@ -21,8 +21,8 @@
 use crate::c_api;
 pub(crate) use crate::c_api::{Native, Stack};
 use crate::extra::{Extra, Failure};
-use crate::words::in_words_of;
-use crate::work::count_work;
+use crate::interrupt::count_work;
+use crate::messages::in_dialect;
 use mlua_sys as ffi;
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -33,7 +33,7 @@ pub(crate) use ffi::{
     LUA_TLIGHTUSERDATA, LUA_TNIL, LUA_TNONE, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE,
 };
 
-/// Why a function of a library fails.
+/// Error of a library function.
 #[derive(Debug)]
 pub(crate) enum Raise {
     /// An error table as `redis.error_reply` makes it, with this text.
@@ -74,12 +74,12 @@ const FRAMES_MAX: c_int = 16;
 /// Bytes of a text that are compiled between two counts.
 const COMPILED_AT_ONCE: usize = 1024;
 
-/// What a failed call leaves as its error.
+/// Error of a call that runs out of memory.
 pub(crate) const NOT_ENOUGH_MEMORY: &str = "not enough memory";
 
-/// One running function.
+/// Call frame of a running function.
 pub(crate) struct Frame {
-    /// What the call names it.
+    /// The function's name in the call.
     pub name: Option<Vec<u8>>,
     /// Whether that names a method.
     pub is_method: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Frame {
 // the callers, and the calls that may raise are reached with lenient memory or in a frame that owns
 // nothing.
 impl Stack {
-    /// What belongs to the interpreter beside its values.
+    /// Returns the state outside of Lua's values ([`Extra`]).
     #[inline]
     pub fn extra(self) -> *mut Extra {
         let mut extra: *mut c_void = std::ptr::null_mut();
@@ -264,7 +264,7 @@ impl Stack {
     pub fn to_bytes<'a>(self, index: c_int) -> Option<&'a [u8]> {
         let mut len = 0;
         let text = c_api::lua_tolstring(self, index, &mut len);
-        // SAFETY: so many bytes are there, for as long as the value is reachable.
+        // SAFETY: `len` bytes are there for as long as the value is reachable.
         (!text.is_null()).then(|| unsafe { std::slice::from_raw_parts(text.cast(), len) })
     }
 
@@ -360,7 +360,7 @@ impl Stack {
         c_api::luaL_ref(self, LUA_REGISTRYINDEX)
     }
 
-    /// Forgets what was kept.
+    /// Releases a registry reference.
     pub fn release(self, kept: c_int) {
         c_api::luaL_unref(self, LUA_REGISTRYINDEX, kept)
     }
@@ -398,9 +398,8 @@ impl Stack {
         self.with(|extra| extra.ends)
     }
 
-    /// Calls a function with the arguments above it, and catches what it raises: `Err` has the
-    /// status then, and the error is on top. `handler` is the index of the function that sees
-    /// the error first, or 0.
+    /// Calls a function with the arguments above it, and catches its errors: on `Err` (the status),
+    /// the error is on top. `handler` is the index of the function that sees the error first, or 0.
     pub fn protected_call(self, args: c_int, results: c_int, handler: c_int) -> Result<(), c_int> {
         match c_api::lua_pcall(self, args, results, handler) {
             0 => Ok(()),
@@ -413,7 +412,8 @@ impl Stack {
         c_api::lua_gc(self, ffi::LUA_GCCOLLECT, 0);
     }
 
-    /// Lets garbage be collected as often as Lua has it, whatever `collectgarbage` was told.
+    /// Resets garbage collection to Lua's defaults, which a script may have changed with
+    /// `collectgarbage`.
     pub fn reset_collector(self) {
         for (setting, value) in
             [(ffi::LUA_GCSETPAUSE, 200), (ffi::LUA_GCSETSTEPMUL, 200), (ffi::LUA_GCRESTART, 0)]
@@ -424,7 +424,8 @@ impl Stack {
 
     /// The coroutine at an index, which lives as long as it is there.
     pub fn coroutine(self, index: c_int) -> Option<Stack> {
-        // SAFETY: what is no coroutine gives none; the caller keeps it where it is.
+        // SAFETY: a value that is no coroutine gives null; the caller keeps the coroutine
+        // reachable.
         unsafe { c_api::lua_tothread(self, index) }
     }
 
@@ -438,7 +439,7 @@ impl Stack {
         self.record(0).is_some()
     }
 
-    /// What the interpreter knows of the function that runs `level` calls below the running one.
+    /// Returns the interpreter's record of the function `level` calls below the running one.
     fn record(self, level: c_int) -> Option<ffi::lua_Debug> {
         // SAFETY: a record is plain data, null pointers included, and the interpreter fills it.
         unsafe {
@@ -450,8 +451,7 @@ impl Stack {
     /// The function that runs `level` calls below the running one.
     pub fn frame(self, level: c_int) -> Option<Frame> {
         let mut record = self.record(level)?;
-        // SAFETY: the interpreter fills the record; what its pointers name is there as long as the
-        // frame is.
+        // SAFETY: the interpreter fills the record; its pointers are valid as long as the frame is.
         unsafe {
             ffi::lua_getinfo(self.raw(), c"Sln".as_ptr(), &mut record);
             let text = |text: *const c_char| (!text.is_null()).then(|| CStr::from_ptr(text));
@@ -496,8 +496,8 @@ impl Stack {
         self.check_number(argument).map(truncated)
     }
 
-    /// Whether a function of ours, which has ended, leaves more in use than may be, and `was` not
-    /// called by another: that does not count what is garbage by now.
+    /// Whether an outermost library function that has ended leaves more memory in use than allowed,
+    /// after collecting garbage. `was` is true if another library function called it.
     #[inline]
     fn exceeds(self, was: bool) -> bool {
         self.with(|extra| !was && extra.memory.is_over()) && {
@@ -521,7 +521,7 @@ pub(crate) fn truncated(number: f64) -> i64 {
     }
 }
 
-/// What the interpreter calls: runs a function of ours and raises its error.
+/// Entry point for the interpreter: runs a library function and raises its error.
 unsafe extern "C-unwind" fn enter<F>(stack: Stack) -> c_int
 where
     F: Fn(Stack) -> Result<c_int, Raise> + Copy + 'static,
@@ -531,7 +531,7 @@ where
     unsafe { run(stack, std::ptr::read(NonNull::<F>::dangling().as_ptr())) }
 }
 
-/// What is to be done before a function of the interpreter's libraries is called.
+/// Decision before a function of the interpreter's own libraries is called.
 pub(crate) enum Before {
     /// Nothing more.
     Call,
@@ -541,8 +541,8 @@ pub(crate) enum Before {
     Refuse(&'static str),
 }
 
-/// What the interpreter calls: asks a function of ours what is to be done before the function that
-/// is the first upvalue, and calls that.
+/// Entry point for the interpreter: asks `F` for its decision, then calls the function in the first
+/// upvalue.
 unsafe extern "C-unwind" fn enter_upvalue<F>(stack: Stack) -> c_int
 where
     F: Fn(Stack) -> Before + Copy + 'static,
@@ -670,7 +670,7 @@ pub(crate) unsafe fn run(
     unsafe { if ends { end(stack) } else { raise(stack) } }
 }
 
-/// Does a part of what a function does that has to run scripts' code between its parts.
+/// Runs one part of a function that has to run scripts' code between its parts.
 ///
 /// # Safety
 /// As for [`raise`].
@@ -721,7 +721,7 @@ pub(crate) fn push_reply_error(stack: Stack, is_counted: bool, text: &[u8]) {
         stack.push_bytes(text);
     } else {
         let dialect = stack.with(|extra| extra.dialect);
-        stack.push_bytes(&in_words_of(dialect, text));
+        stack.push_bytes(&in_dialect(dialect, text));
     }
     stack.raw_set_field(-2, b"err");
     if is_counted {
@@ -738,7 +738,7 @@ fn push_located(stack: Stack, text: &[u8]) {
     stack.push_bytes(&whole);
 }
 
-/// What Lua says of an argument, with the name by which the function was called.
+/// Formats Lua's message for a bad argument, with the name by which the function was called.
 fn argument_error(stack: Stack, argument: c_int, text: &str) -> Vec<u8> {
     let Some(frame) = stack.frame(0) else {
         return format!("bad argument #{argument} ({text})").into_bytes();
@@ -771,10 +771,10 @@ unsafe extern "C-unwind" fn write_dump(
     0
 }
 
-/// Called after each period of instructions: lets the server do what has to be done
-/// meanwhile, or end the script.
+/// Hook called after each period of instructions: lets the server do pending work, or ends the
+/// script.
 unsafe extern "C-unwind" fn hook(stack: Stack, _: *mut ffi::lua_Debug) {
-    let goes_on = crate::work::look(stack);
+    let goes_on = crate::interrupt::look(stack);
     stack.set_period();
     if !goes_on {
         // SAFETY: nothing in this frame is owned.
@@ -785,7 +785,7 @@ unsafe extern "C-unwind" fn hook(stack: Stack, _: *mut ffi::lua_Debug) {
 /// Calls the function that is the first upvalue of the running one, with its arguments.
 pub(crate) fn call_upvalue(stack: Stack) -> c_int {
     let Some(function) = c_api::lua_tocfunction(stack, Stack::upvalue(1)) else { return 0 };
-    // SAFETY: the closures that call this were made with a C function as their first upvalue, which
-    // uses none itself; what it raises jumps over frames that own nothing.
+    // SAFETY: the closures that call this were made with a C function as their first upvalue; that
+    // function uses no upvalues itself, and its errors jump over frames that own nothing.
     unsafe { function(stack) }
 }

@@ -186,7 +186,7 @@ fn long_calls_end() {
     }
 }
 
-/// What a script sets for the collection of garbage makes no single allocation collect all of it.
+/// A script's settings of the garbage collector never make one allocation collect everything.
 #[test]
 fn the_collector_leaves_time() {
     for setting in [
@@ -241,7 +241,7 @@ fn a_text_that_takes_long_to_compile_is_given_up() {
     }
 }
 
-/// What the error names is where the script was when it ended.
+/// The error names the place where the script was when it ended.
 #[test]
 fn the_end_has_a_place() {
     for (script, line) in [
@@ -257,7 +257,7 @@ fn the_end_has_a_place() {
     }
 }
 
-/// What is not an end goes to handlers, and is caught, as it always was.
+/// Errors that do not end the script go to handlers and are caught as usual.
 #[test]
 fn other_errors_are_caught() {
     let mut lua = interpreter();

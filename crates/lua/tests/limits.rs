@@ -1,5 +1,5 @@
-//! What scripts may take: memory, counted by the allocator, and work between two questions whether
-//! to go on.
+//! Limits of scripts: memory, counted by the allocator, and work between two checks whether to
+//! continue.
 
 use petrel_lua::{Compiled, Failure, Lua, Purpose, Release, ScriptReply, Server};
 use petrel_resp::{Dialect, Protocol, Reply, RespWriter};
@@ -48,8 +48,8 @@ static ALLOCATOR: Counting = Counting;
 /// Memory of scripts.
 const LIMIT: usize = 16 << 20;
 
-/// What may be allocated beyond it: messages, the interpreter's stack, what a frame of ours needs
-/// to begin with.
+/// Allowance beyond the limit: messages, the interpreter's stack, initial memory of a library
+/// function's frame.
 const SLACK: isize = 256 << 10;
 
 /// Answers commands with large replies, and counts questions.
@@ -63,7 +63,7 @@ struct Asked {
     /// Bytes at which the reply is dropped; 0: at none.
     reply_max: usize,
     results: usize,
-    /// The same, of questions while the result is written.
+    /// Like `ends_after`, but counts checks while the result is written.
     result_ends_after: usize,
     noted: usize,
 }
@@ -207,14 +207,14 @@ fn no_function_takes_more_memory_than_scripts_may_have() {
             let script = format!("{held}{greedy}");
             let mut lua = interpreter(LIMIT);
             let before = NOW.get() - lua.memory() as isize;
-            // What a command of the test makes, and what is written of a result, is not the
+            // Exclude the memory of a command's reply and of the written result: it is not the
             // script's.
             let outside = 15_000_000 * isize::from(greedy.contains("'get', 15e6"));
             PEAK.set(NOW.get());
             let (result, reply) = run(&mut lua, &script, &[], &mut Asked::default());
             let peak = PEAK.get() - before - outside - reply.len() as isize * 2;
             assert!(peak < LIMIT as isize + SLACK, "{peak} {script}: {:?}", result.map_err(shown));
-            // What it was is gone with it.
+            // The script's memory is free afterwards.
             assert_eq!(
                 run(&mut lua, "return 1", &[], &mut Asked::default()),
                 (Ok(()), b":1\r\n".to_vec())
@@ -259,7 +259,7 @@ fn functions_may_take_what_scripts_may_have() {
 #[test]
 fn long_calls_are_asked_in_their_course_whether_to_go_on() {
     let text = "x".repeat(8 << 20);
-    // What is copied in one go, or compiled, is counted before.
+    // Work in one step, such as copying or compiling, is counted before.
     for (call, least) in [
         ("cjson.encode(ARGV[1])", 4),
         ("cjson.decode('\"' .. ARGV[1] .. '\"')", 4),
@@ -279,7 +279,7 @@ fn long_calls_are_asked_in_their_course_whether_to_go_on() {
         let (result, _) =
             run(&mut interpreter(256 << 20), &script, &[text.as_bytes()], &mut server);
         assert_eq!(result, Ok(()), "{call}");
-        // Beside what the few instructions around it are asked.
+        // Checks during the call.
         let asked = server.marks[1] - server.marks[0];
         assert!(asked >= least, "{call}: {asked}");
         // And it ends, at once, though it may be caught.
@@ -373,7 +373,7 @@ fn how_often_garbage_is_collected_is_each_scripts_own() {
         let now = grown(&mut lua);
         assert!(now < usual * 3 + (1 << 20), "{setting}: {now} against {usual}");
     }
-    // What was set before.
+    // Values that were set before.
     let values = "return {collectgarbage('setpause', 300), collectgarbage('setstepmul', 300)}";
     for _ in 0..2 {
         let (result, reply) = run(&mut lua, values, &[], &mut Asked::default());

@@ -7,7 +7,7 @@ use petrel_keyspace::Type;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// What a file holds.
+/// Contents of an RDB file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Census {
     /// The version in its head.
@@ -22,7 +22,7 @@ pub struct Census {
     pub functions: Vec<Vec<u8>>,
     /// Modules that have left something beside the keys.
     pub modules: u64,
-    /// Where it ends: there may be something else behind it.
+    /// Position after the end of the RDB data; other data may follow.
     pub end: u64,
     /// Texts that describe the file: name and text.
     pub aux: Vec<(Vec<u8>, Vec<u8>)>,
@@ -31,7 +31,7 @@ pub struct Census {
 }
 
 impl Census {
-    /// How many databases a server must have to load it.
+    /// Number of databases that a server needs to load the file.
     pub fn databases(&self) -> u64 {
         self.by_database.keys().max().map_or(1, |db| db + 1)
     }
@@ -52,13 +52,13 @@ impl Census {
     }
 }
 
-/// Reads a whole file of `len` bytes as a server loads it, and counts what it holds. Takes memory
-/// for its keys and its largest value. With `keeps_expired`, keys whose time has passed are kept,
-/// as those of a log's base are.
+/// Reads a whole file of `len` bytes as a server loads it, and counts its contents. Takes memory
+/// for its keys and its largest value. With `keeps_expired`, expired keys are counted as present,
+/// as in a log's base.
 ///
 /// # Errors
-/// The first thing that is wrong, and where: what the server refuses, apart from libraries of
-/// functions that are none, and more databases than it has.
+/// The first error and its position: everything that the server refuses, except invalid function
+/// libraries and database numbers beyond its `databases`.
 pub fn check<R: Read>(
     file: R,
     len: u64,

@@ -1,11 +1,10 @@
 //! Appending to a file past the system's memory (`O_DIRECT`, open(2)).
 //!
-//! What is written through the system's memory is copied there, page by page, and written out of it
-//! later in small pieces: at hundreds of megabytes a second that costs more processor time than
-//! making the bytes, and the disk gives a third of what it could. So pages that are appended in one
-//! go are handed to the disk themselves. The pages in which an append begins and ends, and small
-//! appends, take the usual way; since no page is written both ways in one go, neither waits for the
-//! other.
+//! A buffered write copies into the page cache, page by page, and the kernel writes the pages out
+//! later in small pieces: at hundreds of megabytes a second that costs more CPU than encoding, and
+//! the disk reaches a third of its speed. So pages appended in one call are written with direct
+//! I/O. The partial pages at both ends, and small appends, are buffered; as no page is written both
+//! ways in one call, neither waits for the other.
 //!
 //! ```text
 //! file   ── usual ──|── direct ──|── direct ──|─ usual ─┊─ usual ─|── direct ── ...
@@ -32,7 +31,7 @@ const HURRY: u64 = 24 << 20;
 /// A disk that takes longer for a direct write of [`CHUNK`] bytes is slow.
 const SLOW: Duration = Duration::from_millis(20);
 
-/// A file that is written from a position on, which moves with what is written.
+/// A file with a write position that advances.
 #[derive(Debug)]
 pub(crate) struct DirectFile {
     file: Arc<File>,
@@ -40,16 +39,16 @@ pub(crate) struct DirectFile {
     way: Way,
     /// Bytes that went through the system's memory.
     cached: u64,
-    /// What a direct write of [`CHUNK`] bytes takes, about.
+    /// Average time of a direct write of [`CHUNK`] bytes.
     chunk_time: Duration,
 }
 
-/// What is known of the direct way.
+/// State of direct I/O on the file.
 #[derive(Debug)]
 enum Way {
-    /// It was not tried.
+    /// Not tried yet.
     Untried,
-    /// It is open.
+    /// Open for direct I/O.
     Open(File, Staging),
     /// The file system has none.
     Closed,
@@ -116,18 +115,18 @@ impl DirectFile {
     /// Cuts the file down to this many bytes, behind which it goes on.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn cut(&mut self, len: u64) -> io::Result<()> {
         self.file.set_len(len)?;
         self.at = len;
         Ok(())
     }
 
-    /// Writes some of the bytes; how many. `left` are those that are to be written from here on,
-    /// these included.
+    /// Writes some of the bytes; returns the number. `left` is the number of bytes that remain to
+    /// be written, including these.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn append(&mut self, pieces: &[IoSlice<'_>], left: u64) -> io::Result<usize> {
         let all: usize = pieces.iter().map(|piece| piece.len()).sum();
         let is_slow = left > HURRY && self.chunk_time > SLOW;
@@ -216,7 +215,7 @@ impl Seek for DirectFile {
     }
 }
 
-/// Whether direct writes take these bytes, but for what is left of a page, as they lie.
+/// Whether direct I/O can take these bytes from their address on, except a partial page at the end.
 fn is_aligned(bytes: &[u8]) -> bool {
     bytes.len() >= PAGE && bytes.as_ptr().align_offset(PAGE) == 0
 }

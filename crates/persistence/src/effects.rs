@@ -29,12 +29,13 @@ impl GroupWriter {
         put_effect(&mut self.bytes, &mut self.context, db, Order::default(), effect);
     }
 
-    /// What was written since the last [`GroupWriter::clear`].
+    /// Bytes written since the last [`GroupWriter::clear`].
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The same, to be taken or copied; [`GroupWriter::clear`] comes next.
+    /// Like [`GroupWriter::bytes`], for a caller that takes or copies them; [`GroupWriter::clear`]
+    /// must follow.
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -52,16 +53,16 @@ impl GroupWriter {
     }
 }
 
-/// Why a group could not be applied.
+/// Reason that a group could not be applied.
 #[derive(Debug)]
 pub enum GroupError {
-    /// Its bytes are not what belongs there; nothing was applied.
+    /// The bytes are malformed; nothing was applied.
     Malformed,
-    /// It names a database that is not there; nothing was applied.
+    /// A database number is too high; nothing was applied.
     Database(u16),
     /// A value in it cannot be read; what stands before it was applied.
     Value,
-    /// An effect does not fit what is there; what stands before it was applied.
+    /// An effect does not fit the present value; the effects before it were applied.
     Misfit(Misfit),
 }
 
@@ -111,7 +112,7 @@ pub fn visit_keys(
 /// see all of it or nothing. The thread is in a batch and holds nothing; `hashes` is room.
 ///
 /// # Errors
-/// If the group is malformed or does not fit what is there.
+/// If the group is malformed or does not fit the present data.
 pub fn apply_group(
     handle: &mut Handle,
     group: &[u8],
@@ -121,24 +122,24 @@ pub fn apply_group(
     lock_and(handle, group, hashes, |handle| apply_held(handle, group, origin))
 }
 
-/// What the changes of a group need that the keyspace alone cannot give.
+/// Operations of a group that the keyspace alone cannot apply.
 pub trait Keeper {
-    /// A database was emptied: what it held is to be freed.
+    /// A database was emptied: its former contents are to be freed.
     fn cleared(&mut self, cleared: Cleared);
 
     /// These are the sources of all libraries of functions from now on.
     fn functions(&mut self, handle: &mut Handle, sources: &[&[u8]]);
 
-    /// An effect does not fit what is there, and is left out.
+    /// An effect does not fit the present value, and is skipped.
     fn misfit(&mut self, misfit: Misfit);
 
     /// The group was applied; its stripes, or everything, are held.
     fn applied(&mut self, handle: &mut Handle);
 }
 
-/// Notes the keys of a group behind those that `keys` has: their databases, and the hashes that
-/// tell which stripes have to be held. True if everything has to be, which is malformed unless it
-/// may be so.
+/// Appends the keys of a group to `keys`: their databases, and the hashes that determine the
+/// stripes to lock. Returns true if the group needs the whole keyspace locked, which is malformed
+/// unless `may_be_whole`.
 ///
 /// # Errors
 /// If the group is malformed, or names a database that is not there.
@@ -164,8 +165,8 @@ pub fn survey(
     }
 }
 
-/// Applies a group that was surveyed as [`apply_group`] does, but for effects that the keyspace
-/// cannot apply, which `keeper` has to do with; those that do not fit what is there are left out.
+/// Applies a surveyed group like [`apply_group`], except that effects outside of the keyspace go to
+/// `keeper`, and effects that do not fit the present value are skipped.
 ///
 /// # Errors
 /// If a value in it cannot be read: what stands before it was applied.
@@ -245,11 +246,10 @@ fn lock_and(
     applied
 }
 
-/// Applies those effects of a group whose keys are there, for a keyspace that has copies of some
-/// keys: what a key held before is known then, and it holds afterwards what it holds where the
-/// group was made, or is not there. A change is no use of a copy, and one that was not used for
-/// `idle_max` seconds is removed. `absent` hears of the keys that are not there, and of those that
-/// are removed for that. Else as [`apply_group`].
+/// Applies those effects of a group that concern present keys, for a keyspace with copies of some
+/// keys: the copy equals the original before, and equals it or is removed afterwards. A change does
+/// not count as a use of a copy; copies unused for `idle_max` seconds are removed. `absent` is
+/// called for keys that are absent or are removed for that reason. Otherwise like [`apply_group`].
 ///
 /// # Errors
 /// Those of [`apply_group`].
@@ -381,7 +381,7 @@ mod tests {
         apply_group(&mut handle, &bytes, PEER, &mut Vec::new()).unwrap();
         let (a, m) = (handle.key(b"a"), handle.key(b"m"));
         handle.lock_many([a.hash, m.hash].into_iter());
-        // Its time has passed, but nobody has said that it is gone.
+        // Expired, but its removal was not received.
         assert_eq!(handle.view_stored(0, a).and_then(|view| view.expiry()), Some(5));
         let stored = handle.view_stored(0, m).unwrap();
         let mut out = Vec::new();

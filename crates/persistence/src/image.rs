@@ -1,13 +1,13 @@
 //! A keyspace as it is at one moment into an RDB file, while it goes on.
 //!
 //! ```text
-//! walking threads   a stripe each ─ encode some buckets under a hold ─┬─▶ run ─▶ the file, by whoever has a full one
+//! walking threads   a stripe each ─ encode some buckets under a hold ─┬─▶ run ─▶ the file, by the thread with a full one
 //! other threads     about to change a key ─ encode it ─▶ their share ─┘
 //! ```
 //!
-//! Each thread encodes into memory of its own; what it shares with others it touches once in some
-//! hundred keys. A large collection is only begun by whoever comes across it; a walking thread
-//! writes it, a portion under each hold, straight into the file.
+//! Each thread encodes into its own buffer, and touches shared state once per some hundred keys. A
+//! thread that meets a large collection only registers it; a walking thread writes it straight into
+//! the file, one chunk under each lock of the stripe.
 
 use crate::rdb::{Error, FileError, FileOptions, FileWriter, Form, KeyRun, Shape, Writer};
 use crate::turns::Turns;
@@ -37,8 +37,8 @@ const SHARE_LEN: usize = 64 * 1024;
 /// Shares that the other threads have among them.
 const SHARES: usize = 16;
 
-/// Bytes that wait to be written, beyond which whoever adds to them waits too, but not for longer
-/// than `PATIENCE`.
+/// Bytes waiting to be written above which a thread that adds more waits too, for at most
+/// `PATIENCE`.
 const WAITING_MAX: usize = 32 << 20;
 const PATIENCE: Duration = Duration::from_micros(500);
 
@@ -65,10 +65,9 @@ impl Image {
         Self::begin_of(handle, Shares::new(options, None))
     }
 
-    /// The same of those keys alone that `wanted` says yes to. They are written as they are stored:
-    /// fields of hashes whose time has passed are part of them, as keys always are, for it is the
-    /// receiver's to let them go, or another's. How many keys there are is not known before
-    /// they were written, and the file does not say so either.
+    /// Like [`Image::begin`], but only with keys for which `wanted` returns true. They are written
+    /// as stored: keys and fields that have expired are included, for the receiver to remove. The
+    /// number of keys is not known in advance, so the file does not state it.
     ///
     /// All other keys are gone through as well, which takes as long as finding them does.
     pub fn begin_some(
@@ -130,7 +129,7 @@ impl Image {
             }
             walker().walk(handle, &mut saved);
         });
-        // Nobody walks any more, but a database may still be flushed.
+        // No thread walks any more, but a database may still be flushed.
         let mut last = walker();
         while !handle.end_image() {
             last.walk_cleared(handle, &mut saved);
@@ -152,12 +151,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Walker<'w, 'f, W> {
     shares: &'w Shares,
     file: &'w Mutex<&'f mut FileWriter<W>>,
-    /// The next stripe that nobody has taken.
+    /// Next stripe to walk.
     next: &'w AtomicU32,
     run: KeyRun,
     /// Keys in the run that are not counted yet.
     keys: u64,
-    /// When it gives the processor away.
+    /// Decides when to yield the processor.
     turns: Turns,
 }
 
@@ -165,8 +164,8 @@ struct Walker<'w, 'f, W> {
 type Saved<'s> = dyn FnMut(u64) -> ControlFlow<()> + 's;
 
 impl<W: Write> Walker<'_, '_, W> {
-    /// Walks stripes until all are taken, and what was flushed until then. Every entry gets its
-    /// stamp, even if nobody wants the file any more.
+    /// Walks stripes until none is left, then the flushed databases. Every entry gets its stamp,
+    /// even if the file has been abandoned.
     fn walk(mut self, handle: &mut Handle, saved: &mut Saved<'_>) {
         let stripes = handle.keyspace().stripes();
         loop {
@@ -187,7 +186,7 @@ impl<W: Write> Walker<'_, '_, W> {
         }
         self.walk_cleared(handle, saved);
         self.pass_on(1, saved);
-        // Those that were only begun, if there is nothing else to be written.
+        // Write registered collections while nothing else is to be written.
         self.shares.keys.fetch_add(self.keys, Relaxed);
     }
 
@@ -249,7 +248,7 @@ impl<W: Write> Walker<'_, '_, W> {
                 if let Some(head) = begun.head.take().filter(|_| !self.shares.is_over()) {
                     self.write_collection(handle, head, &begun, saved);
                 }
-                // It has to be gone through, even if nobody wants it any more.
+                // It must be walked even if the file has been abandoned.
                 while self.portion(handle, &begun, None).is_ok_and(|goes_on| goes_on) {}
             }
         }
@@ -359,28 +358,27 @@ impl<W: Write> Walker<'_, '_, W> {
     }
 }
 
-/// A large collection whose elements are yet to be gone through.
+/// Large collection with elements left to walk.
 struct Begun {
     /// None if it is not to be written.
     head: Option<Head>,
     portions: Arc<Portions>,
-    /// When it was begun: fields that had expired then are left out.
+    /// Start time; fields expired by then are left out.
     now_ms: i64,
 }
 
-/// What stands before the elements of a collection.
+/// Part of a collection's record before its elements.
 struct Head {
-    /// Its key.
+    /// The key.
     run: KeyRun,
     form: Form,
     shape: Shape,
 }
 
-/// Keys that threads have handed out which were about to change them, and what the walking threads
-/// have in common.
+/// Keys emitted by threads that were about to change them, and state shared by the walking threads.
 struct Shares {
     options: FileOptions,
-    /// Which keys are part of the image; all if there is none.
+    /// Filter of the snapshot's keys; `None` includes all.
     wanted: Option<Arc<KeyFilter>>,
     /// Each thread has one of them, which few others have.
     shares: [Mutex<KeyRun>; SHARES],
@@ -388,13 +386,13 @@ struct Shares {
     /// Runs that were written, for the next to be filled: they have their memory, and know whether
     /// strings compress.
     spare: Mutex<Vec<KeyRun>>,
-    /// Large collections that nobody writes yet, and whether there are any.
+    /// Registered large collections that no thread writes yet, and whether there are any.
     begun: Mutex<Vec<Begun>>,
     any_begun: AtomicBool,
-    /// Bytes of `full`, and who waits until they are fewer.
+    /// Bytes in `full`, and the threads waiting until they are fewer.
     waiting: AtomicUsize,
     written: Condvar,
-    /// Nobody wants the rest.
+    /// The file has been abandoned.
     over: AtomicBool,
     keys: AtomicU64,
     failed: Mutex<Option<FileError>>,
@@ -450,7 +448,7 @@ impl Shares {
             None => (true, now_ms),
             Some(wanted) => (wanted(view.key()), NOTHING_EXPIRED),
         };
-        // A hash whose fields have all expired is as good as gone.
+        // A hash with only expired fields counts as absent.
         let is_left_out =
             !is_wanted || self.is_over() || view.hash(now_ms).is_ok_and(|hash| hash.alive() == 0);
         if let Some(portions) = key.portions.clone() {
@@ -487,9 +485,9 @@ impl Shares {
         full
     }
 
-    /// Leaves a run to be written. If much is, waits a moment if it may: that holds up a thread
-    /// which changes keys faster than they can be written, and nobody for long. A thread that
-    /// holds more than a stripe does not wait: who writes may be waiting for it.
+    /// Queues a run for writing. If much is queued and the caller may wait, it waits for a short
+    /// time: this slows a thread that changes keys faster than they can be written. A thread that
+    /// holds more than one stripe does not wait, since the writer may be waiting for it.
     fn leave(&self, run: KeyRun, may_wait: bool) {
         let waiting = self.waiting.fetch_add(run.len(), Relaxed);
         let mut full = lock(&self.full);

@@ -38,8 +38,8 @@ pub fn create_locked(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes the files of a directory that are named after a process which was writing them and is
-/// gone: `prefix`, its number, `suffix`. Only those that are `wanted` gone; their names.
+/// Removes temporary files of processes that no longer exist: named `prefix`, process id, `suffix`,
+/// in this directory. Only those for which `wanted` returns true. Returns their names.
 pub fn sweep(
     directory: &Path,
     prefix: &str,
@@ -71,7 +71,7 @@ fn is_abandoned(path: &Path, pid: u32) -> bool {
 fn may_have_open(pid: u32, file: &File) -> bool {
     let Ok(wanted) = file.metadata() else { return true };
     if pid == std::process::id() {
-        // It is open right here; who writes it in this process has locked it.
+        // The file is open in this process; its writer has locked it.
         return false;
     }
     let open = match fs::read_dir(format!("/proc/{pid}/fd")) {

@@ -37,24 +37,24 @@ pub const UNKNOWN_LEN: u64 = u64::MAX;
 /// Keys that room is made for before they come, at most, in a file of that length.
 const RESERVED_MAX: u64 = 1 << 20;
 
-/// Keys whose cache lines are asked for before the first of them is built.
+/// Number of keys prefetched before the first of them is built.
 const AHEAD: usize = 16;
 
-/// How a file is loaded.
+/// Options of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadOptions {
     /// Threads, the calling one included; at least 1.
     pub threads: usize,
-    /// What is not to be checked.
+    /// Checks to leave out.
     pub leniency: Leniency,
-    /// Keys whose time has passed are loaded nevertheless: what follows was done when it had not.
+    /// Load expired keys too: the changes that follow were made before the keys expired.
     pub keeps_expired: bool,
-    /// Keys that are there give way to those of the file, of which those whose time has passed are
-    /// passed over. Else a key that is there ends the load.
+    /// Replace present keys by those of the file, and skip the file's expired keys. Otherwise a
+    /// present key is an error.
     pub merges: bool,
 }
 
-/// How far a load is; others may look while it runs, and end it.
+/// Progress of a load. Other threads may read it, and stop the load.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Bytes of the file.
@@ -67,8 +67,7 @@ pub struct Progress {
     pub expired: AtomicU64,
     /// Bytes of memory that the server that saved the file used, as the file says.
     pub saver_bytes: AtomicU64,
-    /// To be set by who wants the load to end early; what was loaded so far stays, and
-    /// [`Loaded::is_whole`] says that it is not all.
+    /// Set to stop the load early. Keys loaded so far stay, and [`Loaded::is_whole`] is false.
     pub stop: AtomicBool,
     /// Microseconds that a thread waits for each key that it has loaded, for tests; may change
     /// meanwhile.
@@ -113,7 +112,7 @@ impl Progress {
     }
 }
 
-/// What a file held beside its keys.
+/// Contents of a file other than its keys.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Loaded {
     /// The version in its head.
@@ -122,20 +121,21 @@ pub struct Loaded {
     pub functions: Vec<Vec<u8>>,
     /// Texts that describe it: name and text.
     pub aux: Vec<(Vec<u8>, Vec<u8>)>,
-    /// How many modules had left something, which was skipped.
+    /// Number of modules with auxiliary data, which was skipped.
     pub modules: usize,
-    /// Where it ends: there may be something else behind it. 0 if it was not read to its end.
+    /// Position after the end of the RDB data; other data may follow. 0 if it was not read to the
+    /// end.
     pub end: u64,
     /// Whether all of it was loaded: false if that was ended early ([`Progress::stop`]).
     pub is_whole: bool,
 }
 
 /// Loads a file of `len` bytes, or [`UNKNOWN_LEN`], into a keyspace that no other thread changes
-/// meanwhile. Keys whose time has passed are left out.
+/// meanwhile. Expired keys are left out.
 ///
 /// # Errors
-/// If the file cannot be read or is broken, if a key comes twice or is there already (unless they
-/// are merged), or if there are too few databases. What was loaded until then stays.
+/// If the file cannot be read or is damaged, if a key occurs twice or is present already (unless
+/// merging), or if there are too few databases. Keys loaded until then stay.
 pub fn load<R: Read>(
     file: R,
     len: u64,
@@ -146,7 +146,7 @@ pub fn load<R: Read>(
     load_with(file, len, keyspace, (options, None), progress)
 }
 
-/// How a file is loaded, and if that is beside others how that is.
+/// Options of a load, and those of an online load.
 type How<'l> = (LoadOptions, Option<LoadFrom<'l>>);
 
 fn load_with<R: Read>(
@@ -186,8 +186,8 @@ fn load_with<R: Read>(
     }
 }
 
-/// Reads a file as [`load`] does, and so refuses what that refuses, but keeps no values: what it
-/// held, and how much of what.
+/// Reads a file like [`load`], with the same errors, but keeps no values. Returns its contents and
+/// counts.
 ///
 /// # Errors
 /// Those of [`load`].
@@ -295,7 +295,7 @@ struct Run {
     db: u16,
     /// The version of the file.
     version: u16,
-    /// Where in the file it begins.
+    /// Position in the file.
     at: u64,
     bytes: Vec<u8>,
 }
@@ -330,7 +330,7 @@ impl<R: Read> Loading<'_, R> {
                 }
                 Section::Function(source) => loaded.functions.push(source),
                 Section::Database(db) => self.db = self.target.database(db)?,
-                // Room for all at once would hold up those that serve.
+                // Reserving memory for all keys at once would delay clients.
                 Section::Sizes { .. } if self.target.beside.is_some() => {}
                 Section::Sizes { keys, .. } => {
                     // The file's word, and no more than its bytes can hold.
@@ -383,19 +383,19 @@ impl<R: Read> Loading<'_, R> {
     }
 }
 
-/// One thread's way into the keyspace.
+/// A thread's access to the keyspace.
 struct Target<'l> {
     handle: Handle,
     keeps_expired: bool,
-    /// When the load began, in Unix milliseconds: what has expired by then counts as expired even
-    /// if it is kept.
+    /// Start of the load, in Unix milliseconds: keys expired by then count as expired even if they
+    /// are kept.
     began_ms: i64,
     merges: bool,
     progress: &'l Progress,
     /// Keys that were added and left out since [`Target::publish`].
     keys: u64,
     expired: u64,
-    /// The keys in hand, kept for their capacity.
+    /// The keys being built; kept for its capacity.
     ahead: Vec<Ahead>,
     /// Values are not kept, but counted.
     census: Option<Census>,
@@ -437,7 +437,7 @@ impl<'l> Target<'l> {
         }
     }
 
-    /// Lets others see what was done. The handle is in no batch.
+    /// Publishes the changes to other threads. The handle must not be in a batch.
     fn publish(&mut self) {
         if let Some(beside) = &self.beside {
             beside.settle(&mut self.handle);
@@ -568,8 +568,7 @@ impl<'l> Target<'l> {
         self.count(db, head, existed)
     }
 
-    /// Adds a key, whose value of `len` bytes `read` feeds to the sink that it is given. The handle
-    /// is in a batch.
+    /// Adds a key. `read` feeds its value of `len` bytes to a sink. The handle is in a batch.
     fn add(
         &mut self,
         db: u16,
@@ -624,8 +623,8 @@ impl<'l> Target<'l> {
         Ok(())
     }
 
-    /// The same of a large value, without holding the stripe all the while. The handle is in a
-    /// batch, and in another afterwards.
+    /// Like `add`, for a large value: the stripe is unlocked at intervals. The handle is in a
+    /// batch, and in another one afterwards.
     fn add_in_portions(
         &mut self,
         db: u16,

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Whole pages of memory, zeros at first or what the file holds.
+/// Memory-mapped pages: zeros at first, or the contents of a file.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     at: NonNull<u8>,
@@ -22,8 +22,8 @@ impl Mapping {
         Self::new(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
     }
 
-    /// Bytes of a file, which is at least so long as long as this is there: what is written here is
-    /// in the file's pages at once, and stays there when the process ends in whatever way.
+    /// Maps a range of a file, which must stay at least that long while the mapping exists. Writes
+    /// are in the page cache at once, and stay there however the process ends.
     ///
     /// # Errors
     /// If the file system has no such mappings.

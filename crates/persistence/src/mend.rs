@@ -1,7 +1,7 @@
 //! Recovery of an RDB file that cannot be loaded as a whole.
 //!
-//! Records are walked one by one. Records that a load accepts are copied byte for byte; the others
-//! are left out, and handed over with the reason. The walk ends at a record whose end cannot be
+//! Records are walked one by one. A record that a load accepts is copied byte for byte; others are
+//! omitted, and reported with the reason. The walk ends at a record with an end that cannot be
 //! found.
 
 use crate::load::{Salvage, Taker};

@@ -16,10 +16,10 @@ const STEP: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct PacedFile {
     file: DirectFile,
-    /// What is written to the file together, and how many bytes of it there are.
+    /// Bytes collected for the next write, and their number.
     staging: Staging,
     staged: usize,
-    /// Of [`DirectFile::cached`], when the last sync was asked for.
+    /// Value of [`DirectFile::cached`] when the last sync was requested.
     synced: u64,
     /// Asks the thread that syncs for one more; none if it is synced at the end only.
     pacer: Option<(SyncSender<()>, JoinHandle<io::Result<()>>)>,
@@ -75,7 +75,7 @@ impl Write for PacedFile {
         Ok(len)
     }
 
-    /// Writes what is staged.
+    /// Writes the staged bytes.
     fn flush(&mut self) -> io::Result<()> {
         let mut left = &self.staging.bytes()[..std::mem::take(&mut self.staged)];
         while !left.is_empty() {
@@ -118,7 +118,7 @@ mod tests {
             for i in 0..200 {
                 file.write_all(&chunk).unwrap();
                 if i % 2 == 0 {
-                    // Less than what is worth a direct write.
+                    // Flush less than is worth a direct write.
                     let _ = file.flush();
                 }
             }

@@ -8,10 +8,10 @@ use std::ops::ControlFlow;
 /// Keys that are walked between two looks at what failed.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// Writes every key of every database; `saved` hears after each run of keys how many there were and
-/// may end it. The thread holds the whole keyspace ([`Handle::lock_all`]), so the file shows one
-/// moment. Keys whose time has passed are written as well, as those of an image are, and stay where
-/// they are. How many keys were written.
+/// Writes every key of every database. `saved` is called after each run of keys with their number,
+/// and may end the save. The thread holds the whole keyspace ([`Handle::lock_all`]), so the file
+/// shows a single state. Expired keys are written as well, as in a snapshot, and stay in memory.
+/// Returns the number of keys written.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -52,7 +52,7 @@ fn save_run<W: Write + Seek>(
     handle.ignore_expiry();
     let next = handle.scan(db, cursor, KEYS_AT_ONCE, |view| {
         if written.is_ok() {
-            // A hash whose fields have all expired is as good as gone.
+            // A hash with only expired fields counts as absent.
             let is_gone = view.hash(now).is_ok_and(|hash| hash.alive() == 0);
             if !is_gone {
                 written = file.key(view, usages.of(view), now);

@@ -1,20 +1,20 @@
-//! How a thread that works in the background takes turns with those that serve.
+//! Yields the processor from background threads to serving threads.
 
 use std::time::{Duration, Instant};
 
 /// Time after which such a thread gives the processor away.
 const RUN_MAX: Duration = Duration::from_micros(100);
 
-/// The most that this grows to where others keep the processor for as long each time: else little
-/// would be left of a busy machine for what is done in the background.
+/// Maximum of the running time while other threads use the processor for as long at each yield:
+/// otherwise background work would starve on a busy machine.
 const BUSY_RUN_MAX: Duration = Duration::from_millis(1);
 
-/// When a thread is to give the processor away. Where there are fewer cores than threads, those
-/// that serve go first; they would have to wait for a whole time slice.
+/// Decides when a thread yields. With fewer cores than threads, serving threads would otherwise
+/// wait for a whole time slice.
 pub(crate) struct Turns {
-    /// When it last did so.
+    /// Time of the last yield.
     ran_since: Instant,
-    /// How long it may run until it does so again.
+    /// Running time until the next yield.
     run_max: Duration,
 }
 

@@ -28,7 +28,7 @@ fn keyspace() -> Arc<Keyspace> {
     Keyspace::new(&Options { databases: 4, stripes: 64, ..Options::default() })
 }
 
-/// Runs `work` on a key whose stripe is held.
+/// Runs `work` on a key with its stripe locked.
 fn at<T>(
     ks: &mut Handle,
     name: &str,

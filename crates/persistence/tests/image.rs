@@ -22,7 +22,7 @@ fn keyspace(stripes: usize) -> Arc<Keyspace> {
     Keyspace::new(&Options { databases: DATABASES, stripes, ..Options::default() })
 }
 
-/// What a key holds, in an order that does not depend on where its elements lie.
+/// A key's value, in an order that does not depend on the places of its elements.
 fn shown(view: View<'_>, now: i64) -> (Vec<u8>, Option<i64>) {
     let mut payload = value::dump(view, now, Dialect::Redis).unwrap();
     payload.truncate(payload.len() - 8);
@@ -47,7 +47,7 @@ fn contents(ks: &mut Handle) -> Contents {
     contents
 }
 
-/// Collects what is handed out.
+/// Collects the emitted entries.
 #[derive(Default)]
 struct Collected(Mutex<Contents>);
 

@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// What an account's hash is called at the moment: one of two names.
+/// The current one of the two names of an account's hash.
 fn account(ks: &mut Handle, n: u64) -> Vec<u8> {
     let name = format!("account:{n}").into_bytes();
     let key = ks.key(&name);

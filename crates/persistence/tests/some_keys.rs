@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 const DATABASES: u16 = 3;
 const FIELDS: u64 = 4000;
 const FAR: i64 = 1 << 50;
-/// A time that has passed, but not for a thread whose clock says [`THEN`].
+/// A time that has passed, except for a thread with its clock at [`THEN`].
 const PAST: i64 = 2000;
 const THEN: i64 = 1000;
 const OTHERS: u64 = 50;
@@ -53,7 +53,7 @@ fn is_wanted(key: &[u8]) -> bool {
     key.iter().fold(7u32, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % 3 == 0
 }
 
-/// What a key holds, in an order that does not depend on where its elements lie.
+/// A key's value, in an order that does not depend on the places of its elements.
 fn shown(view: View<'_>) -> Vec<u8> {
     match view.type_of() {
         Type::List => {
@@ -213,7 +213,7 @@ fn change(ks: &mut Handle, random: &mut Random) {
     ks.exit();
 }
 
-/// Keys that nothing changes, with what has expired; and large ones. Everything is held.
+/// Creates unchanging keys, some with expired parts, and large ones. The whole keyspace is locked.
 fn fill(ks: &mut Handle) {
     ks.set_clock(THEN);
     for n in 0..6 {
@@ -240,7 +240,7 @@ fn fill(ks: &mut Handle) {
     ks.refresh_clock();
 }
 
-/// Fills a database anew and begins an image of the wanted keys of this moment, which are returned.
+/// Fills a database and begins a snapshot of the wanted keys; returns these keys and the snapshot.
 fn begin(ks: &mut Handle) -> (Contents, Image) {
     let filter: Arc<KeyFilter> = Arc::new(is_wanted);
     exclusive(ks, |ks| {
@@ -300,7 +300,7 @@ fn load(
     load_from(bytes, bytes.len() as u64, keyspace, from, progress)
 }
 
-/// Loads a file into a keyspace that serves other keys meanwhile; what it has then beside them.
+/// Loads a file into a keyspace that serves other keys meanwhile; returns the loaded keys.
 fn load_beside(bytes: &[u8], threads: usize) -> Contents {
     let keyspace = keyspace(32);
     let mut ks = keyspace.attach();
@@ -347,7 +347,7 @@ fn load_beside(bytes: &[u8], threads: usize) -> Contents {
     assert_eq!(progress.keys.load(Relaxed) + progress.expired.load(Relaxed), after.len() as u64);
     if !after.is_empty() {
         assert!(settled.load(Relaxed) > 0);
-        // Nothing takes the place of what is there.
+        // Present keys are not replaced.
         let again = load(bytes, &keyspace, from(&|_| (), threads), &Progress::default());
         assert!(matches!(again, Err(FileError::Duplicate { .. })), "{again:?}");
         assert!(exclusive(&mut ks, |ks| contents(ks, is_loaded)) == after);
@@ -402,7 +402,7 @@ fn keys_of_no_interest_are_gone_through_all_the_same() {
         ks.enter();
         let image = Image::begin_some(&mut ks, OPTIONS, Arc::new(|_: &[u8]| false)).unwrap();
         ks.exit();
-        // They are changed and flushed before the image comes to them.
+        // Change and flush them before the snapshot reaches them.
         let name = ks.key(b"large:1");
         ks.enter();
         ks.lock(name.hash);

@@ -1,4 +1,4 @@
-//! mimalloc, with a count of what it has handed out, and what it knows of itself.
+//! The global allocator: mimalloc, with a count of allocated bytes and access to its statistics.
 
 use ::mimalloc::MiMalloc;
 use libmimalloc_sys as mimalloc;
@@ -15,15 +15,14 @@ const SHARED_PAGE_MAX: usize = 512 << 10;
 /// Bytes of blocks in use that are longer than [`SHARED_PAGE_MAX`].
 static ALLOCATED_ALONE: AtomicI64 = AtomicI64::new(0);
 
-/// A thread adds what it has allocated and freed to [`ALLOCATED`] when the balance exceeds this
-/// many bytes.
+/// A thread moves its balance of allocated and freed bytes to [`ALLOCATED`] when it exceeds this.
 const PENDING_MAX: i64 = 32 << 10;
 
-/// Bytes of all blocks in use, but for [`PENDING`].
+/// Bytes of all blocks in use, except [`PENDING`].
 static ALLOCATED: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
-    /// Bytes that this thread has allocated less those that it has freed, not in [`ALLOCATED`] yet.
+    /// Bytes allocated minus bytes freed by this thread that are not in [`ALLOCATED`] yet.
     static PENDING: Cell<i64> = const { Cell::new(0) };
 }
 
@@ -141,7 +140,7 @@ pub fn name() -> &'static str {
     })
 }
 
-/// Its statistics as it prints them.
+/// Returns mimalloc's statistics in its own format.
 pub fn report() -> String {
     let mut text = Vec::<u8>::new();
     // SAFETY: `collect` is called during this call only, with the vector that it is given here.
@@ -160,10 +159,10 @@ const NEVER_MS: std::ffi::c_long = 1 << 40;
 /// (`mi_option_page_full_retain`).
 const PAGE_FULL_RETAIN: mimalloc::mi_option_t = 36;
 
-/// Has freed memory returned by who calls [`purge`] alone. Otherwise any thread that allocates may
-/// come to return all that was freed in the last second: 60 ms for a gigabyte. Full pages belong to
-/// all threads, so that whichever frees a block of one makes it available to all. To be called
-/// while there is one thread.
+/// Makes [`purge`] the only function that returns freed memory to the system. By default any
+/// allocation may return everything freed in the last second: 60 ms for a gigabyte. Full pages
+/// become shared, so that the thread that frees a block of one makes it available to all threads.
+/// Must be called while there is one thread.
 pub fn configure() {
     // SAFETY: sets numbers of the library's, which no other thread reads meanwhile.
     unsafe {
@@ -178,7 +177,7 @@ pub fn collect_thread() {
     mi_collect(false);
 }
 
-/// Returns what it holds back to the system, and free pages of the calling thread's heap.
+/// Returns unused memory to the system, including free pages of the calling thread's heap.
 pub fn purge() {
     mi_collect(true);
 }

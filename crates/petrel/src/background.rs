@@ -7,7 +7,7 @@ use std::io::{self, PipeWriter, Read, Write};
 
 /// The process that waits for this one to be ready.
 pub enum Parent {
-    /// Nobody.
+    /// No parent waits for the server.
     None,
     /// The process that was started first, at the other end of this pipe.
     Waiting(PipeWriter),

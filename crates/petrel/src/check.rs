@@ -1,4 +1,4 @@
-//! `petrel check [--fix | --cut] PATH ...`: whether files are whole, and what they hold.
+//! `petrel check [--fix | --cut] PATH ...`: verifies files and describes their contents.
 //!
 //! A path is an RDB file, an append-only file of Redis or Valkey, a file of Petrel's log, a
 //! manifest, or a directory with one.
@@ -20,13 +20,12 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Checks each path and prints what was found; fails if something is not whole, and was not made
-/// so.
+/// Checks each path and prints the result. Fails if a file is damaged and was not repaired.
 pub fn check_all(line: &CheckLine) -> ExitCode {
     let mut all_whole = !line.paths.is_empty();
     if !all_whole {
         eprintln!(
-            "petrel: check: which file? Usage: petrel check [--fix | --cut] FILE-OR-DIRECTORY ..."
+            "petrel: check: no file given. Usage: petrel check [--fix | --cut] FILE-OR-DIRECTORY ..."
         );
     }
     for path in &line.paths {
@@ -136,7 +135,7 @@ struct OfLog<'c> {
     chain: &'c mut Chain,
 }
 
-/// What a process has recorded that may not be in its log yet.
+/// Checks the pending records of a process, which may not be in its log yet.
 fn check_pending(path: &Path, log: Option<&Known>) -> Result<String, String> {
     let remains = Remains::read(path).map_err(|error| error.to_string())?;
     let Some(remains) = remains.filter(|remains| !remains.is_empty()) else {
@@ -151,12 +150,12 @@ fn check_pending(path: &Path, log: Option<&Known>) -> Result<String, String> {
     }
     match log.and_then(|log| remains.hindrance(log)) {
         _ if !remains.is_of_this_boot() => {
-            found.push_str("; of no use, since the machine was started anew since");
+            found.push_str("; not usable, because the machine has been restarted since");
         }
         Some(why) => {
             let _ = write!(found, "; a start puts the file aside: {why}");
         }
-        None => found.push_str("; a start puts those that the log does not have behind it"),
+        None => found.push_str("; a start appends those that the log does not have"),
     }
     Ok(found)
 }
@@ -352,8 +351,7 @@ fn keep_and_cut(path: &Path, at: u64) -> Result<PathBuf, String> {
     Ok(kept)
 }
 
-/// Cuts off everything behind a damaged place of a log, if that is what is wanted. It is kept
-/// beside the file.
+/// With `--cut`, cuts off everything after a damaged place of a log and keeps it beside the file.
 fn cut_damage(
     path: &Path,
     at: u64,
@@ -397,7 +395,7 @@ fn utc(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{ms:03}Z")
 }
 
-/// What an RDB file holds.
+/// Describes the contents of an RDB file.
 fn describe(census: &Census) -> String {
     let mut text =
         format!("whole; RDB version {}, {}", census.version, Counted(census.keys(), "key"));

@@ -17,13 +17,13 @@ use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{Registry, reload};
 
-/// Changes what the log shows, and how.
+/// Changes the level and style of the log at runtime.
 pub struct Control {
     level: reload::Handle<LevelFilter, Registry>,
     style: Arc<RwLock<Style>>,
 }
 
-/// How lines look.
+/// Style of log lines.
 #[derive(Clone, Copy)]
 struct Style {
     format: LogFormat,
@@ -75,7 +75,7 @@ pub fn start(config: &Config) -> io::Result<Control> {
     Ok(Control { level, style })
 }
 
-/// What is logged at a level.
+/// Maps a `loglevel` to the filter of tracing.
 fn filter(level: LogLevel) -> LevelFilter {
     match level {
         LogLevel::Debug => LevelFilter::TRACE,

@@ -156,26 +156,26 @@ fn announce(config: &Config) {
     }
 }
 
-/// Says who may do everything here, for want of a password.
+/// Warns of a server without a password, naming the addresses from which it can be used.
 fn warn_of_openness(config: &Config) {
     if config.port == 0 {
         return;
     }
     let everywhere = ["*", "::*", "0.0.0.0", "::"];
     let is_everywhere = config.bind.iter().any(|bind| everywhere.contains(&&*bind.address));
-    let who = match (config.protected_mode, is_everywhere) {
+    let reach = match (config.protected_mode, is_everywhere) {
         (true, _) => ": any local client may read and change everything",
         (false, true) => {
-            " and is not protected by network restrictions: whoever reaches this host may read and change everything"
+            " and is not protected by network restrictions: any client that reaches this host may read and change everything"
         }
         (false, false) => {
-            ": whoever reaches a configured network interface may read and change everything"
+            ": any client that reaches a configured network interface may read and change everything"
         }
     };
-    tracing::warn!("WARNING: Petrel does not require authentication{who}; see requirepass");
+    tracing::warn!("WARNING: Petrel does not require authentication{reach}; see requirepass");
 }
 
-/// Lists what is in a store.
+/// Lists the backups in a store.
 fn backups(url: &str) -> ExitCode {
     match petrel_server::durability::backup::list(url) {
         Ok(text) => {

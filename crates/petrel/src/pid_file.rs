@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 pub struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Writes the file. A server whose id cannot be written serves nevertheless, and says so in its
-    /// log.
+    /// Writes the file. On failure the server runs without it and logs the error.
     pub fn write(path: &Path) -> Option<Self> {
         let write = || {
             // Absolute, since the working directory may change.

@@ -14,7 +14,7 @@ pub struct Binary {
     title: Option<title::Title>,
     config_file: String,
     supervisor: Supervisor,
-    /// Those that ask it to end, which are blocked.
+    /// Blocked signals that request a shutdown.
     signals: libc::sigset_t,
 }
 

@@ -26,7 +26,7 @@ pub fn block() -> libc::sigset_t {
 /// The name of the signal that a terminal sends.
 pub const SIGINT: &str = "SIGINT";
 
-/// The name of the signal that asks what the server does.
+/// Signal that requests a dump of all workers' states.
 pub const SIGUSR2: &str = "SIGUSR2";
 
 /// Waits for one of them; returns its name.
@@ -47,12 +47,13 @@ pub fn arrives_within(set: &libc::sigset_t, time: Duration) -> bool {
         tv_sec: time.as_secs() as libc::time_t,
         tv_nsec: time.subsec_nanos().into(),
     };
-    // SAFETY: a valid set and time; what is known of the signal is not asked for.
+    // SAFETY: a valid set and time; a null pointer means that information about the signal is not
+    // wanted.
     unsafe { libc::sigtimedwait(set, std::ptr::null_mut(), &time) > 0 }
 }
 
 /// Wakes the thread that waits.
 pub fn send() {
-    // It cannot fail: a process may send itself what it likes.
+    // Cannot fail: a process may send signals to itself.
     let _ = kill_process(getpid(), Signal::TERM);
 }

@@ -44,7 +44,7 @@ impl Supervisor {
         found
     }
 
-    /// Its name as `INFO` shows it.
+    /// Name shown in `INFO`.
     pub fn name(self) -> &'static str {
         match self {
             Supervisor::None => "no",
@@ -58,8 +58,8 @@ impl Supervisor {
         match self {
             Supervisor::None => {}
             Supervisor::Systemd => notify("READY=1\nSTATUS=Ready to accept connections\n"),
-            // upstart lets the process go on. It cannot fail: a process may send itself what it
-            // likes.
+            // SIGSTOP tells upstart that the server is ready. Cannot fail: a process may send
+            // signals to itself.
             Supervisor::Upstart => drop(kill_process(getpid(), Signal::STOP)),
         }
     }
@@ -77,7 +77,7 @@ fn notify(state: &str) {
     let sent = address(path)
         .and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
     if let Err(error) = sent {
-        tracing::warn!("cannot tell systemd: {error}");
+        tracing::warn!("cannot notify systemd: {error}");
     }
 }
 

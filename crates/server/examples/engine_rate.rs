@@ -1,5 +1,5 @@
-//! What a command costs between the socket's bytes and the reply's bytes, without sockets: parse,
-//! look up, lock, execute, write the reply.
+//! Measures the cost of a command without sockets: parsing, lookup, locking, execution, writing the
+//! reply.
 //!
 //! `cargo run --release -p petrel-server --example engine_rate -- [keys] [pipeline] [rounds of GET]
 //! [rounds of SET]` prints the processor time per command; under `valgrind --tool=callgrind

@@ -1,4 +1,4 @@
-//! What the rest of the server may know of a connection while its worker is serving it.
+//! Shared state of a connection, readable by all threads while its worker serves it.
 
 use once_cell::race::OnceBox;
 use parking_lot::Mutex;
@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering::Re
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Flag {
-    /// To be closed; its worker has been told.
+    /// To be closed; its worker has been notified.
     Killed = 1 << 0,
     /// Never evicted for its memory (`CLIENT NO-EVICT`).
     NoEvict = 1 << 1,
-    /// Its reads leave no trace (`CLIENT NO-TOUCH`).
+    /// Reads by this client do not update LRU and LFU (`CLIENT NO-TOUCH`).
     NoTouch = 1 << 2,
     /// Inside `MULTI`.
     Multi = 1 << 3,
@@ -39,15 +39,15 @@ pub enum Flag {
     PubSub = 1 << 11,
     /// Is sent every command that is executed.
     Monitor = 1 << 12,
-    /// Is told of changes of keys (`CLIENT TRACKING`).
+    /// Tracks keys (`CLIENT TRACKING`).
     Tracking = 1 << 20,
-    /// Is told of keys that it has not read (`CLIENT TRACKING … BCAST`).
+    /// Tracks keys by prefix (`CLIENT TRACKING … BCAST`).
     Broadcast = 1 << 21,
-    /// The connection that is told in its place is gone.
+    /// The connection that receives its invalidations is gone.
     BrokenRedirect = 1 << 22,
-    /// Is told in the place of another connection, or was.
+    /// Receives, or received, invalidations of another connection.
     Redirected = 1 << 23,
-    /// Its worker has it no longer.
+    /// Removed by its worker.
     Gone = 1 << 24,
     /// Reads from replicas of a cluster (`READONLY`), in Valkey's dialect.
     ReadOnly = 1 << 14,
@@ -63,19 +63,18 @@ pub enum Flag {
     Handshake = 1 << 19,
     /// The link to the server that is followed; no worker's.
     Primary = 1 << 26,
-    /// In its worker's list of those that are sending a large argument.
+    /// In its worker's list of connections receiving a large argument.
     Filling = 1 << 17,
 }
 
-/// Connections that are sent what they did not ask for: a connection with none of these flags gets
-/// no push.
+/// Connections that get pushes: one with none of these flags gets none.
 const LISTENERS: u32 =
     Flag::PubSub as u32 | Flag::Monitor as u32 | Flag::Tracking as u32 | Flag::Redirected as u32;
 
-/// Bytes of what a worker knows of an idle connection (`Conn`, which asserts it).
+/// Bytes of a worker's own state of an idle connection (`Conn`, which asserts it).
 pub(crate) const CONN_BYTES: usize = 48;
 
-/// Bytes of an idle connection: what its worker and what the others know of it.
+/// Bytes of an idle connection: its worker's state and the shared state.
 pub const CONNECTION_BYTES: usize = CONN_BYTES + size_of::<Client>();
 
 /// Index of a command before the first.
@@ -85,7 +84,7 @@ pub const NO_COMMAND: u16 = u16::MAX;
 pub struct Client {
     /// Number of the connection, never reused.
     pub id: u64,
-    /// Its slot in its worker's driver.
+    /// Slot in its worker's driver.
     pub slot: Slot,
     /// The worker that serves it.
     pub worker: u16,
@@ -119,7 +118,7 @@ pub struct Client {
     pub received: AtomicU64,
     /// Bytes sent.
     pub sent: AtomicU64,
-    /// Commands executed, but for those of its scripts.
+    /// Executed commands, except commands called by scripts.
     pub commands: AtomicU64,
     /// Commands of its scripts; no more than fit.
     pub nested: AtomicU32,
@@ -139,7 +138,7 @@ struct Ends {
 /// With its two counts a client fills two cache lines.
 const _: () = assert!(size_of::<Client>() <= 112);
 
-/// What a client is subscribed to, for others to see.
+/// Subscriptions of a client, as shown to other threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Subscribed {
     /// Names of each [`crate::fanout::pubsub::ChannelKind`].
@@ -148,7 +147,7 @@ pub struct Subscribed {
     pub bytes: usize,
 }
 
-/// What few clients have: what they say of themselves, and what they listen to.
+/// State that few clients have: library names and subscriptions.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
     /// `CLIENT SETNAME`.
@@ -157,7 +156,7 @@ pub struct Labels {
     pub lib_name: Vec<u8>,
     /// `CLIENT SETINFO LIB-VER`.
     pub lib_version: Vec<u8>,
-    /// What it is subscribed to.
+    /// Subscriptions.
     pub subscribed: Subscribed,
     /// The user that it has logged in as, if that is not the default user.
     pub user: Option<Arc<User>>,
@@ -206,7 +205,7 @@ impl Client {
         self.flags.load(Relaxed) & flag as u32 != 0
     }
 
-    /// Whether it is sent what it did not ask for.
+    /// Whether the connection gets pushes.
     #[inline]
     pub fn listens(&self) -> bool {
         self.flags.load(Relaxed) & LISTENERS != 0
@@ -227,7 +226,7 @@ impl Client {
         }
     }
 
-    /// What it says of itself.
+    /// Returns the labels.
     pub fn labels(&self) -> Labels {
         self.labels.get().map(|labels| labels.lock().clone()).unwrap_or_default()
     }
@@ -240,17 +239,17 @@ impl Client {
         })
     }
 
-    /// Changes what it says of itself.
+    /// Changes the labels.
     pub fn relabel(&self, change: impl FnOnce(&mut Labels)) {
         change(&mut self.labels.get_or_init(Box::default).lock());
     }
 
-    /// What it is subscribed to.
+    /// Returns the subscriptions.
     pub fn subscribed(&self) -> Subscribed {
         self.labels.get().map(|labels| labels.lock().subscribed).unwrap_or_default()
     }
 
-    /// Says what it is subscribed to.
+    /// Sets the subscriptions.
     pub fn show_subscriptions(&self, subscribed: Subscribed) {
         self.relabel(|labels| labels.subscribed = subscribed);
     }
@@ -274,7 +273,7 @@ impl Client {
         }
     }
 
-    /// Bytes that it takes: its own state, what it says of itself, and its buffers.
+    /// Memory of the connection: its state, labels and buffers.
     pub fn memory(&self) -> u64 {
         let labels = self
             .labels
@@ -355,7 +354,7 @@ impl Clients {
         self.by_slot.lock().iter().flatten().find(|client| client.id == id).cloned()
     }
 
-    /// How many connections fit the description.
+    /// Number of connections for which `fits` returns true.
     pub fn count(&self, fits: impl Fn(&Client) -> bool) -> usize {
         self.by_slot.lock().iter().flatten().filter(|client| fits(client)).count()
     }

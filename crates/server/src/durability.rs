@@ -1,4 +1,4 @@
-//! When data is saved, logged, shipped and loaded.
+//! Saving, logging, backups and loading of the data.
 
 pub mod aof_import;
 pub mod backup;

@@ -1,4 +1,4 @@
-//! Workers: one thread each with an event loop, its connections, and what their input becomes.
+//! Workers: each has one thread, an event loop and its connections.
 
 pub(crate) mod accepting;
 pub(crate) mod backpressure;

@@ -1,5 +1,4 @@
-//! What a connection is sent without having asked for it just then: messages of channels,
-//! invalidations of client-side caching, lines of `MONITOR`.
+//! Pushes: messages of channels, invalidations of client-side caching, lines of `MONITOR`.
 
 pub mod invalidation_queue;
 pub mod monitor;

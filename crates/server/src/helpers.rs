@@ -1,9 +1,9 @@
 //! Helper threads for long commands of a worker's clients: `petrel-helper`. `long.rs` of the
 //! commands says when a command moves to them, and how it is ended.
 //!
-//! There are as many as workers at most, started when they are needed; one ends after some seconds
-//! without work. Commands beyond their number wait, and so do commands whose keys another helper
-//! holds; their clients count as blocked meanwhile.
+//! There are at most as many helpers as workers. They are started when needed, and end after some
+//! seconds without work. Further commands wait, and so do commands with keys that another helper
+//! has locked; their clients count as blocked meanwhile.
 
 mod tasks;
 
@@ -61,7 +61,7 @@ impl Server {
         };
         match thread.spawn(work) {
             Ok(_) => state.threads += 1,
-            Err(error) => tracing::warn!("no thread for commands that take long: {error}"),
+            Err(error) => tracing::warn!("cannot start a helper thread: {error}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The server as session commands see it: the connection in hand and what it belongs to.
+//! The server as seen by commands: the current connection, and its server.
 
 pub mod client_line;
 
@@ -26,9 +26,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// A client of another server, in whose name commands are executed here that may wait.
+/// Client of another member, for which a possibly blocking command is executed here.
 pub(crate) trait AbsentClient: Send + Sync {
-    /// Who is named where a connection of this server has to be.
+    /// Client shown wherever a connection of this server is required.
     fn stand_in(&self) -> Arc<Client>;
 
     /// Milliseconds that the command may wait, whatever it says itself.
@@ -37,46 +37,46 @@ pub(crate) trait AbsentClient: Send + Sync {
     /// The command begins to wait; see [`Host::wait`].
     fn wait(&self, blocked: &Arc<Blocked>);
 
-    /// It has waited; see [`Host::answer`].
+    /// Delivers the reply after a wait; see [`Host::answer`].
     fn answer(&self, answer: Answer) -> bool;
 }
 
 /// The [ticket](Host::ticket) of such a client.
 pub(crate) struct Absent(pub Box<dyn AbsentClient>);
 
-/// What serves a worker's connections while the worker runs a script (`event_loop/busy_loop.rs`),
-/// whatever its driver.
+/// Busy loop: serves a worker's connections while the worker runs a script
+/// (`event_loop/busy_loop.rs`), independent of the driver's type.
 pub(crate) trait StandIn {
     /// Does what cannot wait, and before it waits so long for something to do; true if the server
     /// is stopping.
     fn attend(&mut self, timeout: Duration) -> bool;
 
-    /// Whether the connection has ended whose script runs.
+    /// Whether the connection with the running script has ended.
     fn has_lost_absent(&self) -> bool;
 
     /// The stand-in itself.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// One worker's host: lent to every command that the worker executes.
+/// Host of a worker, passed to every command that the worker executes.
 pub struct ServerHost {
     /// The server.
     pub server: Arc<Server>,
     /// The configuration, as of the beginning of the turn.
     pub config: ConfigReader,
-    /// The connection whose command is being executed.
+    /// Connection of the current command.
     pub client: Arc<Client>,
     /// Answers for connections of this worker that have waited: slot and number of each.
     pub answers: VecDeque<(Slot, u64, Answer)>,
-    /// Who of this worker's connections is subscribed to what.
+    /// Subscriptions of this worker's connections.
     pub(crate) subscribers: Subscribers,
     /// Pushes to this worker's connections.
     pub(crate) desk: PushDesk,
-    /// What this worker's commands have changed and those who cache are to be told.
+    /// Invalidations and broadcasts to send for changes by this worker's commands.
     pub(crate) invalidations: Invalidations,
     /// Invalidations that are on their way.
     pub(crate) held: InvalidationQueue,
-    /// The client of the command in hand, if it is one of another server.
+    /// Client of the current command, if it belongs to another member.
     pub(crate) absent: Option<Arc<Absent>>,
     /// Serves the worker's connections while it runs a script.
     pub(crate) stand_in: Option<Box<dyn StandIn>>,
@@ -96,7 +96,7 @@ impl ServerHost {
         )
     }
 
-    /// The host of a worker that serves nobody yet.
+    /// Creates the host of a worker that serves no connection yet.
     pub fn new(server: Arc<Server>, client: Arc<Client>) -> Self {
         let config = server.config.reader();
         let worker = client.worker;
@@ -124,12 +124,13 @@ impl ServerHost {
         usize::from(self.worker)
     }
 
-    /// Goes by the new values at once, amid a batch; other workers do from their next turn on.
+    /// Uses the new configuration at once, in the middle of a batch; other workers use it from
+    /// their next turn on.
     pub fn refresh_config(&mut self) {
         self.reconfigured |= self.config.refresh();
     }
 
-    /// Takes over what was changed since the last turn; says whether anything was.
+    /// Uses the configuration changed since the last turn; returns whether it was changed.
     #[inline]
     pub fn begin_turn(&mut self) -> bool {
         self.config.refresh() | std::mem::take(&mut self.reconfigured)
@@ -161,9 +162,9 @@ impl ServerHost {
         }
     }
 
-    /// Lets others see the state of the connection in hand, which has executed so many commands
-    /// more, and its scripts so many. Done after each batch, and by commands that show the
-    /// connection itself.
+    /// Publishes the state of the current connection, which has executed this number of further
+    /// commands, and its scripts `nested` ones. Called after each batch, and by commands that show
+    /// the connection itself.
     pub fn publish(&self, session: &Session, executed: u64, nested: u64) {
         let client = &self.client;
         client.count(executed, nested);
@@ -204,8 +205,7 @@ impl ServerHost {
     #[cold]
     pub(crate) fn warn_of_reply(&self, client: &Client) {
         tracing::warn!(
-            "the replica at {} is closed: it has sent a command that has a reply, for which there \
-             is no place in the stream",
+            "the replica at {} is closed: it has sent a command with a reply, which would break its stream",
             client.address(&self.socket_path())
         );
     }
@@ -222,7 +222,10 @@ pub fn socket_path(config: &Config) -> String {
 
 /// The connection that a command waits for.
 pub(crate) fn client_of(blocked: &Blocked) -> &Client {
-    blocked.ticket().downcast_ref().expect("a ticket is of a connection here, or absent")
+    blocked
+        .ticket()
+        .downcast_ref()
+        .expect("a ticket belongs to a local connection or a remote client")
 }
 
 impl Host for ServerHost {
@@ -281,9 +284,9 @@ impl Host for ServerHost {
 
     fn flushed_all(&mut self, ks: &mut Handle, is_all: bool) {
         let snapshot = &self.server.snapshot;
-        // What is being saved would bring back what was flushed.
+        // A running snapshot would bring back the flushed data.
         snapshot.give_up();
-        // What the disk holds is to be gone as well, where it is meant to follow.
+        // The file on the disk must lose the data as well, if it is meant to follow.
         if self.config.save.is_empty() {
             return;
         }
@@ -392,7 +395,7 @@ impl Host for ServerHost {
             return Some(absent.clone());
         }
         if self.client.id == 0 {
-            // Nobody's: it can be answered by nobody.
+            // Without a connection there is no client to reply to.
             return None;
         }
         Some(self.client.clone())
@@ -433,7 +436,7 @@ impl Host for ServerHost {
 
     fn act_for(&mut self, client: Ticket) -> Ticket {
         if self.has_changed_keys() {
-            // What is changed in another's name may be told to the connection in hand.
+            // Changes made for another client may cause pushes to the current connection.
             self.note_push();
         }
         let client = match client.downcast::<Client>() {

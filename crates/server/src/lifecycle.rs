@@ -1,4 +1,4 @@
-//! Starting and stopping: sockets, signals, what the process is asked for.
+//! Start and shutdown: sockets, signals, the interface to the process.
 
 pub mod listening;
 pub(crate) mod oom;

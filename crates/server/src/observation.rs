@@ -1,4 +1,4 @@
-//! What operators see of a running server besides `INFO`: HTTP, traffic, the state of each worker.
+//! Observation of a running server other than `INFO`: HTTP, traffic, the state of each worker.
 
 pub mod counted;
 pub(crate) mod http;

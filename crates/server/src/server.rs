@@ -31,50 +31,51 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How often the allocator is to give back memory that it holds back.
+/// Interval after which the allocator returns unused memory.
 const PURGE_EVERY: Duration = Duration::from_secs(1);
 
-/// Only of so many connections is the kernel asked which have ended where they are merely counted.
+/// Maximum number of connections for which the kernel is asked whether their peers have closed
+/// them, when they are only counted.
 const ASKED_ABOUT_MAX: usize = 4096;
 
-/// What all workers share.
+/// State shared by all workers.
 pub struct Server {
     /// The configuration.
     pub config: Arc<SharedConfig>,
     /// The data.
     pub keyspace: Arc<Keyspace>,
-    /// The command table and what is counted about commands.
+    /// Command table and statistics of commands.
     pub commands: Arc<Shared>,
-    /// One entry per worker.
+    /// Workers.
     pub workers: Box<[WorkerLink]>,
     /// Figures for `INFO`.
     pub figures: Figures,
     /// Recent rates for `INFO`.
     pub rates: Rates,
-    /// Who is subscribed to what.
+    /// Subscriptions to channels and patterns.
     pub channels: Directory,
     /// The process that the server runs in.
     pub process: Arc<dyn Process>,
     /// 40 hexadecimal digits, drawn at start.
     pub run_id: String,
-    /// Whom the server follows, and by what others follow it.
+    /// Primary of this server, and the id and offset of its history.
     pub replication: Replication,
-    /// Those that follow this server.
+    /// Replicas of this server.
     pub outgoing: Outgoing,
-    /// Whether workers look for expired keys that nobody reads (`DEBUG SET-ACTIVE-EXPIRE`).
+    /// Whether workers search for expired keys (`DEBUG SET-ACTIVE-EXPIRE`).
     pub active_expire: AtomicBool,
     /// Workers do nothing that no client asked for (`DEBUG PAUSE-CRON`).
     pub upkeep_paused: AtomicBool,
     /// `RESTORE` takes payloads with any checksum.
     pub any_checksum: AtomicBool,
-    /// Any reply counts as a large one where the output of who has not logged in is limited
-    /// (`DEBUG CLIENT-ENFORCE-REPLY-LIST`).
+    /// Whether any reply counts as large for the output limit of unauthenticated clients (`DEBUG
+    /// CLIENT-ENFORCE-REPLY-LIST`).
     pub replies_count_as_large: AtomicBool,
     /// TLS connections are sent nothing (`DEBUG FORCE-TLS-WRITE-ERROR`).
     pub tls_writes_withheld: Arc<AtomicBool>,
-    /// When the server started.
+    /// Start of the server.
     pub started: Instant,
-    /// The same as Unix time in milliseconds.
+    /// Start of the server, in Unix milliseconds.
     pub started_unix_ms: i64,
     /// Connections that can be held: `maxclients`, or fewer where the system allows fewer.
     pub connections_max: AtomicUsize,
@@ -86,15 +87,15 @@ pub struct Server {
     pub monitors: Monitors,
     /// The snapshot that the data was loaded from, or saved to.
     pub snapshot: Snapshot,
-    /// What is shipped to an object store.
+    /// Backups in an object store.
     pub backups: Backups,
     /// The log.
     pub durability: Durability,
     /// A stop that was asked for.
     pub closing: Closing,
-    /// Why the server stopped, if it had to.
+    /// Error that stopped the server, if one did.
     pub failure: OnceLock<String>,
-    /// What is done once the data is there; see [`Server::when_loaded`].
+    /// Work to do once the data are loaded; see [`Server::when_loaded`].
     pub(crate) when_loaded: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// The cluster that the server is a member of, if it is one.
     #[cfg(feature = "cluster")]
@@ -103,20 +104,20 @@ pub struct Server {
     pub migrator: Migrator,
     /// Execute what takes long.
     pub helpers: Helpers,
-    /// What the kernel was told of this process.
+    /// OOM score adjustment of this process.
     pub oom_score: OomScore,
-    /// What new TLS connections are served by; none where there is no port for them.
+    /// Settings of new TLS connections; `None` without a TLS port.
     pub tls: Mutex<Option<Arc<Settings>>>,
-    /// Connections that cache what they read.
+    /// Connections that track keys.
     pub trackers: Trackers,
-    /// What is listened on over TCP.
+    /// TCP listeners.
     pub listening: Mutex<Listening>,
     evicting: Mutex<()>,
     next_client_id: AtomicU64,
     stopping: AtomicBool,
     /// A worker never ends: see [`Server::abandon`].
     abandoned: AtomicBool,
-    /// What the reaper has to do, and has done.
+    /// Pending and finished work of the background thread that frees memory.
     pub reaped: Arc<Reaped>,
     reaper: mpsc::SyncSender<Reap>,
 }
@@ -142,11 +143,11 @@ pub struct Figures {
     pub strange_certificates: AtomicU64,
     /// Most bytes that the keyspace used, as far as it was looked at; not cleared.
     pub memory_peak: AtomicU64,
-    /// When that was, in Unix milliseconds.
+    /// Time of the peak, in Unix milliseconds.
     pub memory_peak_at: AtomicI64,
     /// Bytes that the general allocator had handed out before the data was loaded.
     pub startup_bytes: AtomicU64,
-    /// How often `MEMORY PURGE` was called: every worker follows in its upkeep.
+    /// Number of calls of `MEMORY PURGE`: every worker follows in its upkeep.
     pub purges: AtomicU64,
     /// Since when the memory limit is exceeded, in Unix milliseconds; 0 if it is not.
     pub over_limit_since: AtomicI64,
@@ -154,9 +155,9 @@ pub struct Figures {
     pub over_limit_ms: AtomicI64,
     /// Microseconds of processor time that the first worker has used: in the kernel, and outside.
     pub main_cpu_us: [AtomicU64; 2],
-    /// The same of all threads when `HOTKEYS` began to collect: outside of the kernel, and in it.
+    /// CPU time of all threads when `HOTKEYS` began to collect: in user mode, and in the kernel.
     pub hotkeys_cpu_us: [AtomicU64; 2],
-    /// What was counted when the figures were last cleared.
+    /// Counters when they were last reset.
     before: Mutex<Totals>,
 }
 
@@ -171,9 +172,9 @@ impl Figures {
     }
 }
 
-/// What the background thread is to free.
+/// Work of the background thread that frees memory.
 pub enum Reap {
-    /// What a flush removed.
+    /// Contents removed by a flush.
     Cleared(Cleared),
     /// Large values that were removed: [`Keyspace::collect_garbage`].
     Garbage,
@@ -213,8 +214,8 @@ impl Server {
         let owner = Arc::downgrade(&keyspace);
         let process: Arc<dyn Process> = Arc::from(process);
         let allocator = process.clone();
-        // Frees what flushes and the removal of large values left, and gives back what the
-        // allocator has no use for, until the server is dropped.
+        // Frees memory left by flushes and by removed large values, and returns unused memory of
+        // the allocator, until the server is dropped.
         let reap = move || {
             let mut purged = Instant::now();
             loop {
@@ -301,7 +302,7 @@ impl Server {
 
     /// Takes over the parameters that live elsewhere than in the configuration.
     pub fn apply(&self, config: &Config) {
-        // What is loaded stays until all of it is there.
+        // Loaded keys are not evicted before all of them are there.
         let is_replica = self.replication.is_replica();
         // A primary says what goes.
         let is_unlimited =
@@ -364,14 +365,12 @@ impl Server {
         all
     }
 
-    /// Leaves out connections that are to be closed, and those that their peers have closed, which
-    /// their workers may not have come to yet. The one that `asker` is the number of stays: it
-    /// may have closed what it sends on. Of connections in a ring's own table the kernel cannot
-    /// be asked.
+    /// Removes connections that are to be closed, and ones closed by their peers that their workers
+    /// may not have noticed yet. The connection with the number `asker` stays: it may have closed
+    /// its sending side. The kernel cannot be asked about descriptors registered with a ring.
     pub fn leave_present(&self, clients: &mut Vec<Arc<Client>>, asker: u64) {
         clients.retain(|client| client.id == asker || !client.has(Flag::Killed));
-        // A descriptor that occurs twice was opened anew: the connection that had it before is
-        // gone.
+        // A descriptor that occurs twice was reused: the older connection is gone.
         let mut newest = HashMap::new();
         for client in clients.iter().filter(|client| client.fd >= 0) {
             let id = newest.entry(client.fd).or_insert(client.id);
@@ -382,8 +381,8 @@ impl Server {
         clients.retain(|client| !ended.next().unwrap_or_default() || client.id == asker);
     }
 
-    /// How many connections [`Server::leave_present`] leaves, without replicas; if there are many,
-    /// all, since the kernel is not asked then.
+    /// Number of connections that [`Server::leave_present`] leaves, without replicas. If there are
+    /// many, all count, since the kernel is not asked then.
     pub fn connections_present(&self, asker: u64) -> usize {
         let all = self.connections();
         if all > ASKED_ABOUT_MAX {
@@ -488,9 +487,9 @@ impl Server {
         self.rates.reset();
     }
 
-    /// What the first worker does about ten times a second for all: samples the rates, notes the
-    /// peak of memory and the time above its limit, and closes the clients that hold most if
-    /// all together hold too much.
+    /// Periodic work of the first worker for the server, about ten times a second: samples the
+    /// rates, records the peak of memory and the time above its limit, and evicts clients if all
+    /// together hold too much memory.
     pub fn supervise(&self, config: &Config, now_ms: i64) {
         self.rates.sample(now_ms, self.totals());
         let (figures, used) = (&self.figures, self.keyspace.stats().used);
@@ -524,7 +523,7 @@ impl Server {
         // Two that choose at once would each close enough.
         let _choosing = self.evicting.lock();
         let mut clients = self.clients();
-        // Those that are being closed hold what they hold for a moment longer.
+        // Memory of connections that are being closed will be free soon.
         let closing = clients.extract_if(.., |client| client.has(Flag::Killed));
         let given_back: u64 = closing.map(|client| client.memory()).sum();
         let mut held = self.client_bytes().saturating_sub(given_back);
@@ -537,7 +536,10 @@ impl Server {
                 continue;
             }
             held = held.saturating_sub(client.memory());
-            tracing::info!("client {} closed: all clients together hold too much", client.id);
+            tracing::info!(
+                "client {} closed: all clients together exceed maxmemory-clients",
+                client.id
+            );
             self.figures.evicted_clients.fetch_add(1, Relaxed);
             self.kill(&client);
         }
@@ -565,7 +567,7 @@ impl Server {
     /// from now on.
     ///
     /// # Errors
-    /// What is wrong; nothing has changed then.
+    /// The error; nothing has changed then.
     pub fn configure_tls(&self, config: &Config) -> Result<(), Trouble> {
         let settings = match config.tls.tls_port {
             0 => None,
@@ -601,7 +603,8 @@ impl Server {
         self.tell(usize::from(client.worker), Message::Kill { slot: client.slot });
     }
 
-    /// Frees what a flush removed, later and elsewhere; here if the reaper is far behind.
+    /// Frees the contents of a flush in the background; at once if the background thread is far
+    /// behind.
     pub fn reap(&self, cleared: Cleared) {
         self.reaped.pending.fetch_add(cleared.keys(), Relaxed);
         use mpsc::TrySendError::{Disconnected, Full};
@@ -700,8 +703,8 @@ fn keyspace_options(config: &Config) -> Options {
         0 => defaults.stripes.max(64 * config.worker_threads()),
         stripes => stripes as usize,
     };
-    // The configuration admits 65,536 databases, whose numbers then still fit 16 bits; the count
-    // does not.
+    // The configuration admits 65,536 databases. Their numbers fit into 16 bits; the count does
+    // not.
     let databases = u16::try_from(config.databases).unwrap_or(u16::MAX);
     Options { databases, stripes, ..defaults }
 }

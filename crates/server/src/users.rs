@@ -21,7 +21,7 @@ const ERRORS_MAX: usize = 10;
 /// user alone, with the password that `requirepass` says.
 ///
 /// # Errors
-/// What is wrong with them, with file and line.
+/// The error, with file and line.
 pub fn load_at_start(server: &Server, config: &Config, lines: &[UserLine]) -> io::Result<()> {
     let (users, registry) = (&server.commands.users, &server.commands.registry);
     users.set_default_password(registry, config.requirepass.bytes());
@@ -34,13 +34,13 @@ pub fn load_at_start(server: &Server, config: &Config, lines: &[UserLine]) -> io
         },
         (Some(path), []) => read(server, path).and_then(|read| replace_all(server, read)).map(drop),
         (Some(_), [line, ..]) => refuse(format!(
-            "{}: users can stand either in the configuration or in the file that aclfile names, not in both",
+            "{}: users can be defined either in the configuration or in the aclfile, not in both",
             line.location
         )),
     };
     if loaded.is_ok() && config.requirepass.is_set() && users.are_open() {
         tracing::warn!(
-            "requirepass does not hold: the users that are named let everybody be the default user"
+            "requirepass has no effect: the configured users let every client be the default user"
         );
     }
     loaded
@@ -49,7 +49,7 @@ pub fn load_at_start(server: &Server, config: &Config, lines: &[UserLine]) -> io
 /// Lets the users be those of the file (`ACL LOAD`).
 ///
 /// # Errors
-/// What is wrong with the file, or that there is none; nothing has changed then.
+/// The error in the file, or that there is none; nothing has changed then.
 pub fn load(server: &Server) -> Result<Change, Fail> {
     let path = file(server)?;
     let loaded = read(server, &path).and_then(|users| replace_all(server, users));

@@ -222,8 +222,8 @@ impl Comparison {
     }
 }
 
-/// Whether a comparison holds of any value on the left with any on the right, as in RedisJSON (RFC
-/// 9535 lets each side have one at most): of what is not there, nothing holds.
+/// Whether a comparison holds for any pair of a left and a right value, as in RedisJSON (RFC 9535
+/// allows at most one value on each side). A missing value never compares true.
 fn compare<'d>(
     left: &'d Term,
     how: Comparison,

@@ -1,7 +1,7 @@
 //! Paths: JSONPath, which begins with `$`, and the legacy paths of RedisJSON, which do not.
 //!
-//! A legacy path means what it means with `$.` before it; only replies differ. Nodes are found
-//! depth first, in the order of the document; a node that is found on two ways is found twice.
+//! A legacy path selects the same values as with `$.` before it; only replies differ. Nodes are
+//! visited depth first, in the order of the document; a node found in two ways is visited twice.
 
 mod filter;
 mod parse;
@@ -16,7 +16,7 @@ use filter::Filter;
 use std::fmt;
 use std::ops::ControlFlow;
 
-/// How many parts and selectors a path may have.
+/// Maximum number of segments and selectors in a path.
 pub const SELECTORS_MAX: usize = 256;
 /// Maximum number of patterns of a path: each takes up to some hundred KiB.
 pub const PATTERNS_MAX: usize = 16;
@@ -35,7 +35,7 @@ pub struct Path {
 /// returns whether that is enough.
 pub type Visit<'v, 'd> = dyn FnMut(Value<'d>, &[Step<'d>], &mut Work) -> ControlFlow<()> + 'v;
 
-/// One step from a container to what it contains.
+/// Step from a container to a value in it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Step<'a> {
     /// To the member of this name.
@@ -44,10 +44,10 @@ pub enum Step<'a> {
     Index(usize),
 }
 
-/// A part of a path: what is selected of each node.
+/// Segment of a path: the selectors applied to each node.
 #[derive(Debug)]
 struct Segment {
-    /// Of the node's descendants too.
+    /// Applies to descendants of the node too.
     descends: bool,
     selectors: Vec<Selector>,
 }
@@ -66,7 +66,7 @@ enum Selector {
     Filter(Box<Filter>),
 }
 
-/// A path that is none: what it should have been, and where.
+/// Syntax error of a path, with its position.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PathError {
     text: String,

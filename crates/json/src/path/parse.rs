@@ -6,7 +6,7 @@ use crate::parse::{Parse, parse as parse_json};
 use crate::tape::{Document, Writer};
 use std::sync::OnceLock;
 
-/// How deep filters may be nested, in parentheses and in each other.
+/// Maximum depth of nested filters and parentheses.
 const NESTING_MAX: usize = 32;
 
 /// A path that is being read.

@@ -128,7 +128,7 @@ mod tests {
             ("^The", "At The end", false),
             ("(?i)price$", "a PRICE", true),
             (r"\bfoo\b", "a foo b", true),
-            // Beyond what the lazy DFA knows of words.
+            // Word boundaries at non-ASCII text, unsupported by the lazy DFA.
             (r"\bfoo\b", "\u{e9}foo \u{e9} foo", true),
             (r"\bfoo\b", "\u{e9}foo", false),
             (r"^\w+@\w+\.\w{2,}$", "j\u{f6}rg@example.org", true),

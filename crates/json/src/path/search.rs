@@ -1,4 +1,4 @@
-//! Finding what a path selects.
+//! Finds the values that a path selects.
 
 use super::{Segment, Selector, Step, Visit};
 use crate::value::{Items, Kind, Value};
@@ -23,7 +23,7 @@ impl From<SearchError> for Halt {
 
 type Walked = Result<(), Halt>;
 
-/// One search.
+/// State of a search.
 struct Search<'d, 'f, 'v> {
     root: Value<'d>,
     steps: Vec<Step<'d>>,
@@ -75,7 +75,7 @@ pub(super) fn find_static<'d>(
     Ok(Some(value))
 }
 
-/// The element that an index means in an array of so many.
+/// Resolves an index, which may be negative, in an array of `len` elements.
 #[inline]
 pub(super) fn resolve(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 { index.checked_add_unsigned(len as u64)? } else { index };
@@ -145,7 +145,7 @@ impl<'d> Search<'d, '_, '_> {
         })
     }
 
-    /// Goes on behind what a selector selects of a node.
+    /// Continues the search with each value that the selector selects.
     fn select(
         &mut self,
         selector: &Selector,

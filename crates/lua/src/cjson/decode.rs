@@ -1,10 +1,10 @@
 //! Reading JSON.
 
 use super::{DEPTH_MAX, Options, number, text_argument};
+use crate::interrupt::{BYTES_PER_STEP, PIECE, Tally};
 use crate::lists::TABLE_BYTES;
-use crate::room::Scratch;
+use crate::scratch::Scratch;
 use crate::vm::{LUA_REGISTRYINDEX, Raise, Stack};
-use crate::work::{BYTES_PER_STEP, PIECE, Tally};
 use memchr::memchr3;
 use std::ffi::c_int;
 
@@ -32,7 +32,7 @@ enum TokenKind {
     ObjectEnd,
     ArrayBegin,
     ArrayEnd,
-    /// Its bytes are the reader's.
+    /// The decoded bytes are in the reader's buffer.
     String,
     Number(f64),
     Boolean(bool),
@@ -40,14 +40,14 @@ enum TokenKind {
     Colon,
     Comma,
     End,
-    /// What is wrong.
+    /// Description of the syntax error.
     Error(&'static str),
 }
 
 #[derive(Clone, Copy)]
 struct Token {
     kind: TokenKind,
-    /// Where it is, from 0.
+    /// Position of the token, from 0.
     at: usize,
 }
 

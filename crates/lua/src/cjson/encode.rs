@@ -2,9 +2,9 @@
 
 use super::{DEPTH_MAX, Invalid, Options, one_argument};
 use crate::digits;
-use crate::room::Scratch;
+use crate::interrupt::{BYTES_PER_STEP, PIECE, Tally};
+use crate::scratch::Scratch;
 use crate::vm::{LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, Raise, Stack};
-use crate::work::{BYTES_PER_STEP, PIECE, Tally};
 use std::ffi::c_int;
 
 /// `cjson.encode(value)`
@@ -180,7 +180,7 @@ const ESCAPED: [bool; 256] = {
     escaped
 };
 
-/// Why the value on top cannot be written.
+/// Makes the error for a value, on top, that cannot be encoded.
 fn refusal(stack: Stack, why: &str) -> Raise {
     Raise::new(format!("Cannot serialise {}: {why}", stack.kind_name(-1)))
 }

@@ -3,7 +3,7 @@
 /// Digits of numbers at most.
 pub(super) const PRECISION_MAX: i32 = 14;
 
-/// How numbers that JSON does not know are written.
+/// Treatment of numbers that JSON cannot express, such as NaN.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Invalid {
     Refused,

@@ -3,7 +3,7 @@
 use super::read::{CommandReader, ReadError};
 use std::io::{self, Read};
 
-/// What a file of commands holds.
+/// Contents of a file of commands.
 #[derive(Debug, Default)]
 pub struct CommandCensus {
     /// Commands.
@@ -12,16 +12,16 @@ pub struct CommandCensus {
     pub transactions: u64,
     /// Name of the last whole command.
     pub last: Vec<u8>,
-    /// Bytes from the file's beginning that are whole: behind them is nothing, or what is wrong.
+    /// Length of the valid part, from the beginning of the file.
     pub whole: u64,
-    /// What is wrong, if something is.
+    /// The first fault, if there is one.
     pub flaw: Option<Flaw>,
 }
 
-/// What can be wrong with a file of commands.
+/// Fault in a file of commands.
 #[derive(Debug)]
 pub enum Flaw {
-    /// What is behind the whole commands is none.
+    /// The bytes after the valid part are no command.
     Read(ReadError),
     /// A transaction has no end.
     OpenTransaction,

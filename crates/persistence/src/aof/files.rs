@@ -1,11 +1,11 @@
-//! Which append-only files there are.
+//! Finds the append-only files.
 
 use crate::log::{FileKind, Manifest};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is found where a server looks for its append-only files.
+/// Append-only files in a server's directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Found {
     /// Nothing.
@@ -33,7 +33,7 @@ pub fn find(directory: &Path, name: &str) -> io::Result<Found> {
     }
 }
 
-/// What a manifest with this text, at this path, names.
+/// Returns the files named by a manifest with this text, at this path.
 ///
 /// # Errors
 /// If it is no manifest.

@@ -19,40 +19,40 @@ const ARGUMENT_MIN: u64 = 6;
 /// A command of the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
-    /// Where in the file it begins.
+    /// Position of the command in the file.
     pub at: u64,
     bytes: &'a [u8],
     arguments: &'a [Range<usize>],
 }
 
 impl<'a> Command<'a> {
-    /// Its arguments, the name included; at least one.
+    /// Arguments, including the name; at least one.
     pub fn arguments(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;
         self.arguments.iter().map(move |range| &bytes[range.clone()])
     }
 
-    /// Its name.
+    /// Name of the command.
     pub fn name(&self) -> &'a [u8] {
         self.arguments().next().unwrap_or_default()
     }
 }
 
-/// Why there is no next command.
+/// Reason that there is no next command.
 #[derive(Debug)]
 pub enum ReadError {
     /// The file cannot be read.
     Io(io::Error),
-    /// The file ends amid what begins there.
+    /// The file ends within the item at this position.
     CutShort {
         /// Bytes of the file that are whole.
         at: u64,
     },
     /// Something else is there than belongs there.
     Malformed {
-        /// Where.
+        /// Position of the fault.
         at: u64,
-        /// What was expected.
+        /// Description of the expected item.
         what: &'static str,
     },
 }
@@ -72,11 +72,11 @@ impl fmt::Display for ReadError {
 /// Reads a file of commands.
 pub struct CommandReader<R> {
     file: R,
-    /// What was read and is not behind us, and before it what is.
+    /// Bytes of the file from `start` on: consumed ones, then unread ones.
     buffer: Vec<u8>,
     /// Bytes of the buffer that are behind us.
     taken: usize,
-    /// Where in the file the buffer begins.
+    /// Position of the buffer in the file.
     start: u64,
     /// Bytes that the file has.
     len: u64,
@@ -161,7 +161,8 @@ enum Parsed {
 
 type Expected = (usize, &'static str);
 
-/// What `bytes` begin with, of the `rest` bytes of the file; where the arguments of a command lie.
+/// Parses a command or an annotation at the start of `bytes`, and records the ranges of its
+/// arguments. `rest` is the number of bytes left in the file.
 fn parse(bytes: &[u8], rest: u64, arguments: &mut Vec<Range<usize>>) -> Result<Parsed, Expected> {
     arguments.clear();
     let mut at = 0;

@@ -10,27 +10,28 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Values whose records are longer are made under several holds of the key's stripe.
+/// Length of a record above which its value is built in several steps, each with the key's stripe
+/// locked.
 pub(super) const WHOLE_MAX: usize = 64 * 1024;
 
 /// Elements that are made before the clock is looked at.
 const ELEMENTS_AT_ONCE: u32 = 16;
 
-/// Passes on what a thread's changes mean to clients: those that cache
-/// ([`Handle::take_invalidations`]) and those that wait ([`Handle::next_ready`]). It runs on each
-/// loading thread, which is in no batch, after each of its batches.
+/// Notifies clients of a thread's changes: tracking clients ([`Handle::take_invalidations`]) and
+/// blocked clients ([`Handle::next_ready`]). Called on each loading thread after each of its
+/// batches, outside of a batch.
 pub type Settle<'s> = dyn Fn(&mut Handle) + Sync + 's;
 
-/// How a file is loaded into a keyspace that goes on serving: [`load_from`].
+/// Options of an online load: [`load_from`].
 #[derive(Clone, Copy)]
 pub struct LoadFrom<'f> {
-    /// Where the keys come from: what all changes carry to the sinks.
+    /// Origin that sinks see with each change.
     pub origin: Origin,
     /// Threads, the calling one included; at least 1.
     pub threads: usize,
-    /// What is not to be checked.
+    /// Checks to leave out.
     pub leniency: Leniency,
-    /// What follows each batch.
+    /// Called after each batch.
     pub settle: &'f Settle<'f>,
 }
 
@@ -38,10 +39,10 @@ pub struct LoadFrom<'f> {
 /// keyspace that has other keys and goes on serving them. Nothing else makes keys of the names that
 /// are in the file meanwhile, or removes them.
 ///
-/// Keys and fields whose time has passed are loaded as well. Every change is recorded, as that of a
-/// command is, and carries the origin: a log has the keys once the epoch is durable that
-/// [`petrel_keyspace::Epochs::now`] says after the load. A value is one effect, or if it is large
-/// one of each element: a process that ends amid the load may leave a part of it.
+/// Expired keys and fields are loaded as well. Every change is recorded like a command's, with the
+/// origin: a log has the keys once the epoch is durable that [`petrel_keyspace::Epochs::now`]
+/// returns after the load. A value is one effect, or if it is large one per element, so a process
+/// that ends during the load may leave part of it.
 ///
 /// No stripe is held for long, unless it takes long to read on; the file is a local one. While a
 /// large value is being loaded its key is seen with a part of it.
@@ -49,8 +50,8 @@ pub struct LoadFrom<'f> {
 /// The load ends early where `progress` says so, and then is not [`Loaded::is_whole`].
 ///
 /// # Errors
-/// Those of [`super::load`]; a key that is there already is left as it is. What was loaded until
-/// then stays.
+/// Those of [`super::load`]; a key that is present already is left as it is. Keys loaded until then
+/// stay.
 pub fn load_from<R: Read>(
     file: R,
     len: u64,
@@ -61,7 +62,7 @@ pub fn load_from<R: Read>(
     let LoadFrom { threads, leniency, .. } = from;
     let options = LoadOptions { threads, leniency, keeps_expired: true, merges: false };
     let mut loaded = load_with(file, len, keyspace, (options, Some(from)), progress)?;
-    // A thread may have passed over what was read.
+    // A thread may have skipped keys that were read.
     loaded.is_whole &= !progress.stop.load(Relaxed);
     Ok(loaded)
 }
@@ -93,7 +94,7 @@ impl<'l> Beside<'l> {
         self.turns.give_way();
     }
 
-    /// The same between two keys, if they are due. The thread is in a batch and holds nothing.
+    /// Like `settle`, between two keys, if it is due. The thread is in a batch and holds no lock.
     pub fn take_turns(&mut self, handle: &mut Handle) {
         if self.is_due(handle) {
             handle.exit();
@@ -103,14 +104,14 @@ impl<'l> Beside<'l> {
     }
 }
 
-/// The stripe of a key whose value is being made, held when something is changed and let go of now
-/// and then.
+/// Lock of the key for which a value is being built: taken for each change, and released at
+/// intervals.
 pub(super) struct Holds<'b, 'l, 'k> {
     beside: &'b mut Beside<'l>,
     db: u16,
     key: Key<'k>,
     is_held: bool,
-    /// What there was of the value when the stripe was let go of.
+    /// Shape of the value when the stripe was last unlocked.
     left: Option<Shape>,
     /// Elements that were made since the clock was looked at.
     made: u32,
@@ -120,7 +121,7 @@ pub(super) struct Holds<'b, 'l, 'k> {
 }
 
 impl<'b, 'l, 'k> Holds<'b, 'l, 'k> {
-    /// Of a thread that is in no batch.
+    /// Creates it for a thread outside of a batch.
     pub fn new(beside: &'b mut Beside<'l>, db: u16, key: Key<'k>) -> Self {
         Holds {
             beside,
@@ -147,8 +148,8 @@ impl<'b, 'l, 'k> Holds<'b, 'l, 'k> {
         self.is_held = false;
     }
 
-    /// Completes the key with its expiry, or removes what was made of it if there was an error. The
-    /// thread is in a batch afterwards, and holds nothing. Whether the key was there before.
+    /// Completes the key with its expiry, or removes the partial value after an error. The thread
+    /// is in a batch afterwards, and holds no lock. Returns whether the key was present before.
     pub fn end(
         mut self,
         handle: &mut Handle,

@@ -27,9 +27,9 @@ pub fn is_full(error: &io::Error) -> bool {
 #[derive(Clone, Debug)]
 pub struct Directory {
     pub(super) path: PathBuf,
-    /// What the names of its files begin with: `appendfilename`.
+    /// Prefix of the files' names: `appendfilename`.
     name: String,
-    /// What the log consists of.
+    /// Files of the log.
     pub(super) manifest: Manifest,
     has_manifest: bool,
     /// The directory for the other server's files from which the log began.
@@ -139,7 +139,7 @@ impl Directory {
         self.manifest.entries.is_empty()
     }
 
-    /// Which files there are.
+    /// The current manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -159,7 +159,7 @@ impl Directory {
         self.path.join(format!("{}.pending", self.name))
     }
 
-    /// Makes the file of pending records anew: see [`Pending::create`].
+    /// Creates an empty file of pending records: see [`Pending::create`].
     ///
     /// # Errors
     /// If it cannot be made, or not be mapped.
@@ -172,9 +172,9 @@ impl Directory {
         self.log_id = log_id;
     }
 
-    /// Makes the next file for effects. The manifest names it from now on, or, if it is not
-    /// `named`, with the next base: what is there already is not what its effects follow on.
-    /// The file, and its head, which is all that is there of it.
+    /// Creates the next file of effects, with its head only. If `named`, the manifest names it at
+    /// once; otherwise together with the next base, because its effects do not follow on the
+    /// present files. Returns the file and its head.
     ///
     /// # Errors
     /// If it cannot be made; the manifest has not changed then.
@@ -360,8 +360,8 @@ impl Directory {
         Ok(())
     }
 
-    /// The same, unless it is certain. Before that no file is made, so that a disk which fails is
-    /// not filled up with those that must not be deleted.
+    /// Like `settle`, unless the manifest is known to be on the disk. No file is created before
+    /// that, so that a failing disk is not filled with files that must not be deleted.
     fn settle_if_needed(&mut self) -> io::Result<()> {
         if self.is_settled { Ok(()) } else { self.settle() }
     }
@@ -375,7 +375,7 @@ impl Directory {
         }
     }
 
-    /// Deletes what is not needed and what no manifest names that may be found; a line about each
+    /// Deletes unneeded files and files that no possible manifest names. Returns a line for each
     /// that cannot be deleted.
     fn delete_dispensable(&mut self) -> Vec<String> {
         let possible = &self.possible;
@@ -391,8 +391,8 @@ impl Directory {
         unnamed.iter().filter_map(left).collect()
     }
 
-    /// Deletes what a process that was stopped has left behind: what was unfinished, and what had
-    /// been replaced. Only to be called once every file that the manifest names has been read.
+    /// Deletes files of a stopped process: unfinished ones and replaced ones. Must be called only
+    /// after every file named by the manifest was read.
     pub fn sweep(&mut self) {
         if self.settle_if_needed().is_err() {
             return;
@@ -430,7 +430,7 @@ mod tests {
     fn what_a_kill_leaves_behind_is_deleted_and_nothing_else() {
         let path = std::env::temp_dir().join(format!("petrel-directory-{}", std::process::id()));
         let mut directory = Directory::open(&path, "a.aof", [0; 16]).unwrap();
-        // Without a manifest it is unknown what is needed.
+        // Without a manifest, the needed files are not known.
         fs::write(path.join("a.aof.1.base.rdb"), "").unwrap();
         directory.sweep();
         for _ in 0..3 {

@@ -6,7 +6,7 @@
 //!         +------+----------+-------+-----+-- ... --+
 //! kind       lowest 6 bits: which effect; 0x40: it has its optional part; 0x80: the database follows, which is that of the effect before
 //!            else, and at first 0
-//! order      what is added to that of the effect before
+//! order      difference to the order of the effect before
 //! ```
 
 use super::number::{Bytes, put, put_bytes, put_signed};
@@ -18,12 +18,12 @@ use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
 use petrel_keyspace::{Effect, JsonChange, Order, Removal, StrRef, VectorChange};
 
-/// Of the kind: the effect has its optional part.
+/// Flag of the kind: the effect has its optional part.
 const WITH: u8 = 0x40;
-/// Of the kind: the database follows.
+/// Flag of the kind: the database follows.
 const DATABASE: u8 = 0x80;
 
-/// Which effect.
+/// Kinds of effects.
 mod kind {
     pub const PUT: u8 = 1;
     pub const PUT_INT: u8 = 2;
@@ -64,7 +64,7 @@ mod kind {
     pub const PRODUCERS: u8 = 37;
     /// No change of a key: the libraries of functions, all of them.
     pub const FUNCTIONS: u8 = 38;
-    /// Its optional part, which has no bytes: the other key is removed next.
+    /// Optional part, without bytes of its own: the other key is removed next.
     pub const COPY_FROM: u8 = 39;
     pub const VECTOR_PUT: u8 = 48;
     pub const VECTOR_REMOVE: u8 = 49;
@@ -75,7 +75,7 @@ mod kind {
     pub const JSON_REMOVE: u8 = 54;
 }
 
-/// What follows from one effect to the next of a record.
+/// State carried from one effect of a record to the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
     /// The database of the last effect.
@@ -508,15 +508,14 @@ fn option(bytes: &mut Bytes<'_>, there: bool) -> Result<Option<i64>, Malformed> 
     if there { bytes.signed().map(Some) } else { Ok(None) }
 }
 
-/// What no string is longer than: the memory for more is not asked for because a few bytes demand
-/// it. (A fuzzer takes it for a fault if they get gigabytes.)
+/// Maximum length of a string: a few damaged bytes must not request more memory. (A fuzzer reports
+/// gigabytes as a fault.)
 const STRING_LEN_MAX: usize = if cfg!(fuzzing) { TRIED_FROM } else { 1 << 36 };
 
-/// From so many bytes on it is tried whether they are to be had: if not, an allocation would end
-/// the process.
+/// Length from which an allocation is tried first: a failed one would abort the process.
 const TRIED_FROM: usize = 1 << 28;
 
-/// Whether the system gives memory for a string of so many bytes.
+/// Whether the system has memory for a string of `len` bytes.
 fn can_be_had(len: usize) -> bool {
     len < TRIED_FROM || Vec::<u8>::new().try_reserve_exact(len).is_ok()
 }

@@ -36,15 +36,15 @@ pub(super) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// That of bytes behind others, whose checksum is `before`; that of no bytes is 0.
+/// Extends a checksum: that of the earlier bytes is `before`, 0 for none.
 pub(super) fn checksum_on(before: u32, bytes: &[u8]) -> u32 {
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, (!before).into());
     digest.update(bytes);
     digest.finalize() as u32
 }
 
-/// That of bytes with the checksum `first`, behind which stand `len` bytes with the checksum
-/// `second`: the first times x to the power of the bits of the second, plus the second.
+/// Combines the checksum `first` with the checksum `second` of the `len` bytes after it: the first
+/// times x to the power of the second's bits, plus the second.
 pub(super) fn checksum_of_both(first: u32, second: u32, len: u64) -> u32 {
     let mut sum = first;
     let (mut left, mut power) = (len, 3);
@@ -92,16 +92,16 @@ pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     array
 }
 
-/// What a file says of itself.
+/// Head of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FileHead {
     /// The version of its format.
     pub version: u16,
-    /// Its number; each is higher than that of the file before.
+    /// Sequence number; each file has a higher one than the file before.
     pub seq: u64,
-    /// When it was made, in Unix milliseconds.
+    /// Creation time, in Unix milliseconds.
     pub made_ms: i64,
-    /// What all files of one log have in common, drawn at random.
+    /// Random identity shared by all files of a log.
     pub log_id: [u8; 16],
 }
 
@@ -137,9 +137,8 @@ impl FileHead {
         if self.version < 3 { BLOCK_HEAD_LEN_V2 } else { BLOCK_HEAD_LEN }
     }
 
-    /// What the checksums of its blocks' heads begin with: without knowing the log's identity
-    /// no client can make bytes, and store them as a value, that are taken for a block of this
-    /// file.
+    /// Initial checksum of block heads, from the log's identity: a client that does not know it
+    /// cannot store a value that would pass for a block of this file.
     fn seed(&self) -> u32 {
         if self.version < 3 {
             return 0;
@@ -153,10 +152,10 @@ pub fn is_log(bytes: &[u8]) -> bool {
     bytes.starts_with(FILE_MAGIC)
 }
 
-/// What a block says of itself.
+/// Head of a block.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct BlockHead {
-    /// Its changes are to be made one after another.
+    /// Changes must be applied sequentially.
     pub serial: bool,
     /// Nothing follows.
     pub end: bool,
@@ -164,7 +163,7 @@ pub struct BlockHead {
     pub epoch: u64,
     /// The epoch of the block before, in this file or the one before; 0 if there was none.
     pub previous: u64,
-    /// When it was written, in Unix milliseconds.
+    /// Time of writing, in Unix milliseconds.
     pub written_ms: i64,
     /// Bytes of its records.
     pub len: u64,

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! threads   execute ─ commit: the record gets the epoch of this moment ─ ... ─ end of the batch: hand over
-//! the log   end the epoch ─ wait for those that have yet to hand over what belongs to it ─ one block ─ write ─ sync
-//!           ─ the epoch is durable: its waiters hear of it
+//! the log   end the epoch ─ wait for threads with records of it ─ one block ─ write ─ sync
+//!           ─ the epoch is durable: its waiters are notified
 //! ```
 //!
 //! One thread writes, so that an epoch costs one write and one sync, however many threads have
@@ -43,17 +43,17 @@ const WAKE_BYTES: usize = 1 << 20;
 /// A thread that has this many bytes waiting waits itself, unless the log has failed and so no
 /// thread may write.
 const WAITING_MAX: usize = 32 * 1024 * 1024;
-/// For company an epoch is kept open no longer than a share of what its sync will take, and no
-/// longer than this.
+/// Upper bound on how long group commit delays an epoch to batch more writers. Below it, the delay
+/// is a share of the expected time of a sync.
 const COMPANY_MAX: Duration = Duration::from_millis(1);
 
-/// How the log's thread sleeps: not at all; until much waits, or time is over; until anything was
-/// handed over.
+/// Sleep state of the log's thread: awake; asleep until much is waiting or a timeout; asleep until
+/// anything is handed over.
 const AWAKE: u8 = 0;
 const SOUNDLY: u8 = 1;
 const LIGHTLY: u8 = 2;
 
-/// When what was written is made durable: `appendfsync`.
+/// Policy of making writes durable: `appendfsync`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Policy {
@@ -61,25 +61,25 @@ pub enum Policy {
     Always,
     /// Once a second.
     EverySecond,
-    /// When the system does so.
+    /// Left to the system.
     No,
 }
 
-/// Who hears what becomes of the log; called on its threads.
+/// Callbacks for durability and failure; called on the log's threads.
 pub trait Events: Send + std::marker::Sync {
     /// Everything up to this epoch is durable.
     fn durable(&self, epoch: u64);
 
     /// The log could not be written or synced. Until [`Events::recovered`] nothing more becomes
-    /// durable; with `needs_base` that takes a new file and a base for it ([`Log::rotate`],
-    /// [`Log::has_base`]), since it is unknown what the old file holds.
+    /// durable. With `needs_base`, recovery takes a new file and a base for it ([`Log::rotate`],
+    /// [`Log::has_base`]), since the contents of the old file are unknown.
     fn failed(&self, why: &str, needs_base: bool);
 
-    /// What had failed was done.
+    /// The log works again.
     fn recovered(&self);
 
-    /// What is recorded is lost from now on if the process dies before it is written: there is no
-    /// file of pending records, for this reason. With none, there is one again.
+    /// From now on unwritten records are lost if the process dies, because the file of pending
+    /// records failed for this reason. `None`: it works again.
     fn pending_failed(&self, why: Option<&str>) {
         let _ = why;
     }
@@ -90,12 +90,12 @@ pub struct Log {
     policy: AtomicU8,
     parts: Mutex<Vec<Arc<Part>>>,
     thread: OnceLock<Thread>,
-    /// How the log's thread sleeps.
+    /// Sleep state of the log's thread.
     sleep: AtomicU8,
     /// Another thread is syncing.
     syncing: AtomicBool,
     sync_failure: Mutex<Option<String>>,
-    /// What the current file says is of no use before its base is there.
+    /// The current file is not usable before its base exists.
     awaits_base: AtomicBool,
     stops: AtomicBool,
     failed: AtomicBool,
@@ -109,27 +109,27 @@ pub struct Log {
     wanted: AtomicU64,
     /// Bytes of the current file.
     len: AtomicU64,
-    /// Of which file, by its number, how many bytes are known to be on the disk.
+    /// Number of a file, and how many of its bytes are known to be on the disk.
     on_disk: Mutex<(u64, u64)>,
     syncs_delayed: AtomicU64,
     next: Mutex<Option<Next>>,
     /// A thread that has too many bytes waiting sleeps here.
     room: (Mutex<()>, Condvar),
-    /// Where what is recorded outlives the process; none while that cannot be had.
+    /// File that preserves unwritten records if the process dies; unset while it cannot be created.
     pending: OnceLock<Arc<Pending>>,
-    /// Until everything up to this epoch was written, what is there is of no use: it follows on
-    /// records that end with the process. 0 if there are none.
+    /// The pending file is not usable until everything up to this epoch was written, because
+    /// earlier records are in process memory. 0 if there are none.
     pending_after: AtomicU64,
     events: Box<dyn Events>,
 }
 
 /// The file that the log goes on in.
 struct Next {
-    /// Its first epoch.
+    /// First epoch of the file.
     from: u64,
     file: Box<dyn Storage>,
     head: FileHead,
-    /// It follows on a base that is being made.
+    /// The file follows on a base that is being made.
     awaits_base: bool,
 }
 
@@ -214,8 +214,8 @@ impl Log {
         })
     }
 
-    /// There is no file yet: what is recorded waits in memory until [`Log::start`], and the log has
-    /// failed until then, for this reason. The last block before had the epoch `previous`.
+    /// Starts without a file, as failed for the given reason: records wait in memory until
+    /// [`Log::start`]. The last block before has the epoch `previous`.
     pub fn await_file(&self, previous: u64, why: &str) {
         for reached in [&self.written, &self.synced, &self.durable] {
             reached.store(previous, SeqCst);
@@ -223,7 +223,7 @@ impl Log {
         self.fail(why, false);
     }
 
-    /// What makes the log durable, and when.
+    /// The current policy.
     pub fn policy(&self) -> Policy {
         match self.policy.load(Acquire) {
             0 => Policy::Always,
@@ -232,8 +232,8 @@ impl Log {
         }
     }
 
-    /// Changes the policy. Whether threads note which epochs they have seen follows with their next
-    /// sink. A thread that sees the policy sees what the caller stored before.
+    /// Changes the policy. Whether threads record the epochs they have read changes with their next
+    /// sink. A thread that sees the policy also sees everything the caller stored before.
     pub fn set_policy(&self, policy: Policy) {
         self.policy.store(policy as u8, Release);
         self.wake();
@@ -265,7 +265,7 @@ impl Log {
         self.file_len() > FILE_HEAD_LEN as u64
     }
 
-    /// How often a sync was due while the one before was not over.
+    /// Number of times that a sync was due while the one before was running.
     pub fn syncs_delayed(&self) -> u64 {
         self.syncs_delayed.load(Relaxed)
     }
@@ -296,10 +296,10 @@ impl Log {
         self.wake();
     }
 
-    /// Goes on in another file, which has its head, synced, and nothing more, with what is
-    /// committed from this moment on; everything is held. With `awaits_base`, the file is of
-    /// use only with a base of this moment, and nothing in it is durable before
-    /// [`Log::has_base`]. The first epoch that the file may hold.
+    /// Continues in another file, which has only its synced head, from this commit on; the whole
+    /// keyspace is locked. With `awaits_base`, the file is usable only with a base of this state,
+    /// and nothing in it is durable before [`Log::has_base`]. Returns the first epoch that the file
+    /// may have.
     pub fn rotate(
         &self,
         keyspace: &Keyspace,
@@ -329,8 +329,8 @@ impl Log {
         }
     }
 
-    /// The file in hand is of use only with a base that is yet to be made: until [`Log::has_base`]
-    /// nothing is durable.
+    /// Marks the current file as usable only with a base that does not exist yet: until
+    /// [`Log::has_base`] nothing is durable.
     pub fn await_base(&self) {
         self.awaits_base.store(true, SeqCst);
     }
@@ -342,7 +342,7 @@ impl Log {
         self.wake();
     }
 
-    /// Ends the log: what was handed over is written, synced and followed by the mark of an end.
+    /// Ends the log: writes and syncs everything handed over, then the end mark.
     pub fn stop(&self) {
         self.stops.store(true, SeqCst);
         self.wake();
@@ -355,7 +355,7 @@ impl Log {
     /// A thread has handed over; this many of its bytes wait now.
     #[inline]
     pub(super) fn handed_over(&self, part: &Part, waiting: usize) {
-        // Between what was handed over and the look whether anybody sleeps.
+        // Orders the handing over before the check of the sleep state.
         fence(SeqCst);
         let sleep = self.sleep.load(Relaxed);
         if sleep == LIGHTLY || sleep == SOUNDLY && waiting >= WAKE_BYTES {
@@ -432,7 +432,7 @@ impl Log {
         self.events.failed(why, needs_base);
     }
 
-    /// Syncs what it is given, one after another.
+    /// Syncs the received files one after another.
     fn sync_in_turn(&self, receive: &mpsc::Receiver<ToSync>) {
         for ToSync { file, seq, len, epoch } in receive {
             let synced = file.sync();
@@ -456,29 +456,28 @@ struct Scribe<'l> {
     log: &'l Arc<Log>,
     keyspace: Arc<Keyspace>,
     writer: Writer,
-    /// What was taken and is not written, by epoch.
+    /// Segments taken from threads and not written yet, in order of epochs.
     backlog: Vec<(Arc<Part>, Segment)>,
-    /// While the current file has no base yet and takes the place of one with an unknown
-    /// state of: what has been recorded since, which is of use with the old files, should the
-    /// process die.
+    /// Segments recorded since the current file replaced one in an unknown state, while it has no
+    /// base yet: they complete the old files if the process dies.
     kept: Option<Vec<(Arc<Part>, Segment)>>,
-    /// It is unknown what the file holds: nothing more is written to it.
+    /// Contents of the file are unknown: nothing more is written to it.
     is_broken: bool,
     /// Something was written since the last sync began.
     is_unsynced: bool,
     synced_at: Instant,
-    /// What a sync takes, about.
+    /// Average time of a sync.
     sync_time: Duration,
-    /// When memory was freed last.
+    /// Time when memory was last freed.
     trimmed_at: Instant,
-    /// The listener knows that what is recorded ends with the process.
+    /// The listener knows that unwritten records are lost if the process dies.
     pending_failed: bool,
     /// Records of the last write.
     company: u64,
     syncs: Option<mpsc::SyncSender<ToSync>>,
 }
 
-/// What is to be synced.
+/// Request for the sync thread.
 struct ToSync {
     file: Arc<dyn Sync>,
     /// The number of the file, and how many bytes of it this makes durable.
@@ -491,7 +490,7 @@ struct ToSync {
 impl Scribe<'_> {
     fn run(&mut self) {
         loop {
-            // Before what was handed over is taken: with this, it is all.
+            // Read before segments are taken: if set, those are the last.
             let stops = self.log.stops.load(SeqCst);
             self.rest(stops);
             if !stops && self.is_stalled() && self.log.waiting_most() < WAKE_BYTES {
@@ -528,7 +527,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// Lets go of what was kept for the time without a base, once there is one.
+    /// Releases segments kept for want of a base, once there is one.
     fn release_kept(&mut self) {
         if !self.log.awaits_base.load(SeqCst)
             && let Some(kept) = self.kept.take()
@@ -537,7 +536,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// What had failed may have been done.
+    /// Reports recovery if the failed work has been done.
     fn note_recovery(&self) {
         let log = self.log;
         if log.has_failed()
@@ -630,7 +629,7 @@ impl Scribe<'_> {
         self.log.room.1.notify_all();
     }
 
-    /// Waits until a thread has handed over what it committed in epochs up to this one.
+    /// Waits until a thread has handed over its commits of epochs up to `end`.
     fn await_part(&self, part: &Part, end: u64) {
         while !part.is_complete(end) {
             self.log.sleep.store(LIGHTLY, SeqCst);
@@ -647,7 +646,7 @@ impl Scribe<'_> {
         self.log.syncing.load(SeqCst) && self.synced_at.elapsed() > 2 * SECOND
     }
 
-    /// Writes what was taken, a block for each epoch; the last one that there may be is `end`.
+    /// Writes the taken segments, one block per epoch up to `end`.
     fn write(&mut self, end: u64, stops: bool) -> io::Result<()> {
         let failure = self.log.sync_failure.lock().clone();
         if let Some(why) = failure {
@@ -658,7 +657,7 @@ impl Scribe<'_> {
             }
         }
         if !stops && self.is_stalled() {
-            // The disk is slower than what is recorded.
+            // The disk is slower than the writers.
             self.log.syncs_delayed.fetch_add(1, Relaxed);
             return Ok(());
         }
@@ -690,7 +689,7 @@ impl Scribe<'_> {
             return Ok(());
         };
         if next.awaits_base {
-            // The base will hold what was not written, and what may be lost.
+            // The base will contain records that were not written or may be lost.
             let count =
                 self.backlog.iter().take_while(|(_, segment)| segment.epoch < next.from).count();
             let left = self.backlog.drain(..count).collect();

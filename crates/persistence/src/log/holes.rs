@@ -49,11 +49,11 @@ impl Sync for Nothing {
 /// A file as the log's thread writes it, with syncs now and then.
 struct Written {
     bytes: Vec<u8>,
-    /// Where each block begins, and the end of the last.
+    /// Starts of the blocks, and the end of the last.
     places: Vec<usize>,
     /// This many bytes were synced in the end.
     synced: usize,
-    /// What each block says of that.
+    /// Synced length stated in each block.
     said: Vec<usize>,
 }
 
@@ -143,14 +143,14 @@ fn what_was_never_synced_may_be_missing_anywhere() {
         let whole = file.whole_at(bytes.len()).min(file.touched_by(&bytes).unwrap_or(usize::MAX));
         let (replayed, keys) = read_back(&bytes);
         let replayed = replayed.unwrap_or_else(|error| panic!("{seed}: {error}"));
-        // Exactly what is whole before the first hole, which is all that was synced at least.
+        // Exactly the blocks before the first hole survive, at least all synced ones.
         assert_eq!(replayed.blocks, whole as u64, "{seed}");
         assert_eq!(replayed.whole as usize, file.places[whole], "{seed}");
         assert!(replayed.whole as usize >= file.synced);
         assert_eq!((replayed.whole + replayed.torn) as usize, bytes.len(), "{seed}");
         assert_eq!(keys, whole as u64);
         with_blocks_behind += u64::from(replayed.torn_blocks > 1);
-        // What is left is a whole file.
+        // The remaining part is a valid file.
         let (again, keys) = read_back(&bytes[..replayed.whole as usize]);
         assert_eq!((again.unwrap().torn, keys), (0, whole as u64));
     }
@@ -167,7 +167,7 @@ fn damage_before_what_was_synced_is_an_error_that_says_where() {
         let at = FILE_HEAD_LEN + draw.below((bytes.len() - FILE_HEAD_LEN) as u64) as usize;
         bytes[at] ^= 1 << draw.below(8);
         let touched = file.touched_by(&bytes).unwrap();
-        // What the blocks behind it say that was on the disk.
+        // Synced length according to the blocks after it.
         let known = file.said[touched + 1..].iter().copied().max().unwrap_or(0);
         let begin = file.places[touched];
         match read_back(&bytes).0 {
@@ -193,7 +193,7 @@ fn damage_before_what_was_synced_is_an_error_that_says_where() {
 
 #[test]
 fn a_value_that_looks_like_a_block_is_none() {
-    // A whole block of another log, in the middle of what was being written.
+    // A valid block of another log within an unfinished write.
     let other = FileHead { log_id: [6; 16], ..HEAD };
     let block = BlockHead { epoch: 1, synced: 1 << 40, ..BlockHead::default() }.over(b"");
     let mut bytes = HEAD.to_bytes().to_vec();

@@ -114,7 +114,7 @@ mod tests {
             let mut bytes = Vec::new();
             put_effect(&mut bytes, &mut Context::default(), 0, Order(7), &effect);
             assert_eq!(taken(&bytes), Some(text(&effect)));
-            // What is not a document is no effect, and nothing ends in a panic.
+            // Bytes that are no document are no effect, and cause no panic.
             for at in 0..bytes.len() {
                 assert_eq!(taken(&bytes[..at]), None);
                 for byte in [0, 1, 0x7f, 0x80, 0xff] {

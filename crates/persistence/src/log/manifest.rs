@@ -1,5 +1,4 @@
-//! Which files make up a log: the manifest of Redis's append-only files, with one kind of file
-//! more.
+//! The files of a log: the manifest of Redis's append-only files, with one more kind of file.
 //!
 //! ```text
 //! # Petrel, files: 2
@@ -12,10 +11,10 @@
 
 use std::fmt;
 
-/// What a file of a log is.
+/// Kind of a log file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileKind {
-    /// What everything after it stands on: an RDB file, or commands.
+    /// Base that later files extend: an RDB file, or commands.
     Base,
     /// Replaced, and to be deleted.
     History,
@@ -49,11 +48,11 @@ impl FileKind {
 /// A file of a log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
-    /// Its name, in the directory of the manifest.
+    /// Name in the manifest's directory.
     pub name: String,
-    /// Its number.
+    /// Sequence number.
     pub seq: u64,
-    /// What it is.
+    /// Kind of the file.
     pub kind: FileKind,
     /// Bytes of a file of another server behind which Petrel went on.
     pub len: Option<u64>,
@@ -71,7 +70,7 @@ impl Entry {
 /// The files of a log, in the order in which they are to be read.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Manifest {
-    /// One base at most, which comes first.
+    /// At most one base, which comes first.
     pub entries: Vec<Entry>,
     /// Petrel wrote it, and its first line counts the files.
     pub is_own: bool,
@@ -80,12 +79,12 @@ pub struct Manifest {
 /// Prefix of the first line of a manifest of Petrel; the number of files follows.
 const COUNT: &str = "# Petrel, files: ";
 
-/// Why a manifest cannot be read.
+/// Syntax error of a manifest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ManifestError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub what: &'static str,
 }
 

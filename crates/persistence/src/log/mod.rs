@@ -8,7 +8,7 @@
 //! | `recorder` | records of one thread, on their way to the log |
 //! | `pending`, `recover` | the file with that memory's pages, and records that a dead process left in it |
 //! | `group` | the log's own threads: epochs, writing, syncing, records that outlive the process |
-//! | `writer`, `storage` | blocks, and what they are appended to |
+//! | `writer`, `storage` | blocks, and the storage that they are appended to |
 //! | `manifest`, `directory`, `foreign` | files that make up a log; files of another server |
 //! | `chain` | whether the files of a log follow on each other |
 //! | `read`, `replay` | the way back in |

@@ -1,10 +1,9 @@
 //! The file of pending records: memory that outlives the process.
 //!
-//! What threads record waits in memory for the log's thread to write it. That memory is a file's,
-//! mapped and shared, so that the death of the process alone loses nothing of it: the pages stay in
-//! the system's cache, and the next start finds them there ([`super::recover`]). No call of the
-//! system is needed for that, but those that make a slot. After the machine has stopped the file
-//! says nothing: it is never synced.
+//! Threads keep their records in memory until the log's thread writes them. That memory is a shared
+//! mapping of a file, so that the death of the process alone loses nothing: the pages stay in the
+//! page cache, and the next start finds them ([`super::recover`]). Only creating a slot takes a
+//! system call. After a stop of the machine the file is meaningless: it is never synced.
 //!
 //! ```text
 //! file    +-------------+------------------+--------+--------+-- ...
@@ -40,8 +39,8 @@ pub(super) const SLOTS_MAX: usize = 2048;
 /// Bytes of a slot's place in the table.
 pub(super) const ENTRY_LEN: usize = 64;
 
-/// Where numbers stand, in units of eight bytes: in the head the epoch of the last whole block of
-/// the log, and twice the number of a file and the first epoch that it holds ...
+/// Positions of numbers, in units of eight bytes. In the head: the epoch of the last complete block
+/// of the log, and twice the number of a file with its first epoch ...
 pub(super) const WRITTEN: usize = 8;
 pub(super) const FIRSTS: [usize; 2] = [9, 11];
 /// ... and in a slot's place in the table.
@@ -51,7 +50,7 @@ pub(super) const EPOCH: usize = 2;
 pub(super) const SERIAL: usize = 3;
 pub(super) const LEN: usize = 4;
 
-/// What the system calls this run of the machine; none where it does not say.
+/// Identity of this boot of the machine; `None` if the system does not provide it.
 pub(super) fn boot_id() -> Option<[u8; 16]> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let digits = text.trim().replace('-', "");
@@ -66,13 +65,13 @@ pub struct Pending {
     words: SharedWords,
     /// Offset and length of each slot that there is.
     slots: Mutex<Vec<Option<(u64, u64)>>>,
-    /// Why the last slot that was asked for could not be had.
+    /// Reason that the last requested slot could not be created.
     failure: Mutex<Option<String>>,
 }
 
 impl Pending {
-    /// Makes the file anew, for a log whose last block has the epoch `written`. What was there
-    /// under its name is gone.
+    /// Creates the file, replacing any present one, for a log with `written` as the epoch of its
+    /// last block.
     ///
     /// # Errors
     /// If it cannot be made, or not be mapped.
@@ -126,7 +125,7 @@ impl Pending {
         self.words.at(older).store(seq, Release);
     }
 
-    /// Why records are in memory that ends with the process, if they are.
+    /// Reason that new records are lost if the process dies, if they are.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
@@ -134,7 +133,7 @@ impl Pending {
     /// Deletes the file: all that was recorded is in the log.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn remove(&self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }

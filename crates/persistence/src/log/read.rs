@@ -10,14 +10,14 @@ use std::io::{self, Read};
 /// Bytes that are looked through at once for a block behind a damaged place.
 const SEARCH_LEN: usize = 1 << 20;
 
-/// What cannot be read of a file, from one byte to its end.
+/// Unreadable part of a file, from a position to its end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Lost {
     /// Bytes to the end.
     pub bytes: u64,
-    /// Blocks whose heads are whole.
+    /// Blocks with a valid head.
     pub blocks: u64,
-    /// When the first and the last of them were written, in Unix milliseconds.
+    /// Times of the first and the last of them, in Unix milliseconds.
     pub written_ms: Option<(i64, i64)>,
 }
 
@@ -29,12 +29,12 @@ impl Lost {
     }
 }
 
-/// Why a log cannot be read.
+/// Reason that a log cannot be read.
 #[derive(Debug)]
 pub enum LogError {
     /// The system refused to.
     Io(io::Error),
-    /// It is no file of a log.
+    /// The file is no log.
     NoLog,
     /// A version that is not known here.
     Version(u16),
@@ -45,17 +45,16 @@ pub enum LogError {
     Torn {
         /// Bytes of whole blocks.
         at: u64,
-        /// What is behind them.
+        /// Summary of the bytes after them.
         lost: Lost,
     },
-    /// What stands at this byte is damaged, although a block behind it says that it was on the
-    /// disk.
+    /// The block at this byte is damaged, although a later block states that it was on the disk.
     Damaged {
         /// Bytes before it.
         at: u64,
-        /// Where the head of the next block begins.
+        /// Position of the next block's head.
         next: u64,
-        /// What begins at this byte.
+        /// Summary of the bytes from this one on.
         lost: Lost,
     },
     /// A block is missing before this byte.
@@ -72,18 +71,18 @@ pub enum LogError {
         /// Bytes before the block.
         at: u64,
     },
-    /// An effect in the block at this byte does not fit what was made of those before it.
+    /// An effect in the block at this byte does not fit the result of the effects before it.
     Misfit {
         /// Bytes before the block.
         at: u64,
-        /// Which effect, and why.
+        /// The effect and the reason.
         misfit: Misfit,
     },
     /// The log needs more databases than there are.
     Databases {
         /// The number of the database.
         needed: u16,
-        /// How many there are.
+        /// Number of databases configured.
         there: u16,
     },
 }
@@ -147,7 +146,7 @@ impl From<io::Error> for LogError {
 /// Reads a file of a log, block by block.
 pub struct BlockReader<R> {
     file: R,
-    /// What the file says of itself.
+    /// Head of the file.
     pub head: FileHead,
     len: u64,
     at: u64,
@@ -158,8 +157,7 @@ pub struct BlockReader<R> {
 }
 
 impl<R: Read> BlockReader<R> {
-    /// A reader of a file of `len` bytes, whose first block follows on epoch `previous`, if that is
-    /// known.
+    /// Opens a file of `len` bytes. `previous` is the epoch before its first block, if known.
     ///
     /// # Errors
     /// If it is no file of a log, or not complete up to its first block.
@@ -184,7 +182,7 @@ impl<R: Read> BlockReader<R> {
         Ok(BlockReader { file, head, len, at, previous, follows: None, ended: false })
     }
 
-    /// Bytes of what was read.
+    /// Number of bytes read.
     pub fn position(&self) -> u64 {
         self.at
     }
@@ -199,7 +197,7 @@ impl<R: Read> BlockReader<R> {
         self.follows
     }
 
-    /// Whether the log was ended on purpose behind what was read.
+    /// Whether the log was ended on purpose at the current position.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -207,7 +205,7 @@ impl<R: Read> BlockReader<R> {
     /// Reads the next block, and appends its records to `body`; none at the file's end.
     ///
     /// # Errors
-    /// What is wrong, and where; what came before is right.
+    /// The fault and its position; everything before it is valid.
     pub fn next(&mut self, body: &mut Vec<u8>) -> Result<Option<BlockHead>, LogError> {
         let head_len = self.head.block_head_len();
         loop {
@@ -244,8 +242,9 @@ impl<R: Read> BlockReader<R> {
         }
     }
 
-    /// What begins at `at`, of which `seen` was read, is no whole block: damaged if a block behind
-    /// it says that it had been synced, else torn. `lost` has its own head, if that is whole.
+    /// Classifies an invalid block at `at`, of which `seen` was read: damaged if a later block
+    /// states that it had been synced, otherwise torn. `lost` includes the block's own head if that
+    /// is valid.
     fn broken_at(&mut self, at: u64, seen: Vec<u8>, mut lost: Lost) -> io::Result<LogError> {
         let head_len = self.head.block_head_len();
         let (mut window, mut begins) = (seen, at);

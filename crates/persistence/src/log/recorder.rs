@@ -1,8 +1,8 @@
-//! What one thread has recorded, on its way to the log.
+//! Recorder of one thread: buffers records for the log.
 //!
 //! ```text
 //! record  +--------------+-- ... --+-------+
-//!         | length (u32) | effects | [lag] |    what was done under one hold of its locks: a command, a transaction, a script
+//!         | length (u32) | effects | [lag] |    changes under one hold of its locks: a command, a transaction, a script
 //!         +--------------+-- ... --+-------+
 //! length     of what follows: lowest 30 bits; bit 30: it follows in 8 bytes instead; bit 31: the last 8 bytes are the lag
 //! lag        epochs between the block's and the one that the order of the first effect counts from
@@ -32,11 +32,11 @@ const SUMMED_AT_ONCE: usize = 16 * 1024;
 /// Memory of a record that is kept for the next one.
 const RECORD_KEPT_MAX: usize = 1 << 20;
 
-/// Memory of so many segments, and of this many bytes, is used again.
+/// Number and bytes of segments kept for reuse.
 const SPARES_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 16 << 20;
 
-/// What a thread and the log's own thread share.
+/// State shared by a thread and the log's thread.
 pub(super) struct Part {
     /// The epoch of the oldest record that the thread has committed and not handed over, or an
     /// earlier one.
@@ -44,7 +44,7 @@ pub(super) struct Part {
     handed: Mutex<Handed>,
     /// The thread will record no more.
     pub gone: AtomicBool,
-    /// Where memory comes from that outlives the process.
+    /// The memory-mapped pending file that backs record buffers, if available.
     pending: Option<Arc<Pending>>,
 }
 
@@ -87,7 +87,7 @@ impl Part {
         }
     }
 
-    /// Gives memory back that was taken: what it holds is in the log.
+    /// Returns the memory of a segment that has been written.
     pub fn give_back(&self, segment: Segment) {
         let Some(memory) = segment.into_memory() else { return };
         memory.retire();
@@ -98,8 +98,7 @@ impl Part {
         }
     }
 
-    /// Frees what memory has not been used since the last call, but for a little that the next
-    /// record will need.
+    /// Frees memory unused since the last call, except a little for the next record.
     pub fn trim(&self) {
         let freed: Vec<_> = {
             let mut handed = self.handed.lock();
@@ -124,15 +123,15 @@ impl Part {
         handed.bytes
     }
 
-    /// A segment for a record of this many bytes of this epoch. That which the thread handed over
-    /// last, if it belongs to the epoch, is still there and has room, or else an empty one. So
-    /// what little a batch has to tell needs no memory of its own.
+    /// Returns a segment for a record of `len` bytes in this epoch: the one handed over last, if it
+    /// belongs to the epoch, is still there and has space, otherwise an empty one. So a batch with
+    /// few records needs no memory of its own.
     fn segment(&self, epoch: u64, serial: bool, len: usize, before: &Segment) -> Segment {
         let mut handed = self.handed.lock();
         let goes_on = |last: &mut Segment| {
             last.epoch == epoch && !last.serial && !serial && !last.is_full() && last.has_room(len)
         };
-        // What is handed over next stands behind it, so nothing of this batch may yet.
+        // The next segment handed over follows it, so nothing of this batch may be queued yet.
         if before.epoch != epoch
             && let Some(last) = handed.segments.pop_if(goes_on)
         {
@@ -154,8 +153,8 @@ impl Part {
 }
 
 impl Handed {
-    /// Keeps memory to be used again; what is not kept is returned. Large ones are preferred, since
-    /// a thread that needed one will need more.
+    /// Keeps memory for reuse; returns the part that is not kept. Large segments are preferred: a
+    /// thread that needed one will need more.
     fn keep(&mut self, memory: Memory) -> Vec<Memory> {
         let is_large = |memory: &mut Memory| memory.size() == Size::Large;
         let mut left = Vec::new();
@@ -178,9 +177,9 @@ impl Handed {
 pub struct Recorder {
     log: Arc<Log>,
     part: Arc<Part>,
-    /// What was committed before `current`.
+    /// Commits before `current`.
     segments: Vec<Segment>,
-    /// What was committed last and is not handed over.
+    /// The latest commits, not handed over.
     current: Segment,
     /// The record that is not committed; empty if there is none.
     open: Vec<u8>,
@@ -237,7 +236,7 @@ impl Recorder {
         bytes[..4].copy_from_slice(&word.to_le_bytes());
     }
 
-    /// Puts the record, which is complete, into another segment than the one in hand.
+    /// Puts the completed record into another segment than the current one.
     #[cold]
     fn append_elsewhere(&mut self, epoch: u64, serial: bool) {
         let len = self.open.len();
@@ -306,7 +305,7 @@ impl EffectSink for Recorder {
         if !self.announced {
             return;
         }
-        // What is not committed stays.
+        // The uncommitted record stays.
         self.leave(Segment::default());
         let waiting = self.part.give(self.segments.drain(..));
         self.part.oldest.store(NONE, SeqCst);

@@ -1,8 +1,8 @@
-//! What a process that died has left in its file of pending records ([`super::pending`]).
+//! Recovers the pending records of a process that died ([`super::pending`]).
 //!
-//! It belongs behind the last whole block of the log, if the machine has not stopped since and the
-//! log is the one that the file says: then the records of all later epochs together are a state
-//! that there was, since each was there before its locks were let go of.
+//! The records follow the last complete block of the log, if the machine has not stopped since and
+//! the log is the one named in the file. Then all records of later epochs together are a state that
+//! existed, since each record was in the file before its locks were released.
 
 use super::effect::{Logged, take_effect};
 use super::format::{FILE_HEAD_LEN, FileHead, VERSION, array, checksum};
@@ -32,14 +32,14 @@ const BOOT_AT: usize = 32;
 /// Epochs have 40 bits ([`petrel_keyspace::Order`]).
 const EPOCHS_END: u64 = 1 << 40;
 
-/// Why such a file cannot be read.
+/// Reason that a pending file cannot be read.
 #[derive(Debug)]
 pub enum PendingError {
     /// The system refused to.
     Io(io::Error),
-    /// It was written by a later Petrel.
+    /// Written by a later version of Petrel.
     Version(u32),
-    /// What stands at this byte is not what belongs there.
+    /// Invalid data at this byte.
     Malformed {
         /// Bytes before it.
         at: u64,
@@ -70,10 +70,10 @@ impl From<io::Error> for PendingError {
     }
 }
 
-/// What is known of the log, once its files have been read.
+/// State of the log after its files have been read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
-    /// What its files have in common.
+    /// Identity of its files.
     pub log_id: Option<[u8; 16]>,
     /// The number of its first file for effects.
     pub first_seq: u64,
@@ -86,9 +86,9 @@ pub struct Known {
 pub struct PendingEpoch {
     /// The epoch.
     pub epoch: u64,
-    /// Its changes are to be made one after another.
+    /// Changes must be applied sequentially.
     pub serial: bool,
-    /// What each slot holds: records, one behind the other.
+    /// Contents of each slot: concatenated records.
     pub slots: Vec<Vec<u8>>,
     /// Number of records.
     pub records: u64,
@@ -97,11 +97,11 @@ pub struct PendingEpoch {
 /// The file, as it was left.
 pub struct Remains {
     bytes: Vec<u8>,
-    /// What the files of the log have in common.
+    /// Identity of the log's files.
     pub log_id: [u8; 16],
     boot_id: [u8; 16],
     inode: u64,
-    /// That of the file that was read.
+    /// Inode of the file that was read.
     inode_now: u64,
     written: u64,
     firsts: [(u64, u64); 2],
@@ -141,7 +141,7 @@ impl Remains {
         Ok(remains)
     }
 
-    /// The same, of bytes of which it is not known where they come from.
+    /// Like [`Remains::read`], from bytes of unknown origin.
     ///
     /// # Errors
     /// If they are damaged.
@@ -194,7 +194,7 @@ impl Remains {
         known.last_epoch.unwrap_or(0).max(floor)
     }
 
-    /// Why what it holds is of no use with this log, if that is so.
+    /// Reason that the records cannot be used with this log, if there is one.
     pub fn hindrance(&self, known: &Known) -> Option<String> {
         let last = self.floor(known);
         if !self.is_of_this_boot() {
@@ -243,7 +243,7 @@ impl Remains {
 /// syncs it.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn append_pending(
     epochs: &[PendingEpoch],
     file: Box<dyn Storage>,
@@ -269,7 +269,7 @@ pub fn append_pending(
 /// The last block of the log has the epoch `last`, if there is one.
 ///
 /// # Errors
-/// If they do not fit what is there.
+/// If they do not fit the present data.
 pub fn replay_pending(
     epochs: &[PendingEpoch],
     previous: u64,

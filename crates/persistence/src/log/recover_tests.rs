@@ -1,4 +1,4 @@
-//! What a process leaves in its file of pending records, and what becomes of that.
+//! Recovery of pending records.
 
 use super::format::checksum;
 use super::pending::{ENTRY_LEN, FIXED_LEN, HEAD_LEN, LEN, Pending, SLOTS_AT};
@@ -82,7 +82,7 @@ fn known(last_epoch: Option<u64>) -> Known {
     Known { log_id: Some(HEAD.log_id), first_seq: HEAD.seq, last_epoch }
 }
 
-/// A log file with what was pending.
+/// Returns a log file with the pending records appended.
 fn appended(epochs: &[PendingEpoch], previous: u64) -> Vec<u8> {
     let file = Fake::new();
     append_pending(epochs, Box::new(file.clone()), HEAD, previous, 0).unwrap();
@@ -213,7 +213,7 @@ fn a_file_that_is_damaged_is_refused_and_no_more() {
         }
     }
     assert!(refused > 50, "{refused}");
-    // A length that ends amid a record.
+    // A length that ends within a record.
     let mut bytes = whole.clone();
     let slot = (HEAD_LEN..SLOTS_AT).step_by(ENTRY_LEN).find(|at| bytes[at + LEN * 8] > 1).unwrap();
     bytes[slot + LEN * 8] -= 1;
@@ -259,7 +259,7 @@ fn a_file_that_was_cut_is_refused_unless_nothing_of_use_is_missing() {
     let mut refused = 0;
     for len in (0..200).chain(around) {
         match all(whole[..len].to_vec()) {
-            // What a power cut may leave of it, and a start says that it is passed over.
+            // A power cut may leave this; a start skips the file and says so.
             Ok(None) => assert_eq!(len, 0),
             Ok(found) => assert!(found == expected, "{len}"),
             Err(PendingError::Malformed { .. }) => refused += 1,

@@ -5,11 +5,11 @@
 //!                                                            └─▶ another's ...
 //! ```
 //!
-//! The orders of a key's changes ascend, whichever thread made them and whichever block they are
-//! in, so that each thread sorts what it has got and needs to know nothing of the others. Blocks
-//! that change whole databases are applied alone, between all others. So are, within a batch,
-//! effects that take their value from another key: their orders stand between the earlier and the
-//! later ones of both keys, so that every thread first applies its changes of lower orders.
+//! A key's changes have ascending orders, whichever thread made them and whichever block they are
+//! in, so each thread sorts its share and needs to know nothing of the others. Blocks that change
+//! whole databases are applied alone, between all others. So are, within a batch, effects that take
+//! their value from another key: their orders lie between earlier and later orders of both keys, so
+//! every thread first applies its changes of lower orders.
 
 use super::Malformed;
 use super::effect::{Context, Logged, take_effect};
@@ -32,10 +32,10 @@ use std::sync::{Arc, Barrier};
 /// Bytes of records that are applied together.
 const BATCH_LEN: usize = 2 << 20;
 
-/// Changes whose cache lines are asked for before the first of them is made.
+/// Number of changes prefetched before the first of them is applied.
 const AHEAD: usize = 12;
 
-/// What a file of a log held.
+/// Contents of a log file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Replayed {
     /// Number of changes.
@@ -50,21 +50,21 @@ pub struct Replayed {
     pub whole: u64,
     /// Bytes behind them, which were never known to be on the disk.
     pub torn: u64,
-    /// Blocks in those bytes whose heads are whole.
+    /// Blocks in those bytes with a valid head.
     pub torn_blocks: u64,
-    /// What all files of the log have in common.
+    /// Identity shared by all files of the log.
     pub log_id: [u8; 16],
     /// Sources of the libraries of functions, if they were changed; and where that stands among
     /// such changes.
     pub functions: Option<(u64, Vec<Vec<u8>>)>,
 }
 
-/// Applies a file of a log, of `len` bytes, to a keyspace that no other thread changes meanwhile,
-/// with this many threads, the calling one included. Its first block follows on epoch `previous`,
-/// if that is known. A torn end is not an error, but told.
+/// Applies a log file of `len` bytes to a keyspace that no other thread changes meanwhile, with
+/// `threads` threads including the caller. `previous` is the epoch before its first block, if
+/// known. A torn end is reported, but is not an error.
 ///
 /// # Errors
-/// If the file cannot be read, or is damaged before its end. What was applied until then stays.
+/// If the file cannot be read, or is damaged before its end. Changes applied until then stay.
 pub fn replay<R: Read>(
     file: R,
     len: u64,
@@ -112,13 +112,13 @@ pub fn replay<R: Read>(
     })
 }
 
-/// Records of some blocks, and which effects in them are whose.
+/// Records of some blocks, and the assignment of their effects to threads.
 struct Batch {
     bytes: Arc<Vec<u8>>,
     shares: Vec<Mutex<Vec<EffectPosition>>>,
     /// Effects that take their value from another key, which no thread applies by itself.
     copies: Vec<EffectPosition>,
-    /// Where in the file it begins.
+    /// Position in the file.
     at: u64,
 }
 
@@ -140,7 +140,7 @@ impl Batch {
     }
 }
 
-/// Where an effect stands.
+/// Position of an effect.
 #[derive(Clone, Copy)]
 struct EffectPosition {
     order: Order,
@@ -174,7 +174,7 @@ impl<R: Read> Replay<'_, R> {
             if self.batch.bytes.is_empty() {
                 self.batch.at = block_at;
             }
-            // Nobody else refers to the bytes of a batch that was not sent.
+            // A batch that was not sent has no other reference to its bytes.
             let next = self.reader.next(Arc::make_mut(&mut self.batch.bytes));
             self.replayed.whole = self.reader.position();
             self.replayed.last_epoch = self.reader.last_epoch();
@@ -205,7 +205,7 @@ impl<R: Read> Replay<'_, R> {
         }
     }
 
-    /// Finds out whose the effects of a block are.
+    /// Assigns the effects of a block to threads.
     fn share_out(&mut self, head: &BlockHead, block_at: u64) -> Result<(), LogError> {
         let malformed = |_: Malformed| LogError::Record { at: block_at };
         let Batch { bytes, shares, copies, .. } = &mut self.batch;
@@ -255,7 +255,7 @@ impl<R: Read> Replay<'_, R> {
         Ok(())
     }
 
-    /// Gives everybody what was found for them.
+    /// Sends each thread its share.
     fn send(&mut self) -> Result<(), LogError> {
         if self.batch.bytes.is_empty() {
             return Ok(());
@@ -296,7 +296,7 @@ impl<R: Read> Replay<'_, R> {
         }
     }
 
-    /// Waits until everybody has done what they were given.
+    /// Waits until every thread has applied its share.
     fn meet(&mut self) -> Result<(), LogError> {
         let barrier = Arc::new(Barrier::new(self.crew.len() + 1));
         for mate in &self.crew {
@@ -378,11 +378,11 @@ pub(super) fn take_record<'a>(
     Ok((Bytes(effects), Context { db: 0, order }))
 }
 
-/// Why a record cannot be applied.
+/// Reason that a record cannot be applied.
 enum Unfit {
-    /// Its bytes are not what belongs there.
+    /// The bytes are malformed.
     Bytes,
-    /// An effect does not fit what is there.
+    /// An effect does not fit the present value.
     Effect(Misfit),
 }
 
@@ -405,7 +405,7 @@ impl Unfit {
 /// The first record that a thread could not apply, and the block that it is in.
 type Damage = Mutex<Option<(u64, Unfit)>>;
 
-/// One thread's way into the keyspace.
+/// A thread's access to the keyspace.
 struct Target {
     handle: Handle,
 }
@@ -413,7 +413,7 @@ struct Target {
 impl Target {
     fn new(keyspace: &Arc<Keyspace>) -> Self {
         let mut handle = keyspace.attach();
-        // What has expired since was there when what follows happened.
+        // Keys that have expired since existed when the following changes were made.
         handle.ignore_expiry();
         Target { handle }
     }
@@ -452,7 +452,7 @@ impl Target {
         applied.map_err(Unfit::from).and_then(|applied| applied)
     }
 
-    /// Asks for what the changes behind this one will look at.
+    /// Prefetches data for changes after this one.
     fn prefetch(&self, places: &[EffectPosition], i: usize) {
         if let Some(place) = places.get(i + 2 * AHEAD) {
             self.handle.prefetch_stripe(place.hash);
@@ -485,7 +485,7 @@ impl Target {
         applied
     }
 
-    /// Makes a change whose stripe, or everything, is held.
+    /// Applies a change with its stripe, or the whole keyspace, locked.
     fn apply_held(&mut self, db: u16, logged: Logged<'_>) -> Result<(), Unfit> {
         match logged {
             Logged::Effect(effect) => {

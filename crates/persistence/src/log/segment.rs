@@ -14,12 +14,12 @@ const EXPECTED: usize = 640;
 /// Bytes that stay free behind the records, to fill the last page up.
 const SPARE: usize = 2 * PAGE;
 
-/// How much memory a segment has.
+/// Memory size of a segment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Size {
-    /// What a thread needs that has little to tell.
+    /// For threads with few records.
     Small,
-    /// What one needs that fills the other.
+    /// For threads that have filled a small one.
     Large,
 }
 
@@ -35,9 +35,9 @@ impl Size {
 
 /// Memory for records, which begins with a page and does not grow.
 pub(super) enum Memory {
-    /// It ends with the process.
+    /// Process memory, lost if the process dies.
     Own(Mapping),
-    /// It is a part of the file of pending records.
+    /// Part of the file of pending records.
     Shared(Slot),
 }
 
@@ -87,7 +87,7 @@ impl Memory {
         matches!(self, Memory::Shared(_))
     }
 
-    /// What it holds is in the log, or not needed.
+    /// Marks the contents as written or unneeded.
     pub fn retire(&self) {
         self.publish(0);
     }
@@ -130,12 +130,12 @@ const FILLING_MIN: usize = 5;
 #[derive(Default)]
 pub(super) struct Segment {
     pub epoch: u64,
-    /// It holds a change of whole databases, and all that the epoch has.
+    /// The segment has a change of whole databases, which is alone in its epoch.
     pub serial: bool,
     /// Number of records.
     pub records: u64,
     memory: Option<Memory>,
-    /// Where the records begin and end.
+    /// Range of the records.
     from: usize,
     end: usize,
     /// Checksum of the records up to `summed`.
@@ -152,7 +152,7 @@ impl Segment {
         Segment { epoch, serial, memory: Some(memory), ..Segment::default() }
     }
 
-    /// Its memory, which may be used for another one.
+    /// Returns the memory for reuse.
     pub fn into_memory(self) -> Option<Memory> {
         self.memory
     }
@@ -167,7 +167,7 @@ impl Segment {
         self.memory.as_ref().map_or(&[], Memory::bytes)
     }
 
-    /// Its records, one behind the other.
+    /// The concatenated records.
     pub fn all(&self) -> &[u8] {
         &self.bytes()[self.from..self.end]
     }
@@ -206,7 +206,7 @@ impl Segment {
         self.publish();
     }
 
-    /// One in memory that begins with a record of this many bytes.
+    /// Creates a segment that begins with a record of `len` bytes already in the memory.
     pub fn of_record(epoch: u64, serial: bool, memory: Memory, len: usize) -> Self {
         let mut segment = Segment::new(epoch, serial, memory);
         segment.end = len;
@@ -214,7 +214,7 @@ impl Segment {
         segment
     }
 
-    /// What was appended is one record more.
+    /// Counts the appended bytes as a record.
     #[inline]
     fn publish(&mut self) {
         self.records += 1;

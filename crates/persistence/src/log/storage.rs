@@ -1,4 +1,4 @@
-//! What a log is written to: a file, or what a test puts in its place.
+//! Storage of a log: a file, or its replacement in tests.
 
 use crate::direct::DirectFile;
 use std::fs::File;
@@ -11,26 +11,26 @@ pub trait Storage: Send {
     /// these are the first.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn append(&mut self, pieces: &[IoSlice<'_>], left: u64) -> io::Result<usize>;
 
     /// Cuts the file down to this many bytes, behind which it goes on.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn cut(&mut self, len: u64) -> io::Result<()>;
 
-    /// What makes the bytes so far durable, on another thread if need be.
+    /// Returns an object that makes the bytes written so far durable, on any thread.
     fn syncer(&self) -> Arc<dyn Sync>;
 }
 
-/// Makes what was written durable.
+/// Makes written bytes durable.
 pub trait Sync: Send + std::marker::Sync {
     /// Waits until all bytes that were appended before are on the disk.
     ///
     /// # Errors
-    /// What the system says. What was written and not synced may be lost then, whatever a later
-    /// call says.
+    /// The system's error. Bytes that were written and not synced may be lost then, whatever a
+    /// later call returns.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -38,7 +38,7 @@ pub trait Sync: Send + std::marker::Sync {
 pub struct SystemFile(DirectFile);
 
 impl SystemFile {
-    /// A file that is written behind what it holds.
+    /// Appends to a file after its present contents.
     ///
     /// # Errors
     /// If its end cannot be found.

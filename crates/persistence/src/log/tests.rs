@@ -1,4 +1,4 @@
-//! The log as a whole: what was recorded by several threads, written, and read back.
+//! Tests of the whole log: records of several threads, written and read back.
 
 use super::format::{BLOCK_HEAD_LEN, FileHead, VERSION};
 use super::*;
@@ -98,7 +98,7 @@ impl Events for Deaf {
     fn recovered(&self) {}
 }
 
-/// What the log has told.
+/// Calls of the log's listener.
 #[derive(Default)]
 struct Heard {
     durable: AtomicU64,
@@ -275,7 +275,7 @@ fn describe(view: View<'_>) -> String {
     }
 }
 
-/// Every key with what it holds.
+/// Every key with its value.
 pub(super) fn everything(keyspace: &Arc<Keyspace>) -> Vec<(u16, Vec<u8>, String)> {
     let mut handle = keyspace.attach();
     let mut all = Vec::new();
@@ -284,7 +284,7 @@ pub(super) fn everything(keyspace: &Arc<Keyspace>) -> Vec<(u16, Vec<u8>, String)
     for db in 0..keyspace.databases() {
         let mut cursor = Default::default();
         loop {
-            // What has expired is there as well.
+            // Expired keys are present as well.
             handle.ignore_expiry();
             cursor = handle.scan(db, cursor, 100, |view| {
                 all.push((db, view.key().to_vec(), describe(view)));
@@ -405,12 +405,12 @@ fn with_always_an_epoch_is_durable_soon() {
             waited += 1;
             assert!(waited < 10_000, "epoch {need} did not become durable");
         }
-        // What is durable is in the synced part of the file.
+        // Durable changes are in the synced part of the file.
         let synced = fixture.file.0.synced.load(SeqCst) as usize;
         let (restored, _) = read_back(&fixture.file.bytes()[..synced], 1).unwrap();
         let expected = format!("{:?} None", (i + 1).to_string().as_bytes());
         assert_eq!(everything(&restored)[0].2, expected);
-        // Who reads what is durable need not wait.
+        // A reader of durable data need not wait.
         handle.enter();
         in_lock(&mut handle, "key", |_, _| ());
         assert!(handle.take_need() <= fixture.log.durable());
@@ -524,7 +524,7 @@ fn after_a_failed_sync_nothing_is_durable_before_a_new_base() {
     while fixture.heard.failures.lock().iter().all(|(_, needs_base)| !needs_base) {
         std::thread::yield_now();
     }
-    // That the disk works again does not bring back what it may have lost.
+    // The disk works again, but possibly lost data are still lost.
     fixture.file.0.sync_fails.store(false, SeqCst);
     std::thread::sleep(Duration::from_millis(20));
     assert!(fixture.log.durable() < need);
@@ -578,7 +578,7 @@ fn a_log_that_is_stopped_amid_a_long_sync_has_everything() {
     assert_eq!((everything(&restored).len(), replayed.torn), (2, 0));
 }
 
-/// Where the file of a version lies, and what it holds.
+/// Paths of a stored file of this version and of its expected contents.
 fn checked_in(version: u16) -> [std::path::PathBuf; 2] {
     let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     [data.join(format!("log-v{version}.log")), data.join(format!("log-v{version}.txt"))]
@@ -624,7 +624,7 @@ fn large_blocks_are_whole_pages() {
                     let mut handle = keyspace.attach();
                     let mut draw = Draw(seed);
                     for i in 0..700 {
-                        // Of all lengths, also beyond what a segment is made for.
+                        // Values of many lengths, some beyond the size of a segment.
                         let len = [3000, 60_000, 400_000]
                             [usize::from(i % 50 == 0) + usize::from(i % 100 == 0)];
                         let value = vec![b'a' + (i % 26) as u8; draw.below(len) as usize];

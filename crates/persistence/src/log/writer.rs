@@ -15,7 +15,7 @@ const PIECES_MAX: usize = 512;
 /// Appends blocks to the current file.
 pub(super) struct Writer {
     file: Box<dyn Storage>,
-    /// What the file says of itself.
+    /// Head of the file.
     head: FileHead,
     /// Bytes of whole blocks, and of the head.
     len: u64,
@@ -58,7 +58,7 @@ impl Writer {
         self.len
     }
 
-    /// What makes the file durable.
+    /// Returns an object that makes the file durable.
     pub fn syncer(&self) -> Arc<dyn Sync> {
         self.file.syncer()
     }
@@ -68,7 +68,7 @@ impl Writer {
     /// as they lie: each begins and ends with a page, of memory and of the file.
     ///
     /// # Errors
-    /// What the system says. The next call tries again what has to be undone.
+    /// The system's error. The next call tries again to undo a partial write.
     pub fn block(
         &mut self,
         segments: &mut [&mut Segment],

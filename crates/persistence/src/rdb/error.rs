@@ -1,8 +1,8 @@
-//! Why a value could not be read or written.
+//! Errors of reading and writing RDB data.
 
 use std::{fmt, io};
 
-/// Why a value could not be read or written.
+/// Error of a value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Error {
     /// The version is not one that is understood, or the checksum does not match.
@@ -42,16 +42,16 @@ impl Error {
     }
 }
 
-/// Why a file could not be read or written.
+/// Error of a file.
 #[derive(Debug)]
 pub enum FileError {
     /// The system refused to.
     Io(io::Error),
-    /// It is no RDB file.
+    /// The file is no RDB file.
     NoRdbFile,
     /// A version that is not known here.
     Version(u16),
-    /// What stands at or behind this byte of the file is not what belongs there.
+    /// Invalid data at or after this position.
     Format {
         /// Bytes before it.
         at: u64,
@@ -76,18 +76,18 @@ pub enum FileError {
         /// The key's database.
         db: u16,
     },
-    /// The checksum at the end is not that of what was read.
+    /// The checksum at the end does not match.
     Sum {
         /// The checksum in the file.
         stated: u64,
-        /// That of its bytes.
+        /// Checksum of the bytes.
         computed: u64,
     },
     /// The file needs more databases than there are.
     Databases {
         /// The number of the database.
         needed: u64,
-        /// How many there are.
+        /// Number of databases configured.
         there: u16,
     },
     /// A key's value cannot be written.

@@ -21,7 +21,7 @@
 
 use super::kind::{REDIS_VERSION_MAX, VALKEY_VERSIONS};
 
-/// What a record begins with, if it is not a key's type byte.
+/// First bytes of records other than keys.
 pub(super) mod opcode {
     pub const SLOT_IMPORT: u8 = 0xf3;
     pub const SLOT_INFO: u8 = 0xf4;
@@ -44,7 +44,7 @@ pub(super) mod opcode {
 /// Bytes of the first line: the magic word and the version.
 pub(super) const HEAD_LEN: usize = 9;
 
-/// The first version whose files end with a checksum.
+/// First version with a checksum at the end.
 pub(super) const SUMMED_MIN: u16 = 5;
 
 /// The head of a file of this version.

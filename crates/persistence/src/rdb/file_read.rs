@@ -14,20 +14,20 @@ use std::io::Read;
 /// Bytes of keys that are handed out together, about.
 const RUN_LEN: usize = 512 * 1024;
 
-/// A key whose record is longer is read where it comes, in parts.
+/// Length of a record above which it is read in parts.
 const RECORD_MAX: usize = 4 * 1024 * 1024;
 
 /// Bytes that are asked of the file at a time.
 const READ_LEN: usize = 256 * 1024;
 
-/// What comes next in a file.
+/// Next part of a file.
 #[derive(Debug)]
 pub enum Section {
     /// A text that describes the file.
     Aux {
-        /// What it says.
+        /// Name of the field.
         name: Vec<u8>,
-        /// How it is.
+        /// Value of the field.
         text: Vec<u8>,
     },
     /// The source of a library of functions.
@@ -38,28 +38,28 @@ pub enum Section {
     Sizes {
         /// Keys.
         keys: u64,
-        /// Those with an expiry.
+        /// Number of keys with an expiry.
         volatile: u64,
     },
     /// Whole records of keys, for [`next_key`].
     Keys(Vec<u8>),
-    /// One key whose record is long: the value comes by [`FileReader::read_value`], before anything
-    /// else.
+    /// A key with a long record: its value must be read by [`FileReader::read_value`] before
+    /// anything else.
     LongKey(Head),
-    /// What a module of this name left beside the keys; it is skipped.
+    /// Auxiliary data of a module with this id, which is skipped.
     Module(u64),
     /// The end, with its checksum found right.
     End,
 }
 
-/// What stands before a key's value.
+/// Part of a key's record before its value.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Head {
     /// Expiry in Unix milliseconds.
     pub expiry: Option<i64>,
-    /// How the key was used.
+    /// LRU or LFU information.
     pub usage: Usage,
-    /// How to read the value.
+    /// Type byte, which selects the value's format.
     pub type_byte: u8,
     /// The key.
     pub key: Vec<u8>,
@@ -147,7 +147,7 @@ impl<R: Read> FileReader<R> {
         self.input.position()
     }
 
-    /// What comes next.
+    /// Reads the next section.
     ///
     /// # Errors
     /// If the file cannot be read, or is broken.
@@ -332,7 +332,7 @@ fn skip_record(source: &mut Slice<'_>, version: u16) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Reads over what a module wrote: numbers and texts, each with a word before it that says which.
+/// Skips data of a module: numbers and strings, each with an opcode before it.
 pub(super) fn skip_module<S: Source>(source: &mut S) -> Result<u64, Error> {
     const END: u64 = 0;
     const FLOAT: u64 = 3;
@@ -351,14 +351,14 @@ pub(super) fn skip_module<S: Source>(source: &mut S) -> Result<u64, Error> {
     }
 }
 
-/// A file's bytes as they come, with the sum of those that were taken.
+/// Buffered input with a checksum of the consumed bytes.
 pub(super) struct Input<R> {
     file: R,
     bytes: Vec<u8>,
     /// Bytes of the buffer that were taken.
     at: usize,
     sum: Sum,
-    /// Where in the buffer the bytes begin that are not in the sum yet.
+    /// Start of the buffered bytes that are not in the checksum yet.
     unsummed: usize,
     /// Bytes that were read into the buffer, from the file's beginning.
     read: u64,
@@ -409,7 +409,7 @@ impl<R: Read> Input<R> {
         self.sum.value()
     }
 
-    /// Lets at least `len` bytes be buffered, if the file has so many.
+    /// Buffers at least `len` bytes, if the file has them.
     fn reserve(&mut self, len: usize) {
         if self.buffered().len() >= len {
             return;

@@ -13,21 +13,21 @@ use std::io::{self, Seek, SeekFrom, Write};
 /// Bytes that are handed to the file together.
 const CHUNK: usize = 256 * 1024;
 
-/// How a file is written.
+/// Options for writing a file.
 #[derive(Clone, Copy, Debug)]
 pub struct FileOptions {
     /// Long strings are compressed.
     pub compress: bool,
     /// The file ends with a checksum.
     pub sum: bool,
-    /// Whose form is written where Redis and Valkey part.
+    /// Dialect of records that Redis and Valkey write differently.
     pub dialect: Dialect,
     /// The newest version that may be used, for servers that know no newer one: [`Form::within`].
     pub version_max: u16,
 }
 
 impl FileOptions {
-    /// [`FileOptions::version_max`] of who wants nothing left out.
+    /// Value of [`FileOptions::version_max`] that omits nothing.
     pub const ANY_VERSION: u16 = u16::MAX;
 
     /// The form of a value as it is at a moment in Unix milliseconds.
@@ -47,7 +47,7 @@ impl FileOptions {
 /// servers loads it.
 pub struct FileWriter<W> {
     out: Out<W>,
-    /// What was not handed to the file yet.
+    /// Bytes not written to the file yet.
     buffer: Vec<u8>,
     encoder: KeyEncoder,
     /// The version that the head says so far.
@@ -74,11 +74,11 @@ impl KeyEncoder {
         self.version
     }
 
-    /// Appends a key with its value, as they are at a moment in Unix milliseconds, and how it was
-    /// used. `spill` may take what is written so far of a long one.
+    /// Appends a key with its value at a time in Unix milliseconds, and its LRU or LFU information.
+    /// `spill` may take the bytes written so far of a long value.
     ///
     /// # Errors
-    /// If the value exceeds what the format can hold.
+    /// If the value exceeds the limits of the format.
     pub fn encode<'o>(
         &mut self,
         buffer: &'o mut Vec<u8>,
@@ -134,7 +134,7 @@ impl KeyEncoder {
     }
 }
 
-/// The file, and what is known of the bytes behind the head.
+/// The file, and the state of the bytes after the head.
 struct Out<W> {
     file: W,
     sum: Option<Sum>,
@@ -149,7 +149,7 @@ impl<W: Write> Out<W> {
         buffer.clear();
     }
 
-    /// Writes bytes. An error is kept for who can report it.
+    /// Writes bytes. An error is kept until a caller can report it.
     fn put(&mut self, bytes: &[u8]) {
         if let Some(sum) = &mut self.sum {
             sum.update(bytes);
@@ -194,7 +194,7 @@ impl<W: Write> FileWriter<W> {
         Ok(FileWriter { out, buffer: Vec::with_capacity(2 * CHUNK), encoder, begun })
     }
 
-    /// A text that describes the file, such as who made it.
+    /// Writes an auxiliary field, which describes the file or its writer.
     pub fn aux(&mut self, name: &str, text: &[u8]) {
         self.buffer.push(opcode::AUX);
         write_bytes(&mut self.buffer, name.as_bytes(), None);
@@ -208,8 +208,8 @@ impl<W: Write> FileWriter<W> {
         write_bytes(&mut self.buffer, source, self.encoder.compressor.as_mut());
     }
 
-    /// The keys that follow are of this database, which has about so many of them, some with an
-    /// expiry.
+    /// Selects the database of the following keys, and states about how many keys it has, with and
+    /// without expiry.
     pub fn database(&mut self, db: u16, keys: u64, volatile: u64) {
         self.select(db);
         self.buffer.push(opcode::SIZES);
@@ -254,8 +254,8 @@ impl<W: Write> FileWriter<W> {
         self.pass_on()
     }
 
-    /// A value whose key the run ends with, item by item: `feed` is called again as long as it says
-    /// that there is more, and what it has written in between goes into the file.
+    /// Writes the value of a run's last key in chunks: `feed` is called again as long as it returns
+    /// that there is more, and the bytes written in between go to the file.
     ///
     /// # Errors
     /// If the file cannot be written, or what `feed` says.
@@ -294,7 +294,7 @@ impl<W: Write> FileWriter<W> {
         HEAD_LEN as u64 + self.out.len + self.buffer.len() as u64
     }
 
-    /// Writes what is left. The head says `version`, or will.
+    /// Writes the rest. The head has, or will have, `version`.
     fn end(&mut self, version: u16) -> Result<(), FileError> {
         self.buffer.push(opcode::END);
         self.out.take(&mut self.buffer);
@@ -306,7 +306,7 @@ impl<W: Write> FileWriter<W> {
         }
     }
 
-    /// Completes what was begun with [`FileWriter::unseekable`], and gives it back.
+    /// Completes a file begun with [`FileWriter::unseekable`], and returns it.
     ///
     /// # Errors
     /// If it cannot be written.

@@ -1,4 +1,4 @@
-//! What `FUNCTION DUMP` answers: libraries of functions, framed like a value.
+//! Reply of `FUNCTION DUMP`: function libraries in the frame of a payload.
 //!
 //! ```text
 //! +------+--------+-- ... --+---------------+----------------+

@@ -18,9 +18,9 @@ use petrel_json::{Format, Parse, Value, parse, print, text_of_cbor};
 
 /// The number of the type `ReJSON-RL`, version 3.
 pub(super) const MODULE: u64 = 0x45e2_5238_df91_2c03;
-/// The same of version 4: CBOR.
+/// Module id with version 4: CBOR.
 pub(super) const MODULE_CBOR: u64 = 0x45e2_5238_df91_2c04;
-/// The same of version 0: a tree of nodes.
+/// Module id with version 0: a tree of nodes.
 pub(super) const MODULE_OLD: u64 = 0x45e2_5238_df91_2c00;
 
 const BROKEN: Error = Error::Malformed("a JSON document is broken");

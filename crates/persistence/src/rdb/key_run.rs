@@ -58,7 +58,7 @@ impl KeyRun {
     /// Adds a key of a database: see [`KeyEncoder::encode`].
     ///
     /// # Errors
-    /// If the value exceeds what the format can hold.
+    /// If the value exceeds the limits of the format.
     pub fn add(
         &mut self,
         db: u16,
@@ -78,7 +78,7 @@ impl KeyRun {
         }
     }
 
-    /// Adds a key of a database whose value follows in this form:
+    /// Adds a key without its value, which follows in this form:
     /// [`FileWriter::value`](super::FileWriter::value).
     pub fn head(&mut self, db: u16, view: View<'_>, usage: Usage, form: Form) {
         self.select(db);
@@ -93,7 +93,7 @@ impl KeyRun {
         }
     }
 
-    /// Forgets its keys. What comes next does not rely on what was written before it.
+    /// Removes the keys. Later ones do not rely on earlier output.
     pub(super) fn clear(&mut self) {
         self.db = None;
         self.bytes.clear();

@@ -90,7 +90,7 @@ pub(super) const REDIS_VERSION_MAX: u16 = 14;
 /// The versions that are Valkey's alone: those of Valkey 9.
 pub(super) const VALKEY_VERSIONS: std::ops::RangeInclusive<u16> = 80..=80;
 
-/// Whose form is written where Redis and Valkey part: hashes whose fields expire.
+/// Dialect of records that Redis and Valkey write differently: hashes with expiring fields.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Dialect {
     /// Redis 7.4 and later.
@@ -129,7 +129,7 @@ pub enum Form {
     Set,
     /// A sorted set, with binary scores.
     SortedSet,
-    /// A hash none of whose fields expires.
+    /// Hash without expiring fields.
     Hash,
     /// A hash with fields that expire, for Redis.
     HashExpiring {
@@ -154,24 +154,24 @@ pub enum Form {
     Json,
 }
 
-/// What decides about the form of a stream.
+/// Properties of a stream that determine its form.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StreamFacts {
     /// Entries were deleted or added in ways that the entries alone do not tell: the number ever
     /// added is not that of entries, or an ID is remembered as deleted.
     pub counts: bool,
-    /// There are consumer groups.
+    /// The stream has consumer groups.
     pub groups: bool,
     /// A consumer was active at another time than it was last seen.
     pub activity: bool,
-    /// There is something to be remembered of producers.
+    /// The stream has producers, or settings for them.
     pub producers: bool,
     /// A consumer has given an entry back.
     pub given_back: bool,
 }
 
 impl Form {
-    /// The form of a hash whose earliest field expires then, if any does.
+    /// Form of a hash; `earliest` is the expiry of its first field to expire, if any.
     pub fn hash(earliest: Option<i64>, dialect: Dialect) -> Self {
         match (earliest, dialect) {
             (None, _) => Form::Hash,
@@ -195,7 +195,8 @@ impl Form {
     /// out. Of anything else nothing can be, so the form may be [newer](Form::version)
     /// nevertheless.
     pub fn within(self, version_max: u16) -> Self {
-        // Entries that were given back have no place among those that are pending with somebody.
+        // Entries that were given back cannot be in the list of pending ones, each of which has a
+        // consumer.
         let older = [Form::Stream4, Form::Stream3, Form::Stream2, Form::Stream1];
         let index = older.iter().position(|&form| form == self);
         let mut all = older[index.unwrap_or(older.len())..].iter();
@@ -206,7 +207,7 @@ impl Form {
         self.stream_version().is_some()
     }
 
-    /// Which of the versions of streams it is.
+    /// Version of the stream format, if it is one.
     pub(super) fn stream_version(self) -> Option<u8> {
         match self {
             Form::Stream1 => Some(1),

@@ -13,7 +13,7 @@ use super::{Error, Source};
 const BITS_32: u8 = 0x80;
 const BITS_64: u8 = 0x81;
 
-/// What stands where a string's length does.
+/// Length of a string, or the encoding in its place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Length {
     /// A number.
@@ -47,7 +47,8 @@ pub(super) fn read_number<S: Source>(source: &mut S) -> Result<u64, Error> {
     }
 }
 
-/// Reads how many things follow, each of at least `size` bytes: so many must be left.
+/// Reads a number of items, each of at least `size` bytes, and checks that the source is long
+/// enough.
 #[inline]
 pub(super) fn read_count<S: Source>(source: &mut S, size: usize) -> Result<usize, Error> {
     let count = usize::try_from(read_number(source)?).map_err(|_| Error::Truncated)?;

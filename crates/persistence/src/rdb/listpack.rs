@@ -27,7 +27,7 @@ const COUNT_UNKNOWN: u16 = u16::MAX;
 
 const MALFORMED: Error = Error::Malformed("a listpack is broken");
 
-/// A listpack whose structure was checked as a whole: walking it cannot fail.
+/// A listpack with a validated structure: walking it cannot fail.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listpack<'a> {
     /// The items, without header and end.
@@ -215,7 +215,7 @@ fn push_wide(out: &mut Vec<u8>, first: u8, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Bytes of the header and the end: what a listpack of these items takes beside them.
+/// Bytes of the header and the end of a listpack.
 pub(super) const FRAME: usize = HEADER + 1;
 
 /// The header of a listpack of this many bytes, all in all, and items.
@@ -225,7 +225,7 @@ pub(super) fn header(bytes: u32, items: usize) -> [u8; HEADER] {
     [b0, b1, b2, b3, n0, n1]
 }
 
-/// What ends a listpack.
+/// End of a listpack.
 pub(super) const TAIL: u8 = END;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! 111ooooo llllllll oooooooo   copy l + 9 bytes from o + 1 bytes back
 //! ```
 //!
-//! A copy may reach into what it writes itself.
+//! A copy may overlap its own output.
 
 use super::Error;
 
@@ -53,7 +53,7 @@ pub(super) fn decompress(input: &[u8], len: usize, out: &mut Vec<u8>) -> Result<
     if out.len() == len { Ok(()) } else { Err(MALFORMED) }
 }
 
-/// Appends `count` bytes from `distance` back; none if there are not so many.
+/// Appends `count` bytes from `distance` back; `None` if the output is shorter than that.
 fn copy_back(out: &mut Vec<u8>, distance: usize, count: usize) -> Option<()> {
     let from = out.len().checked_sub(distance)?;
     let mut left = count;
@@ -65,18 +65,18 @@ fn copy_back(out: &mut Vec<u8>, distance: usize, count: usize) -> Option<()> {
     Some(())
 }
 
-/// Bits of the hash by which three bytes are found again: of short inputs, whose table then stays
-/// in the nearest cache, and of long ones.
+/// Bits of the hash of three bytes: for short inputs, so that the table stays in the L1 cache, and
+/// for long ones.
 const SHORT_BITS: u32 = 11;
 const LONG_BITS: u32 = 14;
 /// Inputs up to this length are short.
 const SHORT_MAX: usize = 4096;
 
-/// After so many probes without a match the step to the next grows by one: what does not compress
-/// is left quickly.
+/// Number of probes without a match after which the step between probes grows by one:
+/// incompressible input is given up quickly.
 const PROBES_PER_STEP: u32 = 32;
 
-/// After so many strings in a row that did not get shorter, some are not tried.
+/// Number of consecutive incompressible strings after which some are not tried.
 const FAILURES_MIN: u32 = 8;
 /// Strings that are passed over between two that are tried, at most.
 const PASSED_MAX: u32 = 63;
@@ -88,8 +88,8 @@ const PASSED_MAX: u32 = 63;
 /// ends that.
 #[derive(Debug, Default)]
 pub(super) struct Compressor {
-    /// Where three bytes were last seen, by their hash, as the position behind `base`. What is
-    /// below it is of earlier inputs.
+    /// Last position of three bytes by their hash, as an offset from `base`. Lower values belong to
+    /// earlier inputs.
     seen: Vec<u32>,
     base: u32,
     out: Vec<u8>,
@@ -100,8 +100,7 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    /// What stands for `input`, if it is at most `max` bytes and the strings before it let one
-    /// expect that.
+    /// Compresses `input` to at most `max` bytes, unless the strings before it were incompressible.
     pub(super) fn compress_likely(&mut self, input: &[u8], max: usize) -> Option<&[u8]> {
         if input.len() < SHORT_MAX && self.passing > 0 {
             self.passing -= 1;
@@ -116,7 +115,7 @@ impl Compressor {
         None
     }
 
-    /// What stands for `input`, if it is at most `max` bytes.
+    /// Compresses `input` to at most `max` bytes.
     pub(super) fn compress(&mut self, input: &[u8], max: usize) -> Option<&[u8]> {
         // Positions are held in 32 bits.
         let len = u32::try_from(input.len()).ok().filter(|&len| len < u32::MAX / 2)?;
@@ -155,8 +154,8 @@ impl Compressor {
         (self.out.len() <= max).then_some(&self.out)
     }
 
-    /// Makes room, and forgets what was seen in earlier inputs by raising what counts as of this
-    /// one: that number.
+    /// Prepares the table for an input, invalidating positions of earlier inputs by raising the
+    /// base, which is returned.
     fn begin(&mut self, bits: u32, len: u32) -> u32 {
         if self.seen.len() < 1 << bits {
             self.seen.resize(1 << bits, 0);

@@ -7,15 +7,15 @@ use super::{Error, Source, ValueSink, json, vectors};
 
 /// The end of the value.
 pub(super) const END: u64 = 0;
-/// What comes behind: a number with a sign.
+/// Opcode of a signed integer.
 const SIGNED: u64 = 1;
-/// What comes behind: an unsigned number.
+/// Opcode of an unsigned integer.
 pub(super) const NUMBER: u64 = 2;
-/// What comes behind: a float of 4 bytes.
+/// Opcode of a float of 4 bytes.
 const FLOAT: u64 = 3;
-/// What comes behind: a float of 8 bytes.
+/// Opcode of a float of 8 bytes.
 const DOUBLE: u64 = 4;
-/// What comes behind: a string.
+/// Opcode of a string.
 pub(super) const TEXT: u64 = 5;
 
 /// Reads a value of a module.

@@ -11,10 +11,10 @@ pub fn seal(out: &mut Vec<u8>, start: usize, form: Form) {
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// What is not to be checked of a payload's frame.
+/// Checks of a payload's frame to leave out.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Leniency {
-    /// Any version may be; what is read is still the forms that are known.
+    /// Accept any version; the value must still have a known form.
     pub any_version: bool,
     /// Any checksum may be.
     pub any_sum: bool,

@@ -171,7 +171,8 @@ fn binary_score<S: Source>(source: &mut S) -> Result<f64, Error> {
     Ok(f64::from_le_bytes(source.array()?))
 }
 
-/// A length and the decimal form; three lengths stand for what has none.
+/// Reads a score as a length and decimal digits; three special lengths denote NaN and the
+/// infinities.
 fn ascii_score<S: Source>(source: &mut S) -> Result<f64, Error> {
     match source.byte()? {
         253 => Ok(f64::NAN),
@@ -269,7 +270,7 @@ fn ziplist<'b>(bytes: &'b [u8], sink: &mut impl ValueSink) -> Result<Ziplist<'b>
     Ok(list)
 }
 
-/// What the items of a ziplist or listpack are.
+/// Type of the value in a ziplist or listpack.
 #[derive(Clone, Copy, Debug)]
 enum Packed {
     /// Elements.
@@ -325,7 +326,7 @@ fn feed_packed<'a, K: ValueSink>(
     }
     sink.begin(shape(items / each))?;
     while let Some(item) = list.next() {
-        // The number of items is a multiple of what is taken here.
+        // The number of items is a multiple of the number taken here.
         let mut next = || list.next().ok_or(Error::Truncated);
         match packed {
             Packed::List | Packed::Set => sink.element(item)?,

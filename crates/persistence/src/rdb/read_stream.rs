@@ -18,7 +18,7 @@
 //! producers' IDs ever noted, entries sent again            from version 4 on
 //! ```
 //!
-//! The listpack of a node begins with the entry whose fields most of the others have:
+//! The listpack of a node begins with the master entry, and most entries share its fields:
 //!
 //! ```text
 //! entries, deleted entries, fields, each field, 0
@@ -84,7 +84,7 @@ struct Reader<'r, S, K> {
     scratch: Vec<u8>,
 }
 
-/// What the nodes came to.
+/// Summary of the nodes.
 #[derive(Debug, Default)]
 struct Entries {
     len: u64,
@@ -93,7 +93,7 @@ struct Entries {
     last: Option<StreamId>,
 }
 
-/// A consumer that outlives what is read next.
+/// Owned copy of a consumer, kept while the following data are read.
 #[derive(Debug)]
 struct OwnedConsumer {
     name: Vec<u8>,
@@ -101,7 +101,7 @@ struct OwnedConsumer {
     active_ms: Option<i64>,
 }
 
-/// A pending entry, whose consumer comes later.
+/// A pending entry that has no consumer yet.
 #[derive(Debug)]
 struct Delivered {
     id: StreamId,
@@ -117,8 +117,8 @@ enum Owner {
     Consumer(usize),
 }
 
-/// Number of entries up to `last`, where nothing counted them: none of those that are has been
-/// added before, and it can be said only at their ends.
+/// Computes the number of entries up to `last` for formats without a counter. Only known at both
+/// ends of a stream from which none of the first entries was deleted.
 fn read_before_counting(stream: &StreamState, last: StreamId) -> Option<u64> {
     match stream.len {
         0 => Some(0),
@@ -144,7 +144,7 @@ impl<S: Source, K: ValueSink> Reader<'_, S, K> {
         Ok(entries)
     }
 
-    /// Reads what is said of the stream as a whole.
+    /// Reads the metadata of the stream.
     fn state(&mut self, entries: &Entries) -> Result<StreamState, Error> {
         let (stated, len) = (read_number(self.source)?, entries.len);
         if stated != len {
@@ -385,7 +385,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// How many of what follows there are; there is no more than items are left.
+    /// Reads a number of items, at most the number of items left.
     fn count(&mut self) -> Result<usize, Error> {
         let count = usize::try_from(self.int()?).ok();
         count.filter(|&count| count <= self.left).ok_or(NODE)

@@ -9,9 +9,9 @@ use petrel_vector::EncodedRef;
 /// Text that is the canonical form of an integer may come either way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Item<'a> {
-    /// Its bytes.
+    /// A string's bytes.
     Text(&'a [u8]),
-    /// The integer whose decimal form it is.
+    /// The integer represented by a string.
     Int(i64),
 }
 
@@ -37,10 +37,10 @@ pub struct StreamId {
     pub seq: u64,
 }
 
-/// What comes, as far as it is known beforehand.
+/// Type of a value, with its size as far as it is known in advance.
 ///
-/// A length is that of elements. A reader does not know that of a list whose nodes it has yet to
-/// see, and says none; a [`super::Writer`] must be told.
+/// Lengths are numbers of elements. A reader does not know the length of a list with nodes yet to
+/// read, and passes none; a [`super::Writer`] needs it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Shape {
     /// `element` follows for each, from head to tail.
@@ -73,33 +73,33 @@ pub enum Shape {
     },
     /// `vector` follows for each, in any order.
     VectorSet {
-        /// What all vectors have in common.
+        /// Parameters shared by all vectors.
         shape: petrel_vector::Shape,
         /// Number of elements.
         len: usize,
         /// Whether any of them has attributes.
         has_attributes: bool,
     },
-    /// One `document` follows.
+    /// Followed by one call of `document`.
     Document,
 }
 
 /// An element of a vector set.
 #[derive(Clone, Copy, Debug)]
 pub struct Vector<'a> {
-    /// Its number, by which links refer to it; not 0.
+    /// Number of the element, by which links refer to it; not 0.
     pub number: u64,
-    /// Its name.
+    /// Name of the element.
     pub name: &'a [u8],
-    /// Its attributes; empty if it has none.
+    /// Attributes; empty if there are none.
     pub attributes: &'a [u8],
-    /// Its vector, as the set keeps it.
+    /// The encoded vector.
     pub vector: EncodedRef<'a>,
-    /// What it is linked to: by level, the lowest first.
+    /// Links by level, the lowest first.
     pub levels: &'a [VectorLevel],
 }
 
-/// What an element of a vector set is linked to on a level.
+/// Links of an element on one level.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VectorLevel {
     /// The numbers of those elements.
@@ -110,7 +110,7 @@ pub struct VectorLevel {
     pub farthest: (f32, u32),
 }
 
-/// What a stream knows beside its entries.
+/// Metadata of a stream.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StreamState {
     /// Number of entries.
@@ -130,7 +130,7 @@ pub struct StreamState {
 /// A consumer group.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Group<'a> {
-    /// Its name.
+    /// Name of the group.
     pub name: &'a [u8],
     /// ID of the last entry that was delivered.
     pub last: StreamId,
@@ -140,18 +140,18 @@ pub struct Group<'a> {
     pub consumers: usize,
     /// Number of pending entries that follow.
     pub pending: usize,
-    /// Number of those that were given back.
+    /// Number of entries that were given back.
     pub given_back: usize,
 }
 
 /// A consumer of a group.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Consumer<'a> {
-    /// Its name.
+    /// Name of the consumer.
     pub name: &'a [u8],
-    /// When it last tried to do anything, Unix time in milliseconds.
+    /// Time of its last attempt to do anything, in Unix milliseconds.
     pub seen_ms: i64,
-    /// When it last got or claimed an entry, Unix time in milliseconds; none if never.
+    /// Time when it last read or claimed an entry, in Unix milliseconds; `None` if never.
     pub active_ms: Option<i64>,
 }
 
@@ -163,19 +163,18 @@ pub struct Pending {
     /// The consumer that has it, by the order in which the group's consumers came; none if it was
     /// given back (`XNACK`).
     pub owner: Option<usize>,
-    /// When it was delivered, Unix time in milliseconds.
+    /// Time of delivery, in Unix milliseconds.
     pub delivered_ms: i64,
-    /// How often it was delivered.
+    /// Number of deliveries.
     pub deliveries: u64,
 }
 
-/// Seconds for which an ID of a producer is remembered unless a stream is told otherwise.
+/// Default time for which a producer's IDs are remembered, in seconds.
 pub(super) const DURATION_S: u64 = 100;
-/// Number of IDs that are remembered of each producer unless a stream is told otherwise.
+/// Default number of IDs remembered for each producer.
 pub(super) const IDS_MAX: u64 = 100;
 
-/// What a stream remembers of producers that tell it IDs of their own, so that an entry sent twice
-/// is added once.
+/// IDs remembered of a stream's producers, so that an entry sent twice is added once.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Producers {
     /// Seconds for which an ID is remembered.
@@ -186,10 +185,11 @@ pub struct Producers {
     pub len: usize,
 }
 
-/// Takes a value, item by item: either one `string`, or `begin` and what its [`Shape`] says.
+/// Receives a value, item by item: either one `string`, or `begin` and the items according to its
+/// [`Shape`].
 ///
-/// A sink answers [`Error::Refused`] to what it cannot hold (a member that is already there); what
-/// it was fed until then is void.
+/// A sink returns [`Error::Refused`] for an item that it cannot hold (such as a duplicate member);
+/// all earlier items are void then.
 #[allow(unused_variables)]
 pub trait ValueSink {
     /// A string.
@@ -237,7 +237,7 @@ pub trait ValueSink {
     /// A pending entry of the last group that was given back, in the order in which they were.
     fn given_back(&mut self, id: StreamId) -> Result<(), Error>;
 
-    /// There are producers, or were, or they were configured.
+    /// The stream has or had producers, or settings for them.
     fn producers(&mut self, producers: &Producers) -> Result<(), Error>;
 
     /// A producer of the stream, with the number of its entries that are remembered.
@@ -246,12 +246,12 @@ pub trait ValueSink {
     /// An entry of the last producer, the oldest first, and the ID that the producer gave it.
     fn produced(&mut self, id: &[u8], entry: StreamId) -> Result<(), Error>;
 
-    /// A redundant count in the bytes was wrong, and is not used: which.
+    /// Reports a redundant count in the bytes that is wrong, and is not used.
     fn recounted(&mut self, what: &'static str) {}
 
-    /// Another number, which the value contradicts, was wrong, and is not used: which.
+    /// Reports another number in the bytes that contradicts the value, and is not used.
     fn corrected(&mut self, what: &'static str) {}
 
-    /// How many IDs of producers were ever noted, and how many entries were sent again.
+    /// Number of producers' IDs ever recorded, and of entries sent again.
     fn counters(&mut self, added: u64, duplicates: u64) -> Result<(), Error>;
 }

@@ -1,4 +1,4 @@
-//! Finding where a value ends, without looking at what it is.
+//! Finds the end of a value without decoding it.
 
 use super::kind::{stream_version, type_byte as is};
 use super::length::{Length, read_length, read_number};
@@ -8,7 +8,7 @@ use super::{
 };
 use petrel_json::Value;
 
-/// Reads over one value. What it says of itself may still be refused when it is read.
+/// Skips a value. Its contents may still be refused when it is read.
 pub fn skip_value<S: Source>(source: &mut S, type_byte: u8) -> Result<(), Error> {
     match type_byte {
         is::STRING
@@ -144,7 +144,7 @@ fn skip_ascii_score<S: Source>(source: &mut S) -> Result<(), Error> {
     }
 }
 
-/// Reads a count and so many things.
+/// Reads a count and skips that number of items.
 fn each<S: Source>(
     source: &mut S,
     mut skip: impl FnMut(&mut S) -> Result<(), Error>,
@@ -153,7 +153,7 @@ fn each<S: Source>(
     (0..count).try_for_each(|_| skip(source))
 }
 
-/// A sink of values that nobody wants.
+/// Sink that discards values.
 pub struct Nowhere;
 
 #[rustfmt::skip]

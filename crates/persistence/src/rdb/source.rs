@@ -1,4 +1,4 @@
-//! Where serialised bytes come from.
+//! Sources of serialised bytes.
 
 use super::Error;
 

@@ -15,7 +15,7 @@ pub(super) fn checksum(bytes: &[u8]) -> u64 {
 pub(super) struct Sum(Digest);
 
 impl Sum {
-    /// Of nothing yet.
+    /// Starts a checksum.
     pub(super) fn new() -> Self {
         Sum(Digest::new(CrcAlgorithm::Crc64Redis))
     }
@@ -26,13 +26,13 @@ impl Sum {
         self.0.update(bytes);
     }
 
-    /// The checksum of what was added so far.
+    /// Checksum of the bytes added so far.
     pub(super) fn value(&self) -> u64 {
         self.0.finalize()
     }
 }
 
-/// The checksum of `head` followed by `tail_len` bytes whose own checksum is `tail`.
+/// Combines the checksum `head` with the checksum `tail` of the `tail_len` bytes after it.
 ///
 /// With both ends zero a checksum is the remainder of the message as a polynomial, so that of the
 /// whole is the sum of the tail's and of the head's times x to the power of the bits that follow
@@ -41,7 +41,7 @@ pub(super) fn join(head: u64, tail: u64, tail_len: u64) -> u64 {
     times(head, power(tail_len)) ^ tail
 }
 
-/// One, reflected.
+/// The polynomial 1, reflected.
 const ONE: u64 = 1 << 63;
 
 /// x to the power of 8 times `bytes`.

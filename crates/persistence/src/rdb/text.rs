@@ -122,7 +122,7 @@ pub(super) fn write_text(out: &mut Vec<u8>, item: Item<'_>, compressor: Option<&
     }
 }
 
-/// The integer whose decimal form a text is, if it has at most 32 bits.
+/// Parses a decimal integer of at most 32 bits.
 fn short_int(text: &[u8]) -> Option<i64> {
     /// Digits of a number of 32 bits, and a sign.
     const LEN_MAX: usize = 11;

@@ -35,7 +35,7 @@ pub(super) const MODULE_OWN: u64 = 0xa5eb_6b7a_5bde_7000;
 const REDUCED: u64 = 1;
 const ATTRIBUTES: u64 = 2;
 
-/// Of the number that holds the level: how the numbers of an element are laid out.
+/// Flag in the level's number: layout of an element's numbers.
 const LAYOUT: u64 = 1 << 24;
 
 const HEAD: Error = Error::Malformed("the head of a vector set is broken");
@@ -155,7 +155,7 @@ impl<S: Source> Reader<'_, S> {
         sink.vector(&Vector { number, name, attributes, vector, levels })
     }
 
-    /// How many numbers follow, of which each takes two bytes.
+    /// Reads a number of following values, each of `bytes` bytes at least.
     fn count(&mut self, bytes: usize) -> Result<usize, Error> {
         if read_number(self.source)? != NUMBER {
             return Err(NODE);

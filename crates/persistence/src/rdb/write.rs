@@ -16,7 +16,7 @@ const SHAPE: Error = Error::Refused("the value is not of the form that was annou
 /// Bytes of a value that are passed on together.
 const SPILL_LEN: usize = 256 * 1024;
 
-/// Takes what was written so far, and leaves nothing.
+/// Takes all bytes written so far, leaving the buffer empty.
 pub type Spill<'s> = dyn FnMut(&mut Vec<u8>) + 's;
 
 /// Writes one value in a given form.
@@ -35,13 +35,13 @@ pub struct Writer<'o> {
 }
 
 impl<'o> Writer<'o> {
-    /// A writer of a value behind its type byte, which whoever makes a file puts before the key.
-    /// With `compress`, long strings are compressed where that makes them shorter.
+    /// Writes a value after its type byte, which the writer of a file puts before the key. With
+    /// `compress`, long strings are compressed if that makes them shorter.
     pub fn new(out: &'o mut Vec<u8>, form: Form, compress: bool) -> Self {
         Self::compressing(out, form, compress.then(Compressor::default))
     }
 
-    /// The same with a compressor that was used before.
+    /// Like [`Writer::new`], with a compressor that was used before.
     pub(super) fn compressing(
         out: &'o mut Vec<u8>,
         form: Form,
@@ -58,7 +58,7 @@ impl<'o> Writer<'o> {
         }
     }
 
-    /// Lets `spill` take what is written so far, all of it, whenever it has become much.
+    /// Lets `spill` take all bytes written so far whenever they are many.
     pub fn spilling(mut self, spill: &'o mut Spill<'o>) -> Self {
         self.spill = Some(spill);
         self
@@ -69,7 +69,7 @@ impl<'o> Writer<'o> {
         self.end().map(drop)
     }
 
-    /// The same; gives the compressor back.
+    /// Like [`Writer::finish`], and returns the compressor.
     pub(super) fn end(mut self) -> Result<Option<Compressor>, Error> {
         if self.form.is_stream() {
             self.stream.finish(self.out)?;
@@ -82,15 +82,15 @@ impl<'o> Writer<'o> {
         self.out.len()
     }
 
-    /// Passes on what is written so far, if somebody takes it.
+    /// Passes the bytes written so far to `spill`, if it is set.
     pub fn pass_on(&mut self) {
         if let Some(spill) = &mut self.spill {
             spill(self.out);
         }
     }
 
-    /// Writes what was put off until a part was complete, which may take long: to be called where
-    /// nobody waits for it.
+    /// Writes parts deferred until they were complete, which may take long: call it where no client
+    /// waits.
     ///
     /// # Errors
     /// If the form cannot hold it.

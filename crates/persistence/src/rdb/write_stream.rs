@@ -10,7 +10,7 @@ use super::{Consumer, Error, Form, Group, Item, Pending, Producers, StreamId, St
 
 const SHAPE: Error = Error::Refused("the stream is not what was announced");
 
-/// What stands for a number of entries read that is not known.
+/// Denotes an unknown number of read entries.
 const READ_UNKNOWN: u64 = u64::MAX;
 
 /// The state of writing a stream.
@@ -28,7 +28,7 @@ pub(super) struct StreamWriter {
     producers: ProducersLeft,
 }
 
-/// A node whose entries are coming.
+/// Node with entries still to come.
 #[derive(Debug, Default)]
 struct Node {
     /// ID of the first entry.
@@ -36,7 +36,7 @@ struct Node {
     /// The fields of the first entry, as items of a listpack, and their number.
     shared: Vec<u8>,
     shared_len: usize,
-    /// The fields of the entry in hand; kept for its capacity.
+    /// Fields of the current entry; kept for its capacity.
     names: Vec<u8>,
     /// The entries, as items of a listpack.
     body: Vec<u8>,
@@ -44,7 +44,7 @@ struct Node {
     entries: usize,
 }
 
-/// A group whose pending entries are written; what else there is of it stands behind them.
+/// Group with its pending entries written; its other data are written after them.
 #[derive(Debug)]
 struct OpenGroup {
     consumers_left: usize,
@@ -55,7 +55,7 @@ struct OpenGroup {
 }
 
 impl OpenGroup {
-    /// How much of it has yet to come.
+    /// Number of items of the group still to come.
     fn left(&self) -> usize {
         self.consumers_left + self.pending_left + self.given_back_left
     }
@@ -92,20 +92,20 @@ impl Ids {
     }
 }
 
-/// What is still to come of producers.
+/// Producers' data still to come.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum ProducersLeft {
     /// All of it, or there are none.
     #[default]
     All,
-    /// So many producers, and entries of the one in hand.
+    /// Number of producers, and of entries of the current one.
     Some { producers: usize, entries: usize },
     /// Nothing.
     Nothing,
 }
 
 impl StreamWriter {
-    /// A writer of a stream whose number of nodes is written.
+    /// Writes a stream after its number of nodes.
     pub(super) fn new(nodes: usize, form: Form) -> Self {
         let version = form.stream_version().unwrap_or_default();
         StreamWriter { version, nodes, ..Self::default() }
@@ -289,7 +289,7 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Ends the group in hand if all of it has come.
+    /// Ends the current group if it is complete.
     pub(super) fn settle(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         let is_complete = self.group.as_ref().is_some_and(|group| group.left() == 0);
         if is_complete { self.end_group(out) } else { Ok(()) }
@@ -369,7 +369,7 @@ impl Node {
     }
 }
 
-/// Counts one of those that were announced.
+/// Counts an announced item.
 fn take_one(left: &mut usize) -> Result<(), Error> {
     *left = left.checked_sub(1).ok_or(SHAPE)?;
     Ok(())

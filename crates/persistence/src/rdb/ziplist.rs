@@ -29,7 +29,7 @@ const WIDE: u8 = 254;
 
 const MALFORMED: Error = Error::Malformed("a ziplist is broken");
 
-/// A ziplist whose structure was checked as a whole: walking it cannot fail.
+/// A ziplist with a validated structure: walking it cannot fail.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ziplist<'a> {
     items: &'a [u8],

@@ -1,4 +1,4 @@
-//! Values of a keyspace, built of what a sink is fed.
+//! Builds values of a keyspace from the items fed to a sink.
 
 use super::stream::StreamBuilder;
 use super::vectors::VectorsBuilder;
@@ -11,8 +11,7 @@ use petrel_keyspace::{FieldExpiry, Handle, JsonChange, Key, Value, WrongType};
 
 pub(super) const TWICE: Error = Error::Refused("an element is there twice");
 
-/// Holds the stripe of the key whose value is made when that is needed, and lets go of it in
-/// between.
+/// Locks the stripe of the key being built when needed, and unlocks it in between.
 pub(crate) trait Hold {
     /// Holds the stripe from now on, if it is not held.
     ///
@@ -20,12 +19,12 @@ pub(crate) trait Hold {
     /// If the value that was begun is not there any more; the stripe is held all the same.
     fn hold(&mut self, handle: &mut Handle) -> Result<(), Error>;
 
-    /// Something was added to the value; the stripe may be let go of.
+    /// Something was added to the value; the stripe may be unlocked.
     fn made(&mut self, handle: &mut Handle);
 }
 
-/// Makes the value of a key that does not exist, whose stripe is held. It is meant for
-/// [`Handle::build`]: if anything is refused, what was made until then is to be discarded.
+/// Builds the value of a key that does not exist; its stripe is locked. Meant for
+/// [`Handle::build`]: if an item is refused, the partial value is to be discarded.
 pub struct Builder<'h, 'k> {
     handle: &'h mut Handle,
     db: u16,
@@ -66,14 +65,13 @@ impl<'h, 'k> Builder<'h, 'k> {
         }
     }
 
-    /// The same, fields that have expired included, which are left to be removed as those of any
-    /// other hash.
+    /// Keeps expired fields, which are removed later like those of any other hash.
     pub fn keeping_expired(self) -> Self {
         Builder { keeps_expired: true, ..self }
     }
 
-    /// The same of a value that is made outside of [`Handle::build`], with the stripe held now and
-    /// then only: every element is a change of its own.
+    /// Builds outside of [`Handle::build`], with the stripe locked only at intervals: every element
+    /// is a change of its own.
     pub(crate) fn holding(self, holds: &'h mut (dyn Hold + 'h)) -> Self {
         Builder { holds: Some(holds), ..self }
     }
@@ -104,8 +102,8 @@ impl<'h, 'k> Builder<'h, 'k> {
         self.recounted
     }
 
-    /// The value is complete. Returns whether anything is left of it: of a hash whose fields have
-    /// all expired there is nothing.
+    /// Completes the value. Returns whether anything is left of it: a hash with only expired fields
+    /// is nothing.
     pub fn finish(self) -> bool {
         if let Some(stream) = self.stream {
             self.handle.stream_store(self.db, self.key, stream.finish());

@@ -1,5 +1,5 @@
-//! Between a keyspace and the serialisation: its values as what feeds a sink, and as what a sink
-//! builds.
+//! Conversion between a keyspace's values and their serialisation: values feed a sink, and a sink
+//! builds values.
 
 mod build;
 mod feed;
@@ -19,16 +19,16 @@ pub(crate) const NOTHING_EXPIRED: i64 = 0;
 /// The payload of `DUMP`, of the value as it is at a moment in Unix milliseconds.
 ///
 /// # Errors
-/// If the value exceeds what the format can hold.
+/// If the value exceeds the limits of the format.
 pub fn dump(view: View<'_>, now_ms: i64, dialect: Dialect) -> Result<Vec<u8>, Error> {
     dump_within(view, now_ms, dialect, u16::MAX)
 }
 
-/// The same for servers that know no newer version of RDB, as far as that can be: what such a
-/// version does not know of a stream is left out.
+/// Like [`dump`], for servers that know RDB up to `version_max`, as far as possible: parts of a
+/// stream unknown to that version are omitted.
 ///
 /// # Errors
-/// If the value exceeds what the format can hold.
+/// If the value exceeds the limits of the format.
 pub fn dump_within(
     view: View<'_>,
     now_ms: i64,
@@ -44,8 +44,8 @@ pub fn dump_within(
     Ok(out)
 }
 
-/// Sets a key to what a payload of `DUMP` holds, whatever it held before; `expiry` in Unix
-/// milliseconds. One in the past leaves no key. The key's stripe is held.
+/// Sets a key to the value of a `DUMP` payload, replacing any other; `expiry` is in Unix
+/// milliseconds. A past one leaves no key. The key's stripe is locked.
 ///
 /// # Errors
 /// If the payload is broken or holds what Petrel has no type for; nothing has changed then.

@@ -1,4 +1,4 @@
-//! Streams of a keyspace: fed to a sink, and built of what a sink is fed.
+//! Streams of a keyspace: fed to a sink, and built from the items fed to one.
 
 use super::build::TWICE;
 use super::feed::item;
@@ -85,7 +85,7 @@ pub fn feed_rest(stream: &Stream, sink: &mut impl ValueSink) -> Result<(), Error
     }
 }
 
-/// Feeds a group, but for its pending entries.
+/// Feeds a group without its pending entries.
 pub fn feed_group_head(group: &GroupHead, sink: &mut impl ValueSink) -> Result<(), Error> {
     sink.group(&rdb::Group {
         name: group.name(),
@@ -104,7 +104,7 @@ pub fn feed_group_head(group: &GroupHead, sink: &mut impl ValueSink) -> Result<(
     })
 }
 
-/// Feeds a pending entry of the group in hand.
+/// Feeds a pending entry of the current group.
 pub fn feed_pending(pending: PendingHead, sink: &mut impl ValueSink) -> Result<(), Error> {
     sink.pending(&rdb::Pending {
         id: id_of(pending.id),
@@ -114,7 +114,7 @@ pub fn feed_pending(pending: PendingHead, sink: &mut impl ValueSink) -> Result<(
     })
 }
 
-/// Feeds an entry of the group in hand that was given back.
+/// Feeds an entry of the current group that was given back.
 pub fn feed_given_back(id: StreamId, sink: &mut impl ValueSink) -> Result<(), Error> {
     sink.given_back(id_of(id))
 }
@@ -181,17 +181,17 @@ const OUT_OF_PLACE: Error = Error::Refused("a part of a stream out of its place"
 pub struct StreamBuilder {
     stream: Stream,
     limits: NodeLimits,
-    /// The group in hand, and its consumers.
+    /// The current group and its consumers.
     group: Vec<u8>,
     consumers: Vec<ConsumerId>,
-    /// The producer in hand.
+    /// The current producer.
     producer: Vec<u8>,
     /// Entries that have a producer.
     produced: BTreeSet<StreamId>,
 }
 
 impl StreamBuilder {
-    /// A builder of a stream whose nodes are as large as these limits say.
+    /// Creates a builder with these limits for the size of nodes.
     pub fn new(limits: &TypeLimits) -> Self {
         StreamBuilder {
             stream: Stream::new(),
@@ -253,7 +253,7 @@ impl StreamBuilder {
         self.change_group(|group| group.put_pending(own_id(pending.id), state))
     }
 
-    /// Puts a pending entry behind those that were given back before it.
+    /// Adds a pending entry that was given back, after earlier ones.
     pub fn given_back(&mut self, id: rdb::StreamId) -> Result<(), Error> {
         let id = own_id(id);
         self.change_group(|group| match group.pending(id) {

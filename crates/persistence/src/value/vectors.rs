@@ -1,4 +1,4 @@
-//! Vector sets: fed to a sink, and built of what a sink is fed.
+//! Vector sets: fed to a sink, and built from the items fed to one.
 
 use super::build::TWICE;
 use crate::rdb::{Error, Shape, ValueSink, Vector, VectorLevel};

@@ -1,4 +1,4 @@
-//! What is wrong with a file is found by the check as by the load, whatever it is.
+//! `check` finds the same faults in a file as a load.
 
 use petrel_keyspace::{Keyspace, Options};
 use petrel_persistence::rdb::Leniency;
@@ -25,7 +25,7 @@ pub fn keys() -> Vec<Vec<u8>> {
         // Behind the value: version and checksum.
         key(payload[0], &format!("key {number}"), &payload[1..payload.len() - 10])
     };
-    // Valkey's hashes with fields that expire, whose number means something else in Redis's files.
+    // Valkey's type of hashes with expiring fields, a number that Redis uses for another type.
     const THEIRS: u8 = 22;
     let keys = include_str!("payloads.txt").lines().enumerate().map(of_line);
     keys.filter(|key| key[0] != THEIRS).collect()
@@ -88,7 +88,7 @@ fn whatever_is_broken_the_check_says_what_the_load_says() {
     };
     let (mut refused, mut accepted) = (0, 0);
     for _ in 0..TRIES {
-        // Few keys, so that each has its share of what is broken.
+        // Few keys, so that each is likely to be damaged.
         let some: Vec<&[u8]> = (0..3).map(|_| &keys[below(keys.len())][..]).collect();
         let mut bytes = file(&some);
         for _ in 0..1 + below(3) {

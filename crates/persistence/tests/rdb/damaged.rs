@@ -1,5 +1,5 @@
-//! Files that are damaged or state wrong numbers: what is loaded of them, what errors say, and what
-//! [`mend`] keeps.
+//! Files that are damaged or state wrong numbers: the keys that a load accepts, its errors, and the
+//! keys that [`mend`] keeps.
 
 use crate::check::{file, key, keys, load_options};
 use petrel_keyspace::{Keyspace, Options};
@@ -26,7 +26,7 @@ fn text(text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A listpack of short texts and small integers, whose header states this many items.
+/// A listpack of short strings and small integers; its header states `stated` items.
 fn listpack(items: &[&str], stated: usize) -> Vec<u8> {
     let mut body = Vec::new();
     for item in items {
@@ -143,7 +143,7 @@ fn keys_without_elements_are_left_out() {
     }
 }
 
-/// Values whose ends can be found and that cannot be loaded, by their types.
+/// Values of each type with an end that can be found, but invalid contents.
 fn broken() -> Vec<(u8, Vec<u8>)> {
     let item = |text: &[u8]| [&[text.len() as u8], text].concat();
     vec![

@@ -1,5 +1,5 @@
-//! What servers dumped is read as what they held. Each line of `payloads.txt`: the server, the
-//! value's name, the payload in hexadecimal digits.
+//! Payloads dumped by other servers are read correctly. Each line of `payloads.txt`: the server,
+//! the value's name, the payload in hexadecimal digits.
 
 use crate::model::{GroupState, ProducersState, Stream, Value, id};
 use petrel_persistence::rdb::Pending;

@@ -3,11 +3,11 @@
 //! | file | holds |
 //! |---|---|
 //! | `model` | a value that is fed and feeds |
-//! | `round_trip` | what is written is read the same |
-//! | `fixtures` | what servers dumped (`payloads.txt`) is read as what they held |
+//! | `round_trip` | values are the same after writing and reading |
+//! | `fixtures` | payloads dumped by other servers (`payloads.txt`) are read correctly |
 //! | `old_forms` | forms that only old servers wrote |
 //! | `check` | a file is refused by the check where it is by the load |
-//! | `damaged` | what is loaded of damaged files, and what is kept of them |
+//! | `damaged` | loading damaged files, and the parts of them that `mend` keeps |
 //! | `malformed` | broken payloads are refused, whatever is broken |
 
 mod check;

@@ -1,4 +1,4 @@
-//! A value held in the plainest way, which takes what a reader feeds and feeds a writer.
+//! Plain model of a value: built by a reader, and fed to a writer.
 
 use petrel_persistence::rdb::{
     Consumer, Dialect, Error, Form, Group, Item, Leniency, Pending, Producers, Shape, StreamFacts,
@@ -113,7 +113,7 @@ impl Value {
         }
     }
 
-    /// What a payload of `DUMP` holds.
+    /// Reads a `DUMP` payload.
     pub fn restore(payload: &[u8]) -> Result<Self, Error> {
         let (type_byte, mut source) = open(payload, Leniency::default())?;
         let mut sink = Builder::default();
@@ -179,7 +179,7 @@ impl Stream {
     }
 }
 
-/// Builds a value of what it is fed.
+/// Builds a model from the items fed to it.
 #[derive(Debug, Default)]
 pub struct Builder {
     pub value: Option<Value>,

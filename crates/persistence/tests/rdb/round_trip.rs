@@ -1,4 +1,4 @@
-//! What is written is read the same.
+//! Values are the same after writing and reading.
 
 use crate::model::{GroupState, ProducersState, Stream, Value, id};
 use petrel_persistence::rdb::{

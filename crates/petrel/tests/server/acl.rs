@@ -62,7 +62,8 @@ fn changes_hold_for_living_connections_of_every_worker() {
         assert_eq!(other.text(&["SET", "k", "v"]), refused);
         assert_eq!(other.text(&["GET", "k"]), "\"v\"".trim_matches('"'));
     }
-    // Those that wait are looked at again when they could be served; what they are not given stays.
+    // Permissions of blocked clients are checked again when they could be served; a refused element
+    // stays.
     others[0].send(&["BLPOP", "list", "0"]);
     eventually("it waits", || server.info("blocked_clients") == 1);
     assert_eq!(admin.text(&["ACL", "SETUSER", "bob", "resetkeys", "~k"]), "OK");
@@ -88,7 +89,7 @@ fn who_waits_may_lose_the_right_to_what_comes() {
     let no_command =
         |name: &str| format!("NOPERM User bob has no permissions to run the '{name}' command");
     let group = ["XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "stream", ">"];
-    // Its wait, what it loses, what comes, and what it is answered.
+    // The blocked command, the changed permissions, the arriving data, and the reply.
     type Case<'c> = (&'c [&'c str], &'c [&'c str], &'c [&'c str], String);
     let cases: [Case<'_>; 9] = [
         (&["BLPOP", "a", "b", "0"], &["resetkeys", "~a"], &["RPUSH", "a", "v"], no_key.into()),
@@ -151,7 +152,7 @@ fn who_waits_may_lose_the_right_to_what_comes() {
     }
 }
 
-/// What is sent to another server is read here, and removed.
+/// MIGRATE reads and removes the key here, so it needs permission for both.
 #[test]
 fn keys_are_not_migrated_by_who_may_not_touch_them() {
     let server = Server::start("epoll", &[]);
@@ -502,7 +503,7 @@ fn commands_have_their_old_names_in_rules() {
 fn who_has_not_logged_in_cannot_pile_up_replies() {
     let server = Server::start("epoll", &["--requirepass", "secret"]);
     let mut client = server.connect();
-    // Nothing is read; what the kernel does not take is soon too much.
+    // The client reads nothing: output beyond the kernel's buffers soon exceeds the limit.
     eventually("it is closed", || {
         client.send_bytes(&b"*1\r\n$4\r\nPING\r\n".repeat(1000));
         server.connect().text(&["AUTH", "secret"]) == "OK"

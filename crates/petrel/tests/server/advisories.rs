@@ -67,8 +67,8 @@ const CALLS: &[&[&str]] = &[
     &["REPLCONF", "#", "1"],
 ];
 
-/// Redis 8.6.1 and 8.10.0, Valkey 9.0.3 (CVE-2025-67733): what a caller puts into an error, or a script into a status,
-/// could end the reply and begin another.
+/// Redis 8.6.1 and 8.10.0, Valkey 9.0.3 (CVE-2025-67733): text from a caller in an error, or from a
+/// script in a status, could end the reply and begin another.
 #[test]
 fn redis_8_6_1_line_ends_in_errors() {
     let args = ["--enable-debug-command", "yes", "--enable-module-command", "yes"];

@@ -31,7 +31,7 @@ impl Store {
         paths
     }
 
-    /// What `petrel backups` prints.
+    /// Output of `petrel backups`.
     pub fn list(&self) -> String {
         let output = run_to_end(&self.scratch, &["backups", &self.url]);
         assert!(output.status.success(), "{output:?}");
@@ -50,7 +50,7 @@ impl Store {
         Server::start("epoll", &["--restore-from", &from, DEBUG[0], DEBUG[1]])
     }
 
-    /// What a server says that cannot start from it.
+    /// Error of a server that cannot start from the backup `from`.
     pub fn refusal(&self, from: &str) -> String {
         let (scratch, from) = (Scratch::new(), format!("{}{from}", self.url));
         let output =
@@ -165,7 +165,7 @@ fn a_directory_that_has_gone_is_not_made_anew() {
     eventually("the failure", || failing(1));
     assert!(server.output().contains("is its volume mounted?"), "{}", server.output());
     assert!(!here.exists());
-    // As a mount point is, whose volume has gone.
+    // Like a mount point after its volume has gone.
     std::fs::create_dir(&here).unwrap();
     let failures = server.info("backup_total_failures");
     eventually("the next failure", || failing(failures + 1));
@@ -254,7 +254,7 @@ fn the_newest_stay() {
         server.connect().call(&["SET", "key", value]);
         save_and_ship(&server);
         if value == "1" {
-            // Another program's, and what was left by half: long ago, and just now.
+            // A file of another program, and incomplete backups: an old one, and a recent one.
             for other in ["notes", "20010101T000000.000Z", "29990101T000000.000Z"] {
                 std::fs::create_dir(store.scratch.path("backups").join(other)).unwrap();
                 std::fs::write(store.scratch.path("backups").join(other).join("file"), "x")

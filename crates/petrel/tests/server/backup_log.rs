@@ -1,4 +1,4 @@
-//! Backups of the log: they follow what is written, from file to file.
+//! Backups of the log: uploads follow the log from file to file.
 
 use crate::backup::{Store, name};
 use crate::harness::*;
@@ -20,7 +20,7 @@ impl Store {
 
 /// Writes something, and waits until it is in the store.
 fn write_and_ship(server: &Server, key: &str) {
-    // What is there is counted a moment later.
+    // The statistics are updated shortly afterwards.
     eventually("an end", || server.info("backup_in_progress") == 0);
     let shipped = server.info("backup_total_shipped");
     assert_eq!(server.connect().text(&["SET", key, "value"]), "OK");
@@ -81,7 +81,7 @@ fn a_server_that_stops_ships_the_rest_of_its_log() {
     assert_eq!(server.exit_code(), Some(0), "{}", server.output());
     let restored = store.restored_log("");
     assert_eq!(restored.connect().text(&["LRANGE", "list", "0", "-1"]), "[a b]");
-    // What is there is not replaced.
+    // A present log is not replaced.
     let scratch = server.into_scratch();
     let args = ["--port", "0", "--unixsocket", "s", LOG[0], LOG[1], "--restore-from", &store.url];
     let output = run_to_end(&scratch, &args);

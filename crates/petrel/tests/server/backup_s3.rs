@@ -6,7 +6,7 @@ use std::process::Output;
 
 const URL: &str = "s3://bucket/some/prefix";
 
-/// What lets a server use a bucket.
+/// Environment variables for access to a bucket.
 struct Access(Vec<(&'static str, String)>);
 
 impl Access {
@@ -20,7 +20,7 @@ impl Access {
         ])
     }
 
-    /// The same by the interface of Google Cloud Storage.
+    /// Access through the API of Google Cloud Storage.
     fn as_google_to(bucket: &Bucket) -> Self {
         let address = format!("http://127.0.0.1:{}", bucket.port);
         let key = format!(
@@ -29,7 +29,7 @@ impl Access {
         Access(vec![("GOOGLE_SERVICE_ACCOUNT_KEY", key), ("GOOGLE_ALLOW_HTTP", "true".into())])
     }
 
-    /// The same by the interface of Azure.
+    /// Access through the API of Azure.
     fn as_azure_to(bucket: &Bucket) -> Self {
         Access(vec![
             ("AZURE_STORAGE_ENDPOINT", format!("http://127.0.0.1:{}", bucket.port)),

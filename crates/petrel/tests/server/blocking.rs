@@ -174,7 +174,8 @@ fn what_was_sent_ahead_is_executed_afterwards(backend: &str) {
     pusher.text(&["RPUSH", "k", "b"]);
     assert_eq!(answer(&mut waiter), "[k b]");
     assert_eq!((answer(&mut waiter), answer(&mut waiter)), ("2".into(), "3".into()));
-    // A connection that ends in the middle of what it waits for executes nothing of it.
+    // After a connection ends during a blocked command, neither that nor its later commands are
+    // executed.
     waiter.send_bytes(b"BLPOP k 0\r\nSET x 1\r\n");
     eventually("it waits", || server.info("blocked_clients") == 1);
     drop(waiter);

@@ -1,6 +1,5 @@
-//! As much of an S3 server as a client needs that puts, gets, lists and deletes objects: over HTTP,
-//! in memory. Google Cloud Storage's older interface is the same but for how requests are signed;
-//! Azure's words are in `azure`.
+//! Minimal S3 server over HTTP, in memory: puts, gets, lists and deletes objects. The XML API of
+//! Google Cloud Storage differs only in how requests are signed; Azure's API is in `azure`.
 
 mod azure;
 
@@ -24,12 +23,12 @@ struct State {
     uploads: HashMap<String, BTreeMap<u32, Vec<u8>>>,
     /// Azure's parts, by object and name.
     blocks: HashMap<(String, String), Vec<u8>>,
-    /// What was asked: method, and what the address says beside the key.
+    /// Received requests: the method, and the address without the key.
     requests: Vec<String>,
     aborted: usize,
     /// Requests that are not signed as S3 wants it are refused.
     needs_signature: bool,
-    /// Status and code with which requests fail whose line has this in it.
+    /// Error for requests with this text in their first line: text, status and code.
     refusal: Option<(String, u16, &'static str)>,
 }
 
@@ -68,7 +67,8 @@ impl Bucket {
         bucket
     }
 
-    /// Fails requests whose method and address contain `what`, from now on; empty: none.
+    /// Makes later requests fail if their method and address contain a text; an empty one disables
+    /// this.
     pub fn refuse(&self, what: &str, status: u16, code: &'static str) {
         let refusal = (!what.is_empty()).then(|| (what.to_owned(), status, code));
         self.state.lock().unwrap().refusal = refusal;
@@ -83,13 +83,13 @@ impl Bucket {
         self.state.lock().unwrap().objects.keys().cloned().collect()
     }
 
-    /// How many requests had this in their method and address.
+    /// Number of requests with this text in their method and address.
     pub fn asked(&self, what: &str) -> usize {
         let state = self.state.lock().unwrap();
         state.requests.iter().filter(|request| request.contains(what)).count()
     }
 
-    /// Uploads that were given up, and those that are still there.
+    /// Numbers of aborted uploads and of pending ones.
     pub fn unfinished(&self) -> (usize, usize) {
         let state = self.state.lock().unwrap();
         (state.aborted, state.uploads.len())

@@ -7,7 +7,7 @@ fn commands(lines: &[&str]) -> Vec<u8> {
     lines.iter().flat_map(line).collect()
 }
 
-/// What it prints, and whether it is content.
+/// Output of `petrel check`, and whether it succeeded.
 fn check(scratch: &Scratch, args: &[&str]) -> (String, bool) {
     let output = run_to_end(scratch, &[&["check"], args].concat());
     let text = [output.stdout, output.stderr].concat();
@@ -44,7 +44,7 @@ fn an_end_that_is_not_whole_is_cut_off_where_that_is_asked_for() {
     assert!(is_whole && text.contains("has no end"), "{text}");
     assert_eq!(len("a.aof"), at);
 
-    // What is damaged amid commands is left to an operator, who knows what is lost.
+    // Damage within commands is left to an operator, since only a person can judge the loss.
     write("a.aof", &[&whole, b"garbage\r\n", &whole]);
     let (text, is_whole) = check(&scratch, &["--fix", "a.aof"]);
     assert!(!is_whole && text.contains(&format!("at byte {at}: expected a command")), "{text}");
@@ -197,7 +197,7 @@ fn a_start_refuses_what_the_check_does_not_call_whole() {
     assert_eq!(server.connect().text(&["MGET", "a", "b", "c", "d"]), "[1 1 1 1]");
 }
 
-/// What servers leave that have not written anything yet is whole, and says so.
+/// Files of servers that have not written anything yet are valid, and reported as empty.
 #[test]
 fn empty_files_of_other_servers_are_told() {
     let scratch = Scratch::new();

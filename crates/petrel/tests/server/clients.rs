@@ -263,7 +263,7 @@ fn closed_connections_are_not_shown_to_later_ones(backend: &str) {
     }
 }
 
-/// A program may close what it sends on once it has asked.
+/// A program may close its sending side after a request.
 fn half_closed_connections_are_there_until_they_are_answered(backend: &str) {
     let server = Server::start(backend, &["--threads", "1"]);
     let mut asking = server.connect();

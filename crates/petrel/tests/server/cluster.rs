@@ -4,7 +4,7 @@ use crate::harness::{Client, Scratch, Server, eventually, run_to_end};
 use crate::http::get;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Of a cluster in which every member holds all data, unless something else is said behind it.
+/// Arguments of a cluster in which every member holds all data; later arguments override them.
 pub const FOUND: &str =
     "--cluster-create --cluster-copies all --cluster-passphrase-file passphrase --bind 127.0.0.1";
 
@@ -118,14 +118,14 @@ fn who_has_data_does_not_join() {
     }
     let server = Server::start_in(place, "epoll", &["--appendonly", "yes"]);
     assert_eq!(call(&mut server.connect(), "GET a"), "1");
-    // Who has none joins, also where an empty server was.
+    // A server without data joins, even with a log that was created empty.
     let server = Server::start_in(scratch("secret"), "epoll", &["--appendonly", "yes"]);
     assert_eq!(call(&mut server.connect(), "SAVE"), "OK");
     let place = end(server);
     let member = start(place, &format!("{} --appendonly yes", join(&founder)));
     let mut client = await_service(&member);
     assert_eq!(call(&mut client, "SET b 2"), "OK");
-    // And comes back with what it has.
+    // After a restart it has its data.
     let member = start(end(member), &format!("{} --appendonly yes", join(&founder)));
     assert_eq!(call(&mut await_service(&member), "GET b"), "2");
 }
@@ -238,7 +238,7 @@ fn flags_that_contradict_each_other_say_what_to_change() {
     for (args, part) in [
         ("--cluster-create", "set cluster-passphrase-file"),
         ("--cluster-create --cluster-join a --cluster-passphrase x", "contradict each other"),
-        ("--cluster-create --cluster-passphrase x --replicaof a 1", "follows no primary"),
+        ("--cluster-create --cluster-passphrase x --replicaof a 1", "cannot be a replica"),
         ("--cluster-join a --cluster-passphrase-file none", "none: No such file or directory"),
     ] {
         let args: Vec<&str> =
@@ -276,7 +276,7 @@ pub fn count_meanwhile<T>(servers: &[&Server], during: impl FnOnce() -> T) -> (V
     })
 }
 
-/// All keys of a server, with what they hold.
+/// All keys of a server with their values.
 fn content(client: &mut Client) -> String {
     let mut keys: Vec<String> = (0..500).map(|at| format!("key{at}")).collect();
     keys.extend(["counter".into(), "list".into(), "hash".into()]);
@@ -329,7 +329,7 @@ fn members_come_and_go_under_load_and_hold_the_same() {
     assert_eq!(call(&mut others[1], "HINCRBY hash a 5"), "6");
     await_same_content(&[&founder, &second, &third]);
 
-    // One dies; those that remain go on, and it comes back with another life.
+    // One member dies; the others continue, and it rejoins under a new identity.
     let mut third = third;
     let (more, third) = count_meanwhile(&[&founder, &second], || {
         third.signal(libc::SIGKILL);

@@ -7,7 +7,7 @@ use petrel_resp::Value;
 /// A busy machine may not run a member for a while.
 const TIMEOUT: &str = "--cluster-node-timeout 8000";
 
-/// A library whose function sets a key to a number of its own and reads it.
+/// A library with a function that sets a key to the library's number and reads it.
 fn library(name: &str, number: usize) -> String {
     format!(
         "#!lua name={name}\n\
@@ -57,7 +57,7 @@ fn all_members_have_the_same_libraries() {
     let [found, at_second, at_third] =
         [(); 3].map(|()| format!("{TIMEOUT} --appendonly yes --cluster-port {}", free_port()));
     let found = format!("{FOUND} {found}");
-    // What the founder has loaded before it founds the cluster is the cluster's.
+    // Libraries loaded before the founding become the cluster's.
     let server = start(scratch("secret"), "--appendonly yes");
     assert_eq!(load(&mut server.connect(), &library("first", 1)), "first");
     let founder = {
@@ -73,7 +73,7 @@ fn all_members_have_the_same_libraries() {
     let second = start(scratch("secret"), &as_second);
     let third = start(scratch("secret"), &as_third);
     for server in [&second, &third] {
-        // Who serves has them.
+        // A serving member has them.
         let mut client = await_service(server);
         assert_eq!(names(&mut client), ["first"]);
     }
@@ -94,7 +94,7 @@ fn all_members_have_the_same_libraries() {
     assert_eq!(at_third.text(&["FUNCTION", "LOAD", "REPLACE", &replaced]), "second");
     check_calls(&[&third, &founder, &second], "second", 22);
 
-    // One that was away hears of what has happened meanwhile.
+    // A member that was away gets the changes made meanwhile.
     let mut third = third;
     third.signal(libc::SIGKILL);
     third.exit_code();
@@ -179,7 +179,7 @@ fn members_that_hold_some_slots_agree_on_all_changes_at_once() {
     eventually("each member is the home of some slots", || {
         call(&mut client, "CLUSTER INFO").contains("cluster_size:3")
     });
-    // Users whose permissions the home does not know call functions at keys that are here.
+    // Users unknown to the primary call functions with keys of this member.
     assert_eq!(call(&mut client, "ACL SETUSER limited on nopass ~* +fcall"), "OK");
     let mut limited = founder.connect();
     assert_eq!(call(&mut limited, "AUTH limited x"), "OK");

@@ -1,5 +1,5 @@
-//! A cluster whose links are slow, lose packets, or are cut in one direction or both. Needs
-//! namespaces (root); where there are none, nothing is tested, and a line says so.
+//! A cluster with links that are slow, lose packets, or are cut in one direction or both. Needs
+//! network namespaces (root); without them the tests are skipped, which is printed.
 
 use petrel_netbed::{Host, Network, Path};
 
@@ -64,7 +64,7 @@ impl Cluster {
         self.members[member].connect()
     }
 
-    /// Waits until these members know of so many that hold slots.
+    /// Waits until these members see `size` members with slots.
     fn await_size(&self, members: &[usize], size: usize) {
         let size = format!("cluster_size:{size}\r\n");
         for &member in members {
@@ -92,7 +92,7 @@ impl Cluster {
         });
     }
 
-    /// All keys, and what they hold, by a member.
+    /// All keys and their values, read from a member.
     fn content(&self, member: usize) -> String {
         let mut client = self.client(member);
         let keys = (0..KEYS).map(|at| format!("key{at}"));
@@ -117,7 +117,7 @@ impl Drop for Cluster {
     }
 }
 
-/// What must not be given twice was not.
+/// Asserts that no value was returned twice.
 fn assert_distinct(mut values: Vec<String>) {
     let count = values.len();
     values.sort_unstable();
@@ -142,7 +142,7 @@ fn cut_off(cut: impl FnOnce(&Network)) {
         });
     });
     assert_distinct(values);
-    // What it holds it still has, and what it does not hold is no nil.
+    // Keys that it held are still there, and a key it cannot read is an error, not nil.
     let mut held = 0;
     for at in 0..KEYS {
         let reply = call(&mut third, &format!("GET key{at}"));
@@ -202,7 +202,7 @@ fn commands_between_two_members_without_a_link_are_answered_and_not_executed_lat
     let (over, unknown): (Vec<_>, Vec<_>) = ends.partition(|end| end == "nil");
     assert!(!over.is_empty() && !unknown.is_empty(), "{over:?}, {unknown:?}");
     assert!(unknown.iter().all(|end| end.starts_with("UNKNOWN ")), "{unknown:?}");
-    // Those who reach all homes do all that they are asked for.
+    // Members with links to all primaries execute everything.
     for at in 0..KEYS {
         assert_eq!(call(&mut first, &format!("SET key{at} new")), "OK");
     }
@@ -238,7 +238,7 @@ fn a_network_that_is_slow_and_loses_packets_only_takes_longer() {
     assert!(size.contains("cluster_size:3\r\n"), "{size}");
 }
 
-/// How long links are cut at random; a longer run finds more.
+/// Duration of random link failures; a longer run finds more.
 const SECONDS: &str = "PETREL_TEST_SECONDS";
 
 /// A number below a limit (xorshift, Marsaglia 2003).

@@ -1,5 +1,5 @@
-//! What is no member of a cluster, or should be none: it is refused or waits, a line in the log
-//! says what to change, and the members lose nothing. A wrong passphrase is `cluster.rs`'s.
+//! Servers that cannot become or remain a member of a cluster: they are refused or wait, a log line
+//! says what to change, and the members lose nothing. `cluster.rs` tests a wrong passphrase.
 
 use crate::cluster::{FOUND, await_line, await_service, call, join, scratch, start};
 use crate::faults::{fail, faulty, library, repair, started};
@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-/// A founder whose key `a` is 1, and the address of its bus.
+/// A founder with key `a` set to 1, and the address of its bus.
 fn founder() -> (Server, String) {
     let founder = start(scratch("secret"), FOUND);
     let mut client = await_service(&founder);
@@ -23,7 +23,7 @@ fn founder() -> (Server, String) {
     (founder, bus)
 }
 
-/// The members are these, and serve what they have.
+/// Asserts that exactly these members form the cluster, and serve their data.
 fn are_well(members: &[&Server]) {
     for member in members {
         let mut client = await_service(member);
@@ -208,7 +208,7 @@ fn a_full_disk_under_what_members_agree_on_is_named() {
     let Some(full) = started(place, &args) else { return };
     are_well(&[&founder, &full]);
     fail(&full, "full", "raft.redb");
-    // What the members agree on next cannot be written there.
+    // The next agreed entries cannot be written there.
     let third = start(scratch("secret"), &flags);
     await_service(&third);
     await_line(

@@ -1,4 +1,4 @@
-//! A cluster whose members hold the data of some hash slots each.
+//! A cluster with members that each hold some hash slots.
 
 use crate::cluster::{FOUND, await_service, call, count_meanwhile, join, scratch, start};
 use crate::harness::{Client, Server, eventually, show};
@@ -14,8 +14,8 @@ fn field(client: &mut Client, name: &str) -> usize {
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(usize::MAX)
 }
 
-/// Waits until all slots have so many homes, each of which has its data, and until no more are to
-/// move: each server then has its share.
+/// Waits until every slot has `copies` owners with its data, and no more slots are to move: each
+/// server then has its share.
 fn await_homes(servers: &[&Server], copies: usize) {
     eventually("every slot has its homes", || {
         let mut held = Vec::new();
@@ -57,7 +57,7 @@ fn check(servers: &[&Server], suffix: &str) {
     }
 }
 
-/// How many keys are in a server's memory.
+/// Number of keys in a server's memory.
 fn local_keys(client: &mut Client) -> usize {
     let info = call(client, "INFO keyspace");
     let keys = info.split("db0:keys=").nth(1).and_then(|rest| rest.split(',').next());
@@ -127,7 +127,7 @@ fn members_hold_some_slots_each_and_serve_all() {
         third.exit_code();
         await_homes(&[&founder, &second], 2);
         check(&[&founder, &second], "x");
-        // What it has on its disk is not what it serves.
+        // The data on its disk are not served.
         let third = start(third.into_scratch(), &flags);
         await_homes(&[&founder, &second, &third], 2);
         third
@@ -222,7 +222,7 @@ fn a_cache_serves_copies_of_what_was_read_there() {
         !call(&mut client, "INFO stats").contains("evicted_keys:0\r\n")
     });
     assert_eq!(call(&mut client, "GET key3"), "3");
-    // The home hears of it, and does not keep them in mind.
+    // The primary is notified, and stops tracking these copies.
     eventually("evicted copies are not shared any more", || {
         let shared = field(&mut home, "cluster_keys_shared");
         shared < KEYS / 2 && shared <= local_keys(&mut client)

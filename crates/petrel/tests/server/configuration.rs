@@ -104,7 +104,7 @@ fn the_log_level_changes_at_run_time() {
     assert_eq!(client.text(&["CONFIG", "SET", "loglevel", "nothing"]), "OK");
     assert_eq!(client.text(&["DEBUG", "LOG", "second"]), "OK");
     assert_eq!(client.text(&["CONFIG", "SET", "loglevel", "notice"]), "OK");
-    // A log that was moved away is begun anew.
+    // After its file was renamed, the log continues in a new one.
     std::fs::rename(server.scratch.path("log"), server.scratch.path("old")).unwrap();
     assert_eq!(client.text(&["DEBUG", "LOG", "third"]), "OK");
     let old = std::fs::read_to_string(server.scratch.path("old")).unwrap();

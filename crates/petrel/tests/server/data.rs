@@ -126,7 +126,7 @@ fn info_describes_the_databases() {
     assert_ne!(client.text(&["DEBUG", "DIGEST"]), digest);
     assert_eq!(client.text(&["MEMORY", "PURGE"]), "OK");
     assert_eq!(client.text(&["FLUSHALL"]), "OK");
-    // What is left is the connections.
+    // Only the connections' memory is left.
     eventually("all is freed", || server.info("used_memory") == server.info("mem_clients_normal"));
 }
 
@@ -135,8 +135,8 @@ fn nobody_is_served_while_the_server_sleeps() {
     let server = Server::start("epoll", &["--enable-debug-command", "yes"]);
     // Of two workers each has one.
     let (mut one, mut other) = (server.connect(), server.connect());
-    // What is seen of the one's commands may be seen just before it sleeps, so there are several
-    // tries.
+    // The other worker may notice the first command just before it sleeps, so there are several
+    // attempts.
     let is_held = (0..5).any(|_| {
         one.call(&["DEL", "n"]);
         for command in [&["SET", "k", "v", "PX", "300"][..], &["SET", "n", "1"]] {

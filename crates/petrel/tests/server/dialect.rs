@@ -1,4 +1,4 @@
-//! Whose words are spoken: `dialect`, and the name of the program.
+//! The dialect: `dialect`, and the name of the program.
 
 use crate::harness::*;
 
@@ -63,7 +63,7 @@ fn the_name_of_the_program_decides(backend: &str) {
     assert!(server.connect().text(&["HELLO"]).contains("redis"));
 }
 
-/// What `DEBUG` offers to test suites that look at connections.
+/// Subcommands of `DEBUG` for test suites about connections.
 fn connections_can_be_protected_and_their_replies_enlarged(backend: &str) {
     let args = ["--enable-debug-command", "yes", "--requirepass", "secret"];
     let server = Server::start(backend, &args);
@@ -84,7 +84,7 @@ fn connections_can_be_protected_and_their_replies_enlarged(backend: &str) {
     assert_eq!(admin.text(&["DEBUG", "PROTECT-CLIENT", "999999"]), "ERR No such client");
 }
 
-/// What is answered inside a transaction, and what becomes of it.
+/// Replies inside a transaction, and the transaction's result.
 fn transactions_are_refused_in_the_words_of_the_dialect(backend: &str) {
     let server = Server::start(backend, &["--dialect", "valkey"]);
     let mut client = server.connect();

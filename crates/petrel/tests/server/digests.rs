@@ -137,7 +137,7 @@ fn random_scores(count: usize) -> Vec<String> {
 
 #[test]
 fn scores_are_digested_as_by_peers() {
-    /// Scores in one sorted set, whose digest is compared.
+    /// Number of scores in a sorted set with its digest compared.
     const TOGETHER: usize = 20;
     let own = Server::start("epoll", &DEBUG);
     let scores = random_scores(6000);

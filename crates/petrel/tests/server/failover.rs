@@ -3,7 +3,7 @@
 use crate::harness::*;
 use std::time::{Duration, Instant};
 
-/// A server on a TCP port, whose replicas get their copies at once.
+/// A server on a TCP port that sends copies to replicas without delay.
 pub struct Node {
     pub server: Server,
     pub port: u16,
@@ -122,11 +122,11 @@ fn a_handover_that_cannot_be_is_given_up() {
     assert_eq!(client.text(&["GET", "unseen"]), "1");
     assert_eq!(client.text(&["FAILOVER", "ABORT"]), "OK");
     assert_eq!(show(&writer.receive().unwrap()), "OK");
-    // In time nobody catches up.
+    // No replica catches up before the timeout.
     assert_eq!(client.text(&["FAILOVER", "TIMEOUT", "50"]), "OK");
     assert_eq!(client.text(&["SET", "held", "2"]), "OK");
     assert_eq!(primary.field("role"), "master");
-    // What is forced is asked of a replica that stands still, and can be taken back.
+    // A forced failover asks a stopped replica, and can be aborted.
     let port = replica.port.to_string();
     let forced = ["FAILOVER", "TO", "127.0.0.1", &port, "FORCE", "TIMEOUT", "50"];
     assert_eq!(client.text(&forced), "OK");
@@ -189,7 +189,7 @@ fn clients_that_go_to_the_primary_by_themselves_are_sent_there() {
     assert_eq!(client.text(&["SET", "k", "v"]), there);
     assert_eq!(client.text(&["RESET"]), "RESET");
     assert_eq!(client.text(&["GET", "first"]), there);
-    // What was queued at a primary goes to the next one whole. One that may be written to, too.
+    // A transaction queued at a primary is redirected as a whole. So is one to a writable replica.
     assert_eq!(node.connect().text(&["REPLICAOF", "NO", "ONE"]), "OK");
     assert_eq!(client.text(&["SET", "k", "v"]), "OK");
     client.text(&["MULTI"]);
@@ -267,7 +267,7 @@ fn links_are_connections_that_are_shown_closed_and_held_back() {
     assert_eq!(at.text(&["CLIENT", "KILL", "TYPE", "master"]), "1");
     eventually("the link is made again", || primary.server.info("sync_partial_ok") == 1);
     replica.await_field("master_link_status", "up");
-    // What the primary writes waits while the replica is paused.
+    // The primary's stream waits while the replica is paused.
     assert_eq!(at.text(&["CLIENT", "PAUSE", "100000", "WRITE"]), "OK");
     std::thread::sleep(Duration::from_millis(50));
     let before = replica.field("slave_repl_offset");

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// What the files that the log is written to have in their names.
+/// Part of the names of the log's files.
 const LOG: &str = ".effects.log";
 
 /// Builds what makes a server's disk fail; none where it cannot be, which is said.
@@ -43,8 +43,8 @@ pub fn library(name: &str) -> Option<Scratch> {
     None
 }
 
-/// Starts a server whose disk can be made to fail; none where nothing can be loaded before its C
-/// library, which is said.
+/// Starts a server with a disk that can be made to fail; `None` if no library can be preloaded,
+/// which is printed.
 pub fn started(scratch: Scratch, args: &[&str]) -> Option<Server> {
     let (library, faults) = (scratch.path("faults.so"), scratch.path("faults"));
     let variables = [("LD_PRELOAD", &library), ("PETREL_FAULTS", &faults)];
@@ -103,7 +103,7 @@ fn are_there(server: &Server, prefix: &str) {
     are_there_if(server, prefix, [true; 3]);
 }
 
-/// Those that were acknowledged are there, and no others.
+/// Asserts that exactly the acknowledged values are present.
 fn are_there_if(server: &Server, prefix: &str, acknowledged: [bool; 3]) {
     let mut client = server.connect();
     for (i, value) in values().iter().enumerate() {
@@ -112,7 +112,7 @@ fn are_there_if(server: &Server, prefix: &str, acknowledged: [bool; 3]) {
     }
 }
 
-/// What fails, and what the system calls it.
+/// Faults, and the system's errors for them.
 const FAULTS: [(&str, &str); 4] = [
     ("write", "Input/output error (os error 5)"),
     ("full", "No space left on device (os error 28)"),
@@ -120,14 +120,14 @@ const FAULTS: [(&str, &str); 4] = [
     ("sync", "Input/output error (os error 5)"),
 ];
 
-/// A server whose disk has failed after the first values were logged, and who wrote them and,
-/// meanwhile, others.
+/// A server with a disk that failed after the first values were logged, and the client that wrote
+/// them and, meanwhile, others.
 fn failed(policy: &str, what: &str) -> Option<(Server, Client)> {
     let server = started(faulty()?, &["--appendonly", "yes", "--appendfsync", policy])?;
     let mut client = server.connect();
     write_all(&mut client, "before");
     answered(&mut client);
-    // With every policy what is written later is the first that the failure meets.
+    // With every policy, the failure first affects later writes.
     assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "[1 0]");
     fail(&server, what, LOG);
     write_all(&mut client, "meanwhile");
@@ -135,8 +135,8 @@ fn failed(policy: &str, what: &str) -> Option<(Server, Client)> {
     Some((server, client))
 }
 
-/// What became durable before can be read. A reader waits for the stripe that it looks at: one key
-/// may share its stripe with a change that is not durable, but hardly all.
+/// Asserts that values durable before can be read. A reader waits for its key's stripe: one key may
+/// share its stripe with a change that is not durable, but hardly all of them.
 fn reads_what_is_durable(server: &Server) {
     let mut readers: Vec<Client> = (0..3).map(|_| server.connect()).collect();
     for (i, reader) in readers.iter_mut().enumerate() {
@@ -152,15 +152,15 @@ fn a_failing_disk(policy: &str, (what, says): (&str, &str)) {
     let misconf = format!("MISCONF Errors writing to the AOF file: {says}");
     assert_eq!(other.text(&["SET", "refused", "1"]), misconf, "{what}");
     reads_what_is_durable(&server);
-    // What it takes to go on without the old file fails as well.
+    // Creating a new file fails as well.
     if what == "sync" {
         eventually("the failure", || status(&server, "aof_last_bgrewrite_status") == "err");
     }
     assert_eq!(other.text(&["SET", "refused", "1"]), misconf);
     repair(&server);
     eventually("the recovery", || other.text(&["SET", "after", "1"]) == "OK");
-    // What was executed before the failure was noted is acknowledged late, or was before with
-    // another policy.
+    // Commands executed before the failure was noticed are acknowledged late, or with another
+    // policy were acknowledged before.
     let acknowledged = [(); 3].map(|()| {
         let answer = show(&client.receive().unwrap());
         assert!(answer == "OK" || answer == misconf, "{answer}");
@@ -183,7 +183,7 @@ fn a_disk_that_fails_refuses_writes_and_loses_nothing_with_always() {
     FAULTS.into_iter().for_each(|fault| a_failing_disk("always", fault));
 }
 
-/// What says nothing of the data is answered while no write can become durable.
+/// Commands that do not depend on the data are answered while no write can become durable.
 #[test]
 fn commands_of_operators_are_answered_while_the_disk_is_full() {
     let Some((server, mut stuck)) = failed("always", "full") else { return };
@@ -237,7 +237,7 @@ fn what_expires_while_the_disk_is_full_keeps_no_client_waiting() {
     eventually("the failure", || status(&server, "aof_last_write_status") == "err");
     assert_eq!(server.connect().text(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]), "OK");
     eventually("all keys have expired", || {
-        // A key may share its stripe with what is not durable.
+        // A key may share its stripe with a change that is not durable.
         let last = (keys - 3..keys).filter(|&i| {
             let mut reader = server.connect();
             reader.send(&["EXISTS", &number(i)]);
@@ -330,7 +330,7 @@ fn a_snapshot_that_fails_leaves_the_one_before() {
         write_all(&mut client, "meanwhile");
         answered(&mut client);
         fail(&server, what, "temp-");
-        // A failure of what is written at once is the reply.
+        // A failure of the first write may be the reply.
         let begun = client.text(&["BGSAVE"]);
         assert!(begun == "Background saving started" || begun.starts_with("ERR saving failed: "));
         eventually("the failure", || status(&server, "rdb_last_bgsave_status") == "err");
@@ -382,10 +382,7 @@ fn a_process_that_dies_amid_a_long_sync_loses_nothing() {
         let output = run_to_end(&scratch, &["check", "appendonlydir"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && text.contains(" pending records, of epochs "), "{text}");
-        assert!(
-            text.contains("; a start puts those that the log does not have behind it"),
-            "{text}"
-        );
+        assert!(text.contains("; a start appends those that the log does not have"), "{text}");
         let server = Server::start_in(scratch, "epoll", &["--appendonly", "yes"]);
         are_there(&server, "before");
         are_there(&server, "meanwhile");
@@ -400,7 +397,7 @@ fn without_room_for_pending_records_it_goes_on_and_says_so() {
     assert_eq!(status(&server, "aof_buffer_survives_process"), "1");
     fail(&server, "full", ".pending");
     let mut client = server.connect();
-    // More than what is there already has room for.
+    // More than the present memory has space for.
     client.call(&["SET", "large", &"x".repeat(4 << 20)]);
     assert_eq!(status(&server, "aof_buffer_survives_process"), "0");
     assert_eq!(client.text(&["SET", "small", "1"]), "OK");
@@ -431,8 +428,8 @@ fn unnamed(directory: &Path) -> Vec<String> {
 const BEGUN: &str = "Background append only file rewriting started";
 const ALWAYS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
-/// A server with values in its log, of whose directory so many syncs succeed before all fail; and
-/// the manifest of that moment.
+/// A server with values in its log, and a log directory with this number of successful syncs before
+/// all fail; also returns the manifest of that time.
 fn with_names_that_do_not_last(spared: u32) -> Option<(Server, Client, String)> {
     let server = started(faulty()?, &ALWAYS)?;
     let mut client = server.connect();
@@ -498,7 +495,7 @@ fn rewriting_goes_on_once_names_last_again() {
         }
         assert_eq!(status(&server, "aof_last_write_status"), "ok");
         let directory = server.scratch.path("appendonlydir");
-        // It does not fill a disk up with what it cannot delete.
+        // Files that cannot be deleted do not fill the disk.
         assert!(unnamed(&directory).len() <= 2, "{:?}", unnamed(&directory));
         repair(&server);
         assert_eq!(client.text(&["BGREWRITEAOF"]), BEGUN);
@@ -526,13 +523,13 @@ fn a_log_that_is_sealed_in_vain_loses_nothing() {
         fail(&server, "names", &format!("appendonlydir {spared}"));
         write_all(&mut client, "before");
         answered(&mut client);
-        let why = "the log does not go on in a new file";
+        let why = "the log cannot continue in a new file";
         if spared < 2 {
             eventually("the failure", || server.output().contains(why));
         }
         write_all(&mut client, "meanwhile");
         answered(&mut client);
-        // What is written to is not taken for a file that is done with.
+        // A file that is written to is not taken for a closed one.
         assert_eq!(server.info("backup_total_shipped"), 0, "{}", server.output());
         let server = restarted(server);
         are_there(&server, "before");
@@ -581,7 +578,7 @@ fn a_start_whose_names_do_not_last_loses_nothing() {
         let mut server = server;
         server.signal(libc::SIGKILL);
         server.exit_code();
-        // It starts, or it says what is wrong.
+        // It starts, or prints the error.
         let scratch = server.into_scratch();
         std::fs::write(scratch.path("faults"), format!("names appendonlydir {spared}")).unwrap();
         let mut command = petrel(&scratch);
@@ -644,13 +641,13 @@ fn killed(mut server: Server) -> Scratch {
     server.into_scratch()
 }
 
-/// Starts a server with a log whose disk fails in this way from the first moment on.
+/// Starts a server with a log on a disk that fails in this way from the beginning.
 fn started_with(scratch: Scratch, policy: &str, what: &str) -> Server {
     std::fs::write(scratch.path("faults"), what).unwrap();
     started(scratch, &["--appendonly", "yes", "--appendfsync", policy]).unwrap()
 }
 
-/// It serves reads, refuses writes and says why.
+/// Asserts that the server serves reads, refuses writes and returns the reason.
 fn refuses_writes(server: &Server) {
     let mut client = server.connect();
     assert_eq!(client.text(&["SET", "refused", "1"]), FULL);
@@ -664,7 +661,8 @@ fn refuses_writes(server: &Server) {
     eventually("the line", || server.output().contains(said));
 }
 
-/// It takes writes once there is room, and says so if it did not before.
+/// Asserts that the server accepts writes once there is space, and logs the recovery if it had
+/// failed.
 fn recovers(server: &Server) -> Client {
     let refused = status(server, "aof_last_write_status") == "err";
     repair(server);
@@ -776,7 +774,7 @@ fn pending_records_that_cannot_be_written_stay_until_there_is_room() {
         assert_eq!(server.connect().text(&["GET", "after"]), "1", "{what}");
         let directory = server.scratch.path("appendonlydir");
         assert_eq!(unnamed(&directory), [""; 0], "{what}");
-        // What was recovered is in the log itself by now.
+        // The recovered records are in the log itself by now.
         let scratch = killed(server);
         std::fs::remove_file(directory.join("appendonly.aof.pending")).unwrap();
         let server = Server::start_in(scratch, "epoll", &["--appendonly", "yes"]);

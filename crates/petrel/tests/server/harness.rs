@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What nothing here should take longer than, on a machine that does much else.
+/// Timeout of any wait in these tests, generous enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Makes each function that takes a back-end a test per back-end.
@@ -101,12 +101,12 @@ impl Server {
         Self::start_with(scratch, backend, args, &[])
     }
 
-    /// The same, but it may still be loading its data, or not say when it has.
+    /// Starts a server without waiting for its data; it may not report when they are loaded.
     pub fn start_unready(scratch: Scratch, backend: &str, args: &[&str]) -> Self {
         Self::try_start(scratch, backend, args).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same with variables of the environment.
+    /// Starts a server with additional environment variables.
     pub fn start_with(
         scratch: Scratch,
         backend: &str,
@@ -120,7 +120,7 @@ impl Server {
             .ready()
     }
 
-    /// The same, of a program that is called so.
+    /// Starts the server under this program name.
     pub fn start_as(name: &str, backend: &str, args: &[&str]) -> Self {
         let scratch = Scratch::new();
         let mut command = petrel(&scratch);
@@ -130,7 +130,7 @@ impl Server {
             .ready()
     }
 
-    /// The same by a command that calls some program.
+    /// Starts the server through another command.
     pub fn start_by(command: Command, scratch: Scratch, backend: &str, args: &[&str]) -> Self {
         Self::try_start_by(command, scratch, backend, args)
             .unwrap_or_else(|error| panic!("{error}"))
@@ -171,8 +171,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits until the data is loaded: a server listens before, and one whose files are changed
-    /// while it reads them ends.
+    /// Waits until the data are loaded: a server listens before, and ends if its files are changed
+    /// while it reads them.
     fn ready(mut self) -> Self {
         let deadline = Instant::now() + PATIENCE;
         while !self.output().contains(READY) {
@@ -192,7 +192,7 @@ impl Server {
         self.scratch.path("s")
     }
 
-    /// What it wrote to its standard streams.
+    /// Contents of its standard streams.
     pub fn output(&self) -> String {
         std::fs::read_to_string(self.scratch.path("stdout")).unwrap_or_default()
     }
@@ -210,7 +210,7 @@ impl Server {
         unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
     }
 
-    /// Lets its files have so many bytes at most, from now on.
+    /// Limits the size of its files from now on.
     pub fn limit_files(&self, bytes: Option<u64>) {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         let (pid, none) = (self.child.id() as libc::pid_t, std::ptr::null_mut());

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 /// The most memory that the server may have held, in MiB; it holds some 30 when it starts.
 const MEMORY_MAX: u64 = 300;
-/// What any call may take, in seconds: the build for tests is some ten times slower than others.
+/// Maximum duration of a call in seconds: the build for tests is some ten times slower than others.
 const SECONDS_MAX: u64 = 30;
 
-/// A call whose time is looked at.
+/// Calls a command and checks its duration.
 fn call(client: &mut Client, args: &[&str]) -> String {
     let begin = Instant::now();
     let reply = client.text(args);

@@ -22,7 +22,7 @@ fn start(backend: &str) -> (Server, u16) {
 fn ask(port: u16, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // What is refused may be refused before all of it is written.
+    // A request may be refused before all of it is written.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -103,7 +103,7 @@ fn assert_answered(port: u16, others: &mut [TcpStream]) {
         assert_eq!(get(port, "/ready").0, "HTTP/1.1 200 OK");
         assert_eq!(get(port, "/metrics").0, "HTTP/1.1 200 OK");
         for other in &mut *others {
-            // One that was closed for another may be told so.
+            // A connection closed in favour of another may fail.
             let _ = other.write_all(b"x");
         }
     }
@@ -124,7 +124,7 @@ fn probes_are_answered_whatever_others_keep_open() {
         let _ = stream.write_all(b"GET /health HTTP/1.1\r\nX-Slow: ");
     }
     assert_answered(port, &mut slow);
-    // Requests whose answers nobody reads.
+    // Requests with replies that are never read.
     let mut unread: Vec<TcpStream> = (0..MANY).map(|_| connect(port)).collect();
     for stream in &mut unread {
         let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");

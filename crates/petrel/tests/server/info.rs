@@ -182,8 +182,7 @@ const SECTIONS: [&str; 12] = [
     "debug",
 ];
 
-/// Names of the fields of a section. Those that are numbered, by threads and listeners, are not
-/// compared.
+/// Names of the fields of a section, without numbered ones (by thread or listener).
 fn names(client: &mut Client, section: &str) -> Vec<String> {
     let text = client.text(&["INFO", section]);
     let names = text.lines().filter_map(|line| Some(line.split_once(':')?.0.to_owned()));
@@ -214,7 +213,7 @@ fn compaction_is_counted_as_defragmentation() {
     let server = Server::start("epoll", &debug);
     let mut client = server.connect();
     client.call(&["DEBUG", "POPULATE", "100000", "key", "100"]);
-    // Nine of ten keys go: what is left is spread over many pages.
+    // Nine of ten keys are removed: the others are spread over many pages.
     let script = "for i = 0, 99999 do if i % 10 > 0 then redis.call('DEL', 'key:' .. i) end end";
     client.call(&["EVAL", script, "0"]);
     eventually("entries are moved", || server.info("active_defrag_key_hits") > 0);

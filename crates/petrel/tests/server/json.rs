@@ -2,7 +2,7 @@
 
 use crate::harness::*;
 
-/// Makes and changes documents, short ones and long ones, and returns what they are.
+/// Creates and changes short and long documents, and returns their texts.
 fn fill(client: &mut Client) -> Vec<String> {
     let texts: Vec<String> =
         (0..4000).map(|n| format!("{{\"n\":{n},\"name\":\"name of {n}\",\"x\":{n}.5}}")).collect();

@@ -1,4 +1,4 @@
-//! SIGKILL at any moment: what was acknowledged is there, and nothing is half there.
+//! SIGKILL at any time: acknowledged writes are present, and no write is partially present.
 //!
 //! Each of some clients has keys of its own, and changes them by transactions, each of which also
 //! says its number. So after a start the numbers say which transactions were kept; the same ones
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Transactions that a client sends ahead.
 const AHEAD: u64 = 8;
-/// How long a start may take, on a machine that does much else.
+/// Maximum duration of a start on a busy machine.
 const LOAD_MAX: Duration = Duration::from_secs(60);
 
 fn rounds(usual: u64) -> u64 {
@@ -143,7 +143,7 @@ fn of_scripts(which: u64, key: &KeyOf<'_>, other: &KeyOf<'_>, element: String) -
     }
 }
 
-/// What makes, changes, moves and removes large collections.
+/// Commands that create, change, move and remove large collections.
 fn of_large(which: u64, client: usize, m: u64, number: u64) -> Vec<String> {
     let kind = ["l", "m", "z", "h", "x"][m as usize % 5];
     let key = |of: u64| format!("{client}:{kind}:{LARGE} {of}").replace(' ', "-");
@@ -166,7 +166,7 @@ fn of_large(which: u64, client: usize, m: u64, number: u64) -> Vec<String> {
     vec!["EVAL".into(), script, "1".into(), key(m / 5 % 2), (number + 1).to_string()]
 }
 
-/// What concerns whole databases, or more than one.
+/// Commands on whole databases, or on several.
 fn of_databases(m: u64, key: String) -> Vec<String> {
     match m {
         0 | 1 => vec!["FLUSHALL".into()],
@@ -185,14 +185,14 @@ fn bytes_of(commands: &[Vec<String>]) -> Vec<u8> {
     encoded.collect::<Vec<_>>().concat()
 }
 
-/// What a client knows of its transactions.
+/// Progress of a client's transactions.
 struct Known {
     sent: AtomicU64,
     acknowledged: AtomicU64,
 }
 
 impl Known {
-    /// Of a client whose last transaction was this one.
+    /// State after the transaction with this number.
     fn of(number: u64) -> Self {
         let number = || AtomicU64::new(number);
         Known { sent: number(), acknowledged: number() }
@@ -228,7 +228,7 @@ fn has_loaded(server: &Server) -> bool {
     client.receive().is_some_and(|answer| show(&answer) == "PONG")
 }
 
-/// Every key with what it holds, as both servers show it.
+/// Every key with its value, in a form that is equal for both servers.
 fn contents(connection: &mut Client) -> Vec<String> {
     let mut all = Vec::new();
     for db in ["1", "0"] {
@@ -236,7 +236,7 @@ fn contents(connection: &mut Client) -> Vec<String> {
         let keys = connection.text(&["EVAL", "return redis.call('KEYS', '*')", "0"]);
         for key in keys.trim_matches(['[', ']']).split(' ').filter(|key| !key.is_empty()) {
             let (expiry, held) = (connection.text(&["PEXPIRETIME", key]), content(connection, key));
-            // A hash none of whose fields is left may be there for a moment more.
+            // A hash with all its fields expired may still be present for a short time.
             if !held.is_empty() || !key.contains(":eh:") {
                 all.push(format!("{db} {key} {expiry} {held}"));
             }
@@ -260,7 +260,7 @@ fn when_loaded(server: Server, round: u64) -> Server {
     server
 }
 
-/// What a key holds.
+/// A key's value.
 fn content(connection: &mut Client, key: &str) -> String {
     let mut parts = |command: &[&str]| match connection.call(command) {
         Value::Array(items) => items.iter().map(show).collect::<Vec<_>>(),
@@ -310,7 +310,7 @@ fn pending(answer: Value) -> Vec<String> {
     entries.collect()
 }
 
-/// What is the same for all rounds of a test.
+/// Parameters of all rounds of a test.
 struct Plan {
     policy: &'static str,
     clients: usize,
@@ -319,12 +319,12 @@ struct Plan {
     rounds: u64,
 }
 
-/// What the rounds were like: printed at the end.
+/// Statistics of the rounds, printed at the end.
 #[derive(Debug, Default)]
 struct Tally {
     kept: u64,
     acknowledged: u64,
-    /// Rounds that ended amid the rewriting of the log, and amid `BGSAVE`.
+    /// Rounds that ended during a rewrite of the log, and during `BGSAVE`.
     amid_rewrite: u64,
     amid_save: u64,
 }
@@ -346,14 +346,14 @@ impl Tally {
     }
 }
 
-/// Kills a server with this `appendfsync` again and again, and looks what is there afterwards.
+/// Kills a server with this `appendfsync` again and again, and checks its data afterwards.
 fn kill_in_turn(plan: &Plan) {
     let other = Server::start("epoll", &[]);
     let mut oracle = other.connect();
     let mut kept = vec![0u64; plan.clients];
     let mut scratch = Scratch::new();
     let mut tally = Tally::default();
-    // So slow that some rounds end amid saving.
+    // So slow that some rounds end during a save.
     let args = "--appendonly yes --auto-aof-rewrite-min-size 200kb --rdb-key-save-delay 500";
     let args: Vec<&str> = args.split(' ').chain(["--appendfsync", plan.policy]).collect();
     // The moments differ from run to run.
@@ -413,7 +413,7 @@ fn compare(there: Vec<String>, expected: Vec<String>, round: u64, server: &Serve
     }
 }
 
-/// Lets clients send transactions until the server is killed; what it leaves behind.
+/// Lets clients send transactions until the server is killed; returns its directory.
 fn run_and_kill(mut server: Server, plan: &Plan, draw: u64, begun: &[Arc<Known>]) -> Scratch {
     let mut connection = server.connect();
     std::thread::scope(|scope| {
@@ -513,7 +513,7 @@ fn every_increment_that_was_acknowledged_is_there_after_a_kill() {
             assert!(last.iter().all(|&last| last > 0));
             let server = when_loaded(Server::start_unready(left, backend, &args), round);
             are_counted(&server, &last, round);
-            // What was recovered is in the log like anything else.
+            // The recovered records are in the log itself by now.
             let (left, again) = increment_until_killed(server, &[1, 16]);
             let server = when_loaded(Server::start_unready(left, backend, &args), round);
             are_counted(&server, &[&again, &last[2..]].concat(), round);

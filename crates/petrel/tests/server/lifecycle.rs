@@ -48,7 +48,7 @@ fn a_stop_is_refused_or_taken_back(backend: &str) {
     let mut server = Server::start(backend, &args);
     let mut client = server.connect();
     assert_eq!(client.text(&["SET", "k", "v"]), "OK");
-    // What is to take the snapshot's place cannot.
+    // The file that replaces the snapshot cannot be renamed.
     std::fs::create_dir(server.scratch.path("dump.rdb")).unwrap();
     server.signal(libc::SIGTERM);
     eventually("the log says why not", || server.output().contains("can't exit"));
@@ -95,7 +95,7 @@ fn a_port_in_use_is_said() {
     assert!(line.contains(&port) && line.contains("in use"), "{line}");
 }
 
-/// How a server is started that has to wait for its port.
+/// Starts a server that has to wait for its port.
 fn started_at_a_taken_port(scratch: &Scratch, port: u16) -> Child {
     let log = std::fs::File::create(scratch.path("stdout")).unwrap();
     let port = port.to_string();
@@ -245,7 +245,7 @@ fn a_daemon_is_ready_when_its_parent_ends() {
     let output = run_to_end(&scratch, &["--port", "0", "--unixsocket", "s", "--daemonize", "yes"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("another server listens on it"));
-    // SAFETY: a signal to the server whose id the pid file holds.
+    // SAFETY: sends a signal to the server, with the id from the pid file.
     unsafe { libc::kill(pid, libc::SIGTERM) };
     eventually("the pid file goes", || !exists(&scratch.path("pid")));
     eventually("the log tells of the end", || {
@@ -300,7 +300,7 @@ fn the_log_is_lines_of_text_or_json(backend: &str) {
     assert!(refused.ends_with("must be one of the following: legacy, logfmt, json"), "{refused}");
     assert_eq!(client.text(&["CONFIG", "SET", "maxmemory-clients", "1"]), "OK");
     eventually("a client is closed, and the log says so", || {
-        server.output().contains("all clients together hold too much")
+        server.output().contains("all clients together exceed maxmemory-clients")
     });
     for line in server.output().lines() {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -332,8 +332,7 @@ fn the_log_is_lines_of_text_or_json(backend: &str) {
 
 #[test]
 fn the_socket_belongs_to_the_group_that_is_named() {
-    // The group of this process: nobody has to be allowed anything for that.
-    // SAFETY: no arguments.
+    // The group of this process needs no permission. SAFETY: no arguments.
     let own = unsafe { libc::getegid() };
     let groups = std::fs::read_to_string("/etc/group").unwrap();
     let name = groups.lines().find_map(|line| {
@@ -349,7 +348,7 @@ fn the_socket_belongs_to_the_group_that_is_named() {
         let mut client = server.connect();
         let answer = client.text(&["CONFIG", "GET", "unixsocketgroup"]);
         assert_eq!(answer, format!("[unixsocketgroup {name}]"));
-        // Tools write back what they have read.
+        // Tools write back values that they have read.
         assert_eq!(client.text(&["CONFIG", "SET", "unixsocketgroup", &name]), "OK");
     }
     let scratch = Scratch::new();

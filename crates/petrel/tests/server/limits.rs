@@ -1,4 +1,4 @@
-//! What one client, or all of them, may take.
+//! Limits of a client, and of all clients together.
 
 use crate::harness::*;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ fn with_values(server: &Server) -> Client {
     client
 }
 
-/// A request whose reply has 1 GB.
+/// A request with a reply of 1 GB.
 fn much() -> Vec<u8> {
     let mut args = vec![&b"string"[..]; 70_000];
     args[0] = b"MGET";

@@ -1,4 +1,4 @@
-//! While the data is loaded: what is refused, what is answered.
+//! Commands during a load: refused ones and answered ones.
 
 use crate::harness::*;
 

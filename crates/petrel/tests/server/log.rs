@@ -1,4 +1,4 @@
-//! The log: what is there after a start, however the server ended.
+//! The log: data after a start, however the server ended.
 
 use crate::harness::*;
 use std::path::PathBuf;
@@ -338,7 +338,7 @@ fn a_torn_end_is_dropped_and_damage_is_not_passed_over() {
     assert_eq!(server.connect().text(&["DBSIZE"]), "9");
     assert!(server.output().contains("are dropped"), "{}", server.output());
     let scratch = killed(server);
-    // What was cut stays cut, and what follows it is found.
+    // The removed part stays removed, and later records are found.
     let server = started(scratch, &LOGGED);
     assert_eq!(server.connect().text(&["DBSIZE"]), "9");
     let scratch = killed(server);
@@ -349,7 +349,7 @@ fn a_torn_end_is_dropped_and_damage_is_not_passed_over() {
         run_to_end(&scratch, &[&LOGGED[..], &["--port", "0", "--unixsocket", "s"]].concat());
     let said = String::from_utf8_lossy(&refused.stdout).into_owned();
     assert!(!refused.status.success() && said.contains("is damaged"), "{said}");
-    // What it would take to go on is said, and done only at the operator's word.
+    // The required repair is printed, and done only if the operator requests it.
     let check = |option: &str| {
         let output = run_to_end(&scratch, &["check", option, path.to_str().unwrap()]);
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();

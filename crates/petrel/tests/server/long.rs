@@ -1,6 +1,6 @@
-//! What a command may take: each command of the table stands either among the worst inputs, which
-//! are run here beside other connections, or in `bounded.txt`, with the reason why it takes no more
-//! than what its arguments or one value come to.
+//! Cost of commands: each command of the table either is among the worst inputs, which run here
+//! beside other connections, or is listed in `bounded.txt`, with the reason that its cost is
+//! bounded by its arguments or one value.
 //!
 //! The inputs are such that each takes many seconds, in the build for tests and in others; none is
 //! waited for. A command that kept its worker, or a FLUSHALL that kept all of them, would be seen.
@@ -24,7 +24,7 @@ fn answer_max() -> Duration {
     Duration::from_secs(1).mul_f64((2.0 * load / cores).max(1.0))
 }
 
-/// Commands that one implementation serves, what there is before, and a call that takes long.
+/// Commands with a common implementation, the data to create, and a call that takes long.
 struct Worst {
     commands: &'static str,
     data: fn(&mut Client),
@@ -42,7 +42,7 @@ fn often(before: &str, key: &str, times: usize) -> Vec<String> {
     call
 }
 
-/// Calls with so many arguments that `each` makes, a thousand at a time.
+/// Calls a command with `count` arguments made by `each`, a thousand at a time.
 fn fill(client: &mut Client, begin: &[&str], count: usize, each: impl Fn(usize) -> Vec<String>) {
     for from in (0..count).step_by(1000) {
         let args = (from..count.min(from + 1000)).flat_map(&each);
@@ -316,7 +316,7 @@ fn a_command_that_holds_all_keys_is_a_slow_script_to_others(backend: &str) {
     assert_eq!(others[1].text(&["SCARD", "s"]), "100000");
 }
 
-/// Commands on its keys wait for it, and nobody else.
+/// Commands on its keys wait for it; other commands do not.
 fn what_waits_behind_a_long_command_is_executed(backend: &str) {
     let server = Server::start(backend, &[]);
     let mut others: Vec<Client> = (0..6).map(|_| server.connect()).collect();

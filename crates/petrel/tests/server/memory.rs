@@ -108,8 +108,8 @@ fn info_says_what_the_allocators_hold() {
     assert!(stats.contains(&startup), "{startup}: {stats}");
 }
 
-/// Everything that a client can make grow, apart from data, is used memory; and is given back when
-/// the client goes, or what it has made.
+/// Everything that a client can make grow, apart from data, counts as used memory, and is freed
+/// with the client or with the object that it created.
 #[test]
 fn what_clients_make_grow_is_used_memory() {
     let server = Server::start("epoll", &["--threads", "2"]);
@@ -143,7 +143,7 @@ fn what_clients_make_grow_is_used_memory() {
         drop(other);
         eventually(&format!("{} is given back", call[0]), || grown() < bytes / 2);
     }
-    // Texts of scripts and functions, and what is compiled of them.
+    // Texts of scripts and functions, and their compiled form.
     let before = server.info("used_memory");
     let body = "local function f(x) return x + 1 end f(1) ".repeat(100);
     for n in 0..50 {

@@ -1,4 +1,4 @@
-//! Files that cannot be loaded: what the server says of them, and that its advice leads to a server
+//! Files that cannot be loaded: the server's error, and that following its advice leads to a server
 //! that starts.
 
 use crate::harness::*;
@@ -28,7 +28,7 @@ fn text_of(output: &Output) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// A directory whose files do not load, and the arguments with which a server is started there.
+/// A directory with files that do not load, and the arguments with which a server is started there.
 struct Case {
     what: &'static str,
     files: Vec<(&'static str, Vec<u8>)>,
@@ -65,7 +65,7 @@ impl Case {
     }
 }
 
-/// What stands between backquotes, apart from what only tells more.
+/// Texts between backquotes, apart from `petrel check` without arguments.
 fn advice(error: &str) -> Vec<&str> {
     error.split('`').skip(1).step_by(2).filter(|advice| *advice != "petrel check").collect()
 }
@@ -241,7 +241,7 @@ fn what_an_error_advises_leads_to_a_server_that_starts() {
         let given = advice(&error).len();
         assert_eq!(given, case.advice.len(), "{}: {error}", case.what);
         for (at, wanted) in case.advice.iter().enumerate() {
-            // Each in a directory of its own, whose name is in the advice.
+            // Each in a directory of its own, which is named in the advice.
             let scratch = case.make();
             let error = case.fail(&scratch);
             let advice = advice(&error)[at];

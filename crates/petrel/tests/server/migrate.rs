@@ -1,4 +1,4 @@
-//! MIGRATE: to another Petrel, and to a target whose replies the test holds back.
+//! MIGRATE: to another Petrel, and to a target with replies controlled by the test.
 
 use crate::harness::*;
 use petrel_resp::{DecodeLimits, Decoder, Value};
@@ -185,7 +185,7 @@ fn nothing_is_lost_that_is_written_meanwhile(backend: &str) {
     assert_eq!(show(&mover.receive().unwrap()), "OK");
     assert_eq!(show(&mover.receive().unwrap()), "0");
 
-    // What the target refuses stays.
+    // A key refused by the target stays.
     writer.text(&["SET", "n", "7"]);
     mover.send(&["MIGRATE", "127.0.0.1", &target.port(), "n", "0", "5000"]);
     target.receive();
@@ -259,7 +259,7 @@ fn a_pause_holds_a_migration_back(backend: &str) {
     assert_eq!(show(&mover.receive().unwrap()), "OK");
     assert_eq!(other.text(&["EXISTS", "n"]), "0");
 
-    // What has become a replica meanwhile removes nothing.
+    // A server that has become a replica meanwhile removes nothing.
     other.text(&["SET", "n", "2"]);
     mover.send(&["MIGRATE", "127.0.0.1", &target.port(), "n", "0", "5000"]);
     target.receive();

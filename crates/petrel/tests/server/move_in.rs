@@ -12,7 +12,7 @@ fn commands(lines: &[&str]) -> Vec<u8> {
     lines.iter().flat_map(line).collect()
 }
 
-/// The data is there, and there again after a kill, with what was written since.
+/// Asserts that the data are present, and present after a kill together with later writes.
 fn goes_on(scratch: Scratch) {
     let mut server = Server::start_in(scratch, "epoll", &LOG);
     let mut client = server.connect();
@@ -110,14 +110,14 @@ fn the_server_before_starts_again_from_what_is_kept_and_from_a_snapshot() {
             assert!(kept.starts_with("appendonlydir.before-petrel-2"), "{kept}");
             let mut client = server.connect();
             assert_eq!(client.text(&["INCR", "a"]), "3");
-            // Which deletes the files of the other server, but not those that are kept.
+            // This deletes the files of the other server, but not the kept copies.
             client.call(&["BGREWRITEAOF"]);
             eventually("the base", || server.info("aof_rewrites") == 1);
             let form = ["rdb-version", release.rdb_version(), "dump-dialect", release.dialect()];
             assert_eq!(client.text(&[&["CONFIG", "SET"][..], &form].concat()), "OK");
             assert_eq!(client.text(&["SAVE"]), "OK");
             let scratch = ended(server);
-            // It is told once, and kept once.
+            // The copy is logged once and made once.
             let server = Server::start_in(scratch, "epoll", &LOG);
             assert!(!server.output().contains(" are kept in "), "{}", server.output());
             let scratch = ended(server);

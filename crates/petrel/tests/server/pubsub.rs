@@ -1,5 +1,5 @@
-//! Channels: who gets which message, in which order, and what a subscriber that does not read
-//! costs.
+//! Publish/subscribe: receivers of messages, their order, and the cost of a subscriber that does
+//! not read.
 
 use crate::harness::*;
 
@@ -163,8 +163,8 @@ fn messages_of_a_channel_have_one_order(backend: &str) {
     }
 }
 
-/// So many that a message is sent to them in several turns of both workers, while others are
-/// published.
+/// With so large a number of subscribers that a message takes several turns of both workers, while
+/// others are published.
 fn many_subscribers_get_all_in_order_and_before_later_replies(backend: &str) {
     const SUBSCRIBERS: usize = 300;
     const PUBLISHERS: usize = 5;
@@ -182,8 +182,7 @@ fn many_subscribers_get_all_in_order_and_before_later_replies(backend: &str) {
         for publisher in &mut publishers {
             assert_eq!(next(publisher), SUBSCRIBERS.to_string());
         }
-        // A client that has seen the replies of all finds all messages before what it is answered
-        // then.
+        // A client that has seen all replies finds all messages before its next reply.
         for (client, seen) in clients.iter_mut().zip(&mut seen) {
             client.send(&["PING"]);
             loop {
@@ -242,7 +241,7 @@ fn those_who_leave_are_not_counted(backend: &str) {
         publisher.send(&["PUBLISH", "a", "y"]);
         clients.extend(subscribers(&server, 1, &["SUBSCRIBE", "a"]));
         for count in [next(&mut publisher), next(&mut publisher)] {
-            // Who has gone is counted until its worker knows.
+            // A closed connection counts until its worker notices.
             assert!((7..=9 + round as u32).contains(&count.parse().unwrap()), "{count}");
         }
     }

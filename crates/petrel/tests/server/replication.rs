@@ -1,5 +1,5 @@
-//! REPLICAOF, with a primary that does what the test tells it: a replica's answers, what it asks
-//! its primary for, and what a primary that errs or lies does to it.
+//! REPLICAOF with a primary controlled by the test: a replica's replies, its requests to the
+//! primary, and the effect of errors and false data from the primary.
 
 use crate::harness::*;
 use crate::replication_primary::*;
@@ -66,7 +66,7 @@ fn a_copy_and_the_stream_are_followed(backend: &str) {
     end += link.commands(&["SELECT 0", "SET b 1", "INCR b", "PUBLISH news hello"]);
     end += link.commands(&["MULTI", "SET d 4", "SELECT 3", "SET e 5", "EXEC", "SET f 6"]);
     link.commands(&["REPLCONF GETACK *"]);
-    // The question itself is not part of what is acknowledged.
+    // The acknowledged offset excludes the request itself.
     link.await_ack(end);
     end += encoded(&["REPLCONF GETACK *"]).len() as i64;
     assert_eq!(client.text(&["MGET", "b", "d", "e"]), "[2 4 nil]");
@@ -105,7 +105,7 @@ fn what_clients_of_a_writable_replica_let_expire_it_removes_itself() {
     assert_eq!(client.text(&["SET", "later", "1", "EX", "1000"]), "OK");
     assert_eq!(client.text(&["SET", "stays", "1", "PX", "40"]), "OK");
     client.call(&["PERSIST", "stays"]);
-    // The key of the copy, that of the primary, and those that have not expired.
+    // The key of the copy, the key of the primary, and the two keys that have not expired.
     await_value(&mut client, &["DBSIZE"], "4");
     eventually("one key is tracked", || server.info("slave_expires_tracked_keys") == 1);
     assert_eq!(client.text(&["EXISTS", "kept", "later", "stays"]), "3");
@@ -163,7 +163,7 @@ fn a_link_that_breaks_is_made_again_behind_the_last_whole_command(backend: &str)
     assert!(info.contains(&format!("master_replid2:{ID}")), "{info}");
     assert!(info.contains(&format!("second_repl_offset:{}", 51 + before_transaction)), "{info}");
 
-    // Promoted, it names the history anew; the data is there, and can be written.
+    // Promoted, it gives the history a new id; the data are present and can be written.
     assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
     assert_eq!(client.text(&["INCR", "b"]), "5");
     let info = client.text(&["INFO", "replication"]);
@@ -198,17 +198,17 @@ fn a_primary_that_lies_changes_nothing() {
         (format!("+FULLRESYNC {ID} 20\r\n-ERR full\r\n").into(), "it announces its copy"),
         // Fewer bytes than were announced, and as many, but not of a snapshot.
         ([length(good.len() + 1), good.clone()].concat(), "the copy ends after"),
-        ([length(64), vec![b'x'; 64]].concat(), "is not sound"),
-        ([length(good.len() - 9), good[..good.len() - 9].to_vec()].concat(), "is not sound"),
-        ([length(flipped.len()), flipped.clone()].concat(), "is not sound"),
+        ([length(64), vec![b'x'; 64]].concat(), "is invalid"),
+        ([length(good.len() - 9), good[..good.len() - 9].to_vec()].concat(), "is invalid"),
+        ([length(flipped.len()), flipped.clone()].concat(), "is invalid"),
         ([mark.clone(), good.clone(), wrong_mark].concat(), "the copy ends after"),
-        ([mark, good[..20].to_vec(), MARK.into()].concat(), "is not sound"),
-        (length(0), "is not sound"),
+        ([mark, good[..20].to_vec(), MARK.into()].concat(), "is invalid"),
+        (length(0), "is invalid"),
     ] {
         let sent = Instant::now();
         asked.0.send(&lie);
-        // What it has not said yet it will not say.
-        let ends = !expected.ends_with("sound");
+        // A cut copy never gets its end.
+        let ends = !expected.ends_with("invalid");
         if ends {
             drop(asked);
         }
@@ -298,7 +298,7 @@ fn a_primary_that_falls_silent_is_asked_again_and_costs_no_data() {
     let primary = Primary::new();
     let (server, silent) = synced(&primary, 10, &["--repl-timeout", "1"]);
     let mut client = server.connect();
-    // Amid the stream.
+    // During the stream.
     let mut asked = primary.greet();
     assert_eq!(asked.1, format!("{ID} 11"));
     drop(silent);
@@ -435,7 +435,7 @@ fn a_primary_becomes_a_replica_and_ends_what_waits() {
     assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
     assert_eq!(client.text(&["REPLICAOF", "localhost", "70000"]), "ERR Invalid master port");
     let port = primary.port.to_string();
-    // Amid a transaction that holds keys, another thread changes the role.
+    // Within a transaction that locks keys, another thread changes the role.
     client.call(&["MULTI"]);
     client.call(&["SET", "own", "1"]);
     client.call(&["REPLICAOF", "localhost", &port]);
@@ -455,7 +455,7 @@ fn a_primary_becomes_a_replica_and_ends_what_waits() {
     assert_eq!(same, "OK Already connected to specified master");
     let (mut link, _) = primary.greet();
     assert!(link.said.contains(&"AUTH follower secret".to_owned()), "{:?}", link.said);
-    // What it had gives way to the copy.
+    // The copy replaces its data.
     link.copy(ID, 0, &snapshot_of(&["SET kept 1"]));
     link.await_ack(0);
     assert_eq!(client.text(&["MGET", "own", "kept"]), "[nil 1]");

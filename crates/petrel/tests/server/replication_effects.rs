@@ -31,7 +31,7 @@ fn assert_same(primary: &Node, replicas: &[&Node]) {
             if is_same(&digests) {
                 break;
             }
-            // What has expired at the one and is not said to the other yet.
+            // Keys may have expired at one server before the other receives their removal.
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         assert!(is_same(&digests), "{count}: {digests:?} {}", replica.server.output());
@@ -68,7 +68,7 @@ fn every_family_arrives_as_effects_and_as_commands() {
             assert_eq!(second.connect().text(&["FCALL", "f", "0"]), "7");
         }
         assert_eq!(primary.field("repl_stream"), word);
-        // What a replica has logged is what it has executed.
+        // A replica's log has the same data as its memory.
         let digest = replica.connect().text(&["DEBUG", "DIGEST"]);
         let mut at = replica.connect();
         assert_eq!(at.text(&["DEBUG", "LOADAOF"]), "OK");
@@ -93,7 +93,7 @@ fn a_stream_turns_to_commands_for_who_reads_nothing_else_and_back() {
     follower.send(&format!("REPLCONF ACK {at}"));
     client.text(&["SELECT", "2"]);
     client.text(&["SET", "seen", "1"]);
-    // What expires of what was driven comes before it, or not.
+    // Expiry of earlier keys may be sent before it.
     let (mut bytes, mut last_two) = (0, Vec::new());
     while last_two != commands_of(&["SELECT 2", "SET seen 1"]) {
         let (commands, more) = follower.commands(1);
@@ -116,10 +116,10 @@ fn a_stream_turns_to_commands_for_who_reads_nothing_else_and_back() {
     assert_eq!(follower.line(), format!("+CONTINUE {id}"));
     assert_eq!(follower.commands(1).0.last(), commands_of(&["SET missed 1"]).last());
     drop(follower);
-    // As long as the backlog has what it would ask for.
+    // As long as the backlog has the part that it would request.
     for node in [&primary, &middle, &last] {
         eventually("it is effects again", || {
-            // One that links anew is not to miss more than the backlog holds.
+            // A replica that reconnects must not miss more than the backlog holds.
             let is_up = |node: &&Node| node.field("master_link_status") == "up";
             if [&middle, &last].iter().all(is_up) {
                 client.text(&["SET", "filler", &"f".repeat(9000)]);
@@ -254,7 +254,7 @@ fn frames_that_are_none_cost_a_copy_and_are_not_asked_for_again() {
         // The flush of a database in a frame of a lane.
         (vec![0xef, 0, 2, 23, 0], "the bytes are no effects"),
         (vec![0xef, 0, 6, 1, 0, 200, b'a', 1, b'2'], "the bytes are no effects"),
-        ([&b"*1\r\n$5\r\nMULTI\r\n"[..], &good].concat(), "a frame amid a transaction"),
+        ([&b"*1\r\n$5\r\nMULTI\r\n"[..], &good].concat(), "a frame within a transaction"),
     ] {
         let primary = Primary::new();
         let port = primary.port.to_string();
@@ -320,7 +320,7 @@ fn effects_that_do_not_fit_are_logged_and_left_out() {
     let (mut link, _) = primary.greet();
     link.copy(ID, 10, &rdb);
     link.await_ack(10);
-    // Of one commit: INCR of what is no number, then a value for another key; and database 200.
+    // One commit: INCR of a key without a number, then a value for another key; and database 200.
     let group = [6, 0, 1, b'n', 2, 1, 0, 1, b'a', 1, b'2'];
     let frame = [&[0xef, 16, group.len() as u8][..], &group].concat();
     let far = [0xef, 16, 8, 0x81, 200, 1, 0, 1, b'a', 1, b'3'];

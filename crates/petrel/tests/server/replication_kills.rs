@@ -17,7 +17,8 @@ fn rounds() -> u64 {
     stated.and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
-/// Writes keys of a round until it is stopped or the server is gone; those that a replica has.
+/// Writes keys of a round until it is stopped or the server is gone; returns the keys that a
+/// replica has.
 struct Writer {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<u64>>,
@@ -89,7 +90,7 @@ fn what_was_acknowledged_outlives_the_primary() {
         let replica = follower(&primary);
         let writer = Writer::begin(primary.port, round);
         std::thread::sleep(Duration::from_millis(50 + 37 * (round % 7)));
-        // A primary that stands still is given up, and never heard of again.
+        // A stopped primary is given up, and never continues.
         let signal = if round % 2 == 0 { libc::SIGKILL } else { libc::SIGSTOP };
         primary.server.signal(signal);
         let mut promoted = replica.connect();
@@ -141,7 +142,7 @@ struct Sentinel {
 }
 
 impl Sentinel {
-    /// One that watches a primary; none where it is not installed.
+    /// Starts a Sentinel that watches a primary; `None` if it is not installed.
     fn start(primary: u16) -> Option<Self> {
         let (scratch, port) = (Scratch::new(), free_port());
         let lines = [
@@ -229,7 +230,7 @@ fn killed(mut server: Server) -> Scratch {
     server.into_scratch()
 }
 
-/// Until a copy is there whole, a start has what was there before: the log and the snapshot.
+/// Until a copy is complete, a start loads the earlier data: the log and the snapshot.
 #[test]
 fn a_replica_that_is_killed_while_it_loads_its_first_copy_has_its_own_data() {
     let port = free_port().to_string();
@@ -271,7 +272,7 @@ fn a_replica_that_is_killed_while_it_loads_its_first_copy_has_its_own_data() {
     eventually("the copy", || client.text(&["DBSIZE"]) == "3000");
     let output = server.output();
     assert!(
-        output.contains("2 keys that were here are dropped for the primary's copy; dump.rdb holds"),
+        output.contains("2 keys here are dropped for the primary's copy; dump.rdb has"),
         "{output}"
     );
     let mut writer = primary.connect();

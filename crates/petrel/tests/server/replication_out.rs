@@ -1,5 +1,5 @@
-//! Replicas that follow Petrel: by hand, and other servers: those on the PATH, and those that
-//! `PETREL_TEST_PEERS` names.
+//! Replicas of Petrel: simulated ones, and other servers: those on the PATH, and the ones in
+//! `PETREL_TEST_PEERS`.
 
 use crate::harness::{Client, PATIENCE, Server, encode, eventually, free_port, show};
 use crate::replication_primary::{Peer, Release};
@@ -63,7 +63,7 @@ impl Follower {
         }
         let rest = std::mem::take(&mut self.received);
         let mut text = String::from_utf8_lossy(&rest).into_owned();
-        // What the stream itself may have by then.
+        // Commands that the stream itself may contain by then.
         const GET_ACK: &str = "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
         for command in ["*1\r\n$4\r\nPING\r\n", GET_ACK] {
             text = text.replace(command, "");
@@ -89,8 +89,8 @@ impl Follower {
         (copy[..copy.len() - mark.len()].to_vec(), id, at)
     }
 
-    /// The next commands of the stream, so many, without what is sent beside changes; and the bytes
-    /// of all that was read.
+    /// The next `count` commands of the stream, except commands sent beside changes; and the bytes
+    /// of everything read.
     pub fn commands(&mut self, count: usize) -> (Vec<String>, u64) {
         let (mut commands, mut bytes) = (Vec::new(), 0);
         while commands.len() < count {
@@ -148,7 +148,7 @@ fn a_replica_gets_a_copy_and_what_follows_on_it_and_goes_on_where_it_was() {
     assert_eq!(client.text(&["WAIT", "1", "30000"]), "1");
     assert_eq!(client.text(&["CLIENT", "KILL", "TYPE", "replica"]), "1");
     client.text(&["SET", "missed", "1"]);
-    // A second one that asks for what the first has yet to get.
+    // A second replica that requests the part that the first has yet to get.
     let mut again = Follower::new(&server);
     again.send("REPLCONF capa psync2");
     assert_eq!(again.line(), "+OK");
@@ -156,7 +156,7 @@ fn a_replica_gets_a_copy_and_what_follows_on_it_and_goes_on_where_it_was() {
     assert_eq!(again.line(), format!("+CONTINUE {id}"));
     assert_eq!(again.commands(1).0, commands_of(&["SET missed 1"]));
     assert_eq!((server.info("sync_full"), server.info("sync_partial_ok")), (1, 1));
-    // What has a reply, be it an error, is not for replicas: it would stand amid the stream.
+    // A command with a reply, even an error, closes a replica: the reply would break the stream.
     assert!(again.is_closed_by("GET missed"));
     let at_once = ["PING", "CLIENT ID", "SELECT 1", "NOSUCH", "WAIT 0 0", "REPLCONF capa eof"];
     for request in at_once.into_iter().chain(["WAIT 9 10", "BLPOP none 0.01"]) {
@@ -275,7 +275,7 @@ fn a_copy_that_no_replica_wants_any_more_is_given_up_at_once() {
         drop(followers);
         let given_up = || server.info("rdb_bgsave_in_progress") == 0;
         eventually("it is given up", || given_up() && server.info("connected_slaves") == 0);
-        assert!(server.output().contains("was given up: the replicas have left"));
+        assert!(server.output().contains("was abandoned: the replicas have left"));
     }
 }
 
@@ -354,7 +354,7 @@ fn a_replica_that_never_reads_its_copy_is_closed_and_takes_no_memory() {
         eventually("the copy ends", || server.info("rdb_bgsave_in_progress") == 0);
         assert_eq!(client.text(&["STRLEN", "0"]), value.len().to_string());
     }
-    let closed = server.output().matches("is closed: it takes nothing").count();
+    let closed = server.output().matches("is closed: it reads nothing").count();
     assert_eq!(closed, 2, "{}", server.output());
 }
 
@@ -513,7 +513,7 @@ const COMMANDS: &[&str] = &[
     "EXEC",
 ];
 
-/// The same of what not every version knows.
+/// Commands that not every version knows.
 const COMMANDS_FOR_FIELDS: &[&str] = &[
     "HPEXPIRE hK 40 FIELDS 1 V",
     "HEXPIRE hK 1000 FIELDS 2 V V",
@@ -579,7 +579,7 @@ fn change(port: u16, release: Release, seed: u64, count: usize) {
     }
 }
 
-/// What a key holds, in a form that does not depend on how a server orders or prints it.
+/// A key's value, in a form that does not depend on how a server orders or prints it.
 fn read(client: &mut Client, release: Release, key: &str) -> String {
     let sorted = |text: String| {
         let words = text.split([' ', '\n', '[', ']']);
@@ -628,7 +628,7 @@ fn field(text: &str, name: &str) -> Option<i64> {
 
 /// Waits until a replica has executed everything.
 fn settle(server: &Server, release: Release, replica: &mut Client) {
-    // What has expired is removed by the primary.
+    // The primary removes expired keys.
     std::thread::sleep(Duration::from_millis(600));
     read_all(&mut server.connect(), release);
     let deadline = Instant::now() + PATIENCE;

@@ -1,6 +1,6 @@
-//! REPLICAOF, with other servers as primaries: those on the PATH, and those that
-//! `PETREL_TEST_PEERS` names. Commands of every family are drawn; both ends have the same data in
-//! the end, whatever the link went through.
+//! REPLICAOF with other servers as primaries: those on the PATH, and the ones in
+//! `PETREL_TEST_PEERS`. Commands of every family are drawn; both ends have the same data in the
+//! end, whatever happened to the link.
 
 use crate::harness::*;
 use crate::replication_primary::*;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long a primary may take to say what has expired.
+/// Time within which a primary sends removals of expired keys.
 const EXPIRY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Numbers as they come, the same for the same seed.
@@ -23,8 +23,8 @@ impl Draw {
     }
 }
 
-/// Commands whose scores are written alike by all versions, of which `K` is a key of a type, `N` a
-/// number, `T` a text, `M` a member.
+/// Commands with scores that all versions format alike. `K` is a key of a type, `N` a number, `T` a
+/// text, `M` a member.
 const COMMANDS: &[&str] = &[
     "SET sK T",
     "SET sK T EX 1000",

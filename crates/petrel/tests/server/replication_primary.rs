@@ -1,4 +1,4 @@
-//! A primary that does what a test tells it, and other servers as primaries.
+//! A primary controlled by a test, and other servers as primaries.
 
 use crate::harness::*;
 use petrel_resp::{DecodeLimits, Decoder, Value};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 /// Another.
 pub const OTHER_ID: &str = "fedcba9876543210fedcba9876543210fedcba98";
-/// What stands behind a copy whose length is not said before.
+/// End mark of a copy without a length.
 pub const MARK: &str = "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm";
 
 /// A primary in the hands of the test.
@@ -47,7 +47,7 @@ impl Primary {
         Attached { stream, received: Vec::new(), said: Vec::new() }
     }
 
-    /// The next connection, up to its `PSYNC`: what it asks for.
+    /// Accepts the next connection up to its `PSYNC`; returns its arguments.
     pub fn greet(&self) -> (Attached, String) {
         let mut replica = self.accept();
         let asked = replica.greet();
@@ -59,12 +59,12 @@ impl Primary {
 pub struct Attached {
     stream: TcpStream,
     received: Vec<u8>,
-    /// What the replica has sent before its `PSYNC`.
+    /// Requests of the replica before its `PSYNC`.
     pub said: Vec<String>,
 }
 
 impl Attached {
-    /// Answers everything up to `PSYNC`, whose arguments it returns.
+    /// Answers every request up to `PSYNC`; returns its arguments.
     pub fn greet(&mut self) -> String {
         loop {
             let request = self.request();
@@ -156,7 +156,7 @@ pub fn snapshot_of(lines: &[&str]) -> Vec<u8> {
     std::fs::read(server.scratch.path("dump.rdb")).unwrap()
 }
 
-/// Which server a program is.
+/// Product and version of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Release {
     pub is_valkey: bool,
@@ -175,7 +175,7 @@ impl Release {
         Release { is_valkey: text.starts_with("Valkey"), number }
     }
 
-    /// What Petrel is to be told of it, to have the same digests: whose words to speak.
+    /// Dialect in which Petrel computes the same digests as the server.
     pub fn dialect(self) -> &'static str {
         if self.is_valkey { "valkey" } else { "redis" }
     }
@@ -204,8 +204,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The servers that can be had: Petrel itself, those on the PATH, and those that
-    /// `PETREL_TEST_PEERS` names.
+    /// The available servers: Petrel itself, those on the PATH, and the ones in
+    /// `PETREL_TEST_PEERS`.
     pub fn programs() -> Vec<PathBuf> {
         let stated = std::env::var_os("PETREL_TEST_PEERS").unwrap_or_default();
         let stated = std::env::split_paths(&stated).filter(|path| !path.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! Saving without being told to, and what follows if that fails.
+//! Automatic saves, and the consequences of a failed one.
 
 use crate::harness::*;
 
@@ -99,7 +99,7 @@ fn writes_are_refused_while_saving_fails() {
     assert_eq!(client.text(&["MULTI"]), "OK");
     assert!(client.text(&["SET", "a", "2"]).starts_with(NOT_SAVED));
     assert!(client.text(&["EXEC"]).starts_with("EXECABORT"));
-    // What is queued before is looked at by EXEC.
+    // EXEC checks commands that were queued before.
     client.call(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
     let queue = |client: &mut Client| {
         client.call(&["MULTI"]);

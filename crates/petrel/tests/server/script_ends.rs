@@ -1,4 +1,4 @@
-//! Scripts that do what they can not to end.
+//! Scripts that resist being ended.
 
 use crate::harness::*;
 
@@ -94,7 +94,7 @@ fn a_text_that_takes_long_to_compile_is_killed(backend: &str) {
     assert_eq!(other.text(&["PING"]), "PONG");
 }
 
-/// How a server is asked to stop while a script runs.
+/// Requests a shutdown while a script runs.
 fn ask_to_stop(server: &Server, how: &str) {
     match how {
         "SIGTERM" => server.signal(libc::SIGTERM),
@@ -133,7 +133,7 @@ fn every_script_ends_with_the_server(backend: &str) {
     }
 }
 
-/// Nor what it would have written into the log, when it is ended.
+/// Writes of a script that is ended are not in the log either.
 fn what_a_script_that_does_not_end_has_written_is_not_kept(backend: &str) {
     for how in ["SIGTERM", "SHUTDOWN NOSAVE"] {
         for script in [
@@ -155,7 +155,7 @@ fn what_a_script_that_does_not_end_has_written_is_not_kept(backend: &str) {
     }
 }
 
-/// It is slow, and ends before `shutdown-timeout`: the data is saved, and what it wrote.
+/// A slow script that ends before `shutdown-timeout`: the data are saved with its writes.
 fn a_script_that_has_written_is_waited_for(backend: &str) {
     let args = ["--save", "3600 1", "--shutdown-timeout", "1000"];
     let mut server = start(backend, "2", &args);
@@ -171,7 +171,7 @@ fn a_script_that_has_written_is_waited_for(backend: &str) {
     assert_eq!(again.connect().text(&["MGET", "k", "l"]), "[whole whole]");
 }
 
-/// A stop that something stands against ends what has not written and is slow, and nothing later.
+/// A refused shutdown ends a slow script that has not written, and none later.
 fn a_script_is_not_ended_when_the_server_goes_on(backend: &str) {
     let server = start(backend, "2", &["--save", "3600 1", "--shutdown-timeout", "0"]);
     let (mut runner, mut other) = (server.connect(), server.connect());

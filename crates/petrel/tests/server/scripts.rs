@@ -1,4 +1,4 @@
-//! Scripts on several threads, and those that take long.
+//! Scripts on several threads, and long scripts.
 
 use crate::harness::*;
 
@@ -114,7 +114,7 @@ fn others_are_answered_while_a_result_is_written(backend: &str) {
         assert!(answer(&mut runner).contains(kill));
         assert_eq!(others[0].text(&["GET", call]), "written");
     }
-    // Within a transaction, whose other replies come all the same.
+    // Within a transaction, which gets its other replies nevertheless.
     let mut runner = server.connect();
     runner.send(&["MULTI"]);
     runner.send(&["EVAL", &script, "1", "k"]);
@@ -172,7 +172,7 @@ fn a_result_that_is_too_much_for_its_client_closes_it(backend: &str) {
     let server = Server::start(backend, &limit);
     let mut other = server.connect();
     for script in [
-        // What a user found who may do nothing else.
+        // Scripts with a large result, found by a user without other permissions.
         "redis.call('GET', 'x') local t = {} for i = 1, 1e6 do t[i] = t end return t",
         "local s = string.rep('x', 1e6) local t = {} for i = 1, 1e6 do t[i] = s end return t",
     ] {
@@ -186,7 +186,7 @@ fn a_result_that_is_too_much_for_its_client_closes_it(backend: &str) {
     assert_eq!(other.text(&["CONFIG", "SET", "client-output-buffer-limit", "normal 0 0 0"]), "OK");
     let result = other.text(&["EVAL", "local t = {} for i = 1, 1e3 do t[i] = t end return t", "0"]);
     assert!(result.contains("larger than script-memory-limit"), "{}", result.len());
-    // Of the interpreters, and of what was written of a result.
+    // Memory of the interpreters, and of the partially written result.
     let peak = server.info("used_memory_peak");
     assert!(peak < 160 << 20, "{peak}");
 }
@@ -231,7 +231,7 @@ fn others_are_answered_while_a_script_is_slow(backend: &str) {
             assert_eq!(client.text(&["SET", "other", "1"]), BUSY);
             assert!(client.text(&["NOPE"]).starts_with("ERR unknown command"));
         }
-        // Who comes now is answered too.
+        // A new client is answered too.
         let mut late = server.connect();
         assert_eq!(late.text(&["GET", "k"]), BUSY);
         assert_eq!(others[1].text(&["SCRIPT", "KILL"]), "OK");
@@ -359,8 +359,8 @@ fn upkeep_does_not_wait_for_a_slow_script(backend: &str) {
     }
 }
 
-/// Single instructions and calls whose time grows with what they work on: the interpreter counts
-/// each as one.
+/// Single instructions and calls with a duration that depends on their operands: the interpreter
+/// counts each as one.
 fn what_takes_long_in_one_call_is_ended_too(backend: &str) {
     let args = ["--threads", "2", "--busy-reply-threshold", "20", "--script-memory-limit", "64mb"];
     let server = Server::start(backend, &args);
@@ -408,7 +408,7 @@ fn who_waits_for_a_script_is_answered_when_it_is_slow(backend: &str) {
         &["EVAL", "return redis.call('GET', KEYS[2])", "2", "k", "other"],
         &["SET", "k", "1"],
     ];
-    // One holds what it declares; the other has strayed, and so has all.
+    // One locks only its declared keys; the other uses another key, and so locks all.
     for script in ["while true do end", "redis.call('GET', 'undeclared') while true do end"] {
         for watcher in &mut watchers {
             watcher.call(&["WATCH", "watched"]);
@@ -572,7 +572,7 @@ fn shutdown_ends_a_script_that_waits_for_a_slow_one(backend: &str) {
     assert_eq!(server.exit_code(), Some(0));
 }
 
-/// A client blocked on a key is served when the script is over, with what is there then.
+/// A client blocked on a key is served when the script is over, with the data present then.
 fn scripts_serve_those_who_wait_once_they_are_over(backend: &str) {
     let server = Server::start(backend, &["--threads", "2"]);
     let mut waiters: Vec<Client> = (0..4).map(|_| server.connect()).collect();
@@ -609,7 +609,8 @@ fn scripts_serve_those_who_wait_once_they_are_over(backend: &str) {
     assert_eq!(runner.text(&["EVAL", "return redis.call('BLPOP', 'list', 0)", "0"]), "nil");
 }
 
-/// What a script publishes is bounded by the limits of its subscribers, not by what they read.
+/// Messages published by a script are bounded by the limits of its subscribers, not by their
+/// reading.
 fn subscribers_that_do_not_read_do_not_hold_scripts_up(backend: &str) {
     let limits = "pubsub 1mb 1mb 0";
     let server =
@@ -675,9 +676,8 @@ fn writes_need_the_replicas_that_they_are_meant_to_reach(backend: &str) {
     assert_eq!(client.text(&["SET", "k", "v"]), "OK");
 }
 
-/// It has to wait for another server, unless there is nothing to send.
-/// A state in which writes are refused begins while a script runs that has written: it is executed
-/// as a whole, and the next one is refused.
+/// A script that has written runs to its end even if writes become refused meanwhile; the next one
+/// is refused.
 fn a_state_that_begins_amid_a_script_does_not_end_it(backend: &str) {
     let server = Server::start(backend, &["--threads", "2"]);
     let (mut runner, mut others) = (server.connect(), others(&server));
@@ -745,7 +745,7 @@ fn scripts_may_come_in_any_pieces(backend: &str) {
     let near_long = encoded[..5].concat().len()..bytes.len();
     for end in (0..near_long.start + 100).chain(near_long.clone().step_by(3_001)) {
         client.send_bytes(&bytes[..end]);
-        // What has arrived has been executed when others get their answer.
+        // Received input has been executed when other clients get their replies.
         let ran = other.text(&["EVAL", "return 7", "0"]);
         assert_eq!((&*ran, &*other.text(&["PING"])), ("7", "PONG"));
         client.send_bytes(&bytes[end..]);

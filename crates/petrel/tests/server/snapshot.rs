@@ -1,4 +1,4 @@
-//! Saving, and starting from what was saved.
+//! Saving, and starting from the saved file.
 
 use crate::harness::*;
 
@@ -326,7 +326,7 @@ fn a_file_is_merged_with_what_is_there() {
     assert_eq!(client.text(&["FCALL", "h", "0"]), "ERR Function not found");
 }
 
-/// What has expired since it was saved does not take the place of what is there.
+/// Keys of a file that have expired since it was saved do not replace present keys.
 #[test]
 fn what_has_expired_in_a_file_is_merged_with_nothing() {
     let server = Server::start("epoll", &DEBUG);

@@ -3,10 +3,10 @@
 //! snapshots are taken, and connections are killed at random. Every command is answered in time, or
 //! its connection is closed.
 //!
-//! `PETREL_STRESS_SECONDS` asks for a longer run than the usual few seconds,
-//! `PETREL_STRESS_CLIENTS` for more connections, `PETREL_STRESS_BINARY` for another binary than the
-//! one just built, `PETREL_STRESS_SEED` for other draws. With `PETREL_STRESS_TRACKING=0` nobody
-//! tracks keys, to tell whether a failure has to do with that.
+//! `PETREL_STRESS_SECONDS` sets a longer run than the usual few seconds, `PETREL_STRESS_CLIENTS`
+//! more connections, `PETREL_STRESS_BINARY` another binary than the one just built,
+//! `PETREL_STRESS_SEED` other draws. With `PETREL_STRESS_TRACKING=0` no client tracks keys, to find
+//! out whether tracking causes a failure.
 
 use crate::harness::*;
 use petrel_resp::{DecodeLimits, Decoder, Value};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 with_each_backend!(every_command_is_answered_in_time);
 
-/// How long a reply may take, on a machine that does much else.
+/// Maximum duration until a reply on a busy machine.
 const REPLY_MAX: Duration = Duration::from_secs(15);
 
 /// Keys that all connections use.
@@ -65,7 +65,7 @@ impl Draws {
     }
 }
 
-/// What all connections of a run share.
+/// State shared by all connections of a run.
 struct Run {
     socket: PathBuf,
     until: Instant,
@@ -79,7 +79,7 @@ struct Run {
     tracking: bool,
 }
 
-/// One connection. A closed one is opened again.
+/// A connection, which is opened again after it was closed.
 struct Connection<'r> {
     run: &'r Run,
     draws: Draws,
@@ -89,7 +89,7 @@ struct Connection<'r> {
     sent: Vec<Vec<String>>,
 }
 
-/// How a pipeline ended that was not answered in full.
+/// End of a pipeline that was not answered completely.
 enum Ended {
     Closed,
     Failed,
@@ -217,7 +217,7 @@ impl<'r> Connection<'r> {
         Ok(())
     }
 
-    /// What is answered by pushes is followed by what is answered by a reply.
+    /// A command answered by pushes is followed by one with a reply.
     fn call_subscribing(&mut self, command: &str) -> Result<(), Ended> {
         let mut bytes = Vec::new();
         for command in [words(command), words("PING")] {
@@ -254,7 +254,7 @@ impl<'r> Connection<'r> {
                 60..70 => self.transact()?,
                 70..78 => {
                     let waiting = waiting(&mut self.draws);
-                    // What is sent ahead is executed behind the answer.
+                    // Input sent ahead is executed after the reply.
                     let ahead = ordinary(&mut self.draws);
                     self.call(vec![waiting, ahead])?;
                 }
@@ -321,7 +321,7 @@ impl<'r> Connection<'r> {
         self.call(vec![words(&kill)]).map(drop)
     }
 
-    /// Leaves without having read the answers, amid a command.
+    /// Closes the connection in the middle of a command, without reading the replies.
     fn leave_half(&mut self) -> Result<(), Ended> {
         let mut bytes = Vec::new();
         for _ in 0..3 {
@@ -386,7 +386,7 @@ fn script(draws: &mut Draws) -> Vec<String> {
     vec!["EVAL".into(), SCRIPTS[which].into(), "1".into(), draws.key()]
 }
 
-/// What holds the whole keyspace.
+/// Commands that lock the whole keyspace.
 fn whole(draws: &mut Draws) -> Vec<String> {
     words(draws.one_of(&[
         "FLUSHALL",

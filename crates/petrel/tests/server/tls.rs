@@ -1,4 +1,4 @@
-//! The port for TLS, spoken to by rustls as a client, and by peers that do not know what they say.
+//! The TLS port, with rustls as a client, and with peers that send garbage.
 
 use crate::harness::*;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -30,7 +30,8 @@ with_each_backend!(
     a_handshake_is_not_waited_for_without_end,
 );
 
-/// An authority, and what it has signed: `server` and `client`, in files of their own.
+/// An authority and the certificates that it has signed: `server` and `client`, in files of their
+/// own.
 pub struct Authority {
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
@@ -56,7 +57,7 @@ impl Authority {
         self.sign_as(scratch, name, name);
     }
 
-    /// The same with another common name.
+    /// Signs a certificate with another common name.
     fn sign_as(&self, scratch: &Scratch, name: &str, common_name: &str) {
         let mut params = CertificateParams::new(vec!["localhost".into()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, common_name);
@@ -76,7 +77,7 @@ fn identity(
     (vec![read(&scratch.path(&format!("{name}.crt")))], key)
 }
 
-/// What a client goes by that trusts `authority` and shows the certificate called `shown`.
+/// Settings of a client that trusts `authority` and presents the certificate `shown`.
 fn client(
     authority: &Authority,
     scratch: &Scratch,
@@ -103,7 +104,7 @@ fn connect(port: u16, config: &Arc<ClientConfig>) -> Stream {
     StreamOwned::new(ClientConnection::new(config.clone(), name).unwrap(), socket)
 }
 
-/// What the server answers, `len` bytes of it.
+/// Sends a request and reads `len` bytes of the reply.
 fn exchange(stream: &mut Stream, request: &[u8], len: usize) -> std::io::Result<Vec<u8>> {
     stream.write_all(request)?;
     let mut answer = vec![0; len];
@@ -365,7 +366,7 @@ fn info_tells_of_the_certificates(backend: &str) {
     assert_eq!(read("tls_server_cert_expires_in_seconds"), "0");
 }
 
-/// What `ACL WHOAMI` answers to a client that shows its certificate.
+/// Reply of `ACL WHOAMI` to a client with its certificate.
 fn whoami(fixture: &Fixture) -> String {
     let mut stream = connect(fixture.port, &fixture.client(Some("client")));
     stream.write_all(b"ACL WHOAMI\r\n").unwrap();

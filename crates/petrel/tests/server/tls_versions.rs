@@ -4,7 +4,7 @@ use crate::harness::*;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Runs OpenSSL in a directory; what it says, if it succeeds.
+/// Runs OpenSSL in a directory; returns its output if it succeeds.
 fn openssl(scratch: &Scratch, args: &str) -> Option<String> {
     let mut command = Command::new("openssl");
     let command = command.current_dir(scratch.path(".")).args(args.split(' '));
@@ -37,7 +37,7 @@ fn certificates() -> Option<Scratch> {
     made.then_some(scratch)
 }
 
-/// What a client gets that is OpenSSL, verifies the server and shows a certificate if it has one.
+/// Reply to OpenSSL as a client that verifies the server, and presents a certificate if it has one.
 fn ping(server: &Server, port: &str, shown: &str) -> String {
     let mut command = Command::new("openssl");
     let args = format!(
@@ -92,9 +92,7 @@ fn clients_need_version_3_and_their_authority_does_not() {
     assert!(ping(&server, &port, "-cert client3.crt -key client.key").contains("+PONG"));
     assert!(!ping(&server, &port, "-cert client.crt -key client.key").contains("+PONG"));
     eventually("the log says why", || {
-        server
-            .output()
-            .contains("a client was turned away: its certificate is of X.509 version 1 or 2")
+        server.output().contains("a client was refused: its certificate is of X.509 version 1 or 2")
     });
 }
 

@@ -1,4 +1,4 @@
-//! Clients that cache what they read: which client gets which invalidation, and when.
+//! Client-side caching: receivers and order of invalidations.
 
 use crate::harness::*;
 use petrel_resp::Value;
@@ -42,7 +42,7 @@ fn tracking(server: &Server, options: &[&str]) -> Client {
     client
 }
 
-/// What arrives next.
+/// The next push or reply.
 fn next(client: &mut Client) -> String {
     show(&client.receive().expect("a push or a reply"))
 }
@@ -82,7 +82,7 @@ fn own_changes_are_told_behind_the_reply(backend: &str) {
     assert_eq!(client.text(&["SET", "a", "1"]), "OK");
     assert_eq!(next(&mut client), "[invalidate [a]]");
     client.call(&["GET", "a"]);
-    // In a transaction: behind the reply of EXEC, and what it reads itself is remembered anew.
+    // In a transaction: after the reply of EXEC, and keys that it reads itself are tracked again.
     client.send_bytes(b"MULTI\r\nINCR a\r\nGET a\r\nINCR a\r\nDEL b\r\nEXEC\r\nPING\r\n");
     for expected in ["OK", "QUEUED", "QUEUED", "QUEUED", "QUEUED", "[2 2 3 0]"] {
         assert_eq!(next(&mut client), expected);
@@ -90,7 +90,7 @@ fn own_changes_are_told_behind_the_reply(backend: &str) {
     assert_eq!(next(&mut client), "[invalidate [a]]");
     assert_eq!(next(&mut client), "[invalidate [a]]");
     assert_eq!(next(&mut client), "PONG");
-    // NOLOOP keeps silent of what the connection does itself.
+    // NOLOOP omits invalidations of the connection's own changes.
     let mut silent = tracking(&server, &["NOLOOP"]);
     silent.call(&["MGET", "x", "y"]);
     assert_eq!(silent.text(&["SET", "x", "1"]), "OK");
@@ -104,8 +104,8 @@ fn own_changes_are_told_behind_the_reply(backend: &str) {
     assert_eq!(next(&mut silent), "[invalidate [y]]");
 }
 
-/// With so many to be told, invalidations wait for each other; but what is sent behind one arrives
-/// behind it.
+/// With this number of receivers, invalidations are delayed; but later output still arrives after
+/// them.
 fn messages_do_not_overtake_invalidations(backend: &str) {
     let server = start(backend);
     let mut writer = server.connect();
@@ -306,7 +306,7 @@ fn who_is_told_changes_at_once(backend: &str) {
     target.call(&["HELLO", "3"]);
     let id = target.text(&["CLIENT", "ID"]);
     let mut writers: Vec<Client> = (0..4).map(|_| server.connect()).collect();
-    // Every writer's worker has told the reader before, so that it knows the way.
+    // Every writer's worker has sent the reader an invalidation before, so its route is cached.
     let teach = |reader: &mut Client, writers: &mut Vec<Client>| {
         for writer in writers {
             for _ in 0..2 {
@@ -521,8 +521,8 @@ const WRITERS: usize = 4;
 const KEYS: u64 = 16;
 const ROUNDS: u64 = 40;
 
-/// Several connections cache what they read while others write; when the writers pause, every cache
-/// comes to hold what the server holds, and nothing else, by its invalidations alone.
+/// Several connections cache values while others write; when the writers pause, every cache equals
+/// the server's data, by invalidations alone.
 fn keep_caches(backend: &str, options: &'static [&'static str]) {
     let server = Arc::new(start(backend));
     let barrier = Arc::new(Barrier::new(CACHES + WRITERS));
@@ -581,7 +581,7 @@ fn change(client: &mut Client, random: &mut Random, value: &str) {
     }
 }
 
-/// A connection with what it has read.
+/// A connection with the values that it has read.
 struct Cache {
     client: Client,
     held: HashMap<String, Value>,
@@ -599,7 +599,7 @@ impl Cache {
         self.held.insert(key, value);
     }
 
-    /// The reply of a command; what is pushed before it is obeyed.
+    /// Returns the reply of a command, after applying invalidations that arrive before it.
     fn ask(&mut self, args: &[&str]) -> Value {
         self.client.send(args);
         loop {
@@ -617,7 +617,7 @@ impl Cache {
         }
     }
 
-    /// Waits until whatever is held is what the server holds.
+    /// Waits until all cached values equal the server's.
     fn settles(&mut self, plain: &mut Client) {
         eventually("the cache is right", || {
             self.ask(&["PING"]);

@@ -20,8 +20,8 @@ fn tracking_as(server: &Server, name: &str, rules: &[&str], options: &[&str]) ->
     client
 }
 
-/// Asserts that of these keys, set one after the other by one connection, a client is told of some.
-/// The last is one that it is told of.
+/// Sets keys by one connection, and asserts that a client gets invalidations of exactly some of
+/// them. The last key must be among these.
 fn assert_told(writer: &mut Client, client: &mut Client, set: &[&str], told: &[&str]) {
     set.iter().for_each(|key| drop(writer.call(&["SET", key, "1"])));
     for key in told {
@@ -88,7 +88,8 @@ fn later_permissions_count(backend: &str) {
         client.receive().is_none(),
         "a client of a removed user is closed, and told of nothing"
     );
-    // What was read while it was allowed is told once it changes: the copy is stale, the name known.
+    // A key read while it was permitted is invalidated when it changes: the copy is stale, and the
+    // name is known.
     admin.call(&["ACL", "SETUSER", "reader", "on", "nopass", "+@all", "~a*"]);
     let mut client = server.connect();
     client.call(&["HELLO", "3", "AUTH", "reader", "x"]);
@@ -123,7 +124,7 @@ fn databases_count(backend: &str) {
     assert_told(&mut writer, &mut client, &["a", "b"], &[]);
     writer.call(&["SELECT", "0"]);
     assert_told(&mut writer, &mut client, &["a", "b"], &["a", "b"]);
-    // A key of two databases in one turn is told once.
+    // A key changed in two databases in one turn is invalidated once.
     let mut full = tracking_as(&server, "full", &["~*"], &[]);
     writer.send_bytes(b"SELECT 1\r\nSET a 1\r\nSET c 1\r\nSELECT 0\r\nSET a 1\r\n");
     assert_eq!(show(&full.receive().unwrap()), "[invalidate [a c]]");

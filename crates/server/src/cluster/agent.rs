@@ -1,8 +1,8 @@
-//! The agent: the thread that holds the cluster's protocol, in one life of the member. In each turn
-//! it takes what has come, then sends what there is to be sent.
+//! The agent: the thread that runs the cluster protocol while the node is a member. Each turn
+//! handles received messages, then sends.
 //!
-//! Nothing that it does waits: what a link does not take is kept for later (`links.rs`), and a
-//! command whose home is out of reach waits by itself (`deferred.rs`).
+//! The agent never blocks: bytes that a link does not take are kept (`links.rs`), and a command
+//! with an unreachable primary is deferred (`deferred.rs`).
 
 use super::copy::Copies;
 use super::deferred::{Deferred, Forward, Waiting, Way};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-/// What is taken before anything is sent.
+/// Number of commands taken before anything is sent.
 const TASKS_PER_TURN: usize = 256;
 
 /// Until it is tried again what cannot be done at the moment.
@@ -31,13 +31,13 @@ pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(2);
 /// Between two looks whether the server is stopping.
 const REST: Duration = Duration::from_millis(100);
 
-/// How long a link may be ahead of the view of this member.
+/// Time for which a link may be ahead of this member's view.
 pub(super) const EARLY_MAX: Duration = Duration::from_secs(1);
 
 /// Between two lines of the log about links to one member.
 pub(super) const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
 
-/// What goes from one life to the next.
+/// Resources that survive a rejoin: executor, transport, task queue, poller.
 pub(super) struct Hands {
     pub machine: Machine,
     pub transport: Box<dyn Transport>,
@@ -52,12 +52,12 @@ pub(super) struct Admission {
     pub members: Arc<[MemberInfo]>,
 }
 
-/// What a member is doing (`standing.rs`).
+/// Phase of a member (`standing.rs`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Standing {
-    /// Its data are not known to be the cluster's; no member is known that has them.
+    /// The data are not known to be the cluster's, and no member is known that has them.
     Waiting,
-    /// It fetches them from a member that has them (`copy.rs`).
+    /// Fetching the data from a member (`copy.rs`).
     Fetching,
     /// Clients are served.
     Serving,
@@ -69,7 +69,7 @@ pub(super) struct Agent {
     pub(super) transport: Box<dyn Transport>,
     tasks: Receiver<Forward>,
     pub(super) poll: Poll,
-    /// Which sockets are ready, by the last wait.
+    /// Readiness of the sockets after the last wait.
     pub(super) ready: Vec<bool>,
     pub(super) membership: Arc<Membership>,
     pub(super) standing: Standing,
@@ -87,15 +87,15 @@ pub(super) struct Agent {
     pub(super) slots: Slots,
     /// The epoch of the local log that is on the disk, as this turn has seen it.
     pub(super) durable: u64,
-    /// Room for what comes on a link, and for what is sent.
+    /// Buffers for received bytes and for bytes to send.
     pub(super) received: Vec<u8>,
     /// See `received`.
     pub(super) sent: Vec<u8>,
     /// Something is to be looked at soon.
     copies_go_on: bool,
-    /// When commands that wait here, and that time alone may serve, were tried last.
+    /// Time of the last attempt of blocked commands that become ready by time alone.
     pub(super) polled: Option<Instant>,
-    /// When a line of the log has last said that a link was closed.
+    /// Time of the last log line about a closed link, by member.
     pub(super) complained: BTreeMap<u16, Instant>,
     /// By worker.
     replies: Vec<Vec<RemoteReply>>,
@@ -155,13 +155,13 @@ impl Agent {
         }
     }
 
-    /// Who this member is.
+    /// This member's identity.
     pub(super) fn identity(&self) -> Identity {
         self.node.identity()
     }
 
-    /// What remains of this life for the next one. A client that waits for another member's reply
-    /// hears that it will not come; nothing of what has waited here was executed.
+    /// Ends the membership; returns the resources for a rejoin. Clients waiting for another
+    /// member's reply get an error; deferred commands have not been executed.
     pub fn end(mut self) -> Hands {
         self.stop_loading_slots();
         let tokens: Vec<u64> = self.waiting.keys().copied().collect();
@@ -174,7 +174,7 @@ impl Agent {
         Hands { machine, transport, tasks, poll }
     }
 
-    /// Takes what has come, and sends; whether there is more to be done at once.
+    /// Handles received messages and sends; returns whether there is more to do at once.
     fn turn(&mut self) -> bool {
         self.machine.begin_turn();
         let (mut has_more, mut has_taken_all) = (false, false);
@@ -227,7 +227,7 @@ impl Agent {
         } else {
             self.rest_of_logs(self.rest_of_jobs(self.rest_of_waits(REST)))
         };
-        // What was committed before this look does not wake the agent.
+        // A commit before this check does not wake the agent.
         let pause = if self.send() { Duration::ZERO } else { self.rest_of_acks(pause) };
         self.wait(pause);
         self.node.lanes().rest(false);
@@ -253,7 +253,7 @@ impl Agent {
             return;
         }
         let (me, own) = (self.identity().node, self.node.own_slots());
-        // Where all hold everything, what is read is here before and after.
+        // If all members hold everything, readability does not change.
         let here = |slot: Slot| (own.home(slot) == Some(me), own.is_readable(slot));
         let before: Vec<(bool, bool)> = (0..SLOTS).map(here).collect();
         self.machine.exec.begin();

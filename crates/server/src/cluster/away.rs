@@ -1,6 +1,6 @@
-//! Commands of this member's clients that are executed by others, as far as they wait for keys
-//! there. Their homes end those waits; what a client does meanwhile (it leaves, or another one
-//! sends `CLIENT UNBLOCK`) is a request for that.
+//! Commands of this member's clients that are blocked at other members. The primary ends such
+//! waits; an event here (the client leaves, or another one sends `CLIENT UNBLOCK`) is a request to
+//! do so.
 
 use super::agent::Agent;
 use super::count;
@@ -52,7 +52,7 @@ impl Agent {
         }
     }
 
-    /// What has become of a forwarded command.
+    /// Handles the reply to a forwarded command.
     pub(super) fn take_reply(&mut self, token: u64, reply: Reply) {
         match reply {
             Reply::Parked(left_ms) => self.note_parked(token, left_ms),
@@ -79,8 +79,8 @@ impl Agent {
         }
     }
 
-    /// A transaction was executed: homes execute what is left of it, whether its client is still
-    /// there or not.
+    /// After a transaction was executed, its remaining calls are forwarded to their primaries,
+    /// whether its client is still there or not.
     fn forward_rest(&mut self, waiting: &Waiting, rest: Rest) {
         for (part, call) in (1..).zip(rest.calls) {
             let (client, seq) = (waiting.client.clone(), part_of(waiting.seq, part));

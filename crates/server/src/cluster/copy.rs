@@ -1,6 +1,6 @@
-//! Copies of a member's data for those that join: sent while clients are served, received into a
-//! file and loaded in the place of what there was. Where members hold some slots, the data of slots
-//! are sent likewise; who loads them is `slots.rs`.
+//! Copies of a member's data for joining members: sent while clients are served, received into a
+//! file and loaded in place of the old data. If members hold only some slots, the data of slots are
+//! sent in the same way; `slots.rs` loads them.
 //!
 //! ```text
 //!  source   with everything held: positions of the lanes, an image begins
@@ -43,7 +43,7 @@ const IMAGE_PAUSE: Duration = Duration::from_millis(100);
 /// After a copy could not be loaded, until another is asked for.
 pub(super) const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Passes what is written on to the agent.
+/// Passes the written bytes to the agent.
 struct ToAgent {
     parts: SyncSender<Part>,
     part: Vec<u8>,
@@ -80,7 +80,7 @@ impl Agent {
     /// is something to go on with soon.
     pub(super) fn go_on_with_copies(&mut self) -> bool {
         if self.copies.loading.is_none() && self.node.has_to_rejoin() {
-            self.rejoin("this member's data cannot follow those of the others any more");
+            self.rejoin("this member's data can no longer be brought up to date");
         } else if self.standing == Standing::Fetching {
             self.go_on_fetching();
         }
@@ -91,7 +91,7 @@ impl Agent {
 
     fn rejoin(&mut self, why: &str) {
         if !std::mem::replace(&mut self.copies.has_to_rejoin, true) {
-            tracing::warn!("cluster: {why}: it begins anew");
+            tracing::warn!("cluster: {why}; rejoining");
             self.transport.rejoin(self.identity());
         }
     }
@@ -206,7 +206,7 @@ impl Agent {
             if let Ok(image) = begun.recv()
                 && let Err(error) = write_copy(&server, image, share, out, options)
             {
-                tracing::warn!("cluster: a copy of the data was given up: {error}");
+                tracing::warn!("cluster: a copy of the data was abandoned: {error}");
             }
         };
         // Before the image begins, for one that has has to be gone through.
@@ -218,7 +218,7 @@ impl Agent {
             self.copies.tried = Some(Instant::now());
             return;
         };
-        // The rest of the cores are for those who are served meanwhile.
+        // Leave the other cores to clients.
         image.threads = (self.machine.host.server.workers.len() / 2).max(1);
         let _ = send.send(image);
         let what = match (share, slots) {
@@ -231,8 +231,8 @@ impl Agent {
         self.copies.sent = Some(Sent { to, share, parts: received, start, bytes: 0 });
     }
 
-    /// Begins the image of what a member is sent, of the same moment as its place in the lanes; and
-    /// of how many slots. None while another image is being taken.
+    /// Begins the snapshot for a member, consistent with its position in the lanes; also returns
+    /// the number of slots. `None` while another snapshot is running.
     fn begin_image(
         &mut self,
         to: Identity,
@@ -298,21 +298,21 @@ impl Agent {
                 }
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
-                    // What the member gets ends with the link, and is asked for anew.
+                    // The member's receiving ends with the link, and it asks again.
                     let link = self.linked.get(&to.node.0).map(|linked| linked.link);
                     link.into_iter().for_each(|link| self.close(link));
                     false
                 }
             };
             if !goes_on {
-                // The thread that writes it hears of that by its next part.
+                // The writing thread notices this with its next part.
                 self.copies.sent = None;
             }
         }
     }
 }
 
-/// How copies for members are written: they read what this server writes.
+/// Options of copies for members, which read everything that this server writes.
 fn copy_options(server: &Server) -> FileOptions {
     let options = server.copy_options(&server.config.snapshot());
     FileOptions { version_max: FileOptions::ANY_VERSION, ..options }
@@ -352,14 +352,14 @@ fn replace_data(
     incoming: Incoming,
 ) -> Result<(), String> {
     let (mut file, len) =
-        incoming.finish().map_err(|error| format!("the copy cannot be kept: {error}"))?;
+        incoming.finish().map_err(|error| format!("the copy cannot be stored: {error}"))?;
     let unsound =
-        |error: &dyn std::fmt::Display| format!("the copy of {len} bytes is not sound: {error}");
+        |error: &dyn std::fmt::Display| format!("the copy of {len} bytes is invalid: {error}");
     let config = server.config.snapshot();
     check(&file, len, leniency(&config)).map_err(|error| unsound(&error))?;
     file.rewind().map_err(|error| unsound(&error))?;
     let noted = membership.note_data(false);
-    noted.map_err(|error| format!("it cannot be noted that the data are replaced: {error}"))?;
+    noted.map_err(|error| format!("cannot record that the data are being replaced: {error}"))?;
     let start = Instant::now();
     server.report_replaced("another member's");
     let mut machine = Machine::new(server, membership.clone());

@@ -1,6 +1,6 @@
-//! Commands whose home is out of reach for a moment: its primary is changing, or there is no link.
-//! Nothing of them was sent, so after a while they are answered with an error that clients take as
-//! an invitation to try again. Beside them, the clients of commands that were sent.
+//! Deferred commands: their primary is changing, or there is no link to it. Nothing of them was
+//! sent, so after a time they fail with an error on which clients retry. Also the clients of
+//! forwarded commands.
 
 use crate::client::Client;
 use petrel_cluster::wire::WaitEnd;
@@ -10,7 +10,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a command waits for its home.
+/// Maximum time for which a command waits for its primary.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Commands that wait at most.
@@ -24,7 +24,7 @@ pub(super) struct Forward {
     pub client: Arc<Client>,
     pub seq: u64,
     pub call: Call,
-    /// What is forwarded once it was executed, as parts of the same reply.
+    /// Calls to forward after the execution, as parts of the same reply.
     pub rest: Option<Box<Rest>>,
 }
 
@@ -47,11 +47,11 @@ impl Forward {
     }
 }
 
-/// What becomes of a command now.
+/// Routability of a command at this time.
 pub(super) enum Way {
-    /// It can be sent.
+    /// The command can be sent.
     Open,
-    /// It cannot.
+    /// The command cannot be sent.
     Closed(Fail),
 }
 
@@ -60,15 +60,15 @@ pub(super) struct Waiting {
     pub client: Arc<Client>,
     /// The number of its reply slot.
     pub seq: u64,
-    /// It is the share of one home of what all of them execute.
+    /// Part of a command that every primary executes for its own slots.
     pub is_share: bool,
-    /// What comes behind it.
+    /// Calls to forward after it.
     pub rest: Option<Box<Rest>>,
     /// The command waits for its keys at their home, or has.
     pub is_parked: bool,
     /// Until when, if not for ever.
     pub until: Option<Instant>,
-    /// Why its wait is to end.
+    /// Reason to end its wait.
     pub end: Option<WaitEnd>,
 }
 
@@ -111,7 +111,7 @@ impl Deferred {
         Ok(())
     }
 
-    /// Takes those out that can be sent, and those that have waited long enough, with their error.
+    /// Takes out commands that can be sent, and expired ones with their error.
     pub fn take(
         &mut self,
         now: Instant,

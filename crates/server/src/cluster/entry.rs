@@ -1,4 +1,4 @@
-//! How a server becomes one of a cluster: its thread is started, and ended with the server.
+//! Entry of a server into a cluster: its cluster thread is started, and ends with the server.
 
 use super::agent::Hands;
 use super::machine::Machine;
@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering::Release;
 use std::thread::JoinHandle;
 
 impl Membership {
-    /// Makes the server one of a cluster, whose commands that need data are refused until it is a
-    /// member and has the cluster's. No client is served before.
+    /// Makes the server part of a cluster: commands that need data are refused until it is a member
+    /// and has the cluster's data. Must be called before the first client is served.
     pub(super) fn enter(self: &Arc<Self>, server: &Server) -> io::Result<()> {
         let is_first = server.cluster.set(self.clone()).is_ok()
             && server.commands.cluster.set(self.clone()).is_ok()
@@ -46,9 +46,9 @@ impl Membership {
     }
 }
 
-/// Makes a server a member of a cluster whose members the caller names, from a view on that
-/// all have begun with, with the same data, or that has brought this one. It holds its lease until
-/// [`Membership::hold_lease`] says else. No client is served before.
+/// Makes a server a member of a cluster with the given members, from a view with which all of them
+/// have begun, with the same data, or which admitted this one. It has its lease until
+/// [`Membership::hold_lease`] changes that. Must be called before the first client is served.
 ///
 /// # Errors
 /// If it is a member already, or the system allows no thread.

@@ -70,7 +70,7 @@ impl Enlisted {
         };
         std::fs::create_dir_all(&directory).map_err(failed)?;
         if !is_known(&directory) {
-            // What a founder has loaded are the cluster's data; who joins has none of them.
+            // A founder's data become the cluster's data; a joining member has none of them.
             let founds = matches!(settings.start, Start::Create);
             membership.note_data(founds).map_err(failed)?;
         }

@@ -5,12 +5,12 @@
 //!  worker    FUNCTION LOAD ── RemoteCall without slots ──▶ thread
 //!  thread    executes it on a copy of version v ── change of v ──▶ fabric ──▶ the leader
 //!            version v + 1 is this change: the others have it -> answers; is another: once more
-//!  fabric    other libraries were agreed on ──▶ thread: in the place of those that are here
+//!  fabric    other libraries were agreed on ──▶ thread: replace the present ones
 //! ```
 //!
-//! A member that begins to serve puts the libraries that were agreed on in the place of what it
-//! has loaded or was sent. As long as there were none, it keeps that; what the founder has loaded
-//! is agreed on first.
+//! A member that begins to serve replaces the libraries that it has loaded or received by the
+//! agreed ones. If there are no agreed ones yet, it keeps its own; the founder's are agreed on
+//! first.
 
 mod state;
 
@@ -27,10 +27,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a client waits for its answer.
+/// Time for which a client waits for a reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long other members are waited for that may not be there any more.
+/// Time for which other members are awaited that may be gone.
 const OTHERS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Until the leader is asked again, which may be another by then.
@@ -42,8 +42,7 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(10);
 const UNKNOWN: Fail =
     Fail::fixed("UNKNOWN The members have not agreed in time; the change may still be made");
 
-const OVERTAKEN: Fail =
-    Fail::fixed("TRYAGAIN Other changes of the libraries of functions were made first");
+const OVERTAKEN: Fail = Fail::fixed("TRYAGAIN Other changes of function libraries were made first");
 
 /// The number of the member that has founded the cluster.
 const FOUNDER: u16 = 0;
@@ -61,8 +60,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Puts the libraries that were agreed on last in the place of those that are here, unless
-    /// they are the same; `anyway` if others may have been loaded since. The version that is here.
+    /// Replaces the present libraries by the latest agreed ones, unless they are the same; with
+    /// `anyway`, also then, because others may have been loaded. Returns the present version.
     pub(super) fn apply_functions(&self, server: &Server, anyway: bool) -> u64 {
         let fabric = self.fabric.lock().clone();
         let mut applied = self.functions.applied.lock();
@@ -83,9 +82,7 @@ impl Membership {
             Err(fail) => {
                 applied.failed = Some(Instant::now());
                 let why = String::from_utf8_lossy(fail.text()).into_owned();
-                tracing::error!(
-                    "cluster: the libraries of functions that the members have agreed on cannot be loaded: {why}"
-                );
+                tracing::error!("cluster: the agreed function libraries cannot be loaded: {why}");
             }
         }
         applied.version
@@ -97,7 +94,7 @@ struct Worker {
     membership: Arc<Membership>,
     server: Arc<Server>,
     machine: Machine,
-    /// It was said that the founder's libraries are too many.
+    /// The founder's libraries were reported to be too many.
     has_complained: bool,
 }
 
@@ -119,7 +116,7 @@ impl Worker {
         }
     }
 
-    /// Has what the founder has loaded agreed on, before anything else was.
+    /// Proposes the founder's libraries, before any others.
     fn bring_in(&mut self) {
         let sources = self.server.commands.library_texts();
         let own = self.membership.state.lock().me;
@@ -137,7 +134,7 @@ impl Worker {
         }
     }
 
-    /// Does what a command says, and answers.
+    /// Executes a command and returns its reply.
     fn fulfil(&mut self, wish: &Wish) -> Vec<u8> {
         let until = wish.since + PATIENCE;
         let fabric = self.membership.fabric.lock().clone();
@@ -208,7 +205,6 @@ impl Worker {
 
 fn too_long(len: usize) -> Fail {
     Fail::new(format!(
-        "ERR the libraries of functions would have {len} bytes together, at most {FUNCTIONS_MAX} are kept in a cluster: \
-         delete some that are not needed with FUNCTION DELETE"
+        "ERR the function libraries would have {len} bytes together, at most {FUNCTIONS_MAX} are allowed in a cluster: delete unused ones with FUNCTION DELETE"
     ))
 }

@@ -1,8 +1,8 @@
-//! Commands that every home executes for its own share, over several turns of the agent: `FLUSHALL`
-//! and `FLUSHDB` remove the keys of the home's hash slots, `WAIT` counts the members that have
-//! applied what the home has changed, `WAITAOF` those that have it on their disks (`logs.rs`), and
-//! where members hold only some slots `DBSIZE` and `KEYS` look at the keys of those that the home was
-//! asked for. Their origin is answered as by a command that has waited.
+//! Commands that every primary executes for its own slots, over several turns of the agent:
+//! `FLUSHALL` and `FLUSHDB` remove the keys of these slots, `WAIT` counts the members that have
+//! applied the primary's changes, `WAITAOF` members that have them on their disks (`logs.rs`), and
+//! if members hold only some slots, `DBSIZE` and `KEYS` read the keys of the requested slots. The
+//! origin gets the reply like that of a blocked command.
 
 use super::agent::Agent;
 use super::logs::Logs;
@@ -16,25 +16,25 @@ use petrel_keyspace::{Cursor, parse_int};
 use petrel_table::{Flags, GateFlags};
 use std::time::{Duration, Instant};
 
-/// Keys that are looked at in one turn, and those that are removed under one lock.
+/// Keys read in one turn, and keys removed under one lock.
 const KEYS_PER_TURN: usize = 4096;
 const KEYS_PER_LOCK: usize = 64;
 
-/// Bytes that may wait for other members while keys are removed: more come once those have
-/// applied what there is.
+/// Bytes that may wait for other members while keys are removed: more are added once members have
+/// applied them.
 const BACKLOG_MAX: usize = 8 << 20;
 
 /// Bytes of keys that one home lists at most.
 const FOUND_BYTES_MAX: usize = 256 << 20;
 
-/// One of them.
+/// A command in execution.
 pub(super) struct Job {
     pub(super) tag: Tag,
     slots: Box<[Slot]>,
     /// The view in which it began: the share of the home is another in the next.
     epoch: u64,
     pub(super) work: Work,
-    /// Its origin asks for its end.
+    /// The origin has requested its end.
     is_cancelled: bool,
 }
 
@@ -43,18 +43,18 @@ pub(super) enum Work {
     Flush { db: u16, last_db: u16, cursor: Cursor, slots: SlotSet },
     /// Looks for the keys of some slots in a database.
     Keys { db: u16, cursor: Cursor, slots: SlotSet, found: Found },
-    /// Waits until so many members have applied these positions of all lanes.
+    /// Waits until this number of members has applied these positions of all lanes.
     Wait { positions: Box<[u64; LANES]>, members: i64, until: Option<Instant> },
-    /// Waits until logs have on their disks what was changed by its begin.
+    /// Waits until logs have the changes made before its begin on their disks.
     Logs { logs: Logs, until: Option<Instant> },
 }
 
 /// Keys that were found.
 pub(super) struct Found {
     count: u64,
-    /// Which are wanted, in an array; else they are counted.
+    /// Pattern of the wanted keys, returned as an array; without one, keys are counted.
     pattern: Option<Vec<u8>>,
-    /// Those, as elements of the array.
+    /// The found keys, as elements of the array.
     elements: Vec<u8>,
 }
 
@@ -91,8 +91,8 @@ impl Job {
         }
     }
 
-    /// Whether it waits for what members have applied, of which so many are linked: more than all of
-    /// them are not waited for in a hurry.
+    /// Whether the job waits for members' acknowledgements. `linked` is the number of linked
+    /// members: more of them are not awaited urgently.
     pub fn wants_acks(&self, linked: usize) -> bool {
         match self.work {
             Work::Wait { members, .. } => members <= linked as i64,
@@ -153,7 +153,7 @@ impl Job {
     }
 }
 
-/// When the time of a command is up that waits for so many milliseconds, if it ever is.
+/// End of the timeout of a command, in milliseconds from now; `None` if it has no timeout.
 fn until(timeout: Option<&&[u8]>, exec: &Exec<'_>) -> Result<Option<Instant>, Fail> {
     let timeout = timeout.and_then(|arg| parse_int(arg)).ok_or(NO_TIMEOUT)?;
     let timeout_ms = u64::try_from(timeout).map_err(|_| NEGATIVE_TIMEOUT)?;
@@ -169,7 +169,7 @@ const NO_TIMEOUT: Fail = Fail::fixed("ERR timeout is not an integer or out of ra
 const NEGATIVE_TIMEOUT: Fail = Fail::fixed("ERR timeout is negative");
 
 impl Agent {
-    /// Goes on with what is being done in steps. True if there is more to do at once.
+    /// Continues commands that take several turns. Returns true if there is more to do at once.
     pub(super) fn go_on_with_jobs(&mut self) -> bool {
         let epoch = self.node.view().epoch;
         let mut is_busy = false;
@@ -236,7 +236,7 @@ impl Agent {
         }
     }
 
-    /// When the next of them has to be looked at, though nothing has come.
+    /// Time until a job must be checked without any received message.
     pub(super) fn rest_of_jobs(&self, rest: Duration) -> Duration {
         let due = self.machine.jobs.iter().filter_map(|job| match &job.work {
             Work::Wait { until, .. } | Work::Logs { until, .. } => *until,
@@ -268,8 +268,8 @@ impl Machine {
         next.unwrap_or(cursor)
     }
 
-    /// Removes some keys of a database, of these slots whose home is here; where to go on. None
-    /// without the lease.
+    /// Removes some keys of a database, in these slots with this member as primary. Returns the
+    /// cursor to continue at; `None` without the lease.
     fn remove_some(&mut self, db: u16, cursor: Cursor, slots: &SlotSet) -> Option<Cursor> {
         self.exec.begin();
         if !self.exec.has_lease(&*self.membership) {

@@ -28,12 +28,12 @@ impl Server {
         let until = Instant::now() + patience(config);
         let (own, others) = membership.holders();
         let Some(own) = own.filter(|_| others) else { return };
-        tracing::info!("cluster: other members take the hash slots over before shutting down");
+        tracing::info!("cluster: handing the hash slots to other members before shutting down");
         fabric.hold_slots(own, Hold::GiveUp);
         while membership.holders().0.is_some() && self.closing.is_requested() {
             if Instant::now() >= until {
                 tracing::warn!(
-                    "cluster: shutting down before others have taken the hash slots over"
+                    "cluster: shutting down before other members have taken over the hash slots"
                 );
                 return;
             }
@@ -79,8 +79,8 @@ fn patience(config: &Config) -> Duration {
 }
 
 impl Membership {
-    /// This member, if it holds hash slots, and whether others do. Where members hold the data of
-    /// some, it holds those that it is a home of, until others are in its place.
+    /// This member, if it holds hash slots, and whether others do. If members hold only some slots,
+    /// it holds the ones that it owns, until other members have replaced it.
     fn holders(&self) -> (Option<Identity>, bool) {
         let state = self.state.lock();
         let is_own = |member: &&super::MemberInfo| Some(member.identity) == state.me;

@@ -14,30 +14,30 @@ const SEND_BYTES: usize = 256 * 1024;
 /// Bytes that are taken from a member at a time.
 const RECEIVE_BYTES: usize = 256 * 1024;
 
-/// Room that is kept for what is sent and received next.
+/// Buffer capacity kept for the next sending and receiving.
 const ROOM_MAX: usize = 1 << 20;
 
-/// How long it may take to acknowledge what a member has sent: meanwhile something else is sent to
-/// it, most often.
+/// Maximum delay of an acknowledgement: most often something else is sent meanwhile, and carries
+/// it.
 const ACKNOWLEDGE_PAUSE: Duration = Duration::from_millis(2);
 
-/// How long commands wait for a member without a link, while this one hears of no majority either.
+/// Time for which commands wait for a member without a link, while this one has no majority either.
 const LOST_MAX: Duration = Duration::from_secs(1);
 
 /// A link that is up.
 pub(super) struct Linked {
     pub link: Link,
     pub pipe: Box<dyn Pipe>,
-    /// There may be something to be read.
+    /// Bytes may be available to read.
     may_read: bool,
-    /// It is ahead of the view, since when: it is not read before that.
+    /// Time since when the link is ahead of the view: it is not read before the view has caught up.
     early: Option<Instant>,
-    /// When to acknowledge what was applied of the member's lanes, though nothing else is sent.
+    /// Time at which to acknowledge the applied part of the member's lanes if nothing else is sent.
     acknowledge_at: Option<Instant>,
 }
 
 impl Linked {
-    /// It waits for a view.
+    /// Whether the link waits for a view.
     pub fn is_early(&self) -> bool {
         self.early.is_some()
     }
@@ -62,9 +62,9 @@ impl Agent {
         }
     }
 
-    /// Answers the clients whose commands were sent to a member to which there is no link, once no
-    /// view can be expected any more that says what has become of it: all this while another would
-    /// have been appointed in its place, or the majority is out of reach too.
+    /// Fails commands that were sent to a member without a link, once no view can be expected that
+    /// decides about them: by now another primary would have been appointed, or the majority is
+    /// unreachable too.
     pub(super) fn give_up_lost(&mut self) {
         let members = &self.node.view().members;
         if self.lost.is_empty() && self.linked.len() + 1 >= members.len() {
@@ -95,8 +95,7 @@ impl Agent {
             let count = over.count() + self.node.give_up(Node(number));
             if count > 0 {
                 tracing::warn!(
-                    "cluster: member {number} is out of reach: {count} commands that were sent to \
-                     it are answered with UNKNOWN"
+                    "cluster: member {number} is unreachable: {count} commands sent to it are answered with UNKNOWN"
                 );
             }
         }
@@ -133,7 +132,7 @@ impl Agent {
         self.transport.close(link);
     }
 
-    /// Takes what has come on all links; whether there is more at once.
+    /// Handles received messages of all links; returns whether there are more at once.
     pub(super) fn receive_all(&mut self) -> bool {
         let is_due = |linked: &Linked| linked.may_read && linked.early.is_none();
         let due = self.linked.iter().filter(|(_, linked)| is_due(linked));
@@ -176,12 +175,13 @@ impl Agent {
         }
     }
 
-    /// Closes links that have waited for long for a view: the other side keeps what it sends.
+    /// Closes links that have waited too long for a view: the other side keeps the bytes that it
+    /// has to send.
     pub(super) fn close_early(&mut self) {
         let is_late =
             |linked: &&Linked| linked.early.is_some_and(|since| since.elapsed() >= EARLY_MAX);
         if let Some(link) = self.linked.values().find(is_late).map(|linked| linked.link) {
-            self.complain(link, "it is ahead of the view here");
+            self.complain(link, "its view is newer than this member's");
             self.close(link);
         }
     }
@@ -196,12 +196,12 @@ impl Agent {
         }
     }
 
-    /// Whether what was sent to a member waits for the kernel to take it.
+    /// Whether bytes for a member wait for the kernel to take them.
     pub(super) fn is_blocked(&self, number: u16) -> bool {
         self.linked.get(&number).is_some_and(|linked| linked.pipe.is_blocked())
     }
 
-    /// Sends members what there is for them; whether there was something.
+    /// Sends members all pending bytes; returns whether there were any.
     pub(super) fn send(&mut self) -> bool {
         let (mut has_sent, mut lost, now) = (false, Vec::new(), Instant::now());
         let linked = self.linked.len();
@@ -244,7 +244,7 @@ impl Agent {
         has_sent
     }
 
-    /// How long the agent may rest before it has to acknowledge something.
+    /// Time until the agent must acknowledge something.
     pub(super) fn rest_of_acks(&self, rest: Duration) -> Duration {
         let open = self.linked.values().filter(|linked| !linked.pipe.is_blocked());
         let due = open.filter_map(|linked| linked.acknowledge_at).min();
@@ -261,7 +261,7 @@ impl Agent {
             numbers.push(number);
         }
         if let Err(error) = self.poll.wait(&awaited, pause, &mut self.ready) {
-            tracing::error!("cluster: links cannot be waited for: {error}");
+            tracing::error!("cluster: polling the links failed: {error}");
             std::thread::sleep(RETRY_PAUSE);
         }
         for (number, &is_ready) in numbers.iter().zip(&self.ready) {

@@ -44,7 +44,7 @@ fn await_admission(hands: &Hands, membership: &Membership) -> Option<Admission> 
             deliver(server, client.worker, reply);
         }
         if let Err(error) = hands.poll.wait(&[], PAUSE, &mut Vec::new()) {
-            tracing::error!("cluster: the thread cannot wait: {error}");
+            tracing::error!("cluster: polling failed: {error}");
             std::thread::sleep(PAUSE);
         }
     }

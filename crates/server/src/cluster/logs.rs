@@ -1,6 +1,5 @@
-//! `WAITAOF`: what is in the logs of members, on their disks. The home of the changes asks the other
-//! members in its lanes, behind what it asks for (`petrel_cluster`, `node/durable.rs`); one without
-//! a log never answers.
+//! `WAITAOF`: changes on the disks of members. The primary of the changes requests it in its lanes,
+//! after the changes (`petrel_cluster`, `node/durable.rs`); a member without a log never replies.
 //!
 //! The log that counts as the local one is that of the member which the client speaks to, where
 //! that holds the slot, else the home's: whatever is counted is another copy on another disk.
@@ -13,13 +12,13 @@ use petrel_cluster::{Identity, Lanes, Node, NodeSet, OwnHomes};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Between two looks whether the log has written what is waited for.
+/// Interval between two checks whether the log has written an awaited epoch.
 const LOG_PAUSE: Duration = Duration::from_millis(2);
 
 /// Questions of one member that are kept apart: the last of them stands for those behind it, too.
 const OWED_MAX: usize = 256;
 
-/// What one `WAITAOF` waits for at a home.
+/// Condition of a `WAITAOF` at a primary.
 pub(super) struct Logs {
     is_local_wanted: bool,
     others_wanted: i64,
@@ -36,7 +35,7 @@ impl Logs {
         Logs { is_local_wanted, others_wanted, asked, epoch, question: None }
     }
 
-    /// Whether so many logs are enough.
+    /// Whether these numbers of logs are enough.
     pub fn is_enough(&self, (local, others): (i64, i64)) -> bool {
         (!self.is_local_wanted || local > 0) && others >= self.others_wanted
     }
@@ -90,7 +89,7 @@ fn count(own: &OwnHomes, me: Node, asked: Node, durable: NodeSet) -> (i64, i64) 
     counts.reduce(least).unwrap_or_else(|| of(NodeSet(u64::MAX), asked))
 }
 
-/// What is known of the other members' logs to those who do not wait: transactions.
+/// Known state of the other members' logs, for transactions, which do not wait.
 #[derive(Default)]
 pub(super) struct KnownLogs(Mutex<Known>);
 
@@ -100,17 +99,17 @@ struct Known {
     number: u64,
     /// The epoch of the view in which it was asked: another may have other members.
     epoch: u64,
-    /// Where the lanes stood when it was asked: what was changed up to there is asked for.
+    /// Positions of the lanes at the time of the request, which covers the changes before them.
     positions: [u64; LANES],
     /// Members that have answered it.
     durable: NodeSet,
-    /// What was changed since is asked for, once.
+    /// A newer request is wanted.
     is_wanted: bool,
 }
 
 impl KnownLogs {
-    /// How many others have on their disks what was changed here by now, counted as by `WAITAOF`.
-    /// If that was not asked yet, none is known, and it will be.
+    /// Number of other members that have the present changes on their disks, counted like
+    /// `WAITAOF`. If that was not requested yet, the number is 0, and a request is scheduled.
     pub fn count(&self, me: Node, lanes: &Lanes, wake: impl FnOnce()) -> usize {
         let mut known = self.0.lock();
         let changed = lanes.changed_positions();
@@ -132,7 +131,8 @@ impl KnownLogs {
 }
 
 impl Agent {
-    /// Keeps what is known of the other members' logs, and asks for more if a transaction has.
+    /// Updates the known state of the other members' logs, and sends a request if a transaction
+    /// wants one.
     pub(super) fn attend_known_logs(&mut self) {
         let membership = self.membership.clone();
         let mut known = membership.known_logs.0.lock();
@@ -151,8 +151,8 @@ impl Agent {
         }
     }
 
-    /// Asks the other members for those who wait for their logs, once for all who have come in this
-    /// turn, and again in another view: it may have other members.
+    /// Sends other members a request for all `WAITAOF` of this turn together, and again in another
+    /// view, which may have other members.
     pub(super) fn ask_logs(&mut self) {
         let view = self.node.view().epoch;
         let is_new = |logs: &Logs| logs.question.is_none_or(|(_, epoch)| epoch != view);
@@ -181,7 +181,7 @@ impl Agent {
         self.durable = log.map_or(0, |log| log.durable());
     }
 
-    /// How many logs have what one waits for: the local one, and others.
+    /// Number of logs that fulfil the condition: the local one, and others.
     pub(super) fn count_logs(&self, logs: &Logs) -> (i64, i64) {
         let me = self.identity().node;
         let number = logs.question.map_or(u64::MAX, |(number, _)| number);
@@ -192,7 +192,7 @@ impl Agent {
         count(&self.node.lanes().own_homes(), me, logs.asked, durable)
     }
 
-    /// Answers questions of other members whose answers have become true.
+    /// Replies to requests of other members that are fulfilled.
     pub(super) fn answer_logs(&mut self) {
         let asked = self.node.take_durable_asked();
         let log = self.machine.host.server.durability.log();
@@ -209,7 +209,7 @@ impl Agent {
         }
     }
 
-    /// For how long at most the thread may rest, so that it sees what the log has written.
+    /// Maximum time for which the thread may wait, so that it notices progress of the log.
     pub(super) fn rest_of_logs(&self, rest: Duration) -> Duration {
         let waited = self.machine.jobs.iter().filter_map(|job| match &job.work {
             Work::Logs { logs, .. } => Some(logs.epoch),

@@ -25,33 +25,33 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks whether what was executed is durable.
+/// Interval between two checks whether executed commands are durable.
 const DURABLE_PAUSE: Duration = Duration::from_micros(100);
 
-/// What the agent executes with.
+/// State with which the agent executes commands.
 pub(super) struct Machine {
     pub exec: Executor,
     pub host: ServerHost,
     pub membership: Arc<Membership>,
     /// The member, in its life.
     pub own: Identity,
-    /// Its lanes.
+    /// The node's lanes.
     pub lanes: Option<Arc<Lanes>>,
-    /// What it does in steps.
+    /// Commands in execution over several turns.
     pub jobs: Vec<Job>,
     /// Questions of other members that are not answered yet.
     pub owed: Owed,
-    /// Clients of members that watch keys whose home is here, and the slots of those.
+    /// Clients of members that watch keys of slots with this primary, and these slots.
     watches: HashMap<(Identity, u64), Watched>,
-    /// In whose name commands of other members' clients are executed.
+    /// Client shown for commands of other members' clients.
     stand_in: Arc<Client>,
-    /// Who may do everything.
+    /// User with all permissions.
     user: Arc<User>,
     /// Values of a reply that lie elsewhere.
     shared: Vec<(usize, Bytes)>,
     /// The epoch that is to be durable before answers and effects are sent; 0 if none is.
     need: u64,
-    /// What has come of a copy of another member's data.
+    /// Received part of a copy of another member's data.
     pub incoming: Incoming,
 }
 
@@ -109,8 +109,8 @@ impl Machine {
         self.exec.ks.refresh_clock();
     }
 
-    /// Serves clients that wait for what was changed, tells those who cache, and waits until what
-    /// was executed is durable, if it has to be before others hear of it.
+    /// Serves clients blocked on changed keys, sends invalidations, and waits until executed
+    /// commands are durable, if other members may see them only then.
     pub fn end_turn(&mut self) {
         while self.exec.has_ready() {
             self.exec.begin();
@@ -130,7 +130,8 @@ impl Machine {
         }
     }
 
-    /// What was executed by now is durable before the turn ends, if replies wait for that.
+    /// Records that commands executed so far must be durable before the turn ends, if replies wait
+    /// for that.
     pub(super) fn note_need(&mut self) {
         if self.exec.ks.is_strict() {
             self.need = self.need.max(self.exec.ks.take_need());
@@ -153,7 +154,7 @@ impl Machine {
         if is_forwarded {
             return self.call_prepared(request, session, out);
         }
-        out.extend_from_slice(b"-ERR the command has no home\r\n");
+        out.extend_from_slice(b"-ERR the command has no primary\r\n");
         Execution::Answered
     }
 
@@ -171,8 +172,8 @@ impl Machine {
         let mut reply = RespWriter::new(out, &mut self.shared, session.protocol);
         let execution = self.exec.execute(request, session, &mut self.host, &mut reply);
         if !matches!(execution, Execution::Answered | Execution::Waits) {
-            // Who is no client of this server cannot be held back.
-            petrel_resp::Reply::error(&mut reply, b"ERR the command cannot wait at its home");
+            // A command of another member's client cannot be delayed here.
+            petrel_resp::Reply::error(&mut reply, b"ERR the command cannot block at its primary");
         }
         splice(out, &mut self.shared);
         execution
@@ -245,7 +246,7 @@ impl Machine {
         }
     }
 
-    /// Who may wait for the reply to a command, which is not part of a transaction.
+    /// Client that may block in a command outside of a transaction.
     fn absent(&self, tag: Tag, exec: &Exec<'_>) -> Arc<Absent> {
         let client = RemoteClient {
             tag,
@@ -275,7 +276,7 @@ impl Host for Machine {
         let client = exec.client.map(|number| (number >> 16, number as u16));
         let watched = client.and_then(|(client, _)| self.watches.remove(&(tag.origin, client)));
         let Watched { mut session, mut slots, forwarded } = watched.unwrap_or_default();
-        // What it has watched at another home, or in another view, is forgotten.
+        // Watches from another primary or an earlier view are dropped.
         let is_forgotten = client.is_some_and(|(_, before)| before != forwarded);
         if is_forgotten && exec.is_transaction {
             self.exec.begin();
@@ -371,7 +372,7 @@ impl Host for Machine {
     fn differs(&mut self, from: Identity, error: GroupError) {
         count(&self.membership.figures.differences, 1);
         tracing::error!(
-            "a change of member {} cannot be made here, whose data differ from now on: {error}",
+            "a change by member {} cannot be applied, so the data differ from now on: {error}",
             from.node.0
         );
     }

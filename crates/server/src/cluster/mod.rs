@@ -1,5 +1,6 @@
-//! The server as a member of a cluster: its workers execute what has its home here and forward what
-//! has not; a thread of its own holds the protocol (`petrel_cluster`) and speaks to other members.
+//! The server as a member of a cluster: its workers execute commands for slots with this primary
+//! and forward others; a thread of its own runs the protocol (`petrel_cluster`) and talks to other
+//! members.
 //!
 //! ```text
 //!  worker    gate: forward ── RemoteCall ──▶ agent ── EXEC ──▶ ... other members
@@ -10,17 +11,17 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `settings` | what the configuration says, and what is wrong with it |
+//! | `settings` | the cluster's part of the configuration, and errors in it |
 //! | `fabric` | the members' side of the process (`petrel_fabric`): its events, its links |
 //! | `events` | the queue of those events |
 //! | `entry` | how a server becomes one of a cluster: its thread is started, and ended |
 //! | `lives` | the thread between two lives of the member |
-//! | `agent` | the thread while it is a member: what comes in, what is sent |
+//! | `agent` | the thread while the node is a member: receiving and sending |
 //! | `links` | the bytes of its links to other members |
-//! | `standing` | whose data a member serves with |
+//! | `standing` | phase of a member, and the origin of its data |
 //! | `copy` | all data of a member, or those of some slots, for another: sent and received |
 //! | `slots` | slots that the member gets and loses, where members hold some |
-//! | `deferred` | commands whose home is out of reach for a moment |
+//! | `deferred` | commands with a primary that is out of reach for a short time |
 //! | `machine` | the executor of what other members forward |
 //! | `waiters` | commands of other members' clients that wait here for keys |
 //! | `away` | commands of clients here that wait at other members |
@@ -89,7 +90,7 @@ const TASKS_MAX: usize = 16 * 1024;
 /// Members have numbers below this.
 const NODES_MAX: usize = 64;
 
-/// What the agent takes commands from, and waits with.
+/// The agent's ends of its queue of commands and of its poller.
 type Ends = (Receiver<Forward>, Poll);
 
 /// A link to a member from when it is up to when it is down. The next link to the same member is
@@ -117,7 +118,7 @@ pub trait Pipe: Send + fmt::Debug {
     /// When the link has ended.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Sends more of what was kept.
+    /// Sends more of the kept bytes.
     ///
     /// # Errors
     /// When the link has ended.
@@ -126,7 +127,7 @@ pub trait Pipe: Send + fmt::Debug {
     /// Whether something is kept: nothing more is sent before that.
     fn is_blocked(&self) -> bool;
 
-    /// What says when there are bytes, or room for them; none if the thread is woken otherwise
+    /// Socket to poll for bytes to read or space to write; `None` if the thread is woken otherwise
     /// ([`Inbox::wake`]).
     fn socket(&self) -> Option<BorrowedFd<'_>>;
 }
@@ -136,11 +137,11 @@ pub trait Transport: Send {
     /// The link to a member has ended for the agent: another may begin.
     fn close(&self, _link: Link) {}
 
-    /// Says what the member holds, in this life of it; views show what has become of that.
+    /// Publishes the data that the member holds; views show the result.
     fn hold(&self, _own: Identity, _hold: Hold) {}
 
-    /// Where slots have few homes: whether some wait for this member, which was their last home,
-    /// and the epoch of the view in which that is so.
+    /// If slots have few owners: whether some wait for this member, their last owner, and the epoch
+    /// of that view.
     fn may_claim(&self, _own: Identity) -> (bool, u64) {
         (false, 0)
     }
@@ -148,22 +149,23 @@ pub trait Transport: Send {
     /// Says of which slots this member has got the data, in the view of this epoch.
     fn arrived(&self, _own: Identity, _epoch: u64, _slots: &SlotSet) {}
 
-    /// Ends this life of the member, whose data cannot be brought up to date: another begins.
+    /// Rejoins the cluster under a new identity, because the member's data cannot be brought up to
+    /// date.
     fn rejoin(&self, _own: Identity) {}
 }
 
 /// A member as users see it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MemberInfo {
-    /// Which it is.
+    /// Identity of the member.
     pub identity: Identity,
-    /// Its name: 40 hexadecimal digits.
+    /// Node id: 40 hexadecimal digits.
     pub id: String,
     /// The address that clients reach it at.
     pub host: String,
-    /// Its port for clients; 0 if there is none.
+    /// Port for clients; 0 if there is none.
     pub port: u16,
-    /// Its port for members.
+    /// Port of the cluster bus.
     pub bus_port: u16,
     /// Purpose of the node.
     pub role: Role,
@@ -171,7 +173,7 @@ pub struct MemberInfo {
     pub holds_slots: bool,
 }
 
-/// What the members' side of the process tells the agent.
+/// Event of the membership for the agent.
 #[derive(Debug)]
 pub enum Event {
     /// The server is a member from this view on, whatever it was before.
@@ -180,13 +182,13 @@ pub enum Event {
     View(Arc<View>, Arc<[MemberInfo]>),
     /// The server is a member no longer; [`Event::Admitted`] may follow.
     Expelled,
-    /// There is a link to a member, in place of any before.
+    /// A link to a member is up, replacing any earlier one.
     LinkUp(Link, Box<dyn Pipe>),
     /// The link has ended.
     LinkDown(Link),
 }
 
-/// Where events are left for the agent.
+/// Sends events to the agent.
 #[derive(Clone)]
 pub struct Inbox(Arc<Membership>);
 
@@ -196,13 +198,13 @@ impl Inbox {
         self.0.events.leave(event);
     }
 
-    /// There is something on a link that has no socket.
+    /// Wakes the agent because a link without a socket has bytes.
     pub fn wake(&self) {
         self.0.waker.wake();
     }
 }
 
-/// What the rest of the server knows of its cluster.
+/// State of the cluster shared with the rest of the server.
 pub struct Membership {
     tasks: SyncSender<Forward>,
     /// Wakes the agent.
@@ -219,11 +221,11 @@ pub struct Membership {
     figures: Figures,
     /// Commands of other members' clients that wait here.
     waiters: Waiters,
-    /// Those that have ended here, of clients of this member.
+    /// Waits ended here of other members' clients, with their replies.
     ended: Mutex<Vec<(Tag, Vec<u8>)>>,
-    /// Clients whose commands wait at other members.
+    /// Clients with commands blocked at other members.
     away: Mutex<HashMap<u64, usize>>,
-    /// Clients whose commands are not to wait any more at other members, and why.
+    /// Clients with commands at other members that must not wait any longer, and the reasons.
     ends: Mutex<Vec<(u64, WaitEnd)>>,
     /// Watches at other members that have ended: a hash slot of the keys, and their name.
     unwatched: Mutex<Vec<(HashSlot, u64)>>,
@@ -232,20 +234,20 @@ pub struct Membership {
     /// The member's name, once it is known.
     name: OnceLock<String>,
     is_witness: bool,
-    /// Where the cluster's files are.
+    /// Directory of the cluster's files.
     directory: Option<PathBuf>,
     fabric: Mutex<Option<Arc<Fabric>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What changes with views and links.
+/// State that changes with views and links.
 #[derive(Clone)]
 pub struct State {
-    /// Who this member is; none while it is none.
+    /// Identity of this member; `None` while it is none.
     pub me: Option<Identity>,
     /// The view that is in force here.
     pub view: Arc<View>,
-    /// Its members.
+    /// Members of the view.
     pub members: Arc<[MemberInfo]>,
     /// Members that there are links to, and since when, in Unix milliseconds.
     pub linked: Vec<(Identity, i64)>,
@@ -254,7 +256,7 @@ pub struct State {
 }
 
 impl Default for State {
-    /// That of a server that is no member.
+    /// State of a server that is no member.
     fn default() -> Self {
         let slots = SlotMap::collect(|_| &[]);
         State {
@@ -288,9 +290,9 @@ pub struct Figures {
     pub received: AtomicU64,
     /// Changes of other members that could not be made here.
     pub differences: AtomicU64,
-    /// What was taken for clients here that had waited, and had left by the time that it came.
+    /// Elements taken for blocked clients here that had left when they arrived.
     pub undelivered: AtomicU64,
-    /// Hash slots whose data are here, and those whose data are on their way.
+    /// Hash slots with their data here, and ones with data still arriving.
     pub slots_held: AtomicU64,
     /// See `slots_held`.
     pub slots_coming: AtomicU64,
@@ -344,7 +346,7 @@ impl Membership {
         failed
     }
 
-    /// That of a server which is no member yet.
+    /// Creates the state of a server that is no member yet.
     fn new(is_witness: bool, directory: Option<PathBuf>) -> io::Result<(Arc<Self>, Ends)> {
         let (tasks, taken) = mpsc::sync_channel(TASKS_MAX);
         let poll = Poll::new()?;
@@ -374,12 +376,12 @@ impl Membership {
         Ok((Arc::new(membership), (taken, poll)))
     }
 
-    /// The view, its members, and those that are linked.
+    /// The view, its members, and the linked ones.
     pub fn state(&self) -> State {
         self.state.lock().clone()
     }
 
-    /// What the agent has counted.
+    /// Counters of the agent.
     pub fn figures(&self) -> &Figures {
         &self.figures
     }

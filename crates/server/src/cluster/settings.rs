@@ -1,4 +1,4 @@
-//! What the configuration says of the cluster, as the members' side of the process takes it.
+//! Converts the cluster's parameters to the settings of `petrel_fabric`.
 
 use crate::config::{Config, Passphrase};
 use petrel_fabric::{Copies, Role, Settings, Start, reachable};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// From a port for clients to that for members, as in Redis.
 const BUS_OFFSET: u16 = 10_000;
 
-/// Where the cluster's files are, in the working directory.
+/// Directory of the cluster's files, below the working directory.
 pub(super) const DIRECTORY: &str = "cluster";
 
 /// Bytes of a file with a passphrase.
@@ -92,7 +92,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, String> {
 fn refuse_other_sources(config: &Config, flag: &str) -> Result<(), String> {
     if config.replication.replicaof.get().is_some() {
         return Err(format!(
-            "{flag} and replicaof contradict each other: a member of a cluster follows no primary; leave one out"
+            "{flag} and replicaof contradict each other: a member of a cluster cannot be a replica; remove one of them"
         ));
     }
     if !config.cluster.create && !config.restore_from.is_empty() {
@@ -139,7 +139,7 @@ fn passphrase(
         None if !given.is_set() => return Ok(None),
         None => (given.bytes().to_vec(), name.to_owned()),
         Some(_) if given.is_set() => {
-            return Err(format!("{name} and {name}-file are both set: leave one out"));
+            return Err(format!("{name} and {name}-file are both set: remove one of them"));
         }
         Some(path) => {
             let source = format!("{name}-file {}", path.display());
@@ -147,17 +147,17 @@ fn passphrase(
         }
     };
     if bytes.len() > PASSPHRASE_MAX {
-        return Err(format!("{source}: more than {PASSPHRASE_MAX} bytes are no passphrase"));
+        return Err(format!("{source}: a passphrase has at most {PASSPHRASE_MAX} bytes"));
     }
-    let text = String::from_utf8(bytes).map_err(|_| format!("{source}: it is no UTF-8 text"))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("{source}: it is not UTF-8 text"))?;
     let text = text.trim_end_matches(['\r', '\n']);
     if text.is_empty() {
-        return Err(format!("{source}: it is empty, and so no passphrase; write one into it"));
+        return Err(format!("{source}: it is empty; write the passphrase into it"));
     }
     Ok(Some(text.into()))
 }
 
-/// Where the bus listens: at the first address for clients.
+/// Address of the cluster bus: the first address for clients.
 fn bind(config: &Config) -> Result<SocketAddr, String> {
     let for_clients = if config.port == 0 { config.tls.tls_port } else { config.port };
     let port = match (config.cluster.bus_port, for_clients) {

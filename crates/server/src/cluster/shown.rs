@@ -1,4 +1,4 @@
-//! What `CLUSTER INFO` and `CLUSTER NODES` say, in the words of Redis Cluster where it has them.
+//! Texts of `CLUSTER INFO` and `CLUSTER NODES`, in Redis Cluster's format where it has one.
 
 use super::{Figures, MemberInfo, Role, State};
 use petrel_cluster::SLOTS;

@@ -1,11 +1,11 @@
-//! Slots of a member of a cluster in which members hold the data of some: it claims those that wait
-//! for it, loads those that it becomes a home of, and removes those that it is none of any more.
+//! Slots of a member in a cluster with members that hold only some slots: it claims slots that wait
+//! for it, loads slots that it becomes an owner of, and removes slots that it no longer owns.
 //!
 //! ```text
 //!  admitted   slots wait for it, their last home, and its data are the cluster's
 //!             -> asks for them, and waits until a view gives it them, or they wait no longer
 //!  then       serves, and removes the keys of all other slots; when that is done, takes its share
-//!  incoming   the primaries' data come one after another, and are loaded beside what there is
+//!  incoming   the primaries' data arrive one after another, and are loaded beside the present data
 //!             -> says that they have arrived
 //! ```
 
@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 /// Keys that are looked at for slots that were lost, in one turn.
 const SWEPT_PER_TURN: usize = 512;
 
-/// Between two looks whether what was loaded is durable.
+/// Interval between two checks whether loaded data are durable.
 const DURABLE_PAUSE: Duration = Duration::from_millis(1);
 
 impl Agent {
@@ -39,12 +39,12 @@ impl Agent {
     pub(super) fn admitted_to_slots(&mut self) {
         self.slots.may_claim = self.membership.has_data();
         if self.slots.may_claim && self.transport.may_claim(self.identity()).0 {
-            tracing::info!("cluster: asking for the hash slots of which this was the last home");
+            tracing::info!("cluster: claiming the hash slots of which this was the last owner");
             self.transport.hold(self.identity(), Hold::TakeUnheld);
         }
     }
 
-    /// Goes on with what has begun of the above. True if there is something to go on with at once.
+    /// Continues the above work. Returns true if there is more to do at once.
     pub(super) fn go_on_with_slots(&mut self) -> bool {
         if !self.node.is_partial() {
             return false;
@@ -76,7 +76,7 @@ impl Agent {
         let keys = (0..keyspace.databases()).map(|db| keyspace.db_stats(db).keys).sum::<u64>();
         if keys > 0 {
             tracing::warn!(
-                "cluster: of the {} that are here those are removed whose hash slots are other members' by now",
+                "cluster: of the {} here, removing those in hash slots that other members own now",
                 Counted(keys, "key")
             );
         }
@@ -107,7 +107,7 @@ impl Agent {
         match self.slots.failed {
             Some(failed) if failed.elapsed() < FAILURE_PAUSE => {}
             Some(_) => {
-                // They are asked for anew.
+                // The slots are requested again.
                 self.slots.failed = None;
                 self.node.slots_loaded(false, &mut self.machine);
             }
@@ -154,11 +154,11 @@ impl Agent {
     }
 }
 
-/// Loads data of slots beside those that are here.
+/// Loads data of slots beside the present data.
 fn load_beside(server: &Server, incoming: Incoming, progress: &Progress) -> Result<(), String> {
     let (mut file, len) =
-        incoming.finish().map_err(|error| format!("they cannot be kept: {error}"))?;
-    let unsound = |error: &dyn std::fmt::Display| format!("the {len} bytes are not sound: {error}");
+        incoming.finish().map_err(|error| format!("they cannot be stored: {error}"))?;
+    let unsound = |error: &dyn std::fmt::Display| format!("the {len} bytes are invalid: {error}");
     let leniency = leniency(&server.config.snapshot());
     check(&file, len, leniency).map_err(|error| unsound(&error))?;
     file.rewind().map_err(|error| unsound(&error))?;
@@ -172,7 +172,7 @@ fn load_beside(server: &Server, incoming: Incoming, progress: &Progress) -> Resu
     let from = LoadFrom { origin: FROM_PEERS, threads, leniency, settle: &settle };
     let loaded = load_from(file, len, &server.keyspace, from, progress);
     if !loaded.map_err(|error| error.to_string())?.is_whole {
-        return Err("the member's life has ended".into());
+        return Err("the membership has ended".into());
     }
     // The primary may give them up when it hears that they are here.
     if let Some(log) = server.durability.log() {
@@ -180,7 +180,7 @@ fn load_beside(server: &Server, incoming: Incoming, progress: &Progress) -> Resu
         log.want(epoch);
         while log.durable() < epoch {
             if progress.stop.load(Relaxed) {
-                return Err("the member's life has ended".into());
+                return Err("the membership has ended".into());
             }
             std::thread::sleep(DURABLE_PAUSE);
         }

@@ -1,5 +1,5 @@
-//! Whose data a member serves with: its own, if it has founded the cluster or has been given its
-//! hash slots; else it fetches them from a member that has them.
+//! Origin of a member's data: its own, if it has founded the cluster or was given its hash slots;
+//! otherwise it fetches them from a member.
 //!
 //! ```text
 //!  admitted      it holds hash slots       -> serves
@@ -12,9 +12,9 @@
 //!  expelled      serves no client
 //! ```
 //!
-//! A member that was given unheld hash slots, and one that has fetched the data and
-//! says so, sees that in a view. A member that takes unheld slots begins its lanes with its own
-//! admission: those who were members before it and wait do not fit them, and begin anew.
+//! A member that was given unheld hash slots, and one that has reported to have fetched the data,
+//! learns through a view that it holds them. A member that takes unheld slots begins its lanes with
+//! its own admission: earlier members that still wait do not match them, and rejoin.
 
 use super::agent::{Agent, Standing};
 use super::{Hold, MemberInfo, Membership, State};
@@ -29,7 +29,7 @@ use std::path::PathBuf;
 const MARK: &str = "has-data";
 
 impl Agent {
-    /// Decides whose data the member serves with, at its admission.
+    /// Decides at its admission with which data the member serves.
     pub(super) fn admitted(&mut self) {
         if self.node.is_partial() {
             return self.admitted_to_slots();
@@ -42,7 +42,7 @@ impl Agent {
         }
     }
 
-    /// The same at each later view.
+    /// Decides this at each later view.
     pub(super) fn stand_in_view(&mut self) {
         if self.node.is_partial() {
             // It is looked at in each turn (`slots.rs`).
@@ -81,7 +81,7 @@ impl Agent {
     /// are served.
     pub(super) fn serve(&mut self) {
         if let Err(error) = self.membership.note_data(true) {
-            tracing::warn!("cluster: it cannot be noted that the data are the cluster's: {error}");
+            tracing::warn!("cluster: cannot record that the data are the cluster's: {error}");
         }
         let server = self.machine.host.server.clone();
         self.membership.apply_functions(&server, true);
@@ -90,7 +90,7 @@ impl Agent {
         exec.ks.lock_all();
         exec.ks.set_sinks("cluster", Some(self.node.sinks()));
         self.membership.own.serve(true);
-        // A witness has no data to serve, or those that every member gets.
+        // A witness has no data to serve, or the same as every member.
         server.commands.set_state(ServerState::Apart, self.membership.is_witness);
         exec.ks.unlock();
         exec.end();
@@ -104,13 +104,13 @@ impl Agent {
         tracing::info!("cluster: member {}.{incarnation} {does}", node.0);
     }
 
-    /// The server is a member no longer: from one moment on no client is served, and what others
-    /// order is not heard of. Clients that wait for keys hear of it.
+    /// Ends the membership: from now on no client is served, and messages of other members are
+    /// ignored. Blocked clients get an error.
     pub(super) fn expelled(&mut self) {
         let server = self.machine.host.server.clone();
         self.machine.exec.begin();
         self.machine.exec.ks.lock_all();
-        // Their members send them elsewhere when they hear of this one's end.
+        // Other members redirect their clients when they see this one's end.
         drop(self.dismiss_waiters(|_, _| true));
         self.machine.jobs.clear();
         self.machine.drop_watches(|_, _| true);
@@ -123,13 +123,13 @@ impl Agent {
         *self.membership.state.lock() = State::default();
         self.membership.figures.note_slots((0, 0));
         (0..server.workers.len()).for_each(|worker| server.tell(worker, Message::Demoted));
-        tracing::warn!("cluster: this server is a member no longer, and serves no client");
+        tracing::warn!("cluster: this server is no longer a member, and serves no clients");
     }
 }
 
 impl Membership {
-    /// Whether a life of the member begins with the data that are here, which it may come to serve
-    /// with; else it is one that has none.
+    /// Whether a node rejoins with its present data, with which it may serve later; otherwise it
+    /// begins without data.
     pub(super) fn may_begin_with_own_data(
         &self,
         own: Identity,

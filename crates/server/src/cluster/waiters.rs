@@ -1,7 +1,6 @@
-//! Commands of other members' clients that wait here for keys, in one queue with those of this
-//! member's own clients. The home alone ends such a wait (`petrel_cluster`, `node/wait.rs`); a
-//! worker that changes the key executes the command, and its answer goes into the lanes behind
-//! what it has committed.
+//! Commands of other members' clients that are blocked here, in one queue with this member's own
+//! clients. The primary alone ends such a wait (`petrel_cluster`, `node/wait.rs`); a worker that
+//! changes the key executes the command, and its reply goes into the lanes after its changes.
 
 mod remote;
 mod state;
@@ -21,7 +20,7 @@ use std::time::{Duration, Instant};
 const POLL_PAUSE: Duration = Duration::from_millis(100);
 
 impl Agent {
-    /// What there is to be done for commands that wait here, in each turn.
+    /// Handles commands that are blocked here, in each turn.
     pub(super) fn attend_waiters(&mut self) {
         for (tag, reply) in std::mem::take(&mut *self.membership.ended.lock()) {
             self.node.end_of_wait(tag, &[tag.slot], Some(reply));
@@ -65,8 +64,8 @@ impl Agent {
         }
     }
 
-    /// Takes waiters out of the queues of their keys, which another home may serve from now on;
-    /// the thread may hold everything. Those that were still waiting.
+    /// Removes waiters from the queues of their keys, which another primary may serve from now on.
+    /// The thread may have locked the whole keyspace. Returns the ones that were still waiting.
     pub(super) fn dismiss_waiters(
         &mut self,
         which: impl Fn(Tag, &Waiter) -> bool,
@@ -80,8 +79,8 @@ impl Agent {
         dismissed.collect()
     }
 
-    /// The link to a member has ended, perhaps with it: nothing more is taken for its clients. They
-    /// come back once it has heard of that.
+    /// Ends waits for clients of a member with a broken link, since the member may have failed:
+    /// nothing more is taken for them. If it has not, it sends them again once it notices.
     pub(super) fn part_from_waiters_of(&mut self, origin: Identity) {
         if self.membership.waiters.len() == 0 {
             return;

@@ -1,4 +1,4 @@
-//! ACL: users, their rules, and what was refused to them.
+//! ACL: users, their rules, and the log of refused commands.
 
 mod log;
 
@@ -32,7 +32,7 @@ static SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::ACL_HELP, help),
 ];
 
-/// Bits of a password that `GENPASS` draws unless told otherwise, and at most.
+/// Default and maximum number of bits of a password drawn by `GENPASS`.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
 
@@ -89,7 +89,7 @@ fn getuser(ctx: &mut Ctx<'_>) -> Outcome {
     let permissions = user.permissions();
     let dialect = ctx.dialect();
     let reply = &mut *ctx.reply;
-    // Redis's reply, but for what Redis does not know.
+    // Redis's fields, and one for permissions that Redis does not have.
     let with_databases = dialect.is_valkey()
         || permissions.all_selectors().any(|selector| selector.is_restricted_to_databases());
     reply.map(6 + usize::from(with_databases));
@@ -221,7 +221,7 @@ fn genpass(ctx: &mut Ctx<'_>) -> Outcome {
     let digits = (bits as usize).div_ceil(4);
     let mut bytes = vec![0; digits.div_ceil(2)];
     getrandom::fill(&mut bytes).map_err(|error| {
-        Fail::new(format!("ERR the system has no random numbers to give: {error}"))
+        Fail::new(format!("ERR cannot get random numbers from the system: {error}"))
     })?;
     let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     ctx.reply.bulk(&password.as_bytes()[..digits]);

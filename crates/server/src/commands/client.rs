@@ -102,8 +102,7 @@ fn setinfo(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `CLIENT CAPA capability [capability ...]`: those that nobody knows are passed over, so that more
-/// can be invented.
+/// `CLIENT CAPA capability [capability ...]`. Unknown capabilities are ignored.
 fn capa(ctx: &mut Ctx<'_>) -> Outcome {
     let is_redirect = |name: &&[u8]| name.eq_ignore_ascii_case(b"redirect");
     if ctx.args()[2..].iter().any(is_redirect) {
@@ -234,8 +233,8 @@ fn no_touch(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `CLIENT IMPORT-SOURCE <ON | OFF>`: whether this connection sees what has expired while
-/// `import-mode` keeps it.
+/// `CLIENT IMPORT-SOURCE <ON | OFF>`: whether this connection sees expired keys that `import-mode`
+/// keeps.
 fn import_source(ctx: &mut Ctx<'_>) -> Outcome {
     let on = on_or_off(ctx)?;
     let host = ServerHost::of(ctx);
@@ -293,7 +292,7 @@ fn malformed(ctx: &Ctx<'_>) -> Fail {
     ))
 }
 
-/// Makes the caller's connection look as it is at this moment, amid a batch.
+/// Updates the shared state of the caller's connection in the middle of a batch.
 fn show_self(ctx: &mut Ctx<'_>) {
     debug_assert_eq!(ctx.command.spec.meta.group, Group::Connection);
     let ServerHost { client, server, .. } = ServerHost::of(ctx);

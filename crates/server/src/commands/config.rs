@@ -58,7 +58,7 @@ fn set(ctx: &mut Ctx<'_>) -> Outcome {
     let events = host.config.notify_keyspace_events.wanted();
     ctx.exec.ks.set_events(events);
     if !ctx.exec.ks.holds_any() {
-        // What a lower limit leaves no room for goes at once.
+        // Evict keys beyond a lowered limit at once.
         ctx.exec.make_room(0);
     }
     ctx.ok()
@@ -164,7 +164,7 @@ fn adjust_oom_score(server: &Server, change: &Change<'_>) -> Result<(), Refusal>
     let names = ["oom-score-adj", "oom-score-adj-values"];
     let Some(name) = names.into_iter().find(|name| changes(change, name)) else { return Ok(()) };
     server.oom_score.apply(change.new).map_err(|error| {
-        tracing::warn!("the score for the kernel was not set: {error}");
+        tracing::warn!("the OOM score was not set: {error}");
         let reason = "Failed to set current oom_score_adj. Check server logs.".into();
         Refusal { name, reason }
     })
@@ -178,7 +178,7 @@ fn configure_tls(server: &Server, change: &Change<'_>) -> Result<(), Refusal> {
     };
     server.configure_tls(change.new).map_err(|trouble| {
         tracing::warn!("{trouble}");
-        // The parameter at fault, if it is one of those that were set.
+        // Name the invalid parameter if it is among the changed ones.
         let at_fault = change.params.iter().find(|param| param.name == trouble.name);
         let name = at_fault.unwrap_or(changed).name;
         Refusal { name, reason: "Unable to update TLS configuration. Check server logs.".into() }

@@ -117,7 +117,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Outcome {
     if authenticated {
         session.become_user(None);
     }
-    // What it can do it still can.
+    // RESET keeps the client's capabilities.
     let goes_to_primary = session.is(Modes::REDIRECTABLE);
     session.modes = Modes::NONE;
     session.set(Modes::REDIRECTABLE, goes_to_primary);
@@ -166,9 +166,9 @@ fn refuse_login(ctx: &mut Ctx<'_>, name: &[u8]) -> Fail {
     let (object, now) = (ctx.arg(0).to_vec(), ctx.exec.ks.now_ms());
     ctx.exec.note_refusal(DenialKind::Login, object, name, ctx.session, ctx.host);
     let host = ServerHost::of(ctx);
-    if let Some(untold) = host.server.figures.failed_logins.happened(now, LOGIN_WARNING_MS) {
+    if let Some(unlogged) = host.server.figures.failed_logins.happened(now, LOGIN_WARNING_MS) {
         let address = host.client.address(&host.socket_path());
-        tracing::warn!("login failed for a client at {address}{untold}");
+        tracing::warn!("login failed for a client at {address}{unlogged}");
     }
     Fail::fixed("WRONGPASS invalid username-password pair or user is disabled.")
 }

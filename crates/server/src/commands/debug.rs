@@ -50,7 +50,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Handler)] = &[
     ("SLEEP", 1, 1, sleep),
 ];
 
-/// Those that change the data, which no command may while it is loaded.
+/// Subcommands that change the data, refused during a load.
 const CHANGING: &[&str] = &["LOADAOF", "POPULATE", "RELOAD"];
 
 /// Longest sleep.
@@ -83,8 +83,8 @@ fn change_repl_id(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `DEBUG CLIENT-ENFORCE-REPLY-LIST <0 | 1>`: whether any reply counts as a large one where the
-/// output of who has not logged in is limited.
+/// `DEBUG CLIENT-ENFORCE-REPLY-LIST <0 | 1>`: whether any reply counts as large for the output
+/// limit of unauthenticated clients.
 fn enforce_reply_list(ctx: &mut Ctx<'_>) -> Outcome {
     let on = ctx.integer(2).unwrap_or(0) != 0;
     ServerHost::of(ctx).server.replies_count_as_large.store(on, Relaxed);
@@ -137,8 +137,8 @@ fn log(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `DEBUG SLEEP seconds`: no command is served meanwhile, since the keyspace is held whole; within
-/// a script, for which time stands still, what it has locked stays so. What is no number counts as
+/// `DEBUG SLEEP seconds`: no command is served meanwhile, since the whole keyspace is locked;
+/// within a script, its locks are kept, and its clock does not advance. An invalid number counts as
 /// 0.
 fn sleep(ctx: &mut Ctx<'_>) -> Outcome {
     let seconds = str::from_utf8(ctx.arg(2)).ok().and_then(|text| text.parse::<f64>().ok());
@@ -216,8 +216,8 @@ fn set_skip_checksum_validation(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `DEBUG POPULATE count [prefix] [size]`: strings `prefix:0`, `prefix:1`, ...; those that exist
-/// stay as they are.
+/// `DEBUG POPULATE count [prefix] [size]`: creates strings `prefix:0`, `prefix:1`, ...; existing
+/// keys are not changed.
 fn populate(ctx: &mut Ctx<'_>) -> Outcome {
     let number = |ctx: &Ctx<'_>, i: usize| {
         let n = ctx.integer(i).ok().filter(|&n| n >= 0);
@@ -255,7 +255,7 @@ fn populate(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// Of the replies of `DEBUG PROTOCOL`, the double. It is not meant to be pi.
+/// The double in replies of `DEBUG PROTOCOL`. It is not meant to be pi.
 #[allow(clippy::approx_constant)]
 const PROTOCOL_DOUBLE: f64 = 3.141;
 

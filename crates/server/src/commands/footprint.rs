@@ -1,9 +1,9 @@
 //! The memory of the server, as `INFO memory` and `MEMORY STATS` divide it up.
 //!
-//! `used` is what the keyspace counts to the byte and `maxmemory` limits. `allocated`, `active` and
-//! `held` are of both allocators: the keyspace's own heap, which blocks of entries come from, and
-//! the general one, which serves all else, values from 16 KiB included. Where that does not say
-//! what it holds, they count what is known of it: values, connections, scripts.
+//! `used` is counted exactly by the keyspace and limited by `maxmemory`. `allocated`, `active` and
+//! `held` are of both allocators: the keyspace's own heap, used for entries, and the general one
+//! for everything else, including values from 16 KiB on. If the general allocator provides no
+//! statistics, the known users are summed: values, connections, scripts.
 
 use crate::lifecycle::process::{AllocatorUse, resident_bytes, system_bytes};
 use crate::server::Server;
@@ -20,7 +20,7 @@ pub struct Footprint {
     pub tables: u64,
     /// Part of `used`: connections and their buffers.
     pub clients: u64,
-    /// What the general allocator had handed out before the data was loaded; no part of `used`.
+    /// Bytes of the general allocator before the data was loaded; not part of `used`.
     pub startup: u64,
     /// Blocks of both allocators that are in use.
     pub allocated: u64,
@@ -66,7 +66,7 @@ impl Footprint {
         }
     }
 
-    /// What is not keys and values.
+    /// Bytes that are not keys and values.
     pub fn overhead(&self) -> u64 {
         (self.tables + self.clients).min(self.used)
     }

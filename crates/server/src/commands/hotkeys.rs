@@ -171,7 +171,7 @@ fn show(collection: &mut Collection, totals: [u64; 2], server: &Server, reply: &
     }
 }
 
-/// Keys and their sums in units of so many.
+/// Writes keys and their sums, divided by `unit`.
 fn list(top: &Top, unit: u64, reply: &mut dyn Reply) {
     let heaviest = top.heaviest();
     reply.array(2 * heaviest.len());

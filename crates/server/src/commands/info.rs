@@ -1,8 +1,8 @@
 //! INFO: sections of `name:value` lines, under the names that Redis gives them.
 //!
 //! A section is a row of [`SECTIONS`] and a function that writes its fields; the functions are
-//! grouped in `info/`. What Redis counts and this server has no counterpart of is left out; what it
-//! could only ever count as nothing (replicas, snapshots) is there, as zero.
+//! grouped in `info/`. Fields of Redis without a counterpart in this server are left out; counters
+//! that can only be zero here are shown as zero.
 
 mod data;
 mod key_sizes;
@@ -30,7 +30,7 @@ struct Section {
     write: fn(&mut Report<'_>),
 }
 
-/// When a section is part of the report.
+/// Reports that include a section.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum When {
     /// If nothing in particular was asked for.
@@ -133,7 +133,7 @@ struct Report<'a> {
     text: String,
     server: &'a Server,
     config: Arc<Config>,
-    /// That of the command's thread.
+    /// The executor of the command's thread.
     exec: Option<&'a mut Executor>,
     /// The number of the connection that asks; 0 if none does.
     asker: u64,

@@ -1,4 +1,4 @@
-//! MEMORY, but for what is known of single keys.
+//! MEMORY, except `MEMORY USAGE`.
 
 use super::footprint::Footprint;
 use super::info::human;
@@ -91,8 +91,8 @@ fn ratios(memory: &Footprint) -> [(&'static str, f64); 6] {
     ]
 }
 
-/// One database: its share of the tables, by its share of the keys. Expiries need no table of their
-/// own.
+/// Writes a database's share of the tables, estimated by its share of the keys. Expiries need no
+/// table of their own.
 fn database(server: &Server, memory: &Footprint, db: u16, reply: &mut dyn Reply) {
     let keys = server.keyspace.db_stats(db).keys;
     let share = u128::from(memory.tables) * u128::from(keys) / u128::from(memory.keys.max(1));
@@ -198,7 +198,7 @@ fn malloc_stats(ctx: &mut Ctx<'_>) -> Outcome {
 /// `MEMORY PURGE`
 fn purge(ctx: &mut Ctx<'_>) -> Outcome {
     let server = ServerHost::of(ctx).server.clone();
-    // The other workers follow in their upkeep: only a thread itself can let go of what it holds.
+    // The other workers follow in their upkeep: only a thread itself can free its caches.
     server.figures.purges.fetch_add(1, Relaxed);
     server.keyspace.heap().purge();
     server.process.purge_allocator();

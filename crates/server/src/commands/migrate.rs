@@ -1,4 +1,4 @@
-//! MIGRATE: what is asked for. How it is done: [`crate::migrate`].
+//! Arguments of MIGRATE. [`crate::migrate`] executes it.
 
 use crate::host::ServerHost;
 use crate::migrate::{Credentials, Migration};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// `MIGRATE`.
 pub const MIGRATE: CommandSpec = CommandSpec::new(&meta::MIGRATE, migrate).locking(Locks::Itself);
 
-/// What a timeout of 0 or less stands for.
+/// Meaning of a timeout of 0 or less.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 
 /// `MIGRATE host port <key | ""> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2
@@ -46,7 +46,7 @@ fn options(ctx: &mut Ctx<'_>) -> Result<Migration, Fail> {
     let client = ServerHost::of(ctx).client.clone();
     let mut migration = Migration {
         host: String::from_utf8_lossy(ctx.arg(1)).into_owned(),
-        // What is no port is one without a listener.
+        // An invalid port is treated as a port without listener.
         port: ctx.integer(2).ok().and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
         db: 0,
         timeout: TIMEOUT_DEFAULT,

@@ -42,8 +42,8 @@ static SERVER: &[CommandSpec] = &[
     shutdown::SHUTDOWN,
 ];
 
-/// Every command, by the names that it is called by; and what is wrong with them, if something is.
-/// Those behind a wrong one are not looked at.
+/// All commands with their configured names, and the first error in `rename-command` directives.
+/// Directives after an invalid one are not applied.
 pub fn registry(renames: &[Rename]) -> (Registry, Option<ConfigError>) {
     let mut registry = Registry::new(&[petrel_commands::FAMILIES, FAMILIES].concat());
     for Rename { location, from, to } in renames {
@@ -55,7 +55,7 @@ pub fn registry(renames: &[Rename]) -> (Registry, Option<ConfigError>) {
     (registry, None)
 }
 
-/// What is wrong with the names that commands are called by, if something is.
+/// Returns the first error in `rename-command` directives.
 pub fn check_renames(renames: &[Rename]) -> Option<ConfigError> {
     registry(renames).1
 }

@@ -85,7 +85,7 @@ fn leave(ctx: &mut Ctx<'_>, kind: ChannelKind, word: &[u8], name: &[u8]) {
     confirm(ctx, kind, word, Some(name));
 }
 
-/// Tells the connection what it is subscribed to now, behind the messages that were sent before.
+/// Confirms a subscription or its end, after messages that were sent before.
 fn confirm(ctx: &mut Ctx<'_>, kind: ChannelKind, word: &[u8], name: Option<&[u8]>) {
     // Inside the reply of EXEC there is no room for a message.
     if !ctx.session.in_exec {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub const SHUTDOWN: CommandSpec =
     CommandSpec::new(&meta::SHUTDOWN, shutdown).locking(Locks::Itself);
 
-/// What the arguments ask for.
+/// Parsed arguments.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Options {
     nosave: bool,
@@ -52,7 +52,7 @@ fn shutdown(ctx: &mut Ctx<'_>) -> Outcome {
     })?;
     let host = ServerHost::of(ctx);
     let address = host.client.address(&host.socket_path());
-    tracing::info!("stopping: asked to by the client at {address}");
+    tracing::info!("stopping: requested by the client at {address}");
     host.server.stop();
     host.server.process.leave();
     ctx.session.close = true;
@@ -71,7 +71,7 @@ fn begin_closing(server: &Arc<Server>, manner: Manner) -> Outcome {
     let thread = std::thread::Builder::new().name("petrel-closer".into());
     thread.spawn(work).map(drop).map_err(|error| {
         server.closing.abort();
-        Fail::new(format!("ERR the system allows no thread that waits for replicas: {error}"))
+        Fail::new(format!("ERR cannot start a thread that waits for replicas: {error}"))
     })
 }
 

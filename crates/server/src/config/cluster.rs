@@ -12,35 +12,35 @@ ClusterConfig, CLUSTER, |config| config.cluster;
 
 Cluster {
     create: bool = "cluster-create", YesNo, "no", AtStart,
-        "Found a cluster with this server's data; where there is one already in the directory, return to it";
+        "Found a cluster with this server's data; if the directory has cluster files already, return to that cluster";
     join: Text = "cluster-join", AnyText, "", AtStart,
-        "Members to ask to be let in, host[:port] of their buses, with commas; without a port, that of this server's bus";
+        "Members to ask for admission: host[:port] of their buses, separated by commas; the default port is that of this server's bus";
     passphrase: Passphrase = "cluster-passphrase", Password, "", AtStart,
-        "What admits a server, the same at all members; never shown. A file is better: others see command lines";
+        "Passphrase that admits a server, the same at all members; never shown. Prefer cluster-passphrase-file: command lines are visible to other users";
     passphrase_file: Option<PathBuf> = "cluster-passphrase-file", Path, "", AtStart,
-        "File whose only line is the passphrase";
+        "File with the passphrase as its only line";
     passphrase_previous: Passphrase = "cluster-passphrase-previous", Password, "", AtStart,
-        "Passphrase that members still have which were not started again since it was changed";
+        "Passphrase of members that have not been restarted since it was changed";
     passphrase_previous_file: Option<PathBuf> = "cluster-passphrase-previous-file", Path, "", AtStart,
-        "File whose only line is the previous passphrase";
+        "File with the previous passphrase as its only line";
     name: Text = "cluster-name", AnyText, "petrel", AtStart,
         "Name of the cluster, the same at all members";
     role: Word = "cluster-role", OneOf(&["data", "cache", "witness"]), "data", AtStart,
-        "What the server is for: data holds keys, and votes; cache holds copies of what is read there; witness votes and holds nothing";
+        "Role of the server: data holds keys and votes; cache holds copies of the keys read there; witness votes and holds no data";
     copies: CopyCount = "cluster-copies", AllOr { max: 64 }, "2", AtStart,
-        "Members that hold each key, set where the cluster is founded: all, or a number; with fewer than there are members, their data are more than one could hold";
+        "Number of members that hold each key, or all; set when the cluster is founded. With fewer copies than members, the cluster can hold more data than one member";
     zone: Text = "cluster-zone", AnyText, "", AtStart,
-        "What may fail as a whole, such as a rack: copies of a key are in different ones where that is possible";
+        "Failure domain of the server, such as a rack: copies of a key are placed in different zones if possible";
     bus_port: u16 = "cluster-port", Number { min: 0, max: 65535 }, "0", AtStart,
-        "TCP port for other members; 0 is that for clients + 10000, or any that is free if there is none";
+        "TCP port for other members; 0 is the clients' port + 10000, or any free one if there is none";
     announce_ip: Text = "cluster-announce-ip", AnyText, "", Kept,
-        "Address or name at which other members and clients find this server; empty finds it out";
+        "Address or name at which other members and clients reach this server; empty detects it";
     announce_port: u16 = "cluster-announce-port", Number { min: 0, max: 65535 }, "0", Kept,
-        "Port at which clients find it; 0 is the one it listens on";
+        "Port at which clients reach it; 0 is the one it listens on";
     announce_bus_port: u16 = "cluster-announce-bus-port", Number { min: 0, max: 65535 }, "0", Kept,
-        "Port at which other members find it; 0 is that of the bus";
+        "Port at which other members reach it; 0 is that of the bus";
     node_timeout: u32 = "cluster-node-timeout", Number { min: 500, max: 3_600_000 }, "3000", AtStart,
-        "Milliseconds for which a member may be silent before others take its hash slots over; the same at all members";
+        "Milliseconds of silence after which other members take over a member's hash slots; the same at all members";
 }
 }
 
@@ -54,7 +54,7 @@ impl Passphrase {
         self.0.is_set()
     }
 
-    /// Its bytes.
+    /// The passphrase.
     pub fn bytes(&self) -> &[u8] {
         self.0.bytes()
     }
@@ -74,12 +74,12 @@ impl Value for Passphrase {
     }
 }
 
-/// How many members hold each key.
+/// Number of members that hold each key: `cluster-copies`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CopyCount(Option<u16>);
 
 impl CopyCount {
-    /// How many; none if all do.
+    /// The number; `None` for all members.
     pub fn homes(self) -> Option<u16> {
         self.0
     }

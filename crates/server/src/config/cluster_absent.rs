@@ -14,10 +14,10 @@ RedisCluster {
     port: u16 = "cluster-port", Number { min: 0, max: 65535 }, "0", AtStart, "Port of the cluster bus";
     node_timeout: i64 = "cluster-node-timeout", Number { min: 0, max: i64::MAX }, "15000", Runtime,
         "Milliseconds of silence after which a node counts as failing";
-    announce_ip: Text = "cluster-announce-ip", AnyText, "", Runtime, "Address that a node says it has";
+    announce_ip: Text = "cluster-announce-ip", AnyText, "", Runtime, "Address that a node announces";
     announce_port: u16 = "cluster-announce-port", Number { min: 0, max: 65535 }, "0", Runtime,
-        "Port that a node says it has";
+        "Port that a node announces";
     announce_bus_port: u16 = "cluster-announce-bus-port", Number { min: 0, max: 65535 }, "0", Runtime,
-        "Port of the bus that a node says it has";
+        "Bus port that a node announces";
 }
 }

@@ -12,7 +12,7 @@ use super::renames::Rename;
 use super::store::{ConfigFile, SharedConfig};
 use super::table::Param;
 
-/// What the command line asks for.
+/// Parsed command line.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Invocation {
     /// Print the help and leave.
@@ -27,16 +27,16 @@ pub enum Invocation {
     Start(CommandLine),
 }
 
-/// What `petrel check` is to do.
+/// Arguments of `petrel check`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CheckLine {
     /// The files and directories.
     pub paths: Vec<PathBuf>,
-    /// What is cut off.
+    /// Parts to cut off.
     pub cut: Cut,
 }
 
-/// What `petrel check` may cut off.
+/// Parts of a file that `petrel check` may cut off.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Cut {
     /// Nothing.
@@ -44,16 +44,16 @@ pub enum Cut {
     Nothing,
     /// An end that is not whole, such as a machine leaves that stops: `--fix`.
     End,
-    /// That, and everything behind a damaged place of a file of Petrel's log: `--cut`.
+    /// An incomplete end, and everything after a damaged place of a file of Petrel's log: `--cut`.
     Damage,
 }
 
-/// Cuts off what is not whole at the end.
+/// Cuts off an incomplete end.
 const FIX: &[u8] = b"--fix";
-/// Cuts off what is behind a damaged place, too.
+/// Also cuts off everything after a damaged place.
 const CUT: &[u8] = b"--cut";
 
-/// Where the configuration comes from, in the order in which it applies.
+/// Sources of the configuration, in the order in which they apply.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CommandLine {
     /// The configuration file.
@@ -75,7 +75,7 @@ impl Invocation {
         match args.first().map(Vec::as_slice) {
             Some(b"-h" | b"--help") => return Ok(Self::Help),
             Some(b"-v" | b"--version") => return Ok(Self::Version),
-            // What is followed by an option is a configuration file of this name.
+            // Followed by an option, `check` is the name of a configuration file.
             Some(b"check")
                 if args.get(1).is_none_or(|file| {
                     [FIX, CUT].contains(&&file[..]) || !file.starts_with(b"-")
@@ -126,12 +126,12 @@ impl Invocation {
     }
 }
 
-/// What is wrong with commands that are renamed, if something is.
+/// Checks renamed commands; returns an error for an invalid one.
 pub type CheckRenames = fn(&[Rename]) -> Option<ConfigError>;
 
 impl CommandLine {
-    /// Reads everything it names. The working directory of the process is where relative paths
-    /// start; `dir` is resolved but not entered. `check` says what is wrong with renamed commands.
+    /// Reads all named files. Relative paths start at the working directory of the process; `dir`
+    /// is resolved but not entered. `check` validates renamed commands.
     pub fn load(&self, check: CheckRenames) -> Result<SharedConfig, ConfigError> {
         let base = std::env::current_dir().map_err(|error| ConfigError {
             location: None,
@@ -169,7 +169,7 @@ impl CommandLine {
     }
 }
 
-/// Whether the last option has what it needs, so that `--` begins another.
+/// Whether the last option has all its arguments, so that `--` begins another.
 fn is_complete(options: &[Vec<Vec<u8>>]) -> bool {
     options.last().is_none_or(|option| option.len() > 1 || may_stand_alone(&option[0]))
 }

@@ -1,4 +1,4 @@
-//! Whose words are spoken: what the parameters that say so come to.
+//! The dialect: error texts, INFO and file formats of Redis or of Valkey.
 
 use super::params::Config;
 use super::types::DialectChoice;
@@ -16,9 +16,9 @@ pub fn note_program(path: &Path) {
     OF_PROGRAM.get_or_init(|| of_program(path));
 }
 
-/// What `--version` prints, by the name by which the program was called. Tools that start servers
-/// read the first number as the version of Redis, or of Valkey, whose commands and options they may
-/// use; Petrel's own stands at the end.
+/// Text of `--version`, depending on the name of the program. Tools that start servers read the
+/// first number as the version of Redis, or of Valkey, to decide which commands and options exist;
+/// Petrel's own version is at the end.
 pub fn version() -> String {
     let dialect = OF_PROGRAM.get().copied().unwrap_or_default();
     let (name, version) = dialect.choose(("Redis", REDIS_VERSION), ("Valkey", VALKEY_VERSION));
@@ -29,14 +29,14 @@ pub fn version() -> String {
 }
 
 impl Config {
-    /// Whose words the server speaks.
+    /// The dialect of error texts and INFO.
     pub fn spoken(&self) -> Dialect {
         self.dialect.resolve(OF_PROGRAM.get().copied().unwrap_or_default())
     }
 }
 
 impl DialectChoice {
-    /// What was chosen, or what else it follows.
+    /// Resolves `auto` to `otherwise`.
     pub fn resolve(self, otherwise: Dialect) -> Dialect {
         match self {
             DialectChoice::Auto => otherwise,

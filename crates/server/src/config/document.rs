@@ -1,4 +1,5 @@
-//! What people read of the table: `--help`, `docs/configuration.md` and the default `petrel.conf`.
+//! Texts generated from the table of parameters: `--help`, `docs/configuration.md` and the default
+//! `petrel.conf`.
 
 use std::fmt::Write;
 
@@ -187,18 +188,18 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// What stands before the sections of parameters that decide nothing.
+/// Introduction to the parameters without effect.
 const FOREIGN: &str = "
 # Files of Redis and Valkey
 
 The `redis.conf` of Redis 6.2 to 8.8 and the `valkey.conf` of Valkey 8 and 9 start Petrel as they are. Their parameters
-that are not above decide nothing here; all are known, so that files, `CONFIG SET` and tools work:
+that are not above have no effect here. All are accepted, so that files, `CONFIG SET` and tools work:
 
-* **Of a feature that this version does not have**, a parameter that asks for it can only have the value that does not:
-  `cluster-enabled no`, ... Anything else is an error that says what is
-  missing. A parameter that only says how the feature would work takes any valid value, is shown by `CONFIG GET`, and has
-  no effect.
-* **Of what Petrel does in another way**, any valid value is taken and shown, and nothing changes; the table says why.
+* **Parameters of absent features**: one that enables the feature accepts only the value that does not, such as
+  `cluster-enabled no`. Any other value is an error that names the missing feature. One that configures the feature takes
+  any valid value, is shown by `CONFIG GET`, and has no effect.
+* **Parameters of features that Petrel implements differently** take and show any valid value without effect; the table
+  gives the reason.
 * `user`, `loadmodule` and `rename-command` are errors.
 ";
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, in the words that an operator reads.
+//! Errors in a configuration, as shown to an operator.
 
 use std::fmt;
 use std::io;
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use super::names::Hint;
 use super::value::Invalid;
 
-/// Why the server cannot start with what it was given. `Display` is one line.
+/// Error in the configuration that prevents a start. `Display` is one line.
 #[derive(Debug)]
 pub struct ConfigError {
-    /// Where the problem stands; `None` if it concerns the configuration as a whole.
+    /// Location of the error; `None` if it concerns the configuration as a whole.
     pub location: Option<Location>,
-    /// What it is.
+    /// The error.
     pub problem: Problem,
 }
 
@@ -36,14 +36,14 @@ pub enum Source {
     File(PathBuf),
 }
 
-/// What is wrong.
+/// Kind of a configuration error.
 #[derive(Debug)]
 pub enum Problem {
     /// No parameter has this name.
     Unknown {
         /// The name as it was written.
         name: String,
-        /// What was perhaps meant.
+        /// Suggestion of a similar name.
         hint: Hint,
     },
     /// The value does not fit the parameter.
@@ -52,7 +52,7 @@ pub enum Problem {
         name: &'static str,
         /// The value as it was written, unless it is a secret.
         value: Option<String>,
-        /// What is wrong with it.
+        /// Reason that the value is invalid.
         reason: Invalid,
     },
     /// A quote is not closed.
@@ -61,9 +61,9 @@ pub enum Problem {
     UnexpectedArgument(String),
     /// A file cannot be read.
     Read {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
     /// `rename-command` with anything but two names.

@@ -1,10 +1,10 @@
 //! Parameters of Redis and Valkey that decide nothing here, so that their files and tools work.
 //!
-//! Two classes, told by the group. Of a **feature that this version does not have**: a parameter
-//! that asks for it takes only the value that does not (`Only`, with the reason why); one that says
-//! how it would work takes any valid value, shows it again and has no effect. What only Redis or
-//! only Valkey fixes at start may be set to what it is. Of what **Petrel does in another way**: any
-//! valid value, shown again.
+//! There are two classes, distinguished by the group. Parameters of **absent features**: one that
+//! enables the feature takes only the value that does not (`Only`, with the reason); one that
+//! configures it takes any valid value, shows it again and has no effect. A value that only Redis
+//! or only Valkey fixes at start may be set to itself. Parameters of features that **Petrel
+//! implements differently**: any valid value is accepted, shown again and has no effect.
 
 use super::params::{Config, I32_MAX, MEMORY, parameters};
 use super::table::{Group, Mutability::*, Param};
@@ -29,7 +29,7 @@ Absent {
     replica_full_sync_buffer_limit: u64 = "replica-full-sync-buffer-limit", MEMORY, "0", Runtime,
         "Bytes of changes that a replica keeps while it loads";
     replica_ignore_disk_write_errors: bool = "replica-ignore-disk-write-errors", YesNo, "no", Runtime,
-        "Go on as a replica that cannot write to its disk";
+        "Continue as a replica that cannot write to its disk";
     dual_channel_replication_enabled: bool = "dual-channel-replication-enabled", YesNo, "no", Runtime,
         "Send a replica its copy over a connection of its own";
     repl_rdb_channel: bool = "repl-rdb-channel", YesNo, "no", Runtime,
@@ -43,11 +43,11 @@ RedisCluster {
         "Whether a node must be able to write it";
     cluster_databases: i64 = "cluster-databases", Number { min: 1, max: I32_MAX }, "1", Kept, "Databases of a cluster";
     cluster_blacklist_ttl: i64 = "cluster-blacklist-ttl", Number { min: 0, max: i64::MAX }, "60", Runtime,
-        "Seconds that a forgotten node is kept out";
+        "Seconds for which a forgotten node is not admitted";
     cluster_manual_failover_timeout: i64 = "cluster-manual-failover-timeout", Number { min: 1, max: I32_MAX }, "5000", Runtime,
         "Milliseconds that a manual failover may take";
     cluster_migration_barrier: i64 = "cluster-migration-barrier", Number { min: 0, max: I32_MAX }, "1", Runtime,
-        "Replicas that a node keeps when others lack one";
+        "Number of replicas that a node keeps when others lack one";
     cluster_allow_replica_migration: bool = "cluster-allow-replica-migration", YesNo, "yes", Runtime,
         "Whether replicas go to nodes that lack one";
     cluster_replica_no_failover: bool = "cluster-replica-no-failover" aka "cluster-slave-no-failover", YesNo, "no", Runtime,
@@ -61,38 +61,38 @@ RedisCluster {
     cluster_allow_pubsubshard_when_down: bool = "cluster-allow-pubsubshard-when-down", YesNo, "yes", Runtime,
         "Pass on messages while the cluster is down";
     cluster_announce_tls_port: u16 = "cluster-announce-tls-port", Number { min: 0, max: 65535 }, "0", Runtime,
-        "TLS port that a node says it has";
+        "TLS port that a node announces";
     cluster_announce_client_ipv4: Text = "cluster-announce-client-ipv4", AnyText, "", Runtime,
-        "IPv4 address that clients are told";
+        "IPv4 address announced to clients";
     cluster_announce_client_ipv6: Text = "cluster-announce-client-ipv6", AnyText, "", Runtime,
-        "IPv6 address that clients are told";
+        "IPv6 address announced to clients";
     cluster_announce_client_port: u16 = "cluster-announce-client-port", Number { min: 0, max: 65535 }, "0", Runtime,
-        "Port that clients are told";
+        "Port announced to clients";
     cluster_announce_client_tls_port: u16 = "cluster-announce-client-tls-port", Number { min: 0, max: 65535 }, "0", Runtime,
-        "TLS port that clients are told";
-    cluster_announce_hostname: Text = "cluster-announce-hostname", AnyText, "", Runtime, "Host name that a node says it has";
+        "TLS port announced to clients";
+    cluster_announce_hostname: Text = "cluster-announce-hostname", AnyText, "", Runtime, "Host name that a node announces";
     cluster_announce_human_nodename: Text = "cluster-announce-human-nodename", AnyText, "", Runtime,
         "Name of a node in logs";
     cluster_preferred_endpoint_type: Word = "cluster-preferred-endpoint-type",
-        OneOf(&["ip", "hostname", "unknown-endpoint"]), "ip", Runtime, "How clients are told of nodes";
+        OneOf(&["ip", "hostname", "unknown-endpoint"]), "ip", Runtime, "Type of the addresses announced to clients";
     cluster_link_sendbuf_limit: u64 = "cluster-link-sendbuf-limit", MEMORY, "0", Runtime,
         "Unsent bytes that end a link of the bus";
     cluster_compatibility_sample_ratio: i64 = "cluster-compatibility-sample-ratio", Number { min: 0, max: 100 }, "0", Runtime,
-        "Share of commands checked for what a cluster would refuse";
+        "Share of commands checked for compatibility with a cluster";
     cluster_slot_stats_enabled: Word = "cluster-slot-stats-enabled", OneOf(&["no", "yes", "cpu", "net", "mem"]), "no", Runtime,
         "Keep statistics of slots";
     cluster_slot_migration_log_max_len: i64 = "cluster-slot-migration-log-max-len", Number { min: 0, max: i64::MAX }, "1000", Runtime,
-        "Migrations of slots that are remembered";
+        "Number of slot migrations that are remembered";
     cluster_slot_migration_handoff_max_lag_bytes: u64 = "cluster-slot-migration-handoff-max-lag-bytes", MEMORY, "1mb", Runtime,
-        "Bytes that may be missing when a slot changes hands";
+        "Maximum lag in bytes when a slot is handed over";
     cluster_slot_migration_write_pause_timeout: i64 = "cluster-slot-migration-write-pause-timeout",
-        Number { min: 0, max: i64::MAX }, "10000", Runtime, "Milliseconds that writes wait for that";
+        Number { min: 0, max: i64::MAX }, "10000", Runtime, "Milliseconds for which writes wait for a handover";
     slot_migration_max_failover_repl_bytes: i64 = "slot-migration-max-failover-repl-bytes",
-        Number { min: -1, max: i64::MAX }, "0", Runtime, "Bytes that may be missing when a migration is taken over";
+        Number { min: -1, max: i64::MAX }, "0", Runtime, "Maximum lag in bytes when a migration is taken over";
 }
 Absent {
     enable_module_command: Word = "enable-module-command", OneOf(&["no", "yes", "local"]), "no", AtStart,
-        "Who may use MODULE";
+        "Clients that may use MODULE";
     array_slice_size: i64 = "array-slice-size", Number { min: 256, max: 65536 }, "4096", Runtime, "Elements in a slice of an array";
     array_sparse_kmin: i64 = "array-sparse-kmin", Number { min: 0, max: 256 }, "5", Runtime, "When a slice becomes sparse";
     array_sparse_kmax: i64 = "array-sparse-kmax", Number { min: 0, max: 256 }, "10", Runtime, "When a sparse slice becomes dense";
@@ -123,7 +123,7 @@ Absent {
 }
 Otherwise {
     lazyexpire_nested_arbitrary_keys: bool = "lazyexpire-nested-arbitrary-keys", YesNo, "yes", Runtime,
-        "What has expired is gone for every command, also within scripts and transactions; not shown to patterns";
+        "Expired keys are absent for every command, also within scripts and transactions; not shown to patterns";
     lazyfree_lazy_eviction: bool = "lazyfree-lazy-eviction", YesNo, "yes", Runtime,
         "A large value that is evicted is freed in the background either way";
     lazyfree_lazy_expire: bool = "lazyfree-lazy-expire", YesNo, "yes", Runtime,
@@ -133,7 +133,7 @@ Otherwise {
     lazyfree_lazy_user_del: bool = "lazyfree-lazy-user-del", YesNo, "yes", Runtime,
         "A large value is freed in the background by DEL as by UNLINK";
     active_defrag_ignore_bytes: u64 = "active-defrag-ignore-bytes", Memory { min: 1, max: u64::MAX }, "100mb", Runtime,
-        "Compaction finds by itself what is worth moving";
+        "Compaction decides by itself which pages are worth moving";
     active_defrag_threshold_lower: i64 = "active-defrag-threshold-lower", Number { min: 0, max: 1000 }, "10", Runtime,
         "As active-defrag-ignore-bytes";
     active_defrag_threshold_upper: i64 = "active-defrag-threshold-upper", Number { min: 0, max: 1000 }, "100", Runtime,
@@ -150,26 +150,26 @@ Otherwise {
         "Tables grow in parts small enough to need no background work";
     dynamic_hz: bool = "dynamic-hz", YesNo, "yes", Runtime, "Upkeep comes round as often as hz says, whatever the number of clients";
     disable_thp: bool = "disable-thp", YesNo, "yes", AtStart, "Huge pages are declined in any case";
-    jemalloc_bg_thread: bool = "jemalloc-bg-thread", YesNo, "yes", Runtime, "The allocator is another one";
+    jemalloc_bg_thread: bool = "jemalloc-bg-thread", YesNo, "yes", Runtime, "The allocator is not jemalloc";
     io_threads: i64 = "io-threads", Number { min: 1, max: 256 }, "1", Runtime,
-        "The number of workers is that of threads, which each read, execute and write for their connections";
+        "Workers read, execute and write for their connections; threads sets their number";
     io_threads_always_active: bool = "io-threads-always-active", YesNo, "no", Runtime,
         "As io-threads; not shown to patterns";
     io_threads_do_reads: bool = "io-threads-do-reads", YesNo, "no", Runtime,
         "As io-threads";
     prefetch_batch_max_size: i64 = "prefetch-batch-max-size", Number { min: 0, max: 128 }, "16", Runtime,
-        "What a pipeline will need is fetched for up to 64 commands at a time";
+        "Data for up to 64 commands of a pipeline are prefetched at a time";
     lookahead: i64 = "lookahead", Number { min: 1, max: I32_MAX }, "16", Runtime, "As prefetch-batch-max-size";
     max_new_connections_per_cycle: i64 = "max-new-connections-per-cycle", Number { min: 1, max: 1000 }, "10", Runtime,
-        "The first worker accepts whoever has come";
+        "The first worker accepts all waiting connections";
     max_new_tls_connections_per_cycle: i64 = "max-new-tls-connections-per-cycle", Number { min: 1, max: 1000 }, "1", Runtime,
-        "As max-new-connections-per-cycle; the worker that serves a connection shakes hands with it";
+        "As max-new-connections-per-cycle; the worker that serves a connection does its handshake";
     tls_cluster: bool = "tls-cluster", YesNo, "no", Runtime, "There is no cluster bus";
     list_compress_depth: i64 = "list-compress-depth", Number { min: 0, max: I32_MAX }, "0", Runtime,
         "Lists are packed, but not compressed";
     sanitize_dump_payload: Word = "sanitize-dump-payload", OneOf(&["no", "yes", "clients"]), "no", Runtime,
-        "What RESTORE is given is always checked in full";
-    hide_user_data_from_log: bool = "hide-user-data-from-log", YesNo, "yes", Runtime, "Values are never logged; the name of a key is where loading finds it damaged";
+        "Payloads of RESTORE are always checked in full";
+    hide_user_data_from_log: bool = "hide-user-data-from-log", YesNo, "yes", Runtime, "Values are never logged; the name of a key is logged if a load finds it damaged";
     always_show_logo: bool = "always-show-logo", YesNo, "no", AtStart, "There is no logo";
     enable_debug_assert: bool = "enable-debug-assert", YesNo, "no", AtStart,
         "Assertions for tests are compiled in or not; not shown to patterns";
@@ -181,18 +181,18 @@ Otherwise {
         Number { min: 0, max: I32_MAX }, "65536", Runtime, "As min-io-threads-avoid-copy-reply";
     crash_log_enabled: bool = "crash-log-enabled", YesNo, "yes", Runtime, "A panic is always logged with its place";
     crash_memcheck_enabled: bool = "crash-memcheck-enabled", YesNo, "yes", Runtime, "Memory is not tested after a panic";
-    ignore_warnings: Text = "ignore-warnings", AnyText, "", Runtime, "None of Redis's warnings about the host is given";
+    ignore_warnings: Text = "ignore-warnings", AnyText, "", Runtime, "Redis's warnings about the host are not logged";
     loading_process_events_interval_bytes: i64 = "loading-process-events-interval-bytes",
         Number { min: 1024, max: I32_MAX }, "524288", Runtime,
-        "Connections are served while data is loaded, whatever was read; not shown to patterns";
+        "Connections are always served while data are loaded; not shown to patterns";
     rdb_del_sync_files: bool = "rdb-del-sync-files", YesNo, "no", Runtime,
-        "A copy for a replica is never left on the disk: its file has no name";
+        "A copy for a replica is never left on the disk: its file is unnamed";
     no_appendfsync_on_rewrite: bool = "no-appendfsync-on-rewrite", YesNo, "no", Runtime,
         "The log is synced by a thread of its own, rewriting or not";
     aof_use_rdb_preamble: bool = "aof-use-rdb-preamble", YesNo, "yes", Runtime,
         "A rewritten log always begins with a snapshot";
     aof_timestamp_enabled: bool = "aof-timestamp-enabled", YesNo, "no", Runtime,
-        "Each file of the log says when it was begun, and what expires when it does";
+        "Each file of the log has its creation time, and expiries are absolute times";
     aof_disable_auto_gc: bool = "aof-disable-auto-gc", YesNo, "no", Runtime,
         "Files of the log that were replaced are deleted";
 }

@@ -1,4 +1,4 @@
-//! One line of a configuration file: splitting it into arguments and quoting them.
+//! Lines of a configuration file: splitting into arguments, and quoting.
 
 /// A quote that is not closed, or is followed by something other than a blank.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -15,7 +15,7 @@ use super::{line, names};
 
 /// Applies directives in order; later ones win.
 pub(super) struct Loader<'a> {
-    /// What has been read so far.
+    /// The configuration read so far.
     pub config: Config,
     /// The commands that are to have other names.
     pub renames: Vec<Rename>,
@@ -25,7 +25,7 @@ pub(super) struct Loader<'a> {
     pub dropped: Vec<&'static str>,
     /// A directive has set save points.
     has_points: bool,
-    /// Where relative paths of `include` and `dir` start.
+    /// Base of relative paths in `include` and `dir`.
     base: &'a Path,
     depth: usize,
     files: usize,
@@ -118,7 +118,7 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// What was read, with the working directory made absolute.
+    /// Returns the configuration, with the working directory made absolute.
     pub fn finish(mut self) -> Config {
         self.config.dir = absolute(&self.config.dir, self.base);
         self.config
@@ -205,7 +205,7 @@ fn read_limited(stream: &mut dyn Read, path: &Path) -> Result<Vec<u8>, Problem> 
     }
 }
 
-/// The same problem, with the path as the operator wrote it.
+/// Replaces the path in an error by the one that the operator wrote.
 fn named(problem: Problem, path: &Path) -> Problem {
     match problem {
         Problem::Read { error, .. } => Problem::Read { path: path.to_path_buf(), error },

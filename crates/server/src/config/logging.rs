@@ -10,7 +10,7 @@ choice! {
         Debug = "debug",
         /// Much, without the details of each request.
         Verbose = "verbose",
-        /// What an operator wants to know.
+        /// Events that an operator should see.
         Notice = "notice",
         /// Only what needs attention.
         Warning = "warning",
@@ -20,7 +20,7 @@ choice! {
 }
 
 choice! {
-    /// What lines of the log look like.
+    /// Format of log lines.
     LogFormat {
         /// Process, role, time, a mark for the level, message.
         Legacy = "legacy",
@@ -32,7 +32,7 @@ choice! {
 }
 
 choice! {
-    /// What times in the log look like.
+    /// Format of timestamps in the log.
     LogTimestamp {
         /// Day, month, year, time.
         Legacy = "legacy",
@@ -44,9 +44,9 @@ choice! {
 }
 
 choice! {
-    /// Where syslog files messages.
+    /// Syslog facility.
     SyslogFacility {
-        /// Of users' programs.
+        /// User programs.
         User = "user",
         /// For local use.
         Local0 = "local0",

@@ -1,9 +1,9 @@
-//! What a name that no parameter has was perhaps meant to be.
+//! Suggestions for unknown parameter names.
 
 use super::params::PARAMS;
 use super::table::Param;
 
-/// A help for the operator who wrote an unknown name.
+/// Suggestion for an unknown name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Hint {
     /// A name like it exists.
@@ -14,7 +14,7 @@ pub enum Hint {
     None,
 }
 
-/// What to say about `name`, which no parameter has.
+/// Suggestion for `name`, which is no parameter.
 pub(super) fn hint(name: &str) -> Hint {
     let name = name.to_ascii_lowercase();
     if OF_REDIS_ONLY.binary_search(&name.as_str()).is_ok() {

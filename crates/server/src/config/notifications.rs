@@ -16,13 +16,13 @@ const SUBKEYEVENT: u32 = 1 << 19;
 const SUBKEYSPACE_ITEM: u32 = 1 << 20;
 /// Published, with its fields, in `__subkeyspaceevent@db__:event|key`.
 const SUBKEYSPACE_EVENT: u32 = 1 << 21;
-/// A class whose events never happen here: of arrays.
+/// The class of array events, which never occur here.
 const ARRAY: u32 = 1 << 23;
 
 const SUBKEYS: u32 = SUBKEYSPACE | SUBKEYEVENT | SUBKEYSPACE_ITEM | SUBKEYSPACE_EVENT;
 const CHANNELS: u32 = KEYSPACE | KEYEVENT | SUBKEYS;
 
-/// What `A` stands for.
+/// The classes in `A`.
 const ALL: u32 = class::GENERIC
     | class::STRING
     | class::LIST

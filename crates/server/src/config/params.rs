@@ -103,23 +103,23 @@ Config, OWN, |config| config, with tls: Tls, with replication: ReplicationConfig
 
 Network {
     bind: BindAddresses = "bind", List("addresses"), "* -::*", Runtime,
-        "Addresses to listen on, `*` for all; one written with a leading `-` may be missing on this host";
+        "Addresses to listen on, `*` for all; an address with a leading `-` is skipped if this host does not have it";
     port: u16 = "port", Number { min: 0, max: 65535 }, "6379", Runtime,
         "TCP port to listen on; 0 turns TCP off";
     http_port: u16 = "http-port", Number { min: 0, max: 65535 }, "0", Kept,
-        "TCP port of /metrics (Prometheus), /health and /ready (docs/monitoring.md), without a password; 0 turns it off";
+        "TCP port of /metrics (Prometheus), /health and /ready (docs/monitoring.md), without authentication; 0 turns it off";
     http_bind: BindAddresses = "http-bind", List("addresses"), "127.0.0.1 -::1", Kept,
-        "Addresses of that port, as those of bind";
+        "Addresses of http-port, in the format of bind";
     unixsocket: Option<PathBuf> = "unixsocket", SocketPath, "", AtStart,
-        "Path of a Unix socket to listen on, beside TCP";
+        "Path of a Unix socket to listen on, in addition to TCP";
     unixsocketperm: u32 = "unixsocketperm", Octal { max: 0o777 }, "0", AtStart,
         "Mode of the Unix socket in octal; 0 leaves it to the umask";
     unixsocketgroup: Text = "unixsocketgroup", AnyText, "", Kept,
-        "Group of the Unix socket, by its name; none leaves it the server's";
+        "Name of the Unix socket's group; empty leaves the server's own group";
     tcp_backlog: u32 = "tcp-backlog", Number { min: 0, max: I32_MAX }, "511", AtStart,
-        "Length of the queue of connections not yet accepted; the kernel caps it at net.core.somaxconn";
+        "Length of the queue of connections not yet accepted; the kernel limits it to net.core.somaxconn";
     tcp_keepalive: u32 = "tcp-keepalive", Number { min: 0, max: I32_MAX }, "300", Runtime,
-        "Seconds of silence before a TCP connection is probed; 0 never";
+        "Seconds of silence before a TCP connection is probed; 0 never probes";
     timeout: u32 = "timeout", Number { min: 0, max: I32_MAX }, "0", Runtime,
         "Seconds after which an idle client is closed; 0 never closes";
     protected_mode: bool = "protected-mode", YesNo, "yes", Runtime,
@@ -127,129 +127,129 @@ Network {
 }
 Security {
     requirepass: Secret = "requirepass", Password, "", Runtime,
-        "Password that clients give with AUTH; empty asks for none";
+        "Password that clients give with AUTH; empty requires none";
     aclfile: Option<PathBuf> = "aclfile", Path, "", AtStart,
-        "File of the users, which ACL LOAD reads and ACL SAVE writes; without it users stand in lines `user name rule ...`";
+        "File of users, read by ACL LOAD and written by ACL SAVE; without it, users are defined by lines `user name rule ...`";
     acl_pubsub_default: Word = "acl-pubsub-default", OneOf(&["allchannels", "resetchannels"]), "resetchannels", Runtime,
         "Whether a new user may use all channels or none";
     acllog_max_len: u64 = "acllog-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Refusals that ACL LOG remembers";
+        "Number of entries that ACL LOG keeps";
     enable_protected_configs: Permission = "enable-protected-configs",
         OneOf(Permission::NAMES), "no", AtStart,
-        "Who may change protected parameters with CONFIG SET";
+        "Clients that may change protected parameters with CONFIG SET";
     enable_debug_command: Permission = "enable-debug-command",
         OneOf(Permission::NAMES), "no", AtStart,
-        "Who may use DEBUG; local is a Unix socket or the loopback address";
+        "Clients that may use DEBUG; local means a Unix socket or the loopback address";
 }
 Threads {
     threads: u32 = "threads", Number { min: 0, max: 1024 }, "0", Runtime,
-        "Worker threads, each serving its share of the connections; 0 takes the cores available to the process; a change holds from the next start on";
+        "Number of worker threads, each serving its share of the connections; 0 uses all cores available to the process; a change applies from the next start on";
     io_backend: IoBackend = "io-backend", OneOf(IoBackend::NAMES), "auto", Kept,
-        "How workers wait for sockets; auto takes io_uring where the kernel allows it";
+        "Interface through which workers use sockets; auto is io_uring if the kernel allows it";
     direct_descriptors: Auto = "direct-descriptors", OneOf(Auto::NAMES), "auto", Kept,
-        "Keep connections in the rings' own tables, beyond the limit on open files; io_uring only";
+        "Register connections with io_uring instead of using file descriptors, so that the limit of open files does not apply; io_uring only";
     stripes: u32 = "stripes", PowerOfTwo { max: 1 << 16 }, "0", Kept,
-        "Independently locked parts of the keyspace, a power of two; 0 derives it from the threads";
+        "Number of independently locked parts of the keyspace, a power of two; 0 derives it from the number of threads";
 }
 Clients {
     maxclients: u32 = "maxclients", Number { min: 1, max: u32::MAX as i64 }, "10000", Runtime,
-        "Clients connected at once; more are refused";
+        "Maximum number of connected clients; more are refused";
     maxmemory_clients: ClientMemory = "maxmemory-clients", MemoryOrPercent, "0", Runtime,
-        "Memory of all clients together, in bytes or percent of maxmemory, before the largest are closed; 0 is no limit";
+        "Memory of all clients together, in bytes or percent of maxmemory, above which the largest are closed; 0 is no limit";
     client_output_buffer_limit: OutputBufferLimits = "client-output-buffer-limit",
         List("class hard soft seconds"),
         "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60", Runtime,
-        "Per class of clients, unsent bytes that close one: at once, or after so many seconds; 0 is no limit";
+        "Per class of clients: unsent bytes above which a client is closed at once (hard), or after the given seconds (soft); 0 is no limit";
     client_query_buffer_limit: u64 = "client-query-buffer-limit",
         Memory { min: MB, max: i64::MAX as u64 }, "1gb", Runtime,
-        "Largest request of a client still being received";
+        "Maximum size of an incomplete request";
     notify_keyspace_events: Notifications = "notify-keyspace-events", EventLetters, "", Runtime,
-        "Letters of the events of keys that are published, and of the channels in which they are";
+        "Letters of the keyspace events to publish, and of the channels to use";
     proto_max_bulk_len: u64 = "proto-max-bulk-len",
         Memory { min: MB, max: i64::MAX as u64 }, "512mb", Runtime,
-        "Largest argument of a request, and so the largest string";
+        "Maximum size of an argument, and so of a string";
 }
 Keyspace {
     busy_reply_threshold: i64 = "busy-reply-threshold" aka "lua-time-limit", Number { min: 0, max: i64::MAX }, "5000", Runtime,
-        "Milliseconds after which a script is slow: others are answered BUSY, and it may be killed; 0: never";
+        "Milliseconds after which a script is slow: other clients get BUSY errors, and it may be killed; 0 never";
     script_memory_limit: u64 = "script-memory-limit", Memory { min: 1 << 20, max: u64::MAX }, "512mb", Kept,
-        "Memory that the scripts of each thread may use, and its functions";
+        "Memory limit of each thread's scripts, and of its functions";
     availability_zone: Text = "availability-zone", AnyText, "", Runtime,
-        "Where the server is: in Valkey's dialect it says so in HELLO and INFO";
+        "Availability zone of the server, shown by HELLO and INFO in Valkey's dialect";
     dialect: DialectChoice = "dialect", OneOf(DialectChoice::NAMES), "auto", Kept,
-        "Whose words are spoken where Redis and Valkey part; auto: Valkey's if the program is called valkey-server, else Redis's";
+        "Dialect of error texts and INFO where Redis and Valkey differ; auto: valkey if the program is named valkey-server, redis otherwise";
     extended_redis_compatibility: bool = "extended-redis-compatibility", YesNo, "no", Runtime,
-        "Let a server that speaks Valkey's words call itself Redis in HELLO, INFO and LOLWUT";
+        "In Valkey's dialect, report Redis as the server's name in HELLO, INFO and LOLWUT";
     databases: u32 = "databases", Number { min: 1, max: 65535 }, "16", AtStart,
-        "Number of databases that SELECT can choose from";
+        "Number of databases";
     import_mode: bool = "import-mode", YesNo, "no", Runtime,
-        "Keep what has expired, and evict nothing, while data is imported whose source decides what goes; CLIENT IMPORT-SOURCE ON shows it to the tool";
+        "Keep expired keys and evict nothing, for an import from a server that sends its own deletions; CLIENT IMPORT-SOURCE ON lets the importing client see expired keys";
     maxmemory: u64 = "maxmemory", MEMORY, "0", Runtime,
-        "Bytes of data and of connections with their buffers at which maxmemory-policy applies; 0 is no limit";
+        "Bytes of data, connections and their buffers at which maxmemory-policy applies; 0 is no limit";
     maxmemory_policy: MaxmemoryPolicy = "maxmemory-policy",
         OneOf(MaxmemoryPolicy::NAMES), "noeviction", Runtime,
-        "What gives way at maxmemory: any key, a key that expires, or the write itself";
+        "Keys to evict at maxmemory: any key, keys with an expiry, or none (writes are refused)";
     maxmemory_samples: u32 = "maxmemory-samples", Number { min: 1, max: 64 }, "5", Runtime,
-        "Keys compared for each eviction by a sampled policy; more is more exact and slower";
+        "Number of keys compared for each eviction by a sampled policy; more is more exact and slower";
     lfu_log_factor: u32 = "lfu-log-factor", Number { min: 0, max: I32_MAX }, "10", Runtime,
-        "How much harder an LFU counter is to raise as it grows";
+        "Factor by which the probability of raising an LFU counter falls as it grows";
     lfu_decay_time: u32 = "lfu-decay-time", Number { min: 0, max: I32_MAX }, "1", Runtime,
-        "Minutes without use after which an LFU counter drops; 0 never";
+        "Minutes without use after which an LFU counter is lowered; 0 never";
     active_expire_effort: u32 = "active-expire-effort", Number { min: 1, max: 10 }, "1", Runtime,
-        "Work put into finding expired keys that nobody reads: 1 least, 10 most";
+        "Effort to find expired keys that are not read: 1 least, 10 most";
     maxmemory_eviction_tenacity: u32 = "maxmemory-eviction-tenacity", Number { min: 0, max: 100 }, "10", Runtime,
-        "How long a command may evict before it is let through: 50 microseconds each up to 10, then 15 % more each; 100 without end";
+        "Time for which a command may evict before it is executed: 50 microseconds per unit up to 10, then 15 % more per unit; 100 is no limit";
     lazyfree_lazy_user_flush: bool = "lazyfree-lazy-user-flush", YesNo, "yes", Runtime,
-        "Let FLUSHDB and FLUSHALL free in the background unless they say SYNC";
+        "FLUSHDB and FLUSHALL without SYNC free memory in the background";
     activedefrag: bool = "activedefrag", YesNo, "yes", Runtime,
-        "Move values together so that memory freed inside pages returns to the system";
+        "Compact the heap, so that free memory within pages returns to the system";
 }
 Types {
     hash_max_listpack_entries: i64 = "hash-max-listpack-entries" aka "hash-max-ziplist-entries",
         Number { min: 0, max: i64::MAX }, "512", Runtime,
-        "Fields up to which OBJECT ENCODING calls a hash a listpack";
+        "Number of fields up to which OBJECT ENCODING of a hash is listpack";
     hash_max_listpack_value: i64 = "hash-max-listpack-value" aka "hash-max-ziplist-value",
-        SIZE, "64", Runtime, "Bytes of a field or a value up to which it does";
+        SIZE, "64", Runtime, "Length of a field or a value up to which it is listpack";
     list_max_listpack_size: i64 = "list-max-listpack-size" aka "list-max-ziplist-size",
         Number { min: i32::MIN as i64, max: I32_MAX }, "-2", Runtime,
-        "Elements up to which OBJECT ENCODING calls a list a listpack; -1 to -5 are 4 to 64 KiB instead";
+        "Number of elements up to which OBJECT ENCODING of a list is listpack; -1 to -5 are 4 to 64 KiB instead";
     set_max_intset_entries: i64 = "set-max-intset-entries", Number { min: 0, max: i64::MAX }, "512", Runtime,
-        "Members up to which OBJECT ENCODING calls a set of integers an intset";
+        "Number of members up to which OBJECT ENCODING of a set of integers is intset";
     set_max_listpack_entries: i64 = "set-max-listpack-entries", Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Members up to which it calls a set a listpack";
+        "Number of members up to which OBJECT ENCODING of a set is listpack";
     set_max_listpack_value: i64 = "set-max-listpack-value", Number { min: 0, max: i64::MAX }, "64", Runtime,
-        "Bytes of a member up to which it does";
+        "Length of a member up to which it is listpack";
     zset_max_listpack_entries: i64 = "zset-max-listpack-entries" aka "zset-max-ziplist-entries",
         Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Members up to which OBJECT ENCODING calls a sorted set a listpack";
+        "Number of members up to which OBJECT ENCODING of a sorted set is listpack";
     zset_max_listpack_value: i64 = "zset-max-listpack-value" aka "zset-max-ziplist-value",
-        SIZE, "64", Runtime, "Bytes of a member up to which it does";
+        SIZE, "64", Runtime, "Length of a member up to which it is listpack";
     stream_node_max_bytes: i64 = "stream-node-max-bytes", SIZE, "4096", Runtime,
-        "Bytes of a node of a stream; 0 is no limit";
+        "Maximum size of a stream's node in bytes; 0 is no limit";
     stream_node_max_entries: i64 = "stream-node-max-entries", Number { min: 0, max: i64::MAX }, "100", Runtime,
-        "Entries of a node of a stream; 0 is no limit";
+        "Maximum number of entries in a stream's node; 0 is no limit";
     stream_idmp_duration: i64 = "stream-idmp-duration", Number { min: 1, max: 86400 }, "100", Runtime,
-        "Seconds that a new stream remembers the ids of producers' messages";
+        "Seconds for which a new stream remembers the ids of producers' messages";
     stream_idmp_maxsize: i64 = "stream-idmp-maxsize", Number { min: 1, max: 10000 }, "100", Runtime,
-        "Ids that it remembers of each producer";
+        "Number of ids that a new stream remembers for each producer";
     hll_sparse_max_bytes: i64 = "hll-sparse-max-bytes", SIZE, "3000", Runtime,
-        "Bytes up to which a HyperLogLog is held sparsely";
+        "Size in bytes up to which a HyperLogLog has the sparse encoding";
     tracking_table_max_keys: u64 = "tracking-table-max-keys", Number { min: 0, max: i64::MAX }, "1000000", Runtime,
-        "Keys whose readers are remembered for client-side caches; what is beyond is forgotten and invalidated; 0 is no limit";
+        "Number of keys tracked for client-side caching; tracked keys beyond it are invalidated; 0 is no limit";
     rdb_version_check: VersionCheck = "rdb-version-check", OneOf(VersionCheck::NAMES), "strict", Runtime,
-        "Let RESTORE read what says that it is of a version that is not known";
+        "Whether RESTORE accepts payloads with an unknown RDB version";
     dump_dialect: DialectChoice = "dump-dialect", OneOf(DialectChoice::NAMES), "auto", Runtime,
-        "Who shall be able to RESTORE what DUMP writes of a hash with fields that expire: Redis 7.4 and later, or Valkey 9 and later; auto: whose words are spoken";
+        "Format in which DUMP and snapshots write hashes with expiring fields: that of Redis 7.4 and later, or that of Valkey 9 and later; auto follows dialect";
 }
 Observability {
     loglevel: LogLevel = "loglevel", OneOf(LogLevel::NAMES), "notice", Runtime,
-        "Least severe message that is logged";
+        "Lowest level of logged messages";
     logfile: Option<PathBuf> = "logfile", Path, "", AtStart,
         "File to log to; empty logs to standard output";
     log_format: LogFormat = "log-format", OneOf(LogFormat::NAMES), "legacy", Runtime,
-        "What its lines look like: as Redis's, logfmt, or an object of JSON each";
+        "Format of log lines: that of Redis, logfmt, or a JSON object per line";
     log_timestamp_format: LogTimestamp = "log-timestamp-format", OneOf(LogTimestamp::NAMES), "legacy", Runtime,
-        "What its times look like: as Redis's (in JSON as RFC 3339, with the zone), ISO 8601, or milliseconds of Unix time";
+        "Format of timestamps in the log: that of Redis (in JSON RFC 3339, with the zone), ISO 8601, or Unix time in milliseconds";
     syslog_enabled: bool = "syslog-enabled", YesNo, "no", AtStart, "Log to syslog too";
     syslog_ident: Text = "syslog-ident", AnyText, "petrel", AtStart, "Name in syslog";
     syslog_facility: SyslogFacility = "syslog-facility", OneOf(SyslogFacility::NAMES), "local0", AtStart,
@@ -258,19 +258,19 @@ Observability {
         Number { min: -1, max: i64::MAX }, "10000", Runtime,
         "Microseconds from which a command enters the slow log; 0 records all, -1 none";
     slowlog_max_len: u64 = "slowlog-max-len" aka "commandlog-slow-execution-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Entries that the slow log keeps";
+        "Number of entries that the slow log keeps";
     commandlog_request_larger_than: i64 = "commandlog-request-larger-than", Number { min: -1, max: i64::MAX }, "1048576", Runtime,
-        "Bytes from which a command enters the log of large requests; -1 records none";
+        "Size in bytes from which a command enters the log of large requests; -1 records none";
     commandlog_large_request_max_len: u64 = "commandlog-large-request-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Entries that the log of large requests keeps";
+        "Number of entries that the log of large requests keeps";
     commandlog_reply_larger_than: i64 = "commandlog-reply-larger-than", Number { min: -1, max: i64::MAX }, "1048576", Runtime,
-        "Bytes of a reply from which a command enters the log of large replies; -1 records none";
+        "Size in bytes of a reply from which a command enters the log of large replies; -1 records none";
     commandlog_large_reply_max_len: u64 = "commandlog-large-reply-max-len", Number { min: 0, max: i64::MAX }, "128", Runtime,
-        "Entries that the log of large replies keeps";
+        "Number of entries that the log of large replies keeps";
     slowlog_entry_max_argc: u32 = "slowlog-entry-max-argc", Number { min: 2, max: I32_MAX }, "32", Runtime,
-        "Arguments that an entry of the slow log shows";
+        "Number of arguments that an entry of the slow log shows";
     slowlog_entry_max_string_len: u64 = "slowlog-entry-max-string-len", Number { min: 1, max: i64::MAX }, "128", Runtime,
-        "Bytes of an argument that it shows";
+        "Number of bytes of an argument that it shows";
     latency_monitor_threshold: u64 = "latency-monitor-threshold",
         Number { min: 0, max: i64::MAX }, "0", Runtime,
         "Milliseconds from which LATENCY records an event; 0 records none";
@@ -282,88 +282,88 @@ Observability {
 }
 Snapshot {
     dbfilename: PathBuf = "dbfilename", FileName, "dump.rdb", Protected,
-        "File in the working directory that is saved, and that the server starts from, if it is there";
+        "Snapshot file in the working directory, loaded at start if it exists";
     save: SavePoints = "save", Points, "3600 1 300 100 60 10000", Runtime,
-        "Save in the background after so many seconds if there were so many changes, pair by pair; empty never saves by itself";
+        "Pairs of seconds and changes: save in the background when this time has passed since the last save with at least this number of changes; empty never saves automatically";
     stop_writes_on_bgsave_error: bool = "stop-writes-on-bgsave-error", YesNo, "yes", Runtime,
-        "Refuse writes while saving in the background fails, if there are save points";
+        "Refuse writes after a background save has failed, if there are save points";
     rdbcompression: bool = "rdbcompression", YesNo, "yes", Runtime,
         "Compress long strings";
     rdbchecksum: bool = "rdbchecksum", YesNo, "yes", AtStart,
-        "End the file with a checksum, and check it at the start";
+        "Write a checksum at the end of the file, and verify it when loading";
     rdb_version: Word = "rdb-version", OneOf(&["auto", "9", "10", "11", "12", "13", "14"]), "auto", Runtime,
-        "Newest version of RDB that a snapshot may have, for servers that know no newer one (9: Redis 6; 10: Redis 7.0; 11: Redis 7.2, Valkey 7.2 and 8): what that does not know of streams, and functions before 10, are left out; fields that expire need 12. auto: the lowest that loses nothing";
+        "Highest RDB version of a snapshot, for servers that know no higher one (9: Redis 6; 10: Redis 7.0; 11: Redis 7.2, Valkey 7.2 and 8); parts of streams that the version cannot express, and functions before 10, are left out; expiring fields need 12. auto: the lowest version that loses nothing";
     rdb_key_save_delay: i64 = "rdb-key-save-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
         "Microseconds that BGSAVE waits for each key, for tests; not shown to patterns";
     key_load_delay: i64 = "key-load-delay", Number { min: i32::MIN as i64, max: I32_MAX }, "0", Runtime,
-        "Microseconds that a thread that loads a snapshot waits for each key, for tests; not shown to patterns";
+        "Microseconds that a thread loading a snapshot waits for each key, for tests; not shown to patterns";
     rdb_save_incremental_fsync: bool = "rdb-save-incremental-fsync", YesNo, "yes", Runtime,
-        "Sync a snapshot after each few megabytes that were written of it, instead of all at the end";
+        "Sync a snapshot after every few megabytes instead of once at the end";
 }
 Log {
     appendonly: bool = "appendonly", YesNo, "no", Runtime,
-        "Keep a log of all changes, from which the server starts";
+        "Keep a log of all changes, which is loaded at start";
     appendfsync: Word = "appendfsync", OneOf(&["everysec", "always", "no"]), "everysec", Runtime,
-        "When the log is synced: once a second, before each acknowledgement, or when the system does so";
+        "Policy of syncing the log: once a second, before each reply to a write, or left to the system";
     appenddirname: Text = "appenddirname", AnyText, "appendonlydir", AtStart,
         "Directory of the log, in the working directory";
     appendfilename: Text = "appendfilename", AnyText, "appendonly.aof", AtStart,
-        "What the names of the log's files begin with";
+        "Prefix of the names of the log's files";
     auto_aof_rewrite_percentage: i64 = "auto-aof-rewrite-percentage", Number { min: 0, max: I32_MAX }, "100", Runtime,
-        "Percent by which the log has grown when it is rewritten; 0 never rewrites by itself; after a rewrite it rests four times as long, and a minute at least, unless it has grown ten times as much";
+        "Growth of the log, in percent, after which it is rewritten; 0 never rewrites automatically; the minimum pause after a rewrite is four times its duration, and at least a minute, unless the growth is ten times this value";
     auto_aof_rewrite_min_size: u64 = "auto-aof-rewrite-min-size", MEMORY, "64mb", Runtime,
-        "Size from which it is rewritten then";
+        "Minimum size of the log for an automatic rewrite";
     aof_rewrite_incremental_fsync: bool = "aof-rewrite-incremental-fsync", YesNo, "yes", Runtime,
-        "Sync what a rewritten log begins with as rdb-save-incremental-fsync says";
+        "Like rdb-save-incremental-fsync, for the base of a rewritten log";
     aof_load_truncated: bool = "aof-load-truncated", YesNo, "yes", Runtime,
-        "Start from a log that ends in the middle of what was being written";
+        "Start from a log with an incomplete last write";
     aof_load_corrupt_tail_max_size: i64 = "aof-load-corrupt-tail-max-size", Number { min: 0, max: i64::MAX }, "0", Runtime,
-        "Bytes that are no commands at the end of an append-only file of Redis or Valkey, up to which they are dropped at the start";
+        "Maximum number of invalid bytes at the end of an append-only file of Redis or Valkey that are dropped at start";
 }
 Backup {
     backup_store: Text = "backup-store", AnyText, "", Kept,
-        "Object store that backups are shipped to: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY; credentials stand in the environment";
+        "Object store for backups: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY; credentials are taken from the environment";
     backup_snapshots: bool = "backup-snapshots", YesNo, "yes", Runtime,
-        "Ship each snapshot that was saved, if there is a store";
+        "Upload each saved snapshot, if there is a store";
     backup_log_interval: u32 = "backup-log-interval", Number { min: 0, max: I32_MAX }, "60", Runtime,
-        "Seconds between two new files of the log, if there is one and a store: what is in the ones before is shipped; 0 ships no log";
+        "Seconds after which the log continues in a new file and the old one is uploaded, if there is a log and a store; 0 uploads no log";
     backup_keep: u64 = "backup-keep", Number { min: 0, max: i64::MAX }, "0", Runtime,
-        "Backups that stay in the store, the newest snapshots and the newest logs; 0 keeps all";
+        "Number of newest snapshots, and of newest logs, to keep in the store; 0 keeps all";
     backup_shutdown_timeout: u32 = "backup-shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
-        "Seconds that a server that stops goes on shipping what it has saved";
+        "Seconds for which a shutdown waits for the upload of saved data";
     restore_from: Text = "restore-from", AnyText, "", Kept,
-        "Backup to start with, where there is no data yet: the address of a store, for its newest, or with @NAME behind it";
+        "Backup to start from if there is no data yet: the address of a store for its newest backup, or ADDRESS@NAME";
 }
 Process {
     dir: PathBuf = "dir", Directory, "./", Protected,
-        "Working directory, where relative paths start";
+        "Working directory, the base of relative paths";
     daemonize: bool = "daemonize", YesNo, "no", AtStart,
         "Leave the terminal and run in the background";
     supervised: Supervised = "supervised", OneOf(Supervised::NAMES), "no", AtStart,
-        "Supervisor to tell when the server is ready; auto looks at the environment";
+        "Supervisor to notify when the server is ready; auto detects it from the environment";
     pidfile: Option<PathBuf> = "pidfile", Path, "", AtStart,
-        "File that holds the process id while the server runs";
+        "File with the process id while the server runs";
     oom_score_adj: OomAdjustment = "oom-score-adj", OneOf(OomAdjustment::NAMES), "no", Runtime,
-        "Tell the kernel how soon to end this process when memory runs out; yes is relative to the score at start";
+        "Adjust the score by which the kernel chooses a process to kill when memory runs out; yes is relative to the score at start";
     oom_score_adj_values: OomScores = "oom-score-adj-values", List("three scores"), "0 200 800", Runtime,
-        "What is told; the second and the third are for replicas and child processes, which there are not";
+        "Scores; only the first is used: the others are for replicas and child processes";
     set_proc_title: bool = "set-proc-title", YesNo, "yes", AtStart,
         "Show the server's address in process listings";
     proc_title_template: ProcTitleTemplate = "proc-title-template",
         Template, "{title} {listen-addr} {server-mode}", Runtime,
         "Title in process listings; also knows {port} {tls-port} {unixsocket} {config-file}";
     shutdown_on_sigint: ShutdownFlags = "shutdown-on-sigint", Flags, "default", Runtime,
-        "How SIGINT stops the server; default saves if there are save points, and goes on if that fails";
+        "Options of a shutdown by SIGINT; default saves if there are save points, and continues running if that fails";
     shutdown_on_sigterm: ShutdownFlags = "shutdown-on-sigterm", Flags, "default", Runtime,
-        "How SIGTERM does";
+        "Options of a shutdown by SIGTERM";
     hz: u32 = "hz", Clamped { min: 1, max: 500 }, "10", Runtime,
         "Rounds of background work per second; each takes at most a fiftieth of the time between two";
 }
 }
 
 impl Config {
-    /// Worker threads to start: `threads`, or what the process may use of the machine (its CPU
-    /// affinity and cgroup quota considered).
+    /// Number of worker threads: `threads`, or by default the number of processors available to the
+    /// process (considering CPU affinity and cgroup quota).
     pub fn worker_threads(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),

@@ -1,11 +1,11 @@
-//! What the parameters of RDB files and payloads come to.
+//! Parameters of RDB files and `DUMP` payloads.
 
 use super::params::Config;
 use super::types::VersionCheck;
 use petrel_persistence::rdb::{Dialect, FileOptions};
 
 impl Config {
-    /// Whose form of values is written where Redis and Valkey part.
+    /// The dialect in which values are written.
     pub fn form(&self) -> Dialect {
         self.dump_dialect.resolve(self.spoken()).choose(Dialect::Redis, Dialect::Valkey)
     }

@@ -5,7 +5,7 @@ use super::error::{ConfigError, Location, Problem};
 /// A command that is to be called otherwise.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rename {
-    /// Where it is said.
+    /// Location of the directive.
     pub location: Location,
     /// The name that the command has.
     pub from: Vec<u8>,

@@ -15,55 +15,55 @@ Replication {
     masterauth: Secret = "masterauth" aka "primaryauth", Password, "", Runtime,
         "Password that a replica gives its primary";
     masteruser: Text = "masteruser" aka "primaryuser", AnyText, "", Runtime,
-        "User that a replica is to its primary; none is the default user";
+        "User name that a replica gives its primary; empty is the default user";
     repl_timeout: i64 = "repl-timeout", Number { min: 1, max: I32_MAX }, "60", Runtime,
-        "Seconds of silence after which the other end of a replication counts as gone";
+        "Seconds of silence after which a replication link is closed";
     tls_replication: bool = "tls-replication", YesNo, "no", Runtime,
-        "Follow the primary over TLS, with tls-client-cert-file (or tls-cert-file) and the authorities of tls-ca-cert-file";
+        "Connect to the primary over TLS, with tls-client-cert-file (or tls-cert-file) and the authorities of tls-ca-cert-file";
     replica_announce_ip: Text = "replica-announce-ip" aka "slave-announce-ip", AnyText, "", Runtime,
-        "Address that a replica says it has, where the one that it connects from cannot be reached";
+        "Address that a replica announces, if the one that it connects from cannot be reached";
     replica_announce_port: u16 = "replica-announce-port" aka "slave-announce-port",
-        Number { min: 0, max: 65535 }, "0", Runtime, "Port that a replica says it has; 0 is the one it listens on";
+        Number { min: 0, max: 65535 }, "0", Runtime, "Port that a replica announces; 0 is the one it listens on";
     replica_announced: bool = "replica-announced", YesNo, "yes", Runtime,
         "Whether sentinels name this replica to clients";
     replica_read_only: bool = "replica-read-only" aka "slave-read-only", YesNo, "yes", Runtime,
         "Refuse writes of a replica's clients";
     replica_serve_stale_data: bool = "replica-serve-stale-data" aka "slave-serve-stale-data", YesNo, "yes", Runtime,
-        "Answer while the link to the primary is down";
+        "Answer clients while the link to the primary is down";
     replica_priority: i64 = "replica-priority" aka "slave-priority", Number { min: 0, max: I32_MAX }, "100", Runtime,
         "Rank in a sentinel's choice of a new primary, the lowest first; 0 is never chosen";
     replica_lazy_flush: bool = "replica-lazy-flush" aka "slave-lazy-flush", YesNo, "yes", Runtime,
         "Free the data that a new copy replaces in the background";
     replica_ignore_maxmemory: bool = "replica-ignore-maxmemory" aka "slave-ignore-maxmemory", YesNo, "yes", Runtime,
-        "Leave eviction to the primary; with no, a replica evicts by its own limit, and holds less than the primary then";
+        "Leave eviction to the primary; with no, a replica evicts by its own limit, and may hold less than the primary";
     repl_diskless_load: Word = "repl-diskless-load",
         OneOf(&["disabled", "on-empty-db", "swapdb", "flushdb", "flush-before-load"]), "disabled", Runtime,
-        "How a replica takes a copy: disabled and swapdb receive it into a nameless file and check it before the data gives way (with swapdb, INFO says async_loading meanwhile); on-empty-db loads from the socket if there are no keys; flushdb and flush-before-load remove them first and load from the socket";
+        "How a replica loads a copy: disabled and swapdb receive it into an unnamed file and check it before it replaces the data (with swapdb, INFO shows async_loading meanwhile); on-empty-db loads it from the socket if there are no keys; flushdb and flush-before-load remove all keys first and load from the socket";
     propagation_error_behavior: Word = "propagation-error-behavior",
         OneOf(&["ignore", "panic", "panic-on-replicas"]), "ignore", Runtime,
-        "What a replica does with a command of its primary that fails: ignore logs it, panic and panic-on-replicas stop the server";
+        "Reaction of a replica to a failing command of its primary: ignore logs it, panic and panic-on-replicas stop the server";
     repl_backlog_size: u64 = "repl-backlog-size", Memory { min: 1, max: u64::MAX }, "1mb", Runtime,
-        "Bytes of the stream kept for replicas whose link breaks; never fewer than 16 KiB";
+        "Bytes of the stream kept for replicas that reconnect; at least 16 KiB";
     repl_backlog_ttl: i64 = "repl-backlog-ttl", Number { min: 0, max: i64::MAX }, "3600", Runtime,
-        "Seconds without a replica after which a primary frees them; 0 is never";
+        "Seconds without a replica after which a primary frees the backlog; 0 never";
     repl_diskless_sync: bool = "repl-diskless-sync", YesNo, "yes", Runtime,
-        "Send copies to replicas as they are made; with no, by way of a nameless file";
+        "Send copies to replicas while they are made; with no, through an unnamed temporary file";
     repl_diskless_sync_delay: i64 = "repl-diskless-sync-delay", Number { min: 0, max: I32_MAX }, "5", Runtime,
-        "Seconds from a replica's request until its copy begins, so that others share it";
+        "Seconds from a replica's request until its copy begins, so that other replicas can share it";
     repl_diskless_sync_max_replicas: i64 = "repl-diskless-sync-max-replicas", Number { min: 0, max: I32_MAX }, "0", Runtime,
-        "Waiting replicas at which a copy begins before that; 0 is no such number";
+        "Number of waiting replicas at which a copy begins without that delay; 0 is no limit";
     repl_effects: bool = "repl-effects", YesNo, "yes", Runtime,
-        "Replicate between Petrels by effects where all replicas are Petrels; with no, by the commands that Redis reads";
+        "Send effects instead of commands if all replicas are Petrels; with no, always commands";
     repl_ping_replica_period: i64 = "repl-ping-replica-period" aka "repl-ping-slave-period",
         Number { min: 1, max: I32_MAX }, "10", Runtime, "Seconds between PINGs in the stream";
     repl_disable_tcp_nodelay: bool = "repl-disable-tcp-nodelay", YesNo, "no", Runtime,
-        "Let the kernel gather small packets to replicas, which saves bandwidth and delays changes by up to 40 ms";
+        "Let the kernel batch small packets to replicas, which saves bandwidth and delays changes by up to 40 ms";
     min_replicas_to_write: i64 = "min-replicas-to-write" aka "min-slaves-to-write", Number { min: 0, max: I32_MAX }, "0", Runtime,
-        "Online replicas without which writes are refused; 0 is none";
+        "Number of online replicas required for writes; 0 requires none";
     min_replicas_max_lag: i64 = "min-replicas-max-lag" aka "min-slaves-max-lag", Number { min: 0, max: I32_MAX }, "10", Runtime,
-        "Seconds of silence after which a replica does not count as online; 0: none is needed for writes";
+        "Seconds of silence after which a replica does not count as online; 0 disables min-replicas-to-write";
     shutdown_timeout: i64 = "shutdown-timeout", Number { min: 0, max: I32_MAX }, "10", Runtime,
-        "Seconds that a shutdown waits at most for replicas that have not acknowledged every write, and for scripts that have written; 0 waits for none";
+        "Maximum number of seconds for which a shutdown waits for replicas to acknowledge all writes, and for scripts that have written; 0 does not wait";
 }
 }
 

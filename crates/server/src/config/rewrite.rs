@@ -21,7 +21,8 @@ use super::table::Param;
 use super::user_line;
 use super::value::Rule;
 
-/// Why the file was not rewritten; it is as before. `Display` is an error reply, code included.
+/// Reason that the file was not rewritten; it is unchanged. `Display` is an error reply with its
+/// code.
 #[derive(Debug)]
 pub enum RewriteError {
     /// The server was started without a configuration file.
@@ -44,16 +45,16 @@ impl fmt::Display for RewriteError {
     }
 }
 
-/// What a rewritten file holds.
+/// Extent of a rewritten file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Extent {
-    /// What it held, and what differs from the defaults.
+    /// The old lines, and parameters that differ from the defaults.
     Needed,
     /// Every parameter that may stand in a file.
     Everything,
 }
 
-/// Rewrites `file` so that it gives `config`. A file that is gone is written anew.
+/// Rewrites `file` so that it results in `config`. A deleted file is created.
 pub(super) fn rewrite(
     file: &ConfigFile,
     config: &Config,
@@ -151,7 +152,7 @@ fn update_lines(lines: &mut [Line], param: &Param, config: &Config, file: &Confi
     }
 }
 
-/// Makes the lines of users say what they are; returns the lines of users that have none.
+/// Updates the lines of users; returns lines for users without one.
 fn update_users(lines: &mut [Line], users: &[Vec<Vec<u8>>]) -> Vec<Vec<u8>> {
     let mut missing: Vec<&Vec<Vec<u8>>> = users.iter().collect();
     for line in lines.iter_mut().filter(|line| user_line::is_user(&line.args)) {
@@ -215,7 +216,7 @@ pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Removes what a process has left behind that was killed as it put a text in place of this file.
+/// Removes temporary files of processes killed while they replaced this file.
 pub fn sweep_beside(path: &Path) {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,14 +1,14 @@
-//! When a snapshot is saved: the save points, and what a signal asks for.
+//! Triggers of snapshots: the save points, and options of a shutdown by signal.
 
 use super::types::not_among;
 use super::value::{Invalid, Rule, Value, parse_decimal};
 
-/// When a snapshot is due.
+/// Save point: `save SECONDS CHANGES`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SavePoint {
     /// More seconds than this have passed since the last.
     pub seconds: i64,
-    /// At least so many changes were made since.
+    /// Number of changes since the last snapshot.
     pub changes: u64,
 }
 
@@ -32,7 +32,8 @@ impl SavePoints {
         Self([&self.0[..], &others.0[..]].concat())
     }
 
-    /// One directive for each of them, as versions before Redis 7 want it; one that asks for none.
+    /// Returns a directive for each save point, as required by versions before Redis 7; an empty
+    /// one if there are none.
     pub(super) fn directives(&self) -> Vec<Vec<Vec<u8>>> {
         match self.is_empty() {
             true => vec![vec![Vec::new()]],
@@ -78,7 +79,7 @@ impl Value for SavePoints {
     }
 }
 
-/// How a signal stops the server.
+/// Options of a shutdown by signal.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ShutdownFlags(Vec<&'static str>);
 

@@ -18,8 +18,8 @@ use super::table::{Mutability, Param};
 use super::user_line::UserLine;
 use super::value::Rule;
 
-/// The present configuration, shared by all threads. Threads that look at it often keep a
-/// [`ConfigReader`], whose refresh is one load as long as nothing changes.
+/// The current configuration, shared by all threads. Threads that read it often keep a
+/// [`ConfigReader`], which takes one atomic load to refresh as long as nothing changes.
 pub struct SharedConfig {
     version: Version,
     current: RwLock<Arc<Config>>,
@@ -43,7 +43,7 @@ pub struct ConfigFile {
     pub(super) base: PathBuf,
 }
 
-/// One thread's view of the configuration: a snapshot and its version.
+/// A thread's copy of the configuration with its version.
 pub struct ConfigReader {
     shared: Arc<SharedConfig>,
     version: u64,
@@ -56,20 +56,20 @@ pub struct Change<'a> {
     pub old: &'a Config,
     /// The configuration that they will see.
     pub new: &'a Config,
-    /// The parameters whose value differs, in the order of the table.
+    /// The changed parameters, in the order of the table.
     pub params: &'a [&'static Param],
 }
 
-/// Why the server could not act on a change.
+/// Reason that the server could not apply a change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Refusal {
     /// The parameter that it could not act on.
     pub name: &'static str,
-    /// What went wrong.
+    /// Description of the failure.
     pub reason: String,
 }
 
-/// Why CONFIG SET changed nothing. `Display` is the error reply of Redis, code included.
+/// Reason that CONFIG SET changed nothing. `Display` is Redis's error reply with its code.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SetError {
     /// No parameter has this name.
@@ -78,7 +78,7 @@ pub enum SetError {
     Failed {
         /// The name as it was given, or the documented one if the value is at fault.
         name: String,
-        /// What is wrong.
+        /// Description of the error.
         reason: String,
     },
 }
@@ -97,12 +97,12 @@ impl SharedConfig {
         }
     }
 
-    /// The same with the users that were named when it was loaded.
+    /// Adds the users named in the configuration.
     pub(super) fn with_users(self, users: Vec<UserLine>) -> Self {
         Self { users, ..self }
     }
 
-    /// The same with the commands that are to have other names.
+    /// Adds the renamed commands.
     pub(super) fn with_renames(self, renames: Vec<Rename>) -> Self {
         Self { renames, ..self }
     }
@@ -169,10 +169,10 @@ impl SharedConfig {
 
     /// CONFIG SET: takes over all of `pairs` or none.
     ///
-    /// `client_is_local` says whether the client may change protected parameters where
-    /// `enable-protected-configs` is `local`. Once all values are valid, `apply` lets the server
-    /// act on them; when it refuses it must have undone what it did, and the old values stay.
-    /// Returns the parameters whose value differs from before.
+    /// `client_is_local` says whether the client may change protected parameters if
+    /// `enable-protected-configs` is `local`. Once all values are valid, `apply` makes the server
+    /// use them; if it fails, it must have undone its work, and the old values stay. Returns the
+    /// parameters with new values.
     pub fn set<T: AsRef<[u8]>>(
         &self,
         pairs: &[(T, T)],
@@ -205,8 +205,8 @@ impl SharedConfig {
         Ok(changed)
     }
 
-    /// Takes over a change that no client asked for: what was to be done once, at the start, is
-    /// done.
+    /// Stores a change that no client requested, such as resetting an option that applies only
+    /// once.
     pub fn settle(&self, change: impl FnOnce(&mut Config)) {
         let _changing = self.changing.lock();
         let mut new = Config::clone(&self.snapshot());
@@ -248,7 +248,7 @@ impl ConfigReader {
         true
     }
 
-    /// What all readers share.
+    /// The configuration shared by all readers.
     pub fn shared(&self) -> &Arc<SharedConfig> {
         &self.shared
     }
@@ -278,7 +278,7 @@ impl fmt::Display for SetError {
     }
 }
 
-/// How CONFIG GET names `name` when asked for `pattern`; `None` if it was not asked for.
+/// Name that CONFIG GET shows for `name` with this `pattern`; `None` if it does not match.
 fn shown_as(name: &str, pattern: &[u8]) -> Option<Vec<u8>> {
     if glob::is_pattern(pattern) {
         if HIDDEN.contains(&name) {

@@ -1,9 +1,9 @@
-//! What a row of the table is, and how a row is found by name.
+//! Rows of the table of parameters, and finding one by name.
 
 use super::params::{Config, PARAMS};
 use super::value::{Invalid, Rule};
 
-/// One parameter.
+/// Description of a parameter.
 #[derive(Clone, Copy)]
 pub struct Param {
     /// The name under which it is documented and written by CONFIG REWRITE.
@@ -12,13 +12,13 @@ pub struct Param {
     pub aliases: &'static [&'static str],
     /// The section of the documentation.
     pub group: Group,
-    /// Which values it takes.
+    /// Accepted values.
     pub rule: Rule,
     /// The default, written as in a configuration file.
     pub default: &'static str,
     /// Whether CONFIG SET may change it.
     pub mutability: Mutability,
-    /// One line of help, without the final stop.
+    /// Help text of one line, without the final stop.
     pub help: &'static str,
     pub(super) update: fn(&mut Config, &[Vec<u8>]) -> Result<(), Invalid>,
     pub(super) text: fn(&Config) -> Vec<u8>,
@@ -26,13 +26,13 @@ pub struct Param {
     pub(super) same: fn(&Config, &Config) -> bool,
 }
 
-/// When a parameter may change.
+/// Time at which a parameter may change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mutability {
     /// Only on the command line and in the configuration file.
     AtStart,
-    /// Likewise, but setting it to the value that it has is no error: tools that write back what
-    /// they read get by.
+    /// Only at start, but setting the present value is no error: some tools write back all values
+    /// that they have read.
     Kept,
     /// Also by CONFIG SET.
     Runtime,
@@ -52,7 +52,7 @@ impl Mutability {
 /// Sections of the documentation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Group {
-    /// Where the server listens, and TCP details.
+    /// Addresses, ports and TCP options.
     Network,
     /// Encrypted connections.
     Tls,
@@ -72,19 +72,19 @@ pub enum Group {
     Snapshot,
     /// The log of changes that the server starts from.
     Log,
-    /// What is shipped to an object store, and fetched from there.
+    /// Backups in an object store.
     Backup,
-    /// Whom the server follows, and who follows it.
+    /// Primary and replicas.
     Replication,
-    /// What collections look like, and where they change.
+    /// Encodings of collections, and their thresholds.
     Types,
     /// The cluster that the server is a member of.
     Cluster,
-    /// Of Redis Cluster, which is not there.
+    /// Redis Cluster, which does not exist here.
     RedisCluster,
-    /// Of the other features that are not there.
+    /// Other features that do not exist here.
     Absent,
-    /// Of what Petrel does in another way.
+    /// Features that Petrel implements differently.
     Otherwise,
 }
 
@@ -129,7 +129,7 @@ impl Group {
             Self::RedisCluster => "Not in this version: Redis Cluster",
             Self::Tls => "TLS",
             Self::Absent => "Not in this version: other features",
-            Self::Otherwise => "Done in another way",
+            Self::Otherwise => "Implemented differently",
         }
     }
 
@@ -153,7 +153,7 @@ impl Param {
         })
     }
 
-    /// Its name, then its aliases.
+    /// Returns the name and its aliases.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::value::{Invalid, Rule, Value, memory_text, parse_decimal, parse_memory, single};
 
-/// Defines an enum whose variants are the words an operator writes.
+/// Defines an enum of the words that an operator may write.
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident {
         $( $(#[$variant_doc:meta])* $variant:ident = $text:literal, )+
@@ -43,7 +43,7 @@ macro_rules! choice {
 pub(super) use choice;
 
 choice! {
-    /// What happens to a write once `maxmemory` is reached.
+    /// Treatment of writes at `maxmemory`.
     MaxmemoryPolicy {
         /// Evict the least recently used of the keys that expire.
         VolatileLru = "volatile-lru",
@@ -71,11 +71,11 @@ choice! {
 }
 
 choice! {
-    /// Who may use something dangerous.
+    /// Clients that may use a dangerous feature.
     Permission {
-        /// Nobody.
+        /// No client.
         No = "no",
-        /// Everybody.
+        /// All clients.
         Yes = "yes",
         /// Clients on a Unix socket or the loopback address.
         Local = "local",
@@ -83,7 +83,7 @@ choice! {
 }
 
 choice! {
-    /// How workers wait for their sockets.
+    /// Back-end of the event loop.
     IoBackend {
         /// io_uring where the kernel allows it, else epoll.
         Auto = "auto",
@@ -95,19 +95,19 @@ choice! {
 }
 
 choice! {
-    /// Which serialised values are read.
+    /// RDB versions that are accepted.
     VersionCheck {
-        /// Those of versions that are known.
+        /// Known versions.
         Strict = "strict",
-        /// Those of any version.
+        /// All versions.
         Relaxed = "relaxed",
     }
 }
 
 choice! {
-    /// Whose way is followed where Redis and Valkey part.
+    /// Choice of a dialect.
     DialectChoice {
-        /// What follows from something else.
+        /// Decided by another parameter or the program's name.
         Auto = "auto",
         /// Redis's.
         Redis = "redis",
@@ -119,17 +119,17 @@ choice! {
 choice! {
     /// Whether clients show certificates.
     AuthClients {
-        /// They are not asked.
+        /// No certificate is requested.
         No = "no",
-        /// They must.
+        /// A certificate is required.
         Yes = "yes",
-        /// They may.
+        /// A certificate is optional.
         Optional = "optional",
     }
 }
 
 choice! {
-    /// What of a client's certificate names its user.
+    /// Field of a client's certificate with the name of its user.
     IdentityField {
         /// The common name of the subject.
         Cn = "CN",
@@ -153,7 +153,7 @@ choice! {
 }
 
 choice! {
-    /// The supervisor that is told when the server is ready.
+    /// Supervisor to notify when the server is ready.
     Supervised {
         /// upstart: the process stops itself with SIGSTOP.
         Upstart = "upstart",
@@ -181,7 +181,7 @@ impl Permission {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BindAddresses(Vec<BindAddress>);
 
-/// One address to listen on.
+/// Address to listen on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BindAddress {
     /// Whether the server starts without it where the host does not have it.
@@ -236,12 +236,12 @@ impl fmt::Display for BindAddress {
     }
 }
 
-/// What all clients together may use.
+/// Limit for the memory of all clients: `maxmemory-clients`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ClientMemory {
-    /// So many bytes; 0 is no limit.
+    /// Limit in bytes; 0 is no limit.
     Bytes(u64),
-    /// So many percent of `maxmemory`; 0 is no limit.
+    /// Limit in percent of `maxmemory`; 0 is no limit.
     PercentOfMaxmemory(u8),
 }
 
@@ -288,7 +288,7 @@ impl Value for ClientMemory {
     }
 }
 
-/// How much of unsent replies one client may pile up.
+/// Limit for the unsent replies of a client.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct OutputBufferLimit {
     /// Bytes at which the client is closed at once; 0 is no limit.
@@ -400,7 +400,7 @@ impl Value for Percentiles {
             let number: Option<f64> = std::str::from_utf8(arg).ok().and_then(|t| t.parse().ok());
             let number = number.filter(|n| !n.is_nan()).ok_or(INVALID)?;
             match (0.0..=100.0).contains(&number) {
-                // Six decimals are what is shown and written, so the value holds no more.
+                // Round to the six decimals that are shown and written.
                 true => Ok((number * 1e6).round() / 1e6),
                 false => Err(Invalid::new(
                     "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
@@ -437,7 +437,7 @@ impl Value for Fixed {
     }
 }
 
-/// One of the words of its rule.
+/// A word allowed by the parameter's rule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Word(&'static str);
 
@@ -475,21 +475,21 @@ pub(super) fn not_among(words: &[&str]) -> Invalid {
 pub struct OomScores([i16; 3]);
 
 choice! {
-    /// What becomes of the score by which the kernel chooses whom to end.
+    /// Adjustment of the process's OOM score.
     OomAdjustment {
-        /// It stays.
+        /// Unchanged.
         No = "no",
         /// A number is added to it.
         Yes = "yes",
         /// A number is added to it.
         Relative = "relative",
-        /// It becomes a number.
+        /// Set to a number.
         Absolute = "absolute",
     }
 }
 
 impl OomScores {
-    /// That of a server that is no replica.
+    /// Score of a server that is no replica.
     pub fn of_primary(&self) -> i16 {
         self.0[0]
     }
@@ -600,7 +600,7 @@ impl Value for ProcTitleTemplate {
     }
 }
 
-/// What stands before the first `{name}`, the name, and what stands behind.
+/// Splits at the first `{name}`: the text before, the name, the text after.
 fn next_variable(text: &str) -> Option<(&str, &str, &str)> {
     let (before, behind) = text.split_once('{')?;
     let (name, after) = behind.split_once('}')?;

@@ -1,16 +1,15 @@
-//! `user` lines: not a parameter, since each user has its own, and what they say changes by `ACL
-//! SETUSER`.
+//! `user` lines. They are no parameters: each user has its own, and `ACL SETUSER` changes users.
 
 use super::error::{ConfigError, Location, Problem};
 
 /// A user as the configuration names it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UserLine {
-    /// Where it stands.
+    /// Location of the line.
     pub location: Location,
     /// The name of the user.
     pub name: Vec<u8>,
-    /// What stands behind it.
+    /// Rules after the name.
     pub rules: Vec<Vec<u8>>,
 }
 
@@ -19,7 +18,7 @@ pub(super) fn is_user(directive: &[Vec<u8>]) -> bool {
     directive.first().is_some_and(|name| name.eq_ignore_ascii_case(b"user"))
 }
 
-/// Adds what a `user` line says behind its first word.
+/// Adds the user of a line, given its arguments.
 pub(super) fn add(
     users: &mut Vec<UserLine>,
     values: &[Vec<u8>],

@@ -26,13 +26,13 @@ pub trait Value: Clone + PartialEq + Sized {
     }
 }
 
-/// Which values a parameter takes. Bounds are inclusive.
+/// Values that a parameter accepts. Bounds are inclusive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// `yes` or `no`.
     YesNo,
-    /// One of the words, the first of which is usual: whatever asks for more is refused for the
-    /// reason given.
+    /// Only these words, of which the first is the default: other values are refused for the given
+    /// reason.
     Only(&'static [&'static str], &'static str),
     /// Pairs of seconds and changes; several directives of a configuration add up.
     Points,
@@ -82,7 +82,7 @@ pub enum Rule {
         /// Largest.
         max: u16,
     },
-    /// One of these words, in any case.
+    /// Any of these words, in any case.
     OneOf(&'static [&'static str]),
     /// A path; empty is none.
     Path,
@@ -98,7 +98,7 @@ pub enum Rule {
     List(&'static str),
 }
 
-/// Why a value was not accepted, in the words that CONFIG SET shows.
+/// Reason that a value is invalid, as shown by CONFIG SET.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Invalid(Cow<'static, str>);
 
@@ -154,7 +154,7 @@ impl Rule {
         matches!(self, Self::List(_) | Self::Only(..) | Self::Points | Self::Flags)
     }
 
-    /// What can be written, in a few words.
+    /// Describes the accepted values in a few words.
     pub fn describe(&self) -> String {
         match *self {
             Self::YesNo => "yes, no".into(),

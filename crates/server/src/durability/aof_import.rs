@@ -1,8 +1,8 @@
 //! Taking over the append-only files of Redis and Valkey: the commands in them are executed once
 //! more.
 //!
-//! They were executed at other times: nothing expires while they are, and what has expired goes
-//! when all is there.
+//! The commands were executed at other times: no key expires during the import, and expired keys
+//! are removed afterwards.
 
 use crate::client::Client;
 use crate::config::Config;
@@ -28,18 +28,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Commands between two looks at whether somebody else wants the keyspace.
+/// Number of commands between two checks whether another thread wants the keyspace.
 const COMMANDS_AT_ONCE: u64 = 256;
 
 /// Errors of commands that are logged one by one.
 const ERRORS_TOLD: u64 = 10;
 
-/// Why a file cannot be taken over. `Display` is one line.
+/// Reason that a file cannot be imported. `Display` is one line.
 #[derive(Debug)]
 pub struct MoveInError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// Description of the error.
     pub why: String,
 }
 
@@ -51,12 +51,12 @@ impl fmt::Display for MoveInError {
     }
 }
 
-/// What became of a file.
+/// Result of importing a file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Taken {
     /// Commands that were executed.
     pub commands: u64,
-    /// Of those, how many answered with an error, which they may have done before.
+    /// Number of commands that returned an error, as they may have done originally.
     pub errors: u64,
     /// Commands that change nothing, and were not executed.
     pub skipped: u64,
@@ -73,7 +73,7 @@ impl Server {
     /// ([`petrel_commands::ServerState::Loading`]); the calling thread is in no batch.
     ///
     /// # Errors
-    /// If a file is missing or broken; what was loaded until then stays.
+    /// If a file is missing or damaged; data loaded until then stay.
     pub fn load_foreign(
         self: &Arc<Self>,
         paths: &[PathBuf],
@@ -99,8 +99,7 @@ impl Server {
             tracing::info!("executed {commands} of {of} in {seconds:.2} s");
             if errors > 0 || skipped > 0 {
                 tracing::warn!(
-                    "of the commands of {}, {errors} answered with an error, and {skipped} more were left out, since they \
-                     change nothing",
+                    "of the commands of {}, {errors} failed, and {skipped} more were skipped because they change nothing",
                     path.display()
                 );
             }
@@ -149,7 +148,7 @@ impl Server {
         })?;
         if loaded.modules > 0 {
             let modules = Counted(loaded.modules as u64, "module");
-            tracing::warn!("data of {modules} beside the keys was skipped");
+            tracing::warn!("auxiliary data of {modules} was skipped");
         }
         Ok(loaded.end)
     }
@@ -194,7 +193,7 @@ struct Loader {
     session: Session,
     host: LoaderHost,
     reply: Vec<u8>,
-    /// Bytes of the files before the one in hand.
+    /// Bytes of the files before the current one.
     before: u64,
     /// `aof-load-truncated`.
     may_be_cut: bool,
@@ -264,7 +263,7 @@ impl Loader {
         Ok(taken)
     }
 
-    /// What follows from the way in which a file ends: how many bytes of it were cut off.
+    /// Handles the end of a file; returns the number of bytes that were cut off.
     fn settle(
         &self,
         error: ReadError,
@@ -283,7 +282,7 @@ impl Loader {
                 (at, broken <= self.broken_max, parameter)
             }
         };
-        // A transaction whose end is not there has not happened.
+        // A transaction without its end is discarded.
         let at = open_since.unwrap_or(at);
         let lost = file.len - at;
         if !is_last {
@@ -339,7 +338,7 @@ impl Loader {
         }
         taken.commands += 1;
         if done == Execution::Waits {
-            return Err(format!("the command '{}' would wait", shown()));
+            return Err(format!("the command '{}' would block", shown()));
         }
         if let Some(error) = self.reply.strip_prefix(b"-") {
             taken.errors += 1;
@@ -371,7 +370,7 @@ fn is_relative(command: Command, args: &[&[u8]]) -> bool {
     }
 }
 
-/// Whoever loads: it is nobody's connection.
+/// Host of the imported commands, which belong to no connection.
 struct LoaderHost(ServerHost);
 
 impl Host for LoaderHost {

@@ -47,8 +47,7 @@ impl Server {
         }
     }
 
-    /// What is going on, how much of it is done, and the seconds that it will take still, as far as
-    /// that is known.
+    /// The running task, its progress in percent, and the estimated seconds left, if known.
     fn progress(&self) -> Option<(&'static str, f64, Option<i64>)> {
         let snapshot = &self.snapshot;
         if self.commands.is_loading() {

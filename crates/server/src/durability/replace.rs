@@ -1,4 +1,4 @@
-//! A copy of another server's data in the place of what there is here.
+//! Replaces the data by a copy of another server's.
 
 use crate::config::Config;
 use crate::observation::counted::Counted;
@@ -21,7 +21,7 @@ pub(crate) fn unnamed_file(purpose: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// What a copy may differ in from what this server writes.
+/// Deviations that are accepted in another server's copy.
 pub(crate) fn leniency(config: &Config) -> Leniency {
     Leniency {
         any_version: config.accepts_any_rdb_version(),
@@ -46,9 +46,9 @@ pub(crate) fn check(file: &File, len: u64, leniency: Leniency) -> Result<(), Fil
 }
 
 impl Server {
-    /// Has `clear` remove what there is, in the background or not, and `load` load a copy in its
-    /// place, while commands that need the data are refused. They still are afterwards:
-    /// [`Server::finish_loading`] follows.
+    /// Removes the data with `clear`, in the background or not, and loads a copy with `load`, while
+    /// commands that need the data are refused. They still are afterwards, until
+    /// [`Server::finish_loading`].
     ///
     /// # Errors
     /// One line that says why there is no data now.
@@ -92,8 +92,7 @@ impl Server {
         })
     }
 
-    /// Writes a line to the log about the keys that a copy of `whose` data replaces, if there are
-    /// any.
+    /// Logs the number of keys that a copy of another server's data replaces, if there are any.
     pub(crate) fn report_replaced(&self, whose: &str) {
         let databases = 0..self.keyspace.databases();
         let keys = databases.map(|db| self.keyspace.db_stats(db).keys).sum::<u64>();
@@ -103,14 +102,14 @@ impl Server {
         let (keys, config) = (Counted(keys, "key"), self.config.snapshot());
         match config.dbfilename.exists() {
             true => tracing::warn!(
-                "{keys} that were here are dropped for {whose} copy; {} holds what was saved before, until the next save",
+                "{keys} here are dropped for {whose} copy; {} has the last saved data until the next save",
                 config.dbfilename.display()
             ),
-            false => tracing::warn!("{keys} that were here are dropped for {whose} copy"),
+            false => tracing::warn!("{keys} here are dropped for {whose} copy"),
         }
     }
 
-    /// Writes a line about a copy of `whose` data to the log.
+    /// Logs the load of a copy.
     pub(crate) fn report_copy(&self, whose: &str, loaded: &Loaded, start: Instant) {
         let keys = Counted(self.snapshot.progress.keys.load(Relaxed), "key");
         let seconds = start.elapsed().as_secs_f64();
@@ -121,7 +120,7 @@ impl Server {
         );
         if loaded.modules > 0 {
             let modules = Counted(loaded.modules as u64, "module");
-            tracing::warn!("data of {modules} beside the keys was skipped");
+            tracing::warn!("auxiliary data of {modules} was skipped");
         }
     }
 }

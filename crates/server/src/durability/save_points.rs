@@ -1,5 +1,5 @@
-//! When the data is saved without a command that says so: at save points, after a flush, and before
-//! the server stops. And what follows if it cannot be.
+//! Automatic saves: at save points, after a flush, and at shutdown; and the consequences of a
+//! failed one.
 
 use crate::config::Config;
 use crate::durability::snapshot::Begun;
@@ -74,7 +74,7 @@ impl Server {
     /// If it cannot be saved.
     pub(crate) fn save_finally(&self, ks: &mut Handle, config: &Config) -> Result<(), FileError> {
         if self.commands.is_loading() {
-            // What is there is part of what the file holds.
+            // The present data are part of the file.
             return Ok(());
         }
         self.snapshot.give_up();
@@ -83,8 +83,8 @@ impl Server {
         Ok(())
     }
 
-    /// Saves again what was written between [`Server::save_finally`] and the end of the workers,
-    /// which is now.
+    /// Saves data written between [`Server::save_finally`] and the end of the workers, which is
+    /// now.
     ///
     /// # Errors
     /// If it cannot be saved.

@@ -22,12 +22,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// What became of the wish to save in the background.
+/// Result of a request for a background save.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Begun {
-    /// It has begun.
+    /// The save has begun.
     Now,
-    /// It is being done already.
+    /// A save is running.
     AlreadySaving,
     /// Something else takes an image of the data at this moment.
     ImageIsTaken,
@@ -70,7 +70,7 @@ impl Server {
         saved
     }
 
-    /// The same while the thread holds the whole keyspace, and before it lets go of it.
+    /// Saves while the thread holds the whole keyspace, which stays locked.
     ///
     /// # Errors
     /// As [`Server::save`].
@@ -101,7 +101,7 @@ impl Server {
         Ok((file, keys))
     }
 
-    /// Puts what was written into its place; `placing` is held.
+    /// Moves the written file to its place; `placing` is locked.
     fn place(
         &self,
         written: Result<(FileWriter<PacedFile>, u64), FileError>,
@@ -158,7 +158,7 @@ impl Server {
             let (mut image, history) = (Image::begin(ks, options), self.history_to_save());
             ks.unlock();
             if let Some(image) = &mut image {
-                // The rest of the cores are for those who are served meanwhile.
+                // Leave the other cores to clients.
                 image.threads = (self.workers.len() / 2).max(1);
             }
             snapshot.keys_total.store(image.as_ref().map_or(0, Image::keys), Relaxed);
@@ -231,7 +231,7 @@ impl Server {
         snapshot.saving_since.store(0, Relaxed);
     }
 
-    /// Waits as `rdb-key-save-delay` says for so many keys, unless nobody wants them any more.
+    /// Waits for `keys` keys as `rdb-key-save-delay` requires, unless `unwanted` returns true.
     pub(crate) fn delay_saving(&self, keys: u64, unwanted: impl Fn() -> bool) {
         const STEP: Duration = Duration::from_millis(1);
         let micros = self.config.snapshot().rdb_key_save_delay.max(0) as u64;
@@ -262,7 +262,7 @@ impl Server {
                 self.ship_snapshot();
                 return saved;
             }
-            Ok(None) => tracing::warn!("saving to {path} was given up"),
+            Ok(None) => tracing::warn!("saving to {path} was abandoned"),
             Err(error) => tracing::error!("saving to {path} failed: {error}"),
         }
         // There may be no such file.
@@ -283,7 +283,7 @@ impl Server {
         let mut texts = self.commands.library_texts();
         if options.version_max < FileWriter::<File>::FUNCTIONS_VERSION && !texts.is_empty() {
             tracing::warn!(
-                "functions are left out, as rdb-version demands; their libraries: {}",
+                "functions are omitted because of rdb-version; their libraries: {}",
                 texts.len()
             );
             texts.clear();
@@ -292,7 +292,7 @@ impl Server {
         Ok(file)
     }
 
-    /// Puts what stands before the keys into a file: who wrote it, and libraries of functions.
+    /// Writes the parts of a file before its keys: auxiliary fields and function libraries.
     pub(crate) fn describe_file<W: Write>(
         &self,
         file: &mut FileWriter<W>,
@@ -328,7 +328,7 @@ impl Server {
         let len = file.metadata()?.len();
         let options = self.load_options(config);
         let history = SavedHistory::peek(&mut file, len, options.leniency);
-        // Replicas have what has expired since, and are told that it goes.
+        // Replicas still have expired keys, and are sent their removal.
         let options = LoadOptions { keeps_expired: history.is_some(), ..options };
         self.snapshot.progress.total.store(len, Relaxed);
         self.begin_loading(config);
@@ -339,13 +339,13 @@ impl Server {
         Ok(true)
     }
 
-    /// Loads what the configured file holds: in the place of the data, unless that is kept; then
-    /// with `merges` in the place of what has the same name, which else is an error. The log
-    /// learns of it as of any other change. The calling thread is in a batch and holds nothing.
+    /// Loads the configured file. Its keys replace all data, or with `keeps` are added; then a
+    /// present key is replaced with `merges`, and is an error otherwise. The log records it like
+    /// any other change. The calling thread is in a batch and holds no locks.
     ///
     /// # Errors
-    /// If the file cannot be opened or is of an unknown version: all is as before then. If it
-    /// cannot be read to its end, what it held until there is left.
+    /// If the file cannot be opened or has an unknown version: nothing has changed then. If it
+    /// cannot be read to its end, the keys loaded until then are left.
     pub(crate) fn reload_snapshot(
         &self,
         ks: &mut Handle,
@@ -387,7 +387,7 @@ impl Server {
         loaded
     }
 
-    /// How the configured file is loaded.
+    /// Options for loading the configured file.
     fn load_options(&self, config: &Config) -> LoadOptions {
         let leniency = Leniency {
             any_version: config.accepts_any_rdb_version(),
@@ -438,7 +438,7 @@ impl Server {
         );
         if loaded.modules > 0 {
             let modules = Counted(loaded.modules as u64, "module");
-            tracing::warn!("data of {modules} beside the keys was skipped");
+            tracing::warn!("auxiliary data of {modules} was skipped");
         }
         self.finish_loading();
         self.ship_loaded();
@@ -478,7 +478,7 @@ impl Server {
     }
 }
 
-/// Removes the files that are being written, by whom does not matter: the process ends.
+/// Removes unfinished files of any thread: the process ends.
 pub fn remove_parts() {
     for by in ["", "bg-"] {
         // Most often there is none.
@@ -525,12 +525,12 @@ fn sync_directory() -> Result<(), FileError> {
 }
 
 impl Server {
-    /// How copies for replicas are written: as snapshots are.
+    /// Options of copies for replicas: those of snapshots.
     pub(crate) fn copy_options(&self, config: &Config) -> FileOptions {
         file_options(config)
     }
 
-    /// How the bases of the log are written: nothing is left out.
+    /// Options of the log's bases: nothing is omitted.
     pub(crate) fn base_options(&self) -> FileOptions {
         FileOptions {
             version_max: FileOptions::ANY_VERSION,
@@ -539,7 +539,7 @@ impl Server {
     }
 }
 
-/// How snapshots are written.
+/// Options of snapshots.
 fn file_options(config: &Config) -> FileOptions {
     FileOptions {
         compress: config.rdbcompression,

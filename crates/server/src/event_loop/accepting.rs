@@ -1,5 +1,4 @@
-//! What a worker does with new connections: gives each to the worker with fewest, refuses it, or
-//! takes it over.
+//! Accepted connections: each is given to the worker with fewest, or refused.
 
 use crate::client::{CONNECTION_BYTES, Client, Flag};
 use crate::event_loop::connection::Conn;
@@ -15,13 +14,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What protected mode answers, in Redis's sense: who is refused, why, and what to change.
+/// Protected mode's error, with Redis's content: the reason, and the parameters to change.
 const PROTECTED: &[u8] = b"-DENIED Petrel is running in protected mode because protected mode is enabled and no password \
 is set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
 other computers, set a password (requirepass) or turn protected-mode off.\r\n";
 
 impl<D: Driver> Worker<D> {
-    /// Connections that ended in this turn, and those that were accepted in it.
+    /// Closes connections that ended in this turn, and accepts the new ones.
     #[cold]
     pub(crate) fn dismiss_and_adopt(&mut self) {
         for conn in std::mem::take(&mut self.own.departed) {
@@ -103,8 +102,8 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Says why and closes. The few bytes fit the empty send buffer of a new connection. A peer that
-/// waits for a handshake gets no reply.
+/// Sends the reason and closes. The few bytes fit the empty send buffer of a new connection. A peer
+/// that waits for a TLS handshake gets no reply.
 fn refuse(socket: &OwnedFd, listener: ListenerId, text: &[u8]) {
     use std::io::Write;
     if !is_tls(listener)

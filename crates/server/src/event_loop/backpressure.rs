@@ -1,9 +1,9 @@
-//! Backpressure: a connection whose peer reads more slowly than it asks is not served further until
-//! it has read more, so that its output does not grow.
+//! Backpressure: a connection with much unread output is not served further until its peer has read
+//! some of it, so that its output does not grow.
 //!
 //! A peer that sends all of its commands before it reads any reply must still get through: one that
-//! has taken nothing for a while is served until its output has doubled, and the while is longer
-//! the next time. So its waits are few, and what bounds it are the limits of its class.
+//! has taken nothing for some time is served until its output has doubled, and the time is longer
+//! at the next wait. So its waits are few, and its output is bounded by the limits of its class.
 
 use crate::event_loop::connection::Conn;
 use crate::event_loop::worker::Worker;
@@ -14,11 +14,11 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Bytes of output that wait for a peer before it is asked whether it takes any of it.
 const UNSENT_MAX: usize = 4 * 1024 * 1024;
 
-/// Milliseconds between two looks at what slow peers have taken.
+/// Milliseconds between two checks of slow peers.
 const LOOK_MS: i64 = 10;
 
-/// Milliseconds without progress after which a peer is taken for one that does not read yet: at
-/// first, and at most.
+/// Milliseconds without progress after which a peer is assumed not to read yet: first value and
+/// maximum.
 const PATIENCE_MS: i64 = LOOK_MS;
 const PATIENCE_MAX_MS: i64 = 100;
 
@@ -32,19 +32,19 @@ pub(crate) struct Slow {
 
 struct Reader {
     slot: Slot,
-    /// It is served while it has no more output than this.
+    /// Output up to which the connection is served.
     allowed: usize,
-    /// Its output at the last look, here and in the kernel.
+    /// Output at the last check, here and in the kernel.
     left: usize,
-    /// When that was less than at the look before, and how long it may stay so.
+    /// Time of the last check that saw progress, and the time allowed without any.
     progress_ms: i64,
     patience_ms: i64,
-    /// Its commands wait.
+    /// The connection's commands wait.
     waits: bool,
 }
 
 impl Reader {
-    /// Takes note of what is left of its output, of which so much is unsent.
+    /// Records the output that is left; `unsent` bytes of it have not been given to the kernel.
     fn note(&mut self, left: usize, unsent: usize, now: i64) {
         if left < self.left {
             self.progress_ms = now;
@@ -58,15 +58,15 @@ impl Reader {
 }
 
 impl Slow {
-    /// When they are to be looked at, in milliseconds of the clock; none if there are none.
+    /// Time of the next check in milliseconds, if there are slow readers.
     pub fn next_ms(&self) -> Option<i64> {
         (!self.readers.is_empty()).then_some(self.look_at)
     }
 }
 
 impl<D: Driver> Worker<D> {
-    /// Whether the commands of a connection wait until its peer has taken more of its output. If so
-    /// it is in the list of those that are looked at, and nothing is read from it.
+    /// Whether a connection's commands wait until its peer has read more. If so, the connection is
+    /// checked at intervals, and nothing is read from it.
     #[inline]
     pub(crate) fn waits_for_reader(&mut self, conn: &mut Conn) -> bool {
         conn.client.output_bytes.load(Relaxed) != 0 && self.has_much_unsent(conn)
@@ -110,7 +110,7 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// Looks what slow peers have taken, and lets those go on that are to.
+    /// Checks slow peers, and resumes connections that have been read enough.
     pub(crate) fn look_at_slow(&mut self) {
         let now = self.engine.exec.ks.now_ms();
         if self.own.slow.look_at > now {

@@ -1,5 +1,5 @@
-//! Executing what a connection has sent: commands are parsed ahead, their keys hashed and the cache
-//! lines they will need prefetched, then executed strictly in order.
+//! Executes a connection's input: commands are parsed ahead, their keys hashed and the needed cache
+//! lines prefetched, then executed strictly in order.
 
 use crate::client::Flag;
 use crate::event_loop::connection::Conn;
@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Commands parsed ahead.
 const AHEAD: usize = 64;
 
-/// What one connection may execute in a turn: bytes of replies, of which each command counts as at
-/// least [`COMMAND_COST`]. So it is at most 4,096 commands.
+/// Quota of a connection in one turn, in bytes of replies; each command counts as at least
+/// [`COMMAND_COST`], so there are at most 4,096 commands.
 const QUOTA: isize = 4 * 1024 * 1024;
 const COMMAND_COST: isize = 1024;
 
@@ -31,45 +31,45 @@ struct Scratch {
     shared: Vec<(usize, Bytes)>,
 }
 
-/// Between two lines of the log on connections that speak HTTP.
+/// Milliseconds between two warnings of connections that speak HTTP.
 const HTTP_WARNING_MS: i64 = 60_000;
 
-/// How far a batch came.
+/// Result of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Bytes whose commands were executed.
+    /// Bytes of the executed commands.
     pub consumed: usize,
-    /// What stopped it.
+    /// Reason that the batch ended.
     pub stop: Stop,
-    /// Bytes of the last command that was executed.
+    /// Bytes of the last executed command.
     pub last: usize,
 }
 
-/// What stopped a batch.
+/// Reason that a batch ended.
 #[derive(Clone, Copy, Debug)]
 pub enum Stop {
-    /// The rest is no whole command: it has at least so many bytes.
+    /// The rest is an incomplete command.
     Incomplete {
-        /// Bytes that the unfinished command has at least.
+        /// Bytes that the command has at least.
         needed: usize,
-        /// Where the parser stopped.
+        /// Position of the parser.
         resume: Resume,
     },
     /// The connection is to be closed once its output is written.
     Close,
-    /// `CLIENT PAUSE` holds back the next command.
+    /// `CLIENT PAUSE` defers the next command.
     Paused,
-    /// Others have waited long enough: go on in the next turn.
+    /// The quota is used up: resume in the next turn.
     Quota,
     /// The last command has no reply yet: it waits for a key.
     Waits,
-    /// The next command runs a script, which takes a stand-in for the worker.
+    /// The next command runs a script, so the worker needs a busy loop.
     Script,
-    /// The next command comes behind replies of other nodes that are not there yet.
+    /// The next command depends on outstanding replies of other nodes.
     Away,
 }
 
-/// What a worker executes commands with.
+/// Executes a worker's commands.
 pub struct Engine {
     /// The worker's executor.
     pub exec: Executor,
@@ -100,15 +100,14 @@ impl Engine {
         engine
     }
 
-    /// Takes over what the configuration says of the protocol.
+    /// Applies changed parameters of the protocol.
     pub fn reconfigure(&mut self) {
         self.limits = limits_of(&self.host);
         self.limit_replies();
         self.exec.ks.set_events(self.host.config.notify_keyspace_events.wanted());
     }
 
-    /// Takes over how much output a client may have, of which the memory limit leaves more or less
-    /// as time goes on.
+    /// Updates the maximum output of a client, which depends on the memory limit.
     pub fn limit_replies(&mut self) {
         self.host.measure_reply_room();
         self.output_max = self.host.output_max(false, true);
@@ -170,7 +169,7 @@ struct Batch<'w> {
     scratch: &'w mut Scratch,
     output: &'w mut Output,
     limits: Limits,
-    /// What is left of this turn's quota; the last command may take more.
+    /// Rest of this turn's quota; the last command may exceed it.
     quota: isize,
     /// Bytes of earlier output that the peer has not taken.
     unsent: usize,
@@ -178,13 +177,13 @@ struct Batch<'w> {
     shared_bytes: usize,
     /// Bytes that the output of an ordinary client may have.
     output_max: usize,
-    /// The same without `shared_bytes`: up to where `output.bytes` of such a client may grow.
+    /// Maximum length of `output.bytes` of an ordinary client: `output_max` without `shared_bytes`.
     end: usize,
     /// Commands executed so far.
     executed: u64,
     /// Bytes of the last of them.
     last: usize,
-    /// What holds of every command, unless a slow script keeps this worker out.
+    /// State valid for every command of the batch, unless a slow script blocks this worker.
     moment: Moment,
     /// Bytes of a command or its reply from which on it may have to be logged.
     large: u64,
@@ -309,8 +308,8 @@ impl Batch<'_> {
         self.execute_one(conn, &request, len)
     }
 
-    /// Executes one command, which came as so many bytes; `Paused`, `Quota`, `Script` and `Away`
-    /// mean that it was not executed.
+    /// Executes a command of `len` bytes. `Paused`, `Quota`, `Script` and `Away` mean that it was
+    /// not executed.
     #[inline]
     fn execute_one(&mut self, conn: &mut Conn, request: &Request<'_>, len: usize) -> Option<Stop> {
         if self.quota <= 0 {
@@ -371,7 +370,7 @@ impl Batch<'_> {
         (conn.session.close || conn.closing).then_some(Stop::Close)
     }
 
-    /// A command is executed by other nodes: what was written so far goes before its reply.
+    /// Begins a reply slot for a command executed by other nodes: earlier replies go before it.
     #[cold]
     fn hold_replies(&mut self, conn: &mut Conn, len: usize) -> Option<Stop> {
         self.executed += 1;
@@ -389,9 +388,8 @@ impl Batch<'_> {
         None
     }
 
-    /// Up to where `output` may grow: so that with what lies elsewhere, and what the peer has not
-    /// taken, it is within the limit of the client's class. A replica is sent no replies at all:
-    /// they would stand amid the stream.
+    /// Maximum length of `output`, so that the client's total output is within the limit of its
+    /// class. A replica gets no replies: they would break its replication stream.
     #[inline]
     fn output_end(&self) -> usize {
         const UNUSUAL: u32 = Flag::PubSub as u32 | Flag::NoEvict as u32 | Flag::Replica as u32;
@@ -409,15 +407,14 @@ impl Batch<'_> {
         most.saturating_sub(self.unsent).saturating_sub(self.shared_bytes)
     }
 
-    /// So many bytes of this batch's output lie elsewhere.
+    /// Sets the number of bytes of this batch's output that are outside of `output.bytes`.
     #[inline]
     fn set_shared_bytes(&mut self, bytes: usize) {
         self.shared_bytes = bytes;
         self.end = self.output_max.saturating_sub(bytes);
     }
 
-    /// Closes a connection whose reply passed a limit while it was made: nothing more is executed
-    /// or sent.
+    /// Closes a connection with a reply beyond a limit: nothing more is executed or sent.
     #[cold]
     fn refuse_output(&mut self, conn: &mut Conn) -> Stop {
         let (server, client) = (&self.host.server, &self.host.client);
@@ -432,22 +429,20 @@ impl Batch<'_> {
     }
 
     /// Closes a connection that speaks HTTP without executing anything more: a page in a browser
-    /// may make it send requests whose bodies are commands.
+    /// may make it send requests with commands in their bodies.
     #[cold]
     fn refuse_http(&mut self) -> Stop {
         let (host, now) = (&self.host, self.exec.ks.now_ms());
-        if let Some(untold) = host.server.figures.http_attempts.happened(now, HTTP_WARNING_MS) {
+        if let Some(unlogged) = host.server.figures.http_attempts.happened(now, HTTP_WARNING_MS) {
             let address = host.client.address(&host.socket_path());
             tracing::warn!(
-                "possible attack: the client at {address} sends HTTP to the port of commands, perhaps from a browser that is \
-                 misused; it is closed{untold}"
+                "possible attack: the client at {address} sends HTTP to the command port, perhaps from a misused browser; it is closed{unlogged}"
             );
         }
         Stop::Close
     }
 
-    /// Logs a command that was large, or whose reply was; of that, the values from `shared` on lie
-    /// elsewhere.
+    /// Logs a large command, or one with a large reply; values from `shared` on are counted too.
     #[cold]
     fn note_large(&mut self, request: &Request<'_>, len: usize, replied: usize, shared: usize) {
         let values: usize =
@@ -459,9 +454,8 @@ impl Batch<'_> {
         self.exec.shared.note_large(command, request.args, bytes, self.host);
     }
 
-    /// Hands the connection what its own command has pushed to it, behind the reply. What can only
-    /// be for others is left for the end of the turn. True if that is more than the connection
-    /// may leave unread.
+    /// Appends pushes of the connection's own command after its reply. Pushes for other clients are
+    /// sent at the end of the turn. Returns true if the output exceeds the connection's limit.
     #[cold]
     fn pass_pushes(&mut self, conn: &Conn) -> bool {
         let end = self.output_end();
@@ -485,8 +479,8 @@ impl Batch<'_> {
         is_cut
     }
 
-    /// The moment of the next command. A script that runs for long may keep this worker out of the
-    /// keyspace: what needs none is executed all the same.
+    /// Returns the state for the next command. A long script may block this worker: commands that
+    /// need no keys are executed nevertheless.
     #[inline]
     fn moment(&mut self) -> Moment {
         if self.exec.shared.scripts.running.is_busy() || !self.exec.yield_unless_busy() {
@@ -515,8 +509,8 @@ fn speaks_http(request: &Request<'_>) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
-/// What a command stops that was not answered. Of one that was not executed, what became of replies
-/// (`replies`) goes on to be so.
+/// Maps an unanswered command to the reason that the batch ends. `replies` is restored if the
+/// command was not executed.
 #[cold]
 fn stopped_by(execution: Execution, conn: &mut Conn, replies: Replies) -> Option<Stop> {
     let stop = match execution {
@@ -532,7 +526,7 @@ fn stopped_by(execution: Execution, conn: &mut Conn, replies: Replies) -> Option
     Some(stop)
 }
 
-/// Whether a command answers by pushes, which are sent to those too who want no replies.
+/// Whether a command answers by pushes, which are sent even if the client wants no replies.
 fn answers_by_push(command: Command) -> bool {
     command.spec.gate.contains(GateFlags::ANSWERS_BY_PUSH)
 }

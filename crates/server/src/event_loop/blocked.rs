@@ -1,6 +1,6 @@
-//! Connections that wait for a key: what their worker does for them. Who is served when is decided
-//! by the commands (`unblock.rs` there), on the thread that changed the key; here the answer
-//! arrives, or the time is up.
+//! Blocked clients of a worker. The commands crate decides the order in which they are served
+//! (`unblock.rs`), on the thread that changed the key; this module delivers the reply and handles
+//! timeouts.
 
 mod answer;
 
@@ -9,10 +9,10 @@ use petrel_commands::Blocked;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Room for so many connections is kept when none waits any more.
+/// Capacity to keep when no client is blocked any more.
 const RETAINED_MAX: usize = 1024;
 
-/// The waiting commands of one worker's connections.
+/// Blocked commands of one worker's connections.
 #[derive(Default)]
 pub struct BlockedClients {
     /// By the connection's number.
@@ -35,7 +35,7 @@ impl BlockedClients {
         removed
     }
 
-    /// The waiting command of a connection.
+    /// The connection's blocked command.
     pub fn find(&self, id: u64) -> Option<Arc<Blocked>> {
         self.by_id.lock().get(&id).cloned()
     }
@@ -45,7 +45,7 @@ impl BlockedClients {
         self.by_id.lock().iter().map(|(&id, blocked)| (id, blocked.clone())).collect()
     }
 
-    /// How many of them will not wait for ever.
+    /// Number of blocked commands with a timeout.
     pub fn with_deadline(&self) -> usize {
         self.by_id.lock().values().filter(|blocked| blocked.deadline().is_some()).count()
     }

@@ -1,5 +1,5 @@
-//! Serves a worker's connections while the worker runs a slow script, so that they get an answer
-//! when that takes long.
+//! Serves a worker's connections while the worker runs a slow script, so that they are answered
+//! meanwhile.
 //!
 //! ```text
 //!  worker      a command runs a script ─ lends what its connections need ─ executes ───────────────── takes it back
@@ -8,12 +8,12 @@
 //!  stand-in                                              poll ─ read ─ answer: BUSY, or what may be done meanwhile
 //! ```
 //!
-//! The same happens while another worker's script has the keyspace to itself for long: then the
-//! worker stands by until it is let in.
+//! The same happens while another worker's script has the whole keyspace for long: then the worker
+//! runs its busy loop until the keyspace is free.
 //!
-//! The stand-in is a worker with an executor of its own, which never touches the keyspace: the
-//! worker may hold all of it. What would, such as the end of a connection that watches keys, is
-//! left for the worker.
+//! The busy loop is a worker with an executor of its own that never touches the keyspace, since the
+//! script may have locked all of it. Work that needs keys, such as the end of a connection that
+//! watches some, is left for the worker.
 
 use crate::client::Client;
 use crate::event_loop::batch::{Progress, Stop};
@@ -32,17 +32,17 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two tries to get in.
+/// Pause between two attempts to enter the keyspace.
 const STAND_BY_PAUSE: Duration = Duration::from_millis(5);
 
-/// Memory for a script's input that is kept for the next.
+/// Memory kept for the next script's input.
 const SCRIPT_INPUT_KEPT_MAX: usize = 16 * 1024;
 
-/// What a worker has, unless it has lent it.
+/// A field that is moved to the busy loop while the worker runs a script.
 pub(crate) struct Lent<T>(Option<Box<T>>);
 
 impl<T> Lent<T> {
-    /// Not lent.
+    /// Wraps a value that has not been moved.
     pub fn new(value: T) -> Self {
         Lent(Some(Box::new(value)))
     }
@@ -53,26 +53,26 @@ impl<T> Deref for Lent<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        self.0.as_deref().expect("a worker that has lent does nothing but run the script")
+        self.0.as_deref().expect("a worker with a running busy loop only runs its script")
     }
 }
 
 impl<T> DerefMut for Lent<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_deref_mut().expect("a worker that has lent does nothing but run the script")
+        self.0.as_deref_mut().expect("a worker with a running busy loop only runs its script")
     }
 }
 
-/// The connection whose script runs.
+/// Connection with a running script.
 #[derive(Debug)]
 pub(crate) struct Absent {
     slot: Slot,
-    /// What it has sent meanwhile.
+    /// Input received meanwhile.
     input: Vec<u8>,
-    /// It has ended meanwhile.
+    /// The connection has ended meanwhile.
     has_ended: bool,
-    /// What else has happened and is left for the worker.
+    /// Other events left for the worker.
     left: Vec<Event>,
 }
 
@@ -83,7 +83,7 @@ impl Absent {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Goes on with a connection whose next command runs a script, if it was stopped by that.
+    /// Runs the script with which a connection's input continues, if the batch ended there.
     #[inline]
     pub(crate) fn run_scripts(
         &mut self,
@@ -102,15 +102,15 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Begins a batch, and lets the stand-in answer as long as a slow script keeps this worker out.
+    /// Begins a batch, and runs the busy loop as long as a slow script blocks this worker.
     pub(crate) fn begin(&mut self) {
         if !self.engine.exec.begin_unless_busy() {
             self.stand_by();
         }
     }
 
-    /// No script runs here, but everybody who asks is to be answered as if one did until this
-    /// worker is let in.
+    /// Runs the busy loop without a script of this worker: clients get `BUSY` until this worker may
+    /// enter the keyspace.
     #[cold]
     fn stand_by(&mut self) {
         let shared = self.engine.exec.shared.clone();
@@ -131,12 +131,12 @@ impl<D: Driver> Worker<D> {
         self.traffic().now_does(Doing::Serving);
         self.own.events.extend(absent.left);
         drop(busy);
-        // What is left to do before the end of the server is done inside, too.
+        // Work left for before a shutdown needs the keyspace too.
         self.engine.exec.come_inside();
     }
 
-    /// Executes what has arrived, if it begins with a script like the last one: what is known
-    /// beforehand is parsed once.
+    /// Executes received input that begins with a script like the last one; the script's properties
+    /// are looked up once.
     #[inline]
     pub(crate) fn run_script_at_once(
         &mut self,
@@ -176,13 +176,13 @@ impl<D: Driver> Worker<D> {
         Some(progress)
     }
 
-    /// Executes something while the stand-in has what belongs to the connections.
+    /// Executes something while the busy loop has the connections.
     fn run_lending(
         &mut self,
         conn: &mut Conn,
         execute: impl FnOnce(&mut Self, &mut Conn) -> Progress,
     ) -> Progress {
-        // What others have been told of becomes durable, however long this takes.
+        // Changes that clients know of become durable, however long this takes.
         self.engine.exec.ks.hand_over();
         self.lend(Absent::new(conn.slot));
         self.traffic().now_does(Doing::Script);
@@ -203,7 +203,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Lends the stand-in what belongs to the connections.
+    /// Moves the connections to the busy loop.
     fn lend(&mut self, absent: Absent) {
         // Meanwhile no other thread sends it.
         self.send_held();
@@ -216,18 +216,18 @@ impl<D: Driver> Worker<D> {
         self.engine.host.stand_in = Some(stand_in);
     }
 
-    /// Takes back what was lent.
+    /// Moves the connections back.
     fn take_back(&mut self) -> Absent {
         let stand_in = self.engine.host.stand_in.take().map(StandIn::into_any);
         let stand_in = stand_in.and_then(|any| any.downcast::<Worker<D>>().ok());
-        let mut stand_in = stand_in.expect("the host gives back what it was given");
+        let mut stand_in = stand_in.expect("the host returns the busy loop that it was given");
         self.exchange(&mut stand_in);
         let absent = stand_in.absent.take();
         self.stand_in = Some(stand_in);
-        absent.expect("only this takes it away")
+        absent.expect("only the busy loop's start takes it")
     }
 
-    /// A worker of the same number without connections, which takes this one's place.
+    /// Creates a busy loop: a worker of the same index without connections.
     fn another(&self) -> Self {
         let server = self.engine.host.server.clone();
         let exec = Executor::new(server.keyspace.attach(), server.commands.clone());
@@ -242,13 +242,13 @@ impl<D: Driver> Worker<D> {
         )
     }
 
-    /// Exchanges all that belongs to connections.
+    /// Swaps all fields that belong to connections.
     fn exchange(&mut self, other: &mut Self) {
         swap(&mut self.driver, &mut other.driver);
         swap(&mut self.own, &mut other.own);
     }
 
-    /// Handles an event, unless it is left for the worker.
+    /// Handles an event in the busy loop, unless it is left for the worker.
     fn handle_instead(&mut self, event: Event) {
         let Some(absent) = &mut self.absent else { return self.handle(event) };
         match event {
@@ -263,8 +263,7 @@ impl<D: Driver> Worker<D> {
             | Event::Filled { .. }
             | Event::Accepted { .. }
             | Event::AcceptFailed { .. } => self.handle(event),
-            // Its slot is used again at once, by who comes before the worker can release what it
-            // held.
+            // The slot is reused at once, perhaps before the worker can release the old connection.
             Event::Closed { slot, .. } if slot == absent.slot => absent.has_ended = true,
             Event::Closed { slot, .. } => {
                 if let Some(conn) = self.take(slot) {
@@ -283,8 +282,8 @@ impl<D: Driver> StandIn for Worker<D> {
         while let Some(event) = self.own.events.pop_front() {
             self.handle_instead(event);
         }
-        // Connections left in the middle of their input, perhaps by this: a worker whose own script
-        // is slow would not come to them before that ends.
+        // Resume connections left in the middle of their input: the worker itself would reach them
+        // only after its script.
         self.go_on();
         if self.driver.below().is_holding() {
             self.send_durable();

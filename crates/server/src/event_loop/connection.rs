@@ -1,4 +1,4 @@
-//! One connection: from received bytes to executed commands and written replies.
+//! Connection of a client: from received bytes to executed commands and written replies.
 
 use crate::client::{CONN_BYTES, Client, Flag};
 use petrel_commands::{Answer, Executor, Session, transactions};
@@ -6,35 +6,34 @@ use petrel_net::{Output, Slot};
 use petrel_resp::Resume;
 use std::sync::Arc;
 
-/// A connection whose unfinished command needs at least this much more is read into its own
-/// allocation.
+/// Missing bytes of a command from which on it is received into an allocation of its own.
 pub(crate) const READ_INTO_MIN: usize = 16 * 1024;
 
-/// A buffer for an unfinished command has room for this many bytes, or for as many times what has
-/// come of it: what was announced and not sent takes nothing.
+/// A buffer for an incomplete command has this capacity, or this multiple of the bytes received so
+/// far: a length that was announced and not sent takes no memory.
 const ROOM_MIN: usize = 1024 * 1024;
 const ROOM_FACTOR: usize = 8;
 
 /// A connection of a worker. An idle one owns no buffer.
 pub struct Conn {
-    /// Its slot in the driver.
+    /// Slot in the driver.
     pub slot: Slot,
-    /// Its public side.
+    /// Part visible to other threads.
     pub client: Arc<Client>,
-    /// What commands know of it.
+    /// State known to commands.
     pub session: Session,
-    /// Input that waits: for the rest of its command, or for its turn.
+    /// Input that waits for the rest of its command or for its turn.
     pub input: Option<Box<Input>>,
     /// Since when the output has been above the soft limit, in seconds since the server's start
     /// plus one; 0 if it is not.
     pub soft_since: u32,
-    /// It will be closed once its output is written: nothing more is executed.
+    /// To be closed once the output is written: nothing more is executed.
     pub closing: bool,
-    /// It is beyond a limit and to be closed at once.
+    /// Beyond a limit, to be closed at once.
     pub doomed: bool,
-    /// In the worker's list of connections that go on by themselves.
+    /// In the worker's list of connections to resume.
     pub listed: bool,
-    /// It waits for the answer to its last command; nothing more is executed until then.
+    /// Waits for the reply of its last command; nothing more is executed until then.
     pub blocked: bool,
 }
 
@@ -43,17 +42,15 @@ pub struct Conn {
 pub struct Input {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Where the parser stopped.
+    /// Position of the parser.
     pub resume: Resume,
-    /// Bytes that the command at the beginning has at least, as far as is known.
+    /// Bytes that the first command has at least, as far as known.
     pub needed: usize,
-    /// While the driver receives more of a command into the buffer: the bytes that were there
-    /// before.
+    /// Bytes present before the driver began to receive into the buffer.
     pub lent: usize,
-    /// Then also the bytes that are known to be there by now.
+    /// Bytes known to have been received since.
     pub come: usize,
-    /// And those that the buffer will hold, and where in it the argument begins that is being
-    /// received.
+    /// Capacity given to the driver, and the start of the argument that is being received.
     pub awaited: usize,
     /// See `awaited`.
     pub begun: usize,
@@ -78,7 +75,7 @@ impl Conn {
         }
     }
 
-    /// Puts replies behind those that wait for other nodes, if there are such.
+    /// Queues replies after outstanding ones of other nodes, if there are any.
     #[cold]
     pub fn hold_replies(&mut self, output: &mut Output) {
         let slots = self.session.extras.as_mut().and_then(|extras| extras.slots.as_mut());
@@ -90,8 +87,8 @@ impl Conn {
         }
     }
 
-    /// The replies that are due of those that have waited for other nodes. True if a command has
-    /// waited for them, and is to be executed now.
+    /// Takes those replies that no longer wait for other nodes. Returns true if a command that
+    /// waited for them can be executed now.
     #[cold]
     pub fn take_due(&mut self, output: &mut Output) -> bool {
         let Some(extras) = self.session.extras.as_mut() else { return false };
@@ -107,18 +104,18 @@ impl Conn {
         goes_on
     }
 
-    /// Ends what the connection holds in the keyspace; the executor is in a batch.
+    /// Releases the connection's keyspace state; the executor is in a batch.
     pub fn release(&mut self, exec: &mut Executor) -> bool {
         transactions::abandon_unless_busy(exec, &mut self.session)
     }
 
-    /// Whether it is in the middle of its input and goes on without anything else having to happen.
+    /// Whether the connection has input left that it can resume without another event.
     pub fn goes_on(&self) -> bool {
         self.listed && !self.client.has(Flag::Paused)
     }
 
-    /// Adds input that waits: for its turn, or for the rest of a command of which so much is
-    /// `known` (the bytes that it has at least, and where the parser stopped).
+    /// Keeps input that waits for its turn, or for the rest of a command (`known`: the bytes that
+    /// it has at least, and the position of the parser).
     pub fn keep(&mut self, bytes: &[u8], known: Option<(usize, Resume)>) {
         let input = self.input.get_or_insert_default();
         if let Some((needed, resume)) = known {
@@ -133,19 +130,19 @@ impl Conn {
         input.bytes.extend_from_slice(bytes);
     }
 
-    /// Bytes of input that the connection holds: what waits, and what has come of what is being
-    /// received into its own buffer.
+    /// Bytes of input in memory: kept input, or the bytes received so far into the connection's own
+    /// buffer.
     pub fn input_held(&self) -> usize {
         self.input.as_ref().map_or(0, |input| input.bytes.len().max(input.come))
     }
 
-    /// Bytes of input that wait.
+    /// Bytes of kept input.
     pub fn input_len(&self) -> usize {
         self.input.as_ref().map_or(0, |input| input.bytes.len())
     }
 }
 
-/// Bytes that a buffer has room for which holds `have` bytes of a command that has `needed`.
+/// Capacity of a buffer with `have` bytes of a command that has `needed`.
 pub(crate) fn room_for(have: usize, needed: usize) -> usize {
     needed.min(have.saturating_mul(ROOM_FACTOR).max(ROOM_MIN))
 }

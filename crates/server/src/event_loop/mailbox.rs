@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
 pub struct RemoteReply {
     /// The connection's slot.
     pub slot: Slot,
-    /// Its number.
+    /// Number of the connection.
     pub id: u64,
     /// The number of the reply slot.
     pub seq: u64,
@@ -22,7 +22,7 @@ pub struct RemoteReply {
     pub reply: Vec<u8>,
 }
 
-/// What one worker tells another.
+/// Message between workers.
 #[derive(Debug)]
 pub enum Message {
     /// Serve this connection, which was accepted elsewhere.
@@ -31,34 +31,34 @@ pub enum Message {
         listener: ListenerId,
         /// The connection.
         socket: OwnedFd,
-        /// Its number.
+        /// Number of the connection.
         id: u64,
     },
     /// Close this connection.
     Kill {
-        /// Its slot.
+        /// Slot of the connection.
         slot: Slot,
     },
-    /// Answer this connection, which waits for a key.
+    /// Reply for a blocked connection.
     Answer {
-        /// Its slot.
+        /// Slot of the connection.
         slot: Slot,
-        /// Its number.
+        /// Number of the connection.
         id: u64,
         /// The reply.
         answer: Answer,
     },
     /// Replies of other nodes to connections of this worker.
     Remote(Vec<RemoteReply>),
-    /// Close subscribers whose users have lost a channel.
+    /// Close subscribers that have lost permission for a channel.
     Review(Arc<Review>),
     /// Accept on other listeners.
     Listen(Exchange),
-    /// The server has become a replica: connections whose commands wait are told, and closed.
+    /// The server has become a replica: blocked connections get an error and are closed.
     Demoted,
-    /// Hash slots have got other homes: commands that wait for keys go on there.
+    /// Hash slots have other primaries: blocked commands move there.
     Moved,
-    /// `CLIENT PAUSE` has ended: go on with the connections that it held back.
+    /// `CLIENT PAUSE` has ended: resume the paused connections.
     Unpause,
     /// Stop.
     Stop,
@@ -72,24 +72,24 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// The mailbox of the worker whose driver `waker` wakes.
+    /// Creates the mailbox of a worker; `waker` wakes its driver.
     pub fn new(waker: Waker) -> Self {
         Mailbox { waker, filled: AtomicBool::new(false), messages: Mutex::default() }
     }
 
-    /// Leaves a message and wakes the worker.
+    /// Adds a message and wakes the worker.
     pub fn send(&self, message: Message) {
         self.messages.lock().push(message);
         self.filled.store(true, std::sync::atomic::Ordering::Release);
         self.waker.wake();
     }
 
-    /// Messages that wait.
+    /// Number of messages.
     pub fn len(&self) -> usize {
         self.messages.lock().len()
     }
 
-    /// Whether none waits.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -99,7 +99,7 @@ impl Mailbox {
         self.waker.wake();
     }
 
-    /// Takes every message, in the order in which they were left.
+    /// Takes all messages in order.
     pub fn take(&self) -> Vec<Message> {
         if !self.filled.load(Acquire) || !self.filled.swap(false, AcqRel) {
             return Vec::new();

@@ -1,10 +1,9 @@
-//! What the last batches of a worker were like: by that it is guessed what is worth having in the
-//! cache for the next.
+//! Statistics of a worker's last batches, from which prefetching is estimated.
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Of an entry at least so many lines are asked for, and at most so many: a processor keeps about
-/// twenty requests in flight, and what lies behind is found by its own guess.
+/// Minimum and maximum of an entry's cache lines to prefetch: a processor keeps about twenty
+/// requests in flight, and prefetches lines further on by itself.
 const LINES_MIN: usize = 2;
 const LINES_MAX: usize = 16;
 
@@ -18,8 +17,7 @@ pub(crate) struct Habit {
 }
 
 impl Habit {
-    /// Takes note of a batch of this many commands, which had this many bytes together with their
-    /// replies.
+    /// Records a batch: commands, and bytes of them and their replies.
     #[inline]
     pub fn note(&mut self, commands: u64, bytes: usize) {
         if commands > 0 {

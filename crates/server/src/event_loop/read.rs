@@ -1,5 +1,4 @@
-//! What a worker does with received bytes: execute them where they lie, and keep only the
-//! unfinished end.
+//! Received bytes: executed in place; only the incomplete end is kept.
 
 use crate::client::Flag;
 use crate::event_loop::batch::{Progress, Stop};
@@ -14,11 +13,11 @@ use petrel_net::{Chunk, Driver, Event, Output, Slot, bytes_received};
 use petrel_resp::{Resume, argument};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Connections whose first commands are looked at together.
+/// Number of connections with first commands prefetched together.
 pub(crate) const AHEAD: usize = 16;
 
-/// A large command is received in steps: where its bytes do not count before the end of one, in
-/// steps as long as what has come.
+/// Sizes of the steps in which a large command is received. If received bytes can be counted only
+/// at the end of a step, steps are as long as the bytes received so far.
 const STEP_MIN: usize = 64 * 1024;
 const STEP_MAX: usize = 16 * 1024 * 1024;
 
@@ -26,7 +25,7 @@ const STEP_MAX: usize = 16 * 1024 * 1024;
 const KEY_MAX: usize = 256;
 
 impl<D: Driver> Worker<D> {
-    /// Executes what has arrived in the driver's memory.
+    /// Executes input in the driver's memory.
     pub(crate) fn received(&mut self, slot: Slot, chunk: Chunk) {
         let Some(mut conn) = self.take_up_to_date(slot) else { return };
         self.count_received(&conn, chunk.len());
@@ -57,9 +56,8 @@ impl<D: Driver> Worker<D> {
         traffic::add(&self.traffic().reads, 1);
     }
 
-    /// Takes a connection whose commands are to be executed. What is on its way to it goes before
-    /// their replies. None if it is about to be closed: one that was evicted executes nothing
-    /// more.
+    /// Takes a connection to execute its commands; pending pushes are sent before their replies.
+    /// `None` if the connection is about to be closed.
     #[inline]
     pub(crate) fn take_up_to_date(&mut self, slot: Slot) -> Option<Box<Conn>> {
         let conn = self.take(slot)?;
@@ -84,9 +82,9 @@ impl<D: Driver> Worker<D> {
         self.take(slot)
     }
 
-    /// Asks for what the first commands of several connections will need, as a batch does for those
-    /// of one. It is a guess: the input may go on a command that is begun, the connection be in
-    /// another database, and the command have its key elsewhere than the last one.
+    /// Prefetches for the first commands of several connections, as a batch does for those of one.
+    /// Only an estimate: the input may continue a command, the connection may use another database,
+    /// and the key may be another argument than in the last command.
     pub(crate) fn look_ahead(&self) {
         if self.own.events.len() < 2 || !self.engine.habit.is_shallow() {
             return;
@@ -107,14 +105,14 @@ impl<D: Driver> Worker<D> {
         exec.prefetch(0, hashes.iter().copied(), self.engine.habit.lines());
     }
 
-    /// Executes what was received into a buffer of the connection's own.
+    /// Executes input received into a buffer of the connection's own.
     pub(crate) fn filled(&mut self, slot: Slot, buffer: Vec<u8>) {
         let Some(mut conn) = self.take_up_to_date(slot) else { return };
         let input = conn.input.take().unwrap_or_default();
         self.count_received(&conn, buffer.len().saturating_sub(input.lent));
         let input = Input { bytes: buffer, lent: 0, come: 0, awaited: 0, ..*input };
         conn.input = Some(Box::new(input));
-        // What has come counts before it is executed.
+        // Received bytes count before they are executed.
         self.count_buffers(&conn);
         self.relieve();
         if conn.client.has(Flag::Killed) || self.waits_for_reader(&mut conn) {
@@ -140,8 +138,8 @@ impl<D: Driver> Worker<D> {
             && let Some(input) = &mut conn.input
         {
             let mut buffer = std::mem::take(&mut input.bytes);
-            // Of a Unix socket, of TLS, and of a descriptor that is in a ring's own table, it is
-            // not known what has come before the end of a step.
+            // For a Unix socket, for TLS, and for a descriptor registered with a ring, received
+            // bytes cannot be counted before the end of a step.
             let client = &conn.client;
             let is_shown = !client.has(Flag::Unix)
                 && client.fd >= 0
@@ -162,8 +160,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Shows how much has come of the large arguments that are being received: the kernel knows,
-    /// which fills their buffers.
+    /// Updates the received bytes of large arguments, which the kernel writes into the connections'
+    /// buffers.
     #[cold]
     pub(crate) fn show_filling(&mut self) {
         let mut filling = std::mem::take(&mut self.filling);
@@ -187,7 +185,7 @@ impl<D: Driver> Worker<D> {
                 conn.input.as_ref().map_or(0, |input| input.come.saturating_sub(input.begun));
             self.put(conn);
             if fills && let Some(conn) = self.conn(slot) {
-                // All of it counts, and what is shown is the argument.
+                // All of it counts, and only the argument is shown.
                 conn.client.input_bytes.store(u32::try_from(shown).unwrap_or(u32::MAX), Relaxed);
             }
             fills
@@ -271,7 +269,7 @@ impl<D: Driver> Worker<D> {
         output: &mut Output,
     ) -> Progress {
         let Input { bytes, resume, .. } = input;
-        // What is kept of a buffer is most of it.
+        // Lend the buffer to a value only if most of it would be used.
         let is_full = bytes.capacity() - bytes.len() <= bytes.len() / 4;
         if bytes.len() < READ_INTO_MIN || !is_full {
             let progress = self.engine.run(conn, &bytes, resume, None, output);
@@ -289,8 +287,8 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Keeps what was not executed; input of which nothing was, as it is: a command of many arguments
-/// may come in thousands of pieces.
+/// Keeps the unexecuted input; without copying if nothing was executed, because a command of many
+/// arguments may come in thousands of pieces.
 fn hold_owned(conn: &mut Conn, bytes: Vec<u8>, progress: Progress) {
     match progress.stop {
         Stop::Incomplete { needed, resume } if progress.consumed == 0 && conn.input.is_none() => {
@@ -300,7 +298,7 @@ fn hold_owned(conn: &mut Conn, bytes: Vec<u8>, progress: Progress) {
     }
 }
 
-/// Keeps what was not executed.
+/// Keeps the unexecuted input.
 pub(crate) fn hold(conn: &mut Conn, rest: &[u8], progress: Progress) {
     match progress.stop {
         Stop::Close => {

@@ -1,5 +1,5 @@
-//! Replies of other nodes: they fill the reply slots of their connections, and let those go on
-//! whose next commands have waited for them.
+//! Replies of other nodes: they fill reply slots, and resume connections with commands that waited
+//! for them.
 
 use crate::client::Flag;
 use crate::event_loop::batch::{Progress, Stop};
@@ -11,7 +11,7 @@ use petrel_net::{Driver, Output, Slot};
 use petrel_resp::Resume;
 
 impl<D: Driver> Worker<D> {
-    /// Takes replies of other nodes. Those to connections that are gone are dropped.
+    /// Stores replies of other nodes. Those to closed connections are dropped.
     pub(crate) fn take_remote(&mut self, replies: Vec<RemoteReply>) {
         let mut answered: Vec<(Slot, u64)> = Vec::new();
         for RemoteReply { slot, id, seq, reply } in replies {
@@ -35,7 +35,7 @@ impl<D: Driver> Worker<D> {
         self.engine.exec.end();
     }
 
-    /// Sends a connection what is due, and lets it go on if it has waited for that.
+    /// Sends a connection its due replies, and resumes it if it waited for them.
     fn settle_remote(&mut self, mut conn: Box<Conn>) {
         let slot = conn.slot;
         let mut output = self.output_for(slot);
@@ -51,8 +51,7 @@ impl<D: Driver> Worker<D> {
         self.finish(conn, Progress { consumed: 0, stop, last: 0 }, output);
     }
 
-    /// Sends what is due of the replies that have waited for other nodes, if there are such; for a
-    /// connection that there is nothing else to be sent to.
+    /// Sends due replies of other nodes, if there are any, to a connection without other output.
     #[inline]
     pub(crate) fn send_due(&mut self, conn: &mut Conn, mut output: Output) {
         if conn.session.extras.is_some() {

@@ -1,11 +1,11 @@
-//! Deadlines of connections. Nothing walks all of them: only what is due is looked at.
+//! Deadlines of connections. Only due ones are visited, never all.
 
 use petrel_net::Slot;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Deadlines, soonest first. A connection may have several; the callee looks whether it was
-/// for something.
+/// Deadlines, soonest first. A connection may have several; the caller checks whether one still
+/// applies.
 #[derive(Default)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<Deadline>>,
@@ -18,12 +18,12 @@ struct Deadline {
 }
 
 impl Timers {
-    /// Asks for `slot` to be looked at when `at_ms` (Unix time) has come.
+    /// Schedules a check of `slot` at `at_ms` (Unix time).
     pub fn set(&mut self, at_ms: i64, slot: Slot) {
         self.heap.push(Reverse(Deadline { at_ms, slot }));
     }
 
-    /// The next connection to be looked at now.
+    /// Takes the next connection to check now.
     pub fn due(&mut self, now_ms: i64) -> Option<Slot> {
         let Reverse(next) = self.heap.peek()?;
         if next.at_ms > now_ms {
@@ -33,8 +33,8 @@ impl Timers {
     }
 }
 
-/// When connections have waited long enough, soonest first; each is forgotten when its wait ends.
-/// The clock is cut to milliseconds, so one more than was asked for has to pass.
+/// Timeouts of blocked connections, soonest first; each is removed when its wait ends. The clock is
+/// truncated to milliseconds, so one more than requested has to pass.
 #[derive(Default)]
 pub struct Deadlines {
     /// By time and the number of the connection.
@@ -42,17 +42,17 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Asks for a connection to be looked at when `at_ms` (Unix time) has come.
+    /// Schedules the timeout of a connection at `at_ms` (Unix time).
     pub fn add(&mut self, at_ms: i64, id: u64, slot: Slot) {
         self.slots.insert((at_ms, id), slot);
     }
 
-    /// Forgets a deadline.
+    /// Removes a deadline.
     pub fn remove(&mut self, at_ms: i64, id: u64) {
         self.slots.remove(&(at_ms, id));
     }
 
-    /// When the next one comes.
+    /// Time of the next deadline.
     #[inline]
     pub fn next_ms(&self) -> Option<i64> {
         if self.slots.is_empty() {
@@ -61,7 +61,7 @@ impl Deadlines {
         self.slots.keys().next().map(|&(at_ms, _)| at_ms.saturating_add(1))
     }
 
-    /// Takes the next connection whose time has come.
+    /// Takes the next connection with an expired deadline.
     pub fn due(&mut self, now_ms: i64) -> Option<Slot> {
         let first = self.slots.first_entry().filter(|first| first.key().0 < now_ms)?;
         Some(first.remove())

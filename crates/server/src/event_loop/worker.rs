@@ -1,8 +1,8 @@
 //! A worker: one thread with its own event loop and its share of the connections.
 //!
-//! A turn: poll (which writes what the last turn queued, and waits) ── read the clock ── for each
-//! connection that sent something: parse, execute, queue its replies ── messages from other workers
-//! ── now and then, upkeep.
+//! A turn: poll (which writes output queued by the last turn, and waits) ── read the clock ── for
+//! each connection with input: parse, execute, queue its replies ── messages from other workers ──
+//! at intervals, upkeep.
 
 mod upkeep;
 
@@ -33,47 +33,46 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
-/// Until it is tried again to lock keys that a slow script keeps.
+/// Milliseconds until the next attempt to lock keys that a slow script has.
 pub(crate) const RETRY_MS: i64 = 10;
 
-/// Less output than this is taken for written by the next poll.
+/// Output below this is assumed to be written by the next poll.
 const TAKEN_AT_ONCE: u64 = 16 * 1024;
 
-/// What a connection that has never logged in may leave unread.
+/// Output limit of a connection that has never authenticated.
 const STRANGERS_OUTPUT: OutputBufferLimit =
     OutputBufferLimit { hard_bytes: TAKEN_AT_ONCE + 1024, soft_bytes: 0, soft_seconds: 0 };
 
-/// Behind a command of so many bytes, another one of its length is expected.
+/// After a command of a length in this range, another one of that length is expected.
 const EXPECTED: Range<usize> = READ_INTO_MIN..8 * 1024 * 1024;
 
-/// What belongs to a worker's connections beside the driver. A stand-in has it while the worker
-/// runs a script.
+/// State of a worker's connections, except the driver. The busy loop has it while the worker runs a
+/// script.
 #[derive(Default)]
 pub(crate) struct Belongings {
     pub(crate) conns: Vec<Option<Box<Conn>>>,
-    /// What has happened, and is yet to be handled.
+    /// Events to handle.
     pub(crate) events: VecDeque<Event>,
-    /// Connections with input that was not executed because their turn was over.
+    /// Connections with input left when their turn ended.
     pub(crate) ready: VecDeque<Slot>,
-    /// Messages that were taken before it was their turn.
+    /// Messages taken before their turn.
     pub(crate) heard: Vec<Message>,
-    /// Connections that `CLIENT PAUSE` holds back.
+    /// Connections paused by `CLIENT PAUSE`.
     pub(crate) paused: Vec<Slot>,
-    /// Connections whose commands wait until their peers have taken more output.
+    /// Connections with commands that wait for their peers to read more output.
     pub(crate) slow: Slow,
-    /// Connections whose output may have been too much for one write.
+    /// Connections with perhaps more output than one write takes.
     pub(crate) unsettled: Vec<Slot>,
-    /// Connections that were accepted in this turn. They are adopted after its events: a slot is
-    /// used again at once, and one whose end is among the events still has its connection
-    /// here.
+    /// Connections accepted in this turn. They are added after its events: a slot is reused at
+    /// once, and a connection may still be in its slot while its end is among the events.
     pub(crate) arrivals: Vec<(ListenerId, OwnedFd, u64)>,
-    /// Connections that are closed while a slow script runs: what they hold in the keyspace is yet
-    /// to be released. Their slots may be others' by now. Boxed, as they were in their places.
+    /// Closed connections with keyspace state to release after a slow script. Their slots may have
+    /// been reused. Boxed, as they were in the table.
     #[allow(clippy::vec_box)]
     pub(crate) departed: Vec<Box<Conn>>,
     pub(crate) timers: Timers,
     pub(crate) deadlines: Deadlines,
-    /// Connections whose waiting commands are tried again now and then.
+    /// Connections with blocked commands that are tried at intervals.
     pub(crate) polling: BTreeSet<u64>,
 }
 
@@ -83,26 +82,26 @@ pub struct Worker<D: Driver> {
     pub(crate) own: Lent<Belongings>,
     pub(crate) engine: Engine,
     pub(crate) index: usize,
-    /// Whoever takes the worker's place while it runs a script; none before the first, nor while
-    /// it does so.
+    /// The busy loop, which takes the worker's place during a script; none before the first script,
+    /// nor while it runs.
     pub(crate) stand_in: Option<Box<Worker<D>>>,
-    /// Memory for what a script was sent with; empty between two.
+    /// Buffer for a script's input; empty between scripts.
     pub(crate) script_input: Vec<u8>,
-    /// While this worker is a stand-in: the connection whose script runs.
+    /// In a busy loop: the connection with the running script.
     pub(crate) absent: Option<Absent>,
-    /// Connections that are sending a large argument, some that were among them; none of a Unix
-    /// socket.
+    /// Connections that are receiving a large argument, or were; none of Unix sockets.
     pub(crate) filling: Vec<Slot>,
-    /// Connections that follow this server.
+    /// Replicas connected to this worker.
     pub(crate) replicas: OwnReplicas,
-    /// A connection's buffers have grown since it was last looked whether all hold too much.
+    /// Buffers of a connection have grown since the last check of the memory of all clients.
     crowded: bool,
     polled_at: i64,
     upkeep_at: i64,
-    /// The last round of upkeep left much to do.
+    /// The last round of upkeep left much work.
     upkeep_busy: bool,
     supervision_at: i64,
-    /// When this thread's free pages were last collected, and the count of `MEMORY PURGE` then.
+    /// Time of the last collection of this thread's free pages, and the count of `MEMORY PURGE`
+    /// then.
     collected: (i64, u64),
 }
 
@@ -165,7 +164,7 @@ impl<D: Driver> Worker<D> {
             if self.driver.below().is_holding() || self.link().holds.load(Relaxed) {
                 self.release_durable();
             }
-            // Only now: whoever was just served has an answer to get.
+            // Compute the timeout after `release_durable`, which may have queued replies.
             let timeout = match (self.replicas_sleep(), self.timeout()) {
                 (Some(until_fed), Some(timeout)) => Some(timeout.min(until_fed)),
                 (until_fed, timeout) => until_fed.or(timeout),
@@ -184,12 +183,13 @@ impl<D: Driver> Worker<D> {
             if self.engine.host.begin_turn() {
                 self.reconfigure();
             }
-            // Whoever has seen the reply of a command finds what it pushed before the replies of
-            // commands it sends then.
+            // A client that has seen the reply of a command gets its pushes before replies to later
+            // commands.
             self.deliver_pushes();
             self.relieve();
             self.begin();
-            // Inside: whoever held the keyspace may have done so for long.
+            // Refresh the clock inside the batch: another thread may have held the keyspace for
+            // long.
             self.engine.exec.ks.refresh_clock();
             let began = self.engine.exec.tick();
             let commands = self.traffic().pipelined.load(Relaxed);
@@ -236,7 +236,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Closes clients if all together have come to hold too much.
+    /// Evicts clients if together they hold too much memory.
     pub(crate) fn relieve(&mut self) {
         if std::mem::take(&mut self.crowded) {
             self.engine.host.server.evict_crowd(&self.engine.host.config);
@@ -245,7 +245,7 @@ impl<D: Driver> Worker<D> {
 
     fn timeout(&self) -> Option<Duration> {
         let answers = !self.engine.host.answers.is_empty() || !self.own.heard.is_empty();
-        // What a stand-in left at the end of a turn.
+        // Events left by the busy loop at the end of a turn.
         let left = !self.own.events.is_empty() || !self.own.arrivals.is_empty();
         if !self.own.ready.is_empty() || self.engine.exec.has_ready() || answers || left {
             return Some(Duration::ZERO);
@@ -266,7 +266,7 @@ impl<D: Driver> Worker<D> {
             Event::Received { slot, chunk } => self.received(slot, chunk),
             Event::Filled { slot, buffer } => self.filled(slot, buffer),
             Event::Accepted { listener, socket } => self.accepted(listener, socket),
-            // Its commands have come before its end, and it may read what they answer.
+            // Its commands arrived before its end, and it may still read the replies.
             Event::HungUp { slot } if self.conn(slot).is_some_and(Conn::goes_on) => {}
             Event::Closed { slot, .. } | Event::HungUp { slot } => self.forget(slot),
             Event::Drained { slot } => self.drained(slot),
@@ -281,7 +281,7 @@ impl<D: Driver> Worker<D> {
         &self.engine.host.server.workers[self.index].traffic
     }
 
-    /// Counts anew what the connection holds in buffers; most hold nothing, before and after.
+    /// Updates the size of the connection's buffers; most are empty before and after.
     #[inline(always)]
     pub(crate) fn count_buffers(&mut self, conn: &Conn) {
         let client = &conn.client;
@@ -335,7 +335,7 @@ impl<D: Driver> Worker<D> {
         if self.engine.exec.ks.is_strict() {
             self.hold_until_durable(slot);
         }
-        // Who hears of a change from this client has been left word of it, on whichever worker.
+        // Pushes about changes of this batch have been queued at the workers of their clients.
         self.engine.host.end_batch();
         if output.is_empty() {
             self.send_due(&mut conn, output);
@@ -361,8 +361,8 @@ impl<D: Driver> Worker<D> {
         self.end_batch();
     }
 
-    /// Tells this worker's connections of what a batch has changed, whose own connection is in its
-    /// place again.
+    /// Sends pushes about a batch's changes to this worker's clients, after the batch's own
+    /// connection is back in the table.
     fn end_batch(&mut self) {
         self.engine.host.end_batch();
         if self.absent.is_none()
@@ -377,7 +377,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Keeps back what the connection is sent, until what it answers is durable.
+    /// Delays the connection's output until the changes it depends on are durable.
     #[cold]
     fn hold_until_durable(&mut self, slot: Slot) {
         let need = self.engine.exec.ks.take_need();
@@ -386,7 +386,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends what was kept back and is durable now, and serves who waits for that.
+    /// Sends delayed output that is durable now, and serves clients blocked on that (`WAITAOF`).
     fn release_durable(&mut self) {
         self.send_durable();
         if !self.own.polling.is_empty() {
@@ -399,7 +399,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends what was kept back and is durable now.
+    /// Sends delayed output that is durable now.
     pub(crate) fn send_durable(&mut self) {
         // Before the look: whatever becomes durable after it wakes this worker.
         self.link().holds.store(true, SeqCst);
@@ -417,7 +417,7 @@ impl<D: Driver> Worker<D> {
         traffic::add(&self.traffic().writes, 1);
     }
 
-    /// Puts a connection back, or ends it if it was found to be beyond a limit.
+    /// Puts a connection back, or closes it if it is beyond a limit.
     pub(crate) fn settle(&mut self, conn: Box<Conn>) {
         if conn.doomed {
             self.driver.close(conn.slot, Close::Now);
@@ -430,7 +430,7 @@ impl<D: Driver> Worker<D> {
         self.put(conn);
     }
 
-    /// The connection goes on once replies of other nodes have come ([`Worker::take_remote`]).
+    /// Marks a connection to resume once replies of other nodes arrive ([`Worker::take_remote`]).
     fn await_replies(&mut self, conn: &mut Conn) {
         conn.listed = true;
         self.driver.pause_reading(conn.slot);
@@ -450,7 +450,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Goes on with the connections that were left in the middle of their input.
+    /// Resumes connections that were left in the middle of their input.
     pub(crate) fn go_on(&mut self) {
         if !self.own.paused.is_empty()
             && self.engine.host.server.commands.pause.active(self.engine.exec.ks.now_ms()).is_none()
@@ -480,7 +480,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The connection is gone, or is to be.
+    /// Ends a connection that is closed or to be closed.
     pub(crate) fn forget(&mut self, slot: Slot) {
         if let Some(conn) = self.take(slot) {
             self.dismiss(conn);
@@ -488,7 +488,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Releases what a connection holds that is closed: later, if a slow script keeps the keys.
+    /// Releases the keyspace state of a closed connection; later, if a slow script has the keys.
     pub(crate) fn dismiss(&mut self, mut conn: Box<Conn>) {
         if self.release(&mut conn) {
             return self.discard(&conn);
@@ -500,7 +500,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Leaves a connection that is closed for later; nothing more is taken in its name.
+    /// Queues a closed connection for later release; nothing more is done for it.
     pub(crate) fn depart(&mut self, conn: Box<Conn>) {
         conn.client.set(Flag::Killed, true);
         self.own.departed.push(conn);
@@ -526,7 +526,7 @@ impl<D: Driver> Worker<D> {
         link.traffic.watch(conn.client.watching.swap(0, Relaxed), 0);
     }
 
-    /// Looks how much of the large outputs was taken by the poll.
+    /// Checks how much of large outputs the poll has written.
     fn settle_outputs(&mut self) {
         for slot in std::mem::take(&mut self.own.unsettled) {
             if let Some(conn) = self.take(slot) {
@@ -545,8 +545,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Closes a connection whose peer does not read: at once above the hard limit, after a while
-    /// above the soft one.
+    /// Closes a connection with too much unread output: at once above the hard limit, after some
+    /// time above the soft one.
     pub(crate) fn check_output(&mut self, conn: &mut Conn) {
         if conn.client.has(Flag::Replica) {
             // Its limit counts what waits for it in the backlog as well.
@@ -593,7 +593,7 @@ impl<D: Driver> Worker<D> {
         self.engine.host.server.workers[self.index].messages()
     }
 
-    /// Takes what has arrived, of which only answers are acted upon before the end of the turn.
+    /// Takes messages, and handles only replies before the end of the turn.
     pub(crate) fn hear_answers(&mut self) {
         for message in self.messages() {
             match message {
@@ -639,7 +639,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Takes over what was changed by `CONFIG SET`.
+    /// Applies changes made by `CONFIG SET`.
     fn reconfigure(&mut self) {
         self.engine.reconfigure();
         self.engine.host.server.evict_crowd(&self.engine.host.config);
@@ -667,11 +667,11 @@ impl<D: Driver> Worker<D> {
         for slot in self.own.conns.iter().flatten().map(|conn| conn.slot).collect::<Vec<_>>() {
             self.driver.close(slot, Close::AfterFlush);
         }
-        // One turn writes what the kernel takes at once; nobody is waited for.
+        // One poll writes as much as the kernel takes at once, without waiting.
         let _ = self.driver.poll(Some(Duration::ZERO), &mut events);
     }
 
-    /// Its connections, but for the one in hand.
+    /// This worker's connections, except the current one.
     pub(crate) fn connections(&self) -> impl Iterator<Item = &Conn> {
         self.own.conns.iter().flatten().map(|conn| &**conn)
     }
@@ -680,20 +680,20 @@ impl<D: Driver> Worker<D> {
         self.own.conns.get(slot.index())?.as_deref().filter(|conn| conn.slot == slot)
     }
 
-    /// A connection that is in the table, to be changed.
+    /// A connection in the table.
     pub(crate) fn conn_mut(&mut self, slot: Slot) -> Option<&mut Conn> {
         let conn = self.own.conns.get_mut(slot.index())?;
         conn.as_deref_mut().filter(|conn| conn.slot == slot)
     }
 
-    /// Takes a connection out of the table, to work with it beside the rest of the worker.
+    /// Takes a connection out of the table to use it beside the rest of the worker.
     #[inline]
     pub(crate) fn take(&mut self, slot: Slot) -> Option<Box<Conn>> {
         let place = self.own.conns.get_mut(slot.index())?;
         if place.as_ref().is_some_and(|conn| conn.slot == slot) { place.take() } else { None }
     }
 
-    /// Puts a connection back; one whose slot the driver has closed meanwhile is discarded.
+    /// Puts a connection back; if the driver has closed its slot meanwhile, it is dropped.
     #[inline]
     pub(crate) fn put(&mut self, conn: Box<Conn>) {
         self.count_buffers(&conn);

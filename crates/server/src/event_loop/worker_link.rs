@@ -1,4 +1,4 @@
-//! A worker as the rest of the server knows it: its connections, its figures, how it is reached.
+//! A worker as seen by other threads: its connections, its metrics and its mailbox.
 
 use crate::client::Clients;
 use crate::event_loop::blocked::BlockedClients;
@@ -8,51 +8,51 @@ use crate::observation::traffic::Traffic;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-/// What others know of a worker.
+/// Shared part of a worker.
 #[derive(Default)]
 pub struct WorkerLink {
-    /// Its connections by number.
+    /// Connections by number.
     pub clients: Clients,
-    /// How many connections it has, those on their way to it included: new ones go to the worker
-    /// that has fewest.
+    /// Number of connections, including those handed to it and not accepted yet: new ones go to the
+    /// worker with fewest.
     pub load: AtomicUsize,
-    /// Those that wait for a key.
+    /// Blocked clients.
     pub blocked: BlockedClients,
-    /// Its traffic.
+    /// Traffic counters.
     pub traffic: Traffic,
-    /// What is on its way to its connections without their having asked.
+    /// Queued pushes to its connections.
     pub pushes: PushQueue,
-    /// It keeps something back until it is durable, or has a client that waits for that.
+    /// The worker delays output until it is durable, or has a client blocked on that.
     pub(crate) holds: AtomicBool,
     mailbox: OnceLock<Mailbox>,
     backend: OnceLock<&'static str>,
 }
 
 impl WorkerLink {
-    /// Says how to reach the worker; called once, by the worker, before it serves its first client.
+    /// Sets the mailbox; called once by the worker, before it serves its first client.
     pub fn open(&self, mailbox: Mailbox, backend: &'static str) {
         let _ = self.mailbox.set(mailbox);
         let _ = self.backend.set(backend);
     }
 
-    /// Makes it look at what was left for it.
+    /// Wakes the worker to check its queues.
     pub fn wake(&self) {
         if let Some(mailbox) = self.mailbox.get() {
             mailbox.wake();
         }
     }
 
-    /// How many messages have arrived and are not taken.
+    /// Number of queued messages.
     pub fn messages_waiting(&self) -> usize {
         self.mailbox.get().map_or(0, Mailbox::len)
     }
 
-    /// The messages that have arrived.
+    /// Takes the queued messages.
     pub fn messages(&self) -> Vec<Message> {
         self.mailbox.get().map(Mailbox::take).unwrap_or_default()
     }
 
-    /// Leaves a message for it.
+    /// Sends the worker a message.
     pub fn send(&self, message: Message) {
         if let Some(mailbox) = self.mailbox.get() {
             mailbox.send(message);

@@ -10,10 +10,10 @@
 //!                                                     else as soon as the last sends are paid for
 //! ```
 //!
-//! So sending them takes a bounded share of a worker's time, whatever the number of connections
-//! that track; a connection that is sent nothing else gets them a few milliseconds later at most.
-//! What a connection is sent is never put before an invalidation that was there earlier: not the
-//! reply of a command, not a message.
+//! So sending invalidations takes a bounded share of a worker's time, whatever the number of
+//! tracking connections; a connection without other output gets them a few milliseconds later at
+//! most. Output of a connection never precedes an earlier invalidation: neither a reply nor a
+//! message.
 //!
 //! Messages to many subscribers are put in the same place, so that the order is kept, and are sent
 //! as fast as the turns go by (`outbox.rs`).
@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// Time without sends of invalidations that follows each: some forty times what it takes.
+/// Pause after each round of sending invalidations: about forty times the duration of a round.
 const SEND_PAUSE: Duration = Duration::from_micros(100);
 
 /// But no invalidation is held for longer than about this.
@@ -40,9 +40,9 @@ const WAKE_PAUSE: Duration = Duration::from_millis(1);
 /// A connection for which this many bytes are held is sent them.
 pub(crate) const HELD_BYTES_MAX: usize = 16 * 1024;
 
-/// Connections that are sent what is due to them before the commands of a turn, and as many behind
-/// them, or this part of all: with tens of thousands, more time would else go into putting messages
-/// beside outputs than into sending these.
+/// Number of connections served before and after the commands of a turn, or this part of all of
+/// them: with tens of thousands, more time would otherwise go into appending messages to outputs
+/// than into sending them.
 const DUE_SENDS: usize = 64;
 const DUE_PART: usize = 8;
 
@@ -63,7 +63,7 @@ pub struct Stale {
 struct Mark {
     to: Recipient,
     form: Form,
-    /// Where its bytes begin, and how many they are.
+    /// Range of the encoded bytes.
     begin: u32,
     len: u32,
 }
@@ -101,13 +101,13 @@ impl Stale {
         );
     }
 
-    /// Those for one connection.
+    /// Invalidations for a connection.
     pub fn pushes_to(&self, id: u64) -> impl Iterator<Item = Push> {
         let mine = self.marks.iter().filter(move |mark| mark.to.id() == id);
         mine.map(|mark| Push::of_form(Bytes::copy_from_slice(self.encoded(mark)), mark.form))
     }
 
-    /// The same, empty, if its memory is worth being kept.
+    /// Empties the buffer, and returns it if its memory is worth keeping.
     fn emptied(mut self) -> Option<Self> {
         self.bytes.clear();
         self.marks.clear();
@@ -126,7 +126,7 @@ struct Pause {
 }
 
 impl Pause {
-    /// One that is over.
+    /// A pause that is over.
     fn over() -> Self {
         Pause { since: Clock::get().now(), length: Duration::ZERO }
     }
@@ -142,7 +142,7 @@ impl Pause {
     }
 }
 
-/// What a worker's host knows of invalidations that are on their way.
+/// Invalidations queued at a worker's host.
 pub(crate) struct InvalidationQueue {
     /// For connections of each worker, not in its queue yet, and how many there are.
     staged: Vec<Stale>,
@@ -154,14 +154,14 @@ pub(crate) struct InvalidationQueue {
     places: Vec<ConnectionQueue>,
     /// Places with an output, and some that had one.
     listed: Vec<usize>,
-    /// The same of what is sent as fast as the turns go by.
+    /// Slots with output to be sent in the next turns.
     due: VecDeque<usize>,
     /// Memory of batches that are through.
     spares: Vec<Stale>,
     send_pause: Pause,
 }
 
-/// What is held for the connection of a slot.
+/// Held output for the connection of a slot.
 #[derive(Default)]
 struct ConnectionQueue {
     held: Option<Holding>,
@@ -172,8 +172,8 @@ struct ConnectionQueue {
 struct Holding {
     slot: Slot,
     output: Output,
-    /// The number of the connection, if that is known to be there, to speak RESP3 and not to wait:
-    /// none of this changes before what is held is taken.
+    /// Number of the connection, if it is known to exist, to speak RESP3 and not to be blocked:
+    /// none of this changes before the held output is taken.
     speaks_resp3: Option<NonZeroU64>,
 }
 
@@ -211,7 +211,7 @@ impl InvalidationQueue {
         !self.listed.is_empty() && self.send_pause.left().is_zero()
     }
 
-    /// Takes what is held for a connection.
+    /// Takes the held output of a connection.
     fn take(&mut self, slot: Slot) -> Option<Output> {
         let place = self.places.get_mut(slot.index())?;
         place.held.take_if(|held| held.slot == slot).map(|held| held.output)
@@ -266,7 +266,7 @@ impl InvalidationQueue {
         (&mut held.output, other)
     }
 
-    /// Takes back the buffer of what was sent to all.
+    /// Takes back the buffer of delivered invalidations.
     pub fn recycle(&mut self, stale: Stale) {
         if self.spares.len() < SPARES_MAX {
             self.spares.extend(stale.emptied());

@@ -1,5 +1,5 @@
-//! Pushes: what a connection is sent without having asked for it just now. Messages of channels,
-//! invalidations of cached keys, lines of `MONITOR`.
+//! Pushes: output of a connection other than replies. Messages of channels, invalidations of cached
+//! keys, lines of `MONITOR`.
 //!
 //! ```text
 //!  command on any worker ── host.push(client, push) ──▶ queue of the client's worker, one per worker
@@ -9,11 +9,10 @@
 //!                 and at the end of the turn, or of a listener's batch (invalidations may wait for each other: `invalidation_queue.rs`)
 //! ```
 //!
-//! A message to a channel of many subscribers costs as many sends, more than a turn should take:
-//! unless it is large it is put beside the output of each, and sent to some of them in each turn.
-//! So others wait less for it, and a subscriber not sent it yet gets what is published meanwhile in
-//! the same piece: messages that many publishers send one by one cost far less than so many sends
-//! to everybody.
+//! A message to a channel with many subscribers takes as many sends, too many for one turn. Unless
+//! it is large, it is stored beside each subscriber's output, and sent to some of them in each
+//! turn. So other connections wait less, and a subscriber that has not been sent it yet gets later
+//! messages in the same send: messages that many publishers send one by one cost far fewer sends.
 //!
 //! Every push takes the queue, even to a connection of the same worker: so two pushes to one
 //! connection arrive in the order in which they were sent, whichever thread sent them.
@@ -43,7 +42,7 @@ const SHARED_LEN_MIN: usize = 16 * 1024;
 /// connections that listen there are closed: they would miss something without knowing.
 const QUEUE_BYTES_MAX: usize = 256 << 20;
 
-/// A worker leaves this many bytes of what its connections push for the end of the turn.
+/// Bytes of pushes up to which a worker leaves the pushes of its commands for the end of the turn.
 const LEFT_BYTES_MAX: usize = 16 << 20;
 
 /// Memory for this many deliveries is kept from turn to turn.
@@ -55,20 +54,20 @@ const MANY: usize = 64;
 /// A message, encoded once for all that it is sent to.
 #[derive(Clone, Debug)]
 pub struct Push {
-    /// A RESP3 push up to where `tail` begins, or all of what is sent as it is.
+    /// A RESP3 push up to the start of `tail`, or all of the bytes to send.
     head: Bytes,
     tail: Bytes,
     form: Form,
 }
 
-/// What becomes of a message in each protocol.
+/// Encoding of a message in each protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
     /// A push, and an array in RESP2.
     Push,
     /// A push, and nothing in RESP2.
     Resp3,
-    /// The same in both.
+    /// Same bytes in both protocols.
     Raw,
 }
 
@@ -121,7 +120,7 @@ impl Push {
         Push { head: encoded.into(), tail: Bytes::new(), form: Form::Raw }
     }
 
-    /// The same for RESP2 and for RESP3.
+    /// Uses one push for RESP2 and RESP3.
     fn both(push: Push) -> [Push; 2] {
         [push.clone(), push]
     }
@@ -196,7 +195,7 @@ impl Recipient {
         self.id
     }
 
-    /// Its place.
+    /// Slot of the connection.
     pub fn slot(&self) -> Slot {
         self.slot
     }
@@ -266,7 +265,8 @@ impl PushQueue {
         self.note_filled();
     }
 
-    /// Adds invalidations, to those that came last if nothing came since. They are empty then.
+    /// Adds invalidations, merging them into the last entry if that has invalidations too. `stale`
+    /// is empty afterwards.
     pub(crate) fn add_stale(&self, stale: &mut Stale) {
         let mut waiting = self.waiting.lock();
         let is_admitted = waiting.admit(stale.footprint());
@@ -278,8 +278,8 @@ impl PushQueue {
         self.note_filled();
     }
 
-    /// Something was added. The lock is held: who empties the queue at this moment takes what was
-    /// added too.
+    /// Records that something was added. The lock must be held: a thread that empties the queue at
+    /// this time takes the addition too.
     fn note_filled(&self) {
         if self.state.load(Relaxed) == EMPTY {
             self.state.store(FILLED, Release);
@@ -297,14 +297,14 @@ impl PushQueue {
         self.state.load(Acquire) != EMPTY
     }
 
-    /// Whether the worker has to be woken for what is in it; the caller does so.
+    /// Whether the caller must wake the worker.
     fn has_to_be_called(&self) -> bool {
         self.state.load(Relaxed) == FILLED
             && self.state.compare_exchange(FILLED, CALLED, AcqRel, Relaxed).is_ok()
     }
 
-    /// Takes what waits, in order, into `taken`, which is empty and whose memory the queue uses
-    /// from then on; says whether something was dropped.
+    /// Moves the queued pushes, in order, into `taken`, which must be empty; its memory is used by
+    /// the queue from then on. Returns whether pushes were dropped.
     fn take(&self, taken: &mut Vec<Delivery>) -> bool {
         if self.state.load(Acquire) == EMPTY || self.state.swap(EMPTY, AcqRel) == EMPTY {
             return false;
@@ -327,7 +327,7 @@ impl Waiting {
     }
 }
 
-/// What a worker's host knows of pushes.
+/// Pushes at a worker's host.
 #[derive(Default)]
 pub struct PushDesk {
     /// A command of this worker has pushed something to a connection of this worker.
@@ -340,7 +340,7 @@ pub struct PushDesk {
     doomed: Vec<Slot>,
     /// Something was dropped from the queue.
     overflowed: bool,
-    /// Memory for what is taken from the queue.
+    /// Buffer for pushes taken from the queue.
     taken: Vec<Delivery>,
 }
 
@@ -415,8 +415,8 @@ mod tests {
         assert_eq!((queue.take(&mut taken), taken.len()), (false, 1));
     }
 
-    /// A worker takes what is there whenever it comes by, and sleeps until it is called where there
-    /// was nothing.
+    /// A worker takes queued pushes whenever it checks, and sleeps until it is woken if there are
+    /// none.
     #[test]
     fn a_sleeping_worker_is_called_for_whatever_is_added() {
         const ROUNDS: usize = 30_000;

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //!  ACL SETUSER ── its own worker looks at its subscribers at once
-//!             └── a review to every other worker ── each looks at its own, and closes those that hear too much
+//!             └── a review to every other worker ── each checks its own, and closes forbidden subscribers
 //!                                                                                          │
 //!                         the reply: once all of them have looked  ◀────────── the last ───┘
 //! ```
 //!
-//! So after the reply no connection hears what was forbidden before.
+//! So after the reply no connection gets messages of channels that its user has lost.
 
 mod run;
 
@@ -20,7 +20,7 @@ use petrel_commands::acl::User;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// What several workers have to look at.
+/// Work shared by several workers.
 #[derive(Debug)]
 pub struct Review {
     users: Box<[Arc<User>]>,

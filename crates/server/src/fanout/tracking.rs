@@ -1,5 +1,5 @@
-//! Client-side caching: connections that get invalidations of keys which they have read, or whose
-//! names begin with a prefix (`CLIENT TRACKING`).
+//! Client-side caching (`CLIENT TRACKING`): connections get invalidations of keys that they have
+//! read, or of names with a prefix.
 //!
 //! ```text
 //!  keyspace   which connections have read a key, or track its prefix: collected per command

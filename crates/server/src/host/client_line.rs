@@ -1,4 +1,5 @@
-//! One connection as a line of `CLIENT LIST`: <https://redis.io/docs/latest/commands/client-list/>.
+//! Formats a connection as a line of `CLIENT LIST`:
+//! <https://redis.io/docs/latest/commands/client-list/>.
 
 use crate::client::{Client, Flag, NO_COMMAND};
 use crate::server::Server;
@@ -8,7 +9,7 @@ use petrel_net::Endpoint;
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Letters of [`flags`] and what they stand for.
+/// Letters of [`flags`] and their meanings.
 static LETTERS: [(Flag, u8); 14] = [
     (Flag::Replica, b'S'),
     (Flag::Monitor, b'O'),
@@ -32,7 +33,7 @@ pub const KNOWN_FLAGS: &[u8] = b"bcdeirtuxABEIMNOPRSTU";
 /// Every letter of a capability.
 pub const KNOWN_CAPABILITIES: &[u8] = b"r";
 
-/// What stands in the place of a user where no list of permissions is asked.
+/// Shown in place of a user name if no ACL applies.
 const NO_USER: &str = "(superuser)";
 
 /// Appends the line of `client`. Connections own no buffer unless input or output waits, so the
@@ -46,8 +47,8 @@ pub fn describe(client: &Client, server: &Server, socket_path: &str, out: &mut V
         NO_COMMAND => "NULL",
         index => server.commands.registry.full_name(index),
     };
-    // Valkey shows what a client is capable of amid the line, and Redis, which does not know it,
-    // its output in parts.
+    // Valkey shows capabilities within the line. Redis, which has none, also shows parts of the
+    // output's size.
     let capabilities = format!(" capa={}", Ascii(capabilities(client)));
     let (amid, behind, omem_parts) = match server.commands.dialect() {
         Dialect::Redis => ("", &capabilities[..], format!(" omem-shared=0 omem-unshared={output}")),
@@ -138,12 +139,12 @@ pub fn flags(client: &Client) -> Vec<u8> {
     letters
 }
 
-/// The letters of what it said it is capable of.
+/// Letters of the client's capabilities.
 pub fn capabilities(client: &Client) -> &'static [u8] {
     if client.has(Flag::Redirectable) { b"r" } else { b"" }
 }
 
-/// What its worker waits for: input, and room for output.
+/// Events that its worker waits for: input, and space for output.
 fn events(client: &Client, output: u64) -> &'static str {
     let reads = !client.has(Flag::Paused) && !client.has(Flag::Closing);
     match (reads, output > 0) {

@@ -23,13 +23,13 @@ impl Drop for SocketFile {
     }
 }
 
-/// How long a start waits for an address that another process has, ...
+/// Time for which a start waits for an address that another process has, ...
 const ADDRESS_PATIENCE: Duration = Duration::from_secs(3);
 /// ... and how long it rests between two tries, at first and later.
 const ADDRESS_PAUSE_MIN: Duration = Duration::from_millis(2);
 const ADDRESS_PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// Set in the numbers of listeners whose connections speak TLS.
+/// Flag in the numbers of listeners with TLS.
 const TLS: u32 = 1 << 31;
 
 /// Whether the connections of a listener speak TLS.
@@ -37,9 +37,9 @@ pub fn is_tls(id: ListenerId) -> bool {
     id.0 & TLS != 0
 }
 
-/// Listens on an address, and waits some seconds for one that is taken: the sockets of a process
-/// that was killed may outlive it by some milliseconds, and who restarts a server does so before it
-/// has quite ended.
+/// Listens on an address, waiting some seconds for one in use: sockets of a killed process may
+/// outlive it by some milliseconds, and a server may be restarted before its old process has quite
+/// ended.
 pub(crate) fn once_free<T>(
     process: &dyn Process,
     listen: impl Fn() -> io::Result<T>,
@@ -66,14 +66,14 @@ pub(crate) fn once_free<T>(
     }
 }
 
-/// What the server listens on over TCP.
+/// TCP listeners of the server.
 #[derive(Default)]
 pub struct Listening {
     tcp: Vec<Tcp>,
     next_id: u32,
 }
 
-/// One TCP listener.
+/// A TCP listener.
 struct Tcp {
     ip: String,
     port: u16,
@@ -81,7 +81,7 @@ struct Tcp {
     socket: Arc<OwnedFd>,
 }
 
-/// What the accepting worker has to do after a change.
+/// Change of listeners, for the accepting worker.
 #[derive(Debug)]
 pub struct Exchange {
     /// Listeners to accept on.
@@ -91,7 +91,7 @@ pub struct Exchange {
 }
 
 impl Listening {
-    /// Opens what the configuration names.
+    /// Opens the configured listeners.
     ///
     /// # Errors
     /// One line that says what cannot be listened on, or that there is nothing to listen on.
@@ -179,7 +179,7 @@ struct ListenAddress {
     ip: String,
     port: u16,
     tls: bool,
-    /// It may be missing.
+    /// Ignore the address if it cannot be used.
     optional: bool,
 }
 

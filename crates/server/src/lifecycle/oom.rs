@@ -6,12 +6,12 @@ use std::io;
 
 const FILE: &str = "/proc/self/oom_score_adj";
 
-/// What the score was before it was first adjusted, while it is.
+/// The score before its first adjustment, while it is adjusted.
 #[derive(Default)]
 pub struct OomScore(Mutex<Option<i32>>);
 
 impl OomScore {
-    /// Adjusts the score as the configuration says, or gives it back what it was.
+    /// Sets the score according to the configuration, or restores it.
     ///
     /// # Errors
     /// If the kernel refuses, or is another.

@@ -1,11 +1,10 @@
-//! What the server asks of the process it runs in: the binary answers, a test or an embedding
-//! program need not.
+//! Interface to the process: implemented by the binary, optional for tests and embedding programs.
 
 use crate::config::Config;
 use std::ffi::CStr;
 use std::time::Duration;
 
-/// What the general allocator holds, in bytes.
+/// Bytes held by the general allocator.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AllocatorUse {
     /// Blocks in use, rounded up to its size classes.
@@ -42,14 +41,13 @@ pub trait Process: Send + Sync {
         "No statistics: the allocator keeps none.".into()
     }
 
-    /// What the allocator holds; `None` if it does not say.
+    /// State of the allocator; `None` if it provides none.
     fn allocator_use(&self) -> Option<AllocatorUse> {
         None
     }
 
-    /// Gives memory that the allocator holds back to the system, and before that what the calling
-    /// thread's part of it holds. Called every second by a thread that serves no client, which it
-    /// may take a while.
+    /// Returns unused memory of the allocator to the system, beginning with the calling thread's
+    /// part. Called every second by a thread that serves no client, since it may take a while.
     fn purge_allocator(&self) {}
 
     /// Gives free pages of the calling thread's part of the allocator to all threads, for
@@ -57,19 +55,18 @@ pub trait Process: Send + Sync {
     /// microseconds.
     fn collect_thread(&self) {}
 
-    /// The supervisor that was told of the start, as `INFO` names it.
+    /// The supervisor that was notified of the start, as shown in `INFO`.
     fn supervisor(&self) -> &'static str {
         "no"
     }
 }
 
-/// A process that wants to hear of nothing.
+/// Process without any of these functions.
 pub struct Indifferent;
 
 impl Process for Indifferent {}
 
-/// Bytes of physical memory in use by this process, and of these what is no part of a file; 0 where
-/// the system does not say.
+/// Bytes of physical memory of this process, and the part without file pages; 0 if unknown.
 pub fn resident_bytes() -> (u64, u64) {
     let line = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let bytes = |at| {
@@ -98,12 +95,12 @@ pub struct CpuTime {
     pub user: f64,
 }
 
-/// Whose processor time.
+/// Processes to measure.
 #[derive(Clone, Copy, Debug)]
 pub enum Whose {
     /// All threads of this process.
     Process,
-    /// Its terminated children.
+    /// The terminated children.
     Children,
     /// The calling thread.
     Thread,

@@ -1,5 +1,4 @@
-//! Stopping: what a signal or `SHUTDOWN` asks for, what stands against it, and how it is taken
-//! back.
+//! Shutdown by a signal or `SHUTDOWN`: the conditions that prevent it, and its cancellation.
 
 mod replicas;
 mod stop;
@@ -39,7 +38,7 @@ impl Closing {
     pub fn abort(&self) -> bool {
         let aborted = self.requested.swap(false, Relaxed);
         if aborted {
-            tracing::warn!("Shutdown manually aborted: the server goes on");
+            tracing::warn!("Shutdown manually aborted: the server continues");
         }
         aborted
     }

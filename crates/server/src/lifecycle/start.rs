@@ -24,7 +24,7 @@ const DESCRIPTORS_RESERVED: u64 = 32;
 const LOOK: Duration = Duration::from_millis(2);
 const LOOK_SELDOM: Duration = Duration::from_millis(100);
 
-/// A server whose workers are running.
+/// Server with running workers.
 pub struct Running {
     /// The server.
     pub server: Arc<Server>,
@@ -39,7 +39,7 @@ pub struct Running {
 /// says which.
 pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result<Running> {
     let snapshot = config.snapshot();
-    // What is wrong with the names was said when the configuration was loaded.
+    // Errors in the names were reported when the configuration was loaded.
     let (registry, _) = crate::commands::registry(config.renames());
     let server = Server::new(config, registry, process);
     let relay = crate::replication::out::Relay(Arc::downgrade(&server));
@@ -61,7 +61,7 @@ pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result
     if let Some(bytes) = server.process.allocator_use() {
         server.figures.startup_bytes.store(bytes.allocated, Relaxed);
     }
-    // Before anybody is served, for what is asked meanwhile must be refused.
+    // Before the first client is served: until then commands must be refused.
     #[cfg(feature = "cluster")]
     let enlisted = crate::cluster::enlist(&server, &snapshot)?;
     server.begin_with_data(&snapshot)?;
@@ -174,7 +174,7 @@ fn driver_options(server: &Server, config: &Config) -> Options {
     Options { direct_descriptors }
 }
 
-/// Admits so many connections from now on, raising the descriptor limit where that helps.
+/// Sets the maximum number of connections, raising the limit of descriptors if needed.
 ///
 /// # Errors
 /// The number that can be held, if it is less; nothing has changed then.
@@ -221,7 +221,7 @@ fn spawn<D: Driver>(
     let (mut threads, mut starts) = (Vec::new(), Vec::new());
     for index in 0..server.workers.len() {
         let (server, options, report) = (server.clone(), options.clone(), report.clone());
-        // The first worker accepts and hands connections to whoever has fewest.
+        // The first worker accepts and hands connections to the worker with fewest.
         let listeners = if index == 0 { listeners.to_vec() } else { Vec::new() };
         let (start, started) = mpsc::sync_channel(1);
         starts.push(start);
@@ -236,8 +236,7 @@ fn spawn<D: Driver>(
             };
             let _ = report.send(Ok(()));
             drop(report);
-            // Nobody accepts before everybody can be handed a connection; nobody starts if one
-            // cannot.
+            // Accept only when every worker can receive connections; start only if all workers do.
             if started.recv().is_err() {
                 return Ok(());
             }
@@ -259,8 +258,8 @@ fn spawn<D: Driver>(
     Ok(threads)
 }
 
-/// Ends the process with the first worker that ends for another reason than that the server is
-/// stopping: an error of its event loop, or a panic. What is left could not serve every connection.
+/// Ends the process with the first worker that ends while the server is not stopping: after an
+/// error of its event loop, or a panic. The remaining workers could not serve every connection.
 struct Guard(Arc<Server>);
 
 impl Drop for Guard {

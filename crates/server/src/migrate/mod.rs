@@ -6,14 +6,14 @@
 //!                 their stripes locked    serialise, and note that the keys are watched
 //!                 nothing locked          RESTORE to the target, read its replies
 //!                 their stripes locked    removed, if the target has them and they are as they were sent;
-//!                                         if they have changed since, they are sent again, to replace what was sent
+//!                                         if they have changed since, they are sent again with REPLACE
 //!               the answer goes to the worker
 //! ```
 //!
-//! So a key is removed only after the target has said that it holds just this value: a client that
-//! writes to it meanwhile writes to the key here, and what was written goes to the target too. A
-//! key that was removed here in between is removed there. If anything fails, the key stays here; as
-//! in Redis, the target may then hold it too.
+//! So a key is removed only after the target has confirmed that it has exactly this value: a client
+//! that writes to it meanwhile writes to the key here, and the change is sent too. A key removed
+//! here in between is removed there. If anything fails, the key stays here; as in Redis, the target
+//! may then have it too.
 //!
 //! The gate is asked before keys are read or removed: a pause, as of `FAILOVER`, holds a migration
 //! back, and on a server that has become a replica it ends with the error of a write there.
@@ -32,13 +32,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// No more keys are serialised at a time when they come to this.
+/// Bytes of serialised keys after which no more are serialised at a time.
 const BYTES_AT_ONCE: usize = 16 << 20;
 
-/// Whether the target did what it was told, or the error that it answered.
+/// Target's reply to a command: success, or its error.
 type Taken = Result<(), Vec<u8>>;
 
-/// What a client asked for.
+/// Arguments of a migration.
 pub struct Migration {
     /// The target's name or address.
     pub host: String,
@@ -46,15 +46,15 @@ pub struct Migration {
     pub port: u16,
     /// The database there.
     pub db: i64,
-    /// How long to wait for the target each time.
+    /// Timeout of each wait for the target.
     pub timeout: Duration,
     /// Leave the keys here as well.
     pub copy: bool,
     /// Replace keys there.
     pub replace: bool,
-    /// What to authenticate with.
+    /// Credentials for the target.
     pub credentials: Option<Credentials>,
-    /// The keys; those that do not exist are passed over.
+    /// The keys; absent ones are skipped.
     pub keys: Vec<Box<[u8]>>,
     /// The database here.
     pub from_db: u16,
@@ -84,7 +84,7 @@ type Task = (Migration, Offloaded);
 /// The server's side of the thread.
 #[derive(Default)]
 pub struct Migrator {
-    /// Where the thread takes migrations from, once there is one.
+    /// Channel to the migrating thread, once there is one.
     queue: Mutex<Option<mpsc::Sender<Task>>>,
     cached: Arc<AtomicUsize>,
 }

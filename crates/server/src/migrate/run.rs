@@ -17,10 +17,10 @@ use std::time::Duration;
 /// Keys that are sent at a time.
 const KEYS_AT_ONCE: usize = 64;
 
-/// How often it is looked whether a pause is over.
+/// Interval between two checks whether a pause is over.
 const HELD_PAUSE: Duration = Duration::from_millis(10);
 
-/// How often a key is sent that changes all the time.
+/// Maximum number of times that a constantly changing key is sent.
 const ROUNDS_MAX: usize = 16;
 
 impl Server {
@@ -38,7 +38,7 @@ impl Server {
         };
         if !submitted {
             let answer = Answer::new(protocol, |reply| {
-                reply.error(b"ERR the system allows no thread to migrate keys");
+                reply.error(b"ERR cannot start a thread to migrate keys");
             });
             self.answer(&client, answer);
         }
@@ -53,7 +53,7 @@ impl Server {
         match thread.spawn(move || run(exec, &owner, &receiver, cached)) {
             Ok(_) => Some(sender),
             Err(error) => {
-                tracing::warn!("no thread to migrate keys: {error}");
+                tracing::warn!("cannot start a thread to migrate keys: {error}");
                 None
             }
         }
@@ -113,7 +113,7 @@ struct Move<'m> {
     migration: &'m Migration,
     call: &'m Offloaded,
     target: Option<Target>,
-    /// Whose form the target reads of hashes whose fields expire, as far as it is known.
+    /// Dialect in which the target reads hashes with expiring fields, as far as known.
     dialect: Dialect,
     /// The first error that the target answered.
     refused: Option<Vec<u8>>,
@@ -170,7 +170,7 @@ impl<'m> Move<'m> {
         Ok(done)
     }
 
-    /// Sends keys once, and removes here what has arrived.
+    /// Sends keys once, and removes those here that have arrived.
     fn send(&mut self, wishes: &[Wish<'m>]) -> Result<Left<'m>, Trouble> {
         self.admit()?;
         let (exec, host) = (&mut *self.exec, &mut *self.host);
@@ -201,7 +201,7 @@ impl<'m> Move<'m> {
         }
     }
 
-    /// Looks at what became of each key; those that are to be sent again.
+    /// Checks the outcome of each key; returns the ones to send again.
     fn sort_out(
         &mut self,
         parcels: &[Parcel<'m>],
@@ -258,11 +258,11 @@ impl<'m> Move<'m> {
     }
 }
 
-/// What is left when keys were sent.
+/// Result of sending keys once.
 struct Left<'m> {
-    /// Those that are to be sent again.
+    /// Keys to send again.
     again: Vec<Wish<'m>>,
-    /// How many of the last were not sent: it would have been too much at a time.
+    /// Number of last keys that were not sent, because there was too much at a time.
     untouched: usize,
 }
 

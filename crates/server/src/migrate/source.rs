@@ -12,7 +12,7 @@ use petrel_persistence::value;
 pub struct Wish<'k> {
     /// The key.
     pub key: &'k [u8],
-    /// It may replace what the target has.
+    /// Replace the target's key.
     pub replace: bool,
 }
 
@@ -20,7 +20,7 @@ pub struct Wish<'k> {
 pub struct Parcel<'k> {
     /// The key, as it is to be sent.
     pub wish: Wish<'k>,
-    /// Its value, as `DUMP` writes it.
+    /// The `DUMP` payload.
     pub payload: Vec<u8>,
     /// Milliseconds that it has to live; 0 if it does not expire.
     pub ttl_ms: i64,
@@ -30,19 +30,18 @@ pub struct Parcel<'k> {
     watched: Option<WatchedKey>,
 }
 
-/// What became of a key while it was on its way.
+/// State of a key after it was sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
     /// Nothing. It is removed if the target has it and it was to be moved.
     Settled,
-    /// It has another value than the target.
+    /// The value differs from the target's.
     Changed,
-    /// It was removed.
+    /// The key was removed.
     Gone,
 }
 
-/// Serialises those of the keys that exist, until they come to much: then it says how many of the
-/// last are left.
+/// Serialises existing keys up to the limit; also returns the number of keys left over at the end.
 pub fn pack<'k>(
     exec: &mut Executor,
     host: &mut ServerHost,

@@ -10,27 +10,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long an unused connection is kept.
+/// Time for which an unused connection is kept.
 const KEPT: Duration = Duration::from_secs(10);
 /// Connections that are kept at most.
 const KEPT_MAX: usize = 64;
-/// How often it is looked whether one has been kept for long enough.
+/// Interval between two checks for unused connections.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What a target may answer: statuses and errors.
+/// Limits of replies: targets answer with statuses and errors.
 const REPLY_LIMITS: DecodeLimits =
     DecodeLimits { depth_max: 2, bulk_len_max: 64 * 1024, values_max: 16 };
 
-/// What went wrong on the way.
+/// Failure of a connection to a target.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Trouble {
     /// The target was not found, or did not answer the call in time.
     Connecting,
-    /// It did not take what was sent.
+    /// Sending failed.
     Writing,
-    /// It did not answer.
+    /// No reply.
     Reading,
-    /// It answered with an error.
+    /// The target replied with an error.
     Refused(Vec<u8>),
     /// The keys change faster than they can be sent.
     Unsteady,
@@ -41,7 +41,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// What the client is answered.
+    /// Error reply for the client.
     pub fn fail(self) -> Fail {
         match self {
             Trouble::Connecting => Fail::fixed("IOERR error or timeout connecting to the client"),
@@ -66,7 +66,7 @@ pub struct Target {
     stream: TcpStream,
     /// The database that is selected there.
     db: i64,
-    /// When it was last used.
+    /// Time of the last use.
     used: Instant,
 }
 
@@ -100,7 +100,7 @@ impl Target {
                 },
             }
         }
-        // What was not asked for belongs to nothing that could follow.
+        // Bytes beyond the expected replies would be taken for later ones.
         if received.is_empty() { Ok(replies) } else { Err(Trouble::Reading) }
     }
 
@@ -138,7 +138,7 @@ impl Target {
 /// Connections that are kept.
 pub struct Targets {
     kept: HashMap<(String, u16), Target>,
-    /// How many, for `INFO`.
+    /// Number of connections, for `INFO`.
     count: Arc<AtomicUsize>,
 }
 
@@ -173,13 +173,13 @@ impl Targets {
         self.publish();
     }
 
-    /// Closes what was kept for long enough.
+    /// Closes connections that were unused for too long.
     pub fn drop_idle(&mut self) {
         self.kept.retain(|_, target| target.used.elapsed() < KEPT);
         self.publish();
     }
 
-    /// When to look again for such; none if nothing is kept.
+    /// Time until the next check; `None` if no connection is kept.
     pub fn next_look(&self) -> Option<Duration> {
         (!self.kept.is_empty()).then_some(LOOK_EVERY)
     }
@@ -196,7 +196,7 @@ fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, Troubl
     for address in addresses {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
-                // Commands are written whole; what is small is not to wait.
+                // Commands are written whole, so small ones need not wait.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// This many of what has this name, which takes an `s` unless it is one.
+/// A number with its noun, which gets an `s` unless the number is one.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'n>(pub u64, pub &'n str);
 

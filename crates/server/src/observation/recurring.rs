@@ -1,12 +1,12 @@
-//! What may happen very often, and of which the log tells now and then.
+//! Rate-limited log lines about frequent events.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// How often something has happened since the log told of it.
+/// Counts an event between log lines.
 #[derive(Debug, Default)]
 pub struct Recurring {
-    /// When it was told, Unix time in milliseconds.
+    /// Time of the last line, in Unix milliseconds.
     told_ms: AtomicI64,
     untold: AtomicU64,
 }
@@ -16,7 +16,8 @@ pub struct Recurring {
 pub struct Untold(pub u64);
 
 impl Recurring {
-    /// It happened at `now_ms`: whether the log is to tell of it, which it does once in `pause_ms`.
+    /// Records the event at `now_ms`. Returns the number of events without a line if one is due, at
+    /// most once in `pause_ms`.
     pub fn happened(&self, now_ms: i64, pause_ms: i64) -> Option<Untold> {
         let told = self.told_ms.load(Relaxed);
         let is_due = now_ms.saturating_sub(told) >= pause_ms;

@@ -1,6 +1,6 @@
-//! What every worker does at this moment, for the log: for operators whose clients wait and do not
-//! know for what. It takes no lock that a worker holds for long, so it is had also where no command
-//! is answered any more.
+//! Dump of every worker's state into the log, for operators with clients that wait for an unknown
+//! reason. It takes no lock that a worker holds for long, so it works even if no command is
+//! answered any more.
 
 use crate::server::Server;
 use std::fmt::Write;
@@ -13,11 +13,15 @@ impl Server {
         let gate = self.keyspace.survey_gate();
         let running = &self.commands.scripts.running;
         tracing::warn!(
-            "state: {} threads know the keyspace, {} of them inside, {} waiting to be let in; {}; slow scripts: {}",
+            "state: {} keyspace threads, {} inside, {} waiting to enter; {}; slow scripts: {}",
             gate.passes,
             gate.inside,
             gate.parked,
-            if gate.intent { "one wants or has all of it" } else { "none wants all of it" },
+            if gate.intent {
+                "a thread wants or has all of it"
+            } else {
+                "no thread wants all of it"
+            },
             running.first().map_or("none".into(), |script| {
                 let seconds = script.since.elapsed().as_secs_f32();
                 format!("{:?} {} since {seconds:.3} s", script.kind, script.name)
@@ -39,7 +43,7 @@ impl Server {
             traffic.buffered.load(Relaxed),
             worker.messages_waiting(),
             worker.pushes.bytes(),
-            if worker.holds.load(Relaxed) { ", keeps replies until they are durable" } else { "" },
+            if worker.holds.load(Relaxed) { ", delays replies until they are durable" } else { "" },
         )
     }
 }

@@ -1,9 +1,9 @@
-//! What workers count of their traffic, and the rates that follow from it.
+//! Counters of workers, and the rates derived from them.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// One worker's figures, on cache lines of their own: it alone writes them, once per turn.
+/// Counters of a worker, on cache lines of their own: only the worker writes them, once per turn.
 #[derive(Default)]
 #[repr(align(128))]
 pub struct Traffic {
@@ -13,7 +13,7 @@ pub struct Traffic {
     pub sent: AtomicU64,
     /// Turns of its loop.
     pub turns: AtomicU64,
-    /// What it does at this moment, a [`Doing`].
+    /// Current activity, a [`Doing`].
     doing: AtomicU8,
     /// Connections' chunks of input.
     pub reads: AtomicU64,
@@ -52,13 +52,13 @@ pub struct Traffic {
     pub output_peak: AtomicU64,
 }
 
-/// What a worker does at a moment.
+/// Activity of a worker.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Doing {
-    /// Writes what was queued, and waits for something to do.
+    /// Writes queued output, and waits for events.
     Polling,
-    /// Handles what has happened: commands, ends of connections, messages.
+    /// Handles events: commands, ends of connections, messages.
     Serving,
     /// Expiry, compaction, timers.
     Upkeep,
@@ -75,19 +75,19 @@ impl Doing {
 }
 
 impl Traffic {
-    /// Says what the worker does from now on.
+    /// Sets the worker's activity.
     #[inline]
     pub fn now_does(&self, doing: Doing) {
         self.doing.store(doing as u8, Relaxed);
     }
 
-    /// What the worker does.
+    /// The worker's activity.
     pub fn doing(&self) -> Doing {
         let index = usize::from(self.doing.load(Relaxed));
         Doing::ALL.get(index).copied().unwrap_or(Doing::Serving)
     }
 
-    /// A connection watches this many keys instead of so many.
+    /// Records that a connection watches `now` keys instead of `before`.
     pub fn watch(&self, before: u32, now: u32) {
         self.watched.fetch_add(i64::from(now) - i64::from(before), Relaxed);
         self.watchers.fetch_add(i64::from(now > 0) - i64::from(before > 0), Relaxed);
@@ -171,7 +171,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// What was counted since `before`.
+    /// Difference to an earlier state.
     pub fn since(&self, before: &Totals) -> Totals {
         let since = |figure: fn(&Totals) -> u64| figure(self).saturating_sub(figure(before));
         Totals {

@@ -1,9 +1,9 @@
-//! Executing what the primary sends, as it was executed there: commands, and frames
+//! Applies the primary's stream in the order of its execution there: commands, and frames
 //! ([`super::frames`]).
 //!
-//! Nothing expires for these commands: when a key goes is the primary's to say, which sends a `DEL`
-//! then. The offset moves over whole commands, and over whole transactions: a link that breaks
-//! amid one goes on before it.
+//! Nothing expires on behalf of these commands: the primary sends a `DEL` when a key expires. The
+//! offset advances over whole commands and whole transactions: after a link breaks within one, the
+//! stream resumes before it.
 
 use super::Relayed;
 use super::frames::{Aside, Failures};
@@ -27,7 +27,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// Commands between two moments at which others are told what has changed, and how far it is.
+/// Number of commands after which changes are published to clients and the offset is updated.
 const COMMANDS_AT_ONCE: usize = 512;
 
 /// Bytes of an argument at most: keys, fields and elements have lengths of 32 bits.
@@ -61,28 +61,28 @@ pub(super) struct Applier {
     pub(super) distrusts_frames: bool,
     /// The history that nothing can be gone on with, if there is one.
     pub(super) broken: Option<String>,
-    /// How often in a row a copy was of no use for what was in it or came behind it, each of which
-    /// the primary had to make: the pauses between them grow.
+    /// Number of consecutive copies that turned out useless, because of their contents or the
+    /// stream after them. The primary had to make each of them, so the pauses in between grow.
     pub(super) faults: u32,
     /// Commands that answered with an error here, or were not executed, since the stream began.
     errors: u64,
     synced: Synced,
 }
 
-/// What became of some commands.
+/// Result of executing some commands.
 pub(super) struct Executed {
     /// Bytes of the input up to the end of the last whole command or transaction.
     pub whole: usize,
-    /// What they were.
+    /// Kind of the executed stream.
     pub relayed: Relayed,
     /// The database that is selected there.
     db: u16,
-    /// Where in the input an acknowledgement was asked for.
+    /// Position in the input of a request for an acknowledgement.
     asked_at: Option<usize>,
 }
 
 impl Applier {
-    /// One for the calling thread.
+    /// Creates an applier for the calling thread.
     pub fn new(server: &Arc<Server>) -> Self {
         let mut session = Session::new(true);
         session.set(Modes::LOADER, true);
@@ -110,7 +110,7 @@ impl Applier {
         }
     }
 
-    /// What a thread applies the primary's changes with.
+    /// Creates the executor and host with which a thread applies the primary's changes.
     pub fn tools(server: &Arc<Server>) -> (Executor, PrimaryHost) {
         let here = Endpoint::Unix;
         let nobody = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
@@ -127,7 +127,7 @@ impl Applier {
         (self.broken.as_ref() != Some(&id)).then(|| (id, replication.offset()))
     }
 
-    /// Another history begins, whose stream has selected a database.
+    /// Begins a new history, with `db` as the stream's selected database.
     pub fn begin_history(&mut self, db: u16) {
         let replication = &self.host.0.server.replication;
         replication.stream_db.store(db, Relaxed);
@@ -153,7 +153,7 @@ impl Applier {
         }
     }
 
-    /// Takes what has come.
+    /// Takes received bytes.
     pub fn take_from(&mut self, received: &mut Vec<u8>) {
         if self.input.is_empty() {
             std::mem::swap(&mut self.input, received);
@@ -174,7 +174,7 @@ impl Applier {
         Some(self.synced.up_to(log.durable()))
     }
 
-    /// `REPLCONF ACK`, with what is on the disk if there is a log.
+    /// `REPLCONF ACK`, with the offset on the disk if there is a log.
     pub fn acknowledgement(&mut self, offset: i64) -> Vec<u8> {
         let (offset, synced) = (offset.to_string(), self.synced().map(|synced| synced.to_string()));
         let mut words = vec![&b"REPLCONF"[..], b"ACK", offset.as_bytes()];
@@ -200,11 +200,11 @@ impl Applier {
         }
     }
 
-    /// Executes some of what has come; the offset up to where an acknowledgement is asked for, if
-    /// one is.
+    /// Executes some of the received stream; returns the offset up to which an acknowledgement is
+    /// requested, if one is.
     ///
     /// # Errors
-    /// If what has come is no stream of commands, or the link is no longer wanted.
+    /// If the received bytes are no stream of commands, or the link is no longer wanted.
     pub fn execute_received(&mut self, link: &Link) -> Result<Option<i64>, String> {
         let server = link.server.clone();
         let replication = &server.replication;
@@ -235,11 +235,11 @@ impl Applier {
         self.exec.end();
         let epoch = self.exec.ks.take_need().max(self.hands.epoch);
         self.synced.executed(epoch, replication.offset());
-        // No other thread has it any more, unless one has ended amid its work.
+        // No other thread refers to it any more, unless one panicked.
         self.input = Arc::unwrap_or_clone(input);
         self.tell_others();
         let executed = executed.inspect_err(|_| {
-            // What is wrong with it stands in the primary's stream, or was put into it on the way.
+            // The fault is in the primary's stream, or was introduced on the way.
             self.broken = Some(replication.ids().id);
             self.faults += 1;
         })?;
@@ -300,7 +300,7 @@ impl Applier {
             let parsed = parse(&input[self.parsed..], &limits, &mut args, &mut self.resume);
             let at = self.parsed;
             match parsed {
-                // Others may come in before it, and find what was executed counted.
+                // Another thread may enter before it, and must find the executed commands counted.
                 Parsed::Command { .. } if executed.whole > from && may_hold_everything(&args) => {
                     break;
                 }
@@ -345,7 +345,7 @@ impl Applier {
         self.exec.ks.see_expired(true);
         let request = self.exec.prepare(args, None);
         let Some(command) = request.command else {
-            self.note_error(link, args, b"it is not known here, and was left out");
+            self.note_error(link, args, b"it is unknown, and was skipped");
             return true;
         };
         if !goes_by_clock(command, args) {
@@ -356,7 +356,7 @@ impl Applier {
         let mut reply = RespWriter::new(&mut self.reply, &mut values, Protocol::Resp2);
         let done = self.exec.execute(&request, session, &mut self.host, &mut reply);
         if done == Execution::Waits {
-            self.note_error(link, args, b"it would wait");
+            self.note_error(link, args, b"it would block");
         } else if self.reply.starts_with(b"-") {
             let error = std::mem::take(&mut self.reply);
             self.note_error(link, args, error.trim_ascii());
@@ -393,13 +393,12 @@ impl Applier {
             let key = super::handshake::shown(key);
             let offset = link.server.replication.offset();
             tracing::error!(
-                "the primary's {kind} fails here, so that the data may differ: '{name}' '{key}' behind byte {offset}: \
-                 {error}"
+                "the primary's {kind} fails here, so that the data may differ: '{name}' '{key}' after byte {offset}: {error}"
             );
         }
     }
 
-    /// The same of what could not be done of some commits.
+    /// Records failures of some commits.
     pub(super) fn note_failures(&mut self, link: &Link, failures: Failures) {
         for (name, key, why) in failures.first {
             self.note_failure(link, ("effect", &name), &key.unwrap_or_default(), &why);
@@ -412,7 +411,7 @@ impl Applier {
     }
 }
 
-/// Tells subscribers, and those who cache, what has changed.
+/// Sends keyspace events and invalidations of the changes.
 pub(super) fn tell_others(exec: &mut Executor, PrimaryHost(host): &mut PrimaryHost) {
     host.take_upkeep_invalidations(&mut exec.ks);
     host.send_invalidations();
@@ -420,8 +419,8 @@ pub(super) fn tell_others(exec: &mut Executor, PrimaryHost(host): &mut PrimaryHo
     host.call_workers();
 }
 
-/// Whether a command may wait until it has the whole keyspace, during which another thread may
-/// have it: a snapshot is one of what was counted so far.
+/// Whether a command may wait for the whole keyspace. Another thread, such as a snapshot's, may
+/// lock it meanwhile, and must find the executed commands counted.
 fn may_hold_everything(args: &[&[u8]]) -> bool {
     const NAMES: [&str; 8] =
         ["exec", "flushall", "flushdb", "swapdb", "function", "eval", "evalsha", "fcall"];

@@ -40,9 +40,7 @@ fn replicaof(ctx: &mut Ctx<'_>) -> Outcome {
             Ok(())
         }
         Ok(_) => ctx.ok(),
-        Err(error) => {
-            Err(Fail::new(format!("ERR the system allows no thread to follow a primary: {error}")))
-        }
+        Err(error) => Err(Fail::new(format!("ERR cannot start the replication thread: {error}"))),
     }
 }
 
@@ -81,7 +79,7 @@ fn role(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// What the arguments of `FAILOVER` ask for.
+/// Parsed arguments of `FAILOVER`.
 #[derive(Debug, Eq, PartialEq)]
 enum Request {
     Abort,
@@ -129,7 +127,7 @@ fn failover(ctx: &mut Ctx<'_>) -> Outcome {
     match server.begin_failover(wanted) {
         Ok(true) => ctx.ok(),
         Ok(false) => Err(IN_PROGRESS),
-        Err(error) => Err(Fail::new(format!("ERR the system allows no thread for it: {error}"))),
+        Err(error) => Err(Fail::new(format!("ERR cannot start the failover thread: {error}"))),
     }
 }
 

@@ -1,9 +1,9 @@
-//! A copy of the primary's data: received into a file, looked through, and loaded in the place of
-//! what there is.
+//! Full synchronisation: receives a copy of the primary's data into a file, checks it, and loads it
+//! in place of the present data.
 //!
-//! The file has no name, so none is left behind. What there is stays until the copy is there whole
-//! and has been found sound: a primary that is lost amid it costs nothing. Where
-//! `repl-diskless-load` says so the copy is loaded as it comes, without a file.
+//! The file has no name, so none is left behind. The present data stay until the copy is complete
+//! and valid: losing the primary meanwhile has no effect. With `repl-diskless-load`, the copy may
+//! be loaded as it arrives, without a file.
 
 use super::apply::Applier;
 use super::copy_stream::CopyStream;
@@ -31,8 +31,8 @@ pub(super) const SIGN_EVERY: Duration = Duration::from_secs(1);
 /// then on.
 ///
 /// # Errors
-/// One line that says what the primary or the disk did. All is as before, unless the copy was
-/// loaded as it came, or turned out not to be loadable when it was loaded: then there is no data.
+/// The failure of the primary or the disk, as one line. Nothing has changed, unless the copy was
+/// loaded as it arrived, or its load failed: then there is no data.
 pub(super) fn take_over(
     wire: &mut Wire,
     link: &Link,
@@ -42,7 +42,7 @@ pub(super) fn take_over(
     let figures = &link.server.replication.link;
     figures.copy_bytes.iter().for_each(|bytes| bytes.store(0, Relaxed));
     figures.enter(LinkState::Sync);
-    let line = wire.line().map_err(|error| format!("no copy comes: {error}"))?;
+    let line = wire.line().map_err(|error| format!("no copy arrives: {error}"))?;
     let extent = Extent::read(&line)
         .ok_or_else(|| format!("it announces its copy with '{}'", shown(&line)))?;
     let total = if let Extent::Length(len) = extent { len } else { 0 };
@@ -116,11 +116,12 @@ fn install(
                 let _ = wire.send(b"\n");
             }
         });
-        let signs = signs.map_err(|error| format!("no thread for signs of life: {error}"))?;
+        let signs =
+            signs.map_err(|error| format!("cannot start a thread for keep-alives: {error}"))?;
         let _ends = EndOfSigns { is_over: &is_over, signs: signs.thread() };
         let config = link.server.config.snapshot();
         check(&file, len, leniency(&config))
-            .map_err(|error| format!("the copy of {len} bytes is not sound: {error}"))
+            .map_err(|error| format!("the copy of {len} bytes is invalid: {error}"))
             .and_then(|()| file.rewind().map_err(|error| error.to_string()))
             .and_then(|()| {
                 let progress = &link.server.snapshot.progress;

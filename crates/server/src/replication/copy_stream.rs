@@ -34,14 +34,14 @@ impl<'w> CopyStream<'w> {
         CopyStream { wire, link, extent, len: 0, taken: 0, known: 0, has_ended, is_lost, signed_at }
     }
 
-    /// Whether the copy ends where what was read of it does.
+    /// Checks that nothing follows the end of the copy.
     ///
     /// # Errors
-    /// One line that says what the primary did.
+    /// The primary's fault, as one line.
     pub fn end(&mut self) -> Result<(), String> {
         match self.read(&mut [0]) {
             Ok(0) => Ok(()),
-            Ok(_) => Err(format!("it goes on behind its end, from byte {} on", self.len - 1)),
+            Ok(_) => Err(format!("it continues after its end, from byte {} on", self.len - 1)),
             Err(error) => Err(error.to_string()),
         }
     }

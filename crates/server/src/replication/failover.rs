@@ -18,7 +18,7 @@ use petrel_keyspace::Handle;
 use std::io;
 use std::sync::Arc;
 
-/// What `FAILOVER` asks for.
+/// Arguments of `FAILOVER`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Wanted {
     /// The replica that is to be the primary; any if there is none.
@@ -39,7 +39,7 @@ impl Server {
         let server = self.clone();
         let work = move || server.hand_over(number, &wanted);
         let thread = std::thread::Builder::new().name("petrel-failover".into());
-        // From now on, so that what is written after the reply is written at the new primary.
+        // Pause clients before the reply, so that later writes are executed by the new primary.
         self.pause_clients(PauseReason::Failover, unix_ms(), i64::MAX, true);
         if let Err(error) = thread.spawn(work) {
             self.replication.failover.end();
@@ -68,7 +68,9 @@ impl Server {
             if deadline.is_some_and(|deadline| unix_ms() >= deadline) {
                 match (&wanted.target, wanted.force) {
                     (Some(target), true) => {
-                        tracing::warn!("the replica has not executed every write, and is forced");
+                        tracing::warn!(
+                            "the replica has not executed every write; the failover is forced"
+                        );
                         break target.clone();
                     }
                     _ => {

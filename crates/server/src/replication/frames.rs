@@ -12,18 +12,18 @@ use petrel_replication::frame::{TURN, WHOLE};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is put aside while a commit is applied; empty between two, but for its capacity.
+/// Work left over while a commit is applied; empty in between, and kept for its capacity.
 #[derive(Default)]
 pub(super) struct Aside {
     cleared: Vec<Cleared>,
     pub failures: Failures,
 }
 
-/// What could not be done: of which kind it is, of which key, and why.
+/// An effect that could not be applied: its kind, its key, and the reason.
 pub(super) type Failure = (String, Option<Vec<u8>>, String);
 
-/// What could not be done of some commits: the first of it, and how much more there was. A stream
-/// that does not fit the data has as much of it as it has effects.
+/// Failures of some commits: the first ones, and the number of others. A stream that does not fit
+/// the data has as many failures as effects.
 #[derive(Default)]
 pub(super) struct Failures {
     pub first: Vec<Failure>,
@@ -45,7 +45,7 @@ impl Failures {
     }
 }
 
-/// What commits need beside the keyspace.
+/// Parts outside of the keyspace that commits need.
 struct Surroundings<'a> {
     shared: &'a Shared,
     host: &'a mut PrimaryHost,
@@ -107,8 +107,8 @@ pub(super) fn apply_group(
     applied
 }
 
-/// What a group needs to be held. None if it names a database that is not here, which is noted and
-/// costs the group.
+/// Finds the locks that a group needs. `None` if it names a database that does not exist here; this
+/// is recorded, and the group is skipped.
 ///
 /// # Errors
 /// If it is malformed.
@@ -142,7 +142,7 @@ impl Applier {
         executed: &mut Executed,
     ) -> Result<bool, String> {
         if self.session.in_multi() {
-            return Err(self.distrust("a frame amid a transaction of commands"));
+            return Err(self.distrust("a frame within a transaction of commands"));
         }
         let longest = self.longest() as u64;
         let mut run = std::mem::take(&mut self.run);
@@ -169,7 +169,7 @@ impl Applier {
                 link.server.replication.link.sends_frames.store(has_frames, Relaxed);
                 self.count_frames(end, has_frames, executed);
             }
-            // Others may come in before it, and find what was executed counted.
+            // Another thread may enter before it, and must find the executed commands counted.
             WHOLE if executed.whole > self.counted => return Ok(false),
             _ => {
                 self.apply_alone(frame, link)?;
@@ -201,11 +201,11 @@ impl Applier {
         executed.relayed.frames = Some(has_frames);
     }
 
-    /// Reads no frames any more: what is wrong with them, for the log.
+    /// Stops reading frames; returns the error for the log.
     pub(super) fn distrust(&mut self, what: &str) -> String {
         self.distrusts_frames = true;
         format!(
-            "its stream holds {what}; a new copy is needed, and commands will be asked for in place of effects"
+            "its stream holds {what}; a new copy is needed, and commands will be requested in place of effects"
         )
     }
 

@@ -8,35 +8,35 @@ use petrel_replication::primary::{NoOffer, Offer};
 use petrel_resp::encode_command;
 use std::io;
 
-/// What the error of a refused `PSYNC` begins with.
+/// Beginning of the error after a refused `PSYNC`.
 pub(super) const REFUSES: &str = "it refuses PSYNC";
 
-/// What a replica says of itself, and asks for.
+/// Contents of a replica's handshake.
 pub(super) struct Introduction<'c> {
     pub config: &'c Config,
     /// The history that this server has, and how many bytes of it; none if it needs a copy.
     pub history: Option<(String, i64)>,
     /// The replica that is spoken to is asked to be the primary.
     pub hands_over: bool,
-    /// What this server says of frames.
+    /// This server's support for frames.
     pub frames: Frames,
 }
 
-/// What a replica says of frames, which it reads in place of commands.
+/// Support of a replica for frames in place of commands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Frames {
-    /// It reads them.
+    /// Reads frames.
     Reads,
-    /// It reads them, but wants commands from now on.
+    /// Reads frames, but wants commands from now on.
     WantsCommands,
     /// Nothing.
     Silent,
 }
 
-/// Introduces this server, and asks for what is missing.
+/// Introduces this server and requests the missing part of the stream.
 ///
 /// # Errors
-/// One line that says what the primary did not do.
+/// The primary's failure, as one line.
 pub(super) fn shake_hands(
     wire: &mut Wire,
     introduction: &Introduction<'_>,
@@ -75,8 +75,8 @@ pub(super) fn shake_hands(
     }
     let capabilities = capabilities.iter().flat_map(|name| [&b"capa"[..], name.as_bytes()]);
     state(wire, &capabilities.collect::<Vec<_>>())?;
-    // Valkey sends the forms that its release of this number knows, and older ones to those that
-    // say nothing; Redis does not know the question.
+    // Valkey sends the formats of the announced version, and older ones if none is announced; Redis
+    // does not know this option.
     ask(wire, &[b"REPLCONF", b"version", VALKEY_VERSION.as_bytes()])?;
     let (id, first) = match history {
         Some((id, offset)) => (&id[..], (offset + 1).to_string()),
@@ -88,7 +88,7 @@ pub(super) fn shake_hands(
     offer(&reply)
 }
 
-/// What the answer to `PSYNC` says.
+/// Parses the reply to `PSYNC`.
 fn offer(reply: &[u8]) -> Result<Offer, String> {
     let shown = shown(reply);
     Offer::read(reply).map_err(|why| match why {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A field of `INFO`.
 pub(crate) type Field = (&'static str, String);
 
-/// What `ROLE` shows as a replica's offset: -1 while there is no link.
+/// A replica's offset in `ROLE`: -1 while there is no link.
 pub(super) fn shown_offset(replication: &Replication) -> i64 {
     match replication.link.state() {
         LinkState::Connected => replication.offset(),

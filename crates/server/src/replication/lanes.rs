@@ -5,7 +5,7 @@
 //! link's thread  3 . 3 . . ...  ▲             what belongs to it, then it waits for the others
 //! a hand         . 7 . . 7 ...  │             each lane in its order
 //! a hand         . . . 12 . ... │
-//!                               all have done what is before it: a point that is consistent
+//!                               all earlier frames are applied: a consistent point
 //! ```
 //!
 //! The offset, images and acknowledgements know such points alone. A reader may see a change of one
@@ -32,7 +32,7 @@ const SHARED_MIN: usize = 64;
 const SHARED_MAX: usize = 4096;
 const SHARED_BYTES_MAX: usize = 1 << 20;
 
-/// Keys whose cache lines are asked for before the first of them is needed.
+/// Number of keys prefetched before the first of them is needed.
 const AHEAD: usize = 12;
 
 /// A frame of a single lane in the input.
@@ -44,7 +44,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Where it ends.
+    /// End of the range.
     pub fn end(&self) -> usize {
         self.at + self.len
     }
@@ -70,17 +70,17 @@ pub(super) fn find_run(input: &[u8], mut at: usize, longest: u64, run: &mut Vec<
     }
 }
 
-/// What a thread is to apply.
+/// Commits for a thread to apply.
 struct Job {
     input: Arc<Vec<u8>>,
     places: Vec<Place>,
 }
 
-/// What became of it.
+/// Result of a job.
 #[derive(Default)]
 struct Done {
     failures: Failures,
-    /// What is wrong with a frame.
+    /// Fault in a frame.
     broken: Option<String>,
     /// The latest epoch that something was committed to.
     epoch: u64,
@@ -97,7 +97,7 @@ struct Hand {
 #[derive(Default)]
 pub(super) struct Hands {
     list: Vec<Hand>,
-    /// They were called, or could not be.
+    /// The threads have been started, or could not be.
     were_called: bool,
     /// The latest epoch that they have committed something to.
     pub epoch: u64,
@@ -134,8 +134,7 @@ impl Hands {
         called
     }
 
-    /// Ends the threads, once they have done what they have got. The caller holds nothing, and is
-    /// in no batch.
+    /// Ends the threads after their present jobs. The caller holds no locks, and is in no batch.
     pub fn end(self) {
         for Hand { jobs, done, thread } in self.list {
             drop((jobs, done));
@@ -228,7 +227,7 @@ fn apply_share(
     done.failures.append(&mut aside.failures);
 }
 
-/// Asks for what the changes behind this one will look at.
+/// Prefetches data for later changes.
 #[inline]
 fn look_ahead(exec: &Executor, keys: &[(u16, KeyHash)], at: usize) {
     if let Some((_, hash)) = keys.get(at + 2 * AHEAD) {

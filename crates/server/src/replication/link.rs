@@ -25,18 +25,18 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Between two acknowledgements of what has been executed.
+/// Interval between two acknowledgements of executed commands.
 const ACK_EVERY: Duration = Duration::from_secs(1);
 
-/// Between two looks whether the disk has what the primary asks for.
+/// Interval between two checks whether the requested part of the stream is on the disk.
 const SYNC_LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Until the next try: at first, and the most that it grows to.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The same after faults that cost a copy each. A link that has held for as long as the most is
-/// trusted again.
+/// First and longest pause after faults that cost a copy each. A link that lasts as long as the
+/// longest pause is trusted again.
 const FAULT_PAUSE_MIN: Duration = Duration::from_millis(100);
 const FAULT_PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -46,7 +46,7 @@ const LEAVE_PATIENCE: Duration = Duration::from_millis(100);
 /// After which a failure that goes on is logged again.
 const REPEAT_AFTER: Duration = Duration::from_secs(30);
 
-/// One attempt to follow a primary.
+/// An attempt to replicate from a primary.
 pub(super) struct Link {
     pub server: Arc<Server>,
     host: String,
@@ -100,7 +100,7 @@ fn follow_wishes(server: &Arc<Server>) {
     }
 }
 
-/// The pause after so many faults in a row: it doubles with each.
+/// Pause after this number of consecutive faults: it doubles with each.
 fn pause_after(faults: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(faults.saturating_sub(1));
     FAULT_PAUSE_MIN.saturating_mul(doubled).min(FAULT_PAUSE_MAX)
@@ -147,7 +147,7 @@ fn check_wish(server: &Server, number: u64) -> Result<(), String> {
     let now = server.replication.wish_number.load(Acquire);
     match now == number && !server.is_stopping() {
         true => Ok(()),
-        false => Err("it is no longer to be followed".into()),
+        false => Err("it is no longer the requested primary".into()),
     }
 }
 
@@ -189,7 +189,7 @@ impl Link {
                     self.rename_history(id);
                 }
                 let offset = self.server.replication.offset();
-                tracing::info!("the primary at {primary} goes on behind byte {offset}");
+                tracing::info!("the primary at {primary} continues after byte {offset}");
             }
             Offer::Copy { id, offset, .. } => {
                 tracing::info!(
@@ -206,8 +206,8 @@ impl Link {
         self.stream(&mut wire, applier)
     }
 
-    /// Asks for what is missing; in a handover, asks the replica at the other end to be the
-    /// primary as well. If it does not do so, this server is the primary again.
+    /// Requests the missing part of the stream; in a failover, also asks the replica at the other
+    /// end to become the primary. If it refuses, this server is the primary again.
     fn introduce(
         &self,
         wire: &mut Wire,
@@ -233,7 +233,7 @@ impl Link {
                 self.server.finish_failover();
                 return offer;
             }
-            // A lost connection says nothing of what the other end did: it is asked again.
+            // After a lost connection, the other end's decision is unknown: ask again.
             Err(why) if !why.contains(REFUSES) => return offer,
             // It did become one: the answer that said so was lost.
             Err(why) if why.contains("can't be sent to a master") => {
@@ -246,7 +246,7 @@ impl Link {
         Err(why)
     }
 
-    /// Shows the connection in `CLIENT LIST` as long as what is returned lives.
+    /// Shows the connection in `CLIENT LIST` as long as the returned value lives.
     fn show(&self, wire: &Wire) -> Shown<'_> {
         let (server, socket) = (&self.server, wire.socket());
         let peer = peer_endpoint(socket.as_fd()).unwrap_or(Endpoint::Unix);
@@ -260,7 +260,7 @@ impl Link {
         Shown(server)
     }
 
-    /// Waits while `CLIENT PAUSE` holds back what the primary sends: its offset stands still.
+    /// Pauses the primary's stream during `CLIENT PAUSE`: the offset does not advance.
     fn is_paused(&self) -> bool {
         const STEP: Duration = Duration::from_millis(10);
         let is_paused = self.server.commands.pause.active(unix_ms()).is_some();
@@ -270,7 +270,7 @@ impl Link {
         is_paused
     }
 
-    /// The primary has named the history anew, and goes on with it.
+    /// The primary continues its history under a new id.
     fn rename_history(&self, id: String) {
         let replication = &self.server.replication;
         {
@@ -312,13 +312,13 @@ impl Link {
         self.server.apply_role(&self.server.config.snapshot());
     }
 
-    /// Executes what the primary sends, and acknowledges it.
+    /// Executes the primary's stream and acknowledges it.
     fn stream(&self, wire: &mut Wire, applier: &mut Applier) -> Result<(), String> {
         let lost = |error: io::Error| format!("the connection is lost: {error}");
         applier.begin_stream(std::mem::take(wire.received()));
         // At once: a primary may wait for it before it sends more.
         let mut acked_at: Option<Instant> = None;
-        // What the primary has asked for, until it is on the disk.
+        // Offset of the last requested acknowledgement, until it is on the disk.
         let mut awaited: Option<i64> = None;
         loop {
             let is_paused = self.is_paused();
@@ -354,7 +354,7 @@ impl Drop for Shown<'_> {
     }
 }
 
-/// What went wrong lately, so that what goes on going wrong is not logged each time.
+/// Recent errors, so that a repeated one is not logged each time.
 #[derive(Default)]
 struct Troubles {
     last: Option<(String, Instant)>,
@@ -365,11 +365,7 @@ impl Troubles {
         let is_known =
             self.last.as_ref().is_some_and(|(last, at)| last == why && at.elapsed() < REPEAT_AFTER);
         if !is_known {
-            tracing::warn!(
-                "the primary at {}:{}: {why}; trying again until it can be followed",
-                link.host,
-                link.port
-            );
+            tracing::warn!("the primary at {}:{}: {why}; retrying", link.host, link.port);
             self.last = Some((why.into(), Instant::now()));
         }
     }

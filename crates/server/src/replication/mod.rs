@@ -1,13 +1,13 @@
-//! Replication: whose changes this server follows, and by which name and offset others follow its
-//! own.
+//! Replication: the primary of this server, and the id and offset under which replicas follow it.
 //!
 //! A *history* is the stream of changes of a data set, named by a replication id of 40 hexadecimal
-//! digits; an offset counts its bytes. A promoted replica names its history anew and keeps the old
-//! name up to the offset at which it was promoted, so that other replicas of the old primary can go
-//! on without a copy: <https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>.
+//! digits; an offset counts its bytes. A promoted replica gives its history a new id and keeps the
+//! old one up to the offset of the promotion, so that other replicas of the old primary can
+//! continue without a copy:
+//! <https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>.
 //!
 //! ```text
-//! roles.rs      REPLICAOF: the change from primary to replica and back, what the gate refuses then
+//! roles.rs      REPLICAOF: the change from primary to replica and back, and the commands refused in each
 //! link.rs       the thread that follows a primary: connect ─ shake hands ─ copy ─ stream, and again
 //! handshake.rs  the dialogue up to +FULLRESYNC or +CONTINUE
 //! wire.rs       the connection to the primary, plain or TLS
@@ -16,10 +16,10 @@
 //! apply.rs      the primary's commands: executed through the gate, counted by the byte
 //! frames.rs     its frames: effects, applied as they were recorded there; lanes.rs, by several threads
 //! synced.rs     how much of that is on the disk
-//! panics.rs     what is left of a link that ends by one
+//! panics.rs     state after a link has panicked
 //! own_expiring.rs  keys that a writable replica's own clients let expire
 //! failover.rs   FAILOVER: the role goes to a replica; handover.rs, how far that is
-//! out/          those that follow this server: the stream, copies, PSYNC
+//! out/          this server's replicas: the stream, copies, PSYNC
 //! commands.rs   REPLICAOF, SLAVEOF, ROLE, FAILOVER;  info.rs  INFO replication
 //! ```
 
@@ -65,7 +65,7 @@ pub const NO_ID: &str = "0000000000000000000000000000000000000000";
 /// The names of the history.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Ids {
-    /// Its name: 40 hexadecimal digits.
+    /// Replication id: 40 hexadecimal digits.
     pub id: String,
     /// The name that it had before, or [`NO_ID`].
     pub second_id: String,
@@ -74,7 +74,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// A history that nobody knows yet.
+    /// Creates an id for a new history.
     fn new() -> Self {
         Self::named(random_id())
     }
@@ -85,8 +85,8 @@ impl Ids {
     }
 }
 
-/// What serves this server's own replicas, as far as its role and its primary concern it. The
-/// caller is in no batch, but for [`Downstream::relay`].
+/// The part that serves this server's own replicas, as seen by the link to the primary. The caller
+/// is in no batch, except for [`Downstream::relay`].
 pub trait Downstream: Send + Sync {
     /// Bytes of the primary's stream have been executed: the last of them is the one at
     /// [`Replication::offset`]. Replicas of this server are sent the same bytes. The caller is in a
@@ -97,21 +97,21 @@ pub trait Downstream: Send + Sync {
     /// replicas ask again, and may go on where they were.
     fn renamed(&self);
 
-    /// The data is another: what was kept of the stream belongs to a history that has ended, and
-    /// what follows begins behind [`Replication::offset`].
+    /// The data was replaced: the backlog belongs to a history that has ended, and the new stream
+    /// begins after [`Replication::offset`].
     fn replaced(&self);
 }
 
-/// How far the link to the primary is.
+/// State of the link to the primary.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u8)]
 pub enum LinkState {
-    /// It is to be made.
+    /// Connection to be made.
     #[default]
     Connect = 0,
-    /// It is being made.
+    /// Connecting.
     Connecting = 1,
-    /// The primary is asked for what is missing.
+    /// Handshake: requesting the missing part of the stream.
     Handshake = 2,
     /// A copy of the data is received, or loaded.
     Sync = 3,
@@ -135,7 +135,7 @@ impl LinkState {
 /// Figures of the link to the primary, for `INFO`. Times are Unix seconds.
 pub struct LinkFigures {
     state: AtomicU8,
-    /// When something last came; 0: never.
+    /// Time of the last received bytes; 0: never.
     heard_at: AtomicI64,
     /// Since when there is a link; it means nothing while there is none.
     up_since: AtomicI64,
@@ -147,7 +147,7 @@ pub struct LinkFigures {
     tries: [AtomicU64; 2],
     /// Bytes of the copy, 0 if that is not known, and of those received.
     copy_bytes: [AtomicU64; 2],
-    /// When a byte of the copy last came.
+    /// Time of the last received byte of the copy.
     copied_at: AtomicI64,
     /// Bytes that came from primaries.
     pub(crate) received: AtomicU64,
@@ -155,7 +155,7 @@ pub struct LinkFigures {
     has_synced: AtomicBool,
     /// The primary has said that it may send frames.
     sends_frames: AtomicBool,
-    /// It was asked for commands in their place.
+    /// The primary was asked to send commands in place of frames.
     asked_commands: AtomicBool,
     /// The link as `CLIENT LIST` shows it, while there is one.
     client: Mutex<Option<Arc<Client>>>,
@@ -182,7 +182,7 @@ impl Default for LinkFigures {
 }
 
 impl LinkFigures {
-    /// How far the link is.
+    /// State of the link.
     pub fn state(&self) -> LinkState {
         use LinkState::*;
         let number = self.state.load(Relaxed);
@@ -218,24 +218,25 @@ impl LinkFigures {
 /// For how long a point that the offset counts is looked for.
 const POINT_PATIENCE: Duration = Duration::from_secs(1);
 
-/// For how long the link's thread gives way to those who look for one, at each.
+/// Time for which the link's thread yields to threads that wait for a consistent point, at each
+/// such point.
 const POINT_TIME: Duration = Duration::from_millis(20);
 
 /// Between two looks.
 const POINT_PAUSE: Duration = Duration::from_micros(200);
 
-/// What is known of replication.
+/// State of replication.
 pub struct Replication {
     ids: Mutex<Ids>,
     /// Bytes of the history: those written by a primary, those executed by a replica.
     offset: AtomicI64,
-    /// Commands of the primary may have been executed that the offset does not count yet: its
-    /// thread waits for a stripe amid a batch, outside of the gate.
+    /// Executed commands of the primary may not be counted in the offset yet: its thread waits for
+    /// a stripe in the middle of a batch, outside of the keyspace's lock.
     is_amid: AtomicBool,
     /// Threads that want to hold everything while that is not so.
     points_wanted: AtomicUsize,
-    /// What the primary has sent could not be applied whole: the data is in no history until there
-    /// is a new copy.
+    /// The primary's stream could not be applied completely: the data belong to no history until
+    /// there is a new copy.
     is_broken: AtomicBool,
     /// The database that the primary's stream has selected there.
     stream_db: AtomicU16,
@@ -259,10 +260,10 @@ pub struct Replication {
     applying: Mutex<()>,
 }
 
-/// What the link's thread is to do.
+/// Requested replication role, set by REPLICAOF and applied by the replication thread.
 #[derive(Default)]
 struct Wish {
-    /// Whom to follow.
+    /// Primary to replicate from.
     primary: Option<(String, u16)>,
     /// Counts the changes of the wish.
     number: u64,
@@ -271,9 +272,9 @@ struct Wish {
     /// [`Wish::number`] of the role that the server has: behind it while a change is to be made,
     /// since the command that asked for it held keys.
     role_number: u64,
-    /// The same was asked for again: the next try is not waited for.
+    /// Set if the same role was requested again: try at once, without a pause.
     is_at_once: bool,
-    /// The connection in hand, to be shut down when the wish changes.
+    /// The current connection, to be shut down when the requested role changes.
     socket: Option<TcpStream>,
 }
 
@@ -379,15 +380,15 @@ impl Replication {
         self.is_replica() && self.link.state() == LinkState::Connected
     }
 
-    /// The history has grown by so many bytes; the new offset. For a primary, called by what writes
-    /// its stream.
+    /// Advances the offset by these bytes; returns the new one. For a primary, called by the writer
+    /// of its stream.
     pub fn advance(&self, bytes: usize) -> i64 {
         let bytes = bytes as i64;
         self.offset.fetch_add(bytes, Relaxed) + bytes
     }
 
-    /// Begins a history of its own that nobody can go on with (`DEBUG CHANGE-REPL-ID`, a primary
-    /// whose backlog is gone).
+    /// Begins a new history that no replica can continue (`DEBUG CHANGE-REPL-ID`, a primary that
+    /// has freed its backlog).
     pub fn renew_ids(&self) {
         *self.ids.lock() = Ids::new();
     }
@@ -403,7 +404,7 @@ impl Replication {
                 && ids.second_id != NO_ID
     }
 
-    /// What is to hear of the primary's stream and of changes of the role; one at a time.
+    /// Sets the receiver of the primary's stream and of role changes; there is one at a time.
     pub fn set_downstream(&self, downstream: Option<Arc<dyn Downstream>>) {
         *self.downstream.write() = downstream;
     }

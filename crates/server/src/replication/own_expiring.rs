@@ -19,16 +19,16 @@ const TRACKED_MAX: usize = 1 << 20;
 const REMOVED_AT_ONCE: usize = 400;
 
 thread_local! {
-    /// This thread executes what the primary sends.
+    /// Whether this thread executes the primary's stream.
     static FOLLOWS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread executes what the primary sends: its keys are the primary's.
+/// Marks the calling thread as executing the primary's stream: its keys are the primary's.
 pub(super) fn follows() {
     FOLLOWS.set(true);
 }
 
-/// Whether the calling thread executes what the primary sends.
+/// Whether the calling thread executes the primary's stream.
 pub(super) fn is_following() -> bool {
     FOLLOWS.get()
 }
@@ -45,7 +45,7 @@ pub struct OwnExpiring {
 
 #[derive(Default)]
 struct Tracked {
-    /// When each is looked at, in Unix milliseconds.
+    /// Expiry of each key, in Unix milliseconds.
     times: HashMap<Place, i64>,
     by_time: BTreeSet<(i64, Place)>,
 }
@@ -58,7 +58,7 @@ impl Tracked {
         self.by_time.insert((at, place));
     }
 
-    /// Takes out a key whose time has come.
+    /// Takes out an expired key.
     fn pop(&mut self, now: i64) -> Option<Place> {
         let (at, _) = self.by_time.first()?;
         if *at > now {
@@ -105,7 +105,7 @@ impl OwnExpiring {
         drop(forgotten);
     }
 
-    /// Removes those that have expired, on a replica. The thread is in no batch.
+    /// Removes expired keys, on a replica. The thread is in no batch.
     pub(super) fn expire(&self, ks: &mut Handle) {
         if self.count() == 0 {
             return;

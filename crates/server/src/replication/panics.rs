@@ -1,6 +1,6 @@
-//! A panic on the link's thread ends the link, and not replication: the locks are let go of, the
-//! threads that helped have ended, and what was applied of a batch that no offset counts is in no
-//! history until there is a new copy.
+//! A panic on the link's thread ends the link, and not replication: its locks are released, its
+//! helper threads end, and if a batch was partially applied, the data belong to no history until
+//! there is a new copy.
 
 use super::apply::Applier;
 use super::{LinkState, Replication};
@@ -10,10 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Does a link's work; a panic amid it is an error as others are, and costs the applier.
+/// Runs a link's work. A panic becomes an error, and the applier is replaced.
 ///
 /// # Errors
-/// What the work says, or one line about the panic.
+/// The error of the work, or a line about the panic.
 pub(super) fn survive(
     server: &Arc<Server>,
     applier: &mut Applier,
@@ -23,7 +23,7 @@ pub(super) fn survive(
     done.unwrap_or_else(|panic| {
         let fresh = Applier::new(server);
         std::mem::replace(applier, fresh).give_up(server, applier);
-        Err(format!("a fault of this server ({}) has ended the link", text_of(&*panic)))
+        Err(format!("a panic of this server ({}) has ended the link", text_of(&*panic)))
     })
 }
 
@@ -33,11 +33,11 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
 }
 
 impl Applier {
-    /// Ends after a panic; what `next` is to go on with follows from what this one was amid.
+    /// Ends after a panic, and prepares `next` according to the interrupted work.
     fn give_up(self, server: &Server, next: &mut Applier) {
         let replication = &server.replication;
         let Applier { exec, hands, distrusts_frames, broken, faults, .. } = self;
-        // Lets go of what is held, which the others may wait for.
+        // Release locks that other threads may wait for.
         drop(exec);
         hands.end();
         let _applying = replication.applying.lock();
@@ -85,7 +85,7 @@ mod tests {
         Server::new(config, registry, Box::new(Indifferent))
     }
 
-    /// What others can still do: hold everything.
+    /// Checks that another thread can lock the whole keyspace.
     fn hold_all(server: &Arc<Server>) {
         let mut other = Executor::new(server.keyspace.attach(), server.commands.clone());
         other.begin();
@@ -138,7 +138,7 @@ mod tests {
         let ended = survive(&server, &mut applier, |_| {
             server.replication.link.enter(LinkState::Sync);
             server.begin_loading(&server.config.snapshot());
-            panic!("amid a copy");
+            panic!("during a copy");
         });
         assert!(ended.is_err() && !server.commands.is_loading());
         assert_eq!((applier.history(&server), applier.faults), (None, 1));

@@ -21,15 +21,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
-/// For how long a command that goes by the role waits for what the link executes to end.
+/// Time for which a command that depends on the role waits for the link's current work.
 const SETTLE_PATIENCE: Duration = Duration::from_millis(50);
 
-/// What became of the wish for a role.
+/// Result of a request for a role.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Assigned {
     /// The server has it, or is about to.
     Changed,
-    /// It had it already.
+    /// The role is as requested already.
     Unchanged,
 }
 
@@ -70,7 +70,7 @@ impl Server {
             None => PrimaryAddress::none(),
         };
         self.config.settle(|config| config.replication.replicaof = address);
-        // What the primary sends is executed with this locked.
+        // The link's thread has this locked while it executes the primary's stream.
         let is_sent = own_expiring::is_following() && replication.applying.is_locked();
         if !ks.holds_any() && !is_sent {
             ks.exit();
@@ -106,7 +106,7 @@ impl Server {
         self.assume(&self.replication.applying.lock());
     }
 
-    /// The same while nothing of the link is executed.
+    /// Applies the requested role while the link executes nothing.
     fn assume(&self, _applying: &MutexGuard<'_, ()>) {
         let replication = &self.replication;
         let (number, primary) = {
@@ -129,7 +129,7 @@ impl Server {
         }
         match &primary {
             Some((host, port)) => {
-                tracing::info!("following the primary at {host}:{port}");
+                tracing::info!("replicating from the primary at {host}:{port}");
                 if replication.link.down_since.load(Relaxed) == 0 && !was_replica {
                     replication.link.down_since.store(unix_ms() / 1000, Relaxed);
                 }
@@ -168,10 +168,10 @@ impl Server {
         replication.wish.lock().role_number = number;
     }
 
-    /// Has a change of the role that a transaction asked for made before the command in hand goes
-    /// by the role, unless that is part of the same, or the link's thread executes something for
-    /// long: then the old role holds still. `ks` is in a batch, and no script runs on this thread:
-    /// the link's thread may wait for that to end.
+    /// Applies a role change that was deferred because REPLICAOF ran inside a transaction. Does
+    /// nothing inside that transaction, or if the replication thread is busy for more than 50 ms.
+    /// `ks` is in a batch, and no script runs on this thread: the link's thread may wait for that
+    /// to end.
     pub(crate) fn settle_role(&self, ks: &mut Handle) {
         // That thread may have `applying` locked.
         if ks.holds_any() || own_expiring::is_following() {
@@ -186,7 +186,7 @@ impl Server {
         }
     }
 
-    /// What the gate refuses in this role.
+    /// Sets the states by which commands are refused in this role.
     pub(crate) fn apply_role(&self, config: &Config) {
         let (replication, settings) = (&self.replication, &config.replication);
         let is_replica = replication.is_replica();
@@ -196,7 +196,7 @@ impl Server {
         self.commands.set_state(ServerState::Stale, is_stale);
     }
 
-    /// Follows nobody any more, since the server ends: nothing is executed after this.
+    /// Stops replication at shutdown: nothing is executed after this.
     pub(crate) fn end_following(&self) {
         let replication = &self.replication;
         {

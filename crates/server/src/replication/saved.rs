@@ -1,9 +1,9 @@
-//! Where in the history a snapshot stands: the fields `repl-id`, `repl-offset` and `repl-stream-db`
+//! Position of a snapshot in the history: the fields `repl-id`, `repl-offset` and `repl-stream-db`
 //! of RDB files, as Redis writes them.
 //!
-//! A replica that starts from such a file asks its primary for what follows. A primary that does
-//! so names the history anew and keeps the old name up to that offset, so that replicas which had
-//! everything go on with it.
+//! A replica that starts from such a file requests the stream from there on. A primary that starts
+//! from one gives its history a new id and keeps the old one up to that offset, so that replicas
+//! which had everything continue with it.
 
 use super::{Ids, NO_ID};
 use crate::server::Server;
@@ -27,7 +27,7 @@ pub(crate) struct SavedHistory {
 }
 
 impl SavedHistory {
-    /// What the texts of a file say.
+    /// Reads the fields of a file.
     pub fn of(aux: &[(Vec<u8>, Vec<u8>)]) -> Option<Self> {
         let text = |name: &str| {
             let found = aux.iter().find(|(key, _)| key == name.as_bytes());
@@ -39,7 +39,7 @@ impl SavedHistory {
         Some(SavedHistory { id: id.into(), offset, db })
     }
 
-    /// The same of a file, which is read from its beginning afterwards.
+    /// Reads the fields of a file, which is rewound afterwards.
     pub fn peek(file: &mut File, len: u64, leniency: Leniency) -> Option<Self> {
         let mut aux = Vec::new();
         if let Ok(mut reader) = FileReader::new(&*file, len, leniency) {
@@ -69,8 +69,8 @@ impl SavedHistory {
 }
 
 impl Server {
-    /// Where in the history the data is. Everything is held. None if it is in no history that
-    /// another server knows, or amid what its primary has sent.
+    /// Position of the data in the history. The whole keyspace is locked. `None` if the data are in
+    /// no history known to another server, or the primary's stream is partially executed.
     pub(crate) fn history_to_save(&self) -> Option<SavedHistory> {
         let (replication, stream) = (&self.replication, self.outgoing.stream()?);
         if replication.is_amid() {
@@ -88,19 +88,19 @@ impl Server {
         })
     }
 
-    /// The data is what a file held that stands there in a history. Nobody is served yet.
+    /// Continues the history of a loaded file. No client is served yet.
     pub(crate) fn resume_history(self: &Arc<Self>, saved: SavedHistory, is_replica: bool) {
         let replication = &self.replication;
         let SavedHistory { id, offset, db } = saved;
         replication.offset.store(offset, Relaxed);
         replication.stream_db.store(db, Relaxed);
         if is_replica {
-            tracing::info!("the data is that of the history {id} up to byte {offset}");
+            tracing::info!("the data are of the history {id}, up to byte {offset}");
             *replication.ids.lock() = Ids::named(id);
             return;
         }
         let ids = Ids { second_id: id, second_offset: offset + 1, ..Ids::new() };
-        tracing::info!("the data goes on from byte {offset} of the history {}", ids.second_id);
+        tracing::info!("the data continue at byte {offset} of the history {}", ids.second_id);
         *replication.ids.lock() = ids;
         let mut ks = self.keyspace.attach();
         ks.enter();

@@ -1,11 +1,11 @@
-//! How much of the primary's stream is on this server's disk: the `FACK` that `WAITAOF` counts.
+//! Part of the primary's stream that is on this server's disk: the `FACK` that `WAITAOF` counts.
 
 use std::collections::VecDeque;
 
 /// Places of the stream that wait for the disk at once; the latest ones are taken together then.
 const WAITING_MAX: usize = 64;
 
-/// Offsets of the stream, and the epochs of the log that hold what was executed up to them.
+/// Offsets of the stream, and the log's epochs that contain the commands up to them.
 #[derive(Debug, Default)]
 pub(super) struct Synced {
     /// The latest epoch that something of the stream was committed to.

@@ -9,7 +9,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long an address may take to accept.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes that are asked of the socket at a time.
@@ -49,7 +49,7 @@ impl Write for Transport {
     }
 }
 
-/// The connection, and what has come and was not taken.
+/// Connection to the primary, with received bytes that were not taken.
 pub(super) struct Wire {
     transport: Transport,
     received: Vec<u8>,
@@ -58,7 +58,7 @@ pub(super) struct Wire {
     chunk: Box<[u8]>,
     /// Fails once the primary is no longer to be followed.
     check_wish: Box<dyn Fn() -> Result<(), String> + Send>,
-    /// When something last came.
+    /// Time of the last received bytes.
     pub heard: Instant,
     /// Silence after which the primary counts as gone.
     timeout: Duration,
@@ -110,7 +110,7 @@ impl Wire {
         self.transport.flush()
     }
 
-    /// What has come and was not taken.
+    /// Received bytes that were not taken.
     pub fn received(&mut self) -> &mut Vec<u8> {
         &mut self.received
     }

@@ -1,4 +1,4 @@
-//! What the server reads out of certificates itself; whether to trust one is decided by rustls.
+//! Fields that the server itself reads from certificates. rustls decides whether to trust one.
 
 use rustls::pki_types::CertificateDer;
 use x509_cert::Certificate as X509;

@@ -12,11 +12,11 @@ use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// What a connection to another server goes by: the certificate that this one shows, and the
-/// authorities that the other's must lead to.
+/// Settings of connections to other servers: the certificate to present, and the authorities to
+/// trust.
 ///
 /// # Errors
-/// A parameter and what is wrong with it.
+/// The invalid parameter and the reason.
 pub(crate) fn client_settings(config: &Config) -> Result<ClientConfig, Trouble> {
     let tls = &config.tls;
     let mut warnings = Vec::new();
@@ -42,8 +42,8 @@ pub(crate) fn client_settings(config: &Config) -> Result<ClientConfig, Trouble> 
     Ok(builder.with_client_cert_resolver(shown))
 }
 
-/// Takes a server for who it says it is if an authority has signed its certificate, whatever the
-/// name in that: servers are followed by address, and Redis does not look at names either.
+/// Accepts a server's certificate if a trusted authority has signed it, whatever name is in it:
+/// servers are addressed by IP or name as configured, and Redis does not check names either.
 #[derive(Debug)]
 struct ByAuthority {
     roots: RootCertStore,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl<D: Driver> Worker<D> {
-    /// Logs connections in whose handshake was completed, before anything that they have sent is
-    /// executed.
+    /// Authenticates connections with a completed handshake by their certificates, before any of
+    /// their input is executed.
     pub(crate) fn greet(&mut self) {
         let established = self.driver.take_established();
         let field = self.engine.host.config.tls.tls_auth_clients_user;

@@ -5,15 +5,15 @@
 //! driver ◀─ records ─ Session::seal ◀─ outputs of the turn, joined into as few records as they fit ─ worker
 //! ```
 //!
-//! settings.rs     the configuration and the files that it names ──▶ what handshakes go by
-//! client_side.rs  the same for connections that this server makes: to its primary
-//! suites.rs       OpenSSL's words for ciphers and versions
-//! certificate.rs  what is read out of a certificate: serial number, end, names
-//! sessions.rs     sessions that clients may resume
-//! reload.rs       looks whether the files have changed
-//! login.rs        clients that are the user whom their certificate names
+//! settings.rs     reads the configuration and its files ──▶ settings of handshakes
+//! client_side.rs  settings of connections to other servers, such as the primary
+//! suites.rs       OpenSSL's names of ciphers and versions
+//! certificate.rs  fields of certificates: serial number, expiry, names
+//! sessions.rs     cache of resumable sessions
+//! reload.rs       checks whether the files have changed
+//! login.rs        authenticates clients by their certificates
 //! session.rs      one connection: records in, plaintext out, and back
-//! secured.rs      the driver around a driver: which connections have a session, what waits in them
+//! secured.rs      driver around a driver: connections with their sessions and buffered bytes
 
 mod certificate;
 mod client_side;

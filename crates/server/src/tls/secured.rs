@@ -2,9 +2,9 @@
 //! and plaintext to the worker, which sees no difference. While there are none, every call goes
 //! through after one branch.
 //!
-//! What waits in a TLS connection: output that is not encrypted yet (it is sealed by the next poll,
-//! and a large one step by step, as the peer takes it), and plaintext beyond what a
-//! [`Driver::read_into`] asked for.
+//! A TLS connection buffers output that is not encrypted yet (the next poll encrypts it, and a
+//! large one step by step, as the peer reads it), and plaintext beyond the length requested by
+//! [`Driver::read_into`].
 
 use super::certificate::MAKE_VERSION_3;
 use super::session::{Failure, RECORD_BYTES, Session};
@@ -25,7 +25,7 @@ const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// all before.
 const SEALED_BYTES_MAX: usize = 512 * 1024;
 
-/// Plaintext of the records that are sent as one piece: what the drivers' pools of buffers keep.
+/// Plaintext of records sent together: the size that the drivers' buffer pools keep.
 const PIECE_BYTES: usize = 7 * RECORD_BYTES;
 
 /// Time between two warnings about the same fault of clients.
@@ -34,27 +34,27 @@ const WARNING_PAUSE: Duration = Duration::from_secs(60);
 /// Scratch space that is kept from turn to turn.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
-/// A driver whose connections may speak TLS.
+/// Driver with TLS for some of its connections.
 pub struct Secured<D> {
     inner: D,
     /// Nothing is written: for tests of what waits.
     withheld: Arc<AtomicBool>,
     /// By the index of their slot; as long as the highest index of a TLS connection demands.
     links: Vec<Option<Box<Link>>>,
-    /// How many of `links` there are.
+    /// Number of `links` in use.
     count: usize,
     /// Connections with something to do in the next poll; those of this one.
     pending: Vec<Slot>,
     tended: Vec<Slot>,
-    /// When handshakes must be over, soonest first; those that are over stay until their turn.
+    /// Deadlines of handshakes, soonest first; completed ones stay until their turn.
     handshakes: VecDeque<(Instant, Slot)>,
-    /// Connections whose handshake was completed, if anyone wants to know.
+    /// Connections with a completed handshake, if these are wanted.
     established: Vec<Slot>,
     /// The plaintext that the worker sees in this turn.
     plain: Vec<u8>,
     joined: Vec<u8>,
-    /// What the worker learns before anything that the inner driver reports, and those events on
-    /// their way.
+    /// Events to report before those of the inner driver, and the inner driver's events to
+    /// translate.
     reported: Vec<Event>,
     inner_events: Vec<Event>,
     queues: Vec<VecDeque<Output>>,
@@ -80,7 +80,7 @@ struct Link {
     reported_in: u64,
     is_paused: bool,
     is_pending: bool,
-    /// The inner driver was told to expect output.
+    /// Whether the inner driver has been asked to expect output.
     is_expecting: bool,
     closing: Closing,
 }
@@ -90,7 +90,7 @@ enum Closing {
     Open,
     /// Once the output is written.
     Flush,
-    /// The inner driver has been told; nothing is sent or received any more.
+    /// The inner driver has closed the connection; nothing is sent or received any more.
     Told,
 }
 
@@ -174,7 +174,7 @@ impl<D: Driver> Secured<D> {
         !self.established.is_empty()
     }
 
-    /// The connections whose handshake has been completed since the last call.
+    /// Takes the connections with a handshake completed since the last call.
     pub fn take_established(&mut self) -> Vec<Slot> {
         take(&mut self.established)
     }
@@ -323,8 +323,8 @@ impl<D: Driver> Secured<D> {
         true
     }
 
-    /// Encrypts the next `limit` bytes of output, in records that are full but for the last; says
-    /// how many those were.
+    /// Encrypts the next `limit` bytes of output in full records, except the last; returns the
+    /// number of bytes.
     fn seal_piece(
         &mut self,
         link: &mut Link,
@@ -403,7 +403,7 @@ impl<D: Driver> Secured<D> {
         }
     }
 
-    /// Turns what the inner driver reports into what the worker sees.
+    /// Translates an event of the inner driver into the worker's events.
     fn translate(&mut self, event: Event, events: &mut Vec<Event>) {
         match event {
             Event::Received { slot, chunk } => match self.take_link(slot) {
@@ -496,7 +496,7 @@ impl<D: Driver> Secured<D> {
         if failure.is_of_old_certificate() && is_due {
             self.warned_at = Some(Instant::now());
             tracing::warn!(
-                "a client was turned away: its certificate is of X.509 version 1 or 2, which cannot be verified; \
+                "a client was refused: its certificate is of X.509 version 1 or 2, which cannot be verified; \
                  {MAKE_VERSION_3}"
             );
         }
@@ -513,8 +513,7 @@ impl<D: Driver> Secured<D> {
     }
 }
 
-/// Encrypts `piece` behind what is joined already, in full records; what fills none is joined for
-/// the next.
+/// Encrypts `piece` after the bytes in `joined`, in full records; a remainder stays in `joined`.
 fn gather(
     session: &mut Session,
     mut piece: &[u8],

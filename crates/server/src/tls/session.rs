@@ -1,5 +1,5 @@
-//! One TLS connection: records in, plaintext out, and back. It owns no buffer while nothing is
-//! unfinished.
+//! TLS session of a connection: records in, plaintext out, and back. It owns no buffer while
+//! nothing is incomplete.
 
 use rustls::pki_types::CertificateDer;
 use rustls::server::UnbufferedServerConnection;
@@ -25,28 +25,28 @@ const HANDSHAKE: u8 = 22;
 /// The state of a connection.
 pub struct Session {
     tls: UnbufferedServerConnection,
-    /// The beginning of a record whose rest has not arrived.
+    /// Beginning of a record that has not arrived completely.
     unfinished: Vec<u8>,
     established: bool,
     begun: bool,
     peer_closed: bool,
 }
 
-/// Why a connection cannot go on.
+/// Reason that a session failed.
 #[derive(Debug)]
 pub enum Failure {
     /// The peer does not speak TLS at all: it gets no answer.
     NotTls,
     /// The peer makes the server buffer too much.
     TooMuch,
-    /// What rustls found wrong.
+    /// Error reported by rustls.
     Tls(Error),
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotTls => f.write_str("what arrived is no TLS handshake"),
+            Self::NotTls => f.write_str("the peer sent no TLS handshake"),
             Self::TooMuch => f.write_str("a handshake message is too long"),
             Self::Tls(error) => error.fmt(f),
         }
@@ -72,10 +72,10 @@ impl From<Error> for Failure {
 }
 
 impl Session {
-    /// A connection whose handshake has not begun.
+    /// Creates a session before its handshake.
     ///
     /// # Errors
-    /// What is wrong with the settings.
+    /// The fault in the settings.
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, Error> {
         Ok(Session {
             tls: UnbufferedServerConnection::new(config)?,
@@ -106,8 +106,8 @@ impl Session {
         self.unfinished.capacity()
     }
 
-    /// Takes received bytes in: appends their plaintext to `plain`, and to `records` what the
-    /// handshake answers, also when it fails. `joined` is scratch space.
+    /// Processes received bytes: appends their plaintext to `plain`, and replies of the handshake
+    /// to `records`, including the alert if it fails. `joined` is scratch space.
     ///
     /// # Errors
     /// Why the connection must be closed, once `records` are sent.
@@ -137,7 +137,7 @@ impl Session {
         Ok(())
     }
 
-    /// Processes what is there; says how many bytes are done with.
+    /// Processes buffered records; returns the number of consumed bytes.
     fn advance(
         &mut self,
         incoming: &mut [u8],
@@ -190,8 +190,8 @@ impl Session {
         }
     }
 
-    /// Appends the alert that tells the peer what went wrong, if there is one. rustls may refer to
-    /// what was received and not done with, so it is shown that again.
+    /// Appends the alert that describes the error to the peer, if there is one. rustls may refer to
+    /// received bytes that it has not consumed, so they are passed again.
     fn alert(&mut self, incoming: &mut [u8], records: &mut Vec<u8>) {
         while self.tls.wants_write()
             && let Ok(ConnectionState::EncodeTlsData(mut data)) =
@@ -226,7 +226,8 @@ impl Session {
         mut encrypt: impl FnMut(&mut Traffic<'_>, &mut [u8]) -> Result<usize, EncryptError>,
     ) -> Result<(), Failure> {
         loop {
-            // With what is unfinished, since rustls remembers a handshake message that lies there.
+            // Pass the incomplete record, since rustls keeps a reference to a handshake message in
+            // it.
             match self.tls.process_tls_records(&mut self.unfinished).state? {
                 ConnectionState::WriteTraffic(mut traffic) => {
                     let start = records.len();

@@ -24,7 +24,7 @@ struct Kept {
 const COUNT_DEFAULT: usize = 1 << 20;
 
 impl Sessions {
-    /// Keeps at most so many sessions (0: a million), each for so long.
+    /// Keeps at most `count_max` sessions (0: a million), each for `lifetime`.
     pub fn new(count_max: usize, lifetime: Duration) -> Arc<Self> {
         let count_max = if count_max == 0 { COUNT_DEFAULT } else { count_max };
         Arc::new(Sessions { kept: Mutex::default(), count_max, lifetime })

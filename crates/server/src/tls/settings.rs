@@ -23,28 +23,28 @@ const DIRECTORY_FILES_MAX: usize = 4096;
 /// A certificate or key file is not longer.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// What new connections are served by, and what `INFO` says of it.
+/// TLS settings of new connections, and their description for `INFO`.
 pub struct Settings {
-    /// What handshakes go by.
+    /// Configuration of handshakes.
     pub handshake: Arc<ServerConfig>,
     /// The certificate that the server shows.
     pub server: Certificate,
     /// The certificate that it would show to other servers.
     pub client: Option<Certificate>,
-    /// Of the authorities that it trusts, the one that ends first.
+    /// The trusted authority that expires first.
     pub authority: Option<Certificate>,
-    /// What the files looked like.
+    /// State of the files when they were read.
     pub stamps: Stamps,
-    /// What the configuration asks for and cannot have, a line each.
+    /// Configured options that are not available, a line each.
     pub warnings: Vec<String>,
 }
 
-/// Why a configuration cannot be used: which parameter, and what is wrong.
+/// Error in a parameter of TLS.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Trouble {
     /// The parameter.
     pub name: &'static str,
-    /// What is wrong.
+    /// Reason that the value cannot be used.
     pub reason: String,
 }
 
@@ -63,10 +63,10 @@ impl Trouble {
 }
 
 impl Settings {
-    /// Reads what the configuration names.
+    /// Reads the configured files.
     ///
     /// # Errors
-    /// A parameter and what is wrong with it.
+    /// The invalid parameter and the reason.
     pub fn read(config: &Config) -> Result<Self, Trouble> {
         let tls = &config.tls;
         // Before they are read, so that a change meanwhile is found later.
@@ -116,7 +116,7 @@ impl Settings {
 pub struct Stamps(Vec<(PathBuf, Option<(u64, SystemTime)>)>);
 
 impl Stamps {
-    /// What the files look like now.
+    /// Reads the present state of the files.
     pub fn of(config: &Config) -> Self {
         let tls = &config.tls;
         let files = [
@@ -158,7 +158,7 @@ fn chosen<T>(
 ) -> Result<Vec<T>, Trouble> {
     let choice = choice.map_err(|reason| Trouble::new(name, reason))?;
     let left_out = choice.left_out.iter();
-    warnings.extend(left_out.map(|word| format!("{name}: {word} is not supported and left out")));
+    warnings.extend(left_out.map(|word| format!("{name}: {word} is not supported and is ignored")));
     Ok(choice.chosen)
 }
 
@@ -168,7 +168,7 @@ fn read(name: &'static str, path: &Path) -> Result<Vec<u8>, Trouble> {
     };
     let about = std::fs::metadata(path).map_err(|error| trouble(&error))?;
     if !about.is_file() || about.len() > FILE_BYTES_MAX {
-        return Err(trouble(&"it is no file of certificates or keys"));
+        return Err(trouble(&"it is not a file of certificates or keys"));
     }
     std::fs::read(path).map_err(|error| trouble(&error))
 }
@@ -287,7 +287,7 @@ fn key_of(
     let trouble = |reason: &dyn fmt::Display| {
         Trouble::new(name, format_args!("{}: {reason}", path.display()))
     };
-    let text = std::str::from_utf8(&text).map_err(|_| trouble(&"it is no PEM file"))?;
+    let text = std::str::from_utf8(&text).map_err(|_| trouble(&"it is not a PEM file"))?;
     if text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") {
         return decrypted(name, text, password).map_err(|reason| trouble(&reason));
     }

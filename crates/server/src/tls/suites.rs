@@ -5,10 +5,10 @@ use rustls::crypto::ring::cipher_suite as ring;
 use rustls::version::{TLS12, TLS13};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
-/// What a list of words comes to.
+/// Result of parsing a list of cipher suites or versions.
 #[derive(Debug)]
 pub struct Choice<T> {
-    /// What was chosen, in order of preference.
+    /// Selected items in order of preference.
     pub chosen: Vec<T>,
     /// Words that OpenSSL knows and that have no counterpart here.
     pub left_out: Vec<String>,
@@ -24,7 +24,7 @@ const TLS12_SUITES: [(&str, SupportedCipherSuite); 6] = [
     ("ECDHE-RSA-AES128-GCM-SHA256", ring::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
 ];
 
-/// Suites of TLS 1.3, whose names are those of the standard.
+/// Suites of TLS 1.3 by their standard names.
 const TLS13_SUITES: [(&str, SupportedCipherSuite); 3] = [
     ("TLS_AES_256_GCM_SHA384", ring::TLS13_AES_256_GCM_SHA384),
     ("TLS_CHACHA20_POLY1305_SHA256", ring::TLS13_CHACHA20_POLY1305_SHA256),
@@ -132,7 +132,7 @@ pub fn ciphers(list: &str) -> Result<Choice<SupportedCipherSuite>, String> {
             match operation {
                 "" if is_known(word) => left_out.push(word.to_string()),
                 "" => return Err(format!("there is no cipher called '{word}'")),
-                // What is not there is excluded already.
+                // Suites that do not exist here are excluded already.
                 _ => {}
             }
             continue;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What nothing here should take longer than, on a machine that does much else.
+/// Timeout of any wait in these tests, generous enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Members of a cluster.
@@ -25,17 +25,18 @@ pub struct Members {
 }
 
 impl Members {
-    /// So many members, whose frames take about so long.
+    /// Starts `nodes` members; a frame takes about `delay`.
     pub fn start(nodes: u16, delay: Duration) -> Self {
         Self::start_in(view(1, nodes), nodes, delay, 0)
     }
 
-    /// The same, each slot with so many homes.
+    /// Starts members with `homes` owners of each slot.
     pub fn start_few(nodes: u16, homes: u16, delay: Duration) -> Self {
         Self::start_in(view_of_few(1, nodes, homes), nodes, delay, 0)
     }
 
-    /// The same, of which the first so many write a log; all homes if there are as many as nodes.
+    /// Starts members, the first `logged` of them with a log; all own every slot if `homes` equals
+    /// `nodes`.
     pub fn start_logged(nodes: u16, homes: u16, logged: u16) -> Self {
         let view = if homes < nodes { view_of_few(1, nodes, homes) } else { view(1, nodes) };
         Self::start_in(view, nodes, Duration::from_micros(500), logged)
@@ -115,7 +116,7 @@ impl Members {
         self.running[usize::from(node)].server.cluster.get().unwrap()
     }
 
-    /// Waits until a member has so many links.
+    /// Waits until a member has this number of links.
     pub fn await_links(&self, node: u16, links: usize) {
         let since = Instant::now();
         while self.membership(node).state().linked.len() != links {
@@ -201,7 +202,7 @@ pub fn encoded(commands: &[String]) -> Vec<u8> {
     bytes
 }
 
-/// A key whose home is this member, of a cluster of so many.
+/// A key with this member as its primary, in a cluster of `nodes`.
 pub fn key_at(node: u16, nodes: u16, name: &str) -> String {
     let share = 16_384 / nodes + 1;
     let of = |tag: &u32| petrel_cluster::slot_of(format!("{{{name}{tag}}}").as_bytes()) / share;

@@ -1,4 +1,4 @@
-//! Commands that wait for keys whose home is another member.
+//! Commands blocked on keys with another member as their primary.
 
 use crate::bench::{Client, Members, bulk, error, key_at, ok, turn};
 use petrel_resp::Value;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const DELAY: Duration = Duration::from_micros(500);
 
-/// Waits until so many clients of a member wait for keys.
+/// Waits until this number of a member's clients are blocked.
 fn await_blocked(members: &Members, node: u16, clients: usize) {
     members.await_text(node, "INFO clients", &format!("\r\nblocked_clients:{clients}\r\n"));
 }
@@ -80,12 +80,12 @@ fn every_command_that_waits() {
         await_blocked(&members, 0, 1);
         assert!(matches!(other.call(&change), Value::Integer(1..)), "{change}");
         assert_eq!(client.reply(), reply, "{waits}");
-        // What it has changed is here by then.
+        // Its changes are applied here by then.
         assert_eq!(client.call(&format!("EXISTS {key}")), Value::Integer(0), "{waits}");
         await_blocked(&members, 0, 0);
     }
     assert_eq!(client.call(&format!("LRANGE {key}to 0 -1")), list(&["c", "b"]));
-    // What is there already is taken at once; a time that is up answers null.
+    // Present elements are taken at once; a timeout replies null.
     other.call(&format!("RPUSH {key} f"));
     assert_eq!(client.call(&format!("BLPOP {key} 0")), pair(&key, "f"));
     assert_eq!(client.call(&format!("BLPOP {key} 0.02")), Value::NullArray);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const DELAY: Duration = Duration::from_micros(500);
 
-/// A cluster of four members whose slots have two homes each.
+/// A cluster of four members and two owners of each slot.
 fn members() -> Members {
     Members::start_few(4, 2, DELAY)
 }
@@ -44,7 +44,7 @@ fn every_member_reads_and_writes_every_key() {
         }
         assert_eq!(clients[0].call(&format!("GET {key}x")), Value::Null);
     }
-    // In order with each other, whatever is here and what is not.
+    // Replies and effects keep their order, whichever slots are owned here.
     for client in &mut clients {
         let (mut commands, mut replies) = (Vec::new(), Vec::new());
         for round in 0..400u16 {
@@ -81,7 +81,7 @@ fn commands_of_several_keys() {
         );
         assert_eq!(client.call(&format!("DEL {c} {beside}")), count(2));
         assert_eq!(client.call(&format!("MSET {c} 3 {beside} 5")), ok());
-        // What is one commit is of one slot, wherever it is.
+        // A command that is a single commit must stay within one slot, wherever that is.
         for command in [
             format!("RENAME {a} {b}"),
             format!("RENAME {c} {beside}"),
@@ -287,7 +287,7 @@ fn a_client_that_caches_forgets_what_was_read_elsewhere() {
     let forget = |key: &str| Value::Push(vec![bulk("invalidate"), Value::Array(vec![bulk(key)])]);
     assert_eq!(client.reply(), forget(&away));
     assert_eq!(client.reply(), Value::Simple("PONG".into()));
-    // Of what is held here it is told when it changes.
+    // Keys owned here are invalidated when they change.
     assert_eq!(members.client(2).call(&format!("SET {here} 3")), ok());
     assert_eq!(client.reply(), forget(&here));
     let mut second = members.client(0);
@@ -408,7 +408,7 @@ fn whole_databases_are_those_of_all_homes() {
         client.call("HELLO 3");
         assert_eq!(client.call("RANDOMKEY"), Value::Null);
     }
-    // A cursor of nowhere begins anew.
+    // An unknown cursor restarts the scan.
     for cursor in ["1", "18446744073709551615", "4611686018427387904"] {
         let Value::Array(reply) = client.call(&format!("SCAN {cursor}")) else {
             panic!("no array")
@@ -491,7 +491,7 @@ fn homes_hear_of_copies_that_were_evicted() {
         let line = info.lines().find_map(|line| line.strip_prefix("cluster_keys_shared:"));
         line.unwrap().trim().parse::<usize>().unwrap()
     };
-    // Copies are taken of who is known to have been the home in a view before.
+    // Copies are cached only from a primary that was one in an earlier view too.
     let next = view_of_few(2, 4, 2);
     for node in 0..4 {
         members.network.tell(node, Event::View(next.clone(), infos(4)));
@@ -505,7 +505,7 @@ fn homes_hear_of_copies_that_were_evicted() {
     let gets: Vec<String> = names.iter().map(|name| format!("GET {name}")).collect();
     assert!(reader.pipeline(&gets).iter().all(|reply| *reply == bulk(&value)));
     assert_eq!(shared(2), 2000);
-    // Others go for those that come, of another slot.
+    // Copies of other keys, in another slot, evict these.
     assert_eq!(reader.call("CONFIG SET maxmemory 600000"), ok());
     let others: Vec<String> = (0..500).map(|n| format!("{}{n}", key(2, "other"))).collect();
     let sets: Vec<String> = others.iter().map(|name| format!("SET {name} {value}")).collect();
@@ -515,7 +515,7 @@ fn homes_hear_of_copies_that_were_evicted() {
     while shared(2) > 1600 {
         std::thread::sleep(Duration::from_millis(10));
     }
-    // What is still there is kept up to date, and what is not is read anew.
+    // Remaining copies are updated, and evicted keys are read again.
     let sets: Vec<String> = names.iter().map(|name| format!("SET {name} w")).collect();
     assert!(home.pipeline(&sets).iter().all(|reply| *reply == ok()));
     for name in &names {

@@ -28,12 +28,12 @@ fn without_its_lease_a_member_only_reads() {
     assert_eq!(client.call(&format!("GET {here}")), bulk("1"));
     let transaction = ["MULTI".into(), format!("GET {here}"), "EXEC".into()];
     assert_eq!(client.pipeline(&transaction)[2], Value::Array(vec![bulk("1")]));
-    // What has its home elsewhere is that member's to refuse.
+    // Another member as primary may still accept.
     assert_eq!(client.call(&format!("INCR {away}")), Value::Integer(1));
     let later = Duration::from_secs(600);
     members.membership(0).hold_lease(Some(Instant::now() + later));
     assert_eq!(client.call(&format!("INCR {here}")), Value::Integer(2));
-    // A key whose time passes without the lease is not seen, and goes once it is there again.
+    // A key that expires without the lease is not visible, and is removed once the lease is back.
     assert_eq!(client.call(&format!("SET {here}x 1 PX 2")), ok());
     members.membership(0).hold_lease(Some(Instant::now() - Duration::from_millis(1)));
     assert_eq!(error(&client.call(&format!("INCR {here}"))), refused);

@@ -140,7 +140,7 @@ fn in_transactions_known_logs_are_counted() {
             // It does not wait.
             assert!(matches!(client.pipeline(&wait).pop(), Some(Value::Array(_))));
         }
-        // What is asked for soon is known.
+        // A requested state is known soon.
         let wait = ["MULTI".into(), "WAITAOF 1 9 0".into(), "EXEC".into()];
         while client.pipeline(&wait).pop() != Some(Value::Array(vec![logs(1, others)])) {
             std::thread::sleep(Duration::from_millis(2));

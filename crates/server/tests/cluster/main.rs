@@ -1,5 +1,5 @@
-//! Servers of one process as members of a cluster, over a network that delays, and whose links
-//! break.
+//! Several servers in one process as members of a cluster, over a simulated network with delays and
+//! broken links.
 
 mod bench;
 mod blocking;

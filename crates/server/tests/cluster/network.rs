@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The members of a cluster of so many.
+/// Identity of a member.
 pub fn identity(node: u16) -> Identity {
     Identity { node: Node(node), incarnation: 1 }
 }
@@ -25,7 +25,7 @@ pub fn view(epoch: u64, nodes: u16) -> Arc<View> {
     Arc::new(View { epoch, members: (0..nodes).map(identity).collect(), slots, incoming: None })
 }
 
-/// A view in which each slot has so many homes: its primary as above, and those behind it.
+/// A view with `homes` owners of each slot: its primary as above, and the following members.
 pub fn view_of_few(epoch: u64, nodes: u16, homes: u16) -> Arc<View> {
     let all = view(epoch, nodes);
     let slots = SlotMap::collect(|slot| &all.slots.homes(slot)[..usize::from(homes)]);
@@ -49,13 +49,13 @@ pub fn infos(nodes: u16) -> Arc<[MemberInfo]> {
 /// Bytes, when they are to arrive, and on which link they were sent.
 type Sent = (Instant, u64, Vec<u8>);
 
-/// One direction between two members.
+/// A direction of the link between two members.
 struct Way {
     to: Identity,
     /// The link that bytes are sent on; those of an earlier one are lost.
     link: AtomicU64,
     queue: Mutex<Sender<Sent>>,
-    /// What has arrived on the link, and was not taken.
+    /// Bytes that have arrived and were not taken.
     arrived: Mutex<Vec<u8>>,
 }
 
@@ -69,7 +69,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network whose bytes take between no time and twice this.
+    /// Creates a network with delays between zero and twice `delay`.
     pub fn new(nodes: u16, delay: Duration) -> Arc<Self> {
         let (inboxes, gate): (Arc<OnceLock<Vec<Inbox>>>, Arc<Mutex<()>>) = Default::default();
         let mut ways = HashMap::new();
@@ -110,7 +110,7 @@ impl Network {
         }
     }
 
-    /// The link between two members ends, with what is on its way.
+    /// Breaks the link between two members, dropping bytes on their way.
     pub fn cut(&self, a: u16, b: u16) {
         let _held = self.gate.lock().unwrap();
         let both = [(a, b), (b, a)];
@@ -133,7 +133,7 @@ impl Network {
     }
 }
 
-/// Delivers what is sent in one direction.
+/// Delivers bytes sent in one direction.
 fn carry(way: &Way, sent: &Receiver<Sent>, inboxes: &OnceLock<Vec<Inbox>>, gate: &Mutex<()>) {
     while let Ok((due, link, bytes)) = sent.recv() {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -152,7 +152,7 @@ struct Ends {
     number: u64,
     delay: Duration,
     random: u64,
-    /// What could not be sent yet.
+    /// Bytes that could not be sent yet.
     kept: Vec<u8>,
 }
 
@@ -169,7 +169,7 @@ impl Ends {
         (self.random >> 56) as u32
     }
 
-    /// Sends some of what there is, if it takes bytes now.
+    /// Sends some of the kept bytes, if the link takes bytes now.
     fn send_some(&mut self) {
         let (count, delay) = (self.draw(), self.delay * self.draw() / 128);
         // Often everything, sometimes a part, and now and then nothing.

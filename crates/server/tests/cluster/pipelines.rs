@@ -185,7 +185,7 @@ fn there_are_limits_to_what_waits() {
     assert_eq!(client.call(&format!("SET {here} {}", "x".repeat(100_000))), ok());
     members.network.cut(0, 1);
     members.await_links(0, 0);
-    // While the home is out of reach everything behind waits, and then hears of it.
+    // While the primary is out of reach, later commands wait, and then fail.
     let mut commands = vec![format!("INCR {away}")];
     commands.extend(vec![format!("GET {here}"); 100]);
     commands.extend(vec![format!("INCR {away}"); 3000]);
@@ -324,7 +324,7 @@ fn slots_change_their_primaries_under_load() {
     let running = std::thread::spawn(move || client.pipeline(&commands));
     for epoch in 2..8 {
         std::thread::sleep(Duration::from_millis(20));
-        // Who orders which half is exchanged.
+        // Swap the primaries of the halves.
         let mut next = petrel_cluster::View::clone(&view(epoch, 2));
         if epoch % 2 == 0 {
             let orders = [[1, 0], [0, 1]].map(|order| order.map(petrel_cluster::Node));

@@ -27,7 +27,7 @@ fn scripts_run_at_the_home_of_their_keys() {
         assert_eq!(call(&mut client, &["EVAL", COUNT, "1", &key, "x"]), counted(1));
         let Value::Bulk(sum) = call(&mut client, &["SCRIPT", "LOAD", COUNT]) else { panic!() };
         let sum = String::from_utf8(sum.to_vec()).unwrap();
-        // It travels with its text: the home was never told.
+        // The script is forwarded with its text: the primary has not loaded it.
         assert_eq!(call(&mut client, &["EVALSHA", &sum, "1", &key, "x"]), counted(2));
         let replies = [
             call(&mut client, &["MULTI"]),

@@ -87,7 +87,7 @@ fn what_a_transaction_without_keys_flushes() {
         let reply = exec(&mut client, &["SELECT 1", "FLUSHDB", "SELECT 0"]);
         assert_eq!(reply, array([ok(), ok(), ok()]));
         assert_eq!(sizes(&mut client), [Value::Integer(1), Value::Integer(0)]);
-        // What is no flush flushes nothing.
+        // A FLUSHALL with a syntax error removes nothing.
         let Value::Array(replies) = exec(&mut client, &["FLUSHALL NOW", "PING"]) else {
             panic!("no array")
         };

@@ -55,7 +55,7 @@ fn transactions_have_one_home() {
     // Reads alone run here.
     let commands = ["MULTI".into(), format!("GET {here}"), format!("GET {away}"), "EXEC".into()];
     assert_eq!(client.pipeline(&commands)[3], Value::Array(vec![Value::Null, Value::Null]));
-    // What there is none of spoils a transaction.
+    // An unsupported command aborts the transaction.
     let load = "FUNCTION LOAD text";
     let commands = ["MULTI".into(), load.into(), format!("INCR {away}"), "EXEC".into()];
     let replies = client.pipeline(&commands);
@@ -79,7 +79,7 @@ fn transactions_watch_keys_whose_home_is_here() {
     {
         assert_eq!(client.call(&format!("WATCH {key}")), ok());
         if is_changed {
-            // By a client of another node, whose write runs here.
+            // A client of another node; its write runs here.
             assert_eq!(other.call(&format!("INCR {key}")), Value::Integer(2));
         }
         let commands = ["MULTI".into(), format!("INCR {key}"), "EXEC".into()];
@@ -104,7 +104,7 @@ fn transactions_watch_keys_whose_home_is_elsewhere() {
     };
     for changer in 0..3 {
         let mut other = members.client(changer);
-        // Nothing changes, or only what is read; another key of the slot does.
+        // No change, only a read, and a change of another key in the slot.
         assert_eq!(client.call(&format!("WATCH {key} {key}2")), ok());
         other.call(&format!("GET {key}"));
         other.call(&format!("SET {key}3 y"));

@@ -20,7 +20,7 @@ fn a_flush_reaches_every_slot_and_every_member() {
         assert_eq!(client.call("SET other v"), ok());
         client.call("SELECT 0");
         (0..3).for_each(|node| members.await_reply(node, "DBSIZE", &Value::Integer(2000)));
-        // A command behind it finds nothing, nor does another member once it has heard of it.
+        // A later command finds nothing, and other members too once they have applied the flush.
         let replies = client.pipeline(&[flush.into(), "DBSIZE".into(), "SET after 1".into()]);
         assert_eq!(replies, [ok(), Value::Integer(0), ok()], "{flush}");
         (0..3).for_each(|node| members.await_reply(node, "DBSIZE", &Value::Integer(1)));
@@ -104,7 +104,7 @@ fn waiting_for_members() {
         }
     }
     assert_eq!(client.call("WAIT 0 0"), Value::Integer(2));
-    // One member is out of reach of the others: it cannot have what they write.
+    // A member without links to the others cannot have their writes.
     members.network.cut(0, 2);
     members.network.cut(1, 2);
     members.await_links(0, 1);

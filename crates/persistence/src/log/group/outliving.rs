@@ -1,5 +1,4 @@
-//! What was recorded and not written outlives the process, where there is a file of pending
-//! records.
+//! Preserves unwritten records if the process dies, through a file of pending records.
 
 use super::{Log, Part, Scribe, Segment};
 use crate::log::pending::Pending;
@@ -8,20 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Log {
-    /// The file in which what is recorded outlives the process.
+    /// The file that preserves unwritten records, if there is one.
     pub fn pending(&self) -> Option<&Arc<Pending>> {
         self.pending.get()
     }
 
-    /// Whether what was recorded and not written yet outlives the process.
+    /// Whether unwritten records are preserved if the process dies now.
     pub fn survives_process(&self) -> bool {
         let is_there = |pending: &Arc<Pending>| pending.failure().is_none();
         self.pending().is_some_and(is_there) && self.pending_after.load(SeqCst) == 0
     }
 
-    /// What threads record from this moment on outlives the process, in a file that was made for a
-    /// log whose last block is not known (`u64::MAX`). Everything is held, and threads get new
-    /// recorders before it is not.
+    /// Attaches a new file that preserves the records made from now on. It was created for a log
+    /// with an unknown last block (`u64::MAX`). The whole keyspace is locked, and threads get new
+    /// recorders before it is unlocked.
     pub fn attach_pending(&self, keyspace: &Keyspace, pending: Arc<Pending>) {
         let last = keyspace.epochs().advance();
         pending.set_written(last);
@@ -32,7 +31,7 @@ impl Log {
 }
 
 impl Scribe<'_> {
-    /// What was recorded is in the log, or about to be of no use.
+    /// Releases segments that are in the log or no longer needed.
     pub(super) fn release(&mut self, released: Vec<(Arc<Part>, Segment)>) {
         match &mut self.kept {
             Some(kept) => kept.extend(released),

@@ -1,10 +1,10 @@
-//! What Azure Blob Storage says in other words than S3: blocks, lists, deletions.
+//! API of Azure Blob Storage where it differs from S3: blocks, lists, deletions.
 
 use super::{Answer, Request, State, between, done, refused, xml};
 use std::fmt::Write as _;
 
 impl State {
-    /// Answers a request that says what it is by `comp`.
+    /// Replies to a request that is identified by its parameter `comp`.
     pub(super) fn answer_as_azure(&mut self, request: Request) -> Answer {
         match (&request.method[..], &request.query["comp"][..]) {
             ("PUT", "block") => {

@@ -7,7 +7,7 @@ use std::io::{self, Seek, Write};
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-/// What has come of a copy.
+/// Received part of a copy.
 #[derive(Default)]
 pub(in crate::cluster) struct Incoming {
     file: Option<File>,
@@ -49,20 +49,20 @@ pub(super) type Loading = Receiver<Result<(), String>>;
 #[derive(Default)]
 pub(in crate::cluster) struct Copies {
     pub(super) loading: Option<Loading>,
-    /// When a copy could not be loaded.
+    /// Time of the last failed load.
     pub(super) failed: Option<Instant>,
     pub(super) sent: Option<Sent>,
-    /// When a copy could not begin, since another image is being taken.
+    /// Time when a copy could not begin because another snapshot was running.
     pub(super) tried: Option<Instant>,
     pub(super) has_to_rejoin: bool,
 }
 
-/// What a member is sent.
+/// Contents of a copy for a member.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Share {
     /// All data.
     All,
-    /// Those of the slots that it has asked for.
+    /// Slots that the member has requested.
     Slots,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Sent {
     pub(super) bytes: u64,
 }
 
-/// What is given to the agent of a copy that is being written.
+/// Message to the agent about a copy that is being written.
 pub(super) enum Part {
     Bytes(Vec<u8>),
     End,

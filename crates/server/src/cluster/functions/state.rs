@@ -38,7 +38,7 @@ impl Wish {
     }
 }
 
-/// What the thread and the rest of the server share.
+/// State shared by the thread and the rest of the server.
 #[derive(Default)]
 pub(in crate::cluster) struct Functions {
     waiting: Mutex<Waiting>,
@@ -57,12 +57,12 @@ struct Waiting {
 #[derive(Default)]
 pub(super) struct Applied {
     pub(super) version: u64,
-    /// When the next ones could not be loaded.
+    /// Time when the next version could not be loaded.
     pub(super) failed: Option<Instant>,
 }
 
 impl Functions {
-    /// Lets the thread look at what was agreed on.
+    /// Wakes the thread to check for agreed libraries.
     pub fn wake(&self) {
         self.waiting.lock().has_news = true;
         self.woken.notify_all();

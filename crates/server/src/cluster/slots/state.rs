@@ -10,10 +10,10 @@ use std::time::Instant;
 #[derive(Default)]
 pub(in crate::cluster) struct Slots {
     pub(super) loading: Option<SlotLoad>,
-    /// When data of slots could not be loaded.
+    /// Time when data of slots could not be loaded.
     pub(super) failed: Option<Instant>,
-    /// The epoch of the view, and [`petrel_cluster::ClusterNode::arrivals`], of which it was said
-    /// what has arrived.
+    /// Epoch of the view, and [`petrel_cluster::ClusterNode::arrivals`], of the last report about
+    /// arrived slots.
     pub(super) reported: Option<(u64, u64)>,
     /// Slots may wait for this member, which has their data.
     pub(super) may_claim: bool,

@@ -1,4 +1,4 @@
-//! The client of another member in whose name a command is executed here.
+//! Client of another member, for which a command is executed here.
 
 use super::state::Waiter;
 use crate::client::Client;
@@ -17,7 +17,7 @@ pub(in crate::cluster) struct RemoteClient {
     pub slots: Box<[Slot]>,
     /// Milliseconds that the command may still wait, if it has waited at another home.
     pub wait_ms: Option<u64>,
-    /// In whose name it is executed.
+    /// Client shown in its place.
     pub stand_in: Arc<Client>,
     pub membership: Arc<Membership>,
     pub own: Identity,

@@ -19,27 +19,28 @@ pub(in crate::cluster) struct Waiter {
 #[derive(Default)]
 pub(in crate::cluster) struct Waiters {
     by_tag: Mutex<Waiting>,
-    /// How many there are: asked after each turn.
+    /// Number of waiters: read after each turn.
     count: AtomicUsize,
-    /// What counts them among clients here that wait, which they are not.
+    /// State shared by all threads, where waiters count as blocked clients, though they are no
+    /// clients here.
     shared: OnceLock<Arc<Shared>>,
 }
 
 #[derive(Default)]
 struct Waiting {
     waiters: BTreeMap<Tag, Waiter>,
-    /// When whose time is up, in Unix milliseconds.
+    /// Timeouts of waiters, in Unix milliseconds.
     deadlines: BTreeSet<(i64, Tag)>,
     polling: BTreeSet<Tag>,
 }
 
 impl Waiters {
-    /// They are those of this server.
+    /// Sets the server's shared state.
     pub fn belong_to(&self, shared: Arc<Shared>) {
         let _ = self.shared.set(shared);
     }
 
-    /// What this server's threads share.
+    /// The server's shared state.
     pub fn commands(&self) -> Option<&Arc<Shared>> {
         self.shared.get()
     }
@@ -81,12 +82,12 @@ impl Waiters {
         Some(at.saturating_sub(now_ms).max(0) as u64)
     }
 
-    /// How many wait.
+    /// Number of waiters.
     pub fn len(&self) -> usize {
         self.count.load(Relaxed)
     }
 
-    /// Those of which this is so.
+    /// Waiters for which `which` returns true.
     pub fn those(&self, which: impl Fn(Tag, &Waiter) -> bool) -> Vec<(Tag, Waiter)> {
         let waiting = self.by_tag.lock();
         let all = waiting.waiters.iter().map(|(tag, waiter)| (*tag, waiter.clone()));

@@ -5,7 +5,7 @@ use petrel_commands::acl::LogEntry;
 use petrel_commands::{Ctx, Outcome};
 use petrel_resp::Protocol;
 
-/// Entries that are shown unless told otherwise.
+/// Default number of entries shown.
 const COUNT: usize = 10;
 
 /// `ACL LOG [count | RESET]`

@@ -1,4 +1,4 @@
-//! Which connections `CLIENT LIST` and `CLIENT KILL` are about: those that meet every condition.
+//! Filters of `CLIENT LIST` and `CLIENT KILL`: a connection must match every condition.
 //!
 //! Conditions are those of Valkey 9: what one asks for, and with `NOT-` before it what one does not
 //! want.
@@ -12,7 +12,7 @@ use petrel_table::options::{ClientFilterOption, Reader};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Who asks: the defaults and one error text differ.
+/// The command that filters: defaults and an error text differ.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verb {
     /// `CLIENT LIST`.
@@ -58,7 +58,7 @@ impl Class {
 enum Test {
     Ids(Vec<u64>),
     Class(Class),
-    /// Of a user; none: of the default user.
+    /// User of the connection; `None` is the default user.
     User(Option<Arc<User>>),
     Address(Vec<u8>),
     LocalAddress(Vec<u8>),
@@ -104,8 +104,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// A condition that was there before gives way to another of its kind; ids are added to those
-    /// that there are.
+    /// Replaces an earlier condition of the same kind; ids are added to the earlier ones.
     fn add(&mut self, condition: Condition) {
         let kind = std::mem::discriminant(&condition.test);
         let is_same = |other: &&mut Condition| {
@@ -185,7 +184,7 @@ impl Test {
     }
 }
 
-/// What a condition but `ID` asks for, or does not want.
+/// Parses a condition other than `ID`, or the inner condition of its negation.
 fn test(ctx: &Ctx<'_>, option: ClientFilterOption<'_>) -> Result<Test, Fail> {
     use ClientFilterOption as Asked;
     Ok(match option {
@@ -268,7 +267,7 @@ fn ids<'a>(
 
 const NOT_POSITIVE: Fail = Fail::fixed("ERR client-id should be greater than 0");
 
-/// Whether a client says of itself what is asked for. Nothing is not asked for.
+/// Whether a label equals the wanted one. An empty label never matches.
 fn is_label(own: &[u8], wanted: &[u8]) -> bool {
     !own.is_empty() && own == wanted
 }

@@ -47,7 +47,7 @@ pub fn tracking(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// What the arguments ask for.
+/// Parsed arguments.
 #[derive(Default)]
 struct Asked {
     broadcast: bool,
@@ -120,8 +120,8 @@ fn find_client(ctx: &mut Ctx<'_>, id: &[u8]) -> Result<Arc<crate::client::Client
 fn check_overlaps(ctx: &Ctx<'_>, prefixes: &[Vec<u8>]) -> Outcome {
     let reader = ctx.session.tracking().map(|tracking| &tracking.reader);
     let existing = reader.map_or(Vec::new(), |reader| Tracker::of(reader).prefixes());
-    // In order, those that begin with a prefix follow it at once: the pairs are only compared if
-    // there is one to be found.
+    // In sorted order, a prefix is directly followed by names that begin with it: pairs are
+    // compared only if there is an overlap.
     let mut ordered: Vec<&[u8]> = prefixes.iter().map(|prefix| &prefix[..]).collect();
     ordered.extend(existing.iter().map(|prefix| &prefix[..]));
     ordered.sort_unstable();

@@ -94,7 +94,7 @@ fn mix_value(digest: &mut Digest, view: &View<'_>, now_ms: i64, shows_fields: bo
         Type::SortedSet => 3,
         Type::Hash => 4,
         Type::Stream => 6,
-        // What Redis has for values of modules, of which each adds what it likes.
+        // Redis's number for module types; each module adds data of its choice.
         Type::VectorSet | Type::Json => 5,
     };
     mix(digest, &kind.to_be_bytes());

@@ -44,7 +44,7 @@ pub fn object(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// `DEBUG LISTPACK key`: says in the log what a small collection takes.
+/// `DEBUG LISTPACK key`: logs the size of a small collection.
 pub fn listpack(ctx: &mut Ctx<'_>) -> Outcome {
     let (db, key) = (ctx.session.db, ctx.exec.ks.key(ctx.arg(2)));
     let locks = !ctx.exec.ks.holds_any();
@@ -85,7 +85,7 @@ pub fn tables(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// What there is to say of a quicklist: the nodes that Redis would have.
+/// Describes a quicklist as Redis would store it, with its nodes.
 fn quicklist(view: View<'_>, limits: &TypeLimits, compressed: bool) -> String {
     let list = match view.list() {
         Ok(list) if view.encoding() == "quicklist" => list,

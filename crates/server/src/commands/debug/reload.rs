@@ -55,7 +55,7 @@ pub fn reload(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let databases = ks.keyspace().databases();
     let reloaded = (0..databases).try_for_each(|db| reload_database(ks, db));
-    // It is what was saved.
+    // The reloaded data equal the saved data.
     server.snapshot.changes_then.store(server.keyspace.stats().changes, Relaxed);
     if locks {
         ks.unlock();

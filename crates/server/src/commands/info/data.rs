@@ -122,7 +122,7 @@ pub fn persistence(report: &mut Report<'_>) {
     let snapshot = &server.snapshot;
     let is_loading = server.commands.is_loading();
     report.field("loading", u8::from(is_loading));
-    // The primary's copy comes in while what was there before is served.
+    // The primary's copy is loaded while the old data are served.
     let is_aside = !is_loading
         && server.replication.link.receives_copy()
         && report.config.replication.repl_diskless_load.word() == "swapdb";
@@ -212,7 +212,7 @@ pub fn replication(report: &mut Report<'_>) {
     backlog(report);
 }
 
-/// Those that follow this server.
+/// Replicas of this server.
 fn replicas(report: &mut Report<'_>) {
     let (lines, config) = (report.server.outgoing.lines(), report.config.clone());
     report.field("connected_slaves", lines.len());
@@ -234,7 +234,7 @@ fn replicas(report: &mut Report<'_>) {
     }
 }
 
-/// What is kept of the stream.
+/// State of the replication backlog.
 fn backlog(report: &mut Report<'_>) {
     let backlog = report.server.outgoing.backlog();
     report.field("repl_backlog_active", u8::from(backlog.is_some()));

@@ -1,17 +1,17 @@
 //! `# Keysizes`: how long the values are, by type, in classes that double.
 //!
-//! Nothing is kept for it: whoever asks has the keys walked, a few at a time under each hold, so
-//! that it costs what a `SCAN` of everything does and others are served meanwhile. It is therefore
-//! answered when it is asked for by its name, and is no part of `INFO` as such.
+//! No statistics are maintained: the command walks all keys, a few under each lock, so it costs as
+//! much as a `SCAN` of everything, and other commands run meanwhile. The section is therefore shown
+//! only if requested by name.
 
 use super::Report;
 use petrel_keyspace::{Cursor, Type, View};
 use std::fmt::Write;
 
-/// Keys walked between two looks at whether somebody waits for the whole keyspace.
+/// Number of keys walked between two checks whether another thread waits for the whole keyspace.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// What is counted, by the type of the values.
+/// Fields by type of value.
 const FIELDS: [(Type, &str); 5] = [
     (Type::String, "strings_sizes"),
     (Type::List, "lists_items"),

@@ -1,5 +1,5 @@
-//! What was counted since the start or the last `CONFIG RESETSTAT`: `stats`, `commandstats`,
-//! `errorstats`, `latencystats`.
+//! Counters since the start or the last `CONFIG RESETSTAT`: `stats`, `commandstats`, `errorstats`,
+//! `latencystats`.
 
 use super::Report;
 use crate::fanout::pubsub::ChannelKind;
@@ -152,7 +152,7 @@ pub fn hotkeys(report: &mut Report<'_>) {
     }
 }
 
-/// `# Debug`, which is shown only to who asks for it by its name.
+/// `# Debug`, shown only if requested by name.
 pub fn debug(report: &mut Report<'_>) {
     let server = report.server;
     let most = |figure: fn(&crate::observation::traffic::Traffic) -> u64| {

@@ -1,4 +1,4 @@
-//! What a build without object stores says.
+//! Errors of a build without object stores.
 
 use crate::config::Config;
 use crate::durability::log::Durability;
@@ -12,9 +12,9 @@ use std::time::Duration;
 pub struct Backups(());
 
 const ABSENT: &str =
-    "this build of Petrel knows no object stores; build it with the feature object-store";
+    "this build of Petrel has no support for object stores; build it with the feature object-store";
 
-/// What is in a store.
+/// Lists the backups in a store.
 ///
 /// # Errors
 /// In this build, always.

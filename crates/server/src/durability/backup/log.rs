@@ -6,9 +6,9 @@ use petrel_persistence::log::Manifest;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How often the log is looked at.
+/// Interval between two checks of the log.
 const TICK: Duration = Duration::from_millis(250);
-/// With so many files the log is rewritten into one.
+/// Number of files at which the log is rewritten into one.
 const FILES_MAX: usize = 1024;
 
 /// Looks at the log of a server until it stops, on a thread of its own.
@@ -38,14 +38,14 @@ fn follow_until_the_end(server: &Weak<Server>) {
     }
 }
 
-/// What was seen of the log.
+/// State of the log as last seen.
 struct Follower {
     /// The files that the log has left behind.
     files: Manifest,
-    /// When that is durable, nothing more is written to them.
+    /// Once this epoch is durable, nothing more is written to the files.
     epoch: u64,
     is_shipped: bool,
-    /// When the log last went on in a new file because of this.
+    /// Time when the log was last sealed for a backup.
     sealed_at: Instant,
 }
 
@@ -70,9 +70,7 @@ impl Follower {
         if self.sealed_at.elapsed() >= Duration::from_secs(interval.into()) {
             self.sealed_at = Instant::now();
             if let Err(error) = server.seal_log() {
-                tracing::error!(
-                    "the log does not go on in a new file, as backup-log-interval asks for: {error}"
-                );
+                tracing::error!("the log cannot continue in a new file for the backup: {error}");
             }
             if self.files.entries.len() >= FILES_MAX {
                 server.durability.schedule_rewrite();

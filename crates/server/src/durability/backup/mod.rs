@@ -1,5 +1,5 @@
-//! Backups in object stores: what the server ships there, and what it starts from. A build without
-//! them refuses the parameters that ask for them.
+//! Backups in object stores: uploads of snapshots and the log, and starting from a backup. A build
+//! without them refuses their parameters.
 
 #[cfg(not(feature = "object-store"))]
 mod absent;
@@ -27,9 +27,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Server {
-    /// Begins to ship and to load what there is; before that, on a thread of its own, to fetch the
-    /// backup that `restore-from` names, if it names one. Until all is loaded, commands that
-    /// need the data are refused. If it fails, the server stops.
+    /// Begins uploads and the load of the data; before that, if `restore-from` is set, a thread
+    /// downloads that backup. Until all is loaded, commands that need the data are refused. If it
+    /// fails, the server stops.
     ///
     /// # Errors
     /// If nothing can begin, or there is data already that a backup would replace: one line that
@@ -118,11 +118,11 @@ impl Server {
         if !self.backups.is_on() || !config.backup_snapshots {
             return;
         }
-        // Open, it stays what it is: the next snapshot gets a file of its own.
+        // The open file stays the same: the next snapshot gets a file of its own.
         match File::open(&config.dbfilename) {
             Ok(file) => how(&self.backups, file),
             Err(error) => {
-                tracing::error!("cannot ship {}: {error}", config.dbfilename.display());
+                tracing::error!("cannot upload {}: {error}", config.dbfilename.display());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a build with object stores does.
+//! Backups in a build with object stores.
 
 use crate::config::Config;
 use crate::durability::log::Durability;
@@ -18,7 +18,7 @@ pub struct Backups {
     shipper: OnceLock<Shipper>,
 }
 
-/// What is in the store at an address: a line for each backup, the oldest first.
+/// Lists the backups at an address: a line for each, the oldest first.
 ///
 /// # Errors
 /// If the address cannot be used, or the store does not answer.
@@ -55,7 +55,7 @@ impl Backups {
             shipper.map_err(|error| io::Error::other(format!("backup-store: {error}")))?;
         // A server starts once.
         let _ = self.shipper.set(shipper);
-        tracing::info!("shipping backups to {}", config.backup_store.lossy());
+        tracing::info!("uploading backups to {}", config.backup_store.lossy());
         Ok(())
     }
 

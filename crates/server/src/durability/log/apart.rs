@@ -40,7 +40,7 @@ impl Server {
         let (durability, apart) = (&self.durability, Apart(self.clone()));
         let Some(log) = durability.log() else { return apart };
         if durability.has_failed() || !self.claim_files() {
-            tracing::warn!("what takes the place of the data goes behind them in the log");
+            tracing::warn!("the log continues with the replaced data");
             return apart;
         }
         durability.is_apart.store(true, SeqCst);
@@ -48,7 +48,7 @@ impl Server {
         if durability.is_complete.load(Relaxed)
             && let Err(error) = self.go_on_apart(ks, &log)
         {
-            tracing::warn!("what takes the place of the data goes behind them in the log: {error}");
+            tracing::warn!("the log continues with the replaced data: {error}");
         }
         apart
     }
@@ -65,7 +65,7 @@ impl Server {
             && let Err(error) = self.name_what_is_apart(&log)
         {
             tracing::warn!(
-                "the log gets a new base, since its file cannot follow on those before: {error}"
+                "the log gets a new base, since its new file cannot follow the earlier ones: {error}"
             );
             durability.schedule_rewrite();
         }
@@ -148,7 +148,7 @@ impl Server {
         ks.exit();
         match is_durable {
             true => Ok(()),
-            false => Err(io::Error::other("what came before is not on the disk yet")),
+            false => Err(io::Error::other("earlier changes are not on the disk yet")),
         }
     }
 }

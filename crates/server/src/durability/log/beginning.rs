@@ -1,5 +1,4 @@
-//! How a log begins to be written: in its next file, behind what a process before has left
-//! unwritten.
+//! Opening a log for writing: in its next file, after the pending records of an earlier process.
 
 use crate::observation::counted::Counted;
 use crate::unix_time::unix_ms;
@@ -10,8 +9,8 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// What a process that died had recorded and not written, and what is not in the log yet either.
-/// Its file stays until it is.
+/// Pending records of a process that died, which are in no file of the log yet. The pending file
+/// stays until they are.
 pub(super) struct Unwritten {
     pub(super) epochs: Vec<PendingEpoch>,
     /// The epoch that they follow on.
@@ -22,7 +21,7 @@ impl Unwritten {
     /// Puts it behind the log, in a file of its own.
     ///
     /// # Errors
-    /// What the system says; the log has no such file then.
+    /// The system's error; the log has no such file then.
     pub fn write(&self, directory: &mut Directory) -> io::Result<()> {
         let (file, head) = directory.begin_effects(unix_ms(), true)?;
         let written = SystemFile::new(file).and_then(|file| {
@@ -32,7 +31,7 @@ impl Unwritten {
         let records = self.epochs.iter().map(|epoch| epoch.records).sum();
         let log = directory.manifest().entries.last().map(|entry| directory.path_of(entry));
         tracing::info!(
-            "{} from {}, which the process before had not written when it ended, are in {} now",
+            "{} from {}, left unwritten by the previous process, were written to {}",
             Counted(records, "record"),
             directory.pending_path().display(),
             log.unwrap_or_default().display()
@@ -41,36 +40,35 @@ impl Unwritten {
     }
 }
 
-/// Says what it means that there is no file of pending records.
+/// Logs the consequence of a missing pending file.
 pub(super) fn warn_without(why: &str) {
     tracing::warn!(
-        "there is no room for records that survive the process: {why}; with appendfsync everysec and no, what was \
-         acknowledged in the last moments is lost if the process dies"
+        "no file for pending records: {why}; with appendfsync everysec and no, the latest acknowledged writes are lost if the process dies"
     );
 }
 
-/// How a log begins to be written.
+/// State with which a log is opened for writing.
 pub(super) struct Beginning {
-    /// What has to be written before anything else.
+    /// Records to write before anything else.
     pub unwritten: Option<Unwritten>,
-    /// Epoch of the last block, of what is unwritten or else of the files that are there.
+    /// Epoch of the last block: of the pending records, or else of the present files.
     pub previous: u64,
-    /// What is in the keyspace is in those.
+    /// The files contain the whole keyspace.
     pub is_complete: bool,
 }
 
 /// A log that has not begun to be written.
 pub(super) struct Unopened {
     pub(super) beginning: Beginning,
-    /// When that was tried last, in Unix milliseconds.
+    /// Time of the last attempt, in Unix milliseconds.
     pub(super) tried_at: i64,
 }
 
 impl Beginning {
-    /// Makes the file that the log goes on in, behind what is to be written before.
+    /// Creates the file in which the log continues, after writing the pending records.
     ///
     /// # Errors
-    /// What the system says. What was not written then is at the next call.
+    /// The system's error. Records that were not written are written by the next call.
     pub fn next_file(&mut self, directory: &mut Directory) -> io::Result<(File, FileHead)> {
         if let Some(unwritten) = &self.unwritten {
             unwritten.write(directory)?;
@@ -79,9 +77,8 @@ impl Beginning {
         directory.begin_effects(unix_ms(), self.is_complete)
     }
 
-    /// Makes the file of pending records of a log whose last block has the epoch `written`, unless
-    /// what an earlier process has left there may be of use until there is a base; none if it
-    /// cannot be made, which is said.
+    /// Creates the pending file of a log; its last block has the epoch `written`. Not while an
+    /// earlier process's pending file may be needed, until there is a base. A failure is logged.
     pub fn create_pending(&self, directory: &Directory, written: u64) -> Option<Arc<Pending>> {
         if !self.is_complete && directory.pending_path().exists() {
             return None;
@@ -92,7 +89,7 @@ impl Beginning {
 }
 
 impl Unopened {
-    /// It was tried just now.
+    /// Records a failed attempt at this time.
     pub fn new(beginning: Beginning) -> Self {
         Unopened { beginning, tried_at: unix_ms() }
     }

@@ -23,13 +23,13 @@ use std::time::{Duration, Instant};
 #[cfg(test)]
 mod cuts;
 
-/// What was loaded.
+/// Loaded state.
 #[derive(Default)]
 pub(super) struct Found {
     /// The files of effects.
     pub chain: Chain,
     pub functions: Option<Vec<Vec<u8>>>,
-    /// What was applied behind all files and is in none of them.
+    /// Pending records that were applied after all files and are in none of them.
     pub unwritten: Option<Unwritten>,
 }
 
@@ -42,10 +42,10 @@ impl Server {
         Directory::open(&std::path::absolute(path)?, &name, log_id())
     }
 
-    /// Loads the log, and goes on with it. Where there is none yet, it begins with the append-only
-    /// file of an older Redis, or else with the snapshot, if there is one. Until what is there
-    /// has been loaded, on a thread of its own, commands that need the data are refused. If
-    /// that fails, the server stops. Whether there is anything to load.
+    /// Loads the log and continues it. A new log begins with the append-only file of an older
+    /// Redis, or else with the snapshot, if there is one. Until the data have been loaded, on a
+    /// thread of its own, commands that need them are refused. If the load fails, the server stops.
+    /// Returns whether there is anything to load.
     ///
     /// # Errors
     /// If the directory cannot be used, or no thread be started.
@@ -142,7 +142,7 @@ impl Server {
         handle.exit();
         begun.map_err(|error| format!("cannot go on with the log: {error}"))?;
         if single.is_some() {
-            // The new log begins with what was loaded.
+            // The new log begins with the loaded data.
             self.durability.schedule_rewrite();
         }
         let (keys, seconds) = (Counted(keys, "key"), start.elapsed().as_secs_f64());
@@ -151,9 +151,9 @@ impl Server {
         Ok(())
     }
 
-    /// Drops everything and loads it from the log again, which goes on afterwards; or, if nothing
-    /// is logged, what was written last in its place. Commands that need the data are refused
-    /// meanwhile. `ks` is in a batch and holds nothing.
+    /// Drops all data and loads them from the log again, which continues afterwards; if nothing is
+    /// logged, from the last log or snapshot. Commands that need the data are refused meanwhile.
+    /// `ks` is in a batch and holds no locks.
     ///
     /// # Errors
     /// If there is no log, or it cannot be written or read; in the last case nothing is left of the
@@ -266,7 +266,7 @@ impl Server {
     ) -> Result<Vec<Vec<u8>>, String> {
         let failed =
             |error: &dyn std::fmt::Display| format!("cannot load {}: {error}", path.display());
-        // Changes that the log has on top may not fit what is left of a damaged base.
+        // Later changes of the log may not fit the remaining part of a damaged base.
         let cannot_load = |error: &FileError| match keeps_expired {
             true => failed(error),
             false => cannot_load(path, error),
@@ -310,7 +310,7 @@ impl Server {
         Ok(replayed)
     }
 
-    /// What to do about a file that ends in the middle of a block.
+    /// Decides about a file that ends within a block.
     fn judge_torn(&self, path: &Path, replayed: &Replayed, config: &Config) -> Result<(), String> {
         let Replayed { whole, torn, torn_blocks, .. } = *replayed;
         let path = path.display();
@@ -397,7 +397,7 @@ fn log_id() -> [u8; 16] {
     id
 }
 
-/// Cuts a file down to its whole blocks; one without even a head is made anew.
+/// Truncates a file to its complete blocks; one without a head is created again.
 fn cut(path: &Path, whole: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     file.set_len(whole)?;

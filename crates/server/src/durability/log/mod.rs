@@ -1,9 +1,9 @@
 //! The log of effects: `appendonly`.
 //!
-//! What it consists of, and how it is written and read, is in `petrel_persistence::log`. Here it
-//! meets the server: it is opened and loaded at the start, every thread of the keyspace records
-//! into it from then on, workers keep replies back until what they answer is durable, and it is
-//! rewritten when it has grown.
+//! `petrel_persistence::log` defines the log, its files and their format. Here it is connected to
+//! the server: it is opened and loaded at the start, every thread of the keyspace records into it
+//! from then on, workers delay replies until their changes are durable, and it is rewritten when it
+//! has grown.
 
 mod apart;
 mod beginning;
@@ -53,8 +53,8 @@ impl Events for Listener {
         durability.needs_base.store(needs_base, Relaxed);
         if durability.failure.lock().replace(why.into()).is_none() {
             let next = match needs_base {
-                true => "it will be written anew",
-                false => "what was done is kept in memory, and written once that is possible",
+                true => "it will be rewritten",
+                false => "changes are kept in memory, and written once that is possible",
             };
             tracing::error!("the log cannot be written: {why}; writes are refused, {next}");
         }
@@ -73,7 +73,7 @@ impl Events for Listener {
     fn pending_failed(&self, why: Option<&str>) {
         match why {
             Some(why) => warn_without(why),
-            None => tracing::info!("what the log has yet to write survives the process again"),
+            None => tracing::info!("pending records survive the process again"),
         }
     }
 }
@@ -181,7 +181,7 @@ impl Server {
                     // The moment first: with the policy `always`, replies from then on wait.
                     self.note_policy();
                     log.set_policy(policy(config));
-                    // Whether readers learn what they have seen is the sinks' to know.
+                    // The sinks decide whether readers record the epochs that they have read.
                     handle.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log))));
                     handle.unlock();
                 }
@@ -231,8 +231,8 @@ impl Server {
         }
     }
 
-    /// Turns the log on while the server runs: its base is what is there at this moment. `handle`
-    /// is in a batch and holds nothing.
+    /// Turns the log on while the server runs, with the present data as its base. `handle` is in a
+    /// batch and holds no locks.
     fn turn_log_on(
         self: &Arc<Self>,
         handle: &mut Handle,

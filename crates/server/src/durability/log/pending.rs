@@ -1,5 +1,4 @@
-//! What a process that died had recorded and not written: at the start it is put behind the log,
-//! and applied.
+//! Pending records of a process that died: at the start they are applied and appended to the log.
 
 use super::beginning::Unwritten;
 use super::load::Found;
@@ -8,11 +7,11 @@ use petrel_persistence::log::{Directory, FileKind, Known, Remains, replay_pendin
 use std::fs;
 
 impl Server {
-    /// Applies what a process that died had recorded and not written; it is to be written behind
-    /// the files that were loaded before anything else is.
+    /// Applies the pending records of a process that died. They must be written after the loaded
+    /// files, before anything else.
     ///
     /// # Errors
-    /// If what was left cannot be read, or does not fit what was loaded.
+    /// If the records cannot be read, or do not fit the loaded data.
     pub(super) fn recover_pending(
         &self,
         directory: &mut Directory,
@@ -23,8 +22,7 @@ impl Server {
         let Some(remains) = Remains::read(&path).map_err(|error| failed(&error))? else {
             if path.exists() {
                 tracing::warn!(
-                    "{} has no whole head, as after a power cut, and is passed over: if the machine has not stopped since, \
-                     what the process before had not written is lost",
+                    "{} has an incomplete head, as after a power cut, and is ignored: if the machine has not stopped since, unwritten records of the previous process are lost",
                     path.display()
                 );
             }

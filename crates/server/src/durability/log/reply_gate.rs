@@ -1,5 +1,5 @@
-//! A driver around a driver that keeps output back until what it answers is durable. While nothing
-//! is kept back, every call goes through after one branch.
+//! Driver that delays output until the changes it depends on are durable. While nothing is delayed,
+//! each call costs one branch.
 
 use petrel_net::{Chunk, Close, Driver, Event, ListenerId, Options, Output, Slot, Waker};
 use std::collections::{HashMap, VecDeque};
@@ -8,18 +8,18 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A driver whose output can be kept back.
+/// Driver with delayed output.
 pub struct ReplyGate<D> {
     inner: D,
     /// By the index of their slot.
     waits: HashMap<usize, Wait>,
-    /// What is kept back, of all connections; the epochs ascend.
+    /// Delayed output of all connections, with ascending epochs.
     queue: VecDeque<Kept>,
     /// Everything up to this epoch is known to be durable.
     durable: u64,
 }
 
-/// A connection whose output is kept back.
+/// Connection with delayed output.
 struct Wait {
     slot: Slot,
     /// Until this epoch is durable.
@@ -27,7 +27,7 @@ struct Wait {
     /// Entries of the queue that are its.
     kept: usize,
     bytes: usize,
-    /// What [`Driver::expect_output`] was told of it.
+    /// Last argument of [`Driver::expect_output`].
     expects: bool,
 }
 
@@ -56,7 +56,7 @@ impl<D: Driver> ReplyGate<D> {
         !self.queue.is_empty()
     }
 
-    /// What is sent to this connection from now on is kept back until this epoch is durable.
+    /// Delays further output of this connection until `until` is durable.
     pub fn hold(&mut self, slot: Slot, until: u64) {
         if until <= self.durable {
             return;
@@ -76,7 +76,7 @@ impl<D: Driver> ReplyGate<D> {
         }
     }
 
-    /// Sends what was kept back until this epoch or an earlier one.
+    /// Sends output that waited for this epoch or an earlier one.
     pub fn release(&mut self, durable: u64) {
         self.durable = durable;
         while self.queue.front().is_some_and(|kept| kept.until <= durable)

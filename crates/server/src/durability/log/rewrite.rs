@@ -29,28 +29,28 @@ use std::time::Instant;
 const RETRY_SECONDS: i64 = 5;
 const RETRY_SECONDS_MAX: i64 = 3600;
 
-/// After a rewrite that growth had asked for, this many times what it took pass before the next,
-/// and this many milliseconds at least, ...
+/// Minimum pause between automatic rewrites, as a multiple of the last rewrite's duration and in
+/// milliseconds ...
 const REST: i64 = 4;
 const REST_MS_MIN: i64 = 60_000;
 /// ... unless the log has grown by this many times what asks for one.
 const RESTLESS: u64 = 10;
 
-/// What became of the wish to rewrite the log.
+/// Result of a request to rewrite the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Rewriting {
-    /// It has begun.
+    /// The rewrite has begun.
     Begun,
-    /// It will begin once the snapshot that is being saved is done.
+    /// The rewrite will begin after the running snapshot.
     Scheduled,
-    /// It is being done already.
+    /// A rewrite is running.
     Already,
 }
 
 /// A base in the making.
 struct Rewrite {
     file: FileWriter<PacedFile>,
-    /// Its path.
+    /// Path of the temporary file.
     part: PathBuf,
     /// Number of the file for effects that follows on it.
     first: u64,
@@ -110,7 +110,7 @@ impl Server {
         let part = directory.base_in_work();
         let is_paced = config.aof_rewrite_incremental_fsync;
         let made = self.create(&part, is_paced, self.base_options()).and_then(|file| {
-            // What is there is no log that the new file could go on from, unless it is complete.
+            // The new file can continue the present log only if that is complete.
             let is_named =
                 durability.is_complete.load(Relaxed) && !durability.needs_base.load(Relaxed);
             let next = match &log {

@@ -1,5 +1,5 @@
-//! Sealing: the log goes on in a new file, so that what it leaves behind, which never changes any
-//! more, can be copied elsewhere.
+//! Sealing: the log continues in a new file, so that the old files never change any more and can be
+//! copied.
 
 use super::Durability;
 use crate::server::Server;
@@ -20,8 +20,7 @@ impl Durability {
         files
     }
 
-    /// Names and paths of files of the log; nothing is written to them any more, so what they take
-    /// is counted.
+    /// Names and paths of closed files of the log. Their lengths are counted too.
     pub(crate) fn settle(&self, files: &Manifest) -> Vec<(String, PathBuf)> {
         let directory = self.directory.lock();
         let Some(directory) = &*directory else { return Vec::new() };
@@ -31,15 +30,15 @@ impl Durability {
 }
 
 impl Server {
-    /// Goes on in a new file, if anything was written to the one in hand and nothing is in the way.
-    /// Everything is held for some microseconds. The thread is in no batch.
+    /// Continues in a new file, if anything was written to the current one and nothing prevents it.
+    /// The whole keyspace is locked for some microseconds. The thread is in no batch.
     ///
     /// # Errors
     /// If the file cannot be made.
     pub(crate) fn seal_log(&self) -> io::Result<()> {
         let Some(log) = self.durability.log() else { return Ok(()) };
-        // Who begins to rewrite sees this, or is seen: the files of both would not be in the order
-        // of their numbers.
+        // A concurrent rewrite sees this flag, or is seen: otherwise the files of both might not be
+        // in the order of their numbers.
         self.durability.sealing.store(true, SeqCst);
         let sealed = self.seal(&log);
         self.durability.sealing.store(false, SeqCst);

@@ -1,4 +1,4 @@
-//! What the server knows of its log.
+//! State of the server's log.
 
 use super::beginning::Unopened;
 use parking_lot::{Mutex, RwLock};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-/// The log, and what is known of it.
+/// The log and its state.
 #[derive(Default)]
 pub struct Durability {
     /// The log that is written.
@@ -16,40 +16,40 @@ pub struct Durability {
     /// Held while a change of the log's parameters is followed. A thread that waits for it is in no
     /// batch.
     pub(super) turning: Mutex<()>,
-    /// The epoch at which the policy became what it is.
+    /// Epoch at which the present policy was set.
     pub(super) policy_since: AtomicU64,
     /// The log has no file to go on in since a start could not make one. Held while the log gets
     /// its file, or that of pending records, and while it is turned off; locked before
     /// `directory`.
     pub(super) unopened: Mutex<Option<Unopened>>,
-    /// When the file of pending records was last tried to be made, in Unix milliseconds.
+    /// Time of the last attempt to create the pending file, in Unix milliseconds.
     pub(super) pending_tried_at: AtomicI64,
     pub(super) directory: Mutex<Option<Directory>>,
     /// Bytes of the base and of the files that are no longer written to.
     pub(super) closed_len: AtomicU64,
     /// Bytes of all files when the log was last rewritten, or loaded.
     pub(super) base_len: AtomicU64,
-    /// When rewriting began, in Unix milliseconds; 0 while nothing is rewritten.
+    /// Start of the running rewrite, in Unix milliseconds; 0 if none is running.
     pub(crate) rewriting_since: AtomicI64,
-    /// It is to be rewritten once nothing is in its way.
+    /// A rewrite is to begin as soon as possible.
     pub(crate) rewrite_scheduled: AtomicBool,
     pub(crate) rewrites: AtomicU64,
     /// Times in a row that rewriting failed.
     pub(crate) rewrite_failures: AtomicU64,
-    /// When it was last begun, in Unix seconds.
+    /// Start of the last rewrite, in Unix seconds.
     pub(super) rewrite_tried_at: AtomicI64,
     /// Milliseconds that it took the last time.
     pub(crate) rewrite_ms: AtomicI64,
-    /// When it last ended, in Unix milliseconds.
+    /// End of the last rewrite, in Unix milliseconds.
     pub(super) rewrite_ended_at: AtomicI64,
-    /// Why the log cannot be written, if it cannot.
+    /// Reason that the log cannot be written, if it cannot.
     pub(super) failure: Mutex<Option<String>>,
     /// The files that the manifest names are all that there is.
     pub(super) is_complete: AtomicBool,
     /// The log goes on beside its files while data are replaced, and nothing else changes which
     /// files there are: `rewriting_since` is taken.
     pub(super) is_apart: AtomicBool,
-    /// It takes a new base to go on.
+    /// The log needs a new base to continue.
     pub(super) needs_base: AtomicBool,
     /// The log is about to go on in a new file without being rewritten.
     pub(super) sealing: AtomicBool,
@@ -105,7 +105,7 @@ impl Durability {
         self.failure.lock().is_some()
     }
 
-    /// Whether what was recorded and not written yet survives the process.
+    /// Whether unwritten records are preserved if the process dies now.
     pub fn survives_process(&self) -> bool {
         self.log().is_some_and(|log| log.survives_process())
     }
@@ -125,7 +125,7 @@ impl Durability {
         self.writer.lock().is_some()
     }
 
-    /// Counts anew what the files take that are not written to.
+    /// Updates the total length of the closed files.
     pub(super) fn weigh(&self, directory: &Directory) {
         let files = &directory.manifest().entries;
         let written = files.len().saturating_sub(usize::from(self.is_written()));

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 
 /// Milliseconds from one try to make the next file of the log to another.
 const RETRY_MS: i64 = 500;
-/// The same, of the file of pending records.
+/// Milliseconds between two attempts to create the pending file.
 const PENDING_RETRY_MS: i64 = 1000;
 
 /// Whether so much time has passed since, or the clock was put back.
@@ -93,8 +93,8 @@ impl Server {
         })
     }
 
-    /// Has what is recorded outlive the process, if that was not possible when the log began and
-    /// may be now that it is written. `ks` holds nothing.
+    /// Attaches a pending file, if none could be created when the log began and it may be possible
+    /// now. `ks` holds no locks.
     pub(super) fn attach_pending_if_due(&self, ks: &mut Handle) {
         let durability = &self.durability;
         let Some(log) = durability.log() else { return };
@@ -114,7 +114,7 @@ impl Server {
         let directory = durability.directory.lock().clone();
         if let Some(Ok(pending)) = directory.map(|directory| directory.create_pending(u64::MAX)) {
             self.attach_pending(ks, &log, pending);
-            tracing::info!("what the log has yet to write survives the process again");
+            tracing::info!("pending records survive the process again");
         }
     }
 

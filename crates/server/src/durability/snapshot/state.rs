@@ -1,46 +1,45 @@
-//! What the server knows of the snapshot: what is going on, and what became of it.
+//! State and statistics of snapshots.
 
 use crate::unix_time::unix_ms;
 use parking_lot::Mutex;
 use petrel_persistence::Progress;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// What is known of the snapshot.
+/// State of snapshots.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// How far the load at start is, or was.
+    /// Progress of the load at start.
     pub progress: Progress,
-    /// When the load began, in Unix seconds; 0 if there was none.
+    /// Start of the load, in Unix seconds; 0 if there was none.
     pub load_began: AtomicI64,
-    /// When the data was last saved or loaded, in Unix seconds; at first, when the server started.
+    /// Time of the last save or load, in Unix seconds; at first, the start of the server.
     pub saved_at: AtomicI64,
     /// [`petrel_keyspace::Stats::changes`] at that time.
     pub changes_then: AtomicU64,
-    /// How often it was saved; not by flushes.
+    /// Number of saves, without saves of flushed databases.
     pub saves: AtomicU64,
-    /// When saving in the background began, in Unix milliseconds; 0 while nothing is saved there.
+    /// Start of the running background save, in Unix milliseconds; 0 if there is none.
     pub saving_since: AtomicI64,
     /// Keys that are written of it, and that there will be.
     pub keys_written: AtomicU64,
     /// See `keys_written`.
     pub keys_total: AtomicU64,
-    /// It is to be given up.
+    /// The running save is to be abandoned.
     pub cancelled: AtomicBool,
-    /// It is to be saved as soon as that can be.
+    /// A save is to begin as soon as possible.
     pub scheduled: AtomicBool,
-    /// When saving in the background was begun last, in Unix seconds.
+    /// Start of the last background save, in Unix seconds.
     pub tried_at: AtomicI64,
-    /// When a line of the log last said how far it is, in Unix milliseconds; 0 if nothing is going
-    /// on.
+    /// Time of the last progress line in the log, in Unix milliseconds; 0 if nothing is running.
     pub(crate) told_at: AtomicI64,
-    /// How often it failed in a row; being given up is no failure.
+    /// Number of consecutive failures; an abandoned save is no failure.
     pub failures: AtomicU64,
     /// Seconds that it took the last time; -1 if there was none.
     pub last_seconds: AtomicI64,
     /// The data was saved because the server is about to stop.
     pub(crate) is_final: AtomicBool,
-    /// Held while a file takes the place of the old one, and to give that up. Who locks the
-    /// keyspace too does so before.
+    /// Locked while a file replaces the old one, and to abandon that. A thread that also locks the
+    /// keyspace does so afterwards.
     pub(super) placing: Mutex<()>,
 }
 
@@ -79,7 +78,7 @@ impl Snapshot {
         self.failures.load(Relaxed) > 0
     }
 
-    /// Gives up what is being saved in the background: its file takes no place any more.
+    /// Abandons the running background save: its file will not be used.
     pub(crate) fn give_up(&self) {
         let _placing = self.placing.lock();
         self.cancelled.store(true, Relaxed);

@@ -1,4 +1,4 @@
-//! What a worker does for connections whose commands wait for a key.
+//! Replies and timeouts of blocked clients.
 
 use super::BlockedClients;
 use crate::client::{Client, Flag};
@@ -12,12 +12,11 @@ use petrel_resp::Resume;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes that a connection may send ahead while it waits; then it is not read from until it has its
-/// answer.
+/// Bytes that a blocked connection may send ahead; then it is not read from until it has its reply.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
 impl<D: Driver> Worker<D> {
-    /// A command of the connection waits.
+    /// Registers a blocked command of the connection.
     pub(crate) fn begin_wait(&mut self, conn: &Conn) {
         let id = conn.client.id;
         if let Some(blocked) = self.blocked().find(id) {
@@ -31,20 +30,20 @@ impl<D: Driver> Worker<D> {
         self.limit_ahead(conn);
     }
 
-    /// Stops reading from a connection that sends much while it waits.
+    /// Stops reading from a blocked connection that sends much.
     pub(crate) fn limit_ahead(&mut self, conn: &Conn) {
         if conn.blocked && conn.input_len() > AHEAD_BYTES_MAX {
             self.driver.pause_reading(conn.slot);
         }
     }
 
-    /// Bytes that a waiting command takes.
+    /// Memory of a blocked command.
     pub(crate) fn waiting_bytes(&self, conn: &Conn) -> u64 {
         self.blocked().find(conn.client.id).map_or(0, |blocked| blocked.footprint() as u64)
     }
 
-    /// What there is to do for connections that wait, at the end of a turn: those whose time is up,
-    /// keys that upkeep or the commands of this turn made ready, and the answers.
+    /// Handles blocked clients at the end of a turn: timeouts, keys made ready by upkeep or this
+    /// turn's commands, and replies.
     pub(crate) fn attend(&mut self) {
         let now = self.engine.exec.ks.now_ms();
         let exec = &self.engine.exec;
@@ -70,7 +69,7 @@ impl<D: Driver> Worker<D> {
         self.engine.exec.end();
     }
 
-    /// Tries the commands that time alone may serve. The executor is in a batch.
+    /// Tries blocked commands that become ready by time alone. The executor is in a batch.
     pub(crate) fn poll_waiting(&mut self) {
         let waiting = self.own.polling.iter().filter_map(|&id| self.blocked().find(id));
         for blocked in waiting.collect::<Vec<_>>() {
@@ -83,9 +82,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Ends the waits of all connections of this worker, which are closed once they have their
-    /// answer, unless they go to the primary by themselves: the server has become a replica, where
-    /// what they wait for may never come.
+    /// Ends all waits of this worker because the server has become a replica. The connections are
+    /// closed after an error, except redirectable ones, which get the address of the primary.
     pub(crate) fn end_waits(&mut self) {
         let primary = self.engine.host.server.replication.primary();
         let primary = primary.map(|(host, port)| format!("{host}:{port}"));
@@ -112,9 +110,9 @@ impl<D: Driver> Worker<D> {
         self.engine.exec.end();
     }
 
-    /// Lets waits of this worker's connections go on at the homes of their keys, where those are
-    /// other members of the cluster now. The others try once more: what came while their slots
-    /// had no home was not to be given away.
+    /// Moves waits of this worker's connections to the primaries of their slots where those are
+    /// other members of the cluster now. The others try once more: data that arrived while their
+    /// slots had no primary could not be taken.
     pub(crate) fn move_waits(&mut self) {
         self.begin();
         for (id, blocked) in self.blocked().all() {
@@ -150,7 +148,7 @@ impl<D: Driver> Worker<D> {
         slots.push(&call.slots, 1, Merge::Only, is_dropped);
         slots.hold_up();
         let seq = slots.last().unwrap_or_default();
-        // What it has sent ahead waits for the reply.
+        // Its later input waits for the reply.
         slots.wait_for(seq);
         self.driver.pause_reading(conn.slot);
         conn.listed = true;
@@ -182,8 +180,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Lets an answer wait until what it tells of is durable. Another thread may have served it,
-    /// and has committed that by now.
+    /// Delays a reply until the data in it are durable. Another thread may have served the command,
+    /// and has committed it by now.
     #[cold]
     fn wait_for_what_served(&mut self) {
         let epoch = self.engine.exec.ks.keyspace().epochs().now();
@@ -194,7 +192,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends a connection the answer that it waited for, and executes what it has sent since.
+    /// Sends a blocked connection its reply, and executes its later input.
     fn answered(&mut self, slot: Slot, id: u64, answer: Answer) {
         let Some(mut conn) = self.take(slot) else { return };
         if !conn.blocked || conn.client.id != id {
@@ -207,7 +205,7 @@ impl<D: Driver> Worker<D> {
         conn.client.commands.fetch_add(1, Relaxed);
         let mut output = self.output_for(slot);
         if conn.session.replies == Replies::On && conn.client.has(Flag::Replica) {
-            // It would stand amid the stream.
+            // A reply would break the replication stream.
             self.engine.host.warn_of_reply(&conn.client);
             conn.session.close = true;
             conn.doomed = true;
@@ -230,9 +228,9 @@ impl<D: Driver> Worker<D> {
         self.finish(conn, progress, output);
     }
 
-    /// Ends what the connection holds in the keyspace, and what it is sent; false if a slow script
-    /// keeps the keys, and then it is to be called again. The executor is in a batch, and may
-    /// be outside then.
+    /// Releases the connection's keyspace state, such as watched keys. Returns false if a slow
+    /// script has the keys; it must be called again then. The executor must be in a batch, and may
+    /// have left it afterwards.
     pub(crate) fn release(&mut self, conn: &mut Conn) -> bool {
         self.engine.exec.come_inside();
         if conn.blocked

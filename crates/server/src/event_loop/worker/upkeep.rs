@@ -1,5 +1,5 @@
-//! What a worker does now and then beside serving: the keyspace's upkeep (expiry, compaction), the
-//! first worker's supervision of the server, its connections' timers, free memory.
+//! Periodic work of a worker: the keyspace's upkeep (expiry, compaction), supervision of the server
+//! (first worker only), timers of connections, free memory.
 
 use super::Worker;
 use crate::client::Flag;
@@ -12,26 +12,25 @@ use petrel_net::{Driver, Slot};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Milliseconds between two samples of the rates, and two looks at what all clients hold.
+/// Milliseconds between two samples of the rates, and two checks of the memory of all clients.
 const SUPERVISION_MS: i64 = 100;
 
 /// Milliseconds between two rounds of upkeep while there is much to do: short steps, so that no
 /// connection waits for one.
 const BUSY_UPKEEP_MS: i64 = 2;
 
-/// Time that one round of upkeep gives to each part of the keyspace's upkeep, and while there is
-/// much to do.
+/// Time for each part of the keyspace's upkeep in one round: usually, and while there is much to
+/// do.
 const UPKEEP_BUDGET: Duration = Duration::from_millis(1);
 const BUSY_UPKEEP_BUDGET: Duration = Duration::from_micros(400);
 
 /// Milliseconds after which the peaks of the connections' buffers are halved.
 const PEAKS_MS: i64 = 4000;
 
-/// Milliseconds after which this thread's free pages of the general allocator are given to all
-/// threads.
+/// Milliseconds after which free pages of this thread's general allocator are given to all threads.
 const COLLECT_MS: i64 = 1000;
 
-/// Between two tries of the waiting commands that time alone may serve.
+/// Milliseconds between two attempts of blocked commands that become ready by time alone.
 const POLL_MS: i64 = 100;
 
 impl<D: Driver> Worker<D> {
@@ -44,7 +43,7 @@ impl<D: Driver> Worker<D> {
         }
         let clock = Clock::get();
         let began = clock.now();
-        // An intent that keeps this worker out is waited for here, not amid the upkeep.
+        // Wait here, before the upkeep, for a command that holds the whole keyspace.
         self.begin();
         self.engine.exec.end();
         self.engine.exec.drop_flushed();
@@ -53,8 +52,8 @@ impl<D: Driver> Worker<D> {
         if now / PEAKS_MS != self.upkeep_at / PEAKS_MS {
             self.traffic().forget_peaks();
         }
-        // Work that is in hand goes on sooner, so that memory comes back within seconds of a mass
-        // delete.
+        // With much work left, the next round begins sooner, so that memory comes back within
+        // seconds of a mass delete.
         self.upkeep_busy = busy;
         self.upkeep_at = now + if busy { BUSY_UPKEEP_MS.min(interval) } else { interval };
         if self.index == 0 && now >= self.supervision_at {
@@ -91,8 +90,8 @@ impl<D: Driver> Worker<D> {
         traffic::add(&self.traffic().upkeep_nanos, clock.nanos(began, clock.now()));
     }
 
-    /// Gives up the free pages in this thread's part of the general allocator. After `MEMORY PURGE`
-    /// it returns them, and those of all threads, to the system, which may take a while.
+    /// Gives up free pages of this thread's general allocator. After `MEMORY PURGE` it returns
+    /// them, and those of all threads, to the system, which may take a while.
     fn collect_memory(&mut self, now: i64) {
         let server = &self.engine.host.server;
         let (collected_at, purges) = self.collected;
@@ -108,12 +107,12 @@ impl<D: Driver> Worker<D> {
         self.collected = (now, asked);
     }
 
-    /// The upkeep of the keyspace; true if there is more of it.
+    /// Upkeep of the keyspace; returns true if there is more to do.
     fn tend(&mut self) -> bool {
         let (clock, pace) = (Clock::get(), self.pace());
         let began = clock.now();
         let Executor { ks, shared, .. } = &mut self.engine.exec;
-        // A slow script may have begun meanwhile: what it keeps this worker from is left out.
+        // A slow script may have begun meanwhile: work that it blocks is skipped.
         let busy = || shared.scripts.running.is_busy();
         let swept = ks.tick_unless(Pace { compact: Duration::ZERO, ..pace }, busy);
         let expired = clock.now();
@@ -136,7 +135,7 @@ impl<D: Driver> Worker<D> {
         swept.is_busy() || compacted.is_busy()
     }
 
-    /// How long the next round of upkeep may work on the keyspace.
+    /// Time budget of the next round of upkeep.
     fn pace(&self) -> Pace {
         let host = &self.engine.host;
         let budget = if self.upkeep_busy { BUSY_UPKEEP_BUDGET } else { UPKEEP_BUDGET };

@@ -14,8 +14,8 @@ use petrel_resp::Protocol;
 use std::num::NonZeroU64;
 
 impl ServerHost {
-    /// Takes what was staged for connections of this worker, if nothing is on its way to them that
-    /// comes before it.
+    /// Takes staged invalidations for connections of this worker, unless earlier pushes to them are
+    /// queued.
     #[inline]
     pub(crate) fn take_own_stale(&mut self) -> Option<Stale> {
         let own = self.worker();
@@ -27,8 +27,8 @@ impl ServerHost {
         Some(std::mem::replace(&mut self.held.staged[own], spare))
     }
 
-    /// Puts what was staged into the queues of the workers, each of which finds it before its next
-    /// commands.
+    /// Moves staged invalidations to the queues of the workers, each of which handles them before
+    /// its next commands.
     #[inline]
     pub(crate) fn post_stale(&mut self) {
         if self.held.staged_count > 0 {
@@ -37,12 +37,13 @@ impl ServerHost {
         }
     }
 
-    /// The same for workers other than this one.
+    /// Like [`Self::post_stale`], except for this worker.
     pub(crate) fn post_stale_to_others(&mut self) {
         self.post_stale_but(Some(self.worker()));
     }
 
-    /// The same for all workers but one. This host may be no worker's.
+    /// Moves staged invalidations to the queues of all workers except one. This host may belong to
+    /// no worker.
     fn post_stale_but(&mut self, left: Option<usize>) {
         let own = self.worker();
         for worker in (0..self.held.staged.len()).filter(|&worker| left != Some(worker)) {
@@ -53,7 +54,7 @@ impl ServerHost {
         }
     }
 
-    /// Puts what was staged into the queue of a worker, if there is some.
+    /// Moves staged invalidations to the queue of a worker; returns whether there were any.
     #[inline]
     fn post_stale_to(&mut self, worker: usize) -> bool {
         let stale = &mut self.held.staged[worker];
@@ -85,7 +86,7 @@ impl ServerHost {
 }
 
 impl<D: Driver> Worker<D> {
-    /// An output for a connection: behind what is held for it.
+    /// Returns an output for a connection, which begins with its held invalidations.
     #[inline]
     pub(crate) fn output_for(&mut self, slot: Slot) -> Output {
         if self.engine.host.held.any()
@@ -139,7 +140,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends what is held, unless some was sent just now.
+    /// Sends held invalidations, unless the pause after the last sending is not over.
     pub(crate) fn send_held_in_time(&mut self) {
         if self.engine.host.held.may_send() {
             self.send_listed();
@@ -153,7 +154,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends some of what is due.
+    /// Sends some of the due output.
     pub(crate) fn send_some_due(&mut self) {
         for _ in 0..DUE_SENDS.max(self.engine.host.held.due.len() / DUE_PART) {
             let held = &mut self.engine.host.held;
@@ -206,7 +207,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends a connection what it has not asked for just now.
+    /// Sends a connection output other than replies.
     pub(crate) fn send_output(&mut self, mut conn: Box<Conn>, output: Output) {
         if output.is_empty() || conn.closing || conn.doomed {
             self.driver.recycle(output);

@@ -35,7 +35,7 @@ impl Server {
     }
 }
 
-/// `MONITOR`: who monitors already is not answered.
+/// `MONITOR`. No reply to a client that is monitoring already.
 fn monitor(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.session.in_exec {
         return Err(Fail::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client"));

@@ -40,8 +40,8 @@ impl Server {
 }
 
 impl ServerHost {
-    /// Sends a connection of any worker something that it did not ask for. To the connection whose
-    /// command is being executed it goes after the reply.
+    /// Sends a push to a connection of any worker. The connection that is executing the current
+    /// command gets it after the reply.
     pub fn push(&mut self, client: &Client, push: Push) {
         self.deliver(usize::from(client.worker), Delivery::Client(Recipient::of(client), push));
     }
@@ -60,7 +60,7 @@ impl ServerHost {
     /// Leaves a push for connections of a worker.
     pub fn deliver(&mut self, worker: usize, delivery: Delivery) {
         if self.has_changed_keys() {
-            // A receiver of it must not find what was changed before in its cache.
+            // A receiver must not find a stale value in its cache after the push.
             self.send_invalidations();
         }
         let is_own = worker == self.worker();
@@ -75,7 +75,7 @@ impl ServerHost {
         self.desk.pushed
     }
 
-    /// There is something to be pushed that the connection being served may have to get now.
+    /// Records that the current connection may have a push to get now.
     pub(crate) fn note_push(&mut self) {
         self.desk.pushed = true;
     }
@@ -92,8 +92,8 @@ impl ServerHost {
         self.desk.doomed.push(slot);
     }
 
-    /// Takes what is on its way to this worker's connections, and gives what is for the connection
-    /// in hand to `own`.
+    /// Takes queued pushes to this worker's connections, and passes pushes to the current
+    /// connection to `own`.
     pub fn collect_pushes(&mut self, mut own: impl FnMut(&Push)) {
         self.send_invalidations();
         self.desk.pushed = false;
@@ -113,8 +113,8 @@ impl ServerHost {
         self.keep_taken(taken);
     }
 
-    /// Leaves what a command of the connection being served has pushed for the end of the turn, if
-    /// nothing of it can be for that connection itself, and it is not much.
+    /// Leaves pushes of the current command for the end of the turn, if none can be for the current
+    /// connection and they are few. Returns whether it did.
     pub fn leave_pushes(&mut self) -> bool {
         let queue = &self.server.workers[self.worker()].pushes;
         if self.client.listens() || !self.desk.own.is_empty() || queue.bytes() > LEFT_BYTES_MAX {
@@ -130,9 +130,9 @@ impl ServerHost {
         self.server.workers[self.worker()].pushes.is_filled()
     }
 
-    /// Takes what is on its way before the subscriptions of the connection being served change: it
-    /// is for current subscribers. What is for the connection being served waits until it is
-    /// asked for, or for the end of its command.
+    /// Takes queued pushes before the current connection's subscriptions change: they are for
+    /// present subscribers. Pushes to the current connection wait until they are taken, or for the
+    /// end of its command.
     pub fn collect_before_change(&mut self) {
         let mut own = Vec::new();
         self.collect_pushes(|push| own.push(push.clone()));
@@ -140,7 +140,7 @@ impl ServerHost {
         self.desk.own = own;
     }
 
-    /// What is for the connection being served and may go before the reply of its command.
+    /// Pushes to the current connection that may precede the reply of its command.
     pub fn take_own_pushes(&mut self) -> Vec<Push> {
         std::mem::take(&mut self.desk.own)
     }
@@ -169,7 +169,7 @@ impl ServerHost {
         true
     }
 
-    /// Takes what is on its way, to be delivered next: in most turns nothing.
+    /// Takes queued pushes for delivery; in most turns there are none.
     #[inline]
     fn expect_pushes(&mut self) {
         if self.has_posted_pushes() {
@@ -186,7 +186,7 @@ impl ServerHost {
         taken
     }
 
-    /// Takes back the memory of what was taken.
+    /// Takes back the buffer.
     fn keep_taken(&mut self, mut taken: Vec<Delivery>) {
         taken.shrink_to(RETAINED_MAX);
         self.desk.taken = taken;
@@ -200,8 +200,7 @@ impl ServerHost {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Delivers what has been pushed to this worker's connections: before the commands of a turn
-    /// and at its end.
+    /// Delivers pushes to this worker's connections: before the commands of a turn and at its end.
     pub(crate) fn deliver_pushes(&mut self) {
         let host = &mut self.engine.host;
         // What upkeep, and commands that were refused, did to keys.
@@ -218,8 +217,8 @@ impl<D: Driver> Worker<D> {
         host.expect_pushes();
         host.call_workers();
         if host.has_pending_pushes() || host.desk.is_overdue() || host.held.is_ready() {
-            // Who was served by another worker and told something by it has the answer first: it
-            // was sent first.
+            // A blocked client served by another worker gets its reply first: it was sent before
+            // the push.
             self.hear_answers();
             self.begin();
             self.deliver_pending();
@@ -230,9 +229,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Delivers what is on its way before a connection is answered that may be told some of it. The
-    /// executor is in a batch. Nothing is closed, since that may have to wait for a slow
-    /// script, and what was received is still to be executed.
+    /// Delivers queued pushes before a connection that may get some of them is answered. The
+    /// executor is in a batch. No connection is closed, since that may have to wait for a slow
+    /// script, and received input is still to be executed.
     #[cold]
     pub(crate) fn deliver_before(&mut self) {
         if self.absent.is_some() {
@@ -244,8 +243,8 @@ impl<D: Driver> Worker<D> {
         self.deliver_expected();
     }
 
-    /// Delivers what was collected amid a batch, before another connection's commands. The executor
-    /// is in a batch.
+    /// Delivers pushes collected in the middle of a batch, before another connection's commands.
+    /// The executor is in a batch.
     pub(crate) fn deliver_pending(&mut self) {
         if std::mem::take(&mut self.engine.host.desk.overflowed) {
             self.close_listeners();

@@ -1,5 +1,5 @@
-//! What all workers share of subscriptions: which workers have subscribers of a channel or pattern,
-//! and how many.
+//! Subscriptions shared by all workers: number of subscribers of each channel or pattern, by
+//! worker.
 
 use super::{ChannelKind, Name};
 use foldhash::quality::RandomState;
@@ -20,7 +20,7 @@ const RETAINED_MAX: usize = 1024;
 pub struct Counts(Vec<(u16, u32)>);
 
 impl Counts {
-    /// Those of each worker that has any.
+    /// Workers with subscribers, and their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         self.0.iter().map(|&(worker, count)| (usize::from(worker), count))
     }
@@ -65,7 +65,7 @@ struct Channels {
 #[repr(align(64))]
 struct Shard(Mutex<Table>);
 
-/// Who listens where.
+/// All subscribed names, with their subscribers' workers.
 pub struct Directory {
     hasher: RandomState,
     channels: Channels,
@@ -95,9 +95,9 @@ impl Default for Directory {
 
 /// The locks under which the subscribers of one name are changed.
 pub enum SubscribersLock<'d> {
-    /// Of a channel's shard.
+    /// The lock of a channel's shard.
     Shard(MutexGuard<'d, Table>, &'d AtomicUsize),
-    /// Of all patterns.
+    /// The lock of all patterns.
     Patterns(RwLockWriteGuard<'d, Table>, &'d AtomicUsize),
 }
 
@@ -109,7 +109,7 @@ impl SubscribersLock<'_> {
         }
     }
 
-    /// Counts one subscriber more; returns the name as everybody shares it.
+    /// Adds a subscriber; returns the shared copy of the name.
     pub fn add(&mut self, name: &[u8], worker: u16) -> Name {
         let (table, len) = self.parts();
         if let Some((known, _)) = table.get_key_value(name) {
@@ -162,7 +162,7 @@ impl Directory {
         }
     }
 
-    /// Holds what a subscription to this name changes.
+    /// Locks the table that a subscription to this name changes.
     pub fn hold(&self, kind: ChannelKind, name: &[u8]) -> SubscribersLock<'_> {
         match kind {
             ChannelKind::Pattern => {
@@ -210,12 +210,12 @@ impl Directory {
             .collect()
     }
 
-    /// How many are subscribed to a channel.
+    /// Number of a channel's subscribers.
     pub fn subscribers(&self, kind: ChannelKind, channel: &[u8]) -> u64 {
         self.shard(self.of(kind), channel).get(channel).map_or(0, Counts::total)
     }
 
-    /// How many names of a kind have subscribers.
+    /// Number of names of a kind with subscribers.
     pub fn len(&self, kind: ChannelKind) -> usize {
         match kind {
             ChannelKind::Pattern => self.patterns_len.load(Relaxed),

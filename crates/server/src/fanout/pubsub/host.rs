@@ -64,8 +64,8 @@ impl ServerHost {
         self.show_subscriptions()
     }
 
-    /// Ends a subscription of the connection being served. What was published before is delivered
-    /// to it before. Returns by how many bytes memory has grown: fewer than none.
+    /// Ends a subscription of the current connection. Earlier messages are delivered to it first.
+    /// Returns the growth of memory in bytes, which is negative.
     #[must_use]
     pub fn unsubscribe(&mut self, kind: ChannelKind, name: &[u8]) -> i64 {
         if !self.subscribers.of(self.client.id).is_some_and(|own| own.contains(kind, name)) {
@@ -94,7 +94,7 @@ impl ServerHost {
         self.subscribers.of(self.client.id).map_or_else(Vec::new, |own| own.names(kind))
     }
 
-    /// How many names of a kind the connection being served is subscribed to.
+    /// Number of the current connection's subscriptions of a kind.
     pub fn count_subscriptions(&self, kind: ChannelKind) -> usize {
         self.subscribers.of(self.client.id).map_or(0, |own| own.len(kind))
     }
@@ -120,7 +120,7 @@ impl ServerHost {
         self.show_subscriptions_of(client)
     }
 
-    /// Lets others see what the connection being served is subscribed to.
+    /// Publishes the current connection's subscriptions to other threads.
     fn show_subscriptions(&mut self) -> i64 {
         let client = self.client.clone();
         self.show_subscriptions_of(&client)

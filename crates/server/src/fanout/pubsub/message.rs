@@ -13,7 +13,7 @@ pub struct Message {
     /// `>3 message <channel> <payload>`, the parts that patterns say otherwise included.
     encoded: Bytes,
     channel: Range<usize>,
-    /// Where the part begins that all forms end with: channel and payload.
+    /// Start of the part with which all encodings end: channel and payload.
     tail: usize,
     patterns: Box<[Name]>,
 }
@@ -22,7 +22,7 @@ impl Message {
     /// Encodes a message to a channel, which these patterns match.
     pub fn new(kind: ChannelKind, channel: &[u8], payload: &[u8], patterns: Vec<Name>) -> Self {
         let mut bytes = Vec::with_capacity(channel.len() + payload.len() + 64);
-        // Values go in by copy: what is pushed outlives the command.
+        // Values are copied: a push outlives the command.
         let mut shared = Vec::new();
         let mut reply = RespWriter::new(&mut bytes, &mut shared, Protocol::Resp3);
         reply.push(3);
@@ -41,7 +41,7 @@ impl Message {
         }
     }
 
-    /// What was published to: a channel or a shard's channel.
+    /// Kind of the channel: plain or sharded.
     pub fn kind(&self) -> ChannelKind {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! Channels: who listens to what, and how a message finds them.
+//! Publish/subscribe: subscriptions, and the delivery of messages.
 //!
 //! ```text
 //!  PUBLISH ── Directory: which workers have subscribers, and how many ── one message into the queue of each of them
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// A name of a channel, or a pattern of names.
 pub type Name = Arc<[u8]>;
 
-/// What one can subscribe to.
+/// Kind of a subscription.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum ChannelKind {
@@ -35,7 +35,7 @@ pub enum ChannelKind {
     Channel,
     /// A channel of a shard (`SSUBSCRIBE`).
     Shard,
-    /// All channels whose names match (`PSUBSCRIBE`).
+    /// Channels with names that match (`PSUBSCRIBE`).
     Pattern,
 }
 

@@ -1,4 +1,4 @@
-//! One worker's subscribers: by channel, and what each connection is subscribed to.
+//! Subscribers of a worker, by channel, and the subscriptions of each connection.
 
 use super::{ChannelKind, Name};
 use crate::fanout::outbox::Recipient;
@@ -16,7 +16,7 @@ const RETAINED_MAX: usize = 1024;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
-/// Who listens, of the connections of one worker.
+/// Subscribers among the connections of a worker.
 #[derive(Default)]
 pub struct Subscribers {
     /// By kind and name; no subscriber is unknown to `by_client`.
@@ -25,7 +25,7 @@ pub struct Subscribers {
     by_client: Map<u64, Subscriptions>,
 }
 
-/// What one connection is subscribed to, by kind, with its place among the listeners.
+/// Subscriptions of a connection by kind, with its place in each list of subscribers.
 #[derive(Default)]
 pub struct Subscriptions {
     places: [Map<Name, u32>; 3],
@@ -33,7 +33,7 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// How many names of a kind.
+    /// Number of names of a kind.
     pub fn len(&self, kind: ChannelKind) -> usize {
         self.places[kind as usize].len()
     }
@@ -60,7 +60,7 @@ impl Subscriptions {
 }
 
 impl Subscribers {
-    /// What a connection is subscribed to; none if it is to nothing.
+    /// Subscriptions of a connection, if it has any.
     pub fn of(&self, id: u64) -> Option<&Subscriptions> {
         self.by_client.get(&id)
     }
@@ -108,7 +108,7 @@ impl Subscribers {
         self.listeners[kind as usize].get_mut(name).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Puts back what was taken.
+    /// Puts a taken list back.
     pub fn put_back(&mut self, kind: ChannelKind, name: &[u8], listeners: Vec<Recipient>) {
         if let Some(place) = self.listeners[kind as usize].get_mut(name) {
             *place = listeners;

@@ -12,7 +12,7 @@ use petrel_net::Driver;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
 
-/// Replies OK once no connection is subscribed to what these users, who have changed, may not hear.
+/// Replies OK once no connection of these changed users is subscribed to channels forbidden to it.
 pub fn reply_when_reviewed(ctx: &mut Ctx<'_>, users: Vec<Arc<User>>) -> Outcome {
     let host = ServerHost::of(ctx);
     let (server, caller, worker) = (host.server.clone(), host.client.clone(), host.worker());
@@ -52,7 +52,7 @@ fn concerns(client: &Client, users: &[Arc<User>]) -> bool {
 }
 
 impl ServerHost {
-    /// Whether a connection of this worker is subscribed to what its user may not hear.
+    /// Whether a connection of this worker has a subscription that its user may not have.
     fn hears_too_much(&self, client: &Client) -> bool {
         let user = client.user();
         let user = user.as_ref().unwrap_or_else(|| self.server.commands.users.default_user());

@@ -22,14 +22,14 @@ const STAGED_LEN_MAX: usize = 4096;
 /// So long a name leaves room for the rest of its message.
 const STAGED_NAME_MAX: usize = STAGED_LEN_MAX - 64;
 
-/// How the push of RESP3 begins, and the message of a channel that connections of RESP2 get.
+/// Beginning of the RESP3 push, and of the channel message that RESP2 connections get.
 const INVALIDATE: &[u8] = b">2\r\n$10\r\ninvalidate\r\n";
 const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n";
 
 /// The push of RESP3 about one key, up to the length of its name.
 const INVALIDATE_ONE: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$";
 
-/// What an invalidation says.
+/// Contents of an invalidation.
 pub(super) enum News<'a> {
     /// These keys have changed.
     Keys(&'a [&'a [u8]]),
@@ -90,7 +90,7 @@ fn write_key(key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// How that begins for names of 10 to 99 bytes, as most are: copied at once.
+/// Beginning of the push for names of 10 to 99 bytes, the most common ones: copied at once.
 static HEADS: [[u8; INVALIDATE_ONE.len() + 4]; 90] = {
     let mut heads = [[0; INVALIDATE_ONE.len() + 4]; 90];
     let mut n = 0;
@@ -162,7 +162,8 @@ impl ServerHost {
         }
     }
 
-    /// The same for a connection that may get some of them itself, or for changes of another kind.
+    /// Like [`Self::take_invalidations`], for a connection that may get some of them itself, or for
+    /// changes of another kind.
     #[cold]
     fn take_all_invalidations(&mut self, ks: &mut Handle, reply: Option<&mut dyn Reply>) {
         let mut taken = ks.take_invalidations();
@@ -179,8 +180,8 @@ impl ServerHost {
                     self.invalidations.take_in(&mut taken, me.id, |id| !mine(id));
                 }
                 None => {
-                    // Its own go behind the reply. This connection may be another than the one whose
-                    // command is served.
+                    // Its own invalidations follow the reply. This connection may differ from the
+                    // one being served.
                     let tells_me = |&id: &ReaderId| {
                         readers.listening(id).is_some_and(|r| Tracker::of(r).tells(me.id))
                     };

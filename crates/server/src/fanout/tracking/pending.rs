@@ -1,4 +1,4 @@
-//! Keys that commands have changed and whose invalidations are not sent yet.
+//! Changed keys with invalidations that have not been sent yet.
 
 use super::routes::Routes;
 use petrel_keyspace::{BatchInvalidations, Broadcast, ReaderId, Readers};
@@ -33,9 +33,9 @@ pub(super) struct Waiting {
 }
 
 pub(super) struct Change {
-    /// Whose connection made it.
+    /// Number of the connection that made the change.
     pub writer: u64,
-    /// Where the name ends.
+    /// End of the name.
     pub end: usize,
     /// Connections that have read the key; `None` if everything may have changed: it is for all.
     pub readers: Option<Readers>,

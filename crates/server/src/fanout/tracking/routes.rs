@@ -1,16 +1,16 @@
-//! Where a reader's invalidations go: what a worker remembers of it, so that an invalidation of a
-//! change looks at nothing that other workers write.
+//! Cache of a worker with the receivers of invalidations, so that an invalidation reads no memory
+//! that other workers write.
 
 use super::tracker::{Tracker, Trackers};
 use crate::client::Flag;
 use crate::fanout::outbox::Recipient;
 use petrel_keyspace::{Reader, ReaderId};
 
-/// How a reader without redirection is sent invalidations, in RESP3.
+/// Receiver of a reader's invalidations, without redirection and with RESP3.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
     reader: ReaderId,
-    /// The connection, and who serves it.
+    /// The connection and its worker.
     pub to: Recipient,
     pub worker: u16,
 }
@@ -56,8 +56,8 @@ impl Routes {
         (route.reader == reader).then_some(route)
     }
 
-    /// Remembers the way to a reader that listens. What was [refreshed](Self::refresh) before the
-    /// reader was looked at.
+    /// Caches the route to a reader. The cache must have been [refreshed](Self::refresh) before the
+    /// reader was read.
     pub fn learn(&mut self, reader: &Reader) {
         let place = reader.id().place();
         if place >= self.places.len() {

@@ -29,9 +29,9 @@ pub struct Tracker {
     prefix_bytes: AtomicU64,
 }
 
-/// What `CLIENT TRACKING ON` asks for.
+/// Options of `CLIENT TRACKING ON`.
 pub struct Options {
-    /// Which reads are remembered.
+    /// Reads that are remembered.
     pub mode: TrackingMode,
     /// `NOLOOP`.
     pub no_loop: bool,
@@ -78,7 +78,7 @@ impl Tracker {
 #[derive(Default)]
 pub struct Trackers {
     by_id: RwLock<HashMap<u64, Arc<Reader>>>,
-    /// Who listens to each prefix, by number.
+    /// Readers of each prefix, by number.
     prefixes: RwLock<BTreeMap<Arc<[u8]>, Listeners>>,
     version: Version,
 }
@@ -92,7 +92,7 @@ struct Version(AtomicU64);
 type Listeners = BTreeMap<u64, Arc<Reader>>;
 
 impl Trackers {
-    /// How many connections track.
+    /// Number of tracking connections.
     pub fn len(&self) -> usize {
         self.by_id.read().len()
     }
@@ -102,7 +102,7 @@ impl Trackers {
         self.len() == 0
     }
 
-    /// What is known of receivers holds for as long as this stays as it is.
+    /// Changes whenever cached receivers may be outdated.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.0.load(Acquire)
@@ -183,8 +183,7 @@ impl Trackers {
         }
     }
 
-    /// Turns tracking on for a connection, or changes how it tracks. What it has read before stays
-    /// remembered.
+    /// Turns tracking on for a connection, or changes its mode. Keys read before stay tracked.
     pub fn track(
         &self,
         keyspace: &Keyspace,

@@ -8,12 +8,12 @@ use petrel_keyspace::Handle;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How the server is to stop.
+/// Options of a shutdown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
     /// The data is saved before.
     pub saves: bool,
-    /// It stops though the data cannot be saved.
+    /// Stop although the data cannot be saved.
     pub forces: bool,
     /// Replicas that lag behind are waited for, and members that take hash slots over.
     pub waits: bool,
@@ -33,7 +33,7 @@ impl Server {
         self.shut_down_as(manner);
     }
 
-    /// The same.
+    /// Stops the server with these options.
     pub(crate) fn shut_down_as(&self, Manner { saves, forces, waits }: Manner) {
         self.end_scripts(saves);
         while self.upkeep_paused.load(Relaxed) && self.closing.requested.load(Relaxed) {

@@ -1,5 +1,5 @@
-//! What `INFO` counts, in Prometheus's text format: every figure by its name there behind
-//! `petrel_`, and what is counted per command, error, database and worker with labels.
+//! The fields of `INFO` in Prometheus's text format: each by its name with the prefix `petrel_`;
+//! counters per command, error, database and worker have labels.
 
 use crate::commands::info::figures;
 use crate::server::Server;
@@ -7,11 +7,11 @@ use petrel_commands::PeerFigures;
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Sections of `INFO` whose lines are figures of the whole server.
+/// Sections of `INFO` with only fields of the whole server.
 const SECTIONS: [&str; 8] =
     ["server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"];
 
-/// Figures that only grow are distinguished from those that also fall by their names.
+/// Names, or their prefixes, of counters; other fields are gauges.
 const COUNTERS: [&str; 22] = [
     "total_",
     "expired_",
@@ -127,38 +127,58 @@ fn workers(server: &Server, page: &mut Page) {
     }
 }
 
-/// What a member of a cluster holds of its data.
+/// Slots, keys and copies held by this member of a cluster.
 fn held(server: &Server, page: &mut Page) {
     let Some(cluster) = server.commands.cluster.get() else { return };
     let held = cluster.held();
     for (name, kind, help, value) in [
-        ("cluster_slots_held", "gauge", "Hash slots whose data are here.", held.slots),
-        ("cluster_slots_coming", "gauge", "Hash slots on their way here.", held.slots_coming),
-        ("cluster_copies_taken_total", "counter", "Copies of others' keys.", held.copies_taken),
+        ("cluster_slots_held", "gauge", "Hash slots with their data on this member.", held.slots),
+        (
+            "cluster_slots_coming",
+            "gauge",
+            "Hash slots with their data still arriving.",
+            held.slots_coming,
+        ),
+        (
+            "cluster_copies_taken_total",
+            "counter",
+            "Copies of other members' keys.",
+            held.copies_taken,
+        ),
         ("cluster_copies_read_total", "counter", "Commands that read copies.", held.copies_read),
-        ("cluster_keys_shared", "gauge", "Keys that others have copies of.", held.keys_shared),
+        ("cluster_keys_shared", "gauge", "Keys with copies at other members.", held.keys_shared),
     ] {
         page.head(name, kind, help);
         page.sample(name, &[], value);
     }
 }
 
-/// What a member of a cluster has to do with each other one.
+/// State of the links to other members.
 fn peers(server: &Server, page: &mut Page) {
     type Read = fn(&PeerFigures) -> u64;
     const FIGURES: [(&str, &str, &str, Read); 6] = [
-        ("cluster_peer_linked", "gauge", "Whether there is a link.", |peer| peer.is_linked.into()),
-        ("cluster_peer_lag", "gauge", "Positions that it has not applied.", |peer| peer.lag),
-        ("cluster_peer_sent_bytes_total", "counter", "Bytes sent to it.", |peer| peer.sent),
-        ("cluster_peer_received_bytes_total", "counter", "Bytes that came from it.", |peer| {
-            peer.received
+        ("cluster_peer_linked", "gauge", "Whether the member is linked.", |peer| {
+            peer.is_linked.into()
         }),
-        ("cluster_peer_forwarded_total", "counter", "Commands forwarded to it.", |peer| {
+        ("cluster_peer_lag", "gauge", "Positions that the member has not applied.", |peer| {
+            peer.lag
+        }),
+        ("cluster_peer_sent_bytes_total", "counter", "Bytes sent to the member.", |peer| peer.sent),
+        (
+            "cluster_peer_received_bytes_total",
+            "counter",
+            "Bytes received from the member.",
+            |peer| peer.received,
+        ),
+        ("cluster_peer_forwarded_total", "counter", "Commands forwarded to the member.", |peer| {
             peer.forwarded
         }),
-        ("cluster_peer_served_total", "counter", "Commands executed here for it.", |peer| {
-            peer.served
-        }),
+        (
+            "cluster_peer_served_total",
+            "counter",
+            "Commands executed here for the member.",
+            |peer| peer.served,
+        ),
     ];
     let Some(cluster) = server.commands.cluster.get() else { return };
     let all = cluster.peers();
@@ -226,7 +246,7 @@ fn keyspace(server: &Server, page: &mut Page) {
         .collect();
     page.head("db_keys", "gauge", "Keys of a database.");
     used.iter().for_each(|(db, stats)| page.sample("db_keys", &[("db", db)], stats.keys));
-    page.head("db_keys_expiring", "gauge", "Those with a time to live.");
+    page.head("db_keys_expiring", "gauge", "Keys with a time to live.");
     used.iter()
         .for_each(|(db, stats)| page.sample("db_keys_expiring", &[("db", db)], stats.volatile));
 }

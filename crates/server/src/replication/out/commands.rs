@@ -101,7 +101,7 @@ fn attach(ctx: &mut Ctx<'_>, asked: Option<(&[u8], i64)>) -> Outcome {
         replica.set_reader(reader);
         replica.set_stage(Stage::Online);
         outgoing.resumed.fetch_add(1, Relaxed);
-        tracing::info!("replica {} goes on from offset {from}", replica.name());
+        tracing::info!("replica {} continues at offset {from}", replica.name());
         let id = server.replication.ids().id;
         let frames = outgoing.stream().map(|stream| server.frames_word(&replica, &stream, from));
         let frames = frames.unwrap_or_default();
@@ -185,7 +185,7 @@ fn note(ctx: &mut Ctx<'_>, at: usize) -> Outcome {
     Ok(())
 }
 
-/// What is in a copy for which only so much is asked: its keys, its functions.
+/// Parses the filter of a partial copy: whether it includes keys and functions.
 fn filter(value: &[u8]) -> Result<(bool, bool), Fail> {
     let words = value.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
     let mut wants = (false, false);

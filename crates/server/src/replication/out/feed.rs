@@ -1,4 +1,4 @@
-//! What a worker does for its replicas: at the end of a turn it sends them what there is.
+//! Feeds a worker's replicas at the end of a turn.
 
 use super::replica::{OwnReplicas, Replica};
 use crate::config::OutputBufferLimit;
@@ -18,7 +18,7 @@ const SEND_EVERY: Duration = Duration::from_micros(200);
 const LITTLE: u64 = 16 * 1024;
 
 impl<D: Driver> Worker<D> {
-    /// Sends this worker's replicas what there is for them.
+    /// Sends this worker's replicas the new part of the stream.
     #[inline]
     pub(crate) fn feed_replicas(&mut self) {
         let outgoing = &self.engine.host.server.outgoing;
@@ -55,7 +55,7 @@ impl<D: Driver> Worker<D> {
         self.replicas.list = list;
     }
 
-    /// When what there is is sent, if there may be more until then.
+    /// Time at which pending bytes are sent, if more may be added until then.
     fn due(&self, now: Instant) -> Option<Instant> {
         let OwnReplicas { list, sent_at, .. } = &self.replicas;
         let server = &self.engine.host.server;
@@ -67,7 +67,7 @@ impl<D: Driver> Worker<D> {
         (waits && list.iter().any(|replica| replica.has_more())).then_some(due)
     }
 
-    /// Sends a replica what its socket takes; whether there was anything.
+    /// Sends a replica as much as its socket takes; returns whether there was anything.
     fn feed(&mut self, replica: &Arc<Replica>) -> bool {
         let slot = replica.client.slot;
         let unsent = self.driver.unsent(slot);
@@ -99,7 +99,7 @@ impl<D: Driver> Worker<D> {
         if waiting < owed {
             replica.owed.store(waiting, Relaxed);
         }
-        // What is kept anyway is no burden.
+        // Bytes that the backlog keeps anyway do not count.
         let free = host.config.replication.repl_backlog_size;
         let added = waiting.saturating_sub(owed);
         let is_above = |limit: u64| limit > 0 && added >= limit.max(free);
@@ -132,9 +132,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// How long may be waited for something to happen: not at all if a replica has something left
-    /// that its socket would take. Until the next call of [`Worker::replicas_awake`], what is
-    /// appended wakes this worker, unless it wakes soon by itself. None if there is no such limit.
+    /// Maximum time to wait for events: zero if a replica has bytes that its socket would take.
+    /// Until the next call of [`Worker::replicas_awake`], appended bytes wake this worker, unless
+    /// it wakes soon by itself. `None` if there is no limit.
     #[inline]
     pub(crate) fn replicas_sleep(&mut self) -> Option<Duration> {
         if self.replicas.list.is_empty() {

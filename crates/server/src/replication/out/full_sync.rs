@@ -5,9 +5,9 @@
 //! a thread of its own    writes the image as RDB ─ a part at a time ─▶ the queue of each replica
 //! ```
 //!
-//! All replicas that wait at that moment share the image. It goes to them as it is made, if all of
-//! them find its end by a mark (`capa eof`); else by way of a file, since its length stands before
-//! it. What is changed meanwhile is in the backlog.
+//! All replicas waiting at that time share the snapshot. It is sent as it is made if all of them
+//! accept an end mark (`capa eof`); otherwise it is written to a file first, since its length is
+//! sent before it. Changes made meanwhile are in the backlog.
 
 use super::replica::{Replica, Stage};
 use crate::config::Config;
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// Bytes of a copy that are sent together.
 const PART_LEN: usize = 256 * 1024;
 
-/// What a copy is made of: an image, none of a copy without keys, and its place in the history.
+/// Source of a copy: a snapshot (none for a copy without keys), and its position in the history.
 type Copied = (Option<Image>, Option<SavedHistory>);
 
 /// A copy that is about to be sent.
@@ -37,20 +37,20 @@ struct Job {
     image: Option<Image>,
     replicas: Vec<Arc<Replica>>,
     by_mark: bool,
-    /// Where in the history it stands.
+    /// Position in the history.
     history: Option<SavedHistory>,
     written: Written,
 }
 
-/// How a copy is written.
+/// Format of a copy.
 #[derive(Clone, Copy)]
 struct Written {
     options: FileOptions,
-    /// The version that it needs for what is known beforehand to be in it.
+    /// RDB version needed for the contents known in advance.
     least: u16,
 }
 
-/// Passes what is written on to every replica.
+/// Passes the written bytes to every replica.
 struct FanOut<'f> {
     server: &'f Server,
     replicas: &'f [Arc<Replica>],
@@ -58,7 +58,7 @@ struct FanOut<'f> {
     patience: Duration,
 }
 
-/// Why a copy is given up that no replica wants any more.
+/// Reason to abandon a copy without remaining replicas.
 const LEFT: &str = "the replicas have left";
 
 fn have_left(replicas: &[Arc<Replica>]) -> bool {
@@ -71,7 +71,7 @@ impl FanOut<'_> {
         let part = Bytes::from(std::mem::replace(&mut self.part, next));
         for replica in self.replicas.iter().filter(|replica| !replica.has_left()) {
             if !replica.send_part(&part, self.patience) && !replica.has_left() {
-                tracing::warn!("replica {} is closed: it takes nothing", replica.name());
+                tracing::warn!("replica {} is closed: it reads nothing", replica.name());
                 self.server.close_replica(replica);
             }
         }
@@ -180,7 +180,7 @@ impl Server {
         }
         let mut image = image.flatten();
         if let Some(image) = &mut image {
-            // The rest of the cores are for those who are served meanwhile.
+            // Leave the other cores to clients.
             image.threads = (self.workers.len() / 2).max(1);
         }
         let names: Vec<_> = replicas.iter().map(|replica| replica.name()).collect();
@@ -190,7 +190,8 @@ impl Server {
         Ok(())
     }
 
-    /// How a copy for these replicas, which read the same, is written. Everything is held.
+    /// Chooses the format of a copy for these replicas, which accept the same one. The whole
+    /// keyspace is locked.
     fn written(&self, config: &Config, replicas: &[Arc<Replica>]) -> Written {
         let mut options = self.copy_options(config);
         let (wants_keys, said) =
@@ -230,7 +231,7 @@ impl Server {
             tracing::info!("replica {} was sent its copy in {seconds:.2} s", replica.name());
         }
         if let Err(error) = sent {
-            tracing::warn!("a copy for replicas was given up: {error}");
+            tracing::warn!("a copy for replicas was abandoned: {error}");
         }
         if let Some(stream) = self.outgoing.stream() {
             stream.owners.call(&self.workers);
@@ -297,7 +298,7 @@ impl Server {
         Written { options, least }: Written,
     ) -> Result<(), FileError> {
         let (image, history) = copy;
-        // Read after the stream's end was noted: what is loaded later is in the stream.
+        // Read after the end of the stream was recorded: libraries loaded later are in the stream.
         let mut texts = self.commands.library_texts();
         let functions = FileWriter::<io::Sink>::FUNCTIONS_VERSION;
         if options.version_max < functions {

@@ -1,14 +1,15 @@
-//! In what the stream says changes: frames of effects while all replicas read them, commands else.
+//! Chooses the stream's encoding: frames of effects if every replica reads them, commands
+//! otherwise.
 //!
 //! ```text
 //! commands ──▶ frames     no replica needs commands, and none that needs them could come back and go on
 //! frames ──▶ commands     one that needs them is about to be sent the stream; everything is held
 //! ```
 //!
-//! Both stand in one stream, with one name and one offset: a replica that reads frames goes on
-//! anywhere in it, another behind the last of them; each turn is a frame of its own. A replica's
-//! stream is its primary's. If it needs commands, for its own replicas or itself, it says so when
-//! it links, and links anew if that changes.
+//! Frames and commands are parts of one stream with one id and one offset. A replica that reads
+//! frames can continue anywhere in it, others only after the last frame; each switch is a frame of
+//! its own. A replica relays its primary's stream. If it needs commands, for its own replicas or
+//! itself, it says so in the handshake, and reconnects if that changes.
 
 use super::replica::Replica;
 use super::stream::{Relayed, Stream};
@@ -22,7 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Server {
     /// Whether changes are to come as commands, from the primary or to replicas.
     pub(crate) fn needs_commands(&self, config: &Config) -> bool {
-        // Events of keys, and room for what is written, are made by commands.
+        // Keyspace events and eviction need commands.
         let is_replica = self.replication.is_replica();
         let makes_events = is_replica && config.notify_keyspace_events.wanted() != 0;
         let evicts =
@@ -31,8 +32,8 @@ impl Server {
         !config.replication.repl_effects || makes_events || evicts || asked()
     }
 
-    /// What stands behind the answer to the `PSYNC` of a replica that gets the stream from there
-    /// on: whether frames may come, if it reads them.
+    /// Suffix of the reply to `PSYNC` for a replica that gets the stream from `from` on: whether it
+    /// may contain frames, if the replica reads them.
     pub(super) fn frames_word(&self, replica: &Replica, stream: &Stream, from: u64) -> String {
         let (reads, _) = replica.frames;
         let has_frames = self.has_frames(stream);
@@ -77,8 +78,8 @@ impl Server {
         }
     }
 
-    /// The same now and then, and for a replica: has its primary send what is needed here. The
-    /// thread is in no batch.
+    /// Updates the encoding at intervals; on a replica, asks its primary for the needed encoding.
+    /// The thread is in no batch.
     pub(super) fn tend_language(&self, ks: &mut Handle, stream: &Stream, config: &Config) {
         let language = &stream.language;
         let needs_commands = self.needs_commands(config);
@@ -92,7 +93,7 @@ impl Server {
             };
             if self.replication.follows() && is_wrong {
                 tracing::info!(
-                    "linking anew: changes are to come as {}",
+                    "reconnecting to the primary, for changes as {}",
                     if needs_commands { "commands" } else { "effects" }
                 );
                 self.replication.cut_link();
@@ -144,8 +145,7 @@ impl Server {
             && replicas.iter().any(|replica| replica.is_plain())
     }
 
-    /// Frames have come that this server's replicas get as they are: closes those that do not read
-    /// them.
+    /// Frames arrived, and are relayed as they are: closes replicas that do not read them.
     pub(super) fn close_plain_replicas(&self) {
         let replicas: Vec<Arc<Replica>> = self.outgoing.replicas.lock().clone();
         for replica in replicas.iter().filter(|replica| replica.is_plain() && replica.is_fed()) {

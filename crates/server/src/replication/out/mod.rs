@@ -1,15 +1,15 @@
-//! What serves this server's replicas: Redis, Valkey and Petrel, by `PSYNC`.
+//! Serves this server's replicas: Redis, Valkey and Petrel, by `PSYNC`.
 //!
 //! ```text
 //! any thread   commit ─ effects, or commands ─▶ backlog ◀─ read ─ a replica's worker ─▶ its socket
 //! image        a thread of its own ─ RDB ─▶ each replica's queue ─▶ its worker ─▶ its socket
 //! ```
 //!
-//! The stream begins with the first replica: without one there is no sink, and nothing is kept. A
-//! commit is appended to the backlog under its locks, so the stream has every change of a client
-//! behind what that client had seen. A replica is a connection of its worker, which sends it at the
-//! end of a turn what the backlog has for it. Bytes that a replica does not take stay in the
-//! backlog, up to `client-output-buffer-limit replica`.
+//! The stream begins with the first replica: before that there is no sink and no backlog. A commit
+//! is appended to the backlog under its locks, so each client's change comes after every change
+//! that the client had seen. A replica is a connection of a worker, which sends it the backlog's
+//! new bytes at the end of a turn. Bytes that a replica does not take stay in the backlog, up to
+//! `client-output-buffer-limit replica`.
 
 mod commands;
 mod feed;
@@ -37,11 +37,12 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use stream::{Language, Stream};
 
-/// The question what a replica has executed.
+/// Request for an acknowledgement.
 pub(super) const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
 impl Server {
-    /// Asks the replicas what they have executed, unless they were asked for that much already.
+    /// Requests acknowledgements of the replicas, unless this part of the stream was requested
+    /// already.
     pub(crate) fn ask_replicas(&self) {
         let outgoing = &self.outgoing;
         let Some(stream) = outgoing.stream() else { return };
@@ -61,13 +62,13 @@ impl Server {
             return stream;
         }
         if !self.replication.is_replica() {
-            // What was changed without a stream belongs to no history that a replica could know.
+            // Changes made without a stream belong to no history that a replica could know.
             self.replication.renew_ids();
         }
         self.make_stream(handle, Language::commands(None), config)
     }
 
-    /// The same of a history that replicas may know.
+    /// Begins the stream of a history that replicas may know.
     pub(super) fn begin_known_stream(
         self: &Arc<Self>,
         handle: &mut Handle,
@@ -99,8 +100,8 @@ impl Server {
         stream
     }
 
-    /// A replica keeps what it is sent, so that it can serve others once it is promoted. The link's
-    /// thread, in no batch.
+    /// On a replica, keeps the stream in a backlog, so that it can serve other replicas after a
+    /// promotion. Called by the link's thread, in no batch.
     pub(super) fn keep_stream(self: &Arc<Self>, applier: &mut Applier) {
         if self.outgoing.stream().is_some() {
             return;
@@ -133,7 +134,7 @@ impl Server {
     }
 }
 
-/// Hears of this server's own primary.
+/// Relays the primary's stream and role changes to this server's replicas.
 pub(crate) struct Relay(pub Weak<Server>);
 
 impl Downstream for Relay {

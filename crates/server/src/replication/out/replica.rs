@@ -1,4 +1,4 @@
-//! A replica: what it is being sent, and what it has said that it has.
+//! State of a replica: its position in the stream, and its acknowledgements.
 
 use crate::client::Client;
 use bytes::Bytes;
@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 /// Bytes of a copy that wait for a replica's worker; its sender waits for it then.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 
-/// How far a replica has come.
+/// Stage of a replica's synchronisation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Stage {
-    /// It waits for an image.
+    /// Waiting for a snapshot.
     Waits,
-    /// It is being sent a copy.
+    /// Receiving a copy.
     Copied,
-    /// It has been sent one, and loads it.
+    /// Loading the copy that it was sent.
     Loads,
-    /// It is sent the stream.
+    /// Receiving the stream.
     Online,
 }
 
@@ -38,30 +38,30 @@ pub struct Replica {
     pub port: u16,
     /// The address that it wants to be named by.
     pub address: Option<String>,
-    /// It finds the end of a copy by a mark, so that nobody has to know how long it is.
+    /// Accepts a copy with an end mark, so that its length need not be known in advance.
     pub knows_end_mark: bool,
-    /// It wants a copy, and no stream.
+    /// Wants a copy without the stream.
     pub takes_copy_only: bool,
-    /// It wants the keys of a copy, and the libraries of functions.
+    /// Parts of the copy that it wants: keys, function libraries.
     pub wants: (bool, bool),
-    /// Whose forms it reads where Redis and Valkey part, if it has said that.
+    /// The dialect of values that it reads, if stated.
     pub dialect: Option<Dialect>,
-    /// It wants to hear where the copy stands in the history (`PSYNC`).
+    /// Wants the copy's position in the history (`PSYNC`).
     pub(super) speaks_psync: bool,
-    /// It reads frames, and wants commands in their place from now on.
+    /// Whether it reads frames, and whether it wants commands in their place from now on.
     pub(super) frames: (bool, bool),
     stage: AtomicU8,
     /// Bytes of the stream that it has executed.
     pub acked: AtomicU64,
-    /// It has acknowledged something since this was last set to false.
+    /// An acknowledgement has arrived since this was last set to false.
     pub(super) has_answered: AtomicBool,
-    /// Those that it has on its disk.
+    /// Bytes of the stream on its disk.
     pub synced: AtomicU64,
-    /// When it was last heard of, in Unix milliseconds.
+    /// Time of the last sign of life, in Unix milliseconds.
     pub heard_at: AtomicI64,
-    /// When it began to wait for an image.
+    /// Start of the wait for a snapshot.
     pub(super) waits_since: i64,
-    /// When something was sent last that was no part of a copy.
+    /// Time of the last bytes sent outside of a copy.
     pub(super) told_at: AtomicI64,
     outbox: Mutex<Outbox>,
     taken: Condvar,
@@ -84,28 +84,28 @@ struct Outbox {
 #[derive(Default)]
 pub(crate) struct OwnReplicas {
     pub(super) list: Vec<Arc<Replica>>,
-    /// When something was sent last.
+    /// Time of the last sending.
     pub(super) sent_at: Option<Instant>,
-    /// When what waits for more is sent.
+    /// Time at which bytes held back to be batched are sent.
     pub(super) due: Option<Instant>,
     /// [`super::Outgoing::version`] when the list was made.
     pub(super) version: usize,
 }
 
-/// What a connection has said of itself before it asks for a copy or the stream.
+/// Options stated by a connection before it requests a copy or the stream.
 #[derive(Clone, Debug)]
 pub(super) struct Handshake {
     pub port: u16,
     pub address: Option<String>,
     pub knows_end_mark: bool,
-    /// It understands a new id of the history in `+CONTINUE`.
+    /// Understands a new id of the history in `+CONTINUE`.
     pub knows_ids: bool,
     pub takes_copy_only: bool,
     pub wants: (bool, bool),
-    /// What it reads where Redis and Valkey part, if it has said that.
+    /// The dialect of values that it reads, if stated.
     pub dialect: Option<Dialect>,
     pub is_petrel: bool,
-    /// It reads frames, and wants commands in their place from now on.
+    /// Whether it reads frames, and whether it wants commands in their place from now on.
     pub frames: (bool, bool),
 }
 
@@ -125,7 +125,7 @@ impl Default for Handshake {
     }
 }
 
-/// What a connection is as a replica.
+/// Properties of a connection as a replica.
 pub(super) struct Traits {
     pub port: u16,
     pub address: Option<String>,
@@ -140,7 +140,7 @@ pub(super) struct Traits {
 /// A replica as `INFO` and `ROLE` show it.
 #[derive(Clone, Debug)]
 pub struct ReplicaLine {
-    /// Its address.
+    /// Address of the replica.
     pub ip: String,
     /// The port that it serves at.
     pub port: u16,
@@ -150,7 +150,7 @@ pub struct ReplicaLine {
     pub offset: u64,
     /// Seconds since it last did so.
     pub lag: i64,
-    /// It has done so since [`super::Outgoing::expect_answers`].
+    /// An acknowledgement has arrived since [`super::Outgoing::expect_answers`].
     pub(crate) has_answered: bool,
 }
 
@@ -189,7 +189,7 @@ impl Replica {
         !reads && !self.takes_copy_only
     }
 
-    /// Whether changes are to come to it as commands from now on.
+    /// Whether changes must be sent to it as commands from now on.
     pub(super) fn needs_commands(&self) -> bool {
         let (_, wants_commands) = self.frames;
         self.is_plain() || wants_commands && !self.takes_copy_only
@@ -200,7 +200,7 @@ impl Replica {
         self.outbox.lock().reader.is_some()
     }
 
-    /// How far it has come.
+    /// Current stage.
     #[inline]
     pub fn stage(&self) -> Stage {
         match self.stage.load(SeqCst) {
@@ -215,17 +215,17 @@ impl Replica {
         self.stage.store(stage as u8, SeqCst);
     }
 
-    /// What it is sent comes from here, once it is online.
+    /// Sets the reader of the stream that it is sent once online.
     pub(super) fn set_reader(&self, reader: Reader) {
         self.outbox.lock().reader = Some(reader);
     }
 
-    /// Seconds since it was last heard of.
+    /// Seconds since the last sign of life.
     pub fn lag(&self, now: i64) -> i64 {
         (now - self.heard_at.load(Relaxed)).max(0) / 1000
     }
 
-    /// How it is called in the log: its address and port.
+    /// Name in the log: address and port.
     pub fn name(&self) -> String {
         format!("{}:{}", self.ip(), self.port)
     }

@@ -1,5 +1,5 @@
-//! What the threads of the keyspace record into: effects as a frame or as commands, appended to the
-//! backlog at each commit.
+//! Sink of the keyspace's threads: encodes effects as a frame or as commands, and appends them to
+//! the backlog at each commit.
 
 use super::stream::Stream;
 use crate::server::Server;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 /// The name that the stream's sinks go by.
 pub(super) const NAME: &str = "replication";
 
-/// What gives every thread a sink.
+/// Creates the source of the threads' sinks.
 pub(super) fn source(stream: &Arc<Stream>, server: Weak<Server>) -> Arc<dyn SinkSource> {
     Arc::new(StreamSource { stream: Arc::downgrade(stream), server })
 }
@@ -48,8 +48,8 @@ struct Recorder {
     stream: Arc<Stream>,
     encoder: Encoder,
     frame: FrameWriter,
-    /// Whether the commit is sent to replicas: not if it is the primary's, whose bytes are; none
-    /// before its first effect. A whole commit is, or nothing of it.
+    /// Whether the commit is sent to replicas: not if it came from the primary, since its bytes are
+    /// relayed. `None` before its first effect. A commit is sent as a whole or not at all.
     passes_on: Option<bool>,
     has_appended: bool,
 }
@@ -85,7 +85,7 @@ impl EffectSink for Recorder {
     }
 
     fn message(&mut self, message: &Published<'_>) -> bool {
-        // What is not taken is no part of a commit, which would forget what was decided.
+        // A message that is not taken is no part of a commit, so it must not set the decision.
         if self.passes_on.unwrap_or_else(|| !self.server.replication.is_replica()) {
             self.passes_on = Some(true);
             self.encoder.message(message);

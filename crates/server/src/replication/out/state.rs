@@ -1,4 +1,4 @@
-//! What the server knows of its replicas.
+//! State of all replicas of the server.
 
 use super::replica::{Handshake, Replica, ReplicaLine, Stage};
 use super::stream::Stream;
@@ -20,13 +20,13 @@ pub struct Outgoing {
     pub(super) replicas: Mutex<Vec<Arc<Replica>>>,
     /// Changes with every change of `replicas`.
     pub(super) version: AtomicUsize,
-    /// What connections have said of themselves that are no replicas yet.
+    /// Options stated by connections that are no replicas yet.
     pub(super) handshakes: Mutex<HashMap<u64, Handshake>>,
     /// Up to which offset clients wait for acknowledgements.
     pub(crate) awaited: AtomicU64,
     /// The end of the stream behind the last request for acknowledgements.
     pub(super) asked_at: AtomicU64,
-    /// When there was a replica last, in Unix milliseconds.
+    /// Time when a replica was last connected, in Unix milliseconds.
     pub(super) last_seen: AtomicI64,
     pub(super) pinged_at: AtomicI64,
     /// An image is being sent.
@@ -52,7 +52,7 @@ impl Outgoing {
         self.stream.read().as_ref().map(|stream| stream.backlog.clone())
     }
 
-    /// Every replica, but for those that take a copy only.
+    /// All replicas, except ones that take only a copy.
     pub fn lines(&self) -> Vec<ReplicaLine> {
         let now = unix_ms();
         let replicas = self.replicas.lock();
@@ -69,7 +69,8 @@ impl Outgoing {
         self.replicas.lock().len()
     }
 
-    /// Replicas that have been sent their copy, and heard of within so many seconds.
+    /// Number of replicas that have been sent their copy, and have given a sign of life within
+    /// `lag_max` seconds.
     pub fn good(&self, lag_max: i64) -> usize {
         let now = unix_ms();
         let replicas = self.replicas.lock();
@@ -79,8 +80,8 @@ impl Outgoing {
         replicas.iter().filter(is_good).count()
     }
 
-    /// The end of the stream behind the last change: what is appended beside changes concerns no
-    /// client. 0 if there is no stream.
+    /// End of the stream after the last change: bytes appended without a change concern no client.
+    /// 0 if there is no stream.
     pub(crate) fn written(&self) -> u64 {
         self.backlog().map_or(0, |backlog| backlog.written())
     }
@@ -115,7 +116,8 @@ impl Outgoing {
         let Some(at) = replicas.iter().position(|replica| replica.client.id == client.id) else {
             return;
         };
-        // Before it is gone for those who count: what waited for it alone is freed by then.
+        // Before it is removed from the list: its part of the backlog is freed when others see it
+        // gone.
         replicas[at].leave();
         if let Some(backlog) = self.backlog() {
             backlog.release();
@@ -126,11 +128,10 @@ impl Outgoing {
         self.version.fetch_add(1, SeqCst);
         match replica.stage() {
             Stage::Loads if !replica.takes_copy_only => tracing::warn!(
-                "replica {} is gone before it has loaded its copy; if it says that it does not know a version \
-                 or a type, see rdb-version and dump-dialect",
+                "replica {} disconnected before it had loaded its copy; if its log reports an unknown version or type, see rdb-version and dump-dialect",
                 replica.name()
             ),
-            _ => tracing::info!("replica {} is gone", replica.name()),
+            _ => tracing::info!("replica {} disconnected", replica.name()),
         }
     }
 

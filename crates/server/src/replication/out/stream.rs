@@ -1,5 +1,4 @@
-//! The stream that replicas are sent: its bytes, what it says changes in, and the workers that pass
-//! it on.
+//! The stream sent to replicas: its bytes, its encoding, and the workers that send it.
 
 use crate::config::Config;
 use crate::event_loop::worker_link::WorkerLink;
@@ -21,7 +20,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// An empty one, for so many workers.
+    /// Creates an empty stream for this number of workers.
     pub(super) fn new(
         backlog: Arc<Backlog>,
         language: Language,
@@ -47,20 +46,20 @@ impl Stream {
 /// No offset.
 const NONE: u64 = u64::MAX;
 
-/// In what the stream says changes (`language.rs`).
+/// Encoding of the stream (`language.rs`).
 pub(crate) struct Language {
     /// Commits are written as frames. Changes while everything is held, or on a replica.
     frames: AtomicBool,
     /// The last offset at which a replica may stand that needs commands, or [`NONE`].
     plain_at: AtomicU64,
-    /// The same of replicas that its primary may have had.
+    /// Like `plain_at`, for replicas that its primary may have had.
     relayed_at: AtomicU64,
 }
 
-/// What of the primary's stream was executed.
+/// Kind of the primary's stream that was executed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Relayed {
-    /// There is something in it that only those understand that read frames.
+    /// Contains parts that only readers of frames understand.
     pub marks: bool,
     /// Whether changes are written as frames at its end, if it says so.
     pub frames: Option<bool>,
@@ -79,12 +78,12 @@ impl Language {
         self.frames.load(Relaxed)
     }
 
-    /// What changes are written as: `repl_stream` of `INFO`.
+    /// Name of the encoding: `repl_stream` of `INFO`.
     pub(crate) fn word(&self) -> &'static str {
         if self.has_frames() { "effects" } else { "commands" }
     }
 
-    /// The primary's stream has come to `end`, with these.
+    /// Records that the primary's stream has reached `end`, with these contents.
     pub(super) fn follow(&self, relayed: Relayed, end: u64) {
         if let Some(frames) = relayed.frames {
             self.frames.store(frames, Relaxed);
@@ -101,26 +100,26 @@ impl Language {
         self.plain_at.store(end, Relaxed);
     }
 
-    /// Commits are written so from now on. Everything is held.
+    /// Sets the encoding of further commits. The whole keyspace is locked.
     pub(super) fn turn(&self, frames: bool, backlog: &Backlog) {
         if self.frames.swap(frames, Relaxed) != frames {
             backlog.append_turn(frames);
         }
     }
 
-    /// Whether a replica that was sent commands could come back and go on with them, one of its
-    /// primary's too.
+    /// Whether a replica that was sent commands, by this server or its primary, could come back and
+    /// continue with them.
     pub(super) fn is_awaited(&self, backlog: &Backlog) -> bool {
         self.awaits_own(backlog) || is_kept(self.relayed_at.load(Relaxed), backlog)
     }
 
-    /// The same without those of its primary.
+    /// Whether a replica of this server itself that was sent commands could come back and continue.
     pub(super) fn awaits_own(&self, backlog: &Backlog) -> bool {
         is_kept(self.plain_at.load(Relaxed), backlog)
     }
 }
 
-/// Whether a replica that reads nothing but commands could go on from an offset.
+/// Whether a replica that reads only commands could continue at an offset.
 fn is_kept(offset: u64, backlog: &Backlog) -> bool {
     offset != NONE && offset >= backlog.start().max(backlog.framed())
 }
@@ -136,7 +135,7 @@ pub(crate) struct Owners {
     asleep: Box<[AtomicBool]>,
     /// By worker: it has something to send, and waits a little for more.
     dozing: Box<[AtomicBool]>,
-    /// By worker: what there is is to be sent at once.
+    /// By worker: pending bytes are to be sent at once.
     urgent: Box<[AtomicBool]>,
 }
 
@@ -146,7 +145,8 @@ impl Owners {
         Owners { asleep: flags(), dozing: flags(), urgent: flags() }
     }
 
-    /// The same, for something that is awaited: it is not kept until there is more.
+    /// Wakes the workers for bytes that a client waits for: they are sent at once, without
+    /// batching.
     pub(crate) fn call_at_once(&self, workers: &[WorkerLink]) {
         self.urgent.iter().for_each(|urgent| urgent.store(true, SeqCst));
         self.call(workers);
@@ -158,14 +158,14 @@ impl Owners {
         }
     }
 
-    /// The worker, which is the calling thread, is about to wait for more to send; false if what
-    /// there is is to be sent at once.
+    /// Announces that the worker, on the calling thread, is about to wait for more bytes; returns
+    /// false if pending bytes are to be sent at once.
     pub(super) fn dozes(&self, worker: usize) -> bool {
         self.dozing[worker].store(true, SeqCst);
         !self.urgent[worker].load(SeqCst)
     }
 
-    /// Whether what there is for a worker's replicas is to be sent at once, now that it is.
+    /// Takes a worker's request to send pending bytes at once; returns whether there was one.
     pub(super) fn takes_urgent(&self, worker: usize) -> bool {
         self.urgent[worker].load(SeqCst) && self.urgent[worker].swap(false, SeqCst)
     }

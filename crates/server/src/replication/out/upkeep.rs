@@ -1,4 +1,4 @@
-//! What is done for replicas ten times a second.
+//! Periodic work for replicas, ten times a second.
 
 use super::Outgoing;
 use super::replica::{Replica, Stage};
@@ -15,7 +15,7 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const SIGN_MS: i64 = 1000;
 
 impl Outgoing {
-    /// Replicas that wait for a copy, those that have waited longest first.
+    /// Replicas waiting for a copy, in order of their waits.
     pub(super) fn waiting(&self) -> Vec<Arc<Replica>> {
         let waits = |replica: &&Arc<Replica>| replica.stage() == Stage::Waits;
         self.replicas.lock().iter().filter(waits).cloned().collect()
@@ -68,8 +68,8 @@ impl Server {
         self.commands.set_state(ServerState::NotReplicated, is_short);
     }
 
-    /// Closes replicas that are silent, and gives those that wait a sign of life. The time; none
-    /// if there is neither a replica nor a stream.
+    /// Closes silent replicas, and sends waiting ones a sign of life. Returns the time; `None` if
+    /// there is neither a replica nor a stream.
     fn tend_connections(&self, config: &Config) -> Option<i64> {
         let replicas = self.outgoing.replicas.lock().clone();
         if replicas.is_empty() && self.outgoing.stream().is_none() {
@@ -85,21 +85,26 @@ impl Server {
             }
             let is_silent = replica.lag(now) > config.replication.repl_timeout;
             if is_silent && matches!(stage, Stage::Loads | Stage::Online) {
-                tracing::warn!("replica {} is closed: it is silent", replica.name());
+                tracing::warn!(
+                    "replica {} is closed: no sign of life within repl-timeout",
+                    replica.name()
+                );
                 self.close_replica(replica);
             }
         }
         Some(now)
     }
 
-    /// Nobody has come back for the stream: it costs nothing from now on.
+    /// Frees the backlog: no replica has come back for it.
     fn forget_stream(&self, ks: &mut Handle) {
         ks.enter();
         ks.lock_all();
         if self.outgoing.replicas.lock().is_empty() {
             self.end_stream(ks);
             self.replication.renew_ids();
-            tracing::info!("what was kept for replicas is freed: none has come for it");
+            tracing::info!(
+                "replication backlog freed: no replica connected within repl-backlog-ttl"
+            );
         }
         ks.unlock();
         ks.exit();

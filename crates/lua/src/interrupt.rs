@@ -54,7 +54,7 @@ pub(crate) fn ended(stack: Stack) -> Raise {
     Raise::Plain(interrupted(stack).unwrap_or_default())
 }
 
-/// Counts steps a few at a time, for work whose steps are many and small.
+/// Batches the counting of many small steps.
 pub(crate) struct Tally {
     stack: Stack,
     steps: usize,
@@ -64,7 +64,7 @@ impl Tally {
     /// Steps that are counted together.
     const AT_ONCE: usize = 256;
 
-    /// Of a function that the script has called.
+    /// Creates a tally for a function called by the script.
     pub fn new(stack: Stack) -> Self {
         Tally { stack, steps: 0 }
     }

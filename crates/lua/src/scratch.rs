@@ -1,10 +1,10 @@
-//! The memory that the functions of the libraries take. While one of them runs no allocation fails
-//! (`vm.rs` says why), so each asks for room before it takes more than a little, and what it puts
-//! together outside of the interpreter is counted too.
+//! Memory that library functions use. No allocation fails while one of them runs (`vm.rs` says
+//! why), so each calls [`Stack::make_room`] before it takes more than a little, and [`Scratch`]
+//! memory outside of the interpreter is counted too.
 
+use crate::interrupt::{HASHED_WHOLE, STRING_STEPS, count_work};
 use crate::lists::growth_max;
 use crate::vm::{LUA_REGISTRYINDEX, NOT_ENOUGH_MEMORY, Raise, Stack};
-use crate::work::{HASHED_WHOLE, STRING_STEPS, count_work};
 use std::ffi::c_int;
 use std::ops::Deref;
 
@@ -14,7 +14,7 @@ const STRING_BYTES: usize = 32;
 /// Bytes of a function's scratch memory at first.
 const SCRATCH_MIN: usize = 64;
 
-/// What a set counts as that has to be careful.
+/// Steps counted for a `set` that may run out of memory.
 const CAREFUL_STEPS: usize = 8;
 
 const FULL: Raise = Raise::Plain(std::borrow::Cow::Borrowed(NOT_ENOUGH_MEMORY));
@@ -76,7 +76,8 @@ impl Stack {
         self.set_index_at_once(index, n)
     }
 
-    /// [`Stack::set`] without asking whether the script is to end: amid a command.
+    /// Like [`Stack::set`], but does not check whether the script is to end, for use within a
+    /// command.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -229,7 +230,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Forgets what was added.
+    /// Removes the contents and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }

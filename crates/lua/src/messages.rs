@@ -1,4 +1,4 @@
-//! What the server says to scripts in its own words, in Redis's or in Valkey's.
+//! Error messages for scripts in the words of Redis or Valkey.
 
 use petrel_resp::Dialect;
 use std::borrow::Cow;
@@ -20,9 +20,9 @@ const ERRORS: &[(&str, &str)] = &[
     ),
 ];
 
-/// One of the server's own errors, given in Redis's words, in those of `dialect`. Errors of
-/// commands and of scripts are nothing for it.
-pub(crate) fn in_words_of(dialect: Dialect, error: &[u8]) -> Cow<'_, [u8]> {
+/// Converts one of the server's own errors, given in Redis's words, to `dialect`. Not for errors of
+/// commands or scripts.
+pub(crate) fn in_dialect(dialect: Dialect, error: &[u8]) -> Cow<'_, [u8]> {
     if dialect == Dialect::Redis {
         return Cow::Borrowed(error);
     }
@@ -45,11 +45,11 @@ mod tests {
     #[test]
     fn errors_are_worded_as_the_dialect_has_them() {
         let in_valkey = |error: &str| {
-            String::from_utf8(in_words_of(Dialect::Valkey, error.as_bytes()).into_owned()).unwrap()
+            String::from_utf8(in_dialect(Dialect::Valkey, error.as_bytes()).into_owned()).unwrap()
         };
         for (redis, valkey) in ERRORS {
             assert_eq!(in_valkey(redis), *valkey);
-            assert_eq!(in_words_of(Dialect::Redis, redis.as_bytes()), redis.as_bytes());
+            assert_eq!(in_dialect(Dialect::Redis, redis.as_bytes()), redis.as_bytes());
         }
         assert_eq!(
             in_valkey("ERR redis.setresp() requires one argument."),
