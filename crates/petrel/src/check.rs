@@ -13,7 +13,7 @@ use petrel_persistence::rdb::Leniency;
 use petrel_persistence::{Census, check};
 use petrel_server::commands::check_libraries;
 use petrel_server::config::{CheckLine, Config, Cut};
-use petrel_server::observation::counted::Counted;
+use petrel_server::observation::pluralized::Pluralized;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -122,7 +122,7 @@ fn check_manifest(path: &Path, cut: Cut) -> bool {
         all_whole &= report(&pending, check_pending(&pending, Some(&known)));
     }
     if all_whole {
-        println!("{}: whole; {}", path.display(), Counted(files.len() as u64, "file"));
+        println!("{}: whole; {}", path.display(), Pluralized(files.len() as u64, "file"));
     }
     all_whole
 }
@@ -144,7 +144,7 @@ fn check_pending(path: &Path, log: Option<&Known>) -> Result<String, String> {
     let known = log.copied().unwrap_or_default();
     let (_, epochs) = remains.behind(&known).map_err(|error| error.to_string())?;
     let records = epochs.iter().map(|epoch| epoch.records).sum();
-    let mut found = format!("whole; {}", Counted(records, "pending record"));
+    let mut found = format!("whole; {}", Pluralized(records, "pending record"));
     if let (Some(first), Some(last)) = (epochs.first(), epochs.last()) {
         let _ = write!(found, ", of epochs {} to {}", first.epoch, last.epoch);
     }
@@ -230,9 +230,9 @@ fn check_commands(
 ) -> Result<String, String> {
     let text = |error: io::Error| error.to_string();
     let census = aof::check_commands(&file, from, len).map_err(text)?;
-    let mut found = format!("whole; {}", Counted(census.commands, "command"));
+    let mut found = format!("whole; {}", Pluralized(census.commands, "command"));
     if census.transactions > 0 {
-        let _ = write!(found, ", {}", Counted(census.transactions, "transaction"));
+        let _ = write!(found, ", {}", Pluralized(census.transactions, "transaction"));
     }
     let Some(flaw) = census.flaw else { return Ok(found) };
     let whole = census.whole;
@@ -248,7 +248,7 @@ fn check_commands(
         let _ = write!(
             wrong,
             "; before that: {}, the last '{last}'",
-            Counted(census.commands, "command")
+            Pluralized(census.commands, "command")
         );
     }
     if let Flaw::Read(ReadError::Malformed { at, .. }) = flaw {
@@ -298,7 +298,7 @@ fn check_log(
     if let Some(error) = torn {
         return cut_end(path, reader.position(), len, error.to_string(), cut);
     }
-    let mut found = format!("whole; Petrel's log, {}", Counted(blocks, "block"));
+    let mut found = format!("whole; Petrel's log, {}", Pluralized(blocks, "block"));
     if let Some(epoch) = reader.last_epoch() {
         let _ = write!(found, ", the last of epoch {epoch}");
     }
@@ -359,7 +359,7 @@ fn cut_damage(
     error: &LogError,
     cut: Cut,
 ) -> Result<String, String> {
-    let mut what = format!("{} bytes, with {}", lost.bytes, Counted(lost.blocks, "block"));
+    let mut what = format!("{} bytes, with {}", lost.bytes, Pluralized(lost.blocks, "block"));
     if let Some((first, last)) = lost.written_ms {
         let _ = write!(what, " written from {} to {}", utc(first), utc(last));
     }
@@ -398,7 +398,7 @@ fn utc(ms: i64) -> String {
 /// Describes the contents of an RDB file.
 fn describe(census: &Census) -> String {
     let mut text =
-        format!("whole; RDB version {}, {}", census.version, Counted(census.keys(), "key"));
+        format!("whole; RDB version {}, {}", census.version, Pluralized(census.keys(), "key"));
     for (name, count) in &census.by_type {
         let _ = write!(text, ", {count} {name}");
     }
@@ -417,7 +417,8 @@ fn describe(census: &Census) -> String {
         let _ = write!(text, "; {functions} {libraries} of functions");
     }
     if census.modules > 0 {
-        let _ = write!(text, "; data of {}, which is skipped", Counted(census.modules, "module"));
+        let _ =
+            write!(text, "; data of {}, which is skipped", Pluralized(census.modules, "module"));
     }
     for note in &census.notes {
         let _ = write!(text, "; {note}");

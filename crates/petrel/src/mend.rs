@@ -3,7 +3,7 @@
 use petrel_persistence::rdb::FileError;
 use petrel_persistence::{Mended, Outputs, mend};
 use petrel_server::commands::check_libraries;
-use petrel_server::observation::counted::Counted;
+use petrel_server::observation::pluralized::Pluralized;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -35,7 +35,7 @@ pub fn mend_rdb(
         let mended = examine(path, file, len, None).map_err(because)?;
         return Err(format!(
             "{wrong}; --fix keeps {}, and puts what it leaves out into {}: {}{}",
-            Counted(mended.keys, "key"),
+            Pluralized(mended.keys, "key"),
             beside(path, SKIPPED).display(),
             left_out(&mended),
             doubt(&mended)
@@ -44,7 +44,7 @@ pub fn mend_rdb(
     let mended = fix(path, file, len).map_err(because)?;
     Ok(format!(
         "{wrong}; fixed: {} are kept, {} are left out and kept in {}, the file as it was in {}{}",
-        Counted(mended.keys, "key"),
+        Pluralized(mended.keys, "key"),
         left_out(&mended),
         beside(path, SKIPPED).display(),
         beside(path, DAMAGED).display(),
@@ -53,7 +53,7 @@ pub fn mend_rdb(
 }
 
 fn left_out(mended: &Mended) -> String {
-    format!("{} of {} bytes", Counted(mended.parts, "part"), mended.bytes)
+    format!("{} of {} bytes", Pluralized(mended.parts, "part"), mended.bytes)
 }
 
 fn doubt(mended: &Mended) -> &'static str {

@@ -27,9 +27,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Client of another member, for which a possibly blocking command is executed here.
-pub(crate) trait AbsentClient: Send + Sync {
+pub(crate) trait RemoteCaller: Send + Sync {
     /// Client shown wherever a connection of this server is required.
-    fn stand_in(&self) -> Arc<Client>;
+    fn shown_client(&self) -> Arc<Client>;
 
     /// Milliseconds that the command may wait, whatever it says itself.
     fn wait_ms(&self) -> Option<u64>;
@@ -42,17 +42,17 @@ pub(crate) trait AbsentClient: Send + Sync {
 }
 
 /// The [ticket](Host::ticket) of such a client.
-pub(crate) struct Absent(pub Box<dyn AbsentClient>);
+pub(crate) struct Caller(pub Box<dyn RemoteCaller>);
 
 /// Busy loop: serves a worker's connections while the worker runs a script
 /// (`event_loop/busy_loop.rs`), independent of the driver's type.
-pub(crate) trait StandIn {
+pub(crate) trait BusyLoop {
     /// Does what cannot wait, and before it waits so long for something to do; true if the server
     /// is stopping.
-    fn attend(&mut self, timeout: Duration) -> bool;
+    fn poll_once(&mut self, timeout: Duration) -> bool;
 
     /// Whether the connection with the running script has ended.
-    fn has_lost_absent(&self) -> bool;
+    fn has_lost_client(&self) -> bool;
 
     /// The stand-in itself.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -77,9 +77,9 @@ pub struct ServerHost {
     /// Invalidations that are on their way.
     pub(crate) held: InvalidationQueue,
     /// Client of the current command, if it belongs to another member.
-    pub(crate) absent: Option<Arc<Absent>>,
+    pub(crate) caller: Option<Arc<Caller>>,
     /// Serves the worker's connections while it runs a script.
-    pub(crate) stand_in: Option<Box<dyn StandIn>>,
+    pub(crate) busy_loop: Option<Box<dyn BusyLoop>>,
     /// Bytes that the memory limit leaves to the replies of one client, as of the last look.
     reply_room: usize,
     /// The worker's number.
@@ -111,8 +111,8 @@ impl ServerHost {
             desk: PushDesk::default(),
             invalidations: Invalidations::default(),
             held,
-            absent: None,
-            stand_in: None,
+            caller: None,
+            busy_loop: None,
             reply_room: usize::MAX,
             worker,
             reconfigured: false,
@@ -308,7 +308,7 @@ impl Host for ServerHost {
     }
 
     fn attend(&mut self) -> bool {
-        self.stand_in.as_mut().is_some_and(|stand_in| stand_in.attend(Duration::ZERO))
+        self.busy_loop.as_mut().is_some_and(|busy_loop| busy_loop.poll_once(Duration::ZERO))
     }
 
     fn abandon(&mut self, script: &str) {
@@ -317,7 +317,7 @@ impl Host for ServerHost {
 
     fn client_has_left(&self) -> bool {
         self.client.has(Flag::Killed)
-            || self.stand_in.as_ref().is_some_and(|stand_in| stand_in.has_lost_absent())
+            || self.busy_loop.as_ref().is_some_and(|busy_loop| busy_loop.has_lost_client())
     }
 
     fn log(&mut self, level: u8, text: &str) {
@@ -391,8 +391,8 @@ impl Host for ServerHost {
     }
 
     fn ticket(&mut self) -> Option<Ticket> {
-        if let Some(absent) = &self.absent {
-            return Some(absent.clone());
+        if let Some(caller) = &self.caller {
+            return Some(caller.clone());
         }
         if self.client.id == 0 {
             // Without a connection there is no client to reply to.
@@ -402,20 +402,20 @@ impl Host for ServerHost {
     }
 
     fn deadline(&mut self, said: Option<i64>) -> Option<i64> {
-        let left = self.absent.as_ref().and_then(|absent| absent.0.wait_ms());
+        let left = self.caller.as_ref().and_then(|caller| caller.0.wait_ms());
         left.map_or(said, |left| unix_ms().checked_add_unsigned(left))
     }
 
     fn wait(&mut self, blocked: &Arc<Blocked>) {
-        if let Some(absent) = blocked.ticket().downcast_ref::<Absent>() {
-            return absent.0.wait(blocked);
+        if let Some(caller) = blocked.ticket().downcast_ref::<Caller>() {
+            return caller.0.wait(blocked);
         }
         self.client.set(Flag::Blocked, true);
         self.server.workers[usize::from(self.worker)].blocked.add(self.client.id, blocked.clone());
     }
 
     fn has_helpers(&mut self) -> bool {
-        self.absent.is_none() && self.client.id != 0 && self.server.has_helpers()
+        self.caller.is_none() && self.client.id != 0 && self.server.has_helpers()
     }
 
     fn run_on_helper(&mut self, blocked: &Arc<Blocked>) {
@@ -423,7 +423,7 @@ impl Host for ServerHost {
     }
 
     fn standing(&mut self, blocked: &Blocked) -> Standing {
-        if blocked.ticket().is::<Absent>() {
+        if blocked.ticket().is::<Caller>() {
             // Its own server says when it is not.
             return Standing::Here;
         }
@@ -441,8 +441,8 @@ impl Host for ServerHost {
         }
         let client = match client.downcast::<Client>() {
             Ok(client) => client,
-            Err(other) => match other.downcast::<Absent>() {
-                Ok(absent) => absent.0.stand_in(),
+            Err(other) => match other.downcast::<Caller>() {
+                Ok(caller) => caller.0.shown_client(),
                 Err(other) => return other,
             },
         };
@@ -450,8 +450,8 @@ impl Host for ServerHost {
     }
 
     fn answer(&mut self, blocked: &Blocked, answer: Answer) -> bool {
-        if let Some(absent) = blocked.ticket().downcast_ref::<Absent>() {
-            return absent.0.answer(answer);
+        if let Some(caller) = blocked.ticket().downcast_ref::<Caller>() {
+            return caller.0.answer(answer);
         }
         let client = client_of(blocked);
         client.set(Flag::Blocked, false);

@@ -1,7 +1,7 @@
 //! Observation of a running server other than `INFO`: HTTP, traffic, the state of each worker.
 
-pub mod counted;
 pub(crate) mod http;
-pub(crate) mod recurring;
+pub mod pluralized;
+pub(crate) mod rate_limited_log;
 pub(crate) mod state;
 pub mod traffic;

@@ -16,7 +16,7 @@ use crate::lifecycle::oom::OomScore;
 use crate::lifecycle::process::{Process, Whose, cpu_time};
 use crate::lifecycle::shutdown::Closing;
 use crate::migrate::Migrator;
-use crate::observation::recurring::Recurring;
+use crate::observation::rate_limited_log::RateLimited;
 use crate::observation::traffic::{Rates, Totals, Traffic};
 use crate::replication::{Outgoing, Replication};
 use crate::tls::{Settings, Trouble};
@@ -136,9 +136,9 @@ pub struct Figures {
     /// Connections closed because all clients together held too much memory.
     pub evicted_clients: AtomicU64,
     /// Failed attempts to log in.
-    pub(crate) failed_logins: Recurring,
+    pub(crate) failed_logins: RateLimited,
     /// Connections that spoke HTTP.
-    pub(crate) http_attempts: Recurring,
+    pub(crate) http_attempts: RateLimited,
     /// Certificates of clients that name no user.
     pub strange_certificates: AtomicU64,
     /// Most bytes that the keyspace used, as far as it was looked at; not cleared.

@@ -5,10 +5,10 @@
 //! with an unreachable primary is deferred (`deferred.rs`).
 
 use super::copy::Copies;
-use super::deferred::{Deferred, Forward, Waiting, Way};
+use super::deferred::{Deferred, Forward, Routability, Waiting};
 use super::jobs::Job;
 use super::links::Linked;
-use super::logs::Owed;
+use super::logs::PendingWaits;
 use super::machine::Machine;
 use super::slots::Slots;
 use super::{Event, Link, MemberInfo, Membership, State, Transport, count};
@@ -38,7 +38,7 @@ pub(super) const EARLY_MAX: Duration = Duration::from_secs(1);
 pub(super) const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
 
 /// Resources that survive a rejoin: executor, transport, task queue, poller.
-pub(super) struct Hands {
+pub(super) struct AgentResources {
     pub machine: Machine,
     pub transport: Box<dyn Transport>,
     pub tasks: Receiver<Forward>,
@@ -52,9 +52,9 @@ pub(super) struct Admission {
     pub members: Arc<[MemberInfo]>,
 }
 
-/// Phase of a member (`standing.rs`).
+/// Phase of a member (`phase.rs`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Standing {
+pub(super) enum MemberPhase {
     /// The data are not known to be the cluster's, and no member is known that has them.
     Waiting,
     /// Fetching the data from a member (`copy.rs`).
@@ -72,7 +72,7 @@ pub(super) struct Agent {
     /// Readiness of the sockets after the last wait.
     pub(super) ready: Vec<bool>,
     pub(super) membership: Arc<Membership>,
-    pub(super) standing: Standing,
+    pub(super) phase: MemberPhase,
     /// The server is a member no longer.
     is_expelled: bool,
     /// Clients of forwarded commands.
@@ -103,7 +103,11 @@ pub(super) struct Agent {
 
 impl Agent {
     /// The agent of a member that serves no client yet.
-    pub fn new(hands: Hands, membership: Arc<Membership>, admission: Admission) -> Self {
+    pub fn new(
+        resources: AgentResources,
+        membership: Arc<Membership>,
+        admission: Admission,
+    ) -> Self {
         let Admission { identity, view, members } = admission;
         let has_data = membership.may_begin_with_own_data(identity, &view, &members);
         let (limits, own) = (Limits::default(), membership.own.clone());
@@ -112,10 +116,10 @@ impl Agent {
         let waker = membership.waker.clone();
         node.lanes().wake_by(move || waker.wake());
         *membership.state.lock() = State { me: Some(identity), view, members, ..State::default() };
-        let Hands { mut machine, transport, tasks, poll } = hands;
+        let AgentResources { mut machine, transport, tasks, poll } = resources;
         machine.own = identity;
         machine.lanes = Some(node.lanes().clone());
-        machine.owed = Owed::default();
+        machine.pending_waits = PendingWaits::default();
         membership.known_logs.begin();
         *membership.lanes.write() = machine.lanes.clone();
         Agent {
@@ -127,7 +131,7 @@ impl Agent {
             poll,
             ready: Vec::new(),
             membership,
-            standing: Standing::Waiting,
+            phase: MemberPhase::Waiting,
             is_expelled: false,
             waiting: HashMap::new(),
             last_token: 0,
@@ -162,7 +166,7 @@ impl Agent {
 
     /// Ends the membership; returns the resources for a rejoin. Clients waiting for another
     /// member's reply get an error; deferred commands have not been executed.
-    pub fn end(mut self) -> Hands {
+    pub fn end(mut self) -> AgentResources {
         self.stop_loading_slots();
         let tokens: Vec<u64> = self.waiting.keys().copied().collect();
         tokens.into_iter().for_each(|token| self.take_reply(token, Reply::Unknown));
@@ -171,7 +175,7 @@ impl Agent {
         }
         self.deliver_replies();
         let Agent { machine, transport, tasks, poll, .. } = self;
-        Hands { machine, transport, tasks, poll }
+        AgentResources { machine, transport, tasks, poll }
     }
 
     /// Handles received messages and sends; returns whether there is more to do at once.
@@ -304,22 +308,24 @@ impl Agent {
     }
 
     /// Whether a command can be sent to the home of its slots, or executed if that is here.
-    fn way(&self, call: &Call) -> Way {
+    fn routability(&self, call: &Call) -> Routability {
         match self.node.route_of(&call.slots, call.by_key) {
-            Route::Here | Route::Apart => Way::Open,
-            Route::At(home) if self.node.is_linked(home) => Way::Open,
-            Route::At(_) => Way::Closed(Fail::HOME_UNREACHABLE),
-            Route::Later => Way::Closed(Fail::HOME_CHANGING),
-            Route::Nowhere => Way::Closed(Fail::SLOT_UNSERVED),
+            Route::Here | Route::Apart => Routability::Open,
+            Route::At(home) if self.node.is_linked(home) => Routability::Open,
+            Route::At(_) => Routability::Closed(Fail::HOME_UNREACHABLE),
+            Route::Later => Routability::Closed(Fail::HOME_CHANGING),
+            Route::Nowhere => Routability::Closed(Fail::SLOT_UNSERVED),
         }
     }
 
     pub(super) fn take_command(&mut self, forward: Forward) {
-        let way = self.way(&forward.call);
+        let way = self.routability(&forward.call);
         match way {
-            Way::Open if !self.deferred.holds(&forward.call.slots) => return self.forward(forward),
+            Routability::Open if !self.deferred.holds(&forward.call.slots) => {
+                return self.forward(forward);
+            }
             // Nothing changes soon without a majority.
-            Way::Closed(fail) if !self.membership.has_lease() => {
+            Routability::Closed(fail) if !self.membership.has_lease() => {
                 return self.turn_back(&forward, &fail);
             }
             _ => {}
@@ -341,7 +347,7 @@ impl Agent {
 
     fn retry_deferred(&mut self) {
         let mut deferred = std::mem::take(&mut self.deferred);
-        for (forward, fail) in deferred.take(Instant::now(), |call| self.way(call)) {
+        for (forward, fail) in deferred.take(Instant::now(), |call| self.routability(call)) {
             match fail {
                 None => self.forward(forward),
                 Some(fail) => self.turn_back(&forward, &fail),

@@ -12,7 +12,7 @@ mod state;
 
 pub(super) use state::{Copies, Incoming};
 
-use super::agent::{Agent, Standing};
+use super::agent::{Agent, MemberPhase};
 use super::machine::Machine;
 use super::{Hold, Membership};
 use crate::durability::replace::{check, leniency};
@@ -81,12 +81,12 @@ impl Agent {
     pub(super) fn go_on_with_copies(&mut self) -> bool {
         if self.copies.loading.is_none() && self.node.has_to_rejoin() {
             self.rejoin("this member's data can no longer be brought up to date");
-        } else if self.standing == Standing::Fetching {
+        } else if self.phase == MemberPhase::Fetching {
             self.go_on_fetching();
         }
         self.begin_to_send();
         self.send_parts();
-        self.standing == Standing::Fetching || self.copies.sent.is_some()
+        self.phase == MemberPhase::Fetching || self.copies.sent.is_some()
     }
 
     fn rejoin(&mut self, why: &str) {
@@ -193,7 +193,7 @@ impl Agent {
     /// Begins to send data to a member that has asked for them, if none is being sent any.
     fn begin_to_send(&mut self) {
         let tried = self.copies.tried.is_some_and(|tried| tried.elapsed() < IMAGE_PAUSE);
-        if tried || self.copies.sent.is_some() || self.standing != Standing::Serving {
+        if tried || self.copies.sent.is_some() || self.phase != MemberPhase::Serving {
             return;
         }
         let Some((to, share)) = self.wants_data() else { return };

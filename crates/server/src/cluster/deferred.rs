@@ -48,7 +48,7 @@ impl Forward {
 }
 
 /// Routability of a command at this time.
-pub(super) enum Way {
+pub(super) enum Routability {
     /// The command can be sent.
     Open,
     /// The command cannot be sent.
@@ -115,16 +115,16 @@ impl Deferred {
     pub fn take(
         &mut self,
         now: Instant,
-        mut way: impl FnMut(&Call) -> Way,
+        mut routability: impl FnMut(&Call) -> Routability,
     ) -> Vec<(Forward, Option<Fail>)> {
         let (mut taken, mut kept, mut held) = (Vec::new(), VecDeque::new(), HashSet::new());
         for (since, forward) in std::mem::take(&mut self.queue) {
             let slots = &forward.call.slots;
             let is_behind = slots.iter().any(|slot| held.contains(slot));
-            let fail = match way(&forward.call) {
-                Way::Open if !is_behind => None,
-                Way::Open => Some(Fail::HOME_CHANGING),
-                Way::Closed(fail) => Some(fail),
+            let fail = match routability(&forward.call) {
+                Routability::Open if !is_behind => None,
+                Routability::Open => Some(Fail::HOME_CHANGING),
+                Routability::Closed(fail) => Some(fail),
             };
             if fail.is_some() && now.duration_since(since) < PATIENCE {
                 held.extend(slots.iter().copied());

@@ -1,8 +1,8 @@
 //! Entry of a server into a cluster: its cluster thread is started, and ends with the server.
 
-use super::agent::Hands;
+use super::agent::AgentResources;
 use super::machine::Machine;
-use super::{Ends, Event, Inbox, MemberInfo, Membership, Transport, lives};
+use super::{Ends, Event, Inbox, MemberInfo, Membership, Transport, rejoin};
 use crate::server::Server;
 use petrel_cluster::{Identity, View};
 use petrel_commands::ServerState;
@@ -39,7 +39,7 @@ impl Membership {
         let thread =
             std::thread::Builder::new().name("petrel-cluster".into()).spawn(move || {
                 let machine = Machine::new(&server, membership.clone());
-                lives::live(Hands { machine, transport, tasks, poll }, &membership);
+                rejoin::run(AgentResources { machine, transport, tasks, poll }, &membership);
             })?;
         *self.thread.lock() = Some(thread);
         Ok(())
@@ -70,7 +70,7 @@ pub fn start(
         if membership.thread.lock().as_ref().is_none_or(JoinHandle::is_finished) {
             return Err(io::Error::other("the thread of the cluster has ended"));
         }
-        std::thread::sleep(lives::PAUSE);
+        std::thread::sleep(rejoin::PAUSE);
     }
     Ok(inbox)
 }

@@ -14,10 +14,10 @@
 
 mod state;
 
-pub(super) use state::{Functions, Wish};
+pub(super) use state::{FunctionRequest, Functions};
 
 use super::machine::Machine;
-use super::{Membership, lives};
+use super::{Membership, rejoin};
 use crate::event_loop::mailbox::RemoteReply;
 use crate::server::Server;
 use petrel_commands::Fail;
@@ -101,18 +101,18 @@ struct Worker {
 impl Worker {
     fn run(&mut self) {
         while !self.server.is_stopping() {
-            let wish = self.membership.functions.next();
+            let request = self.membership.functions.next();
             if self.membership.state.lock().is_serving {
                 let version = self.membership.apply_functions(&self.server, false);
                 if version == 0 {
                     self.bring_in();
                 }
             }
-            let Some(wish) = wish else { continue };
-            let reply = self.fulfil(&wish);
-            let Wish { client, seq, .. } = wish;
+            let Some(request) = request else { continue };
+            let reply = self.fulfil(&request);
+            let FunctionRequest { client, seq, .. } = request;
             let (slot, id) = (client.slot, client.id);
-            lives::deliver(&self.server, client.worker, RemoteReply { slot, id, seq, reply });
+            rejoin::deliver(&self.server, client.worker, RemoteReply { slot, id, seq, reply });
         }
     }
 
@@ -135,11 +135,11 @@ impl Worker {
     }
 
     /// Executes a command and returns its reply.
-    fn fulfil(&mut self, wish: &Wish) -> Vec<u8> {
-        let until = wish.since + PATIENCE;
+    fn fulfil(&mut self, request: &FunctionRequest) -> Vec<u8> {
+        let until = request.since + PATIENCE;
         let fabric = self.membership.fabric.lock().clone();
         let Some(fabric) = fabric else { return Fail::NO_MAJORITY.to_reply() };
-        let args: Vec<&[u8]> = wish.args.iter().map(Vec::as_slice).collect();
+        let args: Vec<&[u8]> = request.args.iter().map(Vec::as_slice).collect();
         let mut error = Fail::NO_MAJORITY;
         while Instant::now() < until && !self.server.is_stopping() {
             let is_serving = self.membership.state.lock().is_serving;
@@ -152,7 +152,7 @@ impl Worker {
                 self.membership.functions.await_news(ASK_PAUSE);
                 continue;
             }
-            let (reply, sources) = self.machine.draft(&args, wish.resp3);
+            let (reply, sources) = self.machine.draft(&args, request.resp3);
             if reply.first() == Some(&b'-') {
                 return reply;
             }

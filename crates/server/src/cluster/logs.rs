@@ -16,7 +16,7 @@ use std::time::Duration;
 const LOG_PAUSE: Duration = Duration::from_millis(2);
 
 /// Questions of one member that are kept apart: the last of them stands for those behind it, too.
-const OWED_MAX: usize = 256;
+const PENDING_WAITS_MAX: usize = 256;
 
 /// Condition of a `WAITAOF` at a primary.
 pub(super) struct Logs {
@@ -43,36 +43,42 @@ impl Logs {
 
 /// Questions of other members, each with the epoch of the log here that answers it, in their order.
 #[derive(Default)]
-pub(super) struct Owed(BTreeMap<Identity, VecDeque<(u64, u64)>>);
+pub(super) struct PendingWaits(BTreeMap<Identity, VecDeque<(u64, u64)>>);
 
-impl Owed {
+impl PendingWaits {
     fn add(&mut self, from: Identity, number: u64, epoch: u64) {
-        let owed = self.0.entry(from).or_default();
+        let pending_waits = self.0.entry(from).or_default();
         // The answer to a later one is one to those before it.
-        if owed.len() >= OWED_MAX {
-            owed.pop_back();
+        if pending_waits.len() >= PENDING_WAITS_MAX {
+            pending_waits.pop_back();
         }
-        owed.push_back((number, epoch));
+        pending_waits.push_back((number, epoch));
     }
 
     /// The last question of each member that is answered by this epoch.
     fn take(&mut self, durable: u64) -> Vec<(Identity, u64)> {
         let mut answered = Vec::new();
-        self.0.retain(|from, owed| {
+        self.0.retain(|from, pending_waits| {
             let mut last = None;
-            while let Some((number, _)) = owed.front().filter(|(_, epoch)| *epoch <= durable) {
+            while let Some((number, _)) =
+                pending_waits.front().filter(|(_, epoch)| *epoch <= durable)
+            {
                 last = Some(*number);
-                owed.pop_front();
+                pending_waits.pop_front();
             }
             answered.extend(last.map(|number| (*from, number)));
-            !owed.is_empty()
+            !pending_waits.is_empty()
         });
         answered
     }
 
     /// The last epoch that is waited for.
     fn last_epoch(&self) -> Option<u64> {
-        self.0.values().filter_map(|owed| owed.back()).map(|(_, epoch)| *epoch).max()
+        self.0
+            .values()
+            .filter_map(|pending_waits| pending_waits.back())
+            .map(|(_, epoch)| *epoch)
+            .max()
     }
 }
 
@@ -199,12 +205,14 @@ impl Agent {
         if !asked.is_empty() {
             let epoch = self.machine.exec.ks.keyspace().epochs().now();
             log.iter().for_each(|log| log.want(epoch));
-            asked.into_iter().for_each(|(from, number)| self.machine.owed.add(from, number, epoch));
+            asked
+                .into_iter()
+                .for_each(|(from, number)| self.machine.pending_waits.add(from, number, epoch));
         }
         if log.is_none() {
             return;
         }
-        for (to, number) in self.machine.owed.take(self.durable) {
+        for (to, number) in self.machine.pending_waits.take(self.durable) {
             self.node.answer_durable(to, number);
         }
     }
@@ -215,7 +223,9 @@ impl Agent {
             Work::Logs { logs, .. } => Some(logs.epoch),
             _ => None,
         });
-        let Some(last) = waited.chain(self.machine.owed.last_epoch()).max() else { return rest };
+        let Some(last) = waited.chain(self.machine.pending_waits.last_epoch()).max() else {
+            return rest;
+        };
         let log = self.machine.host.server.durability.log();
         let durable = log.map_or(0, |log| log.durable());
         match self.durable < last {
@@ -266,13 +276,13 @@ mod tests {
     #[test]
     fn the_last_question_stands_for_those_that_have_no_place() {
         let from = Identity { node: Node(1), incarnation: 1 };
-        let mut owed = Owed::default();
-        for number in 1..=OWED_MAX as u64 + 5 {
-            owed.add(from, number, number);
+        let mut pending_waits = PendingWaits::default();
+        for number in 1..=PENDING_WAITS_MAX as u64 + 5 {
+            pending_waits.add(from, number, number);
         }
-        assert_eq!(owed.0[&from].len(), OWED_MAX);
-        assert_eq!((owed.take(0), owed.take(2)), (vec![], vec![(from, 2)]));
-        assert_eq!(owed.take(u64::MAX), [(from, OWED_MAX as u64 + 5)]);
-        assert!(owed.0.is_empty());
+        assert_eq!(pending_waits.0[&from].len(), PENDING_WAITS_MAX);
+        assert_eq!((pending_waits.take(0), pending_waits.take(2)), (vec![], vec![(from, 2)]));
+        assert_eq!(pending_waits.take(u64::MAX), [(from, PENDING_WAITS_MAX as u64 + 5)]);
+        assert!(pending_waits.0.is_empty());
     }
 }

@@ -3,12 +3,12 @@
 
 use super::copy::Incoming;
 use super::jobs::Job;
-use super::logs::Owed;
+use super::logs::PendingWaits;
 use super::waiters::{RemoteClient, splice};
 use super::{Membership, count};
 use crate::client::Client;
 use crate::fanout::pubsub::ChannelKind;
-use crate::host::{Absent, ServerHost};
+use crate::host::{Caller, ServerHost};
 use crate::server::{Server, unix_ms};
 use bytes::Bytes;
 use petrel_cluster::node::GroupError;
@@ -40,11 +40,11 @@ pub(super) struct Machine {
     /// Commands in execution over several turns.
     pub jobs: Vec<Job>,
     /// Questions of other members that are not answered yet.
-    pub owed: Owed,
+    pub pending_waits: PendingWaits,
     /// Clients of members that watch keys of slots with this primary, and these slots.
     watches: HashMap<(Identity, u64), Watched>,
     /// Client shown for commands of other members' clients.
-    stand_in: Arc<Client>,
+    shown_client: Arc<Client>,
     /// User with all permissions.
     user: Arc<User>,
     /// Values of a reply that lie elsewhere.
@@ -77,11 +77,11 @@ impl Default for Watched {
 impl Machine {
     pub fn new(server: &Arc<Server>, membership: Arc<Membership>) -> Self {
         let here = Endpoint::Unix;
-        let stand_in = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
+        let shown_client = Client::new(0, u16::MAX, Slot::NOWHERE, 0, -1, here.clone(), here);
         let shared = server.commands.clone();
         let user = Users::nobody_above(&shared.registry);
-        let stand_in = Arc::new(stand_in);
-        let host = ServerHost::new(server.clone(), stand_in.clone());
+        let shown_client = Arc::new(shown_client);
+        let host = ServerHost::new(server.clone(), shown_client.clone());
         let mut exec = Executor::new(server.keyspace.attach(), shared);
         exec.ks.set_events(host.config.notify_keyspace_events.wanted());
         Machine {
@@ -91,9 +91,9 @@ impl Machine {
             own: Identity { node: Node(u16::MAX), incarnation: 0 },
             lanes: None,
             jobs: Vec::new(),
-            owed: Owed::default(),
+            pending_waits: PendingWaits::default(),
             watches: HashMap::new(),
-            stand_in,
+            shown_client,
             user,
             shared: Vec::new(),
             need: 0,
@@ -247,16 +247,16 @@ impl Machine {
     }
 
     /// Client that may block in a command outside of a transaction.
-    fn absent(&self, tag: Tag, exec: &Exec<'_>) -> Arc<Absent> {
+    fn caller(&self, tag: Tag, exec: &Exec<'_>) -> Arc<Caller> {
         let client = RemoteClient {
             tag,
             slots: exec.slots[..].into(),
             wait_ms: exec.wait_ms,
-            stand_in: self.stand_in.clone(),
+            shown_client: self.shown_client.clone(),
             membership: self.membership.clone(),
             own: self.own,
         };
-        Arc::new(Absent(Box::new(client)))
+        Arc::new(Caller(Box::new(client)))
     }
 }
 
@@ -298,7 +298,7 @@ impl Host for Machine {
         }
         match exec.is_transaction {
             true => drop(self.call(&[b"MULTI"], &mut session, reply)),
-            false => self.host.absent = Some(self.absent(tag, exec)),
+            false => self.host.caller = Some(self.caller(tag, exec)),
         }
         let mut execution = Execution::Answered;
         for command in &exec.commands {
@@ -307,13 +307,13 @@ impl Host for Machine {
             if let Some(command) = request.command.filter(|&command| is_at_all_homes(command))
                 && !exec.is_transaction
             {
-                self.host.absent = None;
+                self.host.caller = None;
                 self.exec.end();
                 return self.begin_job(tag, command, exec, reply);
             }
             execution = self.call_forwarded(&request, &mut session, reply);
         }
-        self.host.absent = None;
+        self.host.caller = None;
         if exec.is_transaction {
             reply.clear();
             self.call(&[b"EXEC"], &mut session, reply);

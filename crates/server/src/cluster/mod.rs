@@ -12,42 +12,42 @@
 //! | file | holds |
 //! |---|---|
 //! | `settings` | the cluster's part of the configuration, and errors in it |
-//! | `fabric` | the members' side of the process (`petrel_fabric`): its events, its links |
+//! | `fabric` | connection to the membership (`petrel_fabric`): its events, its links |
 //! | `events` | the queue of those events |
-//! | `entry` | how a server becomes one of a cluster: its thread is started, and ended |
-//! | `lives` | the thread between two lives of the member |
+//! | `entry` | entry of a server into a cluster: start and end of the cluster thread |
+//! | `rejoin` | the thread while the node is no member: joining and rejoining |
 //! | `agent` | the thread while the node is a member: receiving and sending |
 //! | `links` | the bytes of its links to other members |
-//! | `standing` | phase of a member, and the origin of its data |
-//! | `copy` | all data of a member, or those of some slots, for another: sent and received |
-//! | `slots` | slots that the member gets and loses, where members hold some |
+//! | `phase` | phase of a member, and the origin of its data |
+//! | `copy` | copies of a member's data, or of some slots': sent and received |
+//! | `slots` | slots that the member gains and loses, if members hold only some |
 //! | `deferred` | commands with a primary that is out of reach for a short time |
-//! | `machine` | the executor of what other members forward |
-//! | `waiters` | commands of other members' clients that wait here for keys |
-//! | `away` | commands of clients here that wait at other members |
-//! | `jobs` | `FLUSHALL` and `WAIT`, which every home executes for its share |
-//! | `functions` | libraries of functions, which all members agree on |
-//! | `leave` | a stop of the server: others take its hash slots over first |
-//! | `shown` | what `CLUSTER INFO` and `CLUSTER NODES` say |
+//! | `machine` | executor of commands that other members forward |
+//! | `waiters` | commands of other members' clients that are blocked here |
+//! | `remote_blocked` | commands of clients here that are blocked at other members |
+//! | `jobs` | `FLUSHALL` and `WAIT`, which every primary executes for its slots |
+//! | `functions` | function libraries, which all members agree on |
+//! | `leave` | shutdown: other members take over its hash slots first |
+//! | `info` | texts of `CLUSTER INFO` and `CLUSTER NODES` |
 
 mod agent;
-mod away;
 mod copy;
 mod deferred;
 mod entry;
 mod events;
 mod fabric;
 mod functions;
+mod info;
 mod jobs;
 mod leave;
 mod links;
-mod lives;
 mod logs;
 mod machine;
+mod phase;
+mod rejoin;
+mod remote_blocked;
 mod settings;
-mod shown;
 mod slots;
-mod standing;
 mod waiters;
 
 pub use entry::start;
@@ -56,7 +56,7 @@ pub(crate) use fabric::enlist;
 use crate::client::Client;
 use deferred::Forward;
 use events::EventQueue;
-use functions::{Functions, Wish};
+use functions::{FunctionRequest, Functions};
 use logs::KnownLogs;
 use parking_lot::{Mutex, RwLock};
 use petrel_cluster::wire::{Tag, WaitEnd};
@@ -269,7 +269,7 @@ impl Default for State {
     }
 }
 
-/// Counted by the agent of each other member, by its number.
+/// Counted by the agent for each other member, by its number.
 #[derive(Default)]
 pub struct PeerCounts {
     sent: AtomicU64,
@@ -508,8 +508,8 @@ impl Cluster for Membership {
             Some(Copies::Of(copies)) => Some(usize::from(copies.max(1))),
             Some(Copies::All) | None => None,
         };
-        let redundancy = shown::Redundancy { failed, copies };
-        shown::info(&self.state(), self.has_lease(), &self.figures, self.held(), redundancy)
+        let redundancy = info::Redundancy { failed, copies };
+        info::info(&self.state(), self.has_lease(), &self.figures, self.held(), redundancy)
     }
 
     fn held(&self) -> HeldFigures {
@@ -525,7 +525,7 @@ impl Cluster for Membership {
     }
 
     fn nodes(&self) -> String {
-        shown::nodes(&self.state(), &self.failed())
+        info::nodes(&self.state(), &self.failed())
     }
 
     fn forget(&self, id: &[u8]) -> Outcome {
@@ -556,7 +556,7 @@ impl Cluster for Membership {
         };
         if call.slots.is_empty() {
             let args = call.commands.into_iter().next().unwrap_or_default();
-            return self.functions.ask(Wish::new(client, seq, call.resp3, args));
+            return self.functions.ask(FunctionRequest::new(client, seq, call.resp3, args));
         }
         let taken = self.tasks.try_send(Forward::new(client, seq, call));
         self.waker.wake();

@@ -14,10 +14,10 @@ mod state;
 pub(super) use state::Slots;
 
 use super::Hold;
-use super::agent::{Agent, Standing};
+use super::agent::{Agent, MemberPhase};
 use super::copy::{FAILURE_PAUSE, Incoming};
 use crate::durability::replace::{check, leniency};
-use crate::observation::counted::Counted;
+use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
 use petrel_cluster::FROM_PEERS;
 use petrel_keyspace::Handle;
@@ -49,7 +49,7 @@ impl Agent {
         if !self.node.is_partial() {
             return false;
         }
-        if self.standing == Standing::Waiting {
+        if self.phase == MemberPhase::Waiting {
             if self.awaits_claimed_slots() {
                 return false;
             }
@@ -77,7 +77,7 @@ impl Agent {
         if keys > 0 {
             tracing::warn!(
                 "cluster: of the {} here, removing those in hash slots that other members own now",
-                Counted(keys, "key")
+                Pluralized(keys, "key")
             );
         }
     }
@@ -185,7 +185,7 @@ fn load_beside(server: &Server, incoming: Incoming, progress: &Progress) -> Resu
             std::thread::sleep(DURABLE_PAUSE);
         }
     }
-    let keys = Counted(progress.keys.load(Relaxed), "key");
+    let keys = Pluralized(progress.keys.load(Relaxed), "key");
     let seconds = start.elapsed().as_secs_f64();
     tracing::info!("cluster: loaded {keys} of hash slots, {len} bytes, in {seconds:.2} s");
     Ok(())

@@ -166,9 +166,9 @@ fn refuse_login(ctx: &mut Ctx<'_>, name: &[u8]) -> Fail {
     let (object, now) = (ctx.arg(0).to_vec(), ctx.exec.ks.now_ms());
     ctx.exec.note_refusal(DenialKind::Login, object, name, ctx.session, ctx.host);
     let host = ServerHost::of(ctx);
-    if let Some(unlogged) = host.server.figures.failed_logins.happened(now, LOGIN_WARNING_MS) {
+    if let Some(suppressed) = host.server.figures.failed_logins.happened(now, LOGIN_WARNING_MS) {
         let address = host.client.address(&host.socket_path());
-        tracing::warn!("login failed for a client at {address}{unlogged}");
+        tracing::warn!("login failed for a client at {address}{suppressed}");
     }
     Fail::fixed("WRONGPASS invalid username-password pair or user is disabled.")
 }

@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::durability::snapshot::mending;
 use crate::host::ServerHost;
-use crate::observation::counted::Counted;
+use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
 use petrel_commands::acl::Users;
 use petrel_commands::spec::Flags;
@@ -95,7 +95,7 @@ impl Server {
             let taken = loader.run(file, from, is_last).map_err(error)?;
             let Taken { commands, errors, skipped, cut } = taken;
             let seconds = start.elapsed().as_secs_f64();
-            let (commands, of) = (Counted(commands, "command"), path.display());
+            let (commands, of) = (Pluralized(commands, "command"), path.display());
             tracing::info!("executed {commands} of {of} in {seconds:.2} s");
             if errors > 0 || skipped > 0 {
                 tracing::warn!(
@@ -147,7 +147,7 @@ impl Server {
             error(format!("its functions cannot be loaded: {why}"))
         })?;
         if loaded.modules > 0 {
-            let modules = Counted(loaded.modules as u64, "module");
+            let modules = Pluralized(loaded.modules as u64, "module");
             tracing::warn!("auxiliary data of {modules} was skipped");
         }
         Ok(loaded.end)

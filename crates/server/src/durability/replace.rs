@@ -1,7 +1,7 @@
 //! Replaces the data by a copy of another server's.
 
 use crate::config::Config;
-use crate::observation::counted::Counted;
+use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
 use petrel_persistence::rdb::{FileError, FileReader, Leniency, Nowhere, Section};
 use petrel_persistence::{LoadOptions, Loaded, UNKNOWN_LEN};
@@ -99,7 +99,7 @@ impl Server {
         if keys == 0 {
             return;
         }
-        let (keys, config) = (Counted(keys, "key"), self.config.snapshot());
+        let (keys, config) = (Pluralized(keys, "key"), self.config.snapshot());
         match config.dbfilename.exists() {
             true => tracing::warn!(
                 "{keys} here are dropped for {whose} copy; {} has the last saved data until the next save",
@@ -111,7 +111,7 @@ impl Server {
 
     /// Logs the load of a copy.
     pub(crate) fn report_copy(&self, whose: &str, loaded: &Loaded, start: Instant) {
-        let keys = Counted(self.snapshot.progress.keys.load(Relaxed), "key");
+        let keys = Pluralized(self.snapshot.progress.keys.load(Relaxed), "key");
         let seconds = start.elapsed().as_secs_f64();
         tracing::info!(
             "loaded {whose} copy: {keys}, {} bytes, {seconds:.2} s, RDB version {}",
@@ -119,7 +119,7 @@ impl Server {
             loaded.version
         );
         if loaded.modules > 0 {
-            let modules = Counted(loaded.modules as u64, "module");
+            let modules = Pluralized(loaded.modules as u64, "module");
             tracing::warn!("auxiliary data of {modules} was skipped");
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::durability::snapshot::Begun;
-use crate::observation::counted::Counted;
+use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
 use crate::unix_time::unix_ms;
 use petrel_commands::ServerState;
@@ -39,7 +39,7 @@ impl Server {
         let begun = self.begin_save(ks);
         ks.exit();
         if let (Ok(Begun::Now), true) = (begun, is_due) {
-            tracing::info!("saving: {} in {seconds} s", Counted(changes, "change"));
+            tracing::info!("saving: {} in {seconds} s", Pluralized(changes, "change"));
         }
     }
 

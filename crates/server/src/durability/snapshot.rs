@@ -5,8 +5,8 @@ mod state;
 pub use state::Snapshot;
 
 use crate::config::Config;
-use crate::observation::counted::Counted;
-use crate::replication::saved::SavedHistory;
+use crate::observation::pluralized::Pluralized;
+use crate::replication::rdb_aux::SavedHistory;
 use crate::server::Server;
 use crate::unix_time::unix_ms;
 use petrel_commands::{REDIS_VERSION, ServerState};
@@ -257,7 +257,7 @@ impl Server {
                 snapshot.saved_at.store(unix_ms() / 1000, Relaxed);
                 snapshot.changes_then.store(changes, Relaxed);
                 let seconds = start.elapsed().as_secs_f64();
-                let keys = Counted(*keys, "key");
+                let keys = Pluralized(*keys, "key");
                 tracing::info!("saved {keys} to {path} in {seconds:.2} s");
                 self.ship_snapshot();
                 return saved;
@@ -433,11 +433,11 @@ impl Server {
         let seconds = start.elapsed().as_secs_f64();
         tracing::info!(
             "loaded {} in {seconds:.2} s; {expired} more had expired; RDB version {}",
-            Counted(keys, "key"),
+            Pluralized(keys, "key"),
             loaded.version
         );
         if loaded.modules > 0 {
-            let modules = Counted(loaded.modules as u64, "module");
+            let modules = Pluralized(loaded.modules as u64, "module");
             tracing::warn!("auxiliary data of {modules} was skipped");
         }
         self.finish_loading();

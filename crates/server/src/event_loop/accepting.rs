@@ -22,8 +22,8 @@ other computers, set a password (requirepass) or turn protected-mode off.\r\n";
 impl<D: Driver> Worker<D> {
     /// Closes connections that ended in this turn, and accepts the new ones.
     #[cold]
-    pub(crate) fn dismiss_and_adopt(&mut self) {
-        for conn in std::mem::take(&mut self.own.departed) {
+    pub(crate) fn close_and_accept(&mut self) {
+        for conn in std::mem::take(&mut self.own.closed) {
             self.dismiss(conn);
         }
         for (listener, socket, id) in std::mem::take(&mut self.own.arrivals) {

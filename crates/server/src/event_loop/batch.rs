@@ -131,7 +131,7 @@ impl Engine {
         let mut batch = Batch {
             lines: self.habit.lines(),
             large: self.exec.shared.large_bytes(),
-            moment: match self.host.stand_in {
+            moment: match self.host.busy_loop {
                 None => Moment::CLIENT.with(Moment::LENDS),
                 Some(_) => Moment::CLIENT,
             },
@@ -433,10 +433,10 @@ impl Batch<'_> {
     #[cold]
     fn refuse_http(&mut self) -> Stop {
         let (host, now) = (&self.host, self.exec.ks.now_ms());
-        if let Some(unlogged) = host.server.figures.http_attempts.happened(now, HTTP_WARNING_MS) {
+        if let Some(suppressed) = host.server.figures.http_attempts.happened(now, HTTP_WARNING_MS) {
             let address = host.client.address(&host.socket_path());
             tracing::warn!(
-                "possible attack: the client at {address} sends HTTP to the command port, perhaps from a misused browser; it is closed{unlogged}"
+                "possible attack: the client at {address} sends HTTP to the command port, perhaps from a misused browser; it is closed{suppressed}"
             );
         }
         Stop::Close

@@ -21,7 +21,7 @@ use crate::event_loop::connection::Conn;
 use crate::event_loop::mailbox::Message;
 use crate::event_loop::read::hold;
 use crate::event_loop::worker::Worker;
-use crate::host::{ServerHost, StandIn};
+use crate::host::{BusyLoop, ServerHost};
 use crate::observation::traffic::Doing;
 use petrel_commands::Executor;
 use petrel_net::{Chunk, Driver, Endpoint, Event, Output, Slot};
@@ -39,16 +39,16 @@ const STAND_BY_PAUSE: Duration = Duration::from_millis(5);
 const SCRIPT_INPUT_KEPT_MAX: usize = 16 * 1024;
 
 /// A field that is moved to the busy loop while the worker runs a script.
-pub(crate) struct Lent<T>(Option<Box<T>>);
+pub(crate) struct Loaned<T>(Option<Box<T>>);
 
-impl<T> Lent<T> {
+impl<T> Loaned<T> {
     /// Wraps a value that has not been moved.
     pub fn new(value: T) -> Self {
-        Lent(Some(Box::new(value)))
+        Loaned(Some(Box::new(value)))
     }
 }
 
-impl<T> Deref for Lent<T> {
+impl<T> Deref for Loaned<T> {
     type Target = T;
 
     #[inline]
@@ -57,7 +57,7 @@ impl<T> Deref for Lent<T> {
     }
 }
 
-impl<T> DerefMut for Lent<T> {
+impl<T> DerefMut for Loaned<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.0.as_deref_mut().expect("a worker with a running busy loop only runs its script")
@@ -66,7 +66,7 @@ impl<T> DerefMut for Lent<T> {
 
 /// Connection with a running script.
 #[derive(Debug)]
-pub(crate) struct Absent {
+pub(crate) struct Detached {
     slot: Slot,
     /// Input received meanwhile.
     input: Vec<u8>,
@@ -76,9 +76,9 @@ pub(crate) struct Absent {
     left: Vec<Event>,
 }
 
-impl Absent {
+impl Detached {
     fn new(slot: Slot) -> Self {
-        Absent { slot, input: Vec::new(), has_ended: false, left: Vec::new() }
+        Detached { slot, input: Vec::new(), has_ended: false, left: Vec::new() }
     }
 }
 
@@ -93,7 +93,7 @@ impl<D: Driver> Worker<D> {
     ) -> Progress {
         match (progress.stop, conn.input.take()) {
             (Stop::Script, Some(input)) => {
-                self.run_lending(conn, |worker, conn| worker.execute_owned(conn, *input, output))
+                self.run_detached(conn, |worker, conn| worker.execute_owned(conn, *input, output))
             }
             (_, input) => {
                 conn.input = input;
@@ -105,17 +105,17 @@ impl<D: Driver> Worker<D> {
     /// Begins a batch, and runs the busy loop as long as a slow script blocks this worker.
     pub(crate) fn begin(&mut self) {
         if !self.engine.exec.begin_unless_busy() {
-            self.stand_by();
+            self.run_busy_loop();
         }
     }
 
     /// Runs the busy loop without a script of this worker: clients get `BUSY` until this worker may
     /// enter the keyspace.
     #[cold]
-    fn stand_by(&mut self) {
+    fn run_busy_loop(&mut self) {
         let shared = self.engine.exec.shared.clone();
         let busy = shared.scripts.running.appear_busy();
-        self.lend(Absent::new(Slot::NOWHERE));
+        self.detach(Detached::new(Slot::NOWHERE));
         self.traffic().now_does(Doing::Outside);
         let mut is_stopping = false;
         while !is_stopping {
@@ -123,13 +123,13 @@ impl<D: Driver> Worker<D> {
             if self.engine.exec.begin_unless_busy() {
                 break;
             }
-            if let Some(stand_in) = &mut self.engine.host.stand_in {
-                is_stopping = stand_in.attend(STAND_BY_PAUSE);
+            if let Some(busy_loop) = &mut self.engine.host.busy_loop {
+                is_stopping = busy_loop.poll_once(STAND_BY_PAUSE);
             }
         }
-        let absent = self.take_back();
+        let detached = self.reattach();
         self.traffic().now_does(Doing::Serving);
-        self.own.events.extend(absent.left);
+        self.own.events.extend(detached.left);
         drop(busy);
         // Work left for before a shutdown needs the keyspace too.
         self.engine.exec.come_inside();
@@ -145,7 +145,7 @@ impl<D: Driver> Worker<D> {
         output: &mut Output,
     ) -> Option<Progress> {
         // A stand-in runs none.
-        if !self.engine.exec.was_script() || self.absent.is_some() {
+        if !self.engine.exec.was_script() || self.detached.is_some() {
             return None;
         }
         self.run_usual_script(conn, chunk, output)
@@ -165,7 +165,7 @@ impl<D: Driver> Worker<D> {
         // The driver is lent, with the memory that this lies in.
         let mut bytes = std::mem::take(&mut self.script_input);
         bytes.extend_from_slice(data);
-        let progress = self.run_lending(conn, |worker, conn| {
+        let progress = self.run_detached(conn, |worker, conn| {
             let progress = worker.engine.run(conn, &bytes, Resume::default(), None, output);
             hold(conn, &bytes[progress.consumed..], progress);
             progress
@@ -177,23 +177,23 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Executes something while the busy loop has the connections.
-    fn run_lending(
+    fn run_detached(
         &mut self,
         conn: &mut Conn,
         execute: impl FnOnce(&mut Self, &mut Conn) -> Progress,
     ) -> Progress {
         // Changes that clients know of become durable, however long this takes.
         self.engine.exec.ks.hand_over();
-        self.lend(Absent::new(conn.slot));
+        self.detach(Detached::new(conn.slot));
         self.traffic().now_does(Doing::Script);
         let progress = execute(self, conn);
         self.traffic().now_does(Doing::Serving);
-        let absent = self.take_back();
-        if !absent.input.is_empty() {
-            conn.keep(&absent.input, None);
+        let detached = self.reattach();
+        if !detached.input.is_empty() {
+            conn.keep(&detached.input, None);
         }
-        conn.doomed |= absent.has_ended;
-        self.own.events.extend(absent.left);
+        conn.doomed |= detached.has_ended;
+        self.own.events.extend(detached.left);
         match progress.stop {
             // What came meanwhile may hold more commands.
             Stop::Incomplete { .. } if conn.input.is_some() => {
@@ -204,27 +204,27 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Moves the connections to the busy loop.
-    fn lend(&mut self, absent: Absent) {
+    fn detach(&mut self, detached: Detached) {
         // Meanwhile no other thread sends it.
         self.send_held();
-        let mut stand_in = match self.stand_in.take() {
-            Some(stand_in) => stand_in,
+        let mut busy_loop = match self.busy_loop.take() {
+            Some(busy_loop) => busy_loop,
             None => Box::new(self.another()),
         };
-        stand_in.absent = Some(absent);
-        self.exchange(&mut stand_in);
-        self.engine.host.stand_in = Some(stand_in);
+        busy_loop.detached = Some(detached);
+        self.exchange(&mut busy_loop);
+        self.engine.host.busy_loop = Some(busy_loop);
     }
 
     /// Moves the connections back.
-    fn take_back(&mut self) -> Absent {
-        let stand_in = self.engine.host.stand_in.take().map(StandIn::into_any);
-        let stand_in = stand_in.and_then(|any| any.downcast::<Worker<D>>().ok());
-        let mut stand_in = stand_in.expect("the host returns the busy loop that it was given");
-        self.exchange(&mut stand_in);
-        let absent = stand_in.absent.take();
-        self.stand_in = Some(stand_in);
-        absent.expect("only the busy loop's start takes it")
+    fn reattach(&mut self) -> Detached {
+        let busy_loop = self.engine.host.busy_loop.take().map(BusyLoop::into_any);
+        let busy_loop = busy_loop.and_then(|any| any.downcast::<Worker<D>>().ok());
+        let mut busy_loop = busy_loop.expect("the host returns the busy loop that it was given");
+        self.exchange(&mut busy_loop);
+        let detached = busy_loop.detached.take();
+        self.busy_loop = Some(busy_loop);
+        detached.expect("only the busy loop's start takes it")
     }
 
     /// Creates a busy loop: a worker of the same index without connections.
@@ -234,8 +234,8 @@ impl<D: Driver> Worker<D> {
         let here = Endpoint::Unix;
         let nobody = Client::new(0, self.index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
         Self::idle(
-            Lent(None),
-            Lent(None),
+            Loaned(None),
+            Loaned(None),
             exec,
             ServerHost::new(server, Arc::new(nobody)),
             self.index,
@@ -249,14 +249,14 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Handles an event in the busy loop, unless it is left for the worker.
-    fn handle_instead(&mut self, event: Event) {
-        let Some(absent) = &mut self.absent else { return self.handle(event) };
+    fn handle_in_busy_loop(&mut self, event: Event) {
+        let Some(detached) = &mut self.detached else { return self.handle(event) };
         match event {
-            Event::Received { slot, chunk } if slot == absent.slot => {
-                absent.input.extend_from_slice(self.driver.data(chunk));
+            Event::Received { slot, chunk } if slot == detached.slot => {
+                detached.input.extend_from_slice(self.driver.data(chunk));
             }
-            Event::Filled { slot, buffer } if slot == absent.slot => {
-                absent.input.extend_from_slice(&buffer);
+            Event::Filled { slot, buffer } if slot == detached.slot => {
+                detached.input.extend_from_slice(&buffer);
             }
             // All that a connection has sent is handled in its order, in whichever way it came.
             Event::Received { .. }
@@ -264,39 +264,39 @@ impl<D: Driver> Worker<D> {
             | Event::Accepted { .. }
             | Event::AcceptFailed { .. } => self.handle(event),
             // The slot is reused at once, perhaps before the worker can release the old connection.
-            Event::Closed { slot, .. } if slot == absent.slot => absent.has_ended = true,
+            Event::Closed { slot, .. } if slot == detached.slot => detached.has_ended = true,
             Event::Closed { slot, .. } => {
                 if let Some(conn) = self.take(slot) {
-                    self.depart(conn);
+                    self.close_later(conn);
                 }
             }
-            other => absent.left.push(other),
+            other => detached.left.push(other),
         }
     }
 }
 
-impl<D: Driver> StandIn for Worker<D> {
-    fn attend(&mut self, timeout: Duration) -> bool {
+impl<D: Driver> BusyLoop for Worker<D> {
+    fn poll_once(&mut self, timeout: Duration) -> bool {
         self.engine.exec.ks.refresh_clock();
         self.engine.host.begin_turn();
         while let Some(event) = self.own.events.pop_front() {
-            self.handle_instead(event);
+            self.handle_in_busy_loop(event);
         }
         // Resume connections left in the middle of their input: the worker itself would reach them
         // only after its script.
-        self.go_on();
+        self.resume_ready();
         if self.driver.below().is_holding() {
             self.send_durable();
         }
         let mut events = Vec::new();
         let timeout = if self.own.ready.is_empty() { timeout } else { Duration::ZERO };
         if self.driver.poll(Some(timeout), &mut events).is_ok() {
-            events.into_iter().for_each(|event| self.handle_instead(event));
+            events.into_iter().for_each(|event| self.handle_in_busy_loop(event));
         }
         for message in self.messages() {
             match message {
                 Message::Adopt { listener, socket, id } => self.adopt(listener, socket, id),
-                other => self.own.heard.push(other),
+                other => self.own.deferred.push(other),
             }
         }
         for (listener, socket, id) in std::mem::take(&mut self.own.arrivals) {
@@ -305,8 +305,8 @@ impl<D: Driver> StandIn for Worker<D> {
         self.engine.host.server.is_stopping()
     }
 
-    fn has_lost_absent(&self) -> bool {
-        self.absent.as_ref().is_some_and(|absent| absent.has_ended)
+    fn has_lost_client(&self) -> bool {
+        self.detached.as_ref().is_some_and(|detached| detached.has_ended)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

@@ -114,7 +114,7 @@ impl<D: Driver> Worker<D> {
         conn.input = Some(Box::new(input));
         // Received bytes count before they are executed.
         self.count_buffers(&conn);
-        self.relieve();
+        self.enforce_memory_limit();
         if conn.client.has(Flag::Killed) || self.waits_for_reader(&mut conn) {
             return self.put(conn);
         }

@@ -11,7 +11,7 @@ use crate::config::OutputBufferLimit;
 use crate::durability::log::ReplyGate;
 use crate::event_loop::backpressure::Slow;
 use crate::event_loop::batch::{Engine, Progress, Stop};
-use crate::event_loop::busy_loop::{Absent, Lent};
+use crate::event_loop::busy_loop::{Detached, Loaned};
 use crate::event_loop::connection::{Conn, READ_INTO_MIN};
 use crate::event_loop::mailbox::{Mailbox, Message};
 use crate::event_loop::read::AHEAD;
@@ -49,14 +49,14 @@ const EXPECTED: Range<usize> = READ_INTO_MIN..8 * 1024 * 1024;
 /// State of a worker's connections, except the driver. The busy loop has it while the worker runs a
 /// script.
 #[derive(Default)]
-pub(crate) struct Belongings {
+pub(crate) struct ConnectionSet {
     pub(crate) conns: Vec<Option<Box<Conn>>>,
     /// Events to handle.
     pub(crate) events: VecDeque<Event>,
     /// Connections with input left when their turn ended.
     pub(crate) ready: VecDeque<Slot>,
     /// Messages taken before their turn.
-    pub(crate) heard: Vec<Message>,
+    pub(crate) deferred: Vec<Message>,
     /// Connections paused by `CLIENT PAUSE`.
     pub(crate) paused: Vec<Slot>,
     /// Connections with commands that wait for their peers to read more output.
@@ -69,7 +69,7 @@ pub(crate) struct Belongings {
     /// Closed connections with keyspace state to release after a slow script. Their slots may have
     /// been reused. Boxed, as they were in the table.
     #[allow(clippy::vec_box)]
-    pub(crate) departed: Vec<Box<Conn>>,
+    pub(crate) closed: Vec<Box<Conn>>,
     pub(crate) timers: Timers,
     pub(crate) deadlines: Deadlines,
     /// Connections with blocked commands that are tried at intervals.
@@ -78,17 +78,17 @@ pub(crate) struct Belongings {
 
 /// A worker, on its own thread.
 pub struct Worker<D: Driver> {
-    pub(crate) driver: Lent<Secured<ReplyGate<D>>>,
-    pub(crate) own: Lent<Belongings>,
+    pub(crate) driver: Loaned<Secured<ReplyGate<D>>>,
+    pub(crate) own: Loaned<ConnectionSet>,
     pub(crate) engine: Engine,
     pub(crate) index: usize,
     /// The busy loop, which takes the worker's place during a script; none before the first script,
     /// nor while it runs.
-    pub(crate) stand_in: Option<Box<Worker<D>>>,
+    pub(crate) busy_loop: Option<Box<Worker<D>>>,
     /// Buffer for a script's input; empty between scripts.
     pub(crate) script_input: Vec<u8>,
     /// In a busy loop: the connection with the running script.
-    pub(crate) absent: Option<Absent>,
+    pub(crate) detached: Option<Detached>,
     /// Connections that are receiving a large argument, or were; none of Unix sockets.
     pub(crate) filling: Vec<Slot>,
     /// Replicas connected to this worker.
@@ -115,14 +115,14 @@ impl<D: Driver> Worker<D> {
         let nobody = Client::new(0, index as u16, Slot::NOWHERE, 0, -1, here.clone(), here);
         let host = ServerHost::new(server, Arc::new(nobody));
         let withheld = host.server.tls_writes_withheld.clone();
-        let driver = Lent::new(Secured::around(ReplyGate::around(driver), withheld));
-        Self::idle(driver, Lent::new(Belongings::default()), exec, host, index)
+        let driver = Loaned::new(Secured::around(ReplyGate::around(driver), withheld));
+        Self::idle(driver, Loaned::new(ConnectionSet::default()), exec, host, index)
     }
 
     /// A worker without connections.
     pub(crate) fn idle(
-        driver: Lent<Secured<ReplyGate<D>>>,
-        own: Lent<Belongings>,
+        driver: Loaned<Secured<ReplyGate<D>>>,
+        own: Loaned<ConnectionSet>,
         exec: Executor,
         host: ServerHost,
         index: usize,
@@ -132,9 +132,9 @@ impl<D: Driver> Worker<D> {
             own,
             engine: Engine::new(exec, host),
             index,
-            stand_in: None,
+            busy_loop: None,
             script_input: Vec::new(),
-            absent: None,
+            detached: None,
             filling: Vec::new(),
             replicas: OwnReplicas::default(),
             crowded: false,
@@ -178,7 +178,7 @@ impl<D: Driver> Worker<D> {
                 self.settle_outputs();
             }
             if self.driver.has_established() {
-                self.greet();
+                self.finish_handshakes();
             }
             if self.engine.host.begin_turn() {
                 self.reconfigure();
@@ -186,7 +186,7 @@ impl<D: Driver> Worker<D> {
             // A client that has seen the reply of a command gets its pushes before replies to later
             // commands.
             self.deliver_pushes();
-            self.relieve();
+            self.enforce_memory_limit();
             self.begin();
             // Refresh the clock inside the batch: another thread may have held the keyspace for
             // long.
@@ -205,46 +205,46 @@ impl<D: Driver> Worker<D> {
                     self.begin();
                 }
             }
-            if !self.own.departed.is_empty() || !self.own.arrivals.is_empty() {
-                self.dismiss_and_adopt();
+            if !self.own.closed.is_empty() || !self.own.arrivals.is_empty() {
+                self.close_and_accept();
             }
-            self.go_on();
+            self.resume_ready();
             self.engine.exec.end();
             // Before the messages, of which a client's end is one: its replies are not sent any
             // more then.
-            self.relieve();
-            self.obey_messages();
+            self.enforce_memory_limit();
+            self.handle_messages();
             self.traffic().count_turn(self.engine.exec.nanos_of_commands(began), commands);
             if self.engine.exec.ks.now_ms() >= self.upkeep_at {
                 self.traffic().now_does(Doing::Upkeep);
                 self.upkeep();
             }
-            self.attend();
+            self.poll_blocked();
             self.deliver_pushes();
             self.feed_replicas();
-            self.relieve();
+            self.enforce_memory_limit();
         }
         self.shut_down();
         Ok(())
     }
 
-    fn obey_messages(&mut self) {
-        let heard = std::mem::take(&mut self.own.heard);
+    fn handle_messages(&mut self) {
+        let deferred = std::mem::take(&mut self.own.deferred);
         let come = self.messages();
-        if !heard.is_empty() || !come.is_empty() {
-            heard.into_iter().chain(come).for_each(|message| self.obey(message));
+        if !deferred.is_empty() || !come.is_empty() {
+            deferred.into_iter().chain(come).for_each(|message| self.handle_message(message));
         }
     }
 
     /// Evicts clients if together they hold too much memory.
-    pub(crate) fn relieve(&mut self) {
+    pub(crate) fn enforce_memory_limit(&mut self) {
         if std::mem::take(&mut self.crowded) {
             self.engine.host.server.evict_crowd(&self.engine.host.config);
         }
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let answers = !self.engine.host.answers.is_empty() || !self.own.heard.is_empty();
+        let answers = !self.engine.host.answers.is_empty() || !self.own.deferred.is_empty();
         // Events left by the busy loop at the end of a turn.
         let left = !self.own.events.is_empty() || !self.own.arrivals.is_empty();
         if !self.own.ready.is_empty() || self.engine.exec.has_ready() || answers || left {
@@ -256,7 +256,7 @@ impl<D: Driver> Worker<D> {
         if !self.own.paused.is_empty() || self.engine.exec.has_postponed() {
             next = next.min(self.engine.host.server.commands.pause.until_ms());
         }
-        let longest = if self.own.departed.is_empty() { 1000 } else { RETRY_MS };
+        let longest = if self.own.closed.is_empty() { 1000 } else { RETRY_MS };
         let timeout = Duration::from_millis((next - now).clamp(0, longest) as u64);
         Some(self.engine.host.held.timeout().map_or(timeout, |held| held.min(timeout)))
     }
@@ -328,7 +328,7 @@ impl<D: Driver> Worker<D> {
             // It ended while its script ran, or is to.
             self.driver.recycle(output);
             self.driver.close(slot, Close::Now);
-            self.depart(conn);
+            self.close_later(conn);
             return self.end_batch();
         }
         conn.client.active_at.store(self.seconds(), Relaxed);
@@ -365,7 +365,7 @@ impl<D: Driver> Worker<D> {
     /// connection is back in the table.
     fn end_batch(&mut self) {
         self.engine.host.end_batch();
-        if self.absent.is_none()
+        if self.detached.is_none()
             && let Some(stale) = self.engine.host.take_own_stale()
         {
             self.hold(&stale, None);
@@ -421,9 +421,9 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn settle(&mut self, conn: Box<Conn>) {
         if conn.doomed {
             self.driver.close(conn.slot, Close::Now);
-            if self.absent.is_some() {
+            if self.detached.is_some() {
                 // A stand-in does not touch the keyspace.
-                return self.depart(conn);
+                return self.close_later(conn);
             }
             return self.dismiss(conn);
         }
@@ -451,11 +451,11 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Resumes connections that were left in the middle of their input.
-    pub(crate) fn go_on(&mut self) {
+    pub(crate) fn resume_ready(&mut self) {
         if !self.own.paused.is_empty()
             && self.engine.host.server.commands.pause.active(self.engine.exec.ks.now_ms()).is_none()
         {
-            let Belongings { ready, paused, .. } = &mut *self.own;
+            let ConnectionSet { ready, paused, .. } = &mut *self.own;
             ready.extend(paused.drain(..));
             self.traffic().paused.store(0, Relaxed);
         }
@@ -493,7 +493,7 @@ impl<D: Driver> Worker<D> {
         if self.release(&mut conn) {
             return self.discard(&conn);
         }
-        self.depart(conn);
+        self.close_later(conn);
         if self.engine.exec.ks.is_outside() {
             self.engine.exec.end();
             self.begin();
@@ -501,9 +501,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Queues a closed connection for later release; nothing more is done for it.
-    pub(crate) fn depart(&mut self, conn: Box<Conn>) {
+    pub(crate) fn close_later(&mut self, conn: Box<Conn>) {
         conn.client.set(Flag::Killed, true);
-        self.own.departed.push(conn);
+        self.own.closed.push(conn);
     }
 
     fn discard(&mut self, conn: &Conn) {
@@ -594,16 +594,16 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Takes messages, and handles only replies before the end of the turn.
-    pub(crate) fn hear_answers(&mut self) {
+    pub(crate) fn handle_replies(&mut self) {
         for message in self.messages() {
             match message {
-                Message::Answer { .. } => self.obey(message),
-                other => self.own.heard.push(other),
+                Message::Answer { .. } => self.handle_message(message),
+                other => self.own.deferred.push(other),
             }
         }
     }
 
-    fn obey(&mut self, message: Message) {
+    fn handle_message(&mut self, message: Message) {
         match message {
             Message::Adopt { listener, socket, id } => self.adopt(listener, socket, id),
             Message::Kill { slot } => {

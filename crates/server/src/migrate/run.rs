@@ -1,6 +1,6 @@
 //! The thread that moves keys.
 
-use super::source::{Outcome, Parcel, Wish};
+use super::source::{KeyRequest, Outcome, Parcel};
 use super::target::{Target, Targets, Trouble};
 use super::{Migration, Taken, Task, source};
 use crate::client::Client;
@@ -135,13 +135,13 @@ impl<'m> Move<'m> {
     /// Moves every key; what to answer.
     fn run(mut self) -> Result<&'static str, Fail> {
         let replace = self.migration.replace;
-        let wishes = self.migration.keys.iter().map(|key| Wish { key, replace });
-        let wishes: Vec<_> = wishes.collect();
-        let mut wishes = &wishes[..];
-        while !wishes.is_empty() {
-            let some = &wishes[..wishes.len().min(KEYS_AT_ONCE)];
+        let requests = self.migration.keys.iter().map(|key| KeyRequest { key, replace });
+        let requests: Vec<_> = requests.collect();
+        let mut requests = &requests[..];
+        while !requests.is_empty() {
+            let some = &requests[..requests.len().min(KEYS_AT_ONCE)];
             let done = self.move_some(some).map_err(Trouble::fail)?;
-            wishes = &wishes[done..];
+            requests = &requests[done..];
         }
         if let Some(target) = self.target.take() {
             self.targets.keep(target);
@@ -154,9 +154,9 @@ impl<'m> Move<'m> {
     }
 
     /// Moves some keys; how many of them, if they would be too much at a time.
-    fn move_some(&mut self, wishes: &[Wish<'m>]) -> Result<usize, Trouble> {
-        let left = self.send(wishes)?;
-        let (done, mut again) = (wishes.len() - left.untouched, left.again);
+    fn move_some(&mut self, requests: &[KeyRequest<'m>]) -> Result<usize, Trouble> {
+        let left = self.send(requests)?;
+        let (done, mut again) = (requests.len() - left.untouched, left.again);
         let mut rounds = 1;
         while !again.is_empty() {
             if rounds == ROUNDS_MAX {
@@ -171,10 +171,10 @@ impl<'m> Move<'m> {
     }
 
     /// Sends keys once, and removes those here that have arrived.
-    fn send(&mut self, wishes: &[Wish<'m>]) -> Result<Left<'m>, Trouble> {
+    fn send(&mut self, requests: &[KeyRequest<'m>]) -> Result<Left<'m>, Trouble> {
         self.admit()?;
         let (exec, host) = (&mut *self.exec, &mut *self.host);
-        let (parcels, untouched) = source::pack(exec, host, self.migration, wishes, self.dialect);
+        let (parcels, untouched) = source::pack(exec, host, self.migration, requests, self.dialect);
         self.found |= !parcels.is_empty();
         let delivered = if parcels.is_empty() { Ok(Vec::new()) } else { self.deliver(&parcels) };
         let admitted = self.admit();
@@ -207,21 +207,23 @@ impl<'m> Move<'m> {
         parcels: &[Parcel<'m>],
         delivered: Vec<Taken>,
         outcomes: &[Outcome],
-    ) -> Result<Vec<Wish<'m>>, Trouble> {
+    ) -> Result<Vec<KeyRequest<'m>>, Trouble> {
         let (mut again, mut gone) = (Vec::new(), Vec::new());
         let sent_as = self.dialect;
         for ((parcel, taken), outcome) in parcels.iter().zip(delivered).zip(outcomes) {
             match (taken, outcome) {
                 (Ok(()), Outcome::Settled) => {}
-                (Ok(()), Outcome::Changed) => again.push(Wish { replace: true, ..parcel.wish }),
-                (Ok(()), Outcome::Gone) => gone.push(parcel.wish.key),
+                (Ok(()), Outcome::Changed) => {
+                    again.push(KeyRequest { replace: true, ..parcel.request })
+                }
+                (Ok(()), Outcome::Gone) => gone.push(parcel.request.key),
                 (Err(text), _)
                     if parcel.has_dialects
                         && is_of_form(&text)
                         && sent_as == self.host.dump_dialect() =>
                 {
                     self.dialect = other(sent_as);
-                    again.push(parcel.wish);
+                    again.push(parcel.request);
                 }
                 (Err(text), _) => {
                     self.refused.get_or_insert(text);
@@ -244,7 +246,7 @@ impl<'m> Move<'m> {
         };
         let ttls: Vec<String> = parcels.iter().map(|parcel| parcel.ttl_ms.to_string()).collect();
         let requests = parcels.iter().zip(&ttls).map(|(parcel, ttl)| {
-            let Wish { key, replace } = parcel.wish;
+            let KeyRequest { key, replace } = parcel.request;
             let mut request: Vec<&[u8]> = vec![b"RESTORE", key, ttl.as_bytes(), &parcel.payload];
             request.extend(replace.then_some(&b"REPLACE"[..]));
             request
@@ -261,7 +263,7 @@ impl<'m> Move<'m> {
 /// Result of sending keys once.
 struct Left<'m> {
     /// Keys to send again.
-    again: Vec<Wish<'m>>,
+    again: Vec<KeyRequest<'m>>,
     /// Number of last keys that were not sent, because there was too much at a time.
     untouched: usize,
 }

@@ -9,7 +9,7 @@ use petrel_persistence::value;
 
 /// A key that is to be sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish<'k> {
+pub struct KeyRequest<'k> {
     /// The key.
     pub key: &'k [u8],
     /// Replace the target's key.
@@ -19,7 +19,7 @@ pub struct Wish<'k> {
 /// A key on its way.
 pub struct Parcel<'k> {
     /// The key, as it is to be sent.
-    pub wish: Wish<'k>,
+    pub request: KeyRequest<'k>,
     /// The `DUMP` payload.
     pub payload: Vec<u8>,
     /// Milliseconds that it has to live; 0 if it does not expire.
@@ -46,18 +46,18 @@ pub fn pack<'k>(
     exec: &mut Executor,
     host: &mut ServerHost,
     migration: &Migration,
-    wishes: &[Wish<'k>],
+    requests: &[KeyRequest<'k>],
     dialect: Dialect,
 ) -> (Vec<Parcel<'k>>, usize) {
     let db = migration.from_db;
-    in_batch(exec, host, wishes.iter().map(|wish| wish.key), |handle| {
+    in_batch(exec, host, requests.iter().map(|request| request.key), |handle| {
         let (mut parcels, mut bytes) = (Vec::new(), 0);
-        for (at, &wish) in wishes.iter().enumerate() {
+        for (at, &request) in requests.iter().enumerate() {
             if bytes > BYTES_AT_ONCE {
-                return (parcels, wishes.len() - at);
+                return (parcels, requests.len() - at);
             }
-            let key = handle.key(wish.key);
-            let Some(mut parcel) = parcel(handle, db, key, wish, dialect) else { continue };
+            let key = handle.key(request.key);
+            let Some(mut parcel) = parcel(handle, db, key, request, dialect) else { continue };
             if !migration.copy {
                 parcel.watched = Some(handle.watch(db, key));
             }
@@ -73,7 +73,7 @@ fn parcel<'k>(
     handle: &mut Handle,
     db: u16,
     key: Key<'_>,
-    wish: Wish<'k>,
+    request: KeyRequest<'k>,
     dialect: Dialect,
 ) -> Option<Parcel<'k>> {
     let now = handle.now_ms();
@@ -87,7 +87,7 @@ fn parcel<'k>(
         }
     };
     Some(Parcel {
-        wish,
+        request,
         payload,
         ttl_ms: view.expiry().map_or(0, |at| (at - now).max(1)),
         has_dialects: forms[0] != forms[1],
@@ -108,14 +108,14 @@ pub fn settle(
         return vec![Outcome::Settled; parcels.len()];
     }
     let db = migration.from_db;
-    in_batch(exec, host, parcels.iter().map(|parcel| parcel.wish.key), |handle| {
+    in_batch(exec, host, parcels.iter().map(|parcel| parcel.request.key), |handle| {
         let outcomes = parcels.iter().enumerate().map(|(at, parcel)| {
             let unchanged = parcel.watched.as_ref().is_none_or(|watched| {
                 let unchanged = handle.unchanged(watched);
                 handle.unwatch(watched);
                 unchanged
             });
-            let key = handle.key(parcel.wish.key);
+            let key = handle.key(parcel.request.key);
             match (has_arrived(at), unchanged) {
                 (false, _) => Outcome::Settled,
                 (true, true) => {

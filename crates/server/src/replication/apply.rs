@@ -6,10 +6,10 @@
 //! stream resumes before it.
 
 use super::Relayed;
+use super::fack::FackOffsets;
 use super::frames::{Aside, Failures};
-use super::lanes::{Hands, Place};
+use super::lanes::{ApplyThreads, Place};
 use super::link::Link;
-use super::synced::Synced;
 use crate::client::Client;
 use crate::host::ServerHost;
 use crate::server::Server;
@@ -45,7 +45,7 @@ pub(super) struct Applier {
     pub(super) session: Session,
     pub(super) host: PrimaryHost,
     pub(super) aside: Aside,
-    pub(super) hands: Hands,
+    pub(super) hands: ApplyThreads,
     /// Frames that are applied together; empty but while they are.
     pub(super) run: Vec<Place>,
     reply: Vec<u8>,
@@ -66,7 +66,7 @@ pub(super) struct Applier {
     pub(super) faults: u32,
     /// Commands that answered with an error here, or were not executed, since the stream began.
     errors: u64,
-    synced: Synced,
+    synced: FackOffsets,
 }
 
 /// Result of executing some commands.
@@ -93,7 +93,7 @@ impl Applier {
             session,
             host,
             aside: Aside::default(),
-            hands: Hands::default(),
+            hands: ApplyThreads::default(),
             run: Vec::new(),
             reply: Vec::new(),
             args: Vec::new(),
@@ -106,7 +106,7 @@ impl Applier {
             broken: None,
             faults: 0,
             errors: 0,
-            synced: Synced::default(),
+            synced: FackOffsets::default(),
         }
     }
 
@@ -210,7 +210,7 @@ impl Applier {
         let replication = &server.replication;
         replication.give_way_at_a_point();
         let _applying = replication.applying.lock();
-        link.check_wish()?;
+        link.check_request()?;
         self.host.begin_turn(&mut self.exec);
         let input = Arc::new(std::mem::take(&mut self.input));
         self.exec.begin();
@@ -278,13 +278,13 @@ impl Applier {
 
     fn execute_some(&mut self, input: &Arc<Vec<u8>>, link: &Link) -> Result<Executed, String> {
         let limits = Limits::new(ARGUMENT_LEN_MAX);
-        let number = link.server.replication.wish_number.load(Acquire);
+        let number = link.server.replication.request_number.load(Acquire);
         let db = link.server.replication.stream_db.load(Relaxed);
         let relayed = Relayed::default();
         let from = self.counted;
         let mut executed = Executed { whole: from, relayed, db, asked_at: None };
         for _ in 0..COMMANDS_AT_ONCE {
-            let is_wanted = link.server.replication.wish_number.load(Acquire) == number;
+            let is_wanted = link.server.replication.request_number.load(Acquire) == number;
             let gives_way =
                 self.exec.ks.should_yield() || link.server.replication.is_point_wanted();
             if !is_wanted || gives_way && executed.whole > from {

@@ -9,7 +9,7 @@ use super::apply::Applier;
 use super::copy_stream::CopyStream;
 use super::handshake::shown;
 use super::link::Link;
-use super::saved::SavedHistory;
+use super::rdb_aux::SavedHistory;
 use super::wire::Wire;
 use super::{Ids, LinkState};
 use crate::config::Config;
@@ -89,9 +89,9 @@ fn receive(wire: &mut Wire, link: &Link, extent: &Extent) -> Result<(File, u64),
             .receive_within(SIGN_EVERY)
             .map_err(|error| format!("the copy ends after {len} bytes: {error}"))?
         {
-            link.check_wish()?;
+            link.check_request()?;
         }
-        link.check_wish()?;
+        link.check_request()?;
         figures.copied_at.store(unix_ms() / 1000, Relaxed);
     }
     file.rewind().map_err(|error| format!("the copy cannot be read: {error}"))?;
@@ -193,18 +193,18 @@ fn replace(
     let replication = &server.replication;
     let start = Instant::now();
     let _applying = replication.applying.lock();
-    link.check_wish()?;
+    link.check_request()?;
     // Nothing that was there before can be gone on with.
     replication.renew_ids();
     server.report_replaced("the primary's");
     let apart = server.part_log(&mut applier.exec.ks);
     let mut clear = |in_background| {
         applier.clear(in_background);
-        replication.own_expiring.forget();
+        replication.replica_expires.forget();
     };
     let loaded = server.replace_data(len, &mut clear, |options| {
         let loaded = load_copy(options)?;
-        link.check_wish().map(|()| loaded)
+        link.check_request().map(|()| loaded)
     });
     server.join_log(loaded.is_ok());
     drop(apart);

@@ -54,7 +54,7 @@ impl<'w> CopyStream<'w> {
     /// Waits for more of the copy.
     fn receive(&mut self) -> io::Result<()> {
         self.give_sign()?;
-        self.link.check_wish().map_err(io::Error::other)?;
+        self.link.check_request().map_err(io::Error::other)?;
         self.wire.receive_within(SIGN_EVERY)?;
         Ok(())
     }

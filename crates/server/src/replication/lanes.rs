@@ -14,7 +14,7 @@
 use super::apply::{Applier, PrimaryHost, tell_others};
 use super::frames::{Aside, Failures, apply_group, survey_group};
 use super::link::Link;
-use super::own_expiring;
+use super::replica_expires;
 use crate::server::Server;
 use petrel_commands::Executor;
 use petrel_keyspace::KeyHash;
@@ -95,7 +95,7 @@ struct Hand {
 
 /// The threads that help the link's.
 #[derive(Default)]
-pub(super) struct Hands {
+pub(super) struct ApplyThreads {
     list: Vec<Hand>,
     /// The threads have been started, or could not be.
     were_called: bool,
@@ -103,7 +103,7 @@ pub(super) struct Hands {
     pub epoch: u64,
 }
 
-impl Hands {
+impl ApplyThreads {
     /// Starts the threads, with the first work for them: one for each core but this thread's.
     fn call(&mut self, server: &Arc<Server>) {
         if std::mem::replace(&mut self.were_called, true) {
@@ -122,7 +122,7 @@ impl Hands {
     }
 }
 
-impl Hands {
+impl ApplyThreads {
     /// Gives the threads their shares: which of them have got one.
     fn share_out(&self, input: &Arc<Vec<u8>>, shares: Vec<Vec<Place>>) -> Vec<usize> {
         let mut called = Vec::new();
@@ -165,7 +165,7 @@ impl Hand {
         let (say, done) = sync_channel(1);
         let thread = std::thread::Builder::new().name(format!("petrel-lane-{number}"));
         let thread = thread.spawn(move || {
-            own_expiring::follows();
+            replica_expires::follows();
             let (mut exec, mut host) = Applier::tools(&server);
             let mut aside = Aside::default();
             for Job { input, places } in to_do {

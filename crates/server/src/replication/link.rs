@@ -4,16 +4,16 @@
 //! wait for a primary to follow ─ connect ─ shake hands ─┬─ copy ─┐
 //!    ▲                                                  └────────┴─▶ stream: receive ─ execute
 //!    │                                                                       ─ ACK once a second
-//!    ├─ a pause that grows, up to a second ◀─ the connection fails, or the wish changes
+//!    ├─ a pause that grows, up to a second ◀─ the connection fails, or another role is requested
 //!    └─────────────────────── up to a minute ◀─ what the primary sends cannot be applied: it
 //!                                               costs a copy
 //! ```
 
 use super::apply::Applier;
 use super::handshake::{Frames, Introduction, REFUSES, shake_hands};
-use super::panics::survive;
+use super::panic_recovery::survive;
 use super::wire::Wire;
-use super::{LinkState, copy, own_expiring};
+use super::{LinkState, copy, replica_expires};
 use crate::client::{Client, Flag};
 use crate::config::Config;
 use crate::server::{Server, unix_ms};
@@ -51,8 +51,8 @@ pub(super) struct Link {
     pub server: Arc<Server>,
     host: String,
     port: u16,
-    /// [`super::Wish::number`] when it began.
-    wish_number: u64,
+    /// [`super::RequestedRole::number`] when it began.
+    request_number: u64,
 }
 
 impl Server {
@@ -60,13 +60,13 @@ impl Server {
     pub(super) fn start_link(self: &Arc<Self>) -> io::Result<()> {
         let server = self.clone();
         let thread = std::thread::Builder::new().name("petrel-replica".into());
-        thread.spawn(move || follow_wishes(&server)).map(drop)
+        thread.spawn(move || follow_requests(&server)).map(drop)
     }
 }
 
 /// Follows whomever the server is to follow, until it stops.
-fn follow_wishes(server: &Arc<Server>) {
-    own_expiring::follows();
+fn follow_requests(server: &Arc<Server>) {
+    replica_expires::follows();
     let mut applier = Applier::new(server);
     let mut troubles = Troubles::default();
     let (mut pause, mut failed_number) = (Duration::ZERO, 0);
@@ -76,12 +76,12 @@ fn follow_wishes(server: &Arc<Server>) {
         let (began, mut faults) = (Instant::now(), applier.faults);
         let figures = &server.replication.link;
         let ended = survive(server, &mut applier, |applier| link.run(applier, &mut troubles));
-        server.replication.wish.lock().socket = None;
+        server.replication.requested.lock().socket = None;
         if figures.held_for() >= FAULT_PAUSE_MAX {
             applier.faults -= std::mem::take(&mut faults);
         }
         leave(server, LinkState::Connect);
-        if link.check_wish().is_err() {
+        if link.check_request().is_err() {
             (pause, failed_number, applier.faults) = (Duration::ZERO, 0, 0);
             continue;
         }
@@ -96,7 +96,7 @@ fn follow_wishes(server: &Arc<Server>) {
             _ if has_held => PAUSE_MIN,
             _ => (2 * pause).clamp(PAUSE_MIN, PAUSE_MAX),
         };
-        failed_number = link.wish_number;
+        failed_number = link.request_number;
     }
 }
 
@@ -110,23 +110,23 @@ fn pause_after(faults: u32) -> Duration {
 fn next_link(server: &Arc<Server>, pause: Duration, failed_number: u64) -> Option<Link> {
     const LOOK_EVERY: Duration = Duration::from_secs(1);
     let replication = &server.replication;
-    let mut wish = replication.wish.lock();
-    let is_again = wish.number == failed_number && !wish.is_at_once;
-    let is_idle = wish.primary.is_none() || server.commands.is_loading();
+    let mut requested = replication.requested.lock();
+    let is_again = requested.number == failed_number && !requested.is_at_once;
+    let is_idle = requested.primary.is_none() || server.commands.is_loading();
     if is_idle || is_again {
         let patience = if is_idle { LOOK_EVERY.min(pause.max(PAUSE_MIN) * 5) } else { pause };
-        let before = wish.number;
-        replication.wished.wait_for(&mut wish, patience);
-        if is_idle || wish.number != before {
+        let before = requested.number;
+        replication.role_requested.wait_for(&mut requested, patience);
+        if is_idle || requested.number != before {
             return None;
         }
     }
-    if wish.is_role_pending() {
+    if requested.is_role_pending() {
         return None;
     }
-    let (host, port) = wish.primary.clone()?;
-    wish.is_at_once = false;
-    Some(Link { server: server.clone(), host, port, wish_number: wish.number })
+    let (host, port) = requested.primary.clone()?;
+    requested.is_at_once = false;
+    Some(Link { server: server.clone(), host, port, request_number: requested.number })
 }
 
 /// Notes that the link is in another state, and what follows for the gate.
@@ -139,12 +139,12 @@ fn leave(server: &Server, state: LinkState) {
     server.apply_role(&server.config.snapshot());
 }
 
-/// Whether the primary of this wish is still to be followed.
+/// Fails if another role has been requested since the request with this number.
 ///
 /// # Errors
 /// If not; for the log.
-fn check_wish(server: &Server, number: u64) -> Result<(), String> {
-    let now = server.replication.wish_number.load(Acquire);
+fn check_request(server: &Server, number: u64) -> Result<(), String> {
+    let now = server.replication.request_number.load(Acquire);
     match now == number && !server.is_stopping() {
         true => Ok(()),
         false => Err("it is no longer the requested primary".into()),
@@ -156,8 +156,8 @@ impl Link {
     ///
     /// # Errors
     /// If not; for the log.
-    pub fn check_wish(&self) -> Result<(), String> {
-        check_wish(&self.server, self.wish_number)
+    pub fn check_request(&self) -> Result<(), String> {
+        check_request(&self.server, self.request_number)
     }
 
     /// Follows the primary until the connection fails, or another is to be followed.
@@ -169,13 +169,13 @@ impl Link {
         figures.enter(LinkState::Connecting);
         figures.sends_frames.store(false, Relaxed);
         let config = self.server.config.snapshot();
-        let (server, number) = (self.server.clone(), self.wish_number);
-        let check = move || check_wish(&server, number);
+        let (server, number) = (self.server.clone(), self.request_number);
+        let check = move || check_request(&server, number);
         let mut wire = Wire::connect(&self.host, self.port, &config, check)?;
         {
-            let mut wish = self.server.replication.wish.lock();
-            self.check_wish()?;
-            wish.socket = wire.socket().try_clone().ok();
+            let mut requested = self.server.replication.requested.lock();
+            self.check_request()?;
+            requested.socket = wire.socket().try_clone().ok();
         }
         let _shown = self.show(&wire);
         figures.enter(LinkState::Handshake);
@@ -199,7 +199,7 @@ impl Link {
             }
         }
         self.server.keep_stream(applier);
-        self.server.note_language(frames);
+        self.server.note_encoding(frames);
         self.note_connected();
         self.server.finish_failover();
         troubles.forget();
@@ -331,7 +331,7 @@ impl Link {
                 wire.send(&applier.acknowledgement(offset)).map_err(lost)?;
                 acked_at = Some(Instant::now());
             }
-            self.check_wish()?;
+            self.check_request()?;
             if is_paused || applier.has_whole_commands() {
                 continue;
             }

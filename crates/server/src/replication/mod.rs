@@ -7,18 +7,18 @@
 //! <https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>.
 //!
 //! ```text
-//! roles.rs      REPLICAOF: the change from primary to replica and back, and the commands refused in each
-//! link.rs       the thread that follows a primary: connect ─ shake hands ─ copy ─ stream, and again
+//! roles.rs      REPLICAOF: the change from primary to replica and back, and the commands refused in each role
+//! link.rs       the replication thread: connect ─ handshake ─ copy ─ stream, and again
 //! handshake.rs  the dialogue up to +FULLRESYNC or +CONTINUE
 //! wire.rs       the connection to the primary, plain or TLS
-//! copy.rs       the primary's data: received into a file, looked through, loaded; copy_stream.rs, without one
-//! saved.rs      where in the history a snapshot stands
-//! apply.rs      the primary's commands: executed through the gate, counted by the byte
-//! frames.rs     its frames: effects, applied as they were recorded there; lanes.rs, by several threads
-//! synced.rs     how much of that is on the disk
-//! panics.rs     state after a link has panicked
-//! own_expiring.rs  keys that a writable replica's own clients let expire
-//! failover.rs   FAILOVER: the role goes to a replica; handover.rs, how far that is
+//! copy.rs       full synchronisation: received into a file, checked, loaded; copy_stream.rs, without a file
+//! rdb_aux.rs    position of a snapshot in the history
+//! apply.rs      the primary's commands: executed like a client's, counted by the byte
+//! frames.rs     the primary's frames: effects, applied as they were recorded; lanes.rs, by several threads
+//! fack.rs       part of the stream that is on the disk
+//! panic_recovery.rs  state after a link has panicked
+//! replica_expires.rs  keys with an expiry set by a writable replica's own clients
+//! failover.rs   FAILOVER: the role goes to a replica; failover_state.rs, its progress
 //! out/          this server's replicas: the stream, copies, PSYNC
 //! commands.rs   REPLICAOF, SLAVEOF, ROLE, FAILOVER;  info.rs  INFO replication
 //! ```
@@ -27,25 +27,25 @@ mod apply;
 pub(crate) mod commands;
 mod copy;
 mod copy_stream;
+mod fack;
 mod failover;
+mod failover_state;
 mod frames;
-mod handover;
 mod handshake;
 pub(crate) mod info;
 mod lanes;
 mod link;
-mod own_expiring;
-mod panics;
+mod panic_recovery;
+pub(crate) mod rdb_aux;
+mod replica_expires;
 mod roles;
-pub(crate) mod saved;
-mod synced;
 mod wire;
 
 pub mod out;
 
-pub use handover::Failover;
+pub use failover_state::Failover;
 pub use out::{Outgoing, Relayed};
-pub use own_expiring::OwnExpiring;
+pub use replica_expires::ReplicaExpires;
 
 use crate::client::Client;
 use crate::random_id::random_id;
@@ -249,12 +249,12 @@ pub struct Replication {
     /// The role is being handed over.
     pub failover: Failover,
     /// Keys that a replica's own clients let expire.
-    pub own_expiring: OwnExpiring,
-    wish: Mutex<Wish>,
-    /// The wish has changed.
-    wished: Condvar,
-    /// [`Wish::number`], for the link's thread to look at between two commands.
-    wish_number: AtomicU64,
+    pub replica_expires: ReplicaExpires,
+    requested: Mutex<RequestedRole>,
+    /// Notified when another role is requested.
+    role_requested: Condvar,
+    /// [`RequestedRole::number`], for the link's thread to check between two commands.
+    request_number: AtomicU64,
     /// Held by the link's thread while it changes the data, and by a change of the role. A thread
     /// that waits for it is in no batch.
     applying: Mutex<()>,
@@ -262,14 +262,14 @@ pub struct Replication {
 
 /// Requested replication role, set by REPLICAOF and applied by the replication thread.
 #[derive(Default)]
-struct Wish {
+struct RequestedRole {
     /// Primary to replicate from.
     primary: Option<(String, u16)>,
-    /// Counts the changes of the wish.
+    /// Number of the request: counts the changes.
     number: u64,
     /// The thread is there.
     has_thread: bool,
-    /// [`Wish::number`] of the role that the server has: behind it while a change is to be made,
+    /// [`RequestedRole::number`] of the role that the server has: behind it while a change is to be made,
     /// since the command that asked for it held keys.
     role_number: u64,
     /// Set if the same role was requested again: try at once, without a pause.
@@ -278,7 +278,7 @@ struct Wish {
     socket: Option<TcpStream>,
 }
 
-impl Wish {
+impl RequestedRole {
     /// Whether the role is still to be changed, or is being changed.
     fn is_role_pending(&self) -> bool {
         self.role_number != self.number
@@ -299,10 +299,10 @@ impl Default for Replication {
             downstream: RwLock::default(),
             link: LinkFigures::default(),
             failover: Failover::default(),
-            own_expiring: OwnExpiring::default(),
-            wish: Mutex::default(),
-            wished: Condvar::new(),
-            wish_number: AtomicU64::new(0),
+            replica_expires: ReplicaExpires::default(),
+            requested: Mutex::default(),
+            role_requested: Condvar::new(),
+            request_number: AtomicU64::new(0),
             applying: Mutex::new(()),
         }
     }
@@ -418,7 +418,7 @@ impl Replication {
 
     /// Closes the link to the primary, which is made again.
     pub(crate) fn cut_link(&self) {
-        if let Some(socket) = &self.wish.lock().socket {
+        if let Some(socket) = &self.requested.lock().socket {
             // It may have been closed by the other end.
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
@@ -433,6 +433,6 @@ impl Replication {
 
     /// The server that is followed, if one is.
     pub fn primary(&self) -> Option<(String, u16)> {
-        self.wish.lock().primary.clone()
+        self.requested.lock().primary.clone()
     }
 }

@@ -1,15 +1,15 @@
 //! From primary to replica and back.
 //!
 //! ```text
-//! REPLICAOF, on a worker   the wish changes, the link's connection is shut down
+//! REPLICAOF, on a worker   the requested role changes, the link's connection is shut down
 //!                          its batch ends ─ waits until the link executes nothing ─
 //!                          the role changes ─ a batch begins
 //!                          amid a transaction that holds keys: the link's thread
 //!                          changes the role, at once, or the next command that goes by it
-//! link's thread            sees that the wish has changed, and goes by the new one
+//! link's thread            notices the change, and applies the new role
 //! ```
 
-use super::{Ids, LinkState, own_expiring};
+use super::{Ids, LinkState, replica_expires};
 use crate::config::{Config, PrimaryAddress};
 use crate::event_loop::mailbox::Message;
 use crate::server::{Server, unix_ms};
@@ -45,25 +45,25 @@ impl Server {
     ) -> std::io::Result<Assigned> {
         let replication = &self.replication;
         {
-            let mut wish = replication.wish.lock();
-            if wish.primary == primary {
-                wish.is_at_once = true;
-                drop(wish);
-                replication.wished.notify_all();
+            let mut requested = replication.requested.lock();
+            if requested.primary == primary {
+                requested.is_at_once = true;
+                drop(requested);
+                replication.role_requested.notify_all();
                 self.settle_role(ks);
                 return Ok(Assigned::Unchanged);
             }
-            if !wish.has_thread {
+            if !requested.has_thread {
                 self.start_link()?;
-                wish.has_thread = true;
+                requested.has_thread = true;
             }
-            if let Some(socket) = wish.socket.take() {
+            if let Some(socket) = requested.socket.take() {
                 // It may have been closed by the other end.
                 let _ = socket.shutdown(Shutdown::Both);
             }
-            wish.primary = primary.clone();
-            wish.number += 1;
-            replication.wish_number.store(wish.number, Release);
+            requested.primary = primary.clone();
+            requested.number += 1;
+            replication.request_number.store(requested.number, Release);
         }
         let address = match primary {
             Some((host, port)) => PrimaryAddress::new(host, port),
@@ -71,21 +71,21 @@ impl Server {
         };
         self.config.settle(|config| config.replication.replicaof = address);
         // The link's thread has this locked while it executes the primary's stream.
-        let is_sent = own_expiring::is_following() && replication.applying.is_locked();
+        let is_sent = replica_expires::is_following() && replication.applying.is_locked();
         if !ks.holds_any() && !is_sent {
             ks.exit();
             self.assume_role();
             ks.enter();
         } else {
             // The link's thread does the rest, which may wait for what this one holds. The client's
-            // next command is one of a replica's already, unless another wish has come meanwhile.
+            // next command is one of a replica's already, unless another role was requested meanwhile.
             let is_read_only = self.config.snapshot().replication.replica_read_only;
-            let wish = replication.wish.lock();
-            if wish.is_role_pending() && wish.primary.is_some() {
+            let requested = replication.requested.lock();
+            if requested.is_role_pending() && requested.primary.is_some() {
                 self.commands.set_state(ServerState::ReadOnly, is_read_only);
             }
         }
-        replication.wished.notify_all();
+        replication.role_requested.notify_all();
         Ok(Assigned::Changed)
     }
 
@@ -110,18 +110,18 @@ impl Server {
     fn assume(&self, _applying: &MutexGuard<'_, ()>) {
         let replication = &self.replication;
         let (number, primary) = {
-            let wish = replication.wish.lock();
-            if !wish.is_role_pending() {
+            let requested = replication.requested.lock();
+            if !requested.is_role_pending() {
                 return;
             }
-            (wish.number, wish.primary.clone())
+            (requested.number, requested.primary.clone())
         };
         // Of a primary the stream knows it.
         let end = replication.offset();
         replication.offset.store(end, Relaxed);
         let was_replica = replication.is_replica.swap(primary.is_some(), Relaxed);
         self.commands.is_replica.store(primary.is_some(), Relaxed);
-        replication.own_expiring.forget();
+        replication.replica_expires.forget();
         replication.link.enter(LinkState::Connect);
         replication.link.heard_at.store(0, Relaxed);
         if !was_replica {
@@ -164,8 +164,8 @@ impl Server {
         if !was_replica || primary.is_none() {
             replication.tell_downstream(|downstream| downstream.renamed());
         }
-        // Another wish may have come meanwhile.
-        replication.wish.lock().role_number = number;
+        // Another role may have been requested meanwhile.
+        replication.requested.lock().role_number = number;
     }
 
     /// Applies a role change that was deferred because REPLICAOF ran inside a transaction. Does
@@ -174,10 +174,10 @@ impl Server {
     /// to end.
     pub(crate) fn settle_role(&self, ks: &mut Handle) {
         // That thread may have `applying` locked.
-        if ks.holds_any() || own_expiring::is_following() {
+        if ks.holds_any() || replica_expires::is_following() {
             return;
         }
-        if self.replication.wish.lock().is_role_pending() {
+        if self.replication.requested.lock().is_role_pending() {
             ks.exit();
             if let Some(applying) = self.replication.applying.try_lock_for(SETTLE_PATIENCE) {
                 self.assume(&applying);
@@ -200,16 +200,16 @@ impl Server {
     pub(crate) fn end_following(&self) {
         let replication = &self.replication;
         {
-            let mut wish = replication.wish.lock();
-            wish.number += 1;
-            wish.role_number = wish.number;
-            replication.wish_number.store(wish.number, Release);
-            wish.primary = None;
-            if let Some(socket) = wish.socket.take() {
+            let mut requested = replication.requested.lock();
+            requested.number += 1;
+            requested.role_number = requested.number;
+            replication.request_number.store(requested.number, Release);
+            requested.primary = None;
+            if let Some(socket) = requested.socket.take() {
                 let _ = socket.shutdown(Shutdown::Both);
             }
         }
-        replication.wished.notify_all();
+        replication.role_requested.notify_all();
         self.snapshot.progress.stop.store(true, Relaxed);
         drop(replication.applying.lock());
     }

@@ -57,7 +57,7 @@ pub(super) struct Wire {
     searched: usize,
     chunk: Box<[u8]>,
     /// Fails once the primary is no longer to be followed.
-    check_wish: Box<dyn Fn() -> Result<(), String> + Send>,
+    check_request: Box<dyn Fn() -> Result<(), String> + Send>,
     /// Time of the last received bytes.
     pub heard: Instant,
     /// Silence after which the primary counts as gone.
@@ -66,12 +66,12 @@ pub(super) struct Wire {
 
 impl Wire {
     /// Connects to the first address of the name that accepts. Nothing more is received once
-    /// `check_wish` fails.
+    /// `check_request` fails.
     pub fn connect(
         host: &str,
         port: u16,
         config: &Config,
-        check_wish: impl Fn() -> Result<(), String> + Send + 'static,
+        check_request: impl Fn() -> Result<(), String> + Send + 'static,
     ) -> Result<Self, String> {
         let failed = |error: io::Error| format!("cannot connect: {error}");
         let timeout = Duration::from_secs(config.replication.repl_timeout.max(1).unsigned_abs());
@@ -91,9 +91,9 @@ impl Wire {
             }
         };
         let chunk = vec![0; READ_LEN].into();
-        let check_wish = Box::new(check_wish);
+        let check_request = Box::new(check_request);
         let (received, searched, heard) = (Vec::new(), 0, Instant::now());
-        Ok(Wire { transport, received, searched, chunk, check_wish, heard, timeout })
+        Ok(Wire { transport, received, searched, chunk, check_request, heard, timeout })
     }
 
     /// The socket, for another thread to shut down, and to ask for addresses.
@@ -121,7 +121,7 @@ impl Wire {
     /// If the primary has closed the connection, been silent for too long, or is no longer to be
     /// followed: whatever it sends.
     pub fn receive_within(&mut self, patience: Duration) -> io::Result<bool> {
-        (self.check_wish)().map_err(io::Error::other)?;
+        (self.check_request)().map_err(io::Error::other)?;
         // 0 would be for ever.
         self.socket().set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
         match self.transport.read(&mut self.chunk) {

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 impl<D: Driver> Worker<D> {
     /// Authenticates connections with a completed handshake by their certificates, before any of
     /// their input is executed.
-    pub(crate) fn greet(&mut self) {
+    pub(crate) fn finish_handshakes(&mut self) {
         let established = self.driver.take_established();
         let field = self.engine.host.config.tls.tls_auth_clients_user;
         if field != IdentityField::Off {

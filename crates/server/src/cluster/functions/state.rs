@@ -19,7 +19,7 @@ const WAITING_MAX: usize = 256;
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// A command that changes the libraries.
-pub(in crate::cluster) struct Wish {
+pub(in crate::cluster) struct FunctionRequest {
     pub client: Arc<Client>,
     /// The number of its reply slot.
     pub seq: u64,
@@ -28,9 +28,9 @@ pub(in crate::cluster) struct Wish {
     pub(super) since: Instant,
 }
 
-impl Wish {
+impl FunctionRequest {
     pub fn new(client: Arc<Client>, seq: u64, resp3: bool, args: Vec<Vec<u8>>) -> Self {
-        Wish { client, seq, resp3, args, since: Instant::now() }
+        FunctionRequest { client, seq, resp3, args, since: Instant::now() }
     }
 
     fn len(&self) -> usize {
@@ -49,7 +49,7 @@ pub(in crate::cluster) struct Functions {
 
 #[derive(Default)]
 struct Waiting {
-    wishes: VecDeque<Wish>,
+    wishes: VecDeque<FunctionRequest>,
     has_news: bool,
 }
 
@@ -72,19 +72,19 @@ impl Functions {
     ///
     /// # Errors
     /// If too many wait.
-    pub fn ask(&self, wish: Wish) -> Result<(), Fail> {
+    pub fn ask(&self, request: FunctionRequest) -> Result<(), Fail> {
         let mut waiting = self.waiting.lock();
-        let bytes: usize = waiting.wishes.iter().map(Wish::len).sum();
-        if waiting.wishes.len() >= WAITING_MAX || bytes + wish.len() > WAITING_BYTES_MAX {
+        let bytes: usize = waiting.wishes.iter().map(FunctionRequest::len).sum();
+        if waiting.wishes.len() >= WAITING_MAX || bytes + request.len() > WAITING_BYTES_MAX {
             return Err(Fail::TOO_MUCH_FORWARDED);
         }
-        waiting.wishes.push_back(wish);
+        waiting.wishes.push_back(request);
         self.woken.notify_all();
         Ok(())
     }
 
     /// The next command; none if something was agreed on, or after a while.
-    pub fn next(&self) -> Option<Wish> {
+    pub fn next(&self) -> Option<FunctionRequest> {
         let mut waiting = self.waiting.lock();
         if waiting.wishes.is_empty() && !std::mem::take(&mut waiting.has_news) {
             self.woken.wait_for(&mut waiting, REST);

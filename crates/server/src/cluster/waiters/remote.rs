@@ -3,7 +3,7 @@
 use super::state::Waiter;
 use crate::client::Client;
 use crate::cluster::Membership;
-use crate::host::AbsentClient;
+use crate::host::RemoteCaller;
 use bytes::Bytes;
 use petrel_cluster::lanes::{Served, note_served};
 use petrel_cluster::wire::Tag;
@@ -18,14 +18,14 @@ pub(in crate::cluster) struct RemoteClient {
     /// Milliseconds that the command may still wait, if it has waited at another home.
     pub wait_ms: Option<u64>,
     /// Client shown in its place.
-    pub stand_in: Arc<Client>,
+    pub shown_client: Arc<Client>,
     pub membership: Arc<Membership>,
     pub own: Identity,
 }
 
-impl AbsentClient for RemoteClient {
-    fn stand_in(&self) -> Arc<Client> {
-        self.stand_in.clone()
+impl RemoteCaller for RemoteClient {
+    fn shown_client(&self) -> Arc<Client> {
+        self.shown_client.clone()
     }
 
     fn wait_ms(&self) -> Option<u64> {

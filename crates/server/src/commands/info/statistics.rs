@@ -37,7 +37,7 @@ pub fn stats(report: &mut Report<'_>) {
     report.field("pubsub_patterns", server.channels.len(ChannelKind::Pattern));
     report.field("pubsubshard_channels", server.channels.len(ChannelKind::Shard));
     report.zeros(&["latest_fork_usec", "total_forks"]);
-    report.field("slave_expires_tracked_keys", server.replication.own_expiring.count());
+    report.field("slave_expires_tracked_keys", server.replication.replica_expires.count());
     report.field("unexpected_error_replies", 0);
     let data = server.keyspace.stats();
     report.field("tracking_total_keys", data.tracked_keys);

@@ -1,9 +1,9 @@
 //! The way back in: the files of a log, at the start.
 
-use super::beginning::{Beginning, Unwritten};
+use super::open::{LogOpening, Unwritten};
 use crate::config::Config;
 use crate::durability::snapshot::cannot_load;
-use crate::observation::counted::Counted;
+use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
 use petrel_keyspace::Handle;
 use petrel_persistence::aof::begins_as_rdb;
@@ -71,8 +71,8 @@ impl Server {
             let mut handle = self.keyspace.attach();
             handle.enter();
             directory.sweep();
-            let beginning = Beginning { unwritten: None, previous: 0, is_complete: true };
-            let begun = self.begin_log(&mut handle, directory, config, beginning, true);
+            let opening = LogOpening { unwritten: None, previous: 0, is_complete: true };
+            let begun = self.begin_log(&mut handle, directory, config, opening, true);
             handle.exit();
             return begun.map(|()| false);
         }
@@ -131,21 +131,21 @@ impl Server {
         let mut handle = self.keyspace.attach();
         handle.enter();
         let previous = found.chain.last_epoch.unwrap_or(0);
-        let beginning = Beginning {
+        let opening = LogOpening {
             unwritten: found.unwritten.take(),
             previous,
             is_complete: single.is_none(),
         };
         // Before more room is asked for: all that is needed has been read.
         directory.sweep();
-        let begun = self.begin_log(&mut handle, directory, config, beginning, true);
+        let begun = self.begin_log(&mut handle, directory, config, opening, true);
         handle.exit();
         begun.map_err(|error| format!("cannot go on with the log: {error}"))?;
         if single.is_some() {
             // The new log begins with the loaded data.
             self.durability.schedule_rewrite();
         }
-        let (keys, seconds) = (Counted(keys, "key"), start.elapsed().as_secs_f64());
+        let (keys, seconds) = (Pluralized(keys, "key"), start.elapsed().as_secs_f64());
         tracing::info!("loaded {keys} in {seconds:.2} s");
         self.finish_loading();
         Ok(())
@@ -303,8 +303,8 @@ impl Server {
         tracing::info!(
             "loaded {}: {len} bytes, {} in {}, {:.2} s",
             path.display(),
-            Counted(replayed.effects, "change"),
-            Counted(replayed.blocks, "block"),
+            Pluralized(replayed.effects, "change"),
+            Pluralized(replayed.blocks, "block"),
             start.elapsed().as_secs_f64()
         );
         Ok(replayed)
@@ -328,7 +328,7 @@ impl Server {
             blocks => tracing::warn!(
                 "{path}: the block at byte {whole} did not reach the disk before the machine stopped, and what follows \
                  had not been synced: {torn} bytes are dropped, with {}",
-                Counted(blocks, "block")
+                Pluralized(blocks, "block")
             ),
         }
         Ok(())

@@ -6,15 +6,15 @@
 //! has grown.
 
 mod apart;
-mod beginning;
+mod deferred_open;
 mod load;
+mod open;
 mod pending;
 mod reply_gate;
 mod rewrite;
 #[cfg(feature = "object-store")]
 mod seal;
 mod state;
-mod unopened;
 
 pub use reply_gate::ReplyGate;
 pub(crate) use rewrite::Rewriting;
@@ -22,7 +22,7 @@ pub use state::Durability;
 
 use crate::config::Config;
 use crate::server::Server;
-use beginning::{Beginning, Unopened, warn_without};
+use open::{DeferredOpen, LogOpening, warn_without};
 use parking_lot::MutexGuard;
 use petrel_commands::ServerState;
 use petrel_keyspace::{Effect, EffectHead, EffectSink, Handle, Order, Origin};
@@ -102,17 +102,17 @@ impl Server {
         handle: &mut Handle,
         mut directory: Directory,
         config: &Config,
-        mut beginning: Beginning,
+        mut opening: LogOpening,
         awaits_room: bool,
     ) -> io::Result<()> {
         let durability = &self.durability;
-        let Beginning { previous, is_complete, .. } = beginning;
-        let next = match beginning.next_file(&mut directory) {
+        let LogOpening { previous, is_complete, .. } = opening;
+        let next = match opening.next_file(&mut directory) {
             Err(error) if awaits_room && is_full(&error) => Err(error),
             next => Ok(next?),
         };
         let pending = next.as_ref().ok();
-        let pending = pending.and_then(|_| beginning.create_pending(&directory, previous));
+        let pending = pending.and_then(|_| opening.create_pending(&directory, previous));
         let listener = Box::new(Listener(Arc::downgrade(self)));
         let log = Log::new(policy(config), listener, pending);
         self.keyspace.epochs().begin_at(previous + 1);
@@ -134,7 +134,7 @@ impl Server {
         handle.set_sinks(LogSource::NAME, Some(Arc::new(LogSource(log.clone()))));
         self.note_policy();
         handle.unlock();
-        *durability.unopened.lock() = writer.is_none().then(|| Unopened::new(beginning));
+        *durability.deferred_open.lock() = writer.is_none().then(|| DeferredOpen::new(opening));
         *durability.writer.lock() = writer;
         *durability.log.write() = Some(log);
         durability.is_complete.store(is_complete, Relaxed);
@@ -188,8 +188,8 @@ impl Server {
                 Ok(())
             }
             (Some(_), false) => {
-                let mut unopened = self.durability.unopened.lock();
-                *unopened = None;
+                let mut deferred_open = self.durability.deferred_open.lock();
+                *deferred_open = None;
                 handle.lock_all();
                 handle.set_sinks(LogSource::NAME, None);
                 handle.unlock();
@@ -240,10 +240,10 @@ impl Server {
         _turning: &MutexGuard<'_, ()>,
     ) -> Result<(), String> {
         let previous = self.keyspace.epochs().now();
-        let beginning = Beginning { unwritten: None, previous, is_complete: false };
+        let opening = LogOpening { unwritten: None, previous, is_complete: false };
         let begun = self
             .open_directory(config)
-            .and_then(|directory| self.begin_log(handle, directory, config, beginning, false));
+            .and_then(|directory| self.begin_log(handle, directory, config, opening, false));
         if let Err(error) = begun {
             self.config.settle(|config| config.appendonly = false);
             tracing::error!("the log cannot be turned on: {error}");

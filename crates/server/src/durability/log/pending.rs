@@ -1,7 +1,7 @@
 //! Pending records of a process that died: at the start they are applied and appended to the log.
 
-use super::beginning::Unwritten;
 use super::load::Found;
+use super::open::Unwritten;
 use crate::server::Server;
 use petrel_persistence::log::{Directory, FileKind, Known, Remains, replay_pending};
 use std::fs;

@@ -11,7 +11,7 @@
 use super::Durability;
 use super::load::report_kept;
 use crate::config::Config;
-use crate::observation::counted::Counted;
+use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
 use crate::unix_time::unix_ms;
 use petrel_keyspace::Handle;
@@ -212,7 +212,7 @@ impl Server {
                 }
                 durability.rewrites.fetch_add(1, Relaxed);
                 durability.rewrite_failures.store(0, Relaxed);
-                let keys = Counted(keys, "key");
+                let keys = Pluralized(keys, "key");
                 tracing::info!("rewrote the log: {keys} in {seconds:.2} s");
             }
             ended => {

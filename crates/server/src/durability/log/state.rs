@@ -1,6 +1,6 @@
 //! State of the server's log.
 
-use super::beginning::Unopened;
+use super::open::DeferredOpen;
 use parking_lot::{Mutex, RwLock};
 use petrel_persistence::log::{Directory, Log, Policy};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Durability {
     /// The log has no file to go on in since a start could not make one. Held while the log gets
     /// its file, or that of pending records, and while it is turned off; locked before
     /// `directory`.
-    pub(super) unopened: Mutex<Option<Unopened>>,
+    pub(super) deferred_open: Mutex<Option<DeferredOpen>>,
     /// Time of the last attempt to create the pending file, in Unix milliseconds.
     pub(super) pending_tried_at: AtomicI64,
     pub(super) directory: Mutex<Option<Directory>>,

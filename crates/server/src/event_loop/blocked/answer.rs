@@ -44,7 +44,7 @@ impl<D: Driver> Worker<D> {
 
     /// Handles blocked clients at the end of a turn: timeouts, keys made ready by upkeep or this
     /// turn's commands, and replies.
-    pub(crate) fn attend(&mut self) {
+    pub(crate) fn poll_blocked(&mut self) {
         let now = self.engine.exec.ks.now_ms();
         let exec = &self.engine.exec;
         let resumes =

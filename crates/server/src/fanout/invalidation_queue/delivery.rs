@@ -121,7 +121,7 @@ impl<D: Driver> Worker<D> {
             if blocked {
                 // Its answer may be on its way: the thread that served it sent that before, and it
                 // goes first.
-                self.hear_answers();
+                self.handle_replies();
                 let push = Push::of_form(Bytes::copy_from_slice(encoded), mark.form);
                 self.send_push(mark.to, &push, None);
                 continue;

@@ -9,7 +9,7 @@ use crate::event_loop::worker::Worker;
 use crate::fanout::invalidation_queue::HELD_BYTES_MAX;
 use crate::fanout::pubsub::{ChannelKind, Message};
 use crate::host::ServerHost;
-use crate::observation::counted::Counted;
+use crate::observation::pluralized::Pluralized;
 use crate::server::Server;
 use petrel_commands::{Replies, Session};
 use petrel_net::{Driver, Slot};
@@ -219,7 +219,7 @@ impl<D: Driver> Worker<D> {
         if host.has_pending_pushes() || host.desk.is_overdue() || host.held.is_ready() {
             // A blocked client served by another worker gets its reply first: it was sent before
             // the push.
-            self.hear_answers();
+            self.handle_replies();
             self.begin();
             self.deliver_pending();
             self.send_held_in_time();
@@ -234,12 +234,12 @@ impl<D: Driver> Worker<D> {
     /// script, and received input is still to be executed.
     #[cold]
     pub(crate) fn deliver_before(&mut self) {
-        if self.absent.is_some() {
+        if self.detached.is_some() {
             // A stand-in has no subscribers.
             return;
         }
         self.engine.host.expect_pushes();
-        self.hear_answers();
+        self.handle_replies();
         self.deliver_expected();
     }
 
@@ -357,7 +357,7 @@ impl<D: Driver> Worker<D> {
         let slots: Vec<Slot> = self.connections().filter(listens).map(|conn| conn.slot).collect();
         tracing::warn!(
             "{} closed: {QUEUE_BYTES_MAX} bytes of messages wait for a worker",
-            Counted(slots.len() as u64, "client")
+            Pluralized(slots.len() as u64, "client")
         );
         slots.into_iter().for_each(|slot| self.forget(slot));
     }

@@ -47,7 +47,7 @@ impl Server {
             self.hand_slots_over(&config);
         }
         if !self.closing.requested.swap(false, Relaxed) {
-            return self.go_on();
+            return self.resume();
         }
         ks.enter();
         let prepared = self.prepare_stop(&mut ks, &config, saves, forces);
@@ -61,7 +61,7 @@ impl Server {
                 self.stop();
                 self.process.leave();
             }
-            Err(NotStopping) => self.go_on(),
+            Err(NotStopping) => self.resume(),
         }
     }
 
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// A stop that was prepared for does not come.
-    fn go_on(&self) {
+    fn resume(&self) {
         self.commands.scripts.running.end_none();
         #[cfg(feature = "cluster")]
         self.take_slots_back();

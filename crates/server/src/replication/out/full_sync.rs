@@ -12,7 +12,7 @@
 use super::replica::{Replica, Stage};
 use crate::config::Config;
 use crate::random_id::random_id;
-use crate::replication::saved::SavedHistory;
+use crate::replication::rdb_aux::SavedHistory;
 use crate::server::{Server, unix_ms};
 use bytes::Bytes;
 use petrel_keyspace::Handle;
@@ -160,7 +160,7 @@ impl Server {
             return Ok(());
         }
         let stream = self.begin_stream(ks, config);
-        self.settle_language(&stream, config);
+        self.settle_encoding(&stream, config);
         let at = stream.backlog.forget_database();
         let readers: Vec<_> = replicas.iter().map(|_| stream.backlog.reader(at)).collect();
         let id = self.replication.ids().id;

@@ -12,9 +12,9 @@
 //! `client-output-buffer-limit replica`.
 
 mod commands;
+mod encoding;
 mod feed;
 mod full_sync;
-mod language;
 mod replica;
 mod sink;
 mod state;
@@ -35,7 +35,7 @@ use petrel_keyspace::Handle;
 use petrel_replication::Backlog;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
-use stream::{Language, Stream};
+use stream::{Stream, StreamEncoding};
 
 /// Request for an acknowledgement.
 pub(super) const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
@@ -65,7 +65,7 @@ impl Server {
             // Changes made without a stream belong to no history that a replica could know.
             self.replication.renew_ids();
         }
-        self.make_stream(handle, Language::commands(None), config)
+        self.make_stream(handle, StreamEncoding::commands(None), config)
     }
 
     /// Begins the stream of a history that replicas may know.
@@ -78,19 +78,19 @@ impl Server {
             return stream;
         }
         let offset = self.replication.offset().max(0) as u64;
-        self.make_stream(handle, Language::commands(Some(offset)), config)
+        self.make_stream(handle, StreamEncoding::commands(Some(offset)), config)
     }
 
     fn make_stream(
         self: &Arc<Self>,
         handle: &mut Handle,
-        language: Language,
+        encoding: StreamEncoding,
         config: &Config,
     ) -> Arc<Stream> {
         let mut place = self.outgoing.stream.write();
         let offset = self.replication.offset().max(0) as u64;
         let backlog = Backlog::new(offset, config.replication.repl_backlog_size);
-        let stream = Stream::new(backlog.clone(), language, self.workers.len(), config);
+        let stream = Stream::new(backlog.clone(), encoding, self.workers.len(), config);
         self.replication.set_backlog(Some(backlog));
         handle.set_sinks(sink::NAME, Some(sink::source(&stream, Arc::downgrade(self))));
         let now = unix_ms();
@@ -145,7 +145,7 @@ impl Downstream for Relay {
             server.close_plain_replicas();
         }
         let end = stream.backlog.append_verbatim(bytes, relayed.marks);
-        stream.language.follow(relayed, end);
+        stream.encoding.follow(relayed, end);
         stream.owners.call(&server.workers);
     }
 

@@ -67,7 +67,7 @@ impl EffectSink for Recorder {
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>) {
         if !self.passes_on() {
             if !self.server.commands.is_loading() {
-                self.server.replication.own_expiring.note(head.db, effect);
+                self.server.replication.replica_expires.note(head.db, effect);
             }
             return;
         }
@@ -78,7 +78,7 @@ impl EffectSink for Recorder {
             return;
         }
         // Everything is held when that changes, so that a commit is written in one way.
-        match self.stream.language.has_frames() {
+        match self.stream.encoding.has_frames() {
             true => self.frame.add(head.db, effect),
             false => self.encoder.add(head.db, effect),
         }

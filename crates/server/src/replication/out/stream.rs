@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 pub(crate) struct Stream {
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) owners: Owners,
-    pub(crate) language: Language,
+    pub(crate) encoding: StreamEncoding,
     /// The change of the libraries of functions that was recorded last.
     pub(super) functions: AtomicU64,
     pub(super) understood: Understood,
@@ -23,7 +23,7 @@ impl Stream {
     /// Creates an empty stream for this number of workers.
     pub(super) fn new(
         backlog: Arc<Backlog>,
-        language: Language,
+        encoding: StreamEncoding,
         workers: usize,
         config: &Config,
     ) -> Arc<Self> {
@@ -35,7 +35,7 @@ impl Stream {
         Arc::new(Stream {
             backlog,
             owners: Owners::new(workers),
-            language,
+            encoding,
             functions: AtomicU64::new(0),
             understood,
             mark: random_id(),
@@ -46,8 +46,8 @@ impl Stream {
 /// No offset.
 const NONE: u64 = u64::MAX;
 
-/// Encoding of the stream (`language.rs`).
-pub(crate) struct Language {
+/// Encoding of the stream (`encoding.rs`).
+pub(crate) struct StreamEncoding {
     /// Commits are written as frames. Changes while everything is held, or on a replica.
     frames: AtomicBool,
     /// The last offset at which a replica may stand that needs commands, or [`NONE`].
@@ -65,11 +65,15 @@ pub struct Relayed {
     pub frames: Option<bool>,
 }
 
-impl Language {
+impl StreamEncoding {
     /// Commands, which another server may have read up to an offset.
     pub(super) fn commands(relayed_at: Option<u64>) -> Self {
         let relayed_at = AtomicU64::new(relayed_at.unwrap_or(NONE));
-        Language { frames: AtomicBool::new(false), plain_at: AtomicU64::new(NONE), relayed_at }
+        StreamEncoding {
+            frames: AtomicBool::new(false),
+            plain_at: AtomicU64::new(NONE),
+            relayed_at,
+        }
     }
 
     /// Whether commits are written as frames.

@@ -28,7 +28,7 @@ impl Server {
         let outgoing = &self.outgoing;
         self.count_good_replicas(config);
         if self.replication.is_replica() {
-            self.replication.own_expiring.expire(ks);
+            self.replication.replica_expires.expire(ks);
         }
         let Some(now) = self.tend_connections(config) else { return };
         self.sync_if_due(ks, config);
@@ -36,7 +36,7 @@ impl Server {
         if stream.backlog.size() != config.replication.repl_backlog_size {
             stream.backlog.resize(config.replication.repl_backlog_size);
         }
-        self.tend_language(ks, &stream, config);
+        self.tend_encoding(ks, &stream, config);
         if outgoing.replicas.lock().is_empty() {
             let ttl_ms = config.replication.repl_backlog_ttl.saturating_mul(1000);
             let is_over = ttl_ms > 0 && now - outgoing.last_seen.load(Relaxed) > ttl_ms;

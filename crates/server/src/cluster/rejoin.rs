@@ -1,7 +1,7 @@
 //! The thread of the cluster between two lives of the member: it waits until the server is let in,
 //! and until its own data are loaded. Nothing is executed meanwhile.
 
-use super::agent::{Admission, Agent, Hands};
+use super::agent::{Admission, Agent, AgentResources};
 use super::deferred::Forward;
 use super::{Event, Membership};
 use crate::event_loop::mailbox::{Message, RemoteReply};
@@ -14,22 +14,22 @@ use std::time::Duration;
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 /// Until the server stops.
-pub(super) fn live(mut hands: Hands, membership: &Arc<Membership>) {
-    while let Some(admission) = await_admission(&hands, membership) {
-        let server = hands.machine.host.server.clone();
-        let mut agent = Agent::new(hands, membership.clone(), admission);
+pub(super) fn run(mut resources: AgentResources, membership: &Arc<Membership>) {
+    while let Some(admission) = await_admission(&resources, membership) {
+        let server = resources.machine.host.server.clone();
+        let mut agent = Agent::new(resources, membership.clone(), admission);
         agent.run();
         if server.is_stopping() {
             return;
         }
         agent.expelled();
-        hands = agent.end();
+        resources = agent.end();
     }
 }
 
 /// The next life; none if the server stops.
-fn await_admission(hands: &Hands, membership: &Membership) -> Option<Admission> {
-    let server = &hands.machine.host.server;
+fn await_admission(resources: &AgentResources, membership: &Membership) -> Option<Admission> {
+    let server = &resources.machine.host.server;
     while !server.is_stopping() {
         if !server.commands.is_loading() {
             while let Some(event) = membership.events.take() {
@@ -38,12 +38,12 @@ fn await_admission(hands: &Hands, membership: &Membership) -> Option<Admission> 
                 }
             }
         }
-        while let Ok(Forward { client, seq, .. }) = hands.tasks.try_recv() {
+        while let Ok(Forward { client, seq, .. }) = resources.tasks.try_recv() {
             let reply = Fail::HOME_CHANGING.to_reply();
             let reply = RemoteReply { slot: client.slot, id: client.id, seq, reply };
             deliver(server, client.worker, reply);
         }
-        if let Err(error) = hands.poll.wait(&[], PAUSE, &mut Vec::new()) {
+        if let Err(error) = resources.poll.wait(&[], PAUSE, &mut Vec::new()) {
             tracing::error!("cluster: polling failed: {error}");
             std::thread::sleep(PAUSE);
         }

@@ -16,7 +16,7 @@
 //! learns through a view that it holds them. A member that takes unheld slots begins its lanes with
 //! its own admission: earlier members that still wait do not match them, and rejoin.
 
-use super::agent::{Agent, Standing};
+use super::agent::{Agent, MemberPhase};
 use super::{Hold, MemberInfo, Membership, State};
 use crate::event_loop::mailbox::Message;
 use petrel_cluster::{Identity, View};
@@ -37,7 +37,7 @@ impl Agent {
         let (is_holder, other) = self.holders();
         match other {
             _ if is_holder => self.serve(),
-            Some(_) => self.standing = Standing::Fetching,
+            Some(_) => self.phase = MemberPhase::Fetching,
             None => self.ask_for_slots(),
         }
     }
@@ -49,15 +49,15 @@ impl Agent {
             return;
         }
         let (is_holder, other) = self.holders();
-        let is_over = match self.standing {
-            Standing::Serving => false,
-            Standing::Waiting if is_holder => return self.serve(),
-            Standing::Waiting => other.is_some(),
-            Standing::Fetching => other.is_none(),
+        let is_over = match self.phase {
+            MemberPhase::Serving => false,
+            MemberPhase::Waiting if is_holder => return self.serve(),
+            MemberPhase::Waiting => other.is_some(),
+            MemberPhase::Fetching => other.is_none(),
         };
         if is_over {
             self.transport.rejoin(self.identity());
-        } else if self.standing == Standing::Waiting {
+        } else if self.phase == MemberPhase::Waiting {
             self.ask_for_slots();
         }
     }
@@ -94,7 +94,7 @@ impl Agent {
         server.commands.set_state(ServerState::Apart, self.membership.is_witness);
         exec.ks.unlock();
         exec.end();
-        self.standing = Standing::Serving;
+        self.phase = MemberPhase::Serving;
         self.membership.state.lock().is_serving = true;
         self.membership.figures.note_slots(self.node.slot_counts());
         // There may be other libraries of functions by now.

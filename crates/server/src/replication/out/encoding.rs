@@ -47,15 +47,15 @@ impl Server {
     fn has_frames(&self, stream: &Stream) -> bool {
         match self.replication.is_replica() {
             true => self.replication.link.sends_frames.load(Relaxed),
-            false => stream.language.has_frames(),
+            false => stream.encoding.has_frames(),
         }
     }
 
     /// The primary has said whether frames may come.
-    pub(crate) fn note_language(&self, frames: bool) {
+    pub(crate) fn note_encoding(&self, frames: bool) {
         if let Some(stream) = self.outgoing.stream() {
             let relayed = Relayed { marks: false, frames: Some(frames) };
-            stream.language.follow(relayed, stream.backlog.end());
+            stream.encoding.follow(relayed, stream.backlog.end());
         }
     }
 
@@ -63,25 +63,25 @@ impl Server {
     fn note_plain_replicas(&self, stream: &Stream) {
         let replicas = self.outgoing.replicas.lock();
         if replicas.iter().any(|replica| replica.needs_commands()) {
-            stream.language.note_plain(stream.backlog.end());
+            stream.encoding.note_plain(stream.backlog.end());
         }
     }
 
     /// Writes commits as the replicas that there are read them. Everything is held.
-    pub(super) fn settle_language(&self, stream: &Stream, config: &Config) {
-        let (language, backlog) = (&stream.language, &stream.backlog);
+    pub(super) fn settle_encoding(&self, stream: &Stream, config: &Config) {
+        let (encoding, backlog) = (&stream.encoding, &stream.backlog);
         self.note_plain_replicas(stream);
         // A replica's stream is its primary's; while the role is handed over it stands still.
         if !self.replication.is_replica() && !self.replication.failover.is_active() {
-            let frames = !self.needs_commands(config) && !language.is_awaited(backlog);
-            language.turn(frames, backlog);
+            let frames = !self.needs_commands(config) && !encoding.is_awaited(backlog);
+            encoding.turn(frames, backlog);
         }
     }
 
     /// Updates the encoding at intervals; on a replica, asks its primary for the needed encoding.
     /// The thread is in no batch.
-    pub(super) fn tend_language(&self, ks: &mut Handle, stream: &Stream, config: &Config) {
-        let language = &stream.language;
+    pub(super) fn tend_encoding(&self, ks: &mut Handle, stream: &Stream, config: &Config) {
+        let encoding = &stream.encoding;
         let needs_commands = self.needs_commands(config);
         self.note_plain_replicas(stream);
         if self.replication.is_replica() {
@@ -89,7 +89,7 @@ impl Server {
             let has_asked = link.asked_commands.load(Relaxed);
             let is_wrong = match needs_commands {
                 true => !has_asked && link.sends_frames.load(Relaxed),
-                false => has_asked && !language.awaits_own(&stream.backlog),
+                false => has_asked && !encoding.awaits_own(&stream.backlog),
             };
             if self.replication.follows() && is_wrong {
                 tracing::info!(
@@ -100,11 +100,11 @@ impl Server {
             }
             return;
         }
-        let is_awaited = language.is_awaited(&stream.backlog);
-        if language.has_frames() == (needs_commands || is_awaited) {
+        let is_awaited = encoding.is_awaited(&stream.backlog);
+        if encoding.has_frames() == (needs_commands || is_awaited) {
             ks.enter();
             ks.lock_all();
-            self.settle_language(stream, config);
+            self.settle_encoding(stream, config);
             ks.unlock();
             ks.exit();
             stream.owners.call_at_once(&self.workers);
@@ -130,8 +130,8 @@ impl Server {
         let reads_all = !is_plain || from >= backlog.framed() && !self.has_frames(stream);
         let reader = backlog.reader(from).ok().filter(|_| reads_all);
         if reader.is_some() && !self.replication.is_replica() {
-            stream.language.turn(false, backlog);
-            stream.language.note_plain(backlog.end());
+            stream.encoding.turn(false, backlog);
+            stream.encoding.note_plain(backlog.end());
         }
         ks.unlock();
         reader

@@ -7,7 +7,7 @@ const WAITING_MAX: usize = 64;
 
 /// Offsets of the stream, and the log's epochs that contain the commands up to them.
 #[derive(Debug, Default)]
-pub(super) struct Synced {
+pub(super) struct FackOffsets {
     /// The latest epoch that something of the stream was committed to.
     latest: u64,
     waiting: VecDeque<(u64, i64)>,
@@ -15,10 +15,10 @@ pub(super) struct Synced {
     offset: i64,
 }
 
-impl Synced {
+impl FackOffsets {
     /// A stream begins behind this offset: all before it is in epochs up to this one.
     pub fn begin(&mut self, epoch: u64, offset: i64) {
-        *self = Synced { latest: epoch, waiting: [(epoch, offset)].into(), offset: 0 };
+        *self = FackOffsets { latest: epoch, waiting: [(epoch, offset)].into(), offset: 0 };
     }
 
     /// The stream has been executed up to an offset, and committed to epochs up to this one; 0 if
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn an_offset_is_synced_with_the_epoch_of_what_is_before_it() {
-        let mut synced = Synced::default();
+        let mut synced = FackOffsets::default();
         synced.begin(4, 100);
         assert_eq!(synced.up_to(3), 0);
         synced.executed(0, 110);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_stands_still_costs_no_memory() {
-        let mut synced = Synced::default();
+        let mut synced = FackOffsets::default();
         (1..10_000).for_each(|n| synced.executed(n, n as i64));
         assert!(synced.waiting.len() <= WAITING_MAX);
         assert_eq!(synced.up_to(9_998), WAITING_MAX as i64 - 1);

@@ -4,11 +4,11 @@ use std::fmt;
 
 /// A number with its noun, which gets an `s` unless the number is one.
 #[derive(Clone, Copy, Debug)]
-pub struct Counted<'n>(pub u64, pub &'n str);
+pub struct Pluralized<'n>(pub u64, pub &'n str);
 
-impl fmt::Display for Counted<'_> {
+impl fmt::Display for Pluralized<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counted(number, name) = self;
+        let Pluralized(number, name) = self;
         write!(f, "{number} {name}{}", if *number == 1 { "" } else { "s" })
     }
 }
@@ -19,7 +19,7 @@ mod tests {
 
     #[test]
     fn one_is_no_plural() {
-        let shown = [0, 1, 2].map(|number| Counted(number, "key").to_string());
+        let shown = [0, 1, 2].map(|number| Pluralized(number, "key").to_string());
         assert_eq!(shown, ["0 keys", "1 key", "2 keys"]);
     }
 }

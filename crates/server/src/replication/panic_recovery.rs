@@ -55,7 +55,7 @@ impl Applier {
         }
         if was_loading {
             next.clear(true);
-            replication.own_expiring.forget();
+            replication.replica_expires.forget();
             server.finish_loading();
         }
         replication.is_amid.store(false, Relaxed);

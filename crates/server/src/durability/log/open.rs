@@ -1,6 +1,6 @@
 //! Opening a log for writing: in its next file, after the pending records of an earlier process.
 
-use crate::observation::counted::Counted;
+use crate::observation::pluralized::Pluralized;
 use crate::unix_time::unix_ms;
 use petrel_persistence::log::{
     Directory, FileHead, Pending, PendingEpoch, SystemFile, append_pending,
@@ -32,7 +32,7 @@ impl Unwritten {
         let log = directory.manifest().entries.last().map(|entry| directory.path_of(entry));
         tracing::info!(
             "{} from {}, left unwritten by the previous process, were written to {}",
-            Counted(records, "record"),
+            Pluralized(records, "record"),
             directory.pending_path().display(),
             log.unwrap_or_default().display()
         );
@@ -48,7 +48,7 @@ pub(super) fn warn_without(why: &str) {
 }
 
 /// State with which a log is opened for writing.
-pub(super) struct Beginning {
+pub(super) struct LogOpening {
     /// Records to write before anything else.
     pub unwritten: Option<Unwritten>,
     /// Epoch of the last block: of the pending records, or else of the present files.
@@ -58,13 +58,13 @@ pub(super) struct Beginning {
 }
 
 /// A log that has not begun to be written.
-pub(super) struct Unopened {
-    pub(super) beginning: Beginning,
+pub(super) struct DeferredOpen {
+    pub(super) opening: LogOpening,
     /// Time of the last attempt, in Unix milliseconds.
     pub(super) tried_at: i64,
 }
 
-impl Beginning {
+impl LogOpening {
     /// Creates the file in which the log continues, after writing the pending records.
     ///
     /// # Errors
@@ -88,9 +88,9 @@ impl Beginning {
     }
 }
 
-impl Unopened {
+impl DeferredOpen {
     /// Records a failed attempt at this time.
-    pub fn new(beginning: Beginning) -> Self {
-        Unopened { beginning, tried_at: unix_ms() }
+    pub fn new(opening: LogOpening) -> Self {
+        DeferredOpen { opening, tried_at: unix_ms() }
     }
 }

@@ -38,7 +38,7 @@ type Place = (u16, Box<[u8]>);
 
 /// See the module.
 #[derive(Default)]
-pub struct OwnExpiring {
+pub struct ReplicaExpires {
     tracked: Mutex<Tracked>,
     count: AtomicUsize,
 }
@@ -70,7 +70,7 @@ impl Tracked {
     }
 }
 
-impl OwnExpiring {
+impl ReplicaExpires {
     /// Keys that are tracked: `slave_expires_tracked_keys`.
     pub fn count(&self) -> usize {
         self.count.load(Relaxed)
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn keys_come_when_their_time_has() {
-        let own = OwnExpiring::default();
+        let own = ReplicaExpires::default();
         own.track(0, b"later", 30);
         own.track(0, b"soon", 10);
         own.track(3, b"soon", 20);

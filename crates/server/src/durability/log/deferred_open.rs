@@ -6,8 +6,8 @@
 //! then     twice a second: the pending records of the process before ─ the next file ─ the log is written again
 //! ```
 
-use super::beginning::Beginning;
 use super::load::report_kept;
+use super::open::LogOpening;
 use crate::server::Server;
 use crate::unix_time::unix_ms;
 use petrel_keyspace::Handle;
@@ -36,18 +36,20 @@ impl Server {
     pub(super) fn open_awaited_file(&self, ks: &mut Handle) -> io::Result<()> {
         let durability = &self.durability;
         // The thread that has it may wait for what this one has to hand over.
-        let Some(mut place) = durability.unopened.try_lock() else {
+        let Some(mut place) = durability.deferred_open.try_lock() else {
             return Err(io::Error::other("the log is being turned on or off"));
         };
-        let (Some(unopened), Some(log)) = (&mut *place, durability.log()) else { return Ok(()) };
-        if !has_passed(RETRY_MS, unopened.tried_at) {
+        let (Some(deferred_open), Some(log)) = (&mut *place, durability.log()) else {
+            return Ok(());
+        };
+        if !has_passed(RETRY_MS, deferred_open.tried_at) {
             let why = durability.failure.lock().clone();
             return Err(io::Error::other(why.unwrap_or_default()));
         }
-        let previous = unopened.beginning.previous;
-        let started = self.start_awaited(ks, &log, &mut unopened.beginning);
+        let previous = deferred_open.opening.previous;
+        let started = self.start_awaited(ks, &log, &mut deferred_open.opening);
         let writer = started.inspect_err(|error| {
-            unopened.tried_at = unix_ms();
+            deferred_open.tried_at = unix_ms();
             log.await_file(previous, &error.to_string());
         })?;
         *durability.writer.lock() = Some(writer);
@@ -63,16 +65,16 @@ impl Server {
         &self,
         ks: &mut Handle,
         log: &Arc<Log>,
-        beginning: &mut Beginning,
+        opening: &mut LogOpening,
     ) -> io::Result<JoinHandle<()>> {
         let directory = &self.durability.directory;
         let (next, pending) = match &mut *directory.lock() {
             Some(directory) => {
-                let next = beginning.next_file(directory)?;
+                let next = opening.next_file(directory)?;
                 report_kept(directory);
                 let pending = match log.pending() {
                     Some(_) => None,
-                    None => beginning.create_pending(directory, u64::MAX),
+                    None => opening.create_pending(directory, u64::MAX),
                 };
                 (next, pending)
             }
@@ -84,7 +86,7 @@ impl Server {
         }
         let (file, head) = next;
         let started = SystemFile::new(file).and_then(|file| {
-            log.start(self.keyspace.clone(), Box::new(file), head, beginning.previous)
+            log.start(self.keyspace.clone(), Box::new(file), head, opening.previous)
         });
         started.inspect_err(|_| {
             if let Some(directory) = &mut *directory.lock() {
@@ -106,7 +108,7 @@ impl Server {
             return;
         }
         // The log is not turned off meanwhile.
-        let Some(_place) = durability.unopened.try_lock() else { return };
+        let Some(_place) = durability.deferred_open.try_lock() else { return };
         if !durability.log().is_some_and(|now| Arc::ptr_eq(&now, &log)) {
             return;
         }
