@@ -14,7 +14,7 @@ impl Server {
         let running = &self.commands.scripts.running;
         tracing::warn!(
             "state: {} threads know the keyspace, {} of them inside, {} waiting to be let in; {}; slow scripts: {}",
-            gate.passes,
+            gate.slots,
             gate.inside,
             gate.parked,
             if gate.intent { "one wants or has all of it" } else { "none wants all of it" },
