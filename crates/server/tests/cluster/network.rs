@@ -28,7 +28,7 @@ pub fn view(epoch: u64, nodes: u16) -> Arc<View> {
 /// A view in which each slot has so many homes: its primary as above, and those behind it.
 pub fn view_of_few(epoch: u64, nodes: u16, homes: u16) -> Arc<View> {
     let all = view(epoch, nodes);
-    let slots = SlotMap::collect(|slot| &all.slots.homes(slot)[..usize::from(homes)]);
+    let slots = SlotMap::collect(|slot| &all.slots.owners(slot)[..usize::from(homes)]);
     let incoming = Some(SlotMap::collect(|_| &[]));
     Arc::new(View { slots, incoming, ..View::clone(&all) })
 }
