@@ -197,12 +197,12 @@ impl Worker {
 
     /// A command on several stripes that gives up at random.
     fn many_unless(&self, stripes: &[u32]) {
-        let entered = self.pass.enter_unless(gives_up);
+        let entered = self.pass.enter_unless(is_tired);
         let locked = entered
             && match stripes {
-                [one] => self.pass.lock_unless(&self.world.locks[*one as usize], gives_up),
+                [one] => self.pass.lock_unless(&self.world.locks[*one as usize], is_tired),
                 many => {
-                    self.pass.lock_many_unless(|index| &self.world.locks[index], many, gives_up)
+                    self.pass.lock_many_unless(|index| &self.world.locks[index], many, is_tired)
                 }
             };
         if locked {
@@ -227,7 +227,7 @@ impl Worker {
         if inside {
             self.pass.enter();
         }
-        if self.pass.exclusive_unless(gives_up) {
+        if self.pass.exclusive_unless(is_tired) {
             assert_eq!(self.pass.is_inside(), inside);
             self.world.execute_exclusive(self.me, &[]);
             self.pass.release_exclusive();
@@ -239,7 +239,7 @@ impl Worker {
     fn straying_script(&self, stripes: &[u32], script: Straying) {
         let world = &self.world;
         let lock = |index: usize| &world.locks[index];
-        let tired = || script.gives_up && gives_up();
+        let tired = || script.gives_up && is_tired();
         let mut takes_token = false;
         self.pass.enter();
         for attempt in 0.. {
@@ -281,8 +281,8 @@ impl Worker {
             return End::Restarts;
         }
         let lock = |index: usize| &world.locks[index];
-        let gives_up = || !script.writes_first && script.gives_up && gives_up();
-        let alone = self.pass.exclusive_holding_unless(lock, stripes, gives_up);
+        let tired = || !script.writes_first && script.gives_up && is_tired();
+        let alone = self.pass.exclusive_holding_unless(lock, stripes, tired);
         world.check_held(self.me, stripes);
         if !alone {
             assert!(!script.writes_first, "a script fails after it has written");
@@ -318,7 +318,7 @@ impl Worker {
 }
 
 /// Random decision of a waiter to give up.
-fn gives_up() -> bool {
+fn is_tired() -> bool {
     thread_rng().gen_range(0..3) == 0
 }
 
@@ -501,7 +501,7 @@ fn raisers_from_inside_and_outside_queue_up() {
 }
 
 #[test]
-fn passes_come_and_go_while_an_intent_is_up() {
+fn slots_come_and_go_while_an_intent_is_set() {
     explore_both(1200, || {
         let world = World::new();
         let visitor = |worker: Worker| {
