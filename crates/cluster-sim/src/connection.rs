@@ -1,4 +1,4 @@
-//! A client's connection to one node: commands in flight, replies in order.
+//! Client connection to one node: pipelined commands, replies in order.
 
 use crate::content::{Content, Family};
 use crate::machine::parse;
@@ -8,49 +8,49 @@ use petrel_cluster::Identity;
 use petrel_resp::Value;
 use std::collections::VecDeque;
 
-/// Commands that a connection has in flight at most.
+/// Maximum number of pipelined commands.
 pub const PIPELINE_MAX: usize = 6;
 
-/// Where a command is.
+/// State of a command.
 pub enum State {
-    /// It was not executed.
+    /// Not executed yet.
     Waiting,
-    /// It was sent to another node.
+    /// Forwarded to another node.
     Away,
-    /// It has its reply; the positions of the slots that it has seen, and the time of its read.
+    /// Has its reply.
     Done {
         /// The reply.
         reply: Vec<u8>,
-        /// What it has seen.
+        /// Observed positions of slots.
         seen: Vec<(u16, u64)>,
-        /// When it was executed, by its node's clock.
+        /// Time of execution, by the clock of its node.
         now_ms: i64,
-        /// Whether its effects can be told: not if it was never executed, or that is unknown.
+        /// Whether its effects are known: not if it was never executed, or that is unknown.
         is_known: bool,
     },
 }
 
 /// A command of a connection.
 pub struct Pending {
-    /// Its number.
+    /// Number of the command.
     pub token: u64,
-    /// What it is.
+    /// The command.
     pub op: Op,
-    /// Where it is.
+    /// State of the command.
     pub state: State,
 }
 
-/// A connection.
+/// A client connection.
 #[derive(Default)]
 pub struct Connection {
-    /// Commands that have no reply yet, in order.
+    /// Commands without a reply, in order.
     pub pending: VecDeque<Pending>,
     seen: Positions,
 }
 
 impl Connection {
-    /// The first command that can be executed now, or sent: those before it in its slots have their
-    /// replies, unless that rule is broken.
+    /// The first command that can be executed or forwarded now. Earlier commands of its slots must
+    /// have their replies, unless that rule is disabled.
     pub fn next(
         &self,
         reads_past_writes: bool,
@@ -67,14 +67,14 @@ impl Connection {
         let reads_here = !op.reads.is_empty() && reads_here(op);
         let ends_watch = matches!(op.watch, Some(Watch::End(_)));
         let waits = self.pending.iter().take(at).filter(is_open).any(|pending| {
-            // What is sent to another node keeps its order on the way.
+            // Forwarded commands keep their order on the way.
             pending.op.may_wait()
                 || shares(pending) && (reads_here || ends_watch || op.slots != pending.op.slots)
         });
         (!waits).then_some(at)
     }
 
-    /// Gives the client the replies that are due, and checks them; how many there were.
+    /// Delivers and checks the replies that are due; returns their number.
     pub fn reply(&mut self, by: Identity, witness: &mut Witness) -> u64 {
         let mut replies = 0;
         while let Some(Pending { state: State::Done { .. }, .. }) = self.pending.front() {
@@ -99,7 +99,7 @@ impl Connection {
     }
 }
 
-/// What the reply to a reading command says of its key with this number.
+/// Content of the `at`th key in the reply to a read.
 pub fn content_of(op: &Op, at: usize, key: &[u8], reply: &Value) -> Content {
     let family = Family::of(key).unwrap_or(Family::Text);
     match reply {
@@ -124,7 +124,7 @@ fn check(by: Identity, op: &Op, reply: &Value, seen: &[(u16, u64)], witness: &mu
             let item = match reply {
                 Value::Integer(n) => n.to_string().into_bytes(),
                 Value::Bulk(text) => text.to_vec(),
-                // A command that has waited says of which key it is.
+                // A command that was blocked names the key in its reply.
                 Value::Array(named) => match &named[..] {
                     [Value::Bulk(of), Value::Bulk(text)] => {
                         return witness.unique(&(key.0, of.to_vec()), text.to_vec(), at);

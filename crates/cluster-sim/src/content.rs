@@ -1,27 +1,27 @@
-//! What a key holds, in a form in which two nodes can be compared.
+//! Contents of keys in a canonical form, so that two nodes can be compared.
 
 use petrel_resp::Value;
 
-/// The family of a key, which is the first letter of its name: all its commands are of one type.
+/// Family of a key: the first letter of its name selects the type and the commands used on it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Family {
     /// Strings of any kind.
     Text,
     /// Strings that are numbers.
     Number,
-    /// Counters that nothing but `INCR` changes: every reply is another.
+    /// Counters that only `INCR` changes: every reply is different.
     Counter,
     /// Pairs of strings that are always written together.
     Twin,
     /// Lists.
     List,
-    /// Lists of elements that occur once, each popped once.
+    /// Lists of unique elements, each popped once.
     Queue,
-    /// Lists of elements that occur once and stay.
+    /// Lists of unique elements that persist.
     Log,
     /// Sets.
     Set,
-    /// Sets of members that occur once, each popped once.
+    /// Sets of unique members, each popped once.
     Bag,
     /// Hashes.
     Hash,
@@ -48,7 +48,7 @@ pub const FAMILIES: [Family; 12] = [
 ];
 
 impl Family {
-    /// The letter that names of its keys begin with.
+    /// First letter of its keys' names.
     pub fn letter(self) -> char {
         b"tncwlqgsbhzx"[FAMILIES.iter().position(|family| *family == self).unwrap_or(0)] as char
     }
@@ -59,8 +59,7 @@ impl Family {
         FAMILIES.into_iter().find(|family| family.letter() == letter)
     }
 
-    /// Whether keys may be removed in steps: nothing is said of them that holds as long as they are
-    /// not.
+    /// Whether a flush may remove its keys: no check relies on their persistence.
     pub fn may_be_removed(self) -> bool {
         !matches!(self, Family::Counter | Family::Log | Family::Twin)
     }
@@ -79,13 +78,12 @@ impl Family {
     }
 }
 
-/// A value: its texts in an order that does not depend on how it came to be. Empty of a key that
-/// is not there.
+/// Contents of a key as texts in an order independent of its history. Empty for a missing key.
 #[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Content(pub Vec<Vec<u8>>);
 
 impl Content {
-    /// What the reply to [`Family::read`] says.
+    /// Contents from the reply to [`Family::read`].
     pub fn of_reply(family: Family, reply: &Value) -> Self {
         let mut texts = Vec::new();
         flatten(reply, &mut texts);
@@ -101,7 +99,7 @@ impl Content {
         Content(texts)
     }
 
-    /// Whether the key is there.
+    /// Whether the key exists.
     pub fn is_there(&self) -> bool {
         !self.0.is_empty()
     }

@@ -1,23 +1,24 @@
-//! The cluster's protocol on a network that misbehaves.
+//! Deterministic simulation of the cluster protocol on a faulty network.
 //!
 //! ```text
 //! 3 to 12 nodes in one thread, each with a real keyspace, the real commands and the real protocol
 //!
-//! clients -> node - pipe -> node      a pipe delays, cuts bytes anywhere, stalls, breaks
-//!            :                        an adversary pauses nodes, kills them, moves slots, and tells nobody at once
-//!            '- every commit --> witness: the order of each slot; every read must be a prefix of it
+//! clients -> node - pipe -> node      a pipe delays and fragments bytes, stalls and breaks
+//!            :                        an adversary pauses and kills nodes and moves slots; nodes
+//!            :                        learn of it at different times
+//!            '- every commit --> witness: the order of each slot, which explains every read
 //! ```
 //!
-//! A run follows from its seed alone. What is done wrong on purpose ([`Wrong`]) must be found.
+//! The seed determines a run. Deliberate faults ([`Fault`]) must be detected.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `world` | a run: nodes, links, the adversary, nodes that join, and rest |
-//! | `outcome` | what a run has come to, in figures |
-//! | `machine` | what a node executes with |
+//! | `world` | a run: nodes, links, adversary, joining nodes, final comparison |
+//! | `outcome` | statistics of a run |
+//! | `machine` | keyspace and executor of a node |
 //! | `connection`, `workload` | clients |
-//! | `witness`, `content` | what has really happened, and whether a read can be explained by it |
-//! | `link`, `random` | bytes on their way, chance |
+//! | `witness`, `content` | the checker: global history, and whether reads are explained by it |
+//! | `link`, `random` | bytes in transit, random numbers |
 
 mod connection;
 mod content;
@@ -31,4 +32,4 @@ mod world;
 
 pub use outcome::Outcome;
 pub use random::Random;
-pub use world::{Plan, WRONGS, Wrong, run};
+pub use world::{FAULTS, Fault, Plan, run};

@@ -1,37 +1,37 @@
-//! Links: in each direction bytes that arrive late, slowly, in pieces, or not at all.
+//! Links: each direction delivers bytes late, slowly, in fragments, or not at all.
 
 use crate::random::Random;
 use std::collections::VecDeque;
 
-/// Bytes on their way from one node to another.
+/// Bytes in transit from one node to another.
 #[derive(Debug, Default)]
 pub struct Pipe {
-    /// When they arrive, in simulated milliseconds, and what.
+    /// Time of arrival in simulated milliseconds, and bytes.
     chunks: VecDeque<(u64, Vec<u8>)>,
     bytes: usize,
-    /// Nothing arrives before.
+    /// Time before which nothing is delivered.
     stalled_until: u64,
 }
 
 impl Pipe {
-    /// Bytes on their way.
+    /// Number of bytes in transit.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there are none.
+    /// Whether nothing is in transit.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Sends bytes, to arrive no earlier than then, nor than those before.
+    /// Sends bytes that arrive at `arrive_at`, but after earlier ones.
     pub fn push(&mut self, arrive_at: u64, bytes: Vec<u8>) {
         let last = self.chunks.back().map_or(0, |(at, _)| *at);
         self.bytes += bytes.len();
         self.chunks.push_back((arrive_at.max(last), bytes));
     }
 
-    /// Some of what has arrived by now, cut anywhere.
+    /// Takes some of the bytes that have arrived, fragmented arbitrarily.
     pub fn pull(&mut self, now: u64, random: &mut Random) -> Option<Vec<u8>> {
         if now < self.stalled_until {
             return None;
@@ -53,29 +53,29 @@ impl Pipe {
         Some(pulled)
     }
 
-    /// Nothing arrives before then.
+    /// Delivers nothing before a time.
     pub fn stall(&mut self, until: u64) {
         self.stalled_until = until;
     }
 }
 
-/// One direction of a link.
+/// Direction of a link.
 #[derive(Debug, Default)]
 pub struct Direction {
-    /// What is on its way.
+    /// Bytes in transit.
     pub pipe: Pipe,
-    /// Bytes that may be on their way.
+    /// Maximum number of bytes in transit.
     pub window: usize,
-    /// The receiver has to adopt a view first.
+    /// Whether the receiver has to adopt a view first.
     pub is_early: bool,
 }
 
-/// All links: each direction by the numbers of the nodes from which and to which it leads.
+/// All directions of links, by sender and receiver.
 #[derive(Debug, Default)]
 pub struct Links(Vec<((u16, u16), Direction)>);
 
 impl Links {
-    /// How many directions there are.
+    /// Number of directions.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -84,33 +84,33 @@ impl Links {
         self.0.binary_search_by_key(&link, |(link, _)| *link)
     }
 
-    /// Whether there is a direction.
+    /// Whether a direction exists.
     pub fn contains(&self, link: (u16, u16)) -> bool {
         self.find(link).is_ok()
     }
 
-    /// The direction between two nodes.
+    /// The direction with this sender and receiver.
     pub fn get_mut(&mut self, link: &(u16, u16)) -> Option<&mut Direction> {
         let at = self.find(*link).ok()?;
         Some(&mut self.0[at].1)
     }
 
-    /// The direction in this place of their order.
+    /// The direction at an index.
     pub fn nth(&mut self, at: usize) -> Option<((u16, u16), &mut Direction)> {
         self.0.get_mut(at).map(|(link, direction)| (*link, direction))
     }
 
-    /// All of them, in order.
+    /// All directions, in order.
     pub fn iter(&self) -> impl Iterator<Item = ((u16, u16), &Direction)> {
         self.0.iter().map(|(link, direction)| (*link, direction))
     }
 
-    /// The same without their names.
+    /// All directions, without sender and receiver.
     pub fn directions(&mut self) -> impl Iterator<Item = &mut Direction> {
         self.0.iter_mut().map(|(_, direction)| direction)
     }
 
-    /// Adds one, or begins it anew.
+    /// Adds a direction, or resets it.
     pub fn insert(&mut self, link: (u16, u16), window: usize) {
         let direction = Direction { window, ..Direction::default() };
         match self.find(link) {
@@ -119,12 +119,12 @@ impl Links {
         }
     }
 
-    /// Removes one.
+    /// Removes a direction.
     pub fn remove(&mut self, link: &(u16, u16)) {
         self.retain(|other| other != *link);
     }
 
-    /// Removes all of which this is not so.
+    /// Keeps only the directions that satisfy `is_kept`.
     pub fn retain(&mut self, is_kept: impl Fn((u16, u16)) -> bool) {
         self.0.retain(|(link, _)| is_kept(*link));
     }

@@ -1,4 +1,4 @@
-//! What a node executes with: a keyspace, an executor, a clock that is told the time.
+//! Keyspace, executor and simulated clock of a node.
 
 mod shares;
 
@@ -7,8 +7,8 @@ pub use shares::FLUSH;
 use crate::content::{Content, Family};
 use crate::witness::{Held, Witness};
 use crate::workload::{is_flush, used_slots};
-use crate::world::Wrong;
-use petrel_cluster::lanes::{Served, note_served};
+use crate::world::Fault;
+use petrel_cluster::lanes::{Served, record_served};
 use petrel_cluster::node::{GroupError, Host as ClusterHost};
 use petrel_cluster::wire::{Exec, Tag, WaitEnd};
 use petrel_cluster::{Executed, FROM_PEERS, Identity, SLOTS, SlotSet, slot_of};
@@ -30,31 +30,31 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// The moment at which every run begins, in Unix milliseconds.
+/// Time at which every run begins, in Unix milliseconds.
 pub const START_MS: i64 = 1_700_000_000_000;
 
-/// The reply of a transaction that was not executed.
+/// Reply of a transaction that was not executed.
 const NULL_ARRAY: &[u8] = b"*-1\r\n";
 
 /// A key with its database.
 pub type DbKey = (u16, Vec<u8>);
 
-/// What is asked of commands' host, beside the cluster.
+/// Host of the executor.
 struct CommandHost {
     own: Identity,
-    /// The forwarded command in hand, if it may wait.
+    /// The forwarded command being executed, if it may be blocked.
     may_wait: Option<Arc<Waiter>>,
-    /// Those that wait here.
+    /// Blocked commands.
     waiting: BTreeMap<Tag, Arc<Blocked>>,
-    /// Those that have waited and were executed, since the last report.
+    /// Blocked commands that were executed since the last report.
     served: Vec<Arc<Waiter>>,
-    /// Those of them that this node itself had forwarded, with their replies.
+    /// Blocked commands that this node had forwarded to itself, with their replies.
     ended: Vec<(Arc<Waiter>, Vec<u8>)>,
 }
 
-/// A forwarded command that waits, or may.
+/// A forwarded command that is blocked, or may be.
 pub struct Waiter {
-    /// Its name.
+    /// Identifies the command.
     pub tag: Tag,
     /// The slots of its keys.
     pub slots: Vec<u16>,
@@ -110,25 +110,24 @@ impl Host for CommandHost {
             return false;
         }
         let slots = waiter.slots[..].into();
-        note_served(Served { tag: waiter.tag, slots, reply: answer.bytes });
+        record_served(Served { tag: waiter.tag, slots, reply: answer.bytes });
         true
     }
 }
 
-/// What a node's commits have been.
+/// Commits observed at a node.
 #[derive(Default)]
 struct Commits {
-    /// How many have touched each slot, wherever they were made first: the node's place in the
-    /// slot's order.
+    /// Number of commits per slot, of any origin: the node's position in the slot's order.
     positions: BTreeMap<u16, u64>,
-    /// Keys that the node has changed by itself, and the position of the last change.
+    /// Keys that the node has changed itself, and the position of the last change.
     own: BTreeMap<DbKey, u64>,
 }
 
-/// Hears of a node's commits.
-struct Overheard(Arc<Mutex<Commits>>);
+/// Sink that observes a node's commits.
+struct CommitObserver(Arc<Mutex<Commits>>);
 
-impl SinkSource for Overheard {
+impl SinkSource for CommitObserver {
     fn sink(&self) -> Box<dyn EffectSink> {
         Box::new(Overhearing { commits: self.0.clone(), touched: Vec::new() })
     }
@@ -136,7 +135,7 @@ impl SinkSource for Overheard {
 
 struct Overhearing {
     commits: Arc<Mutex<Commits>>,
-    /// Keys of the commit, and whether the node has changed them by itself.
+    /// Keys of the commit, and whether the node itself has changed them.
     touched: Vec<(DbKey, bool)>,
 }
 
@@ -160,58 +159,58 @@ impl EffectSink for Overhearing {
     }
 }
 
-/// A keyspace with its commands.
+/// A keyspace with its executor.
 pub struct Machine {
-    /// Whose it is.
+    /// Identity of the node.
     pub identity: Identity,
     exec: Executor,
     host: CommandHost,
-    /// The clock's time, in Unix milliseconds.
+    /// Simulated time, in Unix milliseconds.
     pub now_ms: i64,
-    /// Slots that begin anew here, before the node changes them.
-    anew: BTreeSet<u16>,
+    /// Slots that start empty here, until the node changes them.
+    restarted: BTreeSet<u16>,
     commits: Arc<Mutex<Commits>>,
     witness: Rc<RefCell<Witness>>,
-    /// Tells which slots this node changes.
+    /// Tells which slots this node may change.
     own: Option<Arc<dyn Homes>>,
-    /// What has come of a copy of another's data.
+    /// Received bytes of a copy.
     copied: Vec<u8>,
-    /// Clients that watch keys here, by their nodes and names.
+    /// Watching clients, by node and identifier.
     watches: BTreeMap<(Identity, u64), Watched>,
-    /// Jobs that were begun, in order.
+    /// Flushes in progress, in order.
     flushes: VecDeque<Flush>,
-    /// What is done wrong.
-    pub wrong: Option<Wrong>,
-    /// Transactions of clients that watch keys: those that were executed, and those that were not.
+    /// Deliberate fault.
+    pub wrong: Option<Fault>,
+    /// Transactions of watching clients: executed, and refused.
     pub watching: [u64; 2],
 }
 
-/// The removal of all keys whose home is here.
+/// Flush of all keys of which this node is primary.
 struct Flush {
     tag: Tag,
     slots: Vec<u16>,
-    /// Those that are left.
+    /// Keys still to be removed.
     keys: Vec<DbKey>,
-    /// Another view has been adopted since.
+    /// Whether a view was adopted since it began.
     is_late: bool,
 }
 
-/// A client that watches keys.
+/// Session of a watching client.
 struct Watched {
     session: Session,
     slot: u16,
-    /// Commands of its watching that came here.
+    /// Number of its watch commands that arrived here.
     forwarded: u16,
 }
 
 impl Machine {
-    /// It is that time, in Unix milliseconds, for what is done next.
+    /// Sets the simulated time, in Unix milliseconds.
     pub fn set_time(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         self.exec.ks.set_clock(now_ms);
     }
 
-    /// An empty one that draws from a seed.
+    /// Creates an empty machine.
     pub fn new(identity: Identity, seed: u64, witness: Rc<RefCell<Witness>>) -> Self {
         let options = Options { databases: 4, stripes: 8, seed };
         let keyspace = Keyspace::new(&options);
@@ -231,7 +230,7 @@ impl Machine {
                 ended: Vec::new(),
             },
             now_ms: START_MS,
-            anew: BTreeSet::new(),
+            restarted: BTreeSet::new(),
             commits,
             witness,
             own: None,
@@ -245,8 +244,7 @@ impl Machine {
         machine
     }
 
-    /// Joins the keyspace to a cluster.
-    /// Every node removes keys whose time has passed if it `expires_all`.
+    /// Connects the keyspace to a cluster. With `expires_all` every node removes expired keys.
     pub fn join(&mut self, sinks: Arc<dyn SinkSource>, homes: Arc<dyn Homes>, expires_all: bool) {
         if !expires_all {
             self.exec.ks.keyspace().set_homes(homes.clone());
@@ -255,26 +253,26 @@ impl Machine {
         self.set_sinks(Some(sinks));
     }
 
-    /// Lets a cluster hear of commits, or no node.
+    /// Sets the sinks of commits.
     fn set_sinks(&mut self, sinks: Option<Arc<dyn SinkSource>>) {
-        let overheard: Arc<dyn SinkSource> = Arc::new(Overheard(self.commits.clone()));
-        let overheard = sinks.is_some().then_some(overheard);
+        let observer: Arc<dyn SinkSource> = Arc::new(CommitObserver(self.commits.clone()));
+        let observer = sinks.is_some().then_some(observer);
         self.exec.begin();
         self.exec.ks.lock_all();
         self.exec.ks.set_sinks("cluster", sinks);
-        self.exec.ks.set_sinks("overheard", overheard);
+        self.exec.ks.set_sinks("observer", observer);
         self.exec.ks.unlock();
         self.exec.end();
     }
 
-    /// All that there is, and where it stands in the order of each slot.
+    /// A copy of all keys, and its position in each slot's order.
     pub fn copy(&mut self) -> (Vec<u8>, BTreeMap<u16, u64>) {
         let positions = self.commits.lock().map(|commits| commits.positions.clone());
         let positions = positions.unwrap_or_default();
         (self.dump(|_| true), positions)
     }
 
-    /// All that there is of some slots, behind where it stands in the order of each.
+    /// A copy of some slots, preceded by its position in each slot's order.
     pub fn copy_slots(&mut self, slots: &SlotSet) -> Vec<u8> {
         let mut out = Vec::new();
         let used: Vec<u16> = used_slots().filter(|&slot| slots.contains(slot)).collect();
@@ -287,7 +285,7 @@ impl Machine {
         out
     }
 
-    /// Loads data of slots that have come.
+    /// Loads imported slots.
     pub fn load_slots(&mut self, sinks: Arc<dyn SinkSource>) {
         let copied = std::mem::take(&mut self.copied);
         let mut bytes = Bytes(&copied);
@@ -304,10 +302,10 @@ impl Machine {
         }
     }
 
-    /// A slot whose data are lost begins anew here: what was counted of copies, and of their
-    /// removal, is no position of its order.
-    pub fn begin_anew(&mut self, slot: u16) {
-        self.anew.insert(slot);
+    /// Restarts a slot after its data were lost: copies and their removal are no positions of its
+    /// order.
+    pub fn restart_slot(&mut self, slot: u16) {
+        self.restarted.insert(slot);
     }
 
     fn dump(&mut self, is_of: impl Fn(u16) -> bool) -> Vec<u8> {
@@ -326,7 +324,7 @@ impl Machine {
         out
     }
 
-    /// Loads the copy that has come, and that stands there.
+    /// Loads a received copy with these positions.
     pub fn load_copy(&mut self, positions: BTreeMap<u16, u64>) {
         let copied = std::mem::take(&mut self.copied);
         self.load(Bytes(&copied));
@@ -357,7 +355,7 @@ impl Machine {
         self.now_ms = now_ms;
     }
 
-    /// Executes a command of a client of this node; its reply as bytes.
+    /// Executes a command of a client of this node; returns the encoded reply.
     pub fn run(&mut self, db: u16, is_transaction: bool, commands: &[Vec<&[u8]>]) -> Vec<u8> {
         let mut session = Session::new(true);
         let reply = self.run_in(&mut session, db, is_transaction, commands);
@@ -397,7 +395,7 @@ impl Machine {
         reply
     }
 
-    /// The same of a client of some node, that has a name here if it watches keys.
+    /// Like [`Machine::run`], for a client of any node, with an identifier if it watches keys.
     pub fn run_of(
         &mut self,
         (origin, client): (Identity, Option<u64>),
@@ -422,8 +420,8 @@ impl Machine {
         let watched = self.watches.remove(&(origin, client));
         let new = || Watched { session: Session::new(true), slot, forwarded: 0 };
         let Watched { mut session, forwarded, .. } = watched.unwrap_or_else(new);
-        // What it has watched at another home, or in another view, is forgotten.
-        let is_forgotten = before != forwarded && self.wrong != Some(Wrong::IgnoresWatches);
+        // Watches of another primary, or of another view, are lost.
+        let is_forgotten = before != forwarded && self.wrong != Some(Fault::IgnoresWatches);
         if is_forgotten && is_transaction {
             self.abandon(session);
             self.watching[1] += 1;
@@ -441,7 +439,7 @@ impl Machine {
             }
             return reply;
         }
-        if self.wrong == Some(Wrong::IgnoresWatches) {
+        if self.wrong == Some(Fault::IgnoresWatches) {
             self.abandon(std::mem::replace(&mut session, Session::new(true)));
         }
         let last = self.witness.borrow().last(slot);
@@ -458,9 +456,9 @@ impl Machine {
     fn begin_flush(&mut self, tag: Tag, exec: &Exec<'_>) -> Executed {
         let mut keys = self.keys();
         let may_go = |key: &[u8]| Family::of(key).is_some_and(Family::may_be_removed);
-        keys.retain(|(_, key)| self.is_home(slot_of(key)) && may_go(key));
+        keys.retain(|(_, key)| self.is_primary(slot_of(key)) && may_go(key));
         self.witness.borrow_mut().flush_begins(tag, &keys);
-        if self.wrong == Some(Wrong::FlushesOneDatabase) {
+        if self.wrong == Some(Fault::FlushesOneDatabase) {
             keys.retain(|(db, _)| *db == 0);
         }
         let slots = exec.slots.clone();
@@ -470,14 +468,14 @@ impl Machine {
         Executed::Waits(None)
     }
 
-    /// Another view is adopted: jobs end, those of nodes that are no members without a word.
+    /// Ends flushes when a view is adopted, silently if their origins are not members.
     pub fn end_flushes(&mut self, is_member: impl Fn(Identity) -> bool) {
         self.flushes.retain(|flush| is_member(flush.tag.origin));
         self.flushes.iter_mut().for_each(|flush| flush.is_late = true);
     }
 
-    /// Goes on with a job; at its end, its name, its slots and its reply.
-    pub fn go_on_flushing(&mut self, count: usize) -> Option<(Tag, Vec<u16>, Vec<u8>)> {
+    /// Continues a flush. At its end returns tag, slots and reply.
+    pub fn continue_flush(&mut self, count: usize) -> Option<(Tag, Vec<u16>, Vec<u8>)> {
         let mut flush = self.flushes.pop_front()?;
         if flush.is_late {
             return Some((flush.tag, flush.slots, b"-TRYAGAIN\r\n".to_vec()));
@@ -495,7 +493,7 @@ impl Machine {
         Some((flush.tag, flush.slots, b"+OK\r\n".to_vec()))
     }
 
-    /// Ends watches of which this is so.
+    /// Ends watches that satisfy `which`.
     pub fn drop_watches(&mut self, which: impl Fn(Identity, u16) -> bool) {
         let watches = self.watches.iter();
         let dropped = watches.filter(|((origin, _), watched)| which(*origin, watched.slot));
@@ -506,7 +504,7 @@ impl Machine {
         }
     }
 
-    /// How many clients watch keys here.
+    /// Number of watching clients.
     pub fn watches(&self) -> usize {
         self.watches.len()
     }
@@ -527,7 +525,7 @@ impl Machine {
         assert!(shared.is_empty(), "values are short here");
     }
 
-    /// Removes keys whose time has passed.
+    /// Removes expired keys.
     pub fn expire(&mut self) {
         self.exec.ks.set_clock(self.now_ms);
         self.exec.begin();
@@ -535,7 +533,7 @@ impl Machine {
         self.exec.end();
     }
 
-    /// What a key holds, and its expiry, whether that has passed or not.
+    /// Content and expiry of a key, even if it has expired.
     pub fn content(&mut self, key: &DbKey) -> (Content, Option<i64>) {
         let now_ms = std::mem::replace(&mut self.now_ms, 0);
         let family = Family::of(&key.1).unwrap_or(Family::Text);
@@ -554,7 +552,7 @@ impl Machine {
         (content, expiry)
     }
 
-    /// All keys, expired ones too.
+    /// All keys, including expired ones.
     pub fn keys(&mut self) -> Vec<DbKey> {
         let now_ms = std::mem::replace(&mut self.now_ms, 0);
         let mut keys = Vec::new();
@@ -569,7 +567,7 @@ impl Machine {
         keys
     }
 
-    /// Tells the witness what this node has changed since the last call.
+    /// Reports this node's changes since the last call to the witness.
     pub fn report(&mut self) {
         let own = match self.commits.lock() {
             Ok(mut commits) => std::mem::take(&mut commits.own),
@@ -592,12 +590,12 @@ impl Machine {
         }
     }
 
-    /// Commands that this node had forwarded to itself, as it turned out, and that have waited.
+    /// Commands that this node had forwarded to itself and that were blocked.
     pub fn ended(&mut self) -> Vec<(Arc<Waiter>, Vec<u8>)> {
         std::mem::take(&mut self.host.ended)
     }
 
-    /// Ends waits of which this is so, for others to go on with them.
+    /// Ends the waits that satisfy `which`, to be forwarded again.
     pub fn dismiss(&mut self, which: impl Fn(&Waiter) -> bool) -> Vec<Arc<Waiter>> {
         let waiting = self.host.waiting.values().cloned();
         let mut dismissed = Vec::new();
@@ -613,12 +611,12 @@ impl Machine {
         dismissed
     }
 
-    /// Whether a key is here, as its readers see it.
+    /// Whether a key exists for readers.
     pub fn has(&mut self, db: u16, key: &[u8]) -> bool {
         self.run(db, false, &[vec![b"EXISTS", key]]) == b":1\r\n"
     }
 
-    /// Removes a key that is a copy, to have room.
+    /// Evicts a copy.
     pub fn evict(&mut self, (db, key): &DbKey) {
         let handle = &mut self.exec.ks;
         handle.enter();
@@ -636,13 +634,13 @@ impl Machine {
         }
     }
 
-    /// The node's place in a slot's order.
+    /// The node's position in a slot's order.
     pub fn position(&self, slot: u16) -> u64 {
         let commits = self.commits.lock();
         commits.ok().and_then(|commits| commits.positions.get(&slot).copied()).unwrap_or(0)
     }
 
-    /// All that these keys hold.
+    /// Contents of these keys.
     pub fn held(&mut self, keys: Vec<DbKey>) -> Vec<Held> {
         let held = |key: DbKey| {
             let (content, expiry) = self.content(&key);
@@ -651,13 +649,13 @@ impl Machine {
         keys.into_iter().map(held).collect()
     }
 
-    /// Whether this node changes the keys of a slot, and nobody else.
-    pub fn is_home(&self, slot: u16) -> bool {
+    /// Whether this node is the primary of a slot and may change it.
+    pub fn is_primary(&self, slot: u16) -> bool {
         self.own.as_ref().is_some_and(|own| own.is_home(tagged("", slot).as_bytes()))
     }
 
-    /// Lets the witness compare what survivors have kept of a node's changes, before this node
-    /// changes anything of its slots.
+    /// Before this node changes slots of a dead primary, lets the witness compare what survived of
+    /// the primary's changes.
     pub fn compare_survivors(&mut self) {
         let Some(own) = &self.own else { return };
         let is_own = |slot| own.is_home(tagged("", slot).as_bytes());
@@ -667,7 +665,7 @@ impl Machine {
         }
         for slot in awaited {
             let keys = self.witness.borrow().keys_of(slot);
-            if self.anew.remove(&slot)
+            if self.restarted.remove(&slot)
                 && let Ok(mut commits) = self.commits.lock()
             {
                 commits.positions.remove(&slot);
@@ -710,7 +708,7 @@ impl ClusterHost for Machine {
         let is_over = !self.exec.give_up(&blocked);
         self.exec.end();
         (!is_over).then(|| match end {
-            // Its client was answered when this home was out of reach.
+            // Its client was answered while this primary was unreachable.
             WaitEnd::Gone => Vec::new(),
             WaitEnd::Timeout | WaitEnd::Error => self.exec.late_reply(&blocked, End::Timeout).bytes,
         })
@@ -723,7 +721,7 @@ impl ClusterHost for Machine {
     }
 
     fn publish(&mut self, _: bool, channel: &[u8], payload: &[u8]) {
-        self.witness.borrow_mut().heard(self.identity, channel, payload);
+        self.witness.borrow_mut().received(self.identity, channel, payload);
     }
 
     fn keys_read(&mut self, exec: &Exec<'_>, keys: &mut Vec<Vec<u8>>) {
@@ -751,7 +749,7 @@ impl ClusterHost for Machine {
     }
 }
 
-/// A reply as a value.
+/// Decodes a reply.
 pub fn parse(reply: &[u8]) -> Value {
     match decode(reply, &DecodeLimits::default()) {
         Ok(Some((value, _))) => value,
@@ -759,7 +757,7 @@ pub fn parse(reply: &[u8]) -> Value {
     }
 }
 
-/// The slots of some keys, each once.
+/// The distinct slots of some keys.
 pub fn slots_of<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Vec<u16> {
     let mut slots: Vec<u16> = keys.map(slot_of).collect();
     slots.sort_unstable();
@@ -767,7 +765,7 @@ pub fn slots_of<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Vec<u16> {
     slots
 }
 
-/// A name in a slot.
+/// A key name in a slot.
 pub fn tagged(name: &str, slot: u16) -> String {
     static TAGS: OnceLock<Vec<u32>> = OnceLock::new();
     let tags = TAGS.get_or_init(|| {

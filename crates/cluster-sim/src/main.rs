@@ -1,8 +1,9 @@
-//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--wrong RULE]`: runs until the
-//! time is over, and prints the seed of each run that finds something. `--seed` without `--seconds`
-//! repeats one run. With `--wrong` a rule is broken, and it ends with the first run that notices.
+//! `cluster-sim [--seconds N] [--seed S] [--ops N] [--copies N] [--wrong RULE]`: runs simulations
+//! until the time is up, and prints the seed of each run with violations. `--seed` without
+//! `--seconds` repeats one run. `--wrong` disables a rule and stops at the first run that detects
+//! it.
 
-use petrel_cluster_sim::{Outcome, Plan, WRONGS, run};
+use petrel_cluster_sim::{FAULTS, Outcome, Plan, run};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,9 +14,9 @@ fn main() -> ExitCode {
     while let Some(arg) = args.next() {
         let text = args.next().unwrap_or_default();
         if arg == "--wrong" {
-            wrong = WRONGS.into_iter().find(|(name, _)| *name == text).map(|(_, wrong)| wrong);
+            wrong = FAULTS.into_iter().find(|(name, _)| *name == text).map(|(_, wrong)| wrong);
             if wrong.is_none() {
-                eprintln!("--wrong is one of: {}", WRONGS.map(|(name, _)| name).join(", "));
+                eprintln!("--wrong is one of: {}", FAULTS.map(|(name, _)| name).join(", "));
                 return ExitCode::FAILURE;
             }
             continue;

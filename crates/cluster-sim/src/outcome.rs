@@ -1,49 +1,49 @@
-//! What a run has come to, in figures.
+//! Statistics of a run.
 
-/// What a run has come to.
+/// Statistics of one run, or the sum of several.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// What was found.
+    /// Violations found.
     pub violations: Vec<String>,
     /// Replies to clients.
     pub replies: u64,
-    /// Reads that were explained.
+    /// Reads explained.
     pub reads: u64,
     /// Reads of copies.
     pub near: u64,
-    /// Commits of homes.
+    /// Commits of primaries.
     pub commits: u64,
-    /// Commands that were executed for other nodes.
+    /// Forwarded commands executed.
     pub forwarded: u64,
     /// Views beyond the first.
     pub views: u64,
     /// Nodes that died.
     pub deaths: u64,
-    /// Nodes that wanted to join, those that have loaded their copies, and those that gave up.
+    /// Nodes that tried to join.
     pub joins: u64,
-    /// See `joins`.
+    /// Copies and imports that were loaded.
     pub loaded: u64,
-    /// See `joins`.
+    /// Joins that were given up.
     pub failed_joins: u64,
     /// Links that broke.
     pub resets: u64,
     /// Commands that were answered `UNKNOWN`.
     pub unknown: u64,
-    /// Of those, commands to a node that was taken for out of reach.
+    /// Number of `unknown` that were sent to an unreachable node.
     pub unreachable: u64,
-    /// Commands that waited for keys at another node.
+    /// Commands blocked at another node.
     pub parked: u64,
-    /// Those of them that were forwarded again.
+    /// Number of `parked` that were forwarded again.
     pub again: u64,
-    /// Transactions of clients that watch keys: those that were executed, and those that were not.
+    /// Transactions of watching clients: executed, and refused.
     pub watching: [u64; 2],
-    /// How often all keys of a home were removed.
+    /// Completed flushes of a primary's keys.
     pub flushes: u64,
-    /// Messages that nodes have got.
+    /// Messages received.
     pub messages: u64,
-    /// Acknowledgements that were compared with what was applied.
+    /// Acknowledgements compared with the applied position.
     pub acknowledged: u64,
-    /// A number that two runs with one seed have in common.
+    /// Hash of the final contents; equal for runs with the same seed.
     pub digest: u64,
 }
 
@@ -73,12 +73,14 @@ impl Outcome {
         self.acknowledged += other.acknowledged;
     }
 
-    /// The figures in words.
+    /// The statistics as text.
     pub fn figures(&self) -> String {
         format!(
-            "{} replies, {} reads explained ({} of copies), {} commits, {} commands forwarded, {} views, {} deaths, {} joins ({} \
-             loaded, {} given up), {} links broken, {} unknown ({} out of reach), {} waited ({} forwarded again), {} transactions of watching clients \
-             ({} refused), {} flushes, {} messages, {} acknowledgements compared",
+            "{} replies, {} reads explained ({} of copies), {} commits, {} commands forwarded, \
+             {} views, {} deaths, {} joins ({} loaded, {} given up), {} links broken, \
+             {} unknown ({} unreachable), {} blocked ({} forwarded again), \
+             {} transactions of watching clients ({} refused), {} flushes, {} messages, \
+             {} acknowledgements compared",
             self.replies,
             self.reads,
             self.near,

@@ -1,4 +1,4 @@
-//! The only source of chance in a run.
+//! Random numbers: the only source of nondeterminism in a run.
 
 /// The SplitMix64 generator (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
 /// OOPSLA 2014).
@@ -6,7 +6,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// A generator whose numbers follow from the seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
@@ -25,17 +25,17 @@ impl Random {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// The same as an index.
+    /// A random index below `len`.
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// True with probability 1/n.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// One of some.
+    /// A random element.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.index(of.len())]
     }

@@ -1,17 +1,18 @@
-//! What has really happened: the order in which the homes have changed each slot, and whether what
-//! anybody reads can be explained by it.
+//! Checker with a global view: records the order in which the primaries have changed each slot, and
+//! checks that every read is explained by it.
 //!
-//! A slot's primary numbers its changes, so their order is known, and each check is a walk along
-//! it:
+//! A slot's primary orders its changes, so the order is known, and each check is a walk along it:
 //!
-//! * a node reads a prefix of each slot's order, never a shorter one than before, and never without
-//!   what its own commands were answered; so does each connection, in the order of its commands;
+//! * a node reads a prefix of each slot's order, never a shorter one than before, and always with
+//!   the effects of its own answered commands; so does each connection, in the order of its
+//!   commands;
 //! * only a slot's primary changes it;
-//! * a forwarded command changes something once at most;
-//! * no transaction is executed of a client that watches keys which have changed since;
-//! * where all keys of a home were removed, each that it had has changed meanwhile;
-//! * each node gets a message once at most, and those of one node and channel in their order;
-//! * what survives a node is a prefix of what it has done, with everything that others have read.
+//! * a forwarded command changes something at most once;
+//! * no transaction is executed if a key that its client watches has changed;
+//! * after a flush, each key that the primary had has changed;
+//! * each node receives a message at most once, and those of one node and channel in their order;
+//! * the changes of a dead node that survive are a prefix of all its changes, with everything that
+//!   others have read.
 
 use crate::content::Content;
 use crate::machine::DbKey;
@@ -19,96 +20,95 @@ use petrel_cluster::wire::Tag;
 use petrel_cluster::{Identity, Node, View, slot_of};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Positions in the orders of slots: how many changes of the slot there were, in the low bits;
-/// above them, how often the end of its order was lost. What was seen of that is behind what there
-/// is, and before what comes later.
+/// Positions in the orders of slots. The low bits count the changes of the slot, the high bits how
+/// often an end of its order was lost with its primary. So a lost position is greater than those
+/// that survive, and less than later ones.
 pub type Positions = BTreeMap<u16, u64>;
 
-/// The bits of a position that count changes.
+/// Mask of the bits that count changes.
 const COUNT: u64 = (1 << 40) - 1;
 
-/// What a key held from a position of its slot's order on.
+/// Value of a key from a position of its slot's order on.
 struct Version {
     at: u64,
     content: Content,
     expiry: Option<i64>,
 }
 
-/// What a node has of a key.
+/// Value of a key at a node.
 pub struct Held {
     /// The key.
     pub key: DbKey,
-    /// Its value.
+    /// Value of the key.
     pub content: Content,
-    /// Its expiry, in Unix milliseconds, whether that has passed or not.
+    /// Expiry in Unix milliseconds, even if it has passed.
     pub expiry: Option<i64>,
 }
 
-/// What one execution of a forwarded command has seen.
+/// Observations of one execution of a forwarded command.
 struct Executed {
     positions: Vec<(u16, u64)>,
     changed: bool,
-    /// By the clock of the node that did.
+    /// Clock of the executing node.
     now_ms: i64,
 }
 
-/// The only one who sees all nodes.
+/// The checker's records of all nodes.
 #[derive(Default)]
 pub struct Witness {
     history: BTreeMap<DbKey, Vec<Version>>,
     /// The last position of each slot's order.
     last: Positions,
     views: BTreeMap<Identity, View>,
-    /// How far each node has read at least.
+    /// The position up to which each node has read at least.
     seen: BTreeMap<Identity, Positions>,
     executed: BTreeMap<Tag, Vec<Executed>>,
-    /// The first names of commands that were forwarded again.
+    /// The first tags of commands that were forwarded again.
     names: BTreeMap<Tag, Tag>,
-    /// A change that was answered may be lost with its home: not all members hold everything.
+    /// An answered change may be lost with its primary: members hold only some slots.
     may_lose: bool,
-    /// Where the order of each slot has lost its end, one after another.
+    /// Positions after which each slot's order has lost its end, in order of the losses.
     cuts: BTreeMap<u16, Vec<u64>>,
-    /// Slots of nodes that have died.
+    /// Slots of dead nodes that no new primary has changed yet.
     awaited: BTreeSet<u16>,
-    /// Replies that nobody else may get, and where they were given.
+    /// Replies that must be unique, and their positions.
     unique: BTreeMap<(DbKey, Vec<u8>), (u16, u64)>,
-    /// Elements that stay.
+    /// Elements that must persist.
     logged: BTreeMap<(DbKey, Vec<u8>), (u16, u64)>,
-    /// By client and key that it watches: the last position of the slot at that time, and the time.
+    /// By client and watched key: position of the slot, and time, when the watch began.
     watched: BTreeMap<(u64, DbKey), (u64, i64)>,
-    /// Keys that are to be removed at a home, and the positions of their slots.
+    /// Keys that a flush has to remove, with the positions of their slots.
     flushed: BTreeMap<Tag, Vec<(DbKey, u64)>>,
-    /// Messages by number: their nodes and channels.
+    /// Published messages: node and channel.
     published: Vec<(Identity, Vec<u8>)>,
-    /// By the node that has got messages, and the node and the channel that they were of: how many
-    /// messages of the run had been published with the last one.
-    heard: BTreeMap<(Identity, Identity, Vec<u8>), usize>,
-    /// Messages that nodes have got.
+    /// By receiver, sender and channel: number of the last message received.
+    received: BTreeMap<(Identity, Identity, Vec<u8>), usize>,
+    /// Number of messages received.
     pub messages: u64,
-    /// How often all keys of a home were removed.
+    /// Number of completed flushes.
     pub flushes: u64,
-    /// What was found.
+    /// Violations found.
     pub violations: Vec<String>,
-    /// Reads that were explained.
+    /// Number of reads explained.
     pub reads: u64,
-    /// Commits of homes.
+    /// Number of commits of primaries.
     pub commits: u64,
-    /// Commands that homes have executed for others.
+    /// Number of forwarded commands executed.
     pub forwarded: u64,
 }
 
 impl Witness {
-    /// One of a cluster in which a change that was answered may be lost with its home.
-    pub fn of_homes() -> Self {
+    /// A checker for clusters in which an answered change may be lost with its primary.
+    pub fn of_slots() -> Self {
         Witness { may_lose: true, ..Witness::default() }
     }
 
-    /// Something is wrong.
+    /// Reports a violation.
     pub fn violation(&mut self, text: String) {
         self.violations.push(text);
     }
 
-    /// A node adopts a view.
+    /// Records that a node adopts a view.
     pub fn adopts(&mut self, identity: Identity, view: View) {
         self.views.insert(identity, view);
     }
@@ -118,7 +118,7 @@ impl Witness {
         self.last.get(&slot).copied().unwrap_or(0)
     }
 
-    /// A node has changed keys by itself; the positions of the changes in their slots.
+    /// Records and checks changes that a node has made itself, with their positions.
     pub fn committed(&mut self, by: Identity, mut versions: Vec<(u64, Held)>) {
         self.commits += 1;
         versions.sort_by_key(|(at, _)| *at);
@@ -130,7 +130,7 @@ impl Witness {
             let is_next = at > before.get(&slot).copied().unwrap_or(0);
             if primary != Some(by.node) || self.awaited.contains(&slot) || !is_next {
                 self.violation(format!(
-                    "{by:?} has changed {} at {at}, whose primary is {primary:?} and which is at {:?}",
+                    "{by:?} has changed {} at {at}, but its primary is {primary:?} and its position {:?}",
                     shown(&key.1),
                     before.get(&slot)
                 ));
@@ -140,7 +140,7 @@ impl Witness {
         }
     }
 
-    /// The first position from `lower` on at which a key held this at the time.
+    /// The first position from `lower` on at which a key had this content at that time.
     fn explain(&self, key: &DbKey, content: &Content, now_ms: i64, lower: u64) -> Option<u64> {
         let absent = Content::default();
         let versions = self.history.get(key).map(Vec::as_slice).unwrap_or_default();
@@ -156,18 +156,18 @@ impl Witness {
         Some(found.at.max(lower))
     }
 
-    /// A client's read on a node; `is_home` if it was of the primary. The position that it has
-    /// seen.
+    /// Checks a client's read on a node (`is_primary`: on the primary), and returns the slot's
+    /// position that explains it.
     pub fn read(
         &mut self,
         by: Identity,
         (key, content): (&DbKey, &Content),
         now_ms: i64,
-        is_home: bool,
+        is_primary: bool,
     ) -> (u16, u64) {
         let slot = slot_of(&key.1);
         let seen = self.seen.get(&by).and_then(|seen| seen.get(&slot)).copied().unwrap_or(0);
-        let lower = if is_home { self.last(slot) } else { seen };
+        let lower = if is_primary { self.last(slot) } else { seen };
         match self.explain(key, content, now_ms, lower) {
             Some(at) => {
                 self.reads += 1;
@@ -176,7 +176,7 @@ impl Witness {
             }
             None => {
                 let text = self.show_read(key, content, lower);
-                self.violation(format!("{by:?} reads {text} (home: {is_home})"));
+                self.violation(format!("{by:?} reads {text} (primary: {is_primary})"));
                 (slot, lower)
             }
         }
@@ -193,7 +193,7 @@ impl Witness {
             .map(|version| (version.at, texts(&version.content), version.expiry))
             .collect();
         format!(
-            "{}@{} of slot {} as {:?}, which it never was from position {lower} on: {later:?}",
+            "{}@{} of slot {} as {:?}, which it never was since position {lower}: {later:?}",
             shown(&key.1),
             key.0,
             slot_of(&key.1),
@@ -201,7 +201,8 @@ impl Witness {
         )
     }
 
-    /// The same read in the order of its connection's commands, which have seen this much before.
+    /// Checks the same read in the order of its connection's commands, given the positions that
+    /// they have observed.
     pub fn read_in_order(
         &mut self,
         seen: &mut Positions,
@@ -219,7 +220,7 @@ impl Witness {
         }
     }
 
-    /// A home has executed a forwarded command.
+    /// Records the execution of a forwarded command.
     pub fn executed(
         &mut self,
         by: Identity,
@@ -236,11 +237,11 @@ impl Witness {
         }
     }
 
-    /// A command that has waited at its home is forwarded again, by another name.
+    /// Records that a blocked command is forwarded again, under another tag.
     pub fn forwarded_again(&mut self, before: Tag, tag: Tag) {
         let first = self.first_name(before);
         self.names.insert(tag, first);
-        // It may have been executed at once.
+        // It may have been executed immediately.
         let by_name = self.executed.remove(&tag).unwrap_or_default();
         let executed = self.executed.entry(first).or_default();
         executed.extend(by_name);
@@ -253,8 +254,8 @@ impl Witness {
         self.names.get(&tag).copied().unwrap_or(tag)
     }
 
-    /// A forwarded command was answered: what it has seen, the node has seen from now on.
-    /// Its positions and the time; none if they are lost.
+    /// Records the answer to a forwarded command: its node has now observed the command's
+    /// positions. Returns the positions and the time; none if the execution is lost.
     pub fn answered(&mut self, by: Identity, tag: Tag) -> Option<(Vec<(u16, u64)>, i64)> {
         let tag = self.first_name(tag);
         let Some(executed) = self.executed.get(&tag).and_then(|all| all.last()) else {
@@ -268,7 +269,7 @@ impl Witness {
         Some((positions, now_ms))
     }
 
-    /// A read that was executed at the home of its key, at this position of the slot.
+    /// Checks a read that the primary has executed, at this position of the slot.
     pub fn read_at(
         &mut self,
         by: Identity,
@@ -280,11 +281,11 @@ impl Witness {
             self.reads += 1;
         } else {
             let text = self.show_read(key, content, at);
-            self.violation(format!("{by:?} reads {text} at its home"));
+            self.violation(format!("{by:?} reads {text} at its primary"));
         }
     }
 
-    /// Whether a position that was seen is lost, where that may be.
+    /// Whether an observed position is lost, where that is allowed.
     pub fn is_lost(&self, (slot, at): (u16, u64)) -> bool {
         if !self.may_lose {
             return false;
@@ -295,7 +296,7 @@ impl Witness {
         at > last || later.into_iter().any(|&cut| at & COUNT > cut)
     }
 
-    /// A node has seen these positions.
+    /// Records that a node has observed these positions.
     pub fn has_seen(&mut self, by: Identity, positions: &[(u16, u64)]) {
         let seen = self.seen.entry(by).or_default();
         for &(slot, at) in positions {
@@ -304,14 +305,13 @@ impl Witness {
         }
     }
 
-    /// A client watches a key, at its home.
+    /// Records that a client watches a key at its primary.
     pub fn watched(&mut self, client: u64, key: DbKey, now_ms: i64) {
         let at = self.last(slot_of(&key.1));
         self.watched.insert((client, key), (at, now_ms));
     }
 
-    /// A transaction of a client that watches keys was executed, behind this position of their
-    /// slot.
+    /// Checks a transaction of a watching client, executed after this position of the slot.
     pub fn transaction(&mut self, by: Identity, client: u64, last: u64) {
         let first = (client, (0, Vec::new()));
         let watched = self.watched.range(first..).take_while(|((of, _), _)| *of == client);
@@ -319,7 +319,7 @@ impl Witness {
             let versions = self.history.get(key).map(Vec::as_slice).unwrap_or_default();
             let first = versions.partition_point(|version| version.at <= *at);
             let next = versions.get(first).filter(|version| version.at <= last)?;
-            // That its time was over already when it was watched is no change.
+            // The removal of a key that had expired before the watch began is no change.
             let before = first.checked_sub(1).and_then(|before| versions[before].expiry);
             let was_over = before.is_some_and(|expiry| expiry <= *now_ms);
             let is_changed = !was_over || next.content.is_there() || {
@@ -334,14 +334,14 @@ impl Witness {
         }
     }
 
-    /// A home begins to remove all its keys.
+    /// Records that a primary begins to flush its keys.
     pub fn flush_begins(&mut self, tag: Tag, keys: &[DbKey]) {
         let at = |key: &DbKey| (key.clone(), self.last(slot_of(&key.1)));
         let keys = keys.iter().map(at).collect();
         self.flushed.insert(tag, keys);
     }
 
-    /// It says that it has.
+    /// Checks a completed flush.
     pub fn flush_ends(&mut self, by: Identity, tag: Tag) {
         for (key, at) in self.flushed.remove(&tag).unwrap_or_default() {
             let last = self.history.get(&key).and_then(|versions| versions.last());
@@ -352,48 +352,49 @@ impl Witness {
         self.flushes += 1;
     }
 
-    /// A node publishes a message; what it says.
+    /// Records that a node publishes a message; returns its payload.
     pub fn publishes(&mut self, by: Identity, channel: &[u8]) -> Vec<u8> {
         self.published.push((by, channel.to_vec()));
         self.published.len().to_string().into_bytes()
     }
 
-    /// A node has got a message.
-    pub fn heard(&mut self, by: Identity, channel: &[u8], payload: &[u8]) {
+    /// Checks a message that a node receives.
+    pub fn received(&mut self, by: Identity, channel: &[u8], payload: &[u8]) {
         self.messages += 1;
         let number = std::str::from_utf8(payload).ok().and_then(|text| text.parse().ok());
         let number: usize = number.unwrap_or(0);
         let sent = number.checked_sub(1).and_then(|at| self.published.get(at));
         let Some((from, _)) = sent.filter(|(_, of)| of == channel) else {
-            return self.violation(format!("{by:?} gets {} which was not sent", shown(payload)));
+            return self
+                .violation(format!("{by:?} receives {} which was not sent", shown(payload)));
         };
-        let last = self.heard.entry((by, *from, channel.to_vec())).or_default();
+        let last = self.received.entry((by, *from, channel.to_vec())).or_default();
         let before = std::mem::replace(last, number);
         if before >= number {
-            let text = format!("{by:?} gets message {number} of {from:?} behind {before}");
+            let text = format!("{by:?} receives message {number} of {from:?} after {before}");
             self.violation(text);
         }
     }
 
-    /// A client was given what nobody else may get.
+    /// Checks that a client's reply is unique.
     pub fn unique(&mut self, key: &DbKey, item: Vec<u8>, at: (u16, u64)) {
         if self.unique.insert((key.clone(), item.clone()), at).is_some() {
             self.violation(format!("{} of {} was given twice", shown(&item), shown(&key.1)));
         }
     }
 
-    /// A client was told that an element is there, to stay.
+    /// Records that a client was answered that an element was stored to persist.
     pub fn logged(&mut self, key: &DbKey, item: Vec<u8>, at: (u16, u64)) {
         self.logged.insert((key.clone(), item), at);
     }
 
-    /// A node has died, which may have changed these slots.
+    /// Records the death of a node that may have changed these slots.
     pub fn dies(&mut self, identity: Identity, slots: impl Iterator<Item = u16>) {
         self.seen.remove(&identity);
         self.awaited.extend(slots);
     }
 
-    /// Slots of nodes that have died which this node changes next.
+    /// Slots of dead nodes of which this node is the next primary.
     pub fn awaited(&self, by: Identity, is_own: impl Fn(u16) -> bool) -> Vec<u16> {
         let Some(view) = self.views.get(&by) else { return Vec::new() };
         let awaited = self.awaited.iter();
@@ -402,13 +403,13 @@ impl Witness {
         awaited.copied().collect()
     }
 
-    /// All keys of a slot that there ever were.
+    /// All keys of a slot in its history.
     pub fn keys_of(&self, slot: u16) -> Vec<DbKey> {
         self.history.keys().filter(|key| slot_of(&key.1) == slot).cloned().collect()
     }
 
-    /// What the next primary of a slot has of it must be what there was at its position, and nobody
-    /// has seen beyond that; the order goes on from there.
+    /// Checks the data with which a new primary takes over a slot: they are the contents at its
+    /// position, and no node has observed a later one. The order continues from there.
     pub fn taken_over(&mut self, by: Identity, (slot, at): (u16, u64), held: &[Held]) {
         self.awaited.remove(&slot);
         let seen = self.seen.values().filter_map(|seen| seen.get(&slot)).copied();
@@ -416,7 +417,7 @@ impl Witness {
         if self.last(slot) & !COUNT | at < seen || at > self.last(slot) & COUNT {
             let last = self.last(slot);
             self.violation(format!(
-                "{by:?} goes on with slot {slot} at {at} of {last}, and {seen} was seen"
+                "{by:?} takes over slot {slot} at {at} of {last}, but {seen} was observed"
             ));
         }
         for Held { key, content, expiry } in held {
@@ -430,7 +431,7 @@ impl Witness {
                 let right = next.checked_sub(1).map(|last| &versions[last]);
                 let right = right.map(|version| (version.at, &version.content, version.expiry));
                 let text = format!(
-                    "{by:?} goes on with another {} at {at}: {content:?} {expiry:?} instead of {right:?}",
+                    "{by:?} takes over {} at {at} as {content:?} {expiry:?} instead of {right:?}",
                     shown(&key.1)
                 );
                 self.violation(text);
@@ -439,7 +440,7 @@ impl Witness {
         self.cut(slot, at);
     }
 
-    /// What came after a position of a slot died with its primary.
+    /// Forgets what came after a position of a slot and died with its primary.
     fn cut(&mut self, slot: u16, at: u64) {
         if self.last(slot) & COUNT == at {
             return;
@@ -467,19 +468,19 @@ impl Witness {
         self.logged.retain(|_, position| is_kept(position));
     }
 
-    /// At rest: what a node holds must be what the homes have made.
+    /// Compares a node's contents with the history, after everything was delivered.
     pub fn compare(
         &mut self,
         by: Identity,
         held: &[Held],
-        is_home: impl Fn(u16) -> bool,
+        is_primary: impl Fn(u16) -> bool,
         may_copy: impl Fn(u16) -> bool,
     ) {
         let here: BTreeMap<_, _> =
             held.iter().map(|held| (&held.key, (&held.content, &held.expiry))).collect();
         let mut different = Vec::new();
         for (key, versions) in &self.history {
-            let is_held = is_home(slot_of(&key.1)) || here.contains_key(key);
+            let is_held = is_primary(slot_of(&key.1)) || here.contains_key(key);
             let Some(last) = versions.last().filter(|_| is_held) else { continue };
             let there = here.get(key).map(|&(content, expiry)| (content.clone(), *expiry));
             let (content, expiry) = there.unwrap_or_default();
@@ -495,16 +496,16 @@ impl Witness {
         let known =
             |key: &&DbKey| self.history.get(*key).is_some_and(|versions| !versions.is_empty());
         let unknown = here.keys().filter(|key| !known(key));
-        different.extend(unknown.map(|key| format!("{} came from nowhere", shown(&key.1))));
-        let is_foreign = |slot| !is_home(slot) && !may_copy(slot);
+        different.extend(unknown.map(|key| format!("{} was never written", shown(&key.1))));
+        let is_foreign = |slot| !is_primary(slot) && !may_copy(slot);
         let foreign = here.keys().filter(|key| is_foreign(slot_of(&key.1)));
-        different.extend(foreign.map(|key| format!("{} is left there", shown(&key.1))));
+        different.extend(foreign.map(|key| format!("{} is left over", shown(&key.1))));
         for text in different.into_iter().take(5) {
             self.violation(format!("at rest {by:?} differs: {text}"));
         }
     }
 
-    /// At rest: elements that stay are there once.
+    /// Checks that each persistent element is present exactly once, after everything was delivered.
     pub fn compare_logs(&mut self, node: Node) {
         let mut wrong = Vec::new();
         for (key, item) in self.logged.keys() {

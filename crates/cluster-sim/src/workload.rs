@@ -1,13 +1,13 @@
-//! Clients' commands, drawn at random from several families.
+//! Random client commands from several families of keys.
 
 use crate::content::{FAMILIES, Family};
 use crate::machine::{DbKey, FLUSH, tagged};
 use crate::random::Random;
 use petrel_cluster::SLOTS;
 
-/// Slots that have one primary at all times.
+/// Number of groups: slots of a group have the same primary at all times.
 pub const GROUPS: u16 = 8;
-/// Slots of a group that have keys: neighbours, which are in different lanes.
+/// Number of slots of a group that have keys: adjacent ones, which are in different lanes.
 const SLOTS_PER_GROUP: u16 = 3;
 
 /// The first slot of a group.
@@ -20,24 +20,24 @@ pub fn used_slots() -> impl Iterator<Item = u16> {
     (0..GROUPS).flat_map(|group| (0..SLOTS_PER_GROUP).map(move |i| group_begin(group) + i))
 }
 
-/// What is to be checked of a reply.
+/// Check of a reply.
 #[derive(Clone, Debug)]
 pub enum Check {
-    /// Nothing.
+    /// No check.
     Nothing,
-    /// Nobody else gets it.
+    /// The reply must be unique.
     Unique(DbKey),
-    /// This element is in the list from then on.
+    /// This element must be in the list from then on.
     Logged(DbKey, Vec<u8>),
 }
 
-/// What a command has to do with the keys that its client watches. The number names the client at
-/// the home, and above its low 16 bits alone; those count the commands that have come before.
+/// Relation of a command to watched keys. The number identifies the client at the primary; its low
+/// 16 bits count the client's earlier commands.
 #[derive(Clone, Copy, Debug)]
 pub enum Watch {
-    /// It watches a key, or is the transaction that depends on those that are watched.
+    /// `WATCH`, or the transaction that depends on the watched keys.
     Of(u64),
-    /// It watches none any more.
+    /// End of the watches.
     End(u64),
 }
 
@@ -52,16 +52,16 @@ pub struct Op {
     pub commands: Vec<Vec<Vec<u8>>>,
     /// The slots of its keys.
     pub slots: Vec<u16>,
-    /// The keys whose contents it reads, if it only reads.
+    /// The keys that it reads, if it only reads.
     pub reads: Vec<DbKey>,
-    /// What is to be checked of the reply.
+    /// Check of the reply.
     pub check: Check,
-    /// What it has to do with watched keys.
+    /// Relation to watched keys.
     pub watch: Option<Watch>,
 }
 
 impl Op {
-    /// Whether it may wait for its keys: its connection executes nothing meanwhile.
+    /// Whether it may be blocked: its connection executes nothing meanwhile.
     pub fn may_wait(&self) -> bool {
         let name = self.commands.first().and_then(|command| command.first());
         let is_blocking = name.is_some_and(|name| name.starts_with(b"B"));
@@ -69,24 +69,24 @@ impl Op {
     }
 }
 
-/// Whether a command removes all keys whose home is where it is executed.
+/// Whether a command flushes all keys of the executing primary.
 pub fn is_flush(commands: &[Vec<impl AsRef<[u8]>>]) -> bool {
     let first = commands.first().and_then(|command| command.first());
     first.is_some_and(|name| name.as_ref() == b"FLUSHALL")
 }
 
-/// Draws commands.
+/// Generator of commands.
 pub struct Workload {
     /// Number of values that were drawn.
     drawn: u64,
-    /// All keys of a command are in one slot.
+    /// Whether all keys of a command are in one slot.
     one_slot: bool,
-    /// Which of a group's slots that is.
+    /// Index of that slot within its group.
     place: u16,
 }
 
 impl Workload {
-    /// One that has drawn nothing.
+    /// Creates a generator.
     pub fn new(one_slot: bool) -> Self {
         Workload { drawn: 0, one_slot, place: 0 }
     }
@@ -118,15 +118,15 @@ impl Workload {
         op(db, false, vec![commands], check)
     }
 
-    /// The removal of all keys whose home is that of some slot, but of families that stay.
+    /// A flush of all keys of a slot's primary, except families that persist.
     pub fn flush(&mut self, random: &mut Random) -> Op {
         let slot = group_begin(random.below(GROUPS.into()) as u16);
         let command = vec![b"FLUSHALL".to_vec()];
         Op { slots: vec![slot], ..op(0, false, vec![command], Check::Nothing) }
     }
 
-    /// Commands of a client that watches keys of a slot, by this name at their home, and changes
-    /// one of them by a transaction, or not.
+    /// Commands of a client that watches keys of a slot, and changes one of them in a transaction,
+    /// or not.
     pub fn watched(&mut self, random: &mut Random, client: u64) -> Vec<Op> {
         let group = random.below(GROUPS.into()) as u16;
         self.place = random.below(SLOTS_PER_GROUP.into()) as u16;
@@ -163,7 +163,7 @@ impl Workload {
         ops
     }
 
-    /// Half of the time, a read of a key that a command writes, to come behind it.
+    /// With probability 1/2, a read of a key that `op` writes, to follow it.
     pub fn read_after(&mut self, random: &mut Random, op: &Op) -> Option<Op> {
         if !op.reads.is_empty() || random.one_in(2) {
             return None;
@@ -190,7 +190,7 @@ impl Workload {
         Op { reads: vec![(db, key)], ..op(db, false, vec![command], Check::Nothing) }
     }
 
-    /// Writes two keys of different lanes at once.
+    /// Writes two keys of different lanes in one command.
     pub fn write_twins(&mut self, random: &mut Random, group: u16) -> Op {
         let keys = self.twins(random.below(2) as u16, group);
         let value = self.fresh();
@@ -356,7 +356,7 @@ impl Workload {
         tagged(&name, group_begin(group) + place).into_bytes()
     }
 
-    /// Two keys, of different lanes if they may be.
+    /// Two keys, in different lanes if possible.
     fn twins(&self, which: u16, group: u16) -> Vec<Vec<u8>> {
         let (letter, begin) = (Family::Twin.letter(), group_begin(group));
         let names = match self.one_slot {
@@ -367,7 +367,7 @@ impl Workload {
     }
 }
 
-/// Transactions are of one database: that of the families that occur in them.
+/// A transaction is of one database: that of the families in it.
 fn database(family: Family) -> u16 {
     if matches!(family, Family::Queue | Family::Scores) { 3 } else { 0 }
 }

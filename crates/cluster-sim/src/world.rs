@@ -1,10 +1,11 @@
-//! A run: nodes, links between them, clients, and an adversary who delays, breaks, stalls, pauses,
-//! kills, and moves slots; then peace, and the comparison of everything with everything.
+//! Simulation run: nodes, links, clients, and an adversary that delays, breaks and stalls links,
+//! pauses and kills nodes, and moves slots. Afterwards faults stop, and all nodes' data are
+//! compared.
 
 mod commands;
-mod homes;
 mod join;
 mod messages;
+mod owners;
 mod rest;
 
 use crate::connection::{Connection, PIPELINE_MAX, Pending, State};
@@ -27,99 +28,98 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What is done wrong on purpose.
+/// A deliberate fault, which the simulator has to detect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Wrong {
-    /// A rule of the protocol is broken.
+pub enum Fault {
+    /// A rule of the protocol is disabled.
     Rule(Mutation),
-    /// A connection's reads do not wait for its commands that are away.
+    /// Reads of a connection do not wait for its forwarded commands.
     ReadsPastWrites,
-    /// Every node removes keys whose time has passed.
+    /// Every node removes expired keys, not only the primary.
     ExpiresEverywhere,
-    /// Transactions do not look at what their clients watch.
+    /// Transactions ignore their clients' watches.
     IgnoresWatches,
-    /// Keys of one database alone are removed where all are to be.
+    /// A flush removes the keys of one database only.
     FlushesOneDatabase,
-    /// A node goes on watching keys of slots whose primary it is no longer.
+    /// A node keeps watches of slots of which it is not the primary any more.
     KeepsWatches,
 }
 
-/// All that can be done wrong, by name.
-pub const WRONGS: [(&str, Wrong); 16] = [
-    ("ignore-parts", Wrong::Rule(Mutation::IgnoreParts)),
-    ("answer-early", Wrong::Rule(Mutation::AnswerEarly)),
-    ("execute-twice", Wrong::Rule(Mutation::ExecuteTwice)),
-    ("number-early", Wrong::Rule(Mutation::NumberEarly)),
-    ("apply-early", Wrong::Rule(Mutation::ApplyEarly)),
-    ("no-tails", Wrong::Rule(Mutation::NoTails)),
-    ("drop-while-loading", Wrong::Rule(Mutation::DropWhileLoading)),
-    ("keep-copies", Wrong::Rule(Mutation::KeepCopies)),
-    ("unshare-early", Wrong::Rule(Mutation::UnshareEarly)),
-    ("reads-past-writes", Wrong::ReadsPastWrites),
-    ("expires-everywhere", Wrong::ExpiresEverywhere),
-    ("acknowledge-early", Wrong::Rule(Mutation::AcknowledgeEarly)),
-    ("repeat-messages", Wrong::Rule(Mutation::RepeatMessages)),
-    ("ignore-watches", Wrong::IgnoresWatches),
-    ("flush-one-database", Wrong::FlushesOneDatabase),
-    ("keep-watches", Wrong::KeepsWatches),
+/// All deliberate faults, by name.
+pub const FAULTS: [(&str, Fault); 16] = [
+    ("ignore-parts", Fault::Rule(Mutation::IgnoreParts)),
+    ("answer-early", Fault::Rule(Mutation::AnswerEarly)),
+    ("execute-twice", Fault::Rule(Mutation::ExecuteTwice)),
+    ("order-early", Fault::Rule(Mutation::OrderEarly)),
+    ("apply-early", Fault::Rule(Mutation::ApplyEarly)),
+    ("no-tails", Fault::Rule(Mutation::NoTails)),
+    ("drop-while-loading", Fault::Rule(Mutation::DropWhileLoading)),
+    ("keep-copies", Fault::Rule(Mutation::KeepCopies)),
+    ("forget-early", Fault::Rule(Mutation::ForgetEarly)),
+    ("reads-past-writes", Fault::ReadsPastWrites),
+    ("expires-everywhere", Fault::ExpiresEverywhere),
+    ("acknowledge-early", Fault::Rule(Mutation::AcknowledgeEarly)),
+    ("repeat-messages", Fault::Rule(Mutation::RepeatMessages)),
+    ("ignore-watches", Fault::IgnoresWatches),
+    ("flush-one-database", Fault::FlushesOneDatabase),
+    ("keep-watches", Fault::KeepsWatches),
 ];
 
-/// A run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Everything follows from it.
+    /// Seed that determines everything.
     pub seed: u64,
-    /// Commands of clients.
+    /// Number of client commands.
     pub ops: u64,
-    /// What is done wrong.
-    pub wrong: Option<Wrong>,
-    /// Nodes join.
+    /// Deliberate fault.
+    pub wrong: Option<Fault>,
+    /// Whether nodes join.
     pub joins: bool,
-    /// How many homes a slot has; none if every node holds everything.
+    /// Number of owners of a slot; none if every node holds all data.
     pub copies: Option<usize>,
 }
 
 struct Member {
     core: ClusterNode,
-    /// A command that has read something.
+    /// Last command that has read something.
     last_read: Option<Op>,
     machine: Machine,
     connections: Vec<Connection>,
     is_alive: bool,
     has_data: bool,
-    /// When it got them.
+    /// Time at which it received its data.
     data_since: u64,
     paused_until: u64,
     skew_ms: i64,
-    /// Commands in flight: the connection, the place among its own, and the name.
+    /// Forwarded commands: connection and tag by token.
     away: BTreeMap<u64, (usize, Tag)>,
-    /// Those of them that wait for their keys.
+    /// Forwarded commands that are blocked.
     parked: BTreeSet<u64>,
-    /// The groups whose data it has got, in this epoch and after so many arrivals.
+    /// Groups of slots that it has imported, as of this epoch and number of arrivals.
     arrived: ((u64, u64), Vec<u16>),
-    /// Some of the last changes of its clients, of which others say that they have applied them.
+    /// Some of its clients' last changes, to be checked against acknowledgements.
     written: VecDeque<Written>,
 }
 
 impl Member {
-    /// Origins of commands that have waited here hear that they are to be forwarded again.
+    /// Notifies the origins of blocked commands that they have to be forwarded again.
     fn send_back(&mut self, dismissed: Vec<Arc<Waiter>>) {
         for waiter in dismissed {
             self.core.end_of_wait(waiter.tag, &waiter.slots, None);
         }
     }
 
-    /// Slots whose last home has died, and which this node has no data of, begin anew here with a
-    /// view.
-    fn begin_slots_anew(&mut self, view: &View) {
+    /// Restarts lost slots: this node becomes their owner although no member has their data.
+    fn restart_slots(&mut self, view: &View) {
         let (me, before, arrived) =
             (self.core.identity().node, &self.core.view().slots, self.core.arrived());
         let begins = |slot: &u16| {
-            let had_data = before.homes(*slot).contains(&me) || arrived.contains(*slot);
+            let had_data = before.owners(*slot).contains(&me) || arrived.contains(*slot);
             view.slots.primary(*slot) == Some(me) && !had_data
         };
         for slot in used_slots().filter(begins) {
-            self.machine.begin_anew(slot);
+            self.machine.restart_slot(slot);
         }
     }
 
@@ -154,20 +154,20 @@ struct World {
     now: u64,
     members: Vec<Member>,
     links: Links,
-    /// When links that broke come back.
+    /// Times at which broken links are restored.
     broken: BTreeMap<(u16, u16), u64>,
     views: Vec<View>,
     witness: Rc<RefCell<Witness>>,
     workload: Workload,
-    /// Deaths of which no view knows yet: when it will.
+    /// Dead members that no view has removed yet, and the times at which one will.
     dying: Vec<(Identity, u64)>,
     tokens: u64,
-    /// Copies for nodes that join, and data of slots for their homes: for whom, and of whom.
+    /// Copies and slot data in transfer, by receiver and sender.
     copies: BTreeMap<(Identity, u16), join::Sent>,
     limits: Limits,
     plan: Plan,
     outcome: Outcome,
-    /// What the adversary does, once in so many steps.
+    /// Mean number of steps between the adversary's actions.
     rates: Rates,
 }
 
@@ -183,7 +183,7 @@ struct Rates {
 /// Runs a plan to its end, or to the first violations.
 pub fn run(plan: Plan) -> Outcome {
     break_rule(match plan.wrong {
-        Some(Wrong::Rule(mutation)) => Some(mutation),
+        Some(Fault::Rule(mutation)) => Some(mutation),
         _ => None,
     });
     let mut world = World::new(plan);
@@ -202,7 +202,7 @@ impl World {
     fn new(plan: Plan) -> Self {
         let mut random = Random::new(plan.seed);
         let count = 3 + random.below(5) as u16;
-        let witness = if plan.copies.is_some() { Witness::of_homes() } else { Witness::default() };
+        let witness = if plan.copies.is_some() { Witness::of_slots() } else { Witness::default() };
         let witness = Rc::new(RefCell::new(witness));
         let identity = |node: u16| Identity { node: Node(node), incarnation: 1 };
         let primaries: Vec<Node> =
@@ -210,8 +210,8 @@ impl World {
         let members: Vec<Identity> = (0..count).map(identity).collect();
         let mut view = View { epoch: 1, slots: map(&members, &primaries), members, incoming: None };
         if let Some(copies) = plan.copies {
-            let beside = |primary: &Node| homes::beside(*primary, copies, count);
-            view = homes::view(1, view.members, &primaries.iter().map(beside).collect::<Vec<_>>());
+            let beside = |primary: &Node| owners::beside(*primary, copies, count);
+            view = owners::view(1, view.members, &primaries.iter().map(beside).collect::<Vec<_>>());
         }
         let backlog = if random.one_in(4) { 400 << 10 } else { 64 << 20 };
         let copy_idle = if random.one_in(2) { 1 } else { 60 };
@@ -220,7 +220,7 @@ impl World {
         for &identity in &view.members {
             let mut machine = Machine::new(identity, random.bits(), witness.clone());
             let core = ClusterNode::new(identity, view.clone(), limits);
-            let expires_all = plan.wrong == Some(Wrong::ExpiresEverywhere);
+            let expires_all = plan.wrong == Some(Fault::ExpiresEverywhere);
             machine.join(core.sinks(), core.homes(), expires_all);
             machine.wrong = plan.wrong;
             let connections = (0..2 + random.index(2)).map(|_| Connection::default()).collect();
@@ -283,7 +283,7 @@ impl World {
         }
     }
 
-    /// One thing happens; 1 if it is a command of a client.
+    /// Performs one random action; returns 1 if it was a client's command.
     fn step(&mut self, with_clients: bool) -> u64 {
         if self.random.one_in(4) {
             self.now += self.random.below(3);
@@ -325,7 +325,7 @@ impl World {
         self.is_awake(node).then_some(node)
     }
 
-    fn tell_time(&mut self, node: u16) {
+    fn set_member_time(&mut self, node: u16) {
         let member = &mut self.members[usize::from(node)];
         member.machine.set_time(START_MS + self.now as i64 + member.skew_ms);
     }
@@ -333,7 +333,7 @@ impl World {
     /// A client sends a command.
     fn client(&mut self) -> u64 {
         let Some(node) = self.any_awake() else { return 0 };
-        self.tell_time(node);
+        self.set_member_time(node);
         let member = &mut self.members[usize::from(node)];
         if !member.has_data {
             return 0;
@@ -352,7 +352,7 @@ impl World {
             std::iter::once(op).chain(read).collect()
         };
         if self.plan.copies.is_some() {
-            // What was read before may be here as a copy by now.
+            // Keys read before may be present as copies by now.
             ops.extend(member.last_read.clone().filter(|_| self.random.one_in(2)));
             if let Some(read) = ops.iter().rfind(|op| !op.reads.is_empty()) {
                 member.last_read = Some(read.clone());
@@ -375,10 +375,10 @@ impl World {
         }
     }
 
-    /// Executes, or sends, what can be of a connection's commands, and replies.
+    /// Executes or forwards the commands of a connection that can be, and delivers replies.
     fn serve_connection(&mut self, node: u16, at: usize) {
-        self.tell_time(node);
-        let reads_past_writes = self.plan.wrong == Some(Wrong::ReadsPastWrites);
+        self.set_member_time(node);
+        let reads_past_writes = self.plan.wrong == Some(Fault::ReadsPastWrites);
         let member = &mut self.members[usize::from(node)];
         let identity = member.core.identity();
         let next = |member: &mut Member| {
@@ -398,7 +398,7 @@ impl World {
             member.connections[at].pending[next].state = state;
         }
         if self.random.one_in(8) {
-            // Their time is up.
+            // Timeout of blocked commands.
             for token in member.parked.clone() {
                 member.core.cancel(token, WaitEnd::Timeout, &mut member.machine);
             }
@@ -408,7 +408,7 @@ impl World {
         self.outcome.replies += member.connections[at].reply(identity, &mut witness);
     }
 
-    /// Some bytes arrive.
+    /// Delivers some bytes of a link.
     fn deliver(&mut self) {
         let some = self.random.index(self.links.len().max(1));
         let Some(((from, to), direction)) = self.links.nth(some) else { return };
@@ -421,7 +421,7 @@ impl World {
     }
 
     fn receive(&mut self, from: u16, to: u16, bytes: &[u8]) {
-        self.tell_time(to);
+        self.set_member_time(to);
         let member = &mut self.members[usize::from(to)];
         if !member.core.is_linked(Node(from)) {
             return;
@@ -440,7 +440,7 @@ impl World {
                 self.witness.borrow_mut().violation(text);
             }
         }
-        // What waited for a reply is not late.
+        // Commands that waited for a reply continue immediately.
         if has_replies {
             for at in 0..self.members[usize::from(to)].connections.len() {
                 self.serve_connection(to, at);
@@ -448,7 +448,7 @@ impl World {
         }
     }
 
-    /// A node sends what it has for another.
+    /// Lets a node send pending frames.
     fn transmit(&mut self, with_clients: bool) {
         let some = self.random.index(self.links.len().max(1));
         let Some(((from, to), direction)) = self.links.nth(some) else { return };
@@ -458,14 +458,14 @@ impl World {
             return;
         }
         let mut bytes = Vec::new();
-        // Often no more than one lane: others are late then.
+        // Often only one lane, so that the others lag.
         let budget = if self.random.one_in(2) { 1 } else { 1 + self.random.index(8192) };
-        // Acknowledgements are late at times, but go out in the end.
+        // Acknowledgements may be delayed, but are sent eventually.
         let acknowledge = match self.random.one_in(2) {
             true => Acknowledge::Now,
             false => Acknowledge::WithRecords,
         };
-        // As if a WAIT was waiting there, or was over.
+        // As if a WAIT began or ended.
         sender.core.want_acks(with_clients && self.random.one_in(8));
         if sender.core.send(Node(to), budget, acknowledge, &mut bytes).is_any {
             let delay = self.random.below(4);
@@ -475,7 +475,7 @@ impl World {
 
     fn expire(&mut self) {
         let Some(node) = self.any_awake() else { return };
-        self.tell_time(node);
+        self.set_member_time(node);
         let number = self.random.one_in(20).then(|| self.random.below(9));
         let machine = &mut self.members[usize::from(node)].machine;
         if let Some(number) = number {
@@ -486,10 +486,10 @@ impl World {
         machine.report();
     }
 
-    /// A node learns of the next view.
+    /// Lets a node adopt the next view.
     fn adopt_some(&mut self) {
         let Some(node) = self.any_awake() else { return };
-        self.tell_time(node);
+        self.set_member_time(node);
         let member = &mut self.members[usize::from(node)];
         let next = member.core.view().epoch as usize;
         let Some(view) = self.views.get(next) else { return };
@@ -500,7 +500,7 @@ impl World {
             view.member(origin.node) != Some(origin)
                 || waiter.slots.iter().any(|&slot| view.slots.primary(slot) != me)
         });
-        if self.plan.wrong != Some(Wrong::KeepsWatches) {
+        if self.plan.wrong != Some(Fault::KeepsWatches) {
             member.machine.drop_watches(|origin, slot| {
                 view.member(origin.node) != Some(origin) || view.slots.primary(slot) != me
             });
@@ -508,15 +508,17 @@ impl World {
         let is_member = |origin: Identity| view.member(origin.node) == Some(origin);
         member.machine.end_flushes(is_member);
         if self.plan.copies.is_some() {
-            member.begin_slots_anew(view);
+            member.restart_slots(view);
         }
         let adopted = member.core.begin_view(view.clone());
         member.send_back(dismissed);
-        member.core.go_on(&mut member.machine);
+        member.core.resume_pending(&mut member.machine);
         member.machine.report();
         take_replies(member, &self.witness, &mut self.outcome);
         if !adopted {
-            self.witness.borrow_mut().violation(format!("node {node} does not adopt {next}"));
+            self.witness
+                .borrow_mut()
+                .violation(format!("node {node} does not adopt the view after {next}"));
         }
         for from in 0..self.members.len() as u16 {
             let direction = self.links.get_mut(&(from, node));
@@ -526,7 +528,7 @@ impl World {
         }
     }
 
-    /// The adversary's turn.
+    /// Performs random actions of the adversary.
     fn misbehave(&mut self) {
         if self.random.one_in(self.rates.reset) {
             let some = self.random.index(self.links.len().max(1));
@@ -550,7 +552,7 @@ impl World {
         }
         if self.random.one_in(self.rates.moves) {
             match self.plan.copies {
-                Some(copies) => self.move_homes(copies),
+                Some(copies) => self.move_owners(copies),
                 None => self.move_slots(),
             }
         }
@@ -574,19 +576,19 @@ impl World {
         self.repair(false);
     }
 
-    /// Whether a member may die. Where others join, deaths are frequent: with two at a time, what
-    /// only those two hold is lost, though the second may have numbered more behind it that is not
-    /// (docs/decisions/0014-cluster-home-order.md).
+    /// Whether another member may die now. Where nodes join deaths are frequent: if two members die
+    /// at once, records that only those two have are lost, although the second may have ordered
+    /// later ones that survive (docs/internals/cluster-protocol.md).
     fn may_lose_another(&self) -> bool {
         let epoch = self.latest().epoch;
-        let is_settled = |member: &Member| {
-            !member.is_alive || member.core.view().epoch == epoch && member.core.is_settled()
+        let is_reconciled = |member: &Member| {
+            !member.is_alive || member.core.view().epoch == epoch && member.core.is_reconciled()
         };
         !self.plan.joins && self.plan.copies.is_none()
-            || self.dying.is_empty() && self.members.iter().all(is_settled)
+            || self.dying.is_empty() && self.members.iter().all(is_reconciled)
     }
 
-    /// Links that broke come back.
+    /// Restores links that are due.
     fn repair(&mut self, all: bool) {
         let due: Vec<(u16, u16)> = self
             .broken
@@ -608,9 +610,9 @@ impl World {
         }
     }
 
-    /// A node takes another for out of reach, for whose answers its clients wait.
+    /// Lets a node give up its commands at an unreachable node.
     fn give_up(&mut self, at: u16, lost: u16) {
-        self.tell_time(at);
+        self.set_member_time(at);
         let member = &mut self.members[usize::from(at)];
         let count = member.core.give_up(Node(lost));
         member.machine.report();
@@ -648,7 +650,7 @@ impl World {
         self.propose(members, &primaries);
     }
 
-    /// Members that may hold slots.
+    /// Members that may own slots.
     fn holders(&self, members: &[Identity]) -> Vec<Node> {
         let nodes = members.iter().map(|member| member.node);
         nodes.filter(|node| self.members[usize::from(node.0)].has_data).collect()
@@ -661,7 +663,7 @@ impl World {
         self.outcome.views += 1;
     }
 
-    /// Members that a node waits for no longer are as good as dead.
+    /// Kills members that were cut off: they have to rejoin.
     fn cut_laggards_off(&mut self) {
         for node in self.alive() {
             let core = &self.members[usize::from(node)].core;
@@ -678,15 +680,15 @@ impl World {
         }
     }
 
-    /// A node commits to several lanes, and one of them goes out.
+    /// Lets a node commit to several lanes, and sends only one of them.
     fn send_half_of_a_commit(&mut self, node: u16) {
-        self.tell_time(node);
+        self.set_member_time(node);
         let member = &mut self.members[usize::from(node)];
-        let is_home = |group: &u16| {
+        let is_primary = |group: &u16| {
             let begin = crate::workload::group_begin(*group);
             member.core.route(&[begin, begin + 1, begin + 2]) == Route::Here
         };
-        let Some(group) = (0..GROUPS).find(is_home) else { return };
+        let Some(group) = (0..GROUPS).find(is_primary) else { return };
         let op = self.workload.write_twins(&mut self.random, group);
         self.tokens += 1;
         let place = (0, self.tokens);
@@ -707,13 +709,13 @@ impl World {
         let identity = self.members[usize::from(node)].core.identity();
         self.members[usize::from(node)].is_alive = false;
         self.outcome.deaths += 1;
-        // What it has sent may still arrive; nothing arrives there.
+        // Bytes already sent may still arrive; nothing more is delivered to the node.
         self.links.retain(|(_, to)| to != node);
         self.broken.retain(|&(a, b), _| a != node && b != node);
         self.dying.push((identity, self.now + self.random.below(100)));
     }
 
-    /// A view takes the members that have died out.
+    /// Proposes a view without the dead members that are due.
     fn bury(&mut self) {
         let Some(at) = self.dying.iter().position(|&(_, at)| at <= self.now) else { return };
         let (identity, _) = self.dying.remove(at);
@@ -723,7 +725,8 @@ impl World {
         if members.is_empty() {
             return;
         }
-        // Slots that it may have changed: those of all views that somebody may not have adopted.
+        // Slots that it may have changed: those of all views that some member may not have adopted
+        // yet.
         let begins = (0..GROUPS).map(crate::workload::group_begin);
         let may_own = |slot: &u16| {
             self.views.iter().any(|view| view.slots.primary(*slot) == Some(identity.node))
@@ -732,7 +735,7 @@ impl World {
         let of_group = |slot: &u16| groups.contains(&(slot / (SLOTS / GROUPS) * (SLOTS / GROUPS)));
         self.witness.borrow_mut().dies(identity, used_slots().filter(of_group));
         if self.plan.copies.is_some() {
-            return self.bury_home(identity, members);
+            return self.bury_owner(identity, members);
         }
         let (holders, mut primaries) = (self.holders(&members), self.primaries());
         for primary in primaries.iter_mut().filter(|primary| **primary == identity.node) {
@@ -756,9 +759,9 @@ impl World {
     }
 }
 
-/// All members hold all slots; a group of slots has this primary.
+/// A map in which all members own all slots, and each group of slots has the given primary.
 fn map(members: &[Identity], primaries: &[Node]) -> SlotMap {
-    let homes: Vec<Vec<Node>> = primaries
+    let owners: Vec<Vec<Node>> = primaries
         .iter()
         .map(|&primary| {
             let others = members.iter().map(|member| member.node);
@@ -766,5 +769,5 @@ fn map(members: &[Identity], primaries: &[Node]) -> SlotMap {
             std::iter::once(primary).chain(others).collect()
         })
         .collect();
-    SlotMap::collect(|slot| &homes[usize::from(slot / (SLOTS / GROUPS))])
+    SlotMap::collect(|slot| &owners[usize::from(slot / (SLOTS / GROUPS))])
 }

@@ -1,6 +1,6 @@
-//! Some runs of the simulator, and what it finds where rules are broken.
+//! Simulation runs, and detection of deliberate faults.
 
-use petrel_cluster_sim::{Outcome, Plan, WRONGS, run};
+use petrel_cluster_sim::{FAULTS, Outcome, Plan, run};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Commands of a run.
@@ -34,7 +34,7 @@ fn a_run_follows_from_its_seed() {
 
 #[test]
 fn nothing_is_found() {
-    // The first has ended with members that differ, the second with a read that never was.
+    // Seeds that once found bugs: members that differed, and a read of a value that never existed.
     let found_once = [1_795_636_474_178_603_299, 1_795_636_783_258_002_709];
     let mut sum = Outcome::default();
     for seed in (1..=12).chain(found_once) {
@@ -78,21 +78,21 @@ fn nothing_is_found_where_few_members_hold_a_slot() {
 }
 
 #[test]
-fn what_is_done_wrong_is_found() {
-    for (name, wrong) in WRONGS {
-        // Two of them take more than forty runs from the first seed on.
+fn deliberate_faults_are_detected() {
+    for (name, wrong) in FAULTS {
+        // Two faults take more than forty runs from the first seed on.
         let first = match name {
             "apply-early" => 41,
-            "unshare-early" => 141,
+            "forget-early" => 141,
             _ => 1,
         };
-        let is_of_homes = ["drop-while-loading", "keep-copies", "unshare-early"].contains(&name);
-        let copies = is_of_homes.then_some(2);
+        let is_of_slots = ["drop-while-loading", "keep-copies", "forget-early"].contains(&name);
+        let copies = is_of_slots.then_some(2);
         let found = (first..first + 100).find_map(|seed| {
             let outcome = run(Plan { seed, ops: OPS, wrong: Some(wrong), joins: false, copies });
             outcome.violations.first().map(|text| (seed, text.clone()))
         });
-        let (seed, text) = found.unwrap_or_else(|| panic!("nobody notices '{name}'"));
+        let (seed, text) = found.unwrap_or_else(|| panic!("'{name}' is not detected"));
         println!("{name}: seed {seed}: {text}");
     }
 }

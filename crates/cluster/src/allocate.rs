@@ -1,44 +1,45 @@
-//! Which node is to hold which slots: a pure function of the map as it is and of the members.
+//! Placement of slots on nodes: a pure function of the present map and the members.
 //!
 //! ```text
-//! keep        homes that are still members; the first of them is primary, so a backup replaces a primary that has left
-//! primaries   slots without any are dealt out, then members above their quota give to those below it
-//! backups     another zone where one has room, missing ones dealt out, then evened out in the same way
+//! keep        owners that are still members; the first of them becomes primary, so that a backup
+//!             replaces a primary that has left
+//! primaries   assign slots without owners, then move slots from members above quota to those below
+//! backups     prefer another zone where one has room, assign missing ones, then balance likewise
 //! ```
 //!
-//! A slot moves only if its home has left, or has more than its quota. What moves is taken in whole
-//! short ranges and from the ends of long ones, so that the map stays a list of few ranges.
+//! A slot moves only if an owner has left or exceeds its quota. Whole short ranges and ends of long
+//! ones are moved, so that the map remains a list of few ranges.
 
 use crate::slot::SLOTS;
 use crate::slot_map::{Node, SlotMap};
 use std::cmp::Reverse;
 
-/// A node that may hold slots.
+/// Candidate for owning slots.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Member {
-    /// Its number.
+    /// Node number.
     pub node: Node,
-    /// How much of the slots it is to hold, beside the weights of others; 0 for nothing.
+    /// Relative share of the slots; 0 for none.
     pub weight: u32,
-    /// What may fail as a whole: a slot's homes are in different zones where that is possible.
+    /// Failure domain: the owners of a slot are in different zones if possible.
     pub zone: u32,
 }
 
-/// A node's backups of one primary are dealt out in parts of its quota, so that the slots of a
-/// primary that fails fall to several nodes.
+/// A node's quota of backups is assigned in this many parts, so that the slots of a failed primary
+/// are taken over by several nodes.
 const BACKUP_PARTS: usize = 8;
 
-/// The part of its quota that a member may hold beyond it so that homes are in different zones.
+/// A member may exceed its quota by this part of it to keep owners in different zones.
 const ZONE_SLACK_PART: usize = 64;
 
-/// Slots that are taken at once by nodes that have their quota already.
+/// Number of slots assigned at once to nodes that have reached their quota.
 const EXCESS_CHUNK: usize = 64;
 
-/// Gives each slot `copies` homes among `members`, or as many as there are with a weight; a map of
-/// nothing if there are none. The first home is the primary. Members are all different.
+/// Assigns `copies` owners among `members` to each slot, or as many as have a weight; an empty map
+/// if none has. The first owner is the primary. Members are distinct.
 ///
-/// Each has a part of the primaries, and of all homes, that goes by its weight, as far as no slot
-/// has one node twice.
+/// Each member's share of the primaries, and of all owners, is proportional to its weight, unless a
+/// slot would get one node twice.
 pub fn allocate(previous: &SlotMap, members: &[Member], copies: usize) -> SlotMap {
     let members: Vec<Member> = members.iter().copied().filter(|member| member.weight > 0).collect();
     if members.is_empty() || copies == 0 {
@@ -53,21 +54,21 @@ pub fn allocate(previous: &SlotMap, members: &[Member], copies: usize) -> SlotMa
     plan.finish()
 }
 
-/// A member by its place among the members.
+/// Index of a member in `Plan::members`.
 type Place = usize;
 
-/// Slots from one to another, the latter not included.
+/// Half-open range of slots.
 type Run = std::ops::Range<usize>;
 
 struct Plan {
     members: Vec<Member>,
     copies: usize,
-    /// The homes of each slot, the primary first.
-    homes: Vec<Vec<Place>>,
-    /// How many slots each member is primary of, and is to be.
+    /// The owners of each slot, the primary first.
+    owners: Vec<Vec<Place>>,
+    /// Number of slots of which each member is primary, and its quota.
     primaries: Vec<usize>,
     primary_quotas: Vec<usize>,
-    /// How many slots each member holds, and is to hold.
+    /// Number of slots that each member owns, and its quota.
     held: Vec<usize>,
     quotas: Vec<usize>,
 }
@@ -76,38 +77,38 @@ impl Plan {
     fn new(previous: &SlotMap, members: Vec<Member>, copies: usize) -> Self {
         let copies = copies.min(members.len());
         let place = |node: &Node| members.iter().position(|member| member.node == *node);
-        let mut homes = Vec::with_capacity(SLOTS.into());
+        let mut owners = Vec::with_capacity(SLOTS.into());
         let (mut primaries, mut held) = (vec![0; members.len()], vec![0; members.len()]);
         for slot in 0..SLOTS {
-            let kept = previous.homes(slot).iter().filter_map(place);
+            let kept = previous.owners(slot).iter().filter_map(place);
             let kept: Vec<Place> = kept.take(copies).collect();
             kept.first().into_iter().for_each(|&first| primaries[first] += 1);
-            kept.iter().for_each(|&home| held[home] += 1);
-            homes.push(kept);
+            kept.iter().for_each(|&owner| held[owner] += 1);
+            owners.push(kept);
         }
         let primary_quotas = quotas(&members, SLOTS.into());
         let quotas = quotas(&members, usize::from(SLOTS) * copies);
-        Plan { members, copies, homes, primaries, primary_quotas, held, quotas }
+        Plan { members, copies, owners, primaries, primary_quotas, held, quotas }
     }
 
     fn finish(&self) -> SlotMap {
-        let homes: Vec<Vec<Node>> = self.homes.iter().map(|homes| self.nodes(homes)).collect();
-        SlotMap::collect(|slot| &homes[usize::from(slot)])
+        let owners: Vec<Vec<Node>> = self.owners.iter().map(|owners| self.nodes(owners)).collect();
+        SlotMap::collect(|slot| &owners[usize::from(slot)])
     }
 
-    fn nodes(&self, homes: &[Place]) -> Vec<Node> {
-        homes.iter().map(|&place| self.members[place].node).collect()
+    fn nodes(&self, owners: &[Place]) -> Vec<Node> {
+        owners.iter().map(|&place| self.members[place].node).collect()
     }
 
     fn primary(&self, slot: usize) -> Option<Place> {
-        self.homes[slot].first().copied()
+        self.owners[slot].first().copied()
     }
 
-    /// Runs of slots for which `key` is the same and is something.
+    /// Runs of slots with the same `key`, which is not none.
     fn runs<K: PartialEq>(&self, key: impl Fn(usize) -> Option<K>) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let mut last = None;
-        for slot in 0..self.homes.len() {
+        for slot in 0..self.owners.len() {
             let this = key(slot);
             match runs.last_mut() {
                 Some(run) if this.is_some() && this == last => run.end = slot + 1,
@@ -120,7 +121,7 @@ impl Plan {
     }
 
     fn deal_primaries(&mut self) {
-        for mut run in self.runs(|slot| self.homes[slot].is_empty().then_some(())) {
+        for mut run in self.runs(|slot| self.owners[slot].is_empty().then_some(())) {
             while !run.is_empty() {
                 let lacks =
                     |place: Place| self.primary_quotas[place].saturating_sub(self.primaries[place]);
@@ -131,7 +132,7 @@ impl Plan {
                 };
                 let end = run.end.min(run.start + lacks(taker).max(1));
                 for slot in run.start..end {
-                    self.homes[slot].push(taker);
+                    self.owners[slot].push(taker);
                 }
                 self.primaries[taker] += end - run.start;
                 self.held[taker] += end - run.start;
@@ -154,30 +155,29 @@ impl Plan {
             }
             let runs = self.runs(|slot| {
                 let is_givers = self.primary(slot) == Some(giver);
-                is_givers.then(|| self.homes[slot].contains(&taker))
+                is_givers.then(|| self.owners[slot].contains(&taker))
             });
             for run in self.choose(
                 runs,
                 wanted,
                 |slot| self.primary(slot) == Some(taker),
-                |run| !self.homes[run.start].contains(&taker),
+                |run| !self.owners[run.start].contains(&taker),
             ) {
                 run.for_each(|slot| self.move_primary(slot, giver, taker));
             }
         }
     }
 
-    /// Lets `taker` be primary in place of `giver`: a backup changes places with it, so that no
-    /// data moves.
+    /// Makes `taker` primary in place of `giver`. If it is a backup the two swap, so no data move.
     fn move_primary(&mut self, slot: usize, giver: Place, taker: Place) {
-        let homes = &mut self.homes[slot];
-        if let Some(at) = homes.iter().position(|&home| home == taker) {
-            homes.swap(0, at);
+        let owners = &mut self.owners[slot];
+        if let Some(at) = owners.iter().position(|&owner| owner == taker) {
+            owners.swap(0, at);
         } else {
-            homes[0] = taker;
+            owners[0] = taker;
             self.held[taker] += 1;
-            if homes.len() < self.copies {
-                homes.push(giver);
+            if owners.len() < self.copies {
+                owners.push(giver);
             } else {
                 self.held[giver] -= 1;
             }
@@ -186,8 +186,8 @@ impl Plan {
         self.primaries[taker] += 1;
     }
 
-    /// Takes `wanted` slots out of `runs`: first those that cost least, of these first those beside
-    /// what the taker has, then short ones as a whole, at last an end of the longest.
+    /// Takes `wanted` slots out of `runs`: cheapest first, then those adjacent to the taker's
+    /// slots, then whole short runs, finally an end of the longest one.
     fn choose(
         &self,
         mut runs: Vec<Run>,
@@ -196,7 +196,7 @@ impl Plan {
         cost: impl Fn(&Run) -> bool,
     ) -> Vec<Run> {
         let has = |slot: Option<usize>| {
-            slot.is_some_and(|slot| slot < self.homes.len() && is_takers(slot))
+            slot.is_some_and(|slot| slot < self.owners.len() && is_takers(slot))
         };
         let before = |run: &Run| has(run.start.checked_sub(1));
         let after = |run: &Run| has(Some(run.end));
@@ -225,19 +225,19 @@ impl Plan {
         others.iter().any(|&other| other != place && self.members[other].zone == zone)
     }
 
-    /// Where a backup is in the zone of another home, and a node of a zone that has none of the
-    /// slot has room for it, that one replaces it.
+    /// Replaces backups in the zone of another owner by nodes with room in a zone without owners of
+    /// the slot.
     fn improve_zones(&mut self) {
-        for slot in 0..self.homes.len() {
-            for at in 1..self.homes[slot].len() {
-                let (old, homes) = (self.homes[slot][at], &self.homes[slot]);
-                if !self.shares_zone(old, homes) {
+        for slot in 0..self.owners.len() {
+            for at in 1..self.owners[slot].len() {
+                let (old, owners) = (self.owners[slot][at], &self.owners[slot]);
+                if !self.shares_zone(old, owners) {
                     continue;
                 }
                 let fits = |place: &Place| {
                     self.has_room(*place)
-                        && !homes.contains(place)
-                        && !self.shares_zone(*place, homes)
+                        && !owners.contains(place)
+                        && !self.shares_zone(*place, owners)
                 };
                 let fitting = (0..self.members.len()).filter(fits);
                 if let Some(new) = fitting.max_by_key(|&place| (self.lacks(place), Reverse(place)))
@@ -256,7 +256,7 @@ impl Plan {
         self.held[place].saturating_sub(self.quotas[place])
     }
 
-    /// How much more than its quota a member holds for the sake of different zones.
+    /// Tolerated excess over a member's quota to keep owners in different zones.
     fn slack(&self, place: Place) -> usize {
         self.quotas[place] / ZONE_SLACK_PART
     }
@@ -266,8 +266,8 @@ impl Plan {
     }
 
     fn replace_backup(&mut self, slot: usize, old: Place, new: Place) {
-        if let Some(home) = self.homes[slot].iter_mut().skip(1).find(|home| **home == old) {
-            *home = new;
+        if let Some(owner) = self.owners[slot].iter_mut().skip(1).find(|owner| **owner == old) {
+            *owner = new;
             self.held[old] -= 1;
             self.held[new] += 1;
         }
@@ -276,14 +276,14 @@ impl Plan {
     fn deal_backups(&mut self) {
         for _ in 1..self.copies {
             let lacking = self.runs(|slot| {
-                let homes = &self.homes[slot];
-                (homes.len() < self.copies).then(|| homes.clone())
+                let owners = &self.owners[slot];
+                (owners.len() < self.copies).then(|| owners.clone())
             });
             for mut run in lacking {
                 while !run.is_empty() {
                     let Some((taker, len)) = self.backup_for(run.clone()) else { return };
                     for slot in run.start..run.start + len {
-                        self.homes[slot].push(taker);
+                        self.owners[slot].push(taker);
                     }
                     self.held[taker] += len;
                     run.start += len;
@@ -292,13 +292,12 @@ impl Plan {
         }
     }
 
-    /// The best backup for the first slots of a run that have the same homes, and how many it
-    /// takes.
+    /// The best backup for the first slots of a run with the same owners, and how many it takes.
     fn backup_for(&self, run: Run) -> Option<(Place, usize)> {
-        let homes = &self.homes[run.start];
-        let candidates = (0..self.members.len()).filter(|place| !homes.contains(place));
+        let owners = &self.owners[run.start];
+        let candidates = (0..self.members.len()).filter(|place| !owners.contains(place));
         let taker = candidates.max_by_key(|&place| {
-            let (lacks, is_apart) = (self.lacks(place), !self.shares_zone(place, homes));
+            let (lacks, is_apart) = (self.lacks(place), !self.shares_zone(place, owners));
             (
                 is_apart && self.has_room(place),
                 lacks > 0,
@@ -319,8 +318,8 @@ impl Plan {
         while self.even_one_backup(true) || self.even_one_backup(false) {}
     }
 
-    /// Lets one member that holds too much give backups to one that holds too little, or to one
-    /// that can give others to that one. False if there are none that can.
+    /// Moves backups from one member above quota to one below it, directly or through a third one.
+    /// False if no such move exists.
     fn even_one_backup(&mut self, keeps_zones: bool) -> bool {
         let least = |place: Place| if keeps_zones { 0 } else { self.slack(place) };
         let mut givers: Vec<Place> =
@@ -356,15 +355,16 @@ impl Plan {
         false
     }
 
-    /// Runs of slots of which `giver` is a backup and may give that to `taker`.
+    /// Runs of slots that `giver` backs up and may pass to `taker`.
     fn backup_runs(&self, giver: Place, taker: Place, keeps_zones: bool) -> Vec<Run> {
         self.runs(|slot| {
-            let homes = &self.homes[slot];
-            let gives = homes.iter().skip(1).any(|&home| home == giver) && !homes.contains(&taker);
+            let owners = &self.owners[slot];
+            let gives =
+                owners.iter().skip(1).any(|&owner| owner == giver) && !owners.contains(&taker);
             if !gives {
                 return None;
             }
-            let rest: Vec<Place> = homes.iter().copied().filter(|&home| home != giver).collect();
+            let rest: Vec<Place> = owners.iter().copied().filter(|&owner| owner != giver).collect();
             let worsens = self.shares_zone(taker, &rest) && !self.shares_zone(giver, &rest);
             (!keeps_zones || !worsens).then_some(())
         })
@@ -378,7 +378,7 @@ impl Plan {
         keeps_zones: bool,
     ) -> usize {
         let runs = self.backup_runs(giver, taker, keeps_zones);
-        let is_takers = |slot: usize| self.homes[slot].iter().skip(1).any(|&home| home == taker);
+        let is_takers = |slot: usize| self.owners[slot].iter().skip(1).any(|&owner| owner == taker);
         let chosen = self.choose(runs, wanted, is_takers, |_| false);
         let moved = chosen.iter().map(Run::len).sum();
         chosen.into_iter().flatten().for_each(|slot| self.replace_backup(slot, giver, taker));
@@ -386,8 +386,8 @@ impl Plan {
     }
 }
 
-/// Divides `total` among members by their weights, none getting more than all slots. What whole
-/// numbers leave over goes to the largest fractions, the first members of equals.
+/// Divides `total` among members by weight, at most all slots to each. The remainder goes to the
+/// largest fractions, to the first members among equals.
 fn quotas(members: &[Member], total: usize) -> Vec<usize> {
     let cap = usize::from(SLOTS);
     let mut quotas: Vec<Option<usize>> = vec![None; members.len()];

@@ -10,19 +10,23 @@ fn members(count: u16) -> Vec<Member> {
     (0..count).map(member).collect()
 }
 
-/// How many slots a node is primary of, and how many it holds.
+/// Number of slots of which a node is primary, and number of slots that it owns.
 fn counts(map: &SlotMap, node: Node) -> (usize, usize) {
     let len = |range: &&crate::SlotRange| usize::from(range.last - range.first) + 1;
-    let primary = map.ranges().iter().filter(|range| range.homes[0] == node);
-    let held = map.ranges().iter().filter(|range| range.homes.contains(&node));
+    let primary = map.ranges().iter().filter(|range| range.owners[0] == node);
+    let held = map.ranges().iter().filter(|range| range.owners.contains(&node));
     (primary.map(|range| len(&range)).sum(), held.map(|range| len(&range)).sum())
 }
 
-/// Slots with their new homes, of those that were none before.
+/// Slots with owners that they did not have before.
 fn copied(before: &SlotMap, after: &SlotMap) -> Vec<(Slot, Node)> {
     let new = |slot: Slot| {
-        let old = before.homes(slot);
-        after.homes(slot).iter().filter(|home| !old.contains(home)).map(move |&home| (slot, home))
+        let old = before.owners(slot);
+        after
+            .owners(slot)
+            .iter()
+            .filter(|owner| !old.contains(owner))
+            .map(move |&owner| (slot, owner))
     };
     (0..SLOTS).flat_map(new).collect()
 }
@@ -31,13 +35,13 @@ fn check(map: &SlotMap, members: &[Member], copies: usize) {
     let copies = copies.min(members.len());
     let mut next = 0;
     for range in map.ranges() {
-        assert_eq!(range.first, next, "a slot without a home");
+        assert_eq!(range.first, next, "a slot without a owner");
         next = range.last + 1;
-        let mut homes = range.homes.to_vec();
-        homes.sort_unstable();
-        homes.dedup();
-        assert_eq!(homes.len(), copies, "{range:?}");
-        assert!(homes.iter().all(|home| members.iter().any(|member| member.node == *home)));
+        let mut owners = range.owners.to_vec();
+        owners.sort_unstable();
+        owners.dedup();
+        assert_eq!(owners.len(), copies, "{range:?}");
+        assert!(owners.iter().all(|owner| members.iter().any(|member| member.node == *owner)));
     }
     assert_eq!(next, SLOTS);
 }
@@ -83,15 +87,15 @@ fn a_backup_replaces_a_primary_that_has_left() {
     check(&after, &left, 2);
     for slot in 0..SLOTS {
         if map.primary(slot) == Some(Node(1)) {
-            assert!(map.homes(slot).contains(&after.primary(slot).unwrap()));
+            assert!(map.owners(slot).contains(&after.primary(slot).unwrap()));
         }
     }
-    // All that is copied is what the node that left held.
+    // Only slots of the node that left are copied.
     assert_eq!(copied(&map, &after).len(), counts(&map, Node(1)).1);
 }
 
 #[test]
-fn homes_are_in_different_zones_and_weights_decide() {
+fn owners_are_in_different_zones_and_weights_decide() {
     let zoned = |zones: &[u32], weights: &[u32]| -> Vec<Member> {
         let each = zones.iter().zip(weights).enumerate();
         each.map(|(node, (&zone, &weight))| Member { node: Node(node as u16), weight, zone })
@@ -101,7 +105,7 @@ fn homes_are_in_different_zones_and_weights_decide() {
     let map = allocate(&SlotMap::default(), &even, 2);
     check(&map, &even, 2);
     let zone = |node: &Node| even[usize::from(node.0)].zone;
-    assert!(map.ranges().iter().all(|range| zone(&range.homes[0]) != zone(&range.homes[1])));
+    assert!(map.ranges().iter().all(|range| zone(&range.owners[0]) != zone(&range.owners[1])));
     let weighted = zoned(&[1, 2, 3, 4], &[1, 1, 2, 0]);
     let map = allocate(&SlotMap::default(), &weighted, 2);
     let held: Vec<usize> = (0..4).map(|node| counts(&map, Node(node)).1).collect();
@@ -138,7 +142,7 @@ proptest! {
                 prop_assert!(held.abs_diff(all / there.len()) <= 1 + all / there.len() / 32, "{held}");
                 lacked += (all / there.len() + 1).saturating_sub(counts(&map, member.node).1);
             }
-            // What is copied is what somebody lacked, but for primaries that change places.
+            // Only missing owners are copied, except for primaries that swap places.
             let moved = copied(&map, &changed).len();
             prop_assert!(moved <= lacked + primaries / there.len(), "{moved} of {lacked}");
             prop_assert_eq!(&allocate(&changed, &there, copies), &changed);

@@ -1,14 +1,14 @@
-//! Which members have copies of keys whose changes this node orders, beside the homes of their
-//! slots: each change of such a key is sent to them too, until they have it no more.
+//! Directory of copies: which members, besides the owners, have copies of keys of which this node
+//! is primary. Each change of such a key is sent to them too.
 //!
 //! ```text
-//! slot -> members that have a copy of any of its keys      looked at by each commit
-//!         key, by its name's hash -> members that have it  looked at if there are such
+//! slot -> members that have a copy of any of its keys        checked by each commit
+//!         key, by the hash of its name -> members with it    looked up if there are any
 //! ```
 //!
-//! A member that has evicted copies says so soon, for many at once (`node/unshare.rs`); one that
-//! has not, or has none for another reason, is sent one more change, and says so then. Two keys of a
-//! slot with one hash would count as one; the hash is of 64 bits and keyed (SipHash).
+//! A member reports evicted copies in batches (`node/forget_copies.rs`). If it lacks a copy without
+//! having reported that, it is sent one more change and then reports it. Two keys of a slot with
+//! the same hash would count as one; the hash has 64 bits and is keyed (SipHash).
 
 use crate::slot::{SLOTS, Slot};
 use crate::slot_map::Node;
@@ -19,29 +19,29 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Keys that it knows at most; of others no copies are given.
+/// Maximum number of keys registered; further keys are not copied.
 const KEYS_MAX: usize = 1 << 22;
 
-/// The members that have copies of keys of a slot.
+/// Holders of copies of one slot's keys.
 #[derive(Default)]
 struct OfSlot {
-    /// Those that have any, and perhaps others.
+    /// Superset of the members that have any.
     any: AtomicU64,
     keys: Mutex<HashMap<u64, NodeSet>>,
 }
 
-/// The copies that others have.
+/// All copies of keys that other members have.
 #[derive(Default)]
 pub(crate) struct Directory {
-    /// None before the first.
+    /// Allocated with the first copy.
     slots: OnceLock<Box<[OfSlot]>>,
     keys: AtomicUsize,
-    /// Drawn here, so that no client can find keys with one hash.
+    /// Random key, so that clients cannot construct collisions.
     hasher: RandomState,
 }
 
 impl Directory {
-    /// What a key is called here: a hash of its database and its bytes.
+    /// Identifier of a key: a hash of its database and its bytes.
     pub fn name_of(&self, db: u16, key: &[u8]) -> u64 {
         self.hasher.hash_one((db, key))
     }
@@ -56,13 +56,13 @@ impl Directory {
         self.slot(slot).is_some_and(|of_slot| of_slot.any.load(Relaxed) != 0)
     }
 
-    /// The members that have copies of a key, and perhaps others. Its stripe is held.
+    /// Superset of the members that have a copy of a key. Its stripe is locked.
     pub fn holders(&self, slot: Slot, name: u64) -> NodeSet {
         let Some(of_slot) = self.slot(slot) else { return NodeSet::default() };
         of_slot.keys.lock().get(&name).copied().unwrap_or_default()
     }
 
-    /// A member gets a copy of a key, whose stripe is held: false if there are too many.
+    /// Registers a member as a holder of a key; false if the directory is full.
     pub fn add(&self, slot: Slot, name: u64, node: Node) -> bool {
         let slots = self.slots.get_or_init(|| (0..SLOTS).map(|_| OfSlot::default()).collect());
         let of_slot = &slots[usize::from(slot)];
@@ -79,7 +79,7 @@ impl Directory {
         true
     }
 
-    /// A member has no copy of a key any more, or none does that is among these.
+    /// Removes holders of a key.
     pub fn remove(&self, slot: Slot, name: u64, nodes: NodeSet) {
         let Some(of_slot) = self.slot(slot) else { return };
         let mut keys = of_slot.keys.lock();
@@ -94,7 +94,7 @@ impl Directory {
         }
     }
 
-    /// This node orders the changes of a slot no more, or only from now on.
+    /// Removes all holders of a slot, when this node becomes its primary or stops being it.
     pub fn clear(&self, slot: Slot) {
         let Some(of_slot) = self.slot(slot) else { return };
         let mut keys = of_slot.keys.lock();
@@ -103,7 +103,7 @@ impl Directory {
         of_slot.any.store(0, Relaxed);
     }
 
-    /// Nodes are members no more.
+    /// Removes nodes that are not members any more.
     pub fn forget(&self, nodes: NodeSet) {
         for of_slot in self.slots.get().into_iter().flatten() {
             if of_slot.any.load(Relaxed) & nodes.0 == 0 {
@@ -120,7 +120,7 @@ impl Directory {
         }
     }
 
-    /// How many keys others have copies of.
+    /// Number of keys with holders.
     pub fn len(&self) -> usize {
         self.keys.load(Relaxed)
     }

@@ -1,18 +1,18 @@
-//! Copies that were evicted here, of which their primaries have not heard yet. What finds no room
-//! is forgotten: its primary hears of it at the next change of the key.
+//! Queue of copies that were evicted here and not reported to their primaries yet. Keys beyond its
+//! limit are discarded: their primaries learn that at the next change of the key.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Keys that are kept at most, and their bytes.
+/// Maximum number of keys kept, and of their bytes.
 const KEYS_MAX: usize = 16 * 1024;
 const BYTES_MAX: usize = 1 << 20;
 
 /// A key with its database.
 pub(crate) type DbKey = (u16, Box<[u8]>);
 
-/// Those copies, in the order in which they went.
+/// Evicted copies, in order of their eviction.
 #[derive(Default)]
 pub(crate) struct Evicted {
     queue: Mutex<Queue>,
@@ -26,7 +26,7 @@ struct Queue {
 }
 
 impl Evicted {
-    /// A copy goes; its stripe is held.
+    /// Adds an evicted copy; its stripe is locked.
     pub fn add(&self, db: u16, key: &[u8]) {
         let mut queue = self.queue.lock();
         if queue.keys.len() < KEYS_MAX && queue.bytes + key.len() <= BYTES_MAX {
@@ -36,7 +36,7 @@ impl Evicted {
         }
     }
 
-    /// Takes the first ones: so many at most, and no more once their keys have so many bytes.
+    /// Takes the first keys: at most `count`, and none after their total size reaches `bytes`.
     pub fn take(&self, count: usize, bytes: usize) -> Vec<DbKey> {
         let mut taken = Vec::new();
         if !self.has_any.load(Relaxed) {
@@ -53,12 +53,12 @@ impl Evicted {
         taken
     }
 
-    /// Whether there are any.
+    /// Whether the queue may contain keys.
     pub fn has_any(&self) -> bool {
         self.has_any.load(Relaxed)
     }
 
-    /// Another life begins, in which no copies are here.
+    /// Empties the queue when the node joins under a new incarnation, without copies.
     pub fn clear(&self) {
         *self.queue.lock() = Queue::default();
         self.has_any.store(false, Relaxed);

@@ -1,33 +1,33 @@
-//! What has arrived of another node's lane: received, applied, and kept while others may lack it.
+//! Received lane of another node: queued, applied, and kept while others may lack it.
 //!
 //! ```text
 //! position   ... stable ... applied ... received
 //!                [  tail  ) [    queue  )
 //! ```
 //!
-//! The queue waits for other lanes, or for slots whose primary has changed. The tail is what the
-//! survivors of the node tell each other.
+//! The queue waits for other lanes, or for a former primary to be reconciled. The survivors of a
+//! dead node exchange the tails of its lanes.
 
 use crate::mutation::{Mutation, is_broken};
 use crate::wire::positions::{LanePosition, Placed};
-use crate::wire::{Batch, Record, is_of_dead, is_ordered, is_shortened, take_with_gap};
+use crate::wire::{Batch, Record, is_elided, is_of_dead, is_ordered, take_with_gap};
 use petrel_persistence::log::Malformed;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// One lane of another node.
+/// Received lane of another node.
 #[derive(Default)]
 pub(crate) struct Inbox {
     received: u64,
     queue: VecDeque<Placed>,
     tail: VecDeque<Placed>,
     stable: u64,
-    /// The epoch of the last end that was applied.
+    /// Epoch of the last applied `END`.
     pub end_epoch: u64,
-    /// Bytes of the queue.
+    /// Bytes in the queue.
     queued_bytes: usize,
-    /// Nothing has come yet, and what comes first may begin anywhere: behind what its node had
-    /// numbered before this one was a member.
+    /// Nothing was received yet, and the first batch may begin at any position: after the records
+    /// that the node appended before this one was a member.
     begins_anywhere: bool,
 }
 
@@ -36,50 +36,50 @@ fn bytes_of(placed: &Placed) -> usize {
 }
 
 impl Inbox {
-    /// That of a node which was a member before this one.
+    /// Inbox for a node that was a member before this one.
     pub fn beginning_anywhere() -> Self {
         Inbox { begins_anywhere: true, ..Inbox::default() }
     }
 
-    /// The position up to which everything has arrived.
+    /// Everything up to this position has arrived.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// The position up to which everything was applied.
+    /// Everything up to this position was applied.
     pub fn applied(&self) -> u64 {
         self.queue.front().map_or(self.received, |(seq, _)| seq - 1)
     }
 
-    /// What the next acknowledgement says. What `waits` for data counts as applied: it is kept here
-    /// until it is.
+    /// Position of the next acknowledgement. While a copy is loaded (`waits`), received records
+    /// count as applied: they are kept here.
     pub fn acknowledged(&self, waits: bool) -> u64 {
         let counts_all = waits || is_broken(Mutation::AcknowledgeEarly);
         if counts_all { self.received } else { self.applied() }
     }
 
-    /// The lane begins behind the position up to which this node's data hold it.
+    /// Starts the lane after the position that this node's data contain.
     pub fn begin_at(&mut self, position: LanePosition) {
         let LanePosition { applied: received, end_epoch, stable, tail } = position;
         *self = Inbox { received, stable, end_epoch, tail: tail.into(), ..Inbox::default() };
     }
 
-    /// How far this node is in the lane.
+    /// Position of this node in the lane, as sent to a joining member.
     pub fn position(&self) -> LanePosition {
         let (applied, tail) = (self.applied(), self.tail.iter().cloned().collect());
         LanePosition { applied, end_epoch: self.end_epoch, stable: self.stable, tail }
     }
 
-    /// Bytes of the records that wait.
+    /// Bytes of the queued records.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
     }
 
-    /// Takes a batch; `restore` makes records whole that were shortened, `each` sees what records
-    /// say of nodes that have died.
+    /// Takes a batch. `restore` restores elided arguments; `each` is called with records about dead
+    /// members.
     ///
     /// # Errors
-    /// If the bytes are no records, or the batch does not begin where the last one ended.
+    /// If the records are malformed, or the batch does not continue the last one.
     pub fn take(
         &mut self,
         batch: &Batch<'_>,
@@ -101,7 +101,7 @@ impl Inbox {
         while !records.is_empty() {
             let gap = take_with_gap(&mut records, &mut record)?;
             at = at.checked_add(gap).filter(|&at| at <= upto).ok_or(Malformed)?;
-            if is_shortened(&record) {
+            if is_elided(&record) {
                 record = restore(&Record::read(&record)?).ok_or(Malformed)?;
                 if !is_ordered(&record) {
                     return Err(Malformed);
@@ -124,12 +124,12 @@ impl Inbox {
         Ok(())
     }
 
-    /// The record that is to be applied next.
+    /// The next record to apply.
     pub fn front(&self) -> Option<&Placed> {
         self.queue.front()
     }
 
-    /// The record that is next was applied.
+    /// Removes the next record after it was applied.
     pub fn pop(&mut self) -> Option<Placed> {
         let placed = self.queue.pop_front()?;
         self.queued_bytes -= bytes_of(&placed);
@@ -139,18 +139,18 @@ impl Inbox {
         Some(placed)
     }
 
-    /// All that is known of the order of changes that others may lack.
+    /// All known ordered records that others may lack.
     pub fn unstable(&self) -> impl Iterator<Item = &Placed> {
         let queued = self.queue.iter().filter(|(_, record)| is_ordered(record));
         self.tail.iter().chain(queued)
     }
 
-    /// What waits.
+    /// The queued records.
     pub fn queued(&self) -> impl Iterator<Item = &Placed> {
         self.queue.iter()
     }
 
-    /// The node is gone: from now on this is what remains to be applied, up to `cut`.
+    /// Replaces the queue of a dead node's lane by the records decided for it, up to `cut`.
     pub fn replace_queue(&mut self, queue: VecDeque<Placed>, cut: u64) {
         self.queued_bytes = queue.iter().map(bytes_of).sum();
         (self.queue, self.received) = (queue, cut);
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(take(&mut inbox, Some(0), Some(0)), Ok(3));
         assert_eq!(take(&mut inbox, None, None), Ok(6));
         assert_eq!(inbox.front().map(|(seq, _)| *seq), Some(2));
-        // Elsewhere, before the first position, and beyond the last.
+        // Wrong position, below the first, beyond the maximum.
         for (from, unstable) in [(Some(5), None), (None, Some(7)), (Some(u64::MAX - 1), None)] {
             assert_eq!(take(&mut inbox, from, unstable), Err(Malformed));
         }

@@ -1,18 +1,19 @@
-//! A lane: everything that one node tells others of a sixteenth of the slots, in one order.
+//! Lane: the log of one node for a sixteenth of the slots, sent to all other members in one order.
 //!
 //! ```text
-//! position   1   2   3   4   5   6   7   8        an entry: for whom it is, and a record
+//! position   1   2   3   4   5   6   7   8        an entry: receivers, and a record
 //!            :   :   :   +---+---+---+---+---+
-//!            :   :   :   | A | B |AB | A |AB |    effects are for all, a forwarded command or an answer for one
-//!            :   :   :   +---+---+---+---+---+
+//!            :   :   :   | A | B |AB | A |AB |    effects go to all owners; a forwarded command or
+//!            :   :   :   +---+---+---+---+---+    an answer goes to one node
 //!                        ^           ^       ^
 //!                        A applied   B sent  seq
 //! ```
 //!
-//! An entry stays until all members have applied everything up to it, so that a link that breaks
-//! goes on where the other side says. If more bytes stay in all lanes than the limit allows, and in
-//! this one more than its share, the member that has applied least is cut off: nothing more is kept
-//! for it, and it has to begin anew. Large records do not count for that until there are several.
+//! An entry is kept until all members have applied the lane up to it, so a new link resumes at the
+//! position that the receiver names. If the bytes kept in all lanes exceed the limit, and this lane
+//! exceeds its share, the member that has applied least is cut off: nothing more is kept for it,
+//! and it has to rejoin under a new incarnation. The two largest records do not count towards the
+//! limit.
 
 use crate::slot_map::Node;
 use crate::view::{NODES_MAX, NodeSet};
@@ -24,16 +25,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Entries that are looked at for one batch at most.
+/// Maximum number of entries scanned for one batch.
 const ENTRIES_PER_BATCH: u64 = 4096;
 
-/// Records as large as the largest that may stay beyond the limit.
+/// Number of records, each as large as the largest one, that may exceed the backlog limit.
 const LARGE_RECORDS: usize = 2;
 
 struct Entry {
     to: NodeSet,
     record: Box<[u8]>,
-    /// The same for the member that has forwarded the command.
+    /// Variant of `record` with elided arguments, for the origin of the command.
     short: Option<Box<(Node, Box<[u8]>)>>,
 }
 
@@ -44,39 +45,39 @@ impl Entry {
     }
 }
 
-/// Where a member stands.
+/// Replication progress of one member.
 #[derive(Clone, Copy, Default)]
 struct Peer {
-    /// What was sent goes up to here.
+    /// Last position sent.
     sent: u64,
-    /// What it has applied goes up to here.
+    /// Last position that the member has applied.
     applied: u64,
-    /// It has said where to go on since its link began.
+    /// The member has sent `RESUME` on the current link.
     is_ready: bool,
-    /// It has said so once: it cannot have more than what was sent since then.
+    /// The member has sent `RESUME` at least once, so it cannot have received more than `sent`.
     has_begun: bool,
-    /// Records up to here are sent whole: the link has broken behind them, and the member may have
-    /// answered their commands by then.
+    /// Records up to this position are sent without elided arguments: the link broke after them,
+    /// and the member may have answered their commands since.
     whole: u64,
-    /// What the last batch has said that all have applied; none if there was none on this link.
+    /// Stable position in the last batch on this link; none before the first batch.
     stable: Option<u64>,
 }
 
-/// One lane of this node.
+/// Outgoing lane of this node.
 pub(crate) struct Lane {
-    /// The last position that was given.
+    /// The last position assigned.
     seq: u64,
-    /// That of what was changed here last.
+    /// Position of the last change made here.
     changed: u64,
     entries: VecDeque<Entry>,
     bytes: usize,
-    /// Bytes of all lanes.
+    /// Bytes kept in all lanes.
     all_bytes: Arc<AtomicUsize>,
-    /// The most that may stay in all lanes.
+    /// Limit for `all_bytes`.
     bytes_max: usize,
-    /// Bytes of the largest record since the lane was empty.
+    /// Bytes of the largest record since the lane was last empty.
     largest: usize,
-    /// All members but this one, without those that were cut off.
+    /// All other members, without the `cut_off` ones.
     members: NodeSet,
     /// Members that were cut off.
     cut_off: NodeSet,
@@ -104,13 +105,13 @@ impl Lane {
         self.seq
     }
 
-    /// The last position of what was changed here.
+    /// Position of the last change made here.
     pub fn changed(&self) -> u64 {
         self.changed
     }
 
-    /// Appends what was changed here, as [`Lane::push`] does; the member that has forwarded the
-    /// command is sent it in other bytes, unless its link breaks.
+    /// Appends a change made here, like [`Lane::push`]. The origin of the command is sent `short`
+    /// instead of the record, unless its link breaks.
     pub fn push_change(
         &mut self,
         to: Option<NodeSet>,
@@ -120,17 +121,18 @@ impl Lane {
         self.changed = self.append(to, record, short);
     }
 
-    /// Bytes of the records that are kept.
+    /// Bytes kept in this lane.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Members that have to begin anew: [`crate::wire::Frame::CutOff`] says so.
+    /// Members that were cut off and have to rejoin; [`crate::wire::Frame::CutOff`] notifies them.
     pub fn cut_off(&self) -> NodeSet {
         self.cut_off
     }
 
-    /// Appends a record for these members, or all; its position. One for no member has none: the last.
+    /// Appends a record for the given members, or for all, and returns its position. If none of
+    /// them is a member, appends nothing and returns the last position.
     pub fn push(&mut self, to: Option<NodeSet>, record: &[u8]) -> u64 {
         self.append(to, record, None)
     }
@@ -175,13 +177,13 @@ impl Lane {
         self.members.iter()
     }
 
-    /// What all members have applied.
+    /// The stable position: all members have applied the lane up to it.
     pub fn stable(&self) -> u64 {
         let applied = self.member_nodes().map(|node| self.peers[usize::from(node.0)].applied);
         applied.min().unwrap_or(self.seq)
     }
 
-    /// How many positions a member has not applied.
+    /// Number of positions that a member has not applied.
     pub fn lag_of(&self, node: Node) -> u64 {
         self.seq.saturating_sub(self.peers[usize::from(node.0 % NODES_MAX)].applied)
     }
@@ -192,7 +194,7 @@ impl Lane {
         self.member_nodes().filter(is_there).collect()
     }
 
-    /// How far this node itself is: at the end.
+    /// Position of this node in its own lane, as sent to a joining member.
     pub fn position(&self, epoch: u64) -> LanePosition {
         let (begin, stable) = (self.seq - self.entries.len() as u64, self.stable());
         let kept = (begin + 1..).zip(&self.entries).filter(|(seq, _)| *seq > stable);
@@ -201,7 +203,7 @@ impl Lane {
         LanePosition { applied: self.seq, end_epoch: epoch, stable, tail }
     }
 
-    /// Forgets what all have applied.
+    /// Discards entries up to the stable position.
     fn trim(&mut self) {
         let stable = self.stable();
         while self.seq - (self.entries.len() as u64) < stable
@@ -227,7 +229,7 @@ impl Lane {
         self.trim();
     }
 
-    /// Others are members from now on; those that are new begin here.
+    /// Sets the other members. New ones start after the last position.
     pub fn set_members(&mut self, members: NodeSet) {
         for node in (0..NODES_MAX).map(Node) {
             let was_there = self.members.contains(node) || self.cut_off.contains(node);
@@ -241,8 +243,9 @@ impl Lane {
         self.trim();
     }
 
-    /// Takes back the record at a position if it is for this member alone and is the one that is
-    /// meant: the member does not get it unless it has received it already.
+    /// Removes the receiver of the record at a position, if it is addressed to this member alone
+    /// and `is_meant` confirms it. The member does not get the record unless it has already
+    /// received it.
     pub fn withdraw(&mut self, node: Node, position: u64, is_meant: impl Fn(&[u8]) -> bool) {
         let begin = self.seq - self.entries.len() as u64;
         let at = position.checked_sub(begin + 1).and_then(|at| usize::try_from(at).ok());
@@ -254,18 +257,18 @@ impl Lane {
         }
     }
 
-    /// Whether something could be sent to a member now.
+    /// Whether records can be sent to a member now.
     pub fn is_open_to(&self, node: Node) -> bool {
         self.members.contains(node) && self.peers[usize::from(node.0 % NODES_MAX)].is_ready
     }
 
-    /// The member's link ended: it will say where to go on.
+    /// Stops sending to a member after its link has ended, until it sends `RESUME`.
     pub fn interrupt(&mut self, node: Node) {
         self.peer(node).is_ready = false;
     }
 
-    /// The member has received everything up to this position, at first by way of another that has
-    /// sent it a copy of its data. False if that cannot be.
+    /// Handles `RESUME`: the member has received everything up to this position, perhaps in a copy
+    /// of another member's data. Returns false for an impossible position.
     pub fn resume(&mut self, node: Node, received: u64) -> bool {
         if !self.members.contains(node) {
             return true;
@@ -287,18 +290,19 @@ impl Lane {
         true
     }
 
-    /// The position behind which a member begins that has received nothing yet.
+    /// The position after which a member starts that has received nothing yet.
     pub fn begin_of(&mut self, node: Node) -> u64 {
         self.peer(node).applied
     }
 
-    /// The member has applied everything up to this position. False if that cannot be.
+    /// Handles an acknowledgement: the member has applied everything up to this position. Returns
+    /// false for an impossible position.
     pub fn acknowledge(&mut self, node: Node, applied: u64) -> bool {
         if !self.members.contains(node) {
             return true;
         }
         let peer = self.peer(node);
-        // One that comes over an old link is late at worst.
+        // An acknowledgement from an earlier link is merely outdated.
         if applied > peer.sent {
             return false;
         }
@@ -309,9 +313,9 @@ impl Lane {
         true
     }
 
-    /// Appends a batch of what there is to be sent to a member, in about `budget` bytes, with what
-    /// was `applied` of its own lane if that is news: `is_worth_it` even without records. False if
-    /// there is nothing. `number` is that of the lane.
+    /// Appends the next batch for a member, of about `budget` bytes, to `out`. `number` is the
+    /// lane's. `applied` is the new acknowledgement of the receiver's own lane; `is_worth_it` sends
+    /// it even without records. Returns false if there is nothing to send.
     pub fn put_batch(
         &mut self,
         (number, node): (u8, Node),
@@ -361,7 +365,7 @@ impl Lane {
         true
     }
 
-    /// What a member is sent of a position, if anything.
+    /// The record of a position as sent to a member; none if it is for others.
     fn record_for(&self, node: Node, position: u64) -> Option<&[u8]> {
         let begin = self.seq - self.entries.len() as u64;
         let entry = self.entries.get(usize::try_from(position - begin - 1).ok()?)?;
@@ -401,7 +405,7 @@ mod tests {
         })
     }
 
-    /// Positions of what a batch holds.
+    /// Positions of the records of a batch.
     fn positions(from: u64, batch: &Batch<'_>) -> Vec<u64> {
         let (mut records, mut record, mut at) = (batch.records, Vec::new(), from);
         let mut positions = Vec::new();
@@ -422,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_sent_what_is_for_it() {
+    fn each_member_is_sent_its_records() {
         let (mut lane, mut room) = (lane(), Vec::new());
         lane.push(None, &end(1));
         lane.push(Some(NodeSet::of(B)), &end(2));
@@ -446,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_broke_goes_on_where_it_was() {
+    fn a_new_link_resumes_at_the_named_position() {
         let (mut lane, mut room) = (lane(), Vec::new());
         for epoch in 1..=3 {
             lane.push(None, &end(epoch));
@@ -490,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn large_records_cut_nobody_off_until_there_are_several() {
+    fn large_records_cut_no_member_off_until_there_are_several() {
         let mut lane = lane();
         let large = vec![0; 100_000];
         lane.push(None, &end(1));
@@ -505,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_one_that_lags() {
+    fn a_lagging_member_is_cut_off() {
         let (mut lane, mut room) = (lane(), Vec::new());
         for epoch in 0..1000 {
             let seq = lane.push(None, &end(epoch));
@@ -516,7 +520,7 @@ mod tests {
         assert_eq!(lane.cut_off(), NodeSet::of(B));
         assert!(next_batch(&mut lane, B, (None, true), 1000, &mut room).is_none());
         assert_eq!((lane.stable(), lane.bytes()), (1000, 0));
-        // It begins anew, in another life, once it was not a member.
+        // A member that was cut off starts afresh after a view without it.
         lane.set_members(NodeSet::of(A));
         lane.set_members([A, B].into_iter().collect());
         assert_eq!((lane.cut_off().0, lane.stable()), (0, 1000));

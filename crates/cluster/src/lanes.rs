@@ -1,18 +1,18 @@
-//! The lanes of a node, and the sink that puts what its threads commit into them.
+//! All lanes of a node, and the sink that appends the commits of its threads.
 //!
 //! ```text
-//! execute - mutators - record(effect) ... - committed, the stripes still held - lanes of its keys locked, in order
-//!                                                                             - one lane:  effects
-//!                                                                             - several:   effects in the first, a part in the others
-//! answers to commands that had waited for these changes: behind them
+//! execute - mutators - record(effect) ... - committed, stripes locked - lock lanes, ascending
+//!                                         one lane:       effects
+//!                                         several lanes:  effects in the first, parts in others
+//! answers of blocked commands that the commit served: appended after it
 //! ```
 
 use crate::directory::Directory;
+use crate::elide_args::Arguments;
 use crate::lane::Lane;
-use crate::own_homes::OwnHomes;
-use crate::shorten::Arguments;
 use crate::slot::{SLOTS, Slot, slot_of};
 use crate::slot_map::{Node, common_runs};
+use crate::slot_owners::SlotOwners;
 use crate::view::{Identity, NodeSet, View};
 use crate::wire::{LANES, Parts, Record, Tag, Tags, put_record};
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -23,15 +23,15 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// The mark of changes that came from another node: they are in its lanes already.
+/// Origin of changes applied from other nodes: they are not appended to this node's lanes.
 pub const FROM_PEERS: Origin = Origin(1);
 
-/// Bytes of effects that are sent to members which have copies; of a larger change they hear that
-/// their copies are of no use.
+/// Maximum size of effects sent to holders of copies, in bytes. For a larger change they are sent
+/// an invalidation.
 const UPDATE_MAX: usize = 512;
 
-/// Keys that a commit has changed last among which one is looked for that it changes again: that
-/// it stands there twice costs a little, but not for each of thousands.
+/// Number of recently changed keys of a commit that are searched for a duplicate. A duplicate costs
+/// little; searching thousands of keys for each change would not.
 const KEYS_COMPARED: usize = 16;
 
 /// The lane of a slot.
@@ -43,51 +43,51 @@ pub fn lane_of(slot: Slot) -> usize {
 /// All lanes of a node, shared by its threads.
 pub struct Lanes {
     lanes: [Mutex<Lane>; LANES],
-    /// There are other members, to whom commits are sent.
+    /// Whether there are other members.
     has_others: AtomicBool,
-    /// By slot: who hears of its changes. None where all members do.
-    audience: Option<Box<[AtomicU64]>>,
-    /// The homes of the slots that this node orders; without any where all members hold all.
-    own_homes: RwLock<Arc<OwnHomes>>,
-    /// Who has copies, beside those who hear of a slot's changes.
+    /// By slot: the members that receive its changes. None where every member holds all data.
+    receivers: Option<Box<[AtomicU64]>>,
+    /// The owners of the slots of which this node is primary; empty where every member holds all.
+    slot_owners: RwLock<Arc<SlotOwners>>,
+    /// Holders of copies, in addition to the receivers of each slot's changes.
     directory: Directory,
-    /// Effects that no lane could take.
+    /// Number of effects without a key, which no lane can carry.
     unsent: AtomicU64,
-    /// The thread that sends has nothing to send, and is to be woken when there is something.
+    /// The agent thread has nothing to send, and wants `waker` to be called after the next commit.
     is_idle: AtomicBool,
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// Too much would have to be kept for a member.
+/// Error: the member was cut off, since too much would have to be kept for it.
 pub(crate) struct CutOff;
 
 thread_local! {
     /// The forwarded command that this thread executes.
     static TAG: Cell<Option<Tag>> = const { Cell::new(None) };
-    /// The longest of that command's arguments.
+    /// The longest arguments of that command.
     static ARGUMENTS: RefCell<Option<Arguments>> = const { RefCell::new(None) };
-    /// Commands that had waited here for other nodes and were executed by what this thread commits
-    /// next.
+    /// Forwarded blocked commands that were executed as part of this thread's next commit.
     static SERVED: RefCell<Vec<Served>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A forwarded command that had waited and was executed.
+/// A forwarded blocked command that was executed.
 pub struct Served {
-    /// Its name.
+    /// Identifies the command.
     pub tag: Tag,
     /// The slots of its keys.
     pub slots: Box<[Slot]>,
-    /// Its reply.
+    /// Reply to the command.
     pub reply: Vec<u8>,
 }
 
-/// A forwarded command that had waited is executed by what this thread is about to commit, which
-/// has to follow: its answer goes out behind that.
-pub fn note_served(served: Served) {
+/// Records that the next commit of this thread executes a forwarded blocked command. Its answer is
+/// appended after the commit.
+pub fn record_served(served: Served) {
     SERVED.with_borrow_mut(|all| all.push(served));
 }
 
-/// Positions of the other lanes that an answer in the lane of the first slot has to wait for.
+/// Last positions of the other lanes of the slots: an answer in the first slot's lane waits for
+/// them.
 pub(crate) fn positions_seen(lanes: &Lanes, slots: &[Slot]) -> Vec<(usize, u64)> {
     let Some(&first) = slots.first() else { return Vec::new() };
     let mut others: Vec<usize> = slots.iter().map(|&slot| lane_of(slot)).collect();
@@ -97,8 +97,8 @@ pub(crate) fn positions_seen(lanes: &Lanes, slots: &[Slot]) -> Vec<(usize, u64)>
     others.into_iter().map(|lane| (lane, lanes.lane(lane).seq())).collect()
 }
 
-/// Executes a forwarded command: what it commits on this thread carries the tag, and goes back to
-/// where the command came from without its longest arguments.
+/// Executes a forwarded command: its commits on this thread carry the tag, and return to the origin
+/// without its longest arguments.
 pub(crate) fn tagged<T>(tag: Tag, arguments: Option<Arguments>, execute: impl FnOnce() -> T) -> T {
     TAG.set(Some(tag));
     ARGUMENTS.set(arguments);
@@ -108,24 +108,24 @@ pub(crate) fn tagged<T>(tag: Tag, arguments: Option<Arguments>, execute: impl Fn
     executed
 }
 
-/// The record for the node that has forwarded the command which this thread executes.
-fn shorten_for_origin(effects: &[u8]) -> Option<(Node, Box<[u8]>)> {
+/// Variant of the effects for the origin of the command that this thread executes.
+fn elide_for_origin(effects: &[u8]) -> Option<(Node, Box<[u8]>)> {
     let origin = TAG.get()?.origin.node;
-    ARGUMENTS.with_borrow(|arguments| Some((origin, arguments.as_ref()?.shorten(effects)?)))
+    ARGUMENTS.with_borrow(|arguments| Some((origin, arguments.as_ref()?.elide(effects)?)))
 }
 
 impl Lanes {
-    /// Those of a node that begins with a view, in which `members` are the others.
+    /// Creates the lanes for a node's first view; `members` are the other members.
     pub(crate) fn new(me: Identity, view: &View, members: NodeSet, bytes_max: usize) -> Arc<Self> {
         let bytes = Arc::new(AtomicUsize::new(0));
         let lane = |_| Mutex::new(Lane::new(members, bytes.clone(), bytes_max));
         let none = |_| AtomicU64::new(0);
-        let audience = view.incoming.as_ref().map(|_| (0..SLOTS).map(none).collect());
+        let receivers = view.incoming.as_ref().map(|_| (0..SLOTS).map(none).collect());
         let lanes = Lanes {
             lanes: std::array::from_fn(lane),
             has_others: AtomicBool::new(members != NodeSet::default()),
-            audience,
-            own_homes: RwLock::default(),
+            receivers,
+            slot_owners: RwLock::default(),
             directory: Directory::default(),
             unsent: AtomicU64::new(0),
             is_idle: AtomicBool::new(false),
@@ -135,71 +135,71 @@ impl Lanes {
         Arc::new(lanes)
     }
 
-    /// Takes the homes of a view over, which says something else of these runs than the one before.
-    /// Everything is held, or no thread commits yet.
+    /// Applies a view that differs from the last one in these runs of slots. Either the whole
+    /// keyspace is locked, or no thread commits yet.
     pub(crate) fn adopt(&self, me: Identity, view: &View, runs: &[RangeInclusive<Slot>]) {
-        let Some(audience) = &self.audience else { return };
+        let Some(receivers) = &self.receivers else { return };
         for run in runs {
-            let of_run = view.audience(*run.start()).without(me.node).0;
-            let of_slots = &audience[usize::from(*run.start())..=usize::from(*run.end())];
+            let of_run = view.receivers(*run.start()).without(me.node).0;
+            let of_slots = &receivers[usize::from(*run.start())..=usize::from(*run.end())];
             of_slots.iter().for_each(|of_slot| of_slot.store(of_run, Relaxed));
         }
-        *self.own_homes.write() = Arc::new(OwnHomes::of(me.node, view));
+        *self.slot_owners.write() = Arc::new(SlotOwners::of(me.node, view));
     }
 
-    /// The homes of the slots that this node orders, where members hold only some.
-    pub fn own_homes(&self) -> Arc<OwnHomes> {
-        self.own_homes.read().clone()
+    /// The owners of the slots of which this node is primary, where members hold only some slots.
+    pub fn slot_owners(&self) -> Arc<SlotOwners> {
+        self.slot_owners.read().clone()
     }
 
-    /// The copies that other members have.
+    /// The copies of keys that other members have.
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// Appends what one commit has changed of a slot, for those who hear of that. The stripes of
-    /// its keys are held.
+    /// Appends a commit's changes of one slot, for the receivers of that slot. The stripes of its
+    /// keys are locked.
     fn append_slot(&self, of_slot: &SlotGroup, served: Tags<'_>, room: &mut Vec<u8>) {
         let (slot, group) = (of_slot.slot, of_slot.group.bytes());
-        let audience = self.audience.as_ref();
-        let mut to = audience.map(|audience| NodeSet(audience[usize::from(slot)].load(Relaxed)));
-        let homes = to.map_or(u64::MAX, |to| to.0);
-        let are_told = group.len() <= UPDATE_MAX;
-        if are_told && let Some(to) = &mut to {
+        let receivers = self.receivers.as_ref();
+        let mut to = receivers.map(|receivers| NodeSet(receivers[usize::from(slot)].load(Relaxed)));
+        let owners = to.map_or(u64::MAX, |to| to.0);
+        let are_sent = group.len() <= UPDATE_MAX;
+        if are_sent && let Some(to) = &mut to {
             of_slot.copied.iter().for_each(|copied| to.0 |= copied.holders.0);
         }
         room.clear();
         let (tag, parts) = (TAG.get(), Parts::default());
         put_record(room, &Record::Effects { tag, parts, served, group });
         let origin = tag.filter(|tag| to.is_none_or(|to| to.contains(tag.origin.node)));
-        let short = origin.and_then(|_| shorten_for_origin(room));
+        let short = origin.and_then(|_| elide_for_origin(room));
         self.lane(lane_of(slot)).push_change(to, room, short);
         for Copied { db, key, holders, is_removed } in &of_slot.copied {
-            let others = NodeSet(holders.0 & !homes);
-            if !are_told {
-                self.push(lane_of(slot), Some(others), &Record::Changed { db: *db, key });
+            let others = NodeSet(holders.0 & !owners);
+            if !are_sent {
+                self.push(lane_of(slot), Some(others), &Record::Invalidate { db: *db, key });
             }
-            if !are_told || *is_removed {
+            if !are_sent || *is_removed {
                 self.directory.remove(slot, self.directory.name_of(*db, key), others);
             }
         }
     }
 
-    /// Lets `wake` be called by a thread that commits something while the one that sends
-    /// [rests](Lanes::rest). Said once.
+    /// Sets the function that a committing thread calls while the agent thread is
+    /// [idle](Lanes::rest). Later calls have no effect.
     pub fn wake_by(&self, wake: impl Fn() + Send + Sync + 'static) {
         let _ = self.waker.set(Box::new(wake));
     }
 
-    /// The thread that sends is going to look for the last time whether there is something, and to
-    /// wait then; or no longer.
+    /// Sets whether the agent thread is idle. It sets this before it checks the lanes for the last
+    /// time, and clears it after it was woken.
     pub fn rest(&self, rests: bool) {
         self.is_idle.store(rests, Relaxed);
     }
 
-    /// Something was committed. Whoever has looked into the lanes before that, under their locks,
-    /// has said before that it rests.
-    fn note_commit(&self) {
+    /// Wakes the agent thread after a commit. The agent sets `is_idle` before it checks the lanes
+    /// under their locks, so no wake-up is lost.
+    fn wake_agent(&self) {
         if self.is_idle.load(Relaxed)
             && self.is_idle.swap(false, Relaxed)
             && let Some(wake) = self.waker.get()
@@ -212,7 +212,7 @@ impl Lanes {
         self.lanes[lane].lock()
     }
 
-    /// These are the other members from now on. No thread executes a command meanwhile.
+    /// Sets the other members. No thread executes a command meanwhile.
     pub(crate) fn set_members(&self, members: NodeSet) {
         self.has_others.store(members != NodeSet::default(), Relaxed);
         for lane in &self.lanes {
@@ -220,14 +220,13 @@ impl Lanes {
         }
     }
 
-    /// How many keys other members have copies of, whose changes this node orders.
+    /// Number of keys that other members have copies of, in slots of which this node is primary.
     pub fn keys_shared(&self) -> usize {
         self.directory.len()
     }
 
-    /// The members that hear of the changes of a key since they have copies of it, and perhaps
-    /// others, if its slot is one that this node orders.
-    pub fn sharers(&self, db: u16, key: &[u8]) -> NodeSet {
+    /// Members that may have a copy of a key and are sent its changes, if this node is its primary.
+    pub fn copy_holders(&self, db: u16, key: &[u8]) -> NodeSet {
         self.directory.holders(slot_of(key), self.directory.name_of(db, key))
     }
 
@@ -241,37 +240,37 @@ impl Lanes {
         std::array::from_fn(|lane| self.lane(lane).seq())
     }
 
-    /// The last positions of what was changed here.
+    /// Last positions of changes made here, by lane.
     pub fn changed_positions(&self) -> [u64; LANES] {
         std::array::from_fn(|lane| self.lane(lane).changed())
     }
 
-    /// How many positions of all lanes a member has not applied.
+    /// Number of positions in all lanes that a member has not applied.
     pub fn lag_of(&self, node: Node) -> u64 {
         self.lanes.iter().map(|lane| lane.lock().lag_of(node)).sum()
     }
 
-    /// How many members, besides this one, have applied everything up to these positions. Where
-    /// members hold only some slots, those that are homes of a slot: the fewest of all slots that
-    /// this node orders.
+    /// Number of other members that have applied everything up to these positions. Where members
+    /// hold only some slots: the minimum over all slots of this primary, counting only owners.
     pub fn members_at(&self, positions: &[u64; LANES]) -> usize {
         let applied = std::array::from_fn(|lane| self.members_at_lane(lane, positions[lane]));
-        self.own_homes().fewest(&applied).unwrap_or_else(|| {
+        self.slot_owners().fewest(&applied).unwrap_or_else(|| {
             applied.iter().fold(u64::MAX, |all, of_lane| all & of_lane.0).count_ones() as usize
         })
     }
 
-    /// The members, besides this one, that have applied a lane up to a position.
+    /// Other members that have applied a lane up to a position.
     pub fn members_at_lane(&self, lane: usize, position: u64) -> NodeSet {
         self.lane(lane).members_at(position)
     }
 
-    /// Members that were cut off, since they would not keep up.
+    /// Members that were cut off because they lagged too far behind.
     pub fn cut_off(&self) -> NodeSet {
         NodeSet(self.lanes.iter().fold(0, |all, lane| all | lane.lock().cut_off().0))
     }
 
-    /// Effects of whole databases and of functions, which have no slot: they are not sent.
+    /// Number of effects that were not sent since they have no slot: those of whole databases and
+    /// of function libraries.
     pub fn unsent(&self) -> u64 {
         self.unsent.load(Relaxed)
     }
@@ -282,19 +281,19 @@ impl Lanes {
         self.lane(lane).push(to, &bytes)
     }
 
-    /// Appends what one commit has changed. The stripes of its keys are held, so that commits of a
-    /// key are in the order in which they happened. `which` has a bit for each lane.
+    /// Appends the changes of one commit. The stripes of its keys are locked, so commits of a key
+    /// are in the order in which they were executed. `which` has a bit for each lane.
     fn append_group(&self, which: u16, served: Tags<'_>, group: &[u8], room: &mut Vec<u8>) {
         let tag = TAG.get();
         let lanes = || (0..LANES).filter(|lane| which >> lane & 1 != 0);
         if which.is_power_of_two() {
             room.clear();
             put_record(room, &Record::Effects { tag, parts: Parts::default(), served, group });
-            let short = shorten_for_origin(room);
+            let short = elide_for_origin(room);
             self.lane(which.trailing_zeros() as usize).push_change(None, room, short);
             return;
         }
-        // Ascending, as everybody locks them.
+        // Ascending, like every thread that locks several lanes.
         let mut locked: Vec<_> = lanes().map(|lane| (lane, self.lane(lane))).collect();
         let mut positions = Vec::new();
         let next = locked.iter().map(|(lane, locked)| (*lane, locked.seq() + 1));
@@ -306,13 +305,12 @@ impl Lanes {
                 _ => Record::Part { parts },
             };
             put_record(room, &record);
-            let short = if at == 0 { shorten_for_origin(room) } else { None };
+            let short = if at == 0 { elide_for_origin(room) } else { None };
             lane.push_change(None, room, short);
         }
     }
 
-    /// Says that the wait of a command has ended, to its origin; without a reply it was not
-    /// executed.
+    /// Sends the end of a command's wait to its origin. Without a reply it was not executed.
     pub(crate) fn push_woken(&self, tag: Tag, slots: &[Slot], reply: Option<&[u8]>) {
         let mut room = Vec::new();
         let waits = Parts::of(&mut room, positions_seen(self, slots).into_iter());
@@ -320,8 +318,7 @@ impl Lanes {
         self.push(lane_of(tag.slot), Some(NodeSet::of(tag.origin.node)), &woken);
     }
 
-    /// Appends a batch of what there is to be sent to a member, as [`Lane::put_batch`] does; an
-    /// error if it was cut off.
+    /// Appends the next batch for a member, as [`Lane::put_batch`] does.
     pub(crate) fn put_batch(
         &self,
         (number, to): (usize, Node),
@@ -337,7 +334,7 @@ impl Lanes {
     }
 }
 
-/// Gives every thread a sink into the lanes of a node.
+/// Gives every thread a sink that appends to the lanes of a node.
 pub struct LaneSource(pub Arc<Lanes>);
 
 impl SinkSource for LaneSource {
@@ -354,32 +351,33 @@ impl SinkSource for LaneSource {
     }
 }
 
-/// A key that was changed and that others have copies of.
+/// A changed key of which other members have copies.
 struct Copied {
     db: u16,
     key: Box<[u8]>,
     holders: NodeSet,
-    /// It was removed, if only for a moment: who applies that has no copy.
+    /// The commit removed the key at some point, so holders that apply the commit lose their copy.
     is_removed: bool,
 }
 
-/// What a commit has changed of a slot.
+/// Changes of one slot in a commit.
 struct SlotGroup {
     slot: Slot,
     group: GroupWriter,
     copied: Vec<Copied>,
 }
 
-/// Puts what one thread commits into lanes.
+/// Appends the commits of one thread to the lanes.
 struct LaneSink {
     lanes: Arc<Lanes>,
     group: GroupWriter,
-    /// Lanes of the keys of the group.
+    /// Lanes of the keys of the group, one bit each.
     which: u16,
-    /// Where not all hear of all slots: a group for each, of which the first so many are in use.
+    /// A group for each slot, where members hold only some slots. The first `slots_used` are in
+    /// use.
     slots: Vec<SlotGroup>,
     slots_used: usize,
-    /// Messages that go out behind it, with their lanes.
+    /// Published messages, appended after the effects, with their lanes.
     messages: Vec<(usize, Vec<u8>)>,
     room: Vec<u8>,
 }
@@ -407,9 +405,9 @@ impl LaneSink {
         &mut self.slots[at]
     }
 
-    /// Notes who has copies of a key that was changed.
+    /// Records the holders of copies of a changed key.
     #[cold]
-    fn note_copies(&mut self, slot: Slot, db: u16, key: &[u8], is_removed: bool) {
+    fn record_copies(&mut self, slot: Slot, db: u16, key: &[u8], is_removed: bool) {
         let directory = &self.lanes.directory;
         let holders = directory.holders(slot, directory.name_of(db, key));
         if holders == NodeSet::default() {
@@ -433,16 +431,16 @@ impl EffectSink for LaneSink {
             self.lanes.unsent.fetch_add(1, Relaxed);
             return;
         };
-        if self.lanes.audience.is_some() {
+        if self.lanes.receivers.is_some() {
             let slot = slot_of(key);
             if self.lanes.directory.has_any(slot) {
                 let is_removed = matches!(effect, Effect::Remove { .. });
-                self.note_copies(slot, head.db, key, is_removed);
+                self.record_copies(slot, head.db, key, is_removed);
             }
             return self.group_of(slot).group.add(head.db, effect);
         }
         self.touch(key);
-        // The value is that of the other key at this place in both lanes.
+        // The source key's value is the one at this position of both lanes.
         if let Some((_, from)) = effect.source() {
             self.touch(from);
         }
@@ -483,6 +481,6 @@ impl EffectSink for LaneSink {
         for (lane, message) in self.messages.drain(..) {
             self.lanes.lane(lane).push(None, &message);
         }
-        self.lanes.note_commit();
+        self.lanes.wake_agent();
     }
 }

@@ -1,56 +1,60 @@
-//! The cluster's protocol: which node holds which hash slot, in what order the changes of a slot
-//! are seen, and what nodes send each other. No sockets, no clock and no randomness of its own:
-//! the host hands in what has arrived and how late it is, and sends what it is given.
+//! Cluster protocol: placement of hash slots, primary-backup replication of each slot, forwarding
+//! of commands, and copies of keys. It has no sockets, no clock and no randomness: the host passes
+//! in received bytes and agreed views, and sends the bytes that the protocol produces.
 //!
 //! ```text
-//! slots -> lanes          16 of them; what a node tells others of a slot is in one order: effects, commands, answers
-//! home order              the order in which a slot's primary has executed its writes; everybody applies that order
-//! a node's reads          a prefix of it, with that node's own writes, for they are answered when they were applied there
+//! slots  -> lanes      16 per node; all records about a slot are in one lane, in one order:
+//!                      effects, forwarded commands, answers
+//! slot order           the order in which the primary executed its writes; every owner applies it
+//! reads at a node      a prefix of the slot order, including the node's own writes: a forwarded
+//!                      write is answered only after it was applied at the origin
 //! ```
+//!
+//! The protocol is specified in `docs/internals/cluster-protocol.md`.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `slot`, `slot_map`, `allocate` | hash slots, and who has which |
-//! | `view` | what all members agree on |
-//! | `wire` | frames, batches and records as bytes |
-//! | `lane`, `lanes` | what this node tells others, and the sink that puts commits there |
-//! | `own_slots` | what all threads know of that |
-//! | `holdings` | which slots' data this node has, where not every member has all |
-//! | `directory` | which members have copies of keys, beside the homes |
-//! | `inbox` | what others have told |
-//! | `origin` | commands that wait for other nodes |
-//! | `shorten` | effects that go back to where their command came from |
-//! | `settle` | slots that have changed their primaries, and nodes that have died |
-//! | `node` | all of it together |
+//! | `slot`, `slot_map`, `allocate` | hash slots, the map from slots to owners, placement |
+//! | `view` | the agreed configuration: epoch, members, owners |
+//! | `wire` | encoding of frames, batches and records |
+//! | `lane`, `lanes` | this node's outgoing logs, and the sink that appends commits to them |
+//! | `local_slots`, `slot_owners` | placement as seen by all threads of the node |
+//! | `holdings` | which slots' data this node has (with fewer owners than members) |
+//! | `directory`, `evicted` | which members have copies of keys; copies that were evicted here |
+//! | `inbox` | received lanes of other nodes |
+//! | `origin` | forwarded commands that await their answers |
+//! | `elide_args` | removes arguments from effects that return to the command's origin |
+//! | `reconcile` | changes of primary, and recovery of a dead member's records |
+//! | `node` | the state machine that combines all of these |
 
 pub mod allocate;
 mod directory;
+mod elide_args;
 mod evicted;
 mod holdings;
 mod inbox;
 mod lane;
 pub mod lanes;
+mod local_slots;
 pub mod mutation;
 pub mod node;
 mod origin;
-mod own_homes;
-mod own_slots;
-mod settle;
-mod shorten;
+mod reconcile;
 pub mod slot;
 pub mod slot_map;
+mod slot_owners;
 pub mod view;
 pub mod wire;
 
 pub use allocate::{Member, allocate};
 pub use lanes::{FROM_PEERS, Lanes, lane_of};
+pub use local_slots::LocalSlots;
 pub use node::{
     Acknowledge, Executed, Fetch, Host, Limits, LinkError, Node as ClusterNode, Received, Reply,
     Route, SendOutcome, TooMuch,
 };
 pub use origin::Call;
-pub use own_homes::OwnHomes;
-pub use own_slots::OwnSlots;
 pub use slot::{SLOTS, Slot, SlotSet, slot_of};
 pub use slot_map::{Node, SlotMap, SlotRange};
+pub use slot_owners::SlotOwners;
 pub use view::{Identity, NodeSet, View};

@@ -1,32 +1,32 @@
-//! Rules of the protocol that can be broken, so that the simulator can show that it notices.
-//! Without the feature `mutations` none is.
+//! Rules of the protocol that tests can disable, to show that the simulator detects each violation.
+//! Without the feature `mutations` all rules hold.
 
-/// A rule that is broken.
+/// A rule that is disabled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mutation {
-    /// A commit over several lanes is applied when its effects arrive, not when all of its places
-    /// are reached.
+    /// A commit over several lanes is applied once its effects arrive, before all its parts are
+    /// next.
     IgnoreParts,
     /// A forwarded command is answered as soon as the answer arrives.
     AnswerEarly,
-    /// A command that was executed already is executed again when it is sent again.
+    /// A forwarded command that is sent again is executed again.
     ExecuteTwice,
-    /// A new primary numbers changes before the one before has ended.
-    NumberEarly,
-    /// Changes of a new primary are applied before those of the one before.
+    /// A new primary orders changes before the previous one has ended.
+    OrderEarly,
+    /// Changes of a new primary are applied before those of the previous one.
     ApplyEarly,
-    /// Survivors of a node keep what they happen to have of its changes.
+    /// Survivors of a dead member keep only the records that they happen to have of its lanes.
     NoTails,
-    /// A node that is sent a slot's data applies only what arrives once it has loaded them.
+    /// A node that imports a slot drops the changes that arrive before the data are loaded.
     DropWhileLoading,
-    /// Copies of keys are read on when their slot has got another primary.
+    /// Copies of keys are still read after their slot has changed its primary.
     KeepCopies,
-    /// A node says that it has applied what it has received.
+    /// A node acknowledges records when it has received them, not when it has applied them.
     AcknowledgeEarly,
-    /// A message is handed out each time that it could be.
+    /// A published message is delivered twice.
     RepeatMessages,
-    /// A node says that it has no copy of a key though it has just asked for one.
-    UnshareEarly,
+    /// A node reports that it has no copy of a key while it awaits one.
+    ForgetEarly,
 }
 
 #[cfg(feature = "mutations")]

@@ -1,5 +1,4 @@
-//! Commands that this node has forwarded to the homes of their keys, until their clients are
-//! answered.
+//! Forwarded commands of this node's clients, until they are answered.
 
 use crate::slot::Slot;
 use crate::slot_map::Node;
@@ -8,25 +7,26 @@ use crate::wire::Exec;
 use foldhash::fast::FixedState;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// A command to be forwarded, or a transaction.
+/// A command or transaction to be forwarded.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Call {
-    /// The slots of its keys; at least one, each once. Its order counts for the first.
+    /// The slots of its keys, at least one, without duplicates. Its order is that of the first
+    /// slot.
     pub slots: Vec<Slot>,
     /// The selected database.
     pub db: u16,
     /// Whether the reply is to be written in RESP3.
     pub resp3: bool,
-    /// Whether the commands are a transaction; else there is one.
+    /// Whether the commands form a transaction; otherwise there is only one.
     pub is_transaction: bool,
-    /// Milliseconds that it may still wait for its keys, if it has waited before.
+    /// Remaining timeout in milliseconds, if it was blocked before.
     pub wait_ms: Option<u64>,
-    /// Names the keys that its client watches at the home, if it does: the origin's, opaque here.
+    /// Identifies the keys that its client watches at the primary, if any; opaque here.
     pub client: Option<u64>,
-    /// Whether it is no commit of several slots: it only reads, or works on each key by itself.
+    /// Whether it is no atomic commit of several slots: it only reads, or works on each key by
+    /// itself.
     pub by_key: bool,
-    /// Whether copies of the keys that are read are wanted here, to be read here from then on; it
-    /// is of one slot, and a read.
+    /// Whether copies of the keys that it reads are wanted; it is a read of one slot.
     pub wants_copies: bool,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<Vec<u8>>>,
@@ -38,7 +38,7 @@ impl Call {
         args.map(|arg| arg.len() + size_of::<Vec<u8>>()).sum::<usize>() + size_of::<Flight>()
     }
 
-    /// The record that has it executed.
+    /// The record that forwards the command.
     pub(crate) fn exec(&self, oseq: u64, first: u64, tenure: u64) -> Exec<'_> {
         let mut commands: Vec<Vec<&[u8]>> = Vec::with_capacity(self.commands.len());
         for command in &self.commands {
@@ -64,48 +64,48 @@ impl Call {
     }
 }
 
-/// An answer that waits until other lanes have got as far as the command has seen them.
+/// An answer that waits until other lanes have reached the positions that the command has observed.
 pub(crate) struct HeldAnswer {
     pub from: Identity,
     pub waits: Vec<(usize, u64)>,
     pub reply: Option<Vec<u8>>,
 }
 
-/// A command whose client waits.
+/// A forwarded command with a pending answer.
 pub(crate) struct Flight {
     pub oseq: u64,
     pub token: u64,
     pub call: Call,
     pub sent: Option<Sent>,
     pub answer: Option<HeldAnswer>,
-    /// Its client was answered when its home was out of reach. It may have been executed: what it
-    /// has read may be on its way.
+    /// The client was answered while the primary was unreachable. The command may have been
+    /// executed, and copies of its keys may be on their way.
     pub is_given_up: bool,
 }
 
-/// To whom a command was sent.
+/// Destination and time of a forwarded command.
 #[derive(Clone, Copy)]
 pub(crate) struct Sent {
     pub to: Node,
-    /// The epoch then.
+    /// This node's epoch at that time.
     pub epoch: u64,
-    /// Its position in the lane.
+    /// Position in the lane.
     pub position: u64,
 }
 
-/// What a command was that has its answer.
+/// Result of [`Origin::finish`].
 pub(crate) enum Finished {
-    /// The client of this token waits for it.
+    /// The client of this token is to be answered.
     Waits(u64),
-    /// It was given up.
+    /// The command was given up.
     GivenUp {
-        /// The node that it was sent to, and the name of a client that watches keys there.
+        /// The node to which it was sent, and the identifier of keys watched there.
         watches: Option<(Node, u64)>,
         is_transaction: bool,
     },
 }
 
-/// The commands of one slot, in order.
+/// Forwarded commands of one slot, in order.
 #[derive(Default)]
 pub(crate) struct SlotQueue {
     last: u64,
@@ -113,7 +113,7 @@ pub(crate) struct SlotQueue {
 }
 
 impl SlotQueue {
-    /// The first command that has no answer, and waits for one.
+    /// Sequence number of the first command that awaits its answer.
     pub fn first(&self) -> u64 {
         let waits = |flight: &&Flight| flight.answer.is_none() && !flight.is_given_up;
         let unanswered = self.flights.iter().find(waits);
@@ -130,8 +130,8 @@ impl SlotQueue {
         self.flights.get_mut(at)
     }
 
-    /// The first command of which this is so, and those behind it, are to be sent again, unless
-    /// their answers are here.
+    /// Marks the first command that satisfies `is_lost` and all after it for sending again, except
+    /// answered ones.
     pub fn send_again(&mut self, is_lost: impl Fn(&Flight) -> bool) -> bool {
         let is_open = |flight: &Flight| flight.answer.is_none();
         let Some(at) = self.flights.iter().position(|flight| is_open(flight) && is_lost(flight))
@@ -144,15 +144,15 @@ impl SlotQueue {
     }
 }
 
-/// A command of a client here that waits at its home.
+/// A command of a client here that is blocked at its primary.
 pub(crate) struct Parked {
     pub token: u64,
     pub call: Call,
-    /// The home.
+    /// The primary.
     pub at: Identity,
-    /// Effects that were applied here say that it was executed.
+    /// Effects that were applied here carry its tag.
     pub is_executed: bool,
-    /// The answer, which waits for other lanes of the home.
+    /// The answer, while it waits for other lanes of the primary.
     pub answer: Option<HeldAnswer>,
 }
 
@@ -161,18 +161,18 @@ pub(crate) struct Parked {
 pub(crate) struct LastExecuted(HashMap<(Identity, Slot), u64, FixedState>);
 
 impl LastExecuted {
-    /// The last one of an origin and slot; 0 for none.
+    /// Sequence number of the last command of an origin and slot; 0 for none.
     pub fn of(&mut self, origin: Identity, slot: Slot) -> &mut u64 {
         self.0.entry((origin, slot)).or_default()
     }
 
-    /// This one was executed.
-    pub fn note(&mut self, origin: Identity, slot: Slot, oseq: u64) {
+    /// Records that a command was executed.
+    pub fn record(&mut self, origin: Identity, slot: Slot, oseq: u64) {
         let last = self.of(origin, slot);
         *last = oseq.max(*last);
     }
 
-    /// Those of which this is so, in their order.
+    /// The entries that satisfy `is_of`, sorted.
     pub fn sorted(&self, is_of: impl Fn(Identity, Slot) -> bool) -> Vec<(Identity, Slot, u64)> {
         let all = self.0.iter().map(|(&(origin, slot), &oseq)| (origin, slot, oseq));
         let mut some: Vec<_> = all.filter(|&(origin, slot, _)| is_of(origin, slot)).collect();
@@ -185,20 +185,20 @@ impl LastExecuted {
 #[derive(Default)]
 pub(crate) struct Origin {
     pub queues: HashMap<Slot, SlotQueue, FixedState>,
-    /// Commands that wait at their homes.
+    /// Commands that are blocked at their primaries.
     pub parked: BTreeMap<(Slot, u64), Parked>,
-    /// Their names, by token.
+    /// Slot and sequence number of blocked commands, by token.
     parked_names: BTreeMap<u64, (Slot, u64)>,
     bytes: usize,
 }
 
 impl Origin {
-    /// Bytes of all commands.
+    /// Bytes of all pending commands.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Appends a command to those of its first slot; its place among them.
+    /// Appends a command to those of its first slot and returns its sequence number.
     pub fn add(&mut self, token: u64, call: Call) -> u64 {
         let Some(&slot) = call.slots.first() else { return 0 };
         self.bytes += call.bytes();
@@ -210,7 +210,7 @@ impl Origin {
         oseq
     }
 
-    /// A command has its answer, or gets none.
+    /// Removes a command that has its answer, or will get none.
     pub fn finish(&mut self, slot: Slot, oseq: u64) -> Option<Finished> {
         let flight = self.remove(slot, oseq)?;
         if !flight.is_given_up {
@@ -229,14 +229,14 @@ impl Origin {
         Some(flight)
     }
 
-    /// The same with the command itself.
+    /// Removes a command and returns its token and call, unless it was given up.
     pub fn take(&mut self, slot: Slot, oseq: u64) -> Option<(u64, Call)> {
         let flight = self.remove(slot, oseq)?;
         (!flight.is_given_up).then_some((flight.token, flight.call))
     }
 
-    /// Gives up the commands that were sent to a node and have not come back: the tokens of their
-    /// clients. They count no more: none follows to that node before it is back.
+    /// Gives up the unanswered commands that were sent to a node and returns their tokens. Their
+    /// bytes are no longer counted: no more commands are sent to that node before it is back.
     pub fn give_up(&mut self, node: Node) -> Vec<u64> {
         let bytes = &mut self.bytes;
         let flights = self.queues.values_mut().flat_map(|queue| &mut queue.flights);
@@ -254,7 +254,7 @@ impl Origin {
         tokens
     }
 
-    /// The names of commands that were given up, of which this is so, and their positions.
+    /// Slots, sequence numbers and positions of given-up commands that satisfy `is_wanted`.
     pub fn given_up(&self, is_wanted: impl Fn(&Sent) -> bool) -> Vec<(Slot, u64, u64)> {
         let queues = self.queues.iter();
         let all = queues
@@ -267,7 +267,7 @@ impl Origin {
             .collect()
     }
 
-    /// A command that has no answer yet, whether it waits at its home or not.
+    /// An unanswered command, whether blocked at its primary or not.
     pub fn call(&self, slot: Slot, oseq: u64) -> Option<&Call> {
         let queue = self.queues.get(&slot);
         let flight = queue.and_then(|queue| {
@@ -278,14 +278,14 @@ impl Origin {
         flight.map(|flight| &flight.call).or_else(parked)
     }
 
-    /// A command waits at its home.
+    /// Adds a command that is blocked at its primary.
     pub fn park(&mut self, slot: Slot, oseq: u64, parked: Parked) {
         self.bytes += parked.call.bytes();
         self.parked_names.insert(parked.token, (slot, oseq));
         self.parked.insert((slot, oseq), parked);
     }
 
-    /// It does so no longer.
+    /// Removes a blocked command.
     pub fn unpark(&mut self, slot: Slot, oseq: u64) -> Option<Parked> {
         let parked = self.parked.remove(&(slot, oseq))?;
         self.bytes -= parked.call.bytes();
@@ -293,7 +293,7 @@ impl Origin {
         Some(parked)
     }
 
-    /// The name of the command that waits at its home for the client of a token.
+    /// Slot and sequence number of the blocked command of a token.
     pub fn parked_name(&self, token: u64) -> Option<(Slot, u64)> {
         self.parked_names.get(&token).copied()
     }

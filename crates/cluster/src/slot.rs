@@ -18,12 +18,12 @@ impl SlotSet {
         self.0[usize::from(slot / 64)] |= 1 << (slot % 64);
     }
 
-    /// Takes a slot away.
+    /// Removes a slot.
     pub fn remove(&mut self, slot: Slot) {
         self.0[usize::from(slot / 64)] &= !(1 << (slot % 64));
     }
 
-    /// Whether a slot is among them.
+    /// Whether the set contains a slot.
     pub fn contains(&self, slot: Slot) -> bool {
         self.0[usize::from(slot / 64)] >> (slot % 64) & 1 != 0
     }
@@ -33,17 +33,17 @@ impl SlotSet {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
     }
 
-    /// Those of each 64 neighbours that have a bit in `mask`.
+    /// The subset of slots that `mask` selects within each group of 64.
     pub fn masked(&self, mask: u64) -> SlotSet {
         SlotSet(self.0.iter().map(|word| word & mask).collect())
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// The slots, ascending.
+    /// The slots, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Slot> {
         (0..).zip(&self.0).flat_map(|(at, &word)| {
             let next = |word: &u64| Some(word & (word - 1)).filter(|rest| *rest != 0);
@@ -52,7 +52,7 @@ impl SlotSet {
         })
     }
 
-    /// Runs of neighbours: the first and the last of each.
+    /// Maximal ranges of adjacent slots: first and last of each.
     pub fn ranges(&self) -> Vec<(Slot, Slot)> {
         let mut ranges: Vec<(Slot, Slot)> = Vec::new();
         for slot in self.iter() {

@@ -1,37 +1,37 @@
-//! Which nodes hold which slots.
+//! Map from slots to their owners.
 
 use crate::slot::{SLOTS, Slot};
 use std::ops::RangeInclusive;
 
-/// Number of a member of the cluster; never used again for another one.
+/// Node number of a member; never reused for another node.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Node(pub u16);
 
-/// Neighbouring slots with the same homes.
+/// Adjacent slots with the same owners.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SlotRange {
     /// The first slot.
     pub first: Slot,
     /// The last slot.
     pub last: Slot,
-    /// The nodes that hold the slots whatever is read: the primary, which orders the changes, then
-    /// the backups. All different.
-    pub homes: Box<[Node]>,
+    /// The nodes that hold all data of the slots: the primary, which orders the changes, then the
+    /// backups. No duplicates.
+    pub owners: Box<[Node]>,
 }
 
-/// Who holds each slot.
+/// The owners of each slot.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SlotMap {
-    /// In order of slots; slots that are in none have no home.
+    /// In order of slots; slots outside of all ranges have no owner.
     ranges: Vec<SlotRange>,
-    /// By the first of [`STEP`] slots: how many ranges end before it.
+    /// By group of [`STEP`] slots: the number of ranges that end before it.
     index: Box<[u16]>,
 }
 
-/// Slots of an entry of the index.
+/// Slots per entry of the index.
 const STEP: u16 = 64;
 
-/// Neighbouring slots of which several maps say the same, in order: they cover all slots.
+/// Maximal runs of slots within which each of the maps is constant; in order, covering all slots.
 pub(crate) fn common_runs<'a>(
     maps: impl IntoIterator<Item = &'a SlotMap>,
 ) -> Vec<RangeInclusive<Slot>> {
@@ -49,17 +49,17 @@ pub(crate) fn common_runs<'a>(
 }
 
 impl SlotMap {
-    /// A map of what `homes` says of each slot: its primary, then its backups.
-    pub fn collect<'a>(homes: impl Fn(Slot) -> &'a [Node]) -> Self {
+    /// Builds the map from a function of each slot's owners, the primary first.
+    pub fn collect<'a>(owners: impl Fn(Slot) -> &'a [Node]) -> Self {
         let mut ranges: Vec<SlotRange> = Vec::new();
         for slot in 0..SLOTS {
-            let homes = homes(slot);
+            let owners = owners(slot);
             match ranges.last_mut() {
-                Some(range) if range.last + 1 == slot && *range.homes == *homes => {
+                Some(range) if range.last + 1 == slot && *range.owners == *owners => {
                     range.last = slot;
                 }
-                _ if homes.is_empty() => {}
-                _ => ranges.push(SlotRange { first: slot, last: slot, homes: homes.into() }),
+                _ if owners.is_empty() => {}
+                _ => ranges.push(SlotRange { first: slot, last: slot, owners: owners.into() }),
             }
         }
         let before = |slot| ranges.partition_point(|range| range.last < slot) as u16;
@@ -67,31 +67,31 @@ impl SlotMap {
         SlotMap { ranges, index }
     }
 
-    /// The ranges, in order of slots; neighbours differ.
+    /// The ranges, in order of slots; adjacent ones differ.
     pub fn ranges(&self) -> &[SlotRange] {
         &self.ranges
     }
 
-    /// The homes of a slot: the primary, then the backups; none if nobody holds it.
-    pub fn homes(&self, slot: Slot) -> &[Node] {
+    /// The owners of a slot: the primary, then the backups; empty if it has none.
+    pub fn owners(&self, slot: Slot) -> &[Node] {
         let Some(&before) = self.index.get(usize::from(slot / STEP)) else { return &[] };
         let mut ranges = self.ranges[before.into()..].iter();
         match ranges.find(|range| slot <= range.last) {
-            Some(range) if range.first <= slot => &range.homes,
+            Some(range) if range.first <= slot => &range.owners,
             _ => &[],
         }
     }
 
-    /// The node that orders the changes of a slot.
+    /// The primary of a slot.
     pub fn primary(&self, slot: Slot) -> Option<Node> {
-        self.homes(slot).first().copied()
+        self.owners(slot).first().copied()
     }
 
-    /// Where each range of one primary begins and ends: what `CLUSTER SLOTS` shows.
+    /// First slot, last slot and primary of each range, as `CLUSTER SLOTS` lists them.
     pub fn primaries(&self) -> Vec<(Slot, Slot, Node)> {
         let mut runs: Vec<(Slot, Slot, Node)> = Vec::new();
         for range in &self.ranges {
-            let Some(&primary) = range.homes.first() else { continue };
+            let Some(&primary) = range.owners.first() else { continue };
             match runs.last_mut() {
                 Some(run) if run.1 + 1 == range.first && run.2 == primary => run.1 = range.last,
                 _ => runs.push((range.first, range.last, primary)),
@@ -116,7 +116,7 @@ mod tests {
             _ => &[],
         });
         assert_eq!(map.ranges().len(), 3);
-        assert_eq!((map.homes(99), map.homes(100), map.homes(101)), (&ab[..], &[][..], &a[..]));
+        assert_eq!((map.owners(99), map.owners(100), map.owners(101)), (&ab[..], &[][..], &a[..]));
         assert_eq!((map.primary(16_000), map.primary(16_001)), (Some(Node(2)), None));
         let runs = [(0, 99, Node(1)), (101, 200, Node(1)), (201, 16_000, Node(2))];
         assert_eq!(map.primaries(), runs);

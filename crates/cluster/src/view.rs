@@ -1,33 +1,33 @@
-//! Views: who is a member and who orders which slots, agreed on elsewhere and adopted by all nodes
-//! in the same order, one after another.
+//! Views: the agreed configurations of the cluster, adopted by all nodes in the same order. A view
+//! names the members and the owners of each slot.
 
 use crate::slot::{SLOTS, Slot};
 use crate::slot_map::{Node, SlotMap, common_runs};
 use std::ops::RangeInclusive;
 
-/// Members have numbers below this, so that a set of them is one word.
+/// Exclusive upper bound of node numbers, so that a set of members is one word.
 pub const NODES_MAX: u16 = 64;
 
-/// A member in one of its lives: a node that has lost its memory is another.
+/// A member in one of its incarnations: a node that has lost its memory joins as a new one.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Identity {
-    /// Its number, below [`NODES_MAX`].
+    /// Node number, below [`NODES_MAX`].
     pub node: Node,
-    /// Which of its lives.
+    /// Incarnation number.
     pub incarnation: u32,
 }
 
-/// What all nodes agree on.
+/// An agreed configuration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct View {
-    /// Its number; each view's is that of the one before and 1.
+    /// Epoch: each view's is one greater than that of the view before.
     pub epoch: u64,
-    /// Who is a member; in order of their numbers.
+    /// The members, in order of their numbers.
     pub members: Vec<Identity>,
-    /// Who holds which slots, and orders their changes.
+    /// The owners of each slot, its primary first.
     pub slots: SlotMap,
-    /// Who is being sent the data of which slots, to become one of their homes. None where every
-    /// member holds all data, whichever are the homes.
+    /// Importers: nodes that are sent the data of slots, to become owners. None where every member
+    /// holds all data, whether or not it is an owner.
     pub incoming: Option<SlotMap>,
 }
 
@@ -37,38 +37,38 @@ impl View {
         self.members.iter().copied().find(|member| member.node == node)
     }
 
-    /// Who orders the changes of a slot, in which of its lives.
+    /// The primary of a slot, with its incarnation.
     pub fn primary(&self, slot: Slot) -> Option<Identity> {
         self.slots.primary(slot).and_then(|node| self.member(node))
     }
 
-    /// The nodes that are being sent the data of a slot.
+    /// The nodes that import a slot.
     pub fn incoming(&self, slot: Slot) -> &[Node] {
-        self.incoming.as_ref().map_or(&[], |incoming| incoming.homes(slot))
+        self.incoming.as_ref().map_or(&[], |incoming| incoming.owners(slot))
     }
 
-    /// Runs of slots that another view says something else of: of their homes, who is to become
-    /// one, or the life of their primary.
+    /// Runs of slots in which another view differs: in owners, importers, or the primary's
+    /// incarnation.
     pub(crate) fn differences(&self, other: &View) -> Vec<RangeInclusive<Slot>> {
         let mut runs = common_runs(self.maps().chain(other.maps()));
         runs.retain(|run| {
             let slot = *run.start();
-            self.slots.homes(slot) != other.slots.homes(slot)
+            self.slots.owners(slot) != other.slots.owners(slot)
                 || self.incoming(slot) != other.incoming(slot)
                 || self.primary(slot) != other.primary(slot)
         });
         runs
     }
 
-    /// All maps of slots.
+    /// The maps of owners and importers.
     pub(crate) fn maps(&self) -> impl Iterator<Item = &SlotMap> {
         std::iter::once(&self.slots).chain(&self.incoming)
     }
 
-    /// Who hears of the changes of a slot: its homes, and those that are to become some.
-    pub fn audience(&self, slot: Slot) -> NodeSet {
-        let homes: NodeSet = self.slots.homes(slot).iter().copied().collect();
-        self.incoming(slot).iter().fold(homes, |all, &node| all.with(node))
+    /// The receivers of a slot's changes: its owners and importers.
+    pub fn receivers(&self, slot: Slot) -> NodeSet {
+        let owners: NodeSet = self.slots.owners(slot).iter().copied().collect();
+        self.incoming(slot).iter().fold(owners, |all, &node| all.with(node))
     }
 }
 
@@ -77,27 +77,27 @@ impl View {
 pub struct NodeSet(pub u64);
 
 impl NodeSet {
-    /// One node.
+    /// The set of one node.
     pub fn of(node: Node) -> Self {
         NodeSet(1 << (node.0 % NODES_MAX))
     }
 
-    /// Whether a node is among them.
+    /// Whether the set contains a node.
     pub fn contains(self, node: Node) -> bool {
         self.0 & Self::of(node).0 != 0
     }
 
-    /// The same with a node.
+    /// The set with a node added.
     pub fn with(self, node: Node) -> Self {
         NodeSet(self.0 | Self::of(node).0)
     }
 
-    /// The same without a node.
+    /// The set with a node removed.
     pub fn without(self, node: Node) -> Self {
         NodeSet(self.0 & !Self::of(node).0)
     }
 
-    /// The nodes, ascending.
+    /// The nodes, in ascending order.
     pub fn iter(self) -> impl Iterator<Item = Node> {
         let mut left = self.0;
         std::iter::from_fn(move || {
@@ -107,7 +107,7 @@ impl NodeSet {
         })
     }
 
-    /// Whether all of the others are among them.
+    /// Whether this is a superset of the other set.
     pub fn includes(self, others: NodeSet) -> bool {
         self.0 & others.0 == others.0
     }
@@ -119,10 +119,10 @@ impl FromIterator<Node> for NodeSet {
     }
 }
 
-/// Who orders each slot, to be looked up at once.
+/// The primary of each slot, as an array for fast lookup.
 #[derive(Clone, Debug)]
 pub(crate) struct Primaries {
-    /// By slot: the number of its primary, and the epoch of its appointment.
+    /// By slot: its primary, and the epoch in which it was appointed.
     slots: Vec<(Option<Node>, u64)>,
 }
 
@@ -140,12 +140,12 @@ impl Primaries {
         self.slots[usize::from(slot)].0
     }
 
-    /// The epoch in which the slot got its primary.
+    /// Epoch in which the slot's primary was appointed.
     pub fn tenure(&self, slot: Slot) -> u64 {
         self.slots[usize::from(slot)].1
     }
 
-    /// Neighbouring slots that got their primaries in the same epoch: how many, and the epoch.
+    /// Run-length encoded tenures: number of adjacent slots with the same epoch, and the epoch.
     pub fn tenures(&self) -> Vec<(u64, u64)> {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for &(_, tenure) in &self.slots {
@@ -157,8 +157,8 @@ impl Primaries {
         runs
     }
 
-    /// Takes the epochs of appointments over from a member whose view has this epoch; those of
-    /// later ones are known here.
+    /// Adopts the tenures of a member with a view of this epoch; tenures of later epochs are
+    /// already known here.
     pub fn set_tenures(&mut self, epoch: u64, runs: &[(u64, u64)]) {
         let mut slots = self.slots.iter_mut();
         for &(count, known) in runs {
@@ -170,8 +170,8 @@ impl Primaries {
         }
     }
 
-    /// Takes the next view over, which says something else of these runs; `lost` is called with each
-    /// slot that a primary has lost.
+    /// Adopts a view that differs from the last one in these runs; calls `lost` for each slot and
+    /// the primary that lost it.
     pub fn adopt(
         &mut self,
         view: &View,

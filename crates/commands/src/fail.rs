@@ -87,13 +87,13 @@ impl Fail {
     pub const CROSS_SLOT: Fail =
         Fail::fixed("CROSSSLOT Keys in request don't hash to the same slot");
     /// A command whose keys are changing their home.
-    pub const HOME_CHANGING: Fail = Fail::fixed("TRYAGAIN The home of the key is changing");
+    pub const HOME_CHANGING: Fail = Fail::fixed("TRYAGAIN The primary of the key is changing");
     /// A command that would be sent to its home when too many are.
     pub const TOO_MUCH_FORWARDED: Fail =
         Fail::fixed("TRYAGAIN Too many writes wait for their homes");
     /// A command whose home is out of reach.
     pub const HOME_UNREACHABLE: Fail =
-        Fail::fixed("CLUSTERDOWN The home of the key cannot be reached");
+        Fail::fixed("CLUSTERDOWN The primary of the key cannot be reached");
     /// A command whose hash slot has no home.
     pub const SLOT_UNSERVED: Fail = Fail::fixed("CLUSTERDOWN Hash slot not served");
     /// A command that needs data, at a member that has none.

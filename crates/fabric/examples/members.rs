@@ -1,4 +1,4 @@
-//! A node of a cluster that holds nothing: shows the views.
+//! Cluster node without data that prints the views.
 //!
 //! ```text
 //! cargo run -p petrel-fabric --example members -- DIRECTORY BIND PASSPHRASE [SEED...]
@@ -6,7 +6,7 @@
 //! cargo run -p petrel-fabric --example members -- /tmp/b 127.0.0.1:17002 secret localhost:17001
 //! ```
 //!
-//! Without seeds it founds a cluster. A line of input shows how things are; `leave` leaves.
+//! Without seeds it founds a cluster. A line of input prints the status; `leave` leaves.
 
 use petrel_cluster::{Identity, View};
 use petrel_fabric::{
@@ -18,7 +18,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The connections are kept, and nothing is said over them.
+/// Keeps the connections open without using them.
 #[derive(Default)]
 struct Printer(BTreeMap<Link, Connection>);
 

@@ -1,9 +1,9 @@
-//! What all parts of a node share, and how two nodes come to know each other.
+//! State shared by all parts of a node, and handshakes with other nodes.
 
+use crate::discovery::Discovery;
 use crate::events::{Events, Level};
-use crate::found::FoundNodes;
-use crate::lines::Lines;
-use crate::raft::{Agreed, Origin};
+use crate::log_throttle::LogThrottle;
+use crate::raft::{AppliedState, Origin};
 use crate::settings::{Settings, Timing};
 use crate::state::{Admission, MemberInfo};
 use crate::trust::{Credentials, Trust, TrustError, key_of};
@@ -24,13 +24,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
-/// By how much clocks differ before that is said.
+/// Minimum clock difference that is logged.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
 
-/// A member that takes nothing for so long may only be busy, however short leases are.
+/// Lower bound of the TCP user timeout: a busy member may not read for this long, however short
+/// leases are.
 const SILENCE_MIN: Duration = Duration::from_secs(2);
 
-/// Bytes, before encryption, that went to a node and came from it, over all its connections.
+/// Plaintext bytes exchanged with a node over all connections.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Traffic {
     /// Bytes sent.
@@ -39,37 +40,37 @@ pub struct Traffic {
     pub received: u64,
 }
 
-/// How consensus stands, as this node knew when it last looked.
+/// Consensus status, as of this node's last check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ConsensusStatus {
     pub leader: Option<Identity>,
     pub voters: usize,
 }
 
-/// What all parts of a node share.
+/// State shared by all parts of a node.
 pub(crate) struct Bus {
     pub settings: Settings,
     pub timing: Timing,
     pub trust: Trust,
     credentials: Mutex<Arc<Credentials>>,
     pub origin: Mutex<Origin>,
-    /// Where others find this node's bus.
+    /// Address of this node's bus, as announced to others.
     pub announced: Mutex<String>,
-    /// The membership that this node has now, or comes to have.
+    /// This node's present membership, from the admission on.
     pub own: Mutex<Option<Admission>>,
-    pub agreed: Arc<Agreed>,
-    /// The members of the view that was reported to the host last.
-    pub told: Mutex<Arc<[MemberInfo]>>,
-    /// The epoch of that view; 0 if there is none.
+    pub agreed: Arc<AppliedState>,
+    /// Members of the view last reported to the host.
+    pub reported: Mutex<Arc<[MemberInfo]>>,
+    /// Epoch of that view; 0 if there is none.
     pub epoch: AtomicU64,
-    /// The version of the libraries of functions that the host has.
+    /// Version of the host's function libraries.
     pub functions: AtomicU64,
     pub consensus: Mutex<ConsensusStatus>,
     pub events: Mutex<Box<dyn Events>>,
     pub traffic: Mutex<BTreeMap<u128, Traffic>>,
-    /// Nodes that are elsewhere than agreed.
-    pub found: FoundNodes,
-    lines: Lines,
+    /// Addresses of nodes that have moved.
+    pub discovery: Discovery,
+    log_throttle: LogThrottle,
 }
 
 /// The other side of a connection.
@@ -83,22 +84,22 @@ pub(crate) struct Peer {
 
 pub(crate) type Secure = TlsStream<TcpStream>;
 
-/// Why there is no connection.
+/// Reason that a connection failed.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
     Io(io::Error),
     /// The name has no address.
     Unresolved(io::Error),
-    /// One side's certificate was not made with the other side's passphrase.
+    /// Certificates were made with different passphrases.
     Untrusted(rustls::Error),
     Refused(Refusal),
-    /// It refused this node.
+    /// The other side has rejected this node.
     RefusedBy(Refusal),
-    /// It is this node itself.
-    Oneself,
-    /// It is not the node that is meant.
+    /// The address is this node's own.
+    OwnAddress,
+    /// Another node than expected.
     Another,
-    /// It speaks something else.
+    /// Not a Petrel bus.
     Foreign,
     TooLong,
 }
@@ -126,17 +127,17 @@ impl fmt::Display for ConnectError {
             ConnectError::Untrusted(error) => {
                 write!(
                     f,
-                    "the passphrase or the name of the cluster is another there, see \
+                    "passphrase or name of the cluster differ there, check \
                      cluster-passphrase-file and cluster-name ({error})"
                 )
             }
             ConnectError::Refused(refusal) | ConnectError::RefusedBy(refusal) => {
                 write!(f, "{refusal}")
             }
-            ConnectError::Oneself => f.write_str("that is this node itself"),
+            ConnectError::OwnAddress => f.write_str("the address is this node's own"),
             ConnectError::Another => f.write_str("another node answers there"),
-            ConnectError::Foreign => f.write_str("what answers is no node's bus"),
-            ConnectError::TooLong => f.write_str("it does not answer"),
+            ConnectError::Foreign => f.write_str("the answer is not from a cluster bus"),
+            ConnectError::TooLong => f.write_str("no answer in time"),
         }
     }
 }
@@ -147,34 +148,36 @@ impl fmt::Display for Refusal {
             Refusal::Protocol { oldest, newest } => {
                 write!(
                     f,
-                    "the two nodes have no version of the bus's protocol in common, one speaks {oldest} to {newest}: \
-                     start the older program's node with the newer program"
+                    "the nodes have no version of the bus protocol in common (one supports {oldest} \
+                     to {newest}): upgrade the node with the older program"
                 )
             }
             Refusal::OtherCluster => f.write_str(
-                "the directory of the node that connects is a member's of another cluster: start it with another \
-                 dir, or remove `cluster` and the data from this one",
+                "the directory of the connecting node belongs to another cluster: start it with \
+                 another dir, or remove `cluster` and the data from this one",
             ),
             Refusal::OtherKey => f.write_str(
-                "the node's uuid belongs to another key: node.key and raft.redb are of two nodes",
+                "the node's uuid is registered with another key: its node.key and raft.redb are from \
+                 different nodes",
             ),
             Refusal::Twice { bus } => {
                 write!(
                     f,
-                    "the same node is alive at {bus}, its directory was copied: remove `cluster` from the copy"
+                    "the same node is alive at {bus}, so its directory was copied: remove \
+                     `cluster` from the copy"
                 )
             }
-            Refusal::Full => f.write_str("the cluster has as many members as it can have"),
-            Refusal::NotAMember => f.write_str("the node is no member"),
+            Refusal::Full => f.write_str("the cluster has its maximum number of members"),
+            Refusal::NotAMember => f.write_str("the node is not a member"),
         }
     }
 }
 
 impl Bus {
-    /// What a node's parts share from its start on.
+    /// Creates the shared state of a node.
     ///
     /// # Errors
-    /// If there are no certificates.
+    /// If certificates cannot be made.
     pub fn new(
         settings: Settings,
         trust: Trust,
@@ -191,18 +194,18 @@ impl Bus {
             announced: Mutex::new(announced),
             own: Mutex::default(),
             agreed: Arc::default(),
-            told: Mutex::new(Arc::from([])),
+            reported: Mutex::new(Arc::from([])),
             epoch: AtomicU64::new(0),
             functions: AtomicU64::new(0),
             consensus: Mutex::default(),
             events: Mutex::new(events),
             traffic: Mutex::default(),
-            found: FoundNodes::default(),
-            lines: Lines::default(),
+            discovery: Discovery::default(),
+            log_throttle: LogThrottle::default(),
         })
     }
 
-    /// Makes new certificates, long before the old ones are over.
+    /// Makes new certificates, long before the old ones expire.
     pub fn renew_credentials(&self) {
         match self.trust.mint(SystemTime::now()) {
             Ok(credentials) => *self.credentials.lock() = Arc::new(credentials),
@@ -214,10 +217,9 @@ impl Bus {
         self.events.lock().log(level, line);
     }
 
-    /// Writes a line that is not written again for a while: the next time it says how often it
-    /// would have been.
+    /// Logs a line at most once per interval; the next one tells how often it was suppressed.
     pub fn log_once(&self, level: Level, line: String) {
-        if let Some(line) = self.lines.note(line, Instant::now()) {
+        if let Some(line) = self.log_throttle.admit(line, Instant::now()) {
             self.log(level, line);
         }
     }
@@ -226,25 +228,25 @@ impl Bus {
         self.origin.lock().uuid
     }
 
-    /// The members of the view that was reported to the host last.
-    pub fn told_member(&self, identity: Identity) -> Option<MemberInfo> {
-        let told = self.told.lock().clone();
-        told.iter().find(|member| member.identity() == identity).cloned()
+    /// A member of the view last reported to the host.
+    pub fn reported_member(&self, identity: Identity) -> Option<MemberInfo> {
+        let reported = self.reported.lock().clone();
+        reported.iter().find(|member| member.identity() == identity).cloned()
     }
 
-    /// A node has said that it is at this address, or was found there. Where this one is
-    /// let in, members agree on that, unless it is the copy of a node that is alive elsewhere.
-    pub fn note_found(&self, uuid: u128, address: &str) {
+    /// Records the address that a node has announced, or at which it was found. A member does not
+    /// do that: there, the members agree on the address, unless it is of a copied directory.
+    pub fn record_address(&self, uuid: u128, address: &str) {
         if self.own.lock().is_some() {
             return;
         }
         let state = self.agreed.state.lock();
         if let Some(node) = state.nodes.get(&uuid).filter(|_| uuid != self.uuid()) {
-            self.found.note(&node.info, address);
+            self.discovery.record(&node.info, address);
         }
     }
 
-    /// Counts bytes.
+    /// Counts traffic.
     pub fn count(&self, uuid: u128, sent: usize, received: usize) {
         let mut traffic = self.traffic.lock();
         let traffic = traffic.entry(uuid).or_default();
@@ -264,14 +266,14 @@ impl Bus {
         }
     }
 
-    /// Connects to a node: to its bus, `host:port`.
+    /// Connects to the bus of a node, `host:port`.
     pub async fn dial(&self, kind: Kind, address: &str) -> Result<(Secure, Peer), ConnectError> {
-        let dial = self.dial_patiently(kind, address);
+        let dial = self.dial_unbounded(kind, address);
         let dialed = tokio::time::timeout(self.timing.handshake, dial).await;
         dialed.unwrap_or(Err(ConnectError::TooLong))
     }
 
-    async fn dial_patiently(
+    async fn dial_unbounded(
         &self,
         kind: Kind,
         address: &str,
@@ -300,23 +302,23 @@ impl Bus {
         stream.flush().await?;
         let welcome = read_frame(&mut stream, HELLO_MAX).await?;
         let (welcome, clock) = decode_dated(&welcome)?;
-        self.note_clock(address, clock, asked);
+        self.check_clock(address, clock, asked);
         let hello = match welcome {
             Welcome::Hello(hello) => hello,
             Welcome::Refused(refusal) => return Err(ConnectError::RefusedBy(refusal)),
         };
         let peer = self.know(kind, &stream, &hello).map_err(ConnectError::Refused)?;
-        if peer.uuid == self.uuid() { Err(ConnectError::Oneself) } else { Ok((stream, peer)) }
+        if peer.uuid == self.uuid() { Err(ConnectError::OwnAddress) } else { Ok((stream, peer)) }
     }
 
-    /// Admits a node that has connected to this one.
+    /// Handshake with a node that has connected to this one.
     pub async fn accept(&self, stream: TcpStream) -> Result<(Kind, Secure, Peer), ConnectError> {
-        let accept = self.accept_patiently(stream);
+        let accept = self.accept_unbounded(stream);
         let accepted = tokio::time::timeout(self.timing.handshake, accept).await;
         accepted.unwrap_or(Err(ConnectError::TooLong))
     }
 
-    async fn accept_patiently(
+    async fn accept_unbounded(
         &self,
         mut stream: TcpStream,
     ) -> Result<(Kind, Secure, Peer), ConnectError> {
@@ -327,7 +329,7 @@ impl Bus {
         let acceptor = TlsAcceptor::from(self.credentials.lock().server.clone());
         let mut stream = TlsStream::from(acceptor.accept(stream).await?);
         let (hello, clock): (Hello, _) = decode_dated(&read_frame(&mut stream, HELLO_MAX).await?)?;
-        self.note_clock(&from.ip().to_string(), clock, began);
+        self.check_clock(&from.ip().to_string(), clock, began);
         let known = self.know(kind, &stream, &hello);
         let welcome = match &known {
             Ok(_) => Welcome::Hello(self.hello()),
@@ -338,15 +340,15 @@ impl Bus {
         match known {
             Ok(peer) => Ok((kind, stream, peer)),
             Err(refusal) => {
-                // The other side reads why before it notices the end.
+                // The other side can read the reason before the connection ends.
                 drop(stream.shutdown().await);
                 Err(ConnectError::Refused(refusal))
             }
         }
     }
 
-    /// Warns if the other side's clock, read after `began`, differs from the one here.
-    fn note_clock(&self, whose: &str, theirs: Option<SystemTime>, began: SystemTime) {
+    /// Logs a warning if the other side's clock, read after `began`, differs from the one here.
+    fn check_clock(&self, whose: &str, theirs: Option<SystemTime>, began: SystemTime) {
         let Some(theirs) = theirs else { return };
         let by = |ahead: Result<Duration, _>| {
             ahead.ok().filter(|by| *by >= CLOCK_DIFFERENCE).map(|by| by.as_secs_f64().round())
@@ -355,14 +357,15 @@ impl Bus {
         let behind = by(began.duration_since(theirs)).map(|by| (by, "behind"));
         if let Some((by, where_to)) = ahead.or(behind) {
             let line = format!(
-                "cluster: the clock of {whose} is {by} s {where_to} this one's: have both follow the same time; keys \
-                 expire by the clock of their home, and elsewhere seem to expire too early or too late"
+                "cluster: the clock of {whose} is {by} s {where_to} this one's: synchronise them; \
+                 keys expire by the clock of their primary, and seem to expire too early or too \
+                 late elsewhere"
             );
             self.log_once(Level::Warning, line);
         }
     }
 
-    /// Whether the other side may be what it says.
+    /// Checks the other side's identity.
     fn know(&self, kind: Kind, stream: &Secure, hello: &Hello) -> Result<Peer, Refusal> {
         if hello.oldest > PROTOCOL_NEWEST || hello.newest < PROTOCOL_OLDEST {
             return Err(Refusal::Protocol { oldest: PROTOCOL_OLDEST, newest: PROTOCOL_NEWEST });
@@ -380,8 +383,8 @@ impl Bus {
         let member =
             hello.member.map(|(number, incarnation)| Identity { node: Node(number), incarnation });
         if kind == Kind::Lanes {
-            let told = member.and_then(|member| self.told_member(member));
-            told.filter(|told| told.uuid == hello.uuid).ok_or(Refusal::NotAMember)?;
+            let reported = member.and_then(|member| self.reported_member(member));
+            reported.filter(|reported| reported.uuid == hello.uuid).ok_or(Refusal::NotAMember)?;
         }
         Ok(Peer { uuid: hello.uuid, key, member })
     }
@@ -389,12 +392,12 @@ impl Bus {
     fn prepare(&self, stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let socket = socket2::SockRef::from(stream);
-        // A peer whose machine is gone says nothing at all.
+        // Detects a peer host that has disappeared.
         let keepalive = socket2::TcpKeepalive::new()
             .with_time(self.timing.lease)
             .with_interval(self.timing.lease);
         socket.set_tcp_keepalive(&keepalive)?;
-        // What it does not acknowledge was lost on the way, or it reads nothing.
+        // Unacknowledged data: the network is cut, or the peer does not read.
         socket.set_tcp_user_timeout(Some(self.timing.lease.max(SILENCE_MIN)))
     }
 }
@@ -406,9 +409,9 @@ mod tests {
     use std::future::Future;
     use tokio::net::TcpListener;
 
-    struct Deaf;
+    struct IgnoredEvents;
 
-    impl Events for Deaf {
+    impl Events for IgnoredEvents {
         fn admitted(&mut self, _: Identity, _: Arc<petrel_cluster::View>, _: Arc<[MemberInfo]>) {}
         fn view(&mut self, _: Arc<petrel_cluster::View>, _: Arc<[MemberInfo]>) {}
         fn expelled(&mut self) {}
@@ -438,10 +441,11 @@ mod tests {
             waits_for_data: false,
         };
         let origin = Origin { uuid: 7, name: "c".into(), cluster: None, id: None };
-        Bus::new(settings, trust, origin, String::new(), Box::new(Deaf)).expect("certificates")
+        Bus::new(settings, trust, origin, String::new(), Box::new(IgnoredEvents))
+            .expect("certificates")
     }
 
-    /// What a node that speaks these versions is answered, and why it is not let in.
+    /// The answer to a node that speaks these versions, and the error if it is rejected.
     async fn says_hello(bus: &Bus, oldest: u16, newest: u16) -> (Welcome, Option<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -483,7 +487,7 @@ mod tests {
                 let refusal = Refusal::Protocol { oldest: spoken.0, newest: spoken.1 };
                 assert_eq!(welcome, Welcome::Refused(refusal));
                 let error = error.expect("it is refused");
-                assert!(error.contains("start the older program's node with the newer"), "{error}");
+                assert!(error.contains("upgrade the node with the older program"), "{error}");
             }
         });
     }

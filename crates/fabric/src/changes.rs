@@ -1,9 +1,9 @@
-//! Changes of a view, as a line of the log.
+//! Description of a view's changes for the log.
 
 use crate::state::MemberInfo;
 use petrel_cluster::{SLOTS, View};
 
-/// Differences from the view before; all members, if there is none.
+/// Differences from the previous view; all members if there is none.
 pub(crate) fn describe(
     before: Option<(&View, &[MemberInfo])>,
     view: &View,
@@ -17,22 +17,22 @@ pub(crate) fn describe(
     };
     let mut changes = Vec::new();
     let gone = known.iter().filter(|one| !is_in(members, one));
-    changes.extend(gone.map(|one| format!("{} is gone", shown(one))));
+    changes.extend(gone.map(|one| format!("{} was removed", shown(one))));
     let new = members.iter().filter(|one| !is_in(known, one));
-    changes.extend(new.map(|one| format!("{} is a member", shown(one))));
+    changes.extend(new.map(|one| format!("{} joined", shown(one))));
     for one in members {
         let was = known.iter().find(|other| other.identity() == one.identity());
         if was.is_some_and(|was| was.holds_slots != one.holds_slots) {
-            let does = if one.holds_slots { "takes" } else { "gives up" };
+            let does = if one.holds_slots { "accepts" } else { "gives up" };
             changes.push(format!("{} {does} slots", shown(one)));
         }
     }
     let count = |differs: &dyn Fn(u16) -> bool| (0..SLOTS).filter(|&slot| differs(slot)).count();
     for (what, count) in [
         ("with another primary", count(&|slot| before.primary(slot) != view.primary(slot))),
-        ("with other homes", count(&|slot| before.slots.homes(slot) != view.slots.homes(slot))),
+        ("with other owners", count(&|slot| before.slots.owners(slot) != view.slots.owners(slot))),
         (
-            "sent to other members",
+            "imported by other members",
             count(&|slot| {
                 !view.incoming(slot).is_empty() && before.incoming(slot) != view.incoming(slot)
             }),
@@ -44,7 +44,7 @@ pub(crate) fn describe(
         }
     }
     if changes.is_empty() {
-        return "nothing else has changed".into();
+        return "no other changes".into();
     }
     changes.join("; ")
 }
@@ -65,8 +65,8 @@ mod tests {
         MemberInfo { number, incarnation, uuid, bus, client, role, zone, holds_slots }
     }
 
-    fn view(epoch: u64, members: &[MemberInfo], homes: &dyn Fn(u16) -> Vec<Node>) -> View {
-        let all: Vec<Vec<Node>> = (0..SLOTS).map(homes).collect();
+    fn view(epoch: u64, members: &[MemberInfo], owners: &dyn Fn(u16) -> Vec<Node>) -> View {
+        let all: Vec<Vec<Node>> = (0..SLOTS).map(owners).collect();
         let slots = SlotMap::collect(|slot| &all[usize::from(slot)]);
         let members = members.iter().map(MemberInfo::identity).collect();
         View { epoch, members, slots, incoming: Some(SlotMap::collect(|_| &[])) }
@@ -82,20 +82,20 @@ mod tests {
         let both = [one.clone(), other.clone()];
         let second = view(2, &both, &|_| vec![Node(0)]);
         let line = describe(Some((&first, &alone)), &second, &both);
-        assert_eq!(line, "1.1 at 10.0.0.1:17000 is a member");
-        assert_eq!(describe(Some((&first, &both)), &first, &both), "nothing else has changed");
+        assert_eq!(line, "1.1 at 10.0.0.1:17000 joined");
+        assert_eq!(describe(Some((&first, &both)), &first, &both), "no other changes");
 
         let holding = [one, member(1, 1, true)];
         let third = view(3, &holding, &|slot| vec![Node(u16::from(slot < 100)), Node(0)]);
         let line = describe(Some((&second, &both)), &third, &holding);
-        let slots = format!("100 slots with another primary; {SLOTS} slots with other homes");
-        assert_eq!(line, format!("1.1 at 10.0.0.1:17000 takes slots; {slots}"));
+        let slots = format!("100 slots with another primary; {SLOTS} slots with other owners");
+        assert_eq!(line, format!("1.1 at 10.0.0.1:17000 accepts slots; {slots}"));
 
         let again = [member(0, 2, true), holding[1].clone()];
         let fourth =
             View { members: again.iter().map(MemberInfo::identity).collect(), ..third.clone() };
         let line = describe(Some((&third, &holding)), &fourth, &again);
-        let lives = "0.1 at 10.0.0.0:17000 is gone; 0.2 at 10.0.0.0:17000 is a member";
-        assert_eq!(line, format!("{lives}; {} slots with another primary", SLOTS - 100));
+        let restart = "0.1 at 10.0.0.0:17000 was removed; 0.2 at 10.0.0.0:17000 joined";
+        assert_eq!(line, format!("{restart}; {} slots with another primary", SLOTS - 100));
     }
 }

@@ -1,6 +1,5 @@
-//! A link's bytes, which the host reads and writes on a thread of its own: between what a member
-//! has to say and the kernel there is no other thread, and no queue but the one for what the kernel
-//! does not take.
+//! Bytes of a data-plane link, read and written by the host's own thread. There is no other thread
+//! between the host and the kernel, and no queue except for bytes that the kernel did not accept.
 
 use petrel_cluster::Identity;
 use std::fmt;
@@ -12,53 +11,53 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use tokio::sync::Notify;
 use tokio_rustls::TlsStream;
 
-/// Bytes that are read from the kernel at a time.
+/// Bytes read from the kernel at a time.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Bytes that are encrypted before the kernel is given them.
+/// Limit of rustls' buffer of encrypted bytes.
 const SEALED_BYTES: usize = 256 * 1024;
 
-/// A link to a member from when it is up to when it is down. The next link to the same member is
-/// another one, so that nothing that belongs to the former gets into it.
+/// Identifies a link to a member. The next link to the same member has another number, so that
+/// events of one are not attributed to the other.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Link {
     /// The other side.
     pub peer: Identity,
-    /// Grows with each link.
+    /// Increasing number.
     pub number: u64,
 }
 
-/// A link, as the fabric and its [`Connection`] know it.
+/// State of a link shared by the fabric and its [`Connection`].
 pub(crate) struct Entry {
     pub link: Link,
-    /// Bytes that wait for the kernel to take them.
+    /// Bytes that the kernel has not accepted yet.
     pub queued: AtomicUsize,
-    /// Notified when the connection has ended, or is to.
+    /// Notified when the connection has ended, or has to end.
     pub ended: Notify,
-    /// `link_down` was reported to the host.
+    /// Whether `link_down` was reported to the host.
     pub is_down: AtomicBool,
 }
 
-/// Room that is kept for what comes next.
+/// Maximum capacity retained by an empty buffer, in bytes.
 const ROOM_MAX: usize = 1 << 20;
 
-/// The bytes of a link, both ways, encrypted on the way. It does not wait: [`Connection::as_fd`] is
-/// for that. Dropped, the link ends: [`crate::Events::link_down`] follows, and another link to the
-/// member begins by itself.
+/// The encrypted, non-blocking byte stream of a link; use [`Connection::as_fd`] to wait for it.
+/// Dropping it ends the link: [`crate::Events::link_down`] follows, and a new link is opened by
+/// itself.
 pub struct Connection {
     socket: TcpStream,
     tls: rustls::Connection,
-    /// What the kernel has given last.
+    /// Buffer for bytes from the kernel.
     arrived: Box<[u8]>,
-    /// What could not be encrypted yet, from `begin` on.
+    /// Plaintext that could not be encrypted yet, from `begin` on.
     unsent: Vec<u8>,
     begin: usize,
     entry: Arc<Entry>,
-    /// Counts bytes that were sent, and received.
+    /// Callback that counts bytes sent and received.
     count: Box<dyn Fn(usize, usize) + Send>,
 }
 
-/// An empty buffer with the room of another, unless that is of a large value.
+/// Empties a buffer and limits its retained capacity.
 fn kept_room(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.clear();
     bytes.shrink_to(ROOM_MAX);
@@ -72,7 +71,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Takes a connection whose sides know each other from the fabric's thread.
+    /// Takes over a connection from the fabric's thread after the handshake.
     pub(crate) fn new(
         stream: TlsStream<tokio::net::TcpStream>,
         entry: Arc<Entry>,
@@ -93,16 +92,16 @@ impl Connection {
         Ok(Connection { socket, tls, arrived, unsent: Vec::new(), begin: 0, entry, count })
     }
 
-    /// The link whose bytes these are.
+    /// The link of this connection.
     pub fn link(&self) -> Link {
         self.entry.link
     }
 
-    /// Appends bytes that have come, in their order, until there are no more, or more than `most`;
-    /// whether there may be more at once.
+    /// Appends received bytes, until there are no more for now or more than `most`. Returns whether
+    /// there may be more immediately.
     ///
     /// # Errors
-    /// When the link has ended, or what comes is not what the other side has sent.
+    /// When the link has ended, or the received bytes are not valid TLS.
     pub fn receive(&mut self, into: &mut Vec<u8>, most: usize) -> io::Result<bool> {
         let before = into.len();
         let has_more = loop {
@@ -133,7 +132,7 @@ impl Connection {
         Ok(has_more)
     }
 
-    /// The end, once what has come before it was taken.
+    /// Reports the end of the stream after all earlier bytes were taken.
     fn end_unless(&self, has_taken: bool) -> io::Result<bool> {
         if has_taken { Ok(true) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
@@ -143,7 +142,7 @@ impl Connection {
         while from < len {
             let taken = self.tls.read_tls(&mut &self.arrived[from..len])?;
             self.take_plain(into)?;
-            // Behind the end of what the other side has to say nothing is taken.
+            // Bytes after the peer's close notification are ignored.
             if taken == 0 {
                 break;
             }
@@ -152,7 +151,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Appends what is decrypted; whether the other side has said that nothing follows.
+    /// Appends decrypted bytes; returns whether the peer has closed its side.
     fn take_plain(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
         let state = self.tls.process_new_packets().map_err(io::Error::other)?;
         let (begin, len) = (into.len(), state.plaintext_bytes_to_read());
@@ -163,8 +162,8 @@ impl Connection {
         Ok(state.peer_has_closed())
     }
 
-    /// Sends bytes behind those of before. What the kernel does not take is kept for
-    /// [`Connection::flush`]: there should be nothing more before [`Connection::is_blocked`] ends.
+    /// Sends bytes. Bytes that the kernel does not accept are kept for [`Connection::flush`]; do
+    /// not send more while [`Connection::is_blocked`].
     ///
     /// # Errors
     /// When the link has ended.
@@ -176,7 +175,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends more of what the kernel did not take.
+    /// Sends bytes that the kernel did not accept before.
     ///
     /// # Errors
     /// When the link has ended.
@@ -191,7 +190,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Encrypts and sends, until the kernel takes nothing more; how many bytes were encrypted.
+    /// Encrypts and sends until the kernel accepts no more; returns the number of bytes encrypted.
     fn encrypt(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut taken = 0;
         loop {
@@ -210,8 +209,7 @@ impl Connection {
         }
     }
 
-    /// Whether the kernel has taken less than there was to be sent: [`Connection::flush`] is due
-    /// once it takes bytes again.
+    /// Whether bytes wait for the kernel: call [`Connection::flush`] once the socket is writable.
     pub fn is_blocked(&self) -> bool {
         !self.unsent.is_empty() || self.tls.wants_write()
     }

@@ -1,4 +1,4 @@
-//! Control links: requests to other nodes, one connection for each node that is asked.
+//! Control connections: requests to other nodes, one connection for each target.
 
 use crate::bus::{Bus, ConnectError, Peer, Secure};
 use crate::events::Level;
@@ -13,28 +13,28 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// Requests that wait for one connection, and that a connection waits for.
+/// Maximum number of queued requests of a connection, and of unanswered ones.
 const WAITING_MAX: usize = 256;
 
-/// Requests of one connection that are answered at once.
+/// Maximum number of requests of a connection served concurrently.
 const SERVED_MAX: usize = 64;
 
-/// A connection that was not used for so long is closed.
+/// Time after which an unused connection is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Whom a request is for.
+/// Target of a request.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Target {
     /// `host:port` of its bus.
     pub address: String,
-    /// Who must answer there; none if whoever does is meant.
+    /// The node that must answer there; none for any.
     pub uuid: Option<u128>,
 }
 
 impl Target {
-    /// A node, where it was found last, or where it is by agreement.
+    /// A node, at its discovered or agreed address.
     pub fn of(bus: &Bus, node: &MemberInfo) -> Self {
-        Target { address: bus.found.address_of(node), uuid: Some(node.uuid) }
+        Target { address: bus.discovery.address_of(node), uuid: Some(node.uuid) }
     }
 }
 
@@ -70,7 +70,7 @@ impl Control {
         }
     }
 
-    /// Sends a request that has no reply, and may be lost.
+    /// Sends a request without a reply; it may be lost.
     pub fn cast(&self, target: Target, request: Request) {
         drop(self.submit(target, Call { request, reply: None }));
     }
@@ -80,10 +80,10 @@ impl Control {
         lines.retain(|_, line| !line.is_closed());
         let line = lines.entry(target.clone()).or_insert_with(|| {
             let (line, calls) = mpsc::channel(WAITING_MAX);
-            tokio::spawn(run_line(self.bus.clone(), target, calls));
+            tokio::spawn(run_connection(self.bus.clone(), target, calls));
             line
         });
-        line.try_send(call).map_err(|_| io::Error::other("too many requests wait"))
+        line.try_send(call).map_err(|_| io::Error::other("too many requests are queued"))
     }
 }
 
@@ -107,23 +107,23 @@ impl Transport for Control {
     }
 }
 
-/// Connects to a node and sends it what it is asked.
-async fn run_line(bus: Arc<Bus>, target: Target, mut calls: mpsc::Receiver<Call>) {
+/// Connects to a target and sends it the queued requests.
+async fn run_connection(bus: Arc<Bus>, target: Target, mut calls: mpsc::Receiver<Call>) {
     let dialed = bus.dial(Kind::Control, &target.address).await;
     let dialed = dialed.and_then(|(stream, peer)| match target.uuid {
         Some(uuid) if uuid == peer.uuid => Ok((stream, peer)),
         meant => {
             // The members may not have agreed on this address.
             let address = stream.get_ref().0.peer_addr();
-            address.iter().for_each(|address| bus.note_found(peer.uuid, &address.to_string()));
+            address.iter().for_each(|address| bus.record_address(peer.uuid, &address.to_string()));
             if meant.is_some() { Err(ConnectError::Another) } else { Ok((stream, peer)) }
         }
     });
     match dialed {
         Ok((stream, peer)) => converse(&bus, stream, &peer, &mut calls).await,
         Err(error) => {
-            target.uuid.iter().for_each(|&uuid| bus.found.miss(uuid, &target.address));
-            if !matches!(error, ConnectError::Oneself) {
+            target.uuid.iter().for_each(|&uuid| bus.discovery.miss(uuid, &target.address));
+            if !matches!(error, ConnectError::OwnAddress) {
                 let line = format!("cluster: no connection to {}: {error}", target.address);
                 bus.log_once(Level::Warning, line);
             }
@@ -170,7 +170,7 @@ async fn converse(bus: &Bus, stream: Secure, peer: &Peer, calls: &mut mpsc::Rece
                     waiting.retain(|_, call| !call.is_closed());
                 }
                 if waiting.len() >= WAITING_MAX {
-                    return Err(io::Error::other("too many replies are owed"));
+                    return Err(io::Error::other("too many replies are pending"));
                 }
                 waiting.insert(number, reply);
             }
@@ -193,11 +193,11 @@ async fn converse(bus: &Bus, stream: Secure, peer: &Peer, calls: &mut mpsc::Rece
 pub(crate) struct Inbound {
     pub peer: Peer,
     pub request: Request,
-    /// None if it has no reply.
+    /// None if the request has no reply.
     pub reply: Option<oneshot::Sender<Reply>>,
 }
 
-/// Reads the requests of a node that has connected, and sends it the replies.
+/// Serves the requests of a node that has connected.
 pub(crate) async fn serve(bus: &Bus, stream: Secure, peer: Peer, inbound: mpsc::Sender<Inbound>) {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let (answers, mut answered) = mpsc::channel::<(u64, Reply)>(SERVED_MAX);
@@ -208,14 +208,14 @@ pub(crate) async fn serve(bus: &Bus, stream: Secure, peer: Peer, inbound: mpsc::
             bus.count(peer.uuid, 0, frame.len());
             let (number, request): (u64, Request) = decode(&frame)?;
             if matches!(request, Request::Gossip(_)) {
-                // Gossip may be lost; what else there is, must not wait for it.
+                // Gossip may be lost, and must not block other requests.
                 drop(inbound.try_send(Inbound { peer: peer.clone(), request, reply: None }));
                 continue;
             }
             let permit = served.clone().acquire_owned().await.map_err(io::Error::other)?;
             let (reply, replied) = oneshot::channel();
             let request = Inbound { peer: peer.clone(), request, reply: Some(reply) };
-            inbound.send(request).await.map_err(|_| io::Error::other("the node stops"))?;
+            inbound.send(request).await.map_err(|_| io::Error::other("the node is stopping"))?;
             let answers = answers.clone();
             tokio::spawn(async move {
                 if let Ok(reply) = replied.await {

@@ -6,44 +6,42 @@ use petrel_cluster::{Identity, View};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How much a line of the log matters.
+/// Severity of a log line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Level {
-    /// What happens.
+    /// Normal operation.
     Notice,
-    /// What an operator has to look at.
+    /// An operator has to act.
     Warning,
 }
 
-/// The host. It is called on the fabric's thread, one call after another, and must not keep that
-/// thread: leases and elections wait for it.
+/// Callbacks to the host, made on the fabric's thread one after another. They must not block, since
+/// leases and elections wait for that thread.
 pub trait Events: Send {
-    /// This node is a member from this view on, with all slots that it says; whatever it was before
-    /// counts no longer.
+    /// This node is a member from this view on. Its former state is void.
     fn admitted(&mut self, own: Identity, view: Arc<View>, members: Arc<[MemberInfo]>);
 
-    /// The view that follows the last one: its epoch is greater by 1, and this node is in it.
+    /// The next view: its epoch is greater by 1, and this node is a member.
     fn view(&mut self, view: Arc<View>, members: Arc<[MemberInfo]>);
 
-    /// This node is a member no longer: others have taken it for dead, or it has fallen too far
-    /// behind, or its disk has failed. All links are down. It comes back by itself, with another
-    /// incarnation and [`Events::admitted`], unless it has left.
+    /// This node is not a member any more: others have removed it as failed, or it lags too far
+    /// behind, or its disk has failed. All links are down. Unless it has left, it rejoins by
+    /// itself, with another incarnation and [`Events::admitted`].
     fn expelled(&mut self);
 
-    /// This node holds its lease until then, as [`crate::Fabric::has_lease`] says; none: no more.
+    /// This node holds its lease until then ([`crate::Fabric::has_lease`]); none: it has no lease.
     fn lease(&mut self, _until: Option<Instant>) {}
 
-    /// [`crate::Fabric::functions`] are others than before; said once for several changes, too.
+    /// [`crate::Fabric::functions`] have changed; one call may stand for several changes.
     fn functions(&mut self) {}
 
-    /// There is a link to a member of the last view, [`Connection::link`]; its bytes are the host's
-    /// to read and to write, on another thread.
+    /// A link to a member of the last view is up ([`Connection::link`]). The host reads and writes
+    /// it, on another thread.
     fn link_up(&mut self, connection: Connection);
 
-    /// The link has ended: its connection is to be dropped. What was sent on it may or may not have
-    /// arrived, up to some byte.
+    /// The link has ended: drop its connection. Some prefix of the sent bytes has arrived.
     fn link_down(&mut self, link: Link);
 
-    /// Something for the log.
+    /// A line for the log.
     fn log(&mut self, level: Level, line: String);
 }

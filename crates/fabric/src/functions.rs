@@ -1,61 +1,62 @@
-//! The libraries of functions that all members have. A change replaces the whole list, and counts
-//! only if the list is still the one that it was made from.
+//! Function libraries shared by all members. A change replaces the whole list, and succeeds only if
+//! the list has not changed since it was read (compare and swap).
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// Bytes that all libraries have together at most, as [`functions_len`] counts them: the log of
-/// consensus has a copy for each of its last changes.
+/// Maximum size of all libraries in bytes, as [`functions_len`] counts them: the Raft log holds a
+/// copy for each of its last changes.
 pub const FUNCTIONS_MAX: usize = 1 << 20;
 
-/// Bytes that a library counts for besides its text.
+/// Bytes counted for a library in addition to its text.
 const LIBRARY_BYTES: usize = 64;
 
-/// Changes of which it is known that they were made.
+/// Number of recent changes with a known outcome.
 const MARKS_MAX: usize = 64;
 
-/// The libraries, as they were agreed on.
+/// The agreed function libraries.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Functions {
-    /// Grows by 1 with each change; 0 before the first: members have what they have loaded.
+    /// Incremented by each change; 0 before the first, when members have the libraries that they
+    /// loaded.
     pub version: u64,
-    /// The text of each.
+    /// Text of each library.
     pub sources: Vec<Vec<u8>>,
-    /// The marks of the last changes, the last one at the end.
+    /// Marks of the last changes, newest last.
     marks: VecDeque<u64>,
 }
 
-/// A change of the libraries.
+/// Proposed change of the function libraries.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct FunctionsChange {
-    /// The version that it was made from.
+    /// Version that it is based on.
     pub from: u64,
-    /// Drawn for it, so that its maker finds out whether it was made.
+    /// Random number by which the proposer finds the outcome.
     pub mark: u64,
-    /// The text of each library that there is then.
+    /// Text of each library after the change.
     pub sources: Vec<Vec<u8>>,
 }
 
-/// What has become of a change.
+/// Outcome of a change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FunctionsOutcome {
-    /// It was made.
+    /// The change was made.
     Made,
-    /// Another was made in its place: it is never made.
+    /// Another change came first; this one is never made.
     Lost,
-    /// Nothing yet.
+    /// Not decided yet.
     Open,
-    /// So many changes were made since that it is not known.
+    /// Too many changes were made since to tell.
     Unknown,
 }
 
-/// The bytes that libraries count for together.
+/// Size of libraries in bytes, including the constant part for each.
 pub fn functions_len(sources: &[Vec<u8>]) -> usize {
     sources.iter().map(|source| source.len() + LIBRARY_BYTES).sum()
 }
 
 impl Functions {
-    /// What has become of a change, by its version and its mark.
+    /// Outcome of a change, by its base version and its mark.
     pub fn outcome(&self, from: u64, mark: u64) -> FunctionsOutcome {
         let since = self.version.saturating_sub(from);
         match since {
@@ -66,7 +67,7 @@ impl Functions {
         }
     }
 
-    /// The libraries after a change; none if it does not count.
+    /// The libraries after a change; none if it does not apply.
     pub(crate) fn after(&self, change: FunctionsChange) -> Option<Functions> {
         let FunctionsChange { from, mark, sources } = change;
         if from != self.version || functions_len(&sources) > FUNCTIONS_MAX {

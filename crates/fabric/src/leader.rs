@@ -1,5 +1,4 @@
-//! What the leader does: it lets nodes in, grants leases, and looks around for those that have
-//! left or died and for who should vote.
+//! Duties of the leader: admits nodes, grants leases, removes failed members, and selects voters.
 
 use crate::bus::Bus;
 use crate::events::Level;
@@ -15,23 +14,23 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Nodes that are remembered to have asked while another life of theirs may not have been over.
+/// Maximum number of join attempts remembered while a former incarnation may be alive.
 const ATTEMPTS_MAX: usize = 1024;
 
-/// A node's life that wants to be let in, and since when.
+/// A session that asks to join, and the time of its first request.
 #[derive(Clone, Copy)]
 struct Attempt {
     boot: u64,
     since: Instant,
 }
 
-/// The part of a node that matters while it leads.
+/// State of a node for the time that it leads.
 pub(crate) struct Leader {
     bus: Arc<Bus>,
     consensus: Consensus,
     leases: Mutex<Option<Leases>>,
     attempts: Mutex<HashMap<u128, Attempt>>,
-    /// The last view that has left slots without a home, and since when this leader knows.
+    /// The last view that left slots without owners, and when this leader noticed it.
     loss: Mutex<Option<(u64, Instant)>>,
 }
 
@@ -41,7 +40,7 @@ impl Leader {
         Leader { bus, consensus, leases, attempts, loss }
     }
 
-    /// Answers what a node asks of the leader, whether this node leads or not.
+    /// Serves a request to the leader, whether or not this node leads.
     pub async fn serve(&self, request: Request) -> Reply {
         let identity = |number, incarnation| Identity { node: Node(number), incarnation };
         match request {
@@ -83,7 +82,7 @@ impl Leader {
     fn redirect(&self, leader: Option<VoterId>) -> Reply {
         let state = self.bus.agreed.state.lock();
         match leader.and_then(|leader| state.by_id(leader)) {
-            Some(leader) => Reply::Redirect(self.bus.found.address_of(&leader.info)),
+            Some(leader) => Reply::Redirect(self.bus.discovery.address_of(&leader.info)),
             None => Reply::NoLeader,
         }
     }
@@ -92,7 +91,7 @@ impl Leader {
         if !self.consensus.is_confirmed_leader().await {
             return self.redirect(self.consensus.leader());
         }
-        if let Some(reply) = self.other_life(&applicant) {
+        if let Some(reply) = self.wait_for_former(&applicant) {
             return reply;
         }
         let uuid = applicant.uuid;
@@ -108,9 +107,9 @@ impl Leader {
         reply
     }
 
-    /// What a node is told as long as a former life of it, or a copy of its directory, may be
-    /// alive: that it waits, until that has been silent for two renewals.
-    fn other_life(&self, applicant: &Applicant) -> Option<Reply> {
+    /// Makes a joining node wait while its former incarnation, or a copy of its directory, may be
+    /// alive: until that has been silent for two renewals.
+    fn wait_for_former(&self, applicant: &Applicant) -> Option<Reply> {
         let (identity, bus) = {
             let state = self.bus.agreed.state.lock();
             let known = state.nodes.get(&applicant.uuid).filter(|known| known.is_member)?;
@@ -119,7 +118,7 @@ impl Leader {
             }
             (known.info.identity(), known.info.bus.clone())
         };
-        // This node's own former life is over, as it knows best.
+        // This node knows that its own former session has ended.
         if applicant.uuid == self.bus.uuid() {
             return None;
         }
@@ -135,7 +134,7 @@ impl Leader {
             *attempt = Attempt { boot: applicant.boot, since: now };
         }
         let renewed = self.leases(|leases| leases.renewed(identity));
-        // A renewal that was on its way is no sign of life.
+        // A renewal in transit is no sign of life.
         if renewed.is_some_and(|renewed| renewed > attempt.since + patience / 4) {
             return Some(Reply::Refused(Refusal::Twice { bus }));
         }
@@ -143,7 +142,7 @@ impl Leader {
     }
 
     async fn renew(&self, identity: Identity) -> Reply {
-        // What this node has agreed on is everything that was, once that is confirmed.
+        // A confirmed leader has applied all committed entries.
         if !self.consensus.is_confirmed_leader().await {
             return self.redirect(self.consensus.leader());
         }
@@ -160,8 +159,8 @@ impl Leader {
         with(leases.get_or_insert_with(|| Leases::new(lease, Instant::now())))
     }
 
-    /// Called often; `alive` are those that failure detection hears of.
-    pub async fn look_around(&self, alive: BTreeSet<Identity>) {
+    /// Periodic work; `alive` are the members that failure detection considers alive.
+    pub async fn run_duties(&self, alive: BTreeSet<Identity>) {
         if !self.consensus.is_leader() {
             *self.leases.lock() = None;
             *self.loss.lock() = None;
@@ -170,16 +169,16 @@ impl Leader {
         if !self.consensus.is_confirmed_leader().await {
             return;
         }
-        self.remove_the_dead(&alive).await;
-        self.begin_anew().await;
+        self.remove_failed(&alive).await;
+        self.release_lost_slots().await;
         let changed = self.arrange_consensus(&alive).await;
         if let Err(error) = changed {
-            let line = format!("cluster: consensus could not be arranged: {error}");
+            let line = format!("cluster: cannot adjust the consensus group: {error}");
             self.bus.log_once(Level::Warning, line);
         }
     }
 
-    async fn remove_the_dead(&self, alive: &BTreeSet<Identity>) {
+    async fn remove_failed(&self, alive: &BTreeSet<Identity>) {
         let members: Vec<(VoterId, Identity)> = {
             let state = self.bus.agreed.state.lock();
             state.members().map(|member| (member.id, member.info.identity())).collect()
@@ -194,9 +193,9 @@ impl Leader {
         }
     }
 
-    /// Slots that have waited for their last home long enough begin anew. Those that were lost
-    /// meanwhile wait for another while.
-    async fn begin_anew(&self) {
+    /// Lets slots start empty that have waited long enough for their last owner. Slots lost
+    /// meanwhile wait for another period.
+    async fn release_lost_slots(&self) {
         let now = Instant::now();
         let (epoch, count) = {
             let state = self.bus.agreed.state.lock();
@@ -213,13 +212,14 @@ impl Leader {
             (epoch, state.lost_until(epoch))
         };
         if count > 0 {
-            let line = format!("cluster: no member has the data of {count} slots: they begin anew");
+            let line =
+                format!("cluster: no member has the data of {count} slots: they start empty");
             self.bus.log(Level::Warning, line);
             self.propose(Command::BeginAnew { epoch }).await;
         }
     }
 
-    /// Has all members, and no other node, take part, with the right number of voters.
+    /// Adds all members to the Raft group, removes other nodes, and adjusts the voters.
     async fn arrange_consensus(&self, alive: &BTreeSet<Identity>) -> Result<(), String> {
         let members: Vec<(VoterId, String, bool)> = {
             let state = self.bus.agreed.state.lock();

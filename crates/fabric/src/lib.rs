@@ -1,80 +1,80 @@
-//! Membership, consensus and secure links of Petrel's leaderless cluster: it tells its host who is
-//! a member and who holds which slots, view by view, and connects members. What they say to each
-//! other over those connections, `petrel-cluster` knows.
+//! Membership, consensus and secure links of a Petrel cluster. It reports the agreed views, each
+//! with the members and the owners of the slots, to its host, and connects the members. The
+//! protocol on these connections is that of `petrel-cluster`.
 //!
 //! ```text
-//! host --Settings--> Fabric --admitted, view, view, ... link_up(Connection), ... expelled--> Events
+//! host --Settings--> Fabric --admitted, view, ... link_up(Connection), ... expelled--> Events
 //!      --hold_slots, rejoin, leave-->
 //!      <--Connection: receive, send--> another member's host
 //! ```
 //!
-//! One thread: a current-thread tokio runtime with everything on it but the links' bytes. One port,
-//! the *bus*, for all connections between nodes, TLS 1.3 with certificates on both sides.
+//! Everything but the bytes of links runs on one thread with a current-thread tokio runtime. One
+//! port, the *bus*, serves all connections between nodes: TLS 1.3 with certificates on both sides.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `settings`, `events` | what the host hands in, and the events that it gets |
+//! | `settings`, `events` | settings from the host, and events to it |
 //! | `trust` | passphrase, keys, certificates |
-//! | `wire` | what nodes say to each other |
-//! | `bus` | how two nodes come to know each other |
-//! | `found` | nodes that are not where the members have agreed they are |
+//! | `wire` | messages between nodes |
+//! | `bus` | handshakes between two nodes |
+//! | `discovery` | addresses of nodes that have moved |
 //! | `control`, `links` | connections for requests, and for the data plane |
-//! | `connection` | the bytes of one of the latter, in the host's hands |
-//! | `state` | what is agreed on: members, incarnations, slots, views |
-//! | `functions` | the libraries of functions, a part of that |
-//! | `homes` | slots with fewer homes than data members, from view to view |
+//! | `connection` | bytes of a data-plane link, used by the host's thread |
+//! | `state` | replicated state: members, incarnations, slots, views |
+//! | `functions` | function libraries, a part of it |
+//! | `placement` | slots with fewer owners than data members, from view to view |
 //! | `raft/` | consensus (openraft, redb) |
 //! | `swim` | failure detection (foca) |
-//! | `lease`, `voters`, `leader` | who is dead, who votes, what the leader does |
-//! | `lines`, `changes` | lines of the log that would be repeated; changes of a view |
-//! | `session`, `asker` | one life of a node: joining, being a member; its questions to the leader |
+//! | `lease`, `voters`, `leader` | failed members, voters, duties of the leader |
+//! | `log_throttle`, `changes` | repeated log lines; the log line of a view |
+//! | `session`, `leader_client` | an incarnation of a node; requests to the leader |
 //!
-//! # What the host can rely on
+//! # Guarantees to the host
 //!
-//! * Views come one after another, each epoch 1 greater; all members see the same ones. A node that
-//!   cannot be shown one (it lags by more than 64) is expelled and let in anew.
-//! * A node that starts again, or was taken for dead, has another incarnation; a view without it
-//!   lies between its lives.
-//! * A member is removed when its lease has run out and failure detection has lost it, or when the
-//!   lease has not been renewed for twice as long. A primary may number changes only while
+//! * Views are reported one after another, each with the next epoch; all members see the same ones.
+//!   A node that lags by more than 64 views is expelled and rejoins.
+//! * A node that restarts, or was removed as failed, gets a new incarnation; a view without it lies
+//!   between its incarnations.
+//! * A member is removed when its lease has expired and failure detection reports it down, or when
+//!   it has not renewed its lease for twice as long. A primary may order changes only while
 //!   [`Fabric::has_lease`].
 //! * Links exist between members of the last reported view, one for each pair. Bytes of a link
-//!   arrive in order, up to some byte; nothing of one link gets into the next.
-//! * `Settings::waits_for_data`: a node that joins holds no slots before [`Fabric::hold_slots`];
-//!   with [`Hold::GiveUp`] it gives them up before it leaves. What has become of it, views say.
+//!   arrive in order, up to some byte; no byte of one link arrives on the next.
+//! * `Settings::waits_for_data`: a joining node is assigned no slots before [`Fabric::hold_slots`];
+//!   with [`Hold::GiveUp`] it hands them over before it leaves. The views show the result.
 //!
-//! # What goes wrong
+//! # Failures
 //!
-//! | what | what happens |
+//! | failure | effect |
 //! |---|---|
-//! | passphrase or name differ, a stranger connects | turned away, a line on both sides, asked again |
-//! | data of another cluster, a uuid with another key, a full cluster | refused, asked again in 10 s |
-//! | no common protocol version | the same |
-//! | a name does not resolve, no member answers, there is no leader | a line, asked again |
-//! | the disk under `raft.redb` fails | expelled until that can be written; its slots move |
-//! | all members come back at other addresses | they wait for one that names another's, and say so |
-//! | garbage on the port | at most 64 strangers at once, 4 KiB and 2 to 10 s each |
+//! | other passphrase or name, not a member | rejected, logged on both sides, retried |
+//! | data of another cluster, uuid with another key, cluster full | rejected, retried after 10 s |
+//! | no common protocol version | rejected, retried after 10 s |
+//! | unresolvable name, no answer, no leader | logged, retried |
+//! | the disk with `raft.redb` fails | expelled until it is writable; its slots move |
+//! | all members return with new addresses | they wait until one names another's, and log that |
+//! | garbage on the port | at most 64 unidentified connections, 4 KiB and 2 to 10 s each |
 //!
 //! Up to five members vote, an odd number. Of two nodes one votes: when it dies, the other cannot
-//! go on until it is back. A third node, or a witness, helps.
+//! proceed until it returns. A third node, or a witness, avoids that.
 //!
-//! Time is the monotonic clock, which stands still while a machine sleeps: leases do not hold over
-//! that. A copy of a voter's directory, or one restored from a backup, may vote twice before it is
-//! found out: directories are not to be copied.
+//! Time is the monotonic clock, which stops while a machine is suspended: leases do not hold across
+//! that. A copied or restored directory of a voter may vote twice before it is detected:
+//! directories must not be copied.
 
-mod asker;
 mod bus;
 mod changes;
 mod connection;
 mod control;
+mod discovery;
 mod events;
-mod found;
 mod functions;
-mod homes;
 mod leader;
+mod leader_client;
 mod lease;
-mod lines;
 mod links;
+mod log_throttle;
+mod placement;
 mod raft;
 mod session;
 mod settings;
@@ -99,7 +99,7 @@ use control::{Control, Inbound};
 use links::Links;
 use petrel_cluster::{Identity, Slot, SlotSet};
 use raft::{Origin, Store};
-use session::{End, Session, Surroundings};
+use session::{End, Session, SessionContext};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -113,23 +113,23 @@ use tokio::sync::{Semaphore, mpsc};
 use trust::Trust;
 use zeroize::Zeroizing;
 
-/// Connections whose other side is not known yet.
-const STRANGERS_MAX: usize = 64;
+/// Maximum number of connections with an unidentified peer.
+const UNIDENTIFIED_MAX: usize = 64;
 
-/// Connections to this node.
+/// Maximum number of connections to this node.
 const CONNECTIONS_MAX: usize = 1024;
 
-/// Requests of all other nodes that wait for this one.
+/// Maximum number of queued requests from all other nodes.
 const INBOUND_MAX: usize = 1024;
 
-/// Why a node does not start.
+/// Reason that a node does not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// The directory cannot be used, or belongs to something else.
+    /// The directory is unusable, or belongs to another cluster.
     Directory(String),
-    /// The bus cannot listen there.
+    /// The bus cannot listen at this address.
     Bind(SocketAddr, io::Error),
-    /// There are no keys or certificates.
+    /// Keys or certificates cannot be made.
     Trust(TrustError),
     /// The thread cannot be started.
     Thread(io::Error),
@@ -141,14 +141,14 @@ impl fmt::Display for StartError {
             StartError::Directory(why) => write!(f, "cluster: {why}"),
             StartError::Bind(address, error) => write!(f, "cluster: bus at {address}: {error}"),
             StartError::Trust(error) => write!(f, "cluster: {error}"),
-            StartError::Thread(error) => write!(f, "cluster: its thread: {error}"),
+            StartError::Thread(error) => write!(f, "cluster: cannot start its thread: {error}"),
         }
     }
 }
 
 impl std::error::Error for StartError {}
 
-/// What the host asks of the thread.
+/// Command of the host to the fabric's thread.
 pub(crate) enum HostCommand {
     Stop,
     Leave,
@@ -160,69 +160,69 @@ pub(crate) enum HostCommand {
     Forget(u128),
 }
 
-/// Threads that wait until other hosts have libraries of functions.
+/// Wait of a thread until other hosts have a version of the function libraries.
 pub(crate) struct AwaitFunctions {
     pub version: u64,
     pub until: Instant,
-    /// Dropped when they have.
+    /// Dropped when the wait ends.
     pub done: std::sync::mpsc::SyncSender<()>,
 }
 
-/// A member, as it looks from here.
+/// A member, as seen by this node.
 #[derive(Clone, Debug)]
 pub struct MemberStatus {
-    /// Who it is.
+    /// The member.
     pub info: MemberInfo,
     /// Whether it is this node.
     pub is_self: bool,
     /// Whether there is a link to it.
     pub is_linked: bool,
-    /// Bytes that wait to be sent over that.
+    /// Bytes waiting to be sent to it.
     pub queued: usize,
-    /// Bytes of frames to it and from it, since this node's start.
+    /// Bytes sent to it and received from it since this node's start.
     pub traffic: Traffic,
 }
 
-/// How things are, from here.
+/// Status of the cluster, as seen by this node.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// What this node has called itself since its directory was made.
+    /// This node's uuid, drawn when its directory was created.
     pub uuid: u128,
-    /// This node, while it is a member.
+    /// This node's identity, while it is a member.
     pub own: Option<Identity>,
-    /// Where others find its bus.
+    /// Address of this node's bus, as announced to others.
     pub announced: String,
-    /// The cluster, once it is known.
+    /// Uuid of the cluster, once it is known.
     pub cluster: Option<u128>,
-    /// The epoch of the last view; 0 while this node is no member.
+    /// Epoch of the last view; 0 while this node is not a member.
     pub epoch: u64,
     /// The members of that view.
     pub members: Vec<MemberStatus>,
-    /// The member that leads, as far as this node knows.
+    /// The Raft leader, as far as this node knows.
     pub leader: Option<Identity>,
-    /// How many members vote.
+    /// Number of voters.
     pub voters: usize,
-    /// Whether this node may number changes now.
+    /// Whether this node may order changes now.
     pub has_lease: bool,
 }
 
-/// Until when this node holds its lease.
+/// This node's lease.
 #[derive(Debug)]
 pub(crate) struct Lease {
     start: Instant,
     length: Duration,
-    /// Milliseconds from `start`; 0 for not at all.
+    /// End, in milliseconds since `start`; 0 for none.
     until: AtomicU64,
 }
 
 impl Lease {
     fn new(length: Duration) -> Self {
-        // Shorter by a tenth than what the leader counts: clocks do not run alike.
+        // A tenth shorter than the leader's count, since clocks may run at different rates.
         let length = length - length / 10;
         Lease { start: Instant::now(), length, until: AtomicU64::new(0) }
     }
 
-    /// Renewed by a question that was asked then: until when it holds.
+    /// Extends the lease by a renewal that was requested at `asked`; returns its end.
     pub fn extend(&self, asked: Instant) -> Instant {
         let until = asked.duration_since(self.start) + self.length;
         let until = until.as_millis() as u64;
@@ -239,7 +239,8 @@ impl Lease {
     }
 }
 
-/// A node of a cluster. Dropped, it stops at once, as if it had died; see [`Fabric::leave`].
+/// A node of a cluster. Dropping it stops the node at once, as if it had crashed; see also
+/// [`Fabric::leave`].
 pub struct Fabric {
     bus: Arc<Bus>,
     links: Arc<Links>,
@@ -255,11 +256,11 @@ impl fmt::Debug for Fabric {
 }
 
 impl Fabric {
-    /// Starts the node's thread. The node is a member once [`Events::admitted`] says so.
+    /// Starts the node's thread. The node is a member once [`Events::admitted`] is called.
     ///
     /// # Errors
-    /// If the directory, the port or the keys cannot be used. What concerns other nodes is no
-    /// reason: it is logged and tried again.
+    /// If the directory, the port or the keys cannot be used. Failures of other nodes are
+    /// logged and retried instead.
     pub fn start(settings: Settings, events: Box<dyn Events>) -> Result<Fabric, StartError> {
         let directory = settings.directory.clone();
         let store = open_store(&directory)?;
@@ -289,55 +290,55 @@ impl Fabric {
         let control = Control::new(bus.clone());
         let (bus_, links_, lease_) = (bus.clone(), links.clone(), lease.clone());
         let thread = std::thread::Builder::new().name("petrel-fabric".into()).spawn(move || {
-            let around = Surroundings { bus: bus_, control, links: links_, store, lease: lease_ };
+            let around = SessionContext { bus: bus_, control, links: links_, store, lease: lease_ };
             runtime.block_on(run(around, listener, commanded));
-            // Names are resolved beside the loop, which goes on.
+            // Does not wait for pending name resolution.
             runtime.shutdown_background();
         });
         let thread = Some(thread.map_err(StartError::Thread)?);
         Ok(Fabric { bus, links, lease, commands, thread })
     }
 
-    /// Has this node, a data node, take slots, or give up those that it holds; not in another life
-    /// than `own`. The views show what has become of it: [`MemberInfo::holds_slots`].
+    /// Makes this data node accept slots, or give up its slots, in its incarnation `own` only. The
+    /// views show the result: [`MemberInfo::holds_slots`].
     pub fn hold_slots(&self, own: Identity, hold: Hold) {
         drop(self.commands.send(HostCommand::Hold(own, hold)));
     }
 
-    /// With [`Copies::Of`]: in the view of this epoch, the node has the data of these slots, which
-    /// it is to become a home of (`petrel_cluster::Node::arrived`). Counts for those whose primary
-    /// has stayed the same since, and replaces what was said before; so the host says it again in
-    /// the next view as long as there are such slots. Not in another life than `own`.
+    /// With [`Copies::Of`]: reports that in the view of this epoch the node has the data of these
+    /// slots, which it imports (`petrel_cluster::ClusterNode::arrived`). The report counts for
+    /// slots that have had the same primary since, and replaces earlier reports; the host repeats
+    /// it in the next view while there are such slots. Valid in the incarnation `own` only.
     pub fn arrived(&self, own: Identity, epoch: u64, slots: &SlotSet) {
         drop(self.commands.send(HostCommand::Arrived(own, epoch, slots.ranges())));
     }
 
-    /// Whether slots without a home wait for the node, which was their last home and may take them
-    /// with [`Hold::TakeUnheld`]; and the epoch of the view in which that is so.
+    /// Whether slots without owners wait for this node, which was their last owner and may take
+    /// them with [`Hold::TakeUnheld`]; and the epoch of the view for which that holds.
     pub fn may_claim(&self, own: Identity) -> (bool, u64) {
         let state = self.bus.agreed.state.lock();
         (state.member(own).is_some() && state.may_claim(own.node.0), state.epoch)
     }
 
-    /// The libraries of functions, as far as this node knows: while it is a member, at least as new
-    /// as they were when it was let in.
+    /// The function libraries, as far as this node knows. While it is a member they are at least as
+    /// new as at its admission.
     pub fn functions(&self) -> Arc<Functions> {
         self.bus.agreed.state.lock().functions().clone()
     }
 
-    /// Has the members agree on other libraries, of at most [`FUNCTIONS_MAX`] bytes. That may be
-    /// lost, and is asked again as long as [`Functions::outcome`] is open.
+    /// Proposes a change of the function libraries, of at most [`FUNCTIONS_MAX`] bytes. The request
+    /// may be lost; repeat it while [`Functions::outcome`] is open.
     pub fn set_functions(&self, change: FunctionsChange) {
         drop(self.commands.send(HostCommand::SetFunctions(change)));
     }
 
-    /// Says which libraries of functions the host has, by their version; for other members to know.
+    /// Records the version of the function libraries that the host has, for other members to query.
     pub fn has_functions(&self, version: u64) {
         self.bus.functions.store(version, Ordering::Release);
     }
 
-    /// Blocks until the hosts of all members that hold slots have libraries of this version, or
-    /// newer ones, for so long at most.
+    /// Blocks until the hosts of all members that hold slots have function libraries of this
+    /// version or a newer one, or the timeout passes.
     pub fn await_functions(&self, version: u64, timeout: Duration) {
         let (done, end) = std::sync::mpsc::sync_channel(0);
         let wait = AwaitFunctions { version, until: Instant::now() + timeout, done };
@@ -345,12 +346,12 @@ impl Fabric {
         let _ = end.recv_timeout(timeout);
     }
 
-    /// Nodes that were members until they were taken for dead, as far as this node knows.
+    /// Former members that were removed as failed, as far as this node knows.
     pub fn failed(&self) -> Vec<MemberInfo> {
         self.bus.agreed.state.lock().failed().cloned().collect()
     }
 
-    /// Number of members that are to hold each slot, once this node knows.
+    /// Number of owners of each slot, once this node knows.
     pub fn copies(&self) -> Option<Copies> {
         self.bus.agreed.state.lock().copies()
     }
@@ -361,34 +362,34 @@ impl Fabric {
         drop(self.commands.send(HostCommand::Forget(uuid)));
     }
 
-    /// Ends the life `own` at once, as when the host's data cannot be brought up to date:
-    /// [`Events::expelled`] follows, then the node asks to be let in with another incarnation.
+    /// Ends the incarnation `own` at once, as when the host's data cannot catch up.
+    /// [`Events::expelled`] follows, then the node rejoins under a new incarnation.
     pub fn rejoin(&self, own: Identity) {
         drop(self.commands.send(HostCommand::Rejoin(own)));
     }
 
-    /// Leaves the cluster: others take over what this node holds, and its vote. The thread ends
-    /// with that, at most five node timeouts later, after [`Events::expelled`]. Where slots have few
-    /// homes, those of this node are handed over first, which may take sixty node timeouts more.
+    /// Leaves the cluster: others take over the node's slots and its vote. The thread ends after at
+    /// most five node timeouts, after [`Events::expelled`]. Where slots have few owners, the node
+    /// first hands its slots over, which may take another sixty node timeouts.
     pub fn leave(&self) {
         drop(self.commands.send(HostCommand::Leave));
     }
 
-    /// Whether the thread has ended, as it does after [`Fabric::leave`].
+    /// Whether the thread has ended, as after [`Fabric::leave`].
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Whether this node may number changes of the slots of which it is primary: nobody takes it
-    /// for dead meanwhile.
+    /// Whether this node may order changes of the slots of which it is primary: its lease
+    /// guarantees that it is not removed as failed meanwhile.
     pub fn has_lease(&self) -> bool {
         self.lease.holds()
     }
 
-    /// How things are.
+    /// Status of the cluster, as seen by this node.
     pub fn info(&self) -> Info {
         let own = self.bus.own.lock().map(|own| own.identity());
-        let told = self.bus.told.lock().clone();
+        let reported = self.bus.reported.lock().clone();
         let consensus = *self.bus.consensus.lock();
         let traffic = self.bus.traffic.lock();
         let status = |member: &MemberInfo| MemberStatus {
@@ -404,7 +405,7 @@ impl Fabric {
             announced: self.bus.announced.lock().clone(),
             cluster: self.bus.origin.lock().cluster,
             epoch: self.bus.epoch.load(Ordering::Acquire),
-            members: told.iter().map(status).collect(),
+            members: reported.iter().map(status).collect(),
             leader: consensus.leader,
             voters: consensus.voters,
             has_lease: self.has_lease(),
@@ -429,7 +430,7 @@ fn open_store(directory: &Path) -> Result<Store, StartError> {
     Store::open(&directory.join("raft.redb")).map_err(|error| failed(&error))
 }
 
-/// Who this node is, drawn now if it has never been.
+/// This node's identity in the store, drawn now if there is none.
 fn origin(store: &Store, name: &str) -> Result<Origin, StartError> {
     let failed = |error: raft::StoreError| StartError::Directory(error.to_string());
     if let Some(origin) = store.origin().map_err(failed)? {
@@ -445,12 +446,12 @@ fn origin(store: &Store, name: &str) -> Result<Origin, StartError> {
     Ok(origin)
 }
 
-/// An address at which others reach a socket that may listen at all addresses.
+/// An address at which others can reach a socket that may listen at all addresses.
 pub fn reachable(bound: SocketAddr) -> SocketAddr {
     if !bound.ip().is_unspecified() {
         return bound;
     }
-    // Nothing is sent: the system says which of its addresses it would send from.
+    // Nothing is sent: `connect` makes the system select a source address.
     let (from, to) = match bound.ip() {
         IpAddr::V4(_) => ("0.0.0.0:0", "192.0.2.1:9"),
         IpAddr::V6(_) => ("[::]:0", "[2001:db8::1]:9"),
@@ -468,7 +469,7 @@ pub fn reachable(bound: SocketAddr) -> SocketAddr {
 pub(crate) fn random_u64() -> u64 {
     use ring::rand::SecureRandom;
     let mut bytes = [0; 8];
-    // If the system gives no randomness, what two nodes draw differs by their clocks.
+    // Without system randomness, nodes still differ by their clocks.
     if ring::rand::SystemRandom::new().fill(&mut bytes).is_err() {
         let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
         return now.as_nanos() as u64;
@@ -476,9 +477,9 @@ pub(crate) fn random_u64() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Everything that the thread does.
+/// Main loop of the fabric's thread.
 async fn run(
-    around: Surroundings,
+    around: SessionContext,
     listener: std::net::TcpListener,
     mut commands: mpsc::UnboundedReceiver<HostCommand>,
 ) {
@@ -500,7 +501,7 @@ async fn run(
                 after
             }
             End::Refused(refusal) => {
-                bus.log_once(Level::Warning, format!("cluster: not let in: {refusal}"));
+                bus.log_once(Level::Warning, format!("cluster: join rejected: {refusal}"));
                 bus.timing.search
             }
         };
@@ -510,7 +511,7 @@ async fn run(
     }
 }
 
-/// Waits until the next life; false if there is to be none.
+/// Waits before the next attempt; false if the node is to stop.
 async fn pause(
     after: Duration,
     requests: &mut mpsc::Receiver<Inbound>,
@@ -532,7 +533,7 @@ async fn pause(
                 ) => {}
                 None | Some(HostCommand::Stop | HostCommand::Leave) => return false,
             },
-            // Who asks meanwhile asks again.
+            // Nodes repeat requests that were not answered.
             _ = requests.recv() => {}
         }
     }
@@ -545,14 +546,14 @@ async fn renew_credentials(bus: Arc<Bus>) {
     }
 }
 
-/// Lets other nodes in.
+/// Accepts connections of other nodes.
 async fn listen(
     bus: Arc<Bus>,
     links: Arc<Links>,
     listener: TcpListener,
     inbound: mpsc::Sender<Inbound>,
 ) {
-    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let unidentified = Arc::new(Semaphore::new(UNIDENTIFIED_MAX));
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let (stream, from) = match listener.accept().await {
@@ -563,7 +564,7 @@ async fn listen(
                 continue;
             }
         };
-        let stranger = strangers.clone().try_acquire_owned();
+        let stranger = unidentified.clone().try_acquire_owned();
         let connection = connections.clone().try_acquire_owned();
         let (Ok(stranger), Ok(connection)) = (stranger, connection) else {
             bus.log_once(Level::Warning, "cluster: too many connections to the bus".into());
@@ -590,18 +591,18 @@ async fn listen(
     }
 }
 
-/// What became of a connection that another side has made.
+/// Log text for an incoming connection that was not accepted.
 fn not_accepted(error: &ConnectError) -> String {
     match error {
         ConnectError::Foreign => {
-            "was turned away: it speaks as no node does; this is the bus of the cluster, \
+            "was rejected: it is not a cluster node; this port is the cluster bus, \
              clients connect to `port` or `tls-port`"
                 .into()
         }
         ConnectError::Io(error) => {
-            format!("has connected and gone before it said who it is: {error}")
+            format!("disconnected before it identified itself: {error}")
         }
-        ConnectError::TooLong => "was turned away: it does not say who it is".into(),
-        error => format!("was turned away: {error}"),
+        ConnectError::TooLong => "was rejected: it did not identify itself in time".into(),
+        error => format!("was rejected: {error}"),
     }
 }

@@ -1,8 +1,8 @@
-//! Links of the data plane: bytes between two members, in order, one link at a time.
+//! Data-plane links: ordered bytes between two members, one link at a time.
 //!
-//! The member with the lower number connects. Once both sides know each other the connection is the
-//! host's. Each is a link of its own: what was not sent on one is dropped with it, so nothing is
-//! ever sent twice or out of order; what has to arrive, the data plane sends again.
+//! The member with the lower number connects. After the handshake the connection belongs to the
+//! host. Each connection is a new link: unsent bytes are dropped with it, so no byte is sent twice
+//! or out of order. The data plane itself repeats what must arrive.
 
 use crate::bus::{Bus, ConnectError, Peer, Secure};
 use crate::connection::{Connection, Entry, Link};
@@ -35,12 +35,12 @@ impl Links {
         self.up.lock().contains_key(&member)
     }
 
-    /// Bytes that wait until the kernel takes them, for a member.
+    /// Bytes for a member that the kernel has not accepted yet.
     pub fn queued(&self, member: Identity) -> usize {
         self.up.lock().get(&member).map_or(0, |entry| entry.queued.load(Ordering::Relaxed))
     }
 
-    /// Ends the links to nodes that are members no longer; those that are, are connected to.
+    /// Closes links to nodes that are not members any more, and connects to members.
     pub fn set_members(self: &Arc<Self>, own: Identity, members: &[MemberInfo]) {
         let is_member = |peer: &Identity| members.iter().any(|member| member.identity() == *peer);
         let lost: Vec<Identity> =
@@ -76,7 +76,7 @@ impl Links {
                     self.run(stream, peer).await;
                 }
                 Ok(_) => {}
-                // It has not heard of this node yet.
+                // The member has not adopted the view with this node yet.
                 Err(ConnectError::RefusedBy(crate::wire::Refusal::NotAMember)) => {}
                 Err(error) => {
                     let line = format!("cluster: no link to {}: {error}", member.bus);
@@ -87,8 +87,7 @@ impl Links {
         }
     }
 
-    /// A link for as long as the connection lives, in place of any before. The connection is the
-    /// host's.
+    /// Keeps a link until its connection ends; replaces an earlier link.
     pub async fn run(&self, stream: Secure, peer: Peer) {
         let Some(member) = peer.member else { return };
         let Some(entry) = self.open(member, peer.uuid, stream) else { return };
@@ -96,9 +95,9 @@ impl Links {
         self.end(&entry);
     }
 
-    /// A new link to a member of the last view.
+    /// Opens a link to a member of the last view.
     fn open(&self, member: Identity, uuid: u128, stream: Secure) -> Option<Arc<Entry>> {
-        self.bus.told_member(member)?;
+        self.bus.reported_member(member)?;
         self.close(member);
         let number = {
             let mut numbers = self.numbers.lock();

@@ -1,11 +1,11 @@
-//! One life of a node: it asks to be let in, is a member, and is one no longer.
+//! Session: one incarnation of a node, from its request to join until it is not a member any more.
 
-use crate::asker::Asker;
 use crate::bus::{Bus, ConsensusStatus};
 use crate::changes;
 use crate::control::{Control, Inbound, Target};
 use crate::events::Level;
 use crate::leader::Leader;
+use crate::leader_client::LeaderClient;
 use crate::links::Links;
 use crate::raft::{Consensus, Store};
 use crate::settings::{Hold, Role, Start};
@@ -20,32 +20,32 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Why a life has ended.
+/// Reason that a session has ended.
 #[derive(Debug)]
 pub(crate) enum End {
     /// The host has stopped the node, or it has left.
     Stopped,
-    /// Another life begins after so long.
+    /// Another session begins after this delay.
     Again { why: String, after: Duration },
-    /// The cluster does not let the node in.
+    /// The cluster rejects the node.
     Refused(Refusal),
 }
 
-/// What a task reports.
+/// Result of a background request.
 enum Outcome {
     Joined(Admission),
     Refused(Refusal),
-    /// The question was not answered; it is asked again.
+    /// No answer; the request is repeated.
     NotYet,
-    /// The lease was renewed by a question of that moment.
+    /// The lease was renewed by a request sent at this time.
     Renewed(Instant),
     NotAMember,
     Asked,
-    LookedAround,
+    DutiesDone,
 }
 
-/// What a life needs from outside.
-pub(crate) struct Surroundings {
+/// Resources that outlive a session.
+pub(crate) struct SessionContext {
     pub bus: Arc<Bus>,
     pub control: Arc<Control>,
     pub links: Arc<Links>,
@@ -54,34 +54,34 @@ pub(crate) struct Surroundings {
 }
 
 pub(crate) struct Session<'a> {
-    around: &'a Surroundings,
+    around: &'a SessionContext,
     boot: u64,
     began: Instant,
     consensus: Option<Consensus>,
     leader: Option<Arc<Leader>>,
     swim: Option<Swim>,
     admission: Option<Admission>,
-    /// The view that was reported to the host last in this life.
-    told: Option<u64>,
-    told_view: Option<Arc<View>>,
+    /// Epoch of the last view reported to the host in this session.
+    reported: Option<u64>,
+    reported_view: Option<Arc<View>>,
     outcomes: mpsc::UnboundedSender<Outcome>,
     is_asking: bool,
-    is_looking_around: bool,
+    runs_duties: bool,
     announced: Instant,
-    /// The host wants to leave, until when at most.
+    /// The host wants to leave, by this time at the latest.
     leaving: Option<Instant>,
-    /// What the host has said of slots last.
+    /// The host's last request about slots.
     hold: Option<Hold>,
-    /// The version of the libraries of functions that the host has heard of last.
-    told_functions: u64,
-    /// The data of which slots have arrived, in the view of which epoch.
+    /// Version of the function libraries last reported to the host.
+    reported_functions: u64,
+    /// Epoch and imported slots of the host's last arrival report.
     arrived: Option<(u64, Vec<(u16, u16)>)>,
 }
 
 impl<'a> Session<'a> {
-    /// Runs one life to its end.
+    /// Runs one session to its end.
     pub async fn run(
-        around: &'a Surroundings,
+        around: &'a SessionContext,
         inbound: &mut mpsc::Receiver<Inbound>,
         commands: &mut mpsc::UnboundedReceiver<HostCommand>,
     ) -> End {
@@ -94,15 +94,15 @@ impl<'a> Session<'a> {
             leader: None,
             swim: None,
             admission: None,
-            told: None,
-            told_view: None,
+            reported: None,
+            reported_view: None,
             outcomes,
             is_asking: false,
-            is_looking_around: false,
+            runs_duties: false,
             announced: Instant::now(),
             leaving: None,
             hold: None,
-            told_functions: 0,
+            reported_functions: 0,
             arrived: None,
         };
         let end = match session.begin().await {
@@ -113,7 +113,7 @@ impl<'a> Session<'a> {
         end
     }
 
-    /// Takes part in consensus as far as this node has its place in it.
+    /// Joins consensus if this node has a voter id.
     async fn begin(&mut self) -> Result<(), String> {
         let bus = &self.around.bus;
         let mut origin = bus.origin.lock().clone();
@@ -125,7 +125,7 @@ impl<'a> Session<'a> {
         }
         let Some(id) = origin.id else { return Ok(()) };
         self.take_part(id).await?;
-        // The place of the founder is its own to make.
+        // The founder creates the initial configuration.
         if id == 1
             && origin.cluster.is_none()
             && let Some(consensus) = &self.consensus
@@ -137,7 +137,7 @@ impl<'a> Session<'a> {
     }
 
     async fn take_part(&mut self, id: VoterId) -> Result<(), String> {
-        let Surroundings { bus, control, store, .. } = self.around;
+        let SessionContext { bus, control, store, .. } = self.around;
         let (agreed, timing) = (bus.agreed.clone(), &bus.timing);
         let started = Consensus::start(id, store.clone(), agreed, control.clone(), timing).await;
         let consensus = started?;
@@ -151,9 +151,9 @@ impl<'a> Session<'a> {
         self.around.bus.events.lock().lease(None);
         self.around.links.close_all();
         *self.around.bus.own.lock() = None;
-        *self.around.bus.told.lock() = Arc::from([]);
+        *self.around.bus.reported.lock() = Arc::from([]);
         self.around.bus.epoch.store(0, Ordering::Release);
-        if self.told.take().is_some() {
+        if self.reported.take().is_some() {
             self.around.bus.events.lock().expelled();
         }
         if let Some(mut swim) = self.swim.take() {
@@ -163,7 +163,7 @@ impl<'a> Session<'a> {
         if let Some(consensus) = self.consensus.take() {
             let stopped = tokio::time::timeout(self.around.bus.timing.handshake, consensus.stop());
             if stopped.await.is_err() {
-                let line = "cluster: consensus does not stop".into();
+                let line = "cluster: consensus did not stop in time".into();
                 self.around.bus.log(Level::Warning, line);
             }
         }
@@ -183,10 +183,10 @@ impl<'a> Session<'a> {
             let gossip = gossip.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
             let end = tokio::select! {
                 biased;
-                command = commands.recv() => self.obey(command),
+                command = commands.recv() => self.handle_command(command),
                 () = agreed.changed.notified() => {
-                    self.tell_functions();
-                    self.tell_views()
+                    self.report_functions();
+                    self.report_views()
                 }
                 outcome = reported.recv() => match outcome {
                     Some(outcome) => self.take(outcome).await,
@@ -200,7 +200,7 @@ impl<'a> Session<'a> {
                 }
             };
             match end {
-                // Who wants to leave does not come back.
+                // A node that wants to leave does not rejoin.
                 Some(End::Again { .. }) if self.leaving.is_some() => return End::Stopped,
                 Some(end) => return end,
                 None => {}
@@ -208,7 +208,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn obey(&mut self, command: Option<HostCommand>) -> Option<End> {
+    fn handle_command(&mut self, command: Option<HostCommand>) -> Option<End> {
         match command {
             None | Some(HostCommand::Stop) => return Some(End::Stopped),
             Some(HostCommand::Leave) if self.admission.is_none() => return Some(End::Stopped),
@@ -224,32 +224,32 @@ impl<'a> Session<'a> {
             Some(HostCommand::Hold(own, hold)) => {
                 if self.is_own(own) {
                     self.hold = Some(hold);
-                    self.forget_old_wish();
+                    self.drop_fulfilled_request();
                 }
             }
             Some(HostCommand::Arrived(own, epoch, slots)) => {
                 if self.is_own(own) {
                     self.arrived = Some((epoch, slots));
                 }
-                // It is said with the next renewal, so that views do not come faster.
+                // The report is sent with the next renewal, which limits the rate of views.
                 return None;
             }
             Some(HostCommand::SetFunctions(change)) => {
-                let asker = self.asker();
-                tokio::spawn(async move { asker.ask(Request::SetFunctions(change)).await });
+                let client = self.client();
+                tokio::spawn(async move { client.ask(Request::SetFunctions(change)).await });
                 return None;
             }
             Some(HostCommand::Forget(uuid)) => {
-                let asker = self.asker();
-                tokio::spawn(async move { asker.ask(Request::Forget { uuid }).await });
+                let client = self.client();
+                tokio::spawn(async move { client.ask(Request::Forget { uuid }).await });
                 return None;
             }
             Some(HostCommand::AwaitFunctions(wait)) => {
-                tokio::spawn(self.asker().await_functions(wait));
+                tokio::spawn(self.client().await_functions(wait));
                 return None;
             }
             Some(HostCommand::Rejoin(own)) if self.is_own(own) => {
-                let why = "another life of this member begins, with what others have".into();
+                let why = "this member rejoins with the data of the others".into();
                 return Some(End::Again { why, after: Duration::ZERO });
             }
             Some(HostCommand::Rejoin(_)) => {}
@@ -261,12 +261,12 @@ impl<'a> Session<'a> {
         self.admission.is_some_and(|admission| admission.identity() == own)
     }
 
-    /// Whether the last view that was reported to the host shows what it has said of slots.
-    fn is_settled(&self, hold: Hold) -> bool {
+    /// Whether the last reported view shows the result of the host's request.
+    fn is_visible(&self, hold: Hold) -> bool {
         let Some(admission) = self.admission else { return false };
-        let told = self.around.bus.told.lock().clone();
+        let reported = self.around.bus.reported.lock().clone();
         let holds = |member: &MemberInfo| member.holds_slots;
-        let own = told.iter().find(|member| member.identity() == admission.identity());
+        let own = reported.iter().find(|member| member.identity() == admission.identity());
         match hold {
             _ if self.around.bus.settings.role != Role::Data => true,
             Hold::Take => own.is_some_and(holds),
@@ -275,24 +275,24 @@ impl<'a> Session<'a> {
                 let state = self.around.bus.agreed.state.lock();
                 match state.is_sparse() {
                     true => !state.may_claim(admission.number),
-                    false => told.iter().any(holds),
+                    false => reported.iter().any(holds),
                 }
             }
         }
     }
 
-    /// At each view: one in which a member holds slots ends the wish for unheld ones. Other wishes
-    /// stand, for a view may yet come which shows what was asked for before them.
-    fn forget_old_wish(&mut self) {
-        if self.hold == Some(Hold::TakeUnheld) && self.is_settled(Hold::TakeUnheld) {
+    /// Drops a `TakeUnheld` request once a view has a member that holds slots. Other requests stay:
+    /// an older view may still arrive that shows the result of an earlier request.
+    fn drop_fulfilled_request(&mut self) {
+        if self.hold == Some(Hold::TakeUnheld) && self.is_visible(Hold::TakeUnheld) {
             self.hold = None;
         }
     }
 
-    /// What is to be done again and again.
+    /// Periodic work.
     fn look(&mut self) -> Option<End> {
         if let Some(why) = self.consensus.as_ref().and_then(Consensus::failure) {
-            let why = format!("consensus cannot go on: {why}");
+            let why = format!("consensus has stopped: {why}");
             let why = self.around.store.failure().unwrap_or(why);
             return Some(End::Again { why, after: self.around.bus.timing.search });
         }
@@ -306,21 +306,21 @@ impl<'a> Session<'a> {
                 Some(admission) => self.ask_as_member(admission),
             }
         }
-        if let Some(leader) = self.leader.clone().filter(|_| !self.is_looking_around) {
-            self.is_looking_around = true;
+        if let Some(leader) = self.leader.clone().filter(|_| !self.runs_duties) {
+            self.runs_duties = true;
             let (alive, outcomes) = (self.alive(), self.outcomes.clone());
             tokio::spawn(async move {
-                leader.look_around(alive).await;
-                drop(outcomes.send(Outcome::LookedAround));
+                leader.run_duties(alive).await;
+                drop(outcomes.send(Outcome::DutiesDone));
             });
         }
         self.announce();
-        self.note_consensus();
+        self.update_status();
         None
     }
 
-    /// Writes down how consensus stands, for the host to see.
-    fn note_consensus(&self) {
+    /// Updates the consensus status for the host.
+    fn update_status(&self) {
         let bus = &self.around.bus;
         let consensus = self.consensus.as_ref();
         let leader = consensus.and_then(Consensus::leader);
@@ -332,7 +332,7 @@ impl<'a> Session<'a> {
         *bus.consensus.lock() = ConsensusStatus { leader, voters };
     }
 
-    /// Whether a node that leaves may go.
+    /// Whether a leaving node may stop.
     fn is_gone(&self) -> Option<End> {
         let (until, admission) = (self.leaving?, self.admission?);
         let state = self.around.bus.agreed.state.lock();
@@ -345,7 +345,7 @@ impl<'a> Session<'a> {
         (is_over || !is_member && has_handed_over).then_some(End::Stopped)
     }
 
-    /// The members that failure detection hears of.
+    /// The members that failure detection considers alive.
     fn alive(&self) -> BTreeSet<Identity> {
         let Some(swim) = &self.swim else { return BTreeSet::new() };
         let state = self.around.bus.agreed.state.lock();
@@ -354,7 +354,7 @@ impl<'a> Session<'a> {
         alive.map(|(_, identity)| identity).collect()
     }
 
-    /// Tells members that failure detection does not hear of that this one is there.
+    /// Announces this node to members that failure detection does not know.
     fn announce(&mut self) {
         let now = Instant::now();
         let Some(swim) = &mut self.swim else { return };
@@ -372,7 +372,7 @@ impl<'a> Session<'a> {
         self.gossip();
     }
 
-    /// Handles what is due of failure detection, and sends its packets.
+    /// Runs due timers of failure detection, and sends its packets.
     fn gossip(&mut self) -> Option<End> {
         if let Some(mut swim) = self.swim.take() {
             swim.tick(Instant::now());
@@ -392,7 +392,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Answers another node.
+    /// Handles a request of another node.
     fn serve(&mut self, inbound: Inbound) {
         let Inbound { peer, request, reply } = inbound;
         let request = match request {
@@ -403,9 +403,9 @@ impl<'a> Session<'a> {
                 }
                 return;
             }
-            // Whoever asks is who the connection says.
+            // Identity from the connection, not from the request.
             Request::Join(applicant) => {
-                self.around.bus.note_found(peer.uuid, &applicant.bus);
+                self.around.bus.record_address(peer.uuid, &applicant.bus);
                 Request::Join(Applicant { uuid: peer.uuid, key: peer.key, ..applicant })
             }
             request => request,
@@ -431,17 +431,17 @@ impl<'a> Session<'a> {
 
     async fn take(&mut self, outcome: Outcome) -> Option<End> {
         match outcome {
-            Outcome::LookedAround => {
-                self.is_looking_around = false;
+            Outcome::DutiesDone => {
+                self.runs_duties = false;
                 return None;
             }
             Outcome::Joined(admission) => {
                 self.is_asking = false;
-                return self.be_admitted(admission).await;
+                return self.on_admitted(admission).await;
             }
             Outcome::Refused(refusal) => return Some(End::Refused(refusal)),
             Outcome::NotAMember if self.leaving.is_none() => {
-                let why = "the others have taken this node for dead".into();
+                let why = "the other members have removed this node as failed".into();
                 return Some(End::Again { why, after: Duration::ZERO });
             }
             Outcome::Renewed(asked) => {
@@ -454,7 +454,7 @@ impl<'a> Session<'a> {
         None
     }
 
-    async fn be_admitted(&mut self, admission: Admission) -> Option<End> {
+    async fn on_admitted(&mut self, admission: Admission) -> Option<End> {
         if self.admission.is_some() {
             return None;
         }
@@ -485,27 +485,27 @@ impl<'a> Session<'a> {
         let seed = random_u64();
         self.swim = Some(Swim::new(admission.id, admission.incarnation, seed, &bus.timing));
         self.announced = Instant::now() - bus.timing.search;
-        self.tell_views().or_else(|| self.look())
+        self.report_views().or_else(|| self.look())
     }
 
-    /// Lets the host know if the libraries of functions are others than before.
-    fn tell_functions(&mut self) {
+    /// Notifies the host if the function libraries have changed.
+    fn report_functions(&mut self) {
         let bus = &self.around.bus;
         let version = bus.agreed.state.lock().functions().version;
-        if std::mem::replace(&mut self.told_functions, version) != version {
+        if std::mem::replace(&mut self.reported_functions, version) != version {
             bus.events.lock().functions();
         }
     }
 
-    /// Tells the host of the views that it has not seen yet, one after another.
-    fn tell_views(&mut self) -> Option<End> {
+    /// Reports new views to the host, one after another.
+    fn report_views(&mut self) -> Option<End> {
         let Some(admission) = self.admission else {
-            // It may lead now, or know who does.
+            // This node may lead now, or know the leader.
             return self.look();
         };
         let own = admission.identity();
         loop {
-            let epoch = self.told.map_or(admission.epoch, |told| told + 1);
+            let epoch = self.reported.map_or(admission.epoch, |reported| reported + 1);
             let step = {
                 let state = self.around.bus.agreed.state.lock();
                 (state.epoch >= epoch).then(|| state.step(epoch))
@@ -513,29 +513,29 @@ impl<'a> Session<'a> {
             let Some(step) = step else { return self.is_gone() };
             let again = |why: &str| Some(End::Again { why: why.into(), after: Duration::ZERO });
             let Some(step) = step else {
-                return again("this node has fallen too far behind");
+                return again("this node lags too far behind");
             };
             if step.view.member(own.node) != Some(own) {
                 if self.leaving.is_some() {
                     return self.is_gone();
                 }
-                return again("this node is a member no longer");
+                return again("this node is not a member any more");
             }
-            self.tell_view(own, step);
+            self.report_view(own, step);
         }
     }
 
-    fn tell_view(&mut self, own: Identity, step: Step) {
+    fn report_view(&mut self, own: Identity, step: Step) {
         let bus = &self.around.bus;
         let Step { view, members } = step;
-        let is_first = self.told.is_none();
-        self.told = Some(view.epoch);
+        let is_first = self.reported.is_none();
+        self.reported = Some(view.epoch);
         self.log_view(&view, &members);
-        self.told_view = Some(view.clone());
-        // Links to those that are no longer members end before the host learns of the view; links
-        // to those that have become members begin after it.
+        self.reported_view = Some(view.clone());
+        // Links to removed members end before the view is reported; links to new members begin
+        // after it.
         let lost: Arc<[MemberInfo]> = {
-            let before = bus.told.lock().clone();
+            let before = bus.reported.lock().clone();
             let stays = |member: &&MemberInfo| {
                 view.member(member.identity().node) == Some(member.identity())
             };
@@ -547,15 +547,15 @@ impl<'a> Session<'a> {
         } else {
             bus.events.lock().view(view, members.clone());
         }
-        *bus.told.lock() = members.clone();
-        bus.epoch.store(self.told.unwrap_or(0), Ordering::Release);
+        *bus.reported.lock() = members.clone();
+        bus.epoch.store(self.reported.unwrap_or(0), Ordering::Release);
         self.around.links.set_members(own, &members);
-        self.forget_old_wish();
+        self.drop_fulfilled_request();
     }
 
     fn log_view(&self, view: &View, members: &[MemberInfo]) {
-        let before = self.told_view.as_deref();
-        let known = self.around.bus.told.lock().clone();
+        let before = self.reported_view.as_deref();
+        let known = self.around.bus.reported.lock().clone();
         let text = changes::describe(before.map(|view| (view, &*known)), view, members);
         self.around.bus.log(Level::Notice, format!("cluster: view {}: {text}", view.epoch));
     }
@@ -575,10 +575,10 @@ impl<'a> Session<'a> {
     }
 
     fn ask_to_join(&self) {
-        let (asker, outcomes) = (self.asker(), self.outcomes.clone());
+        let (client, outcomes) = (self.client(), self.outcomes.clone());
         let applicant = self.applicant();
         tokio::spawn(async move {
-            let outcome = match asker.join(applicant).await {
+            let outcome = match client.join(applicant).await {
                 Some(Reply::Joined(admission)) => Outcome::Joined(admission),
                 Some(Reply::Refused(refusal)) => Outcome::Refused(refusal),
                 _ => Outcome::NotYet,
@@ -587,25 +587,26 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// Renews the lease, or says what the host has said.
+    /// Renews the lease, or asks to leave, and repeats the host's pending reports.
     fn ask_as_member(&mut self, admission: Admission) {
         let Admission { number, incarnation, .. } = admission;
-        let (asker, outcomes) = (self.asker(), self.outcomes.clone());
+        let (client, outcomes) = (self.client(), self.outcomes.clone());
         let request = if self.leaving.is_some_and(|until| self.has_handed_over(admission, until)) {
             Request::Leave { number, incarnation }
         } else {
             Request::Renew { number, incarnation }
         };
-        self.say_what_it_holds(admission);
-        self.say_what_has_arrived();
+        self.repeat_hold_request(admission);
+        self.repeat_arrival_report();
         let is_renewal = matches!(request, Request::Renew { .. });
         let has_lease = self.around.lease.holds();
         tokio::spawn(async move {
             let asked = Instant::now();
-            let mut reply = asker.ask(request.clone()).await;
-            // A leader that has taken this member for dead lets it hear nothing more.
+            let mut reply = client.ask(request.clone()).await;
+            // A leader that has removed this member sends it no log entries any more, so ask all
+            // nodes.
             if !has_lease && !matches!(reply, Some(Reply::Done | Reply::Refused(_))) {
-                reply = asker.ask_around(request).await;
+                reply = client.ask_around(request).await;
             }
             let outcome = match reply {
                 Some(Reply::Done) if is_renewal => Outcome::Renewed(asked),
@@ -616,10 +617,10 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// Says what the host has said of slots, as long as no view shows it.
-    fn say_what_it_holds(&mut self, admission: Admission) {
-        let (Some(hold), Some(epoch)) = (self.hold, self.told) else { return };
-        if self.is_settled(hold) {
+    /// Repeats the host's request about slots until a view shows its result.
+    fn repeat_hold_request(&mut self, admission: Admission) {
+        let (Some(hold), Some(epoch)) = (self.hold, self.reported) else { return };
+        if self.is_visible(hold) {
             return;
         }
         let Admission { number, incarnation, .. } = admission;
@@ -628,23 +629,23 @@ impl<'a> Session<'a> {
             Hold::GiveUp => Request::Hold { number, incarnation, holds: false },
             Hold::TakeUnheld => Request::HoldUnheld { number, incarnation, epoch },
         };
-        let asker = self.asker();
+        let client = self.client();
         tokio::spawn(async move {
-            asker.ask(request).await;
+            client.ask(request).await;
         });
     }
 
-    /// Whether a node that leaves has nothing left that others need, or has waited for long enough.
+    /// Whether a leaving node has handed over everything that others need, or its time is up.
     fn has_handed_over(&self, admission: Admission, until: Instant) -> bool {
-        let Surroundings { bus, .. } = self.around;
+        let SessionContext { bus, .. } = self.around;
         if Instant::now() + bus.timing.lease * 5 >= until {
             return true;
         }
         !bus.agreed.state.lock().has_to_hand_over(admission.identity())
     }
 
-    /// Says which slots' data have arrived, as long as that makes the node a home of some.
-    fn say_what_has_arrived(&mut self) {
+    /// Repeats the arrival report while it makes the node an owner of some slots.
+    fn repeat_arrival_report(&mut self) {
         let (Some(admission), Some((epoch, slots))) = (self.admission, &self.arrived) else {
             return;
         };
@@ -654,17 +655,17 @@ impl<'a> Session<'a> {
             self.arrived = None;
             return;
         }
-        let (asker, number, incarnation) = (self.asker(), own.node.0, own.incarnation);
+        let (client, number, incarnation) = (self.client(), own.node.0, own.incarnation);
         tokio::spawn(async move {
             let slots = useful;
-            asker.ask(Request::Arrived { number, incarnation, epoch, slots }).await;
+            client.ask(Request::Arrived { number, incarnation, epoch, slots }).await;
         });
     }
 
-    fn asker(&self) -> Asker {
+    fn client(&self) -> LeaderClient {
         let bus = self.around.bus.clone();
         let control = self.around.control.clone();
         let (consensus, leader) = (self.consensus.clone(), self.leader.clone());
-        Asker { bus, control, consensus, leader, began: self.began }
+        LeaderClient { bus, control, consensus, leader, began: self.began }
     }
 }

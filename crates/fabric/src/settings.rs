@@ -1,109 +1,107 @@
-//! What the host hands in.
+//! Settings of a node, given by its host.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// What a node does when its directory holds no cluster's data; with them it returns to its
-/// cluster.
+/// Action of a node without cluster data in its directory. With data it returns to its cluster.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// It founds a cluster: the only voter, with all slots.
+    /// Found a cluster, as the only voter and with all slots.
     Create,
-    /// It asks these nodes, `host[:port]`, to let it in; without a port, its own bus port is meant.
+    /// Ask these nodes, `host[:port]`, for admission. The default port is the node's own bus port.
     Join(Vec<String>),
 }
 
-/// What a member is for.
+/// Role of a member.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 pub enum Role {
-    /// It holds slots, and may vote.
+    /// Owns slots, and may vote.
     Data,
-    /// It holds copies only, and never votes.
+    /// Has copies of keys only, and never votes.
     Cache,
-    /// It votes, and holds nothing.
+    /// Votes, and owns nothing.
     Witness,
 }
 
-/// How many homes each slot has.
+/// Number of owners of each slot.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 pub enum Copies {
     /// Every data node.
     All,
-    /// So many, or as many as there are data nodes; 0 counts as 1. A member becomes one once its
-    /// host has said that the data have arrived ([`crate::Fabric::arrived`]).
+    /// This many, or as many as there are data nodes; 0 counts as 1. An importer becomes an owner
+    /// once its host has reported the data ([`crate::Fabric::arrived`]).
     Of(u16),
 }
 
-/// What a host says of the slots of its node.
+/// Request of a host about the slots of its node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Hold {
-    /// It takes its share: its data are those of the cluster.
+    /// Accept slots: its data are those of the cluster.
     Take,
-    /// It takes them if no member holds any when consensus gets to it, as when all were down and
-    /// each has come back with data of its own. A view in which another member holds slots ends
-    /// the wish, whether that member stays or not: once the host has seen such a view, it is
-    /// certain to hold none by this.
+    /// Accept slots if no member holds any when the command is applied, as when all members were
+    /// down and each has returned with data of its own. A view in which another member holds slots
+    /// cancels the request, even if that member leaves again.
     ///
-    /// With [`Copies::Of`], it takes the slots that have no home and of which it was the last one,
-    /// for it has come back with their data; whatever other members hold. They wait for it for
-    /// twelve to twenty-four node timeouts. With [`Hold::Take`], said before or without this, it
-    /// has come back without, and they begin anew.
+    /// With [`Copies::Of`]: take the slots without owners of which it was the last owner, because
+    /// it has returned with their data, whatever other members hold. They wait for it for 12 to 24
+    /// node timeouts. After [`Hold::Take`] instead of this, it counts as returned without data, and
+    /// they start empty.
     TakeUnheld,
-    /// It gives up what it holds.
+    /// Give up its slots.
     GiveUp,
 }
 
-/// The settings of a node of a cluster.
+/// Settings of a node of a cluster.
 #[derive(Clone)]
 pub struct Settings {
-    /// The name of the cluster, the same at all nodes.
+    /// Name of the cluster, equal at all nodes.
     pub name: String,
-    /// What admits a node, the same at all nodes.
+    /// Passphrase that admits nodes, equal at all nodes.
     pub passphrase: Zeroizing<String>,
-    /// Nodes that still have this one are let in too.
+    /// Previous passphrase, still accepted.
     pub previous_passphrase: Option<Zeroizing<String>>,
-    /// How the node comes to its cluster.
+    /// Found a cluster or join one.
     pub start: Start,
-    /// Where the bus listens.
+    /// Listen address of the bus.
     pub bind: SocketAddr,
-    /// Where other nodes find the bus, `host:port`; none to find it out.
+    /// Address of the bus for other nodes, `host:port`; none to determine it.
     pub announced: Option<String>,
-    /// Where clients find the node, `host:port`; shown to the other members.
+    /// Address for clients, `host:port`; shown to the other members.
     pub client_address: String,
-    /// What the node is for.
+    /// Role of the node.
     pub role: Role,
-    /// What may fail as a whole; slots have their homes in different zones where that is possible.
+    /// Failure domain; the owners of a slot are in different zones if possible.
     pub zone: String,
-    /// How many homes a slot has. The founder's word counts.
+    /// Number of owners of a slot. Only the founder's setting counts.
     pub copies: Copies,
-    /// How long a member may be silent before others take its slots over. Leases are this long;
-    /// all other times follow from it.
+    /// Time without renewal after which a member may be removed as failed. Equal to the lease; all
+    /// other times are derived from it.
     pub node_timeout: Duration,
-    /// Where `node.key` and `raft.redb` are.
+    /// Directory of `node.key` and `raft.redb`.
     pub directory: PathBuf,
-    /// The node is given no slots before the host has called [`crate::Fabric::hold_slots`], as
-    /// when it fetches data first. Who founds a cluster waits for none.
+    /// Assign no slots to the node before the host has called [`crate::Fabric::hold_slots`], as
+    /// when it fetches data first. Ignored for the founder.
     pub waits_for_data: bool,
 }
 
-/// What follows from the node timeout.
+/// Times derived from the node timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
-    /// How long a lease is.
+    /// Duration of a lease.
     pub lease: Duration,
-    /// How often a member renews its lease, a joiner asks again, and the leader looks around.
+    /// Interval of lease renewals, of join attempts, and of the leader's checks.
     pub renewal: Duration,
-    /// How often links that are down are tried again.
+    /// Interval of attempts to restore a link.
     pub redial: Duration,
-    /// How long a connection may take until both sides know each other.
+    /// Maximum duration of a handshake.
     pub handshake: Duration,
-    /// How long slots that have lost all homes wait for their last one.
+    /// Time for which slots without owners wait for their last owner.
     pub grace: Duration,
-    /// How long a member that leaves waits until others have what only few homes have.
+    /// Maximum time for which a leaving member waits until others have imported its slots.
     pub handover: Duration,
-    /// How often names are resolved and lost members are looked for.
+    /// Interval of name resolution and of the search for lost members.
     pub search: Duration,
 }
 

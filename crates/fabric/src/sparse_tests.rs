@@ -1,7 +1,7 @@
-//! Slots with few homes: what holds from each view to the next, and what becomes of them.
+//! Slots with few owners: invariants of successive views, and outcomes.
 
 use super::*;
-use crate::homes::expand;
+use crate::placement::expand;
 
 fn sparse(copies: u16, members: u128) -> State {
     let mut state = State::default();
@@ -18,14 +18,14 @@ fn remove(state: &mut State, number: u16) {
     state.apply(Command::Remove { number, incarnation });
 }
 
-/// A member says that it has all that it was to be sent.
+/// Lets a member report everything that it imports.
 fn arrive(state: &mut State, number: u16) {
     let (epoch, incarnation) = (state.epoch, state.incarnations[usize::from(number)]);
     let slots = vec![(0, SLOTS - 1)];
     state.apply(Command::Arrived { number, incarnation, epoch, slots });
 }
 
-/// All members say so, until none is to be sent anything.
+/// Lets all members report, until nothing is imported.
 fn arrive_all(state: &mut State) {
     for _ in 0..4 {
         let numbers: Vec<u16> = state.members().map(|node| node.info.number).collect();
@@ -37,7 +37,7 @@ fn arrive_all(state: &mut State) {
 
 fn held(state: &State) -> Vec<usize> {
     let mut counts = vec![0; state.incarnations.len()];
-    expand(&state.ranges).into_iter().flatten().for_each(|home| counts[usize::from(*home)] += 1);
+    expand(&state.ranges).into_iter().flatten().for_each(|owner| counts[usize::from(*owner)] += 1);
     counts
 }
 
@@ -46,14 +46,14 @@ fn led(state: &State) -> Vec<usize> {
     (0..state.incarnations.len()).map(|number| slots_of(&step, number as u16)).collect()
 }
 
-/// What a member demands of a view and the one before.
+/// Checks the invariants of a view and its predecessor.
 fn check_pair(before: &Past, now: &Past, has_arrived: impl Fn(u16, u16) -> bool) {
     let [old, new] = [before, now].map(|past| expand(&past.ranges));
     let incoming = [before, now].map(|past| expand(past.incoming.as_deref().unwrap_or_default()));
     let lives = |past: &Past| past.members.iter().map(MemberInfo::identity).collect::<Vec<_>>();
     let (were, are) = (lives(before), lives(now));
-    let stays = |home: &u16| {
-        let life = were.iter().find(|life| life.node.0 == *home);
+    let stays = |owner: &u16| {
+        let life = were.iter().find(|life| life.node.0 == *owner);
         life.is_some_and(|life| are.contains(life))
     };
     for slot in 0..SLOTS {
@@ -64,28 +64,28 @@ fn check_pair(before: &Past, now: &Past, has_arrived: impl Fn(u16, u16) -> bool)
         let distinct: std::collections::BTreeSet<&u16> = all.clone().collect();
         assert_eq!(distinct.len(), all.count(), "slot {slot}");
         assert!(!new.is_empty() || incoming_now.is_empty());
-        let survivors = old.iter().filter(|home| stays(home)).count();
+        let survivors = old.iter().filter(|owner| stays(owner)).count();
         if survivors == 0 {
-            assert!(new.len() <= 1, "slot {slot} begins with one home");
+            assert!(new.len() <= 1, "slot {slot} begins with one owner");
             continue;
         }
-        assert!(!new.is_empty(), "slot {slot} has lost its homes");
-        assert!(old.contains(&new[0]) && stays(&new[0]), "the primary was a home");
-        // A primary that lives stays a home while its successor is appointed.
+        assert!(!new.is_empty(), "slot {slot} has lost its owners");
+        assert!(old.contains(&new[0]) && stays(&new[0]), "the primary was a owner");
+        // A living primary remains an owner while its successor is appointed.
         assert!(!stays(&old[0]) || new.contains(&old[0]), "slot {slot}");
-        for home in new.iter().filter(|home| !old.contains(home)) {
-            assert!(incoming[0][at].contains(home) && has_arrived(*home, slot), "slot {slot}");
+        for owner in new.iter().filter(|owner| !old.contains(owner)) {
+            assert!(incoming[0][at].contains(owner) && has_arrived(*owner, slot), "slot {slot}");
         }
     }
 }
 
 #[test]
-fn homes_are_sent_the_data_first_and_slots_are_dealt_evenly() {
+fn owners_import_first_and_slots_are_dealt_evenly() {
     let mut state = sparse(2, 1);
     assert_eq!(held(&state), [16_384]);
     join(&mut state, applicant(2));
     let view = state.step(state.epoch).expect("kept").view;
-    assert!((0..SLOTS).all(|slot| view.slots.homes(slot) == [Node(0)]));
+    assert!((0..SLOTS).all(|slot| view.slots.owners(slot) == [Node(0)]));
     assert!((0..SLOTS).all(|slot| view.incoming(slot) == [Node(1)]));
     arrive(&mut state, 1);
     assert_eq!((held(&state), led(&state)), (vec![16_384, 16_384], vec![8192, 8192]));
@@ -112,18 +112,18 @@ fn a_joiner_is_sent_its_share_and_nothing_else_moves() {
 }
 
 #[test]
-fn the_next_home_of_a_dead_primary_is_primary_at_once() {
+fn a_backup_replaces_a_dead_primary_at_once() {
     let mut state = sparse(2, 4);
     arrive_all(&mut state);
     let before = state.ranges.clone();
     remove(&mut state, 0);
     let (old, new) = (expand(&before), expand(&state.ranges));
     for (old, new) in old.iter().zip(&new) {
-        let alive: Vec<u16> = old.iter().copied().filter(|home| *home != 0).collect();
+        let alive: Vec<u16> = old.iter().copied().filter(|owner| *owner != 0).collect();
         assert!(alive.contains(&new[0]) && !new.contains(&0));
     }
     arrive_all(&mut state);
-    assert!(expand(&state.ranges).iter().all(|homes| homes.len() == 2));
+    assert!(expand(&state.ranges).iter().all(|owners| owners.len() == 2));
     assert_eq!(held(&state)[0], 0);
 }
 
@@ -147,7 +147,7 @@ fn reports_count_for_the_same_life_and_the_same_primary_only() {
     state.apply(says(1, 1, epoch));
     state.apply(says(1, 1, settled));
     assert_eq!(state.epoch, settled);
-    // The primary dies before the report of data from it comes.
+    // The primary dies before data from it are reported.
     let mut state = sparse(2, 4);
     arrive_all(&mut state);
     join(&mut state, applicant(5));
@@ -167,7 +167,7 @@ fn reports_count_for_the_same_life_and_the_same_primary_only() {
 }
 
 #[test]
-fn the_last_home_claims_its_slots_or_they_begin_anew() {
+fn the_last_owner_claims_its_slots_or_they_start_empty() {
     let mut state = sparse(1, 2);
     arrive_all(&mut state);
     remove(&mut state, 1);
@@ -182,13 +182,13 @@ fn the_last_home_claims_its_slots_or_they_begin_anew() {
     state.apply(take(1, 2));
     assert_eq!(held(&state), [8192, 8192]);
     assert_eq!(state.last_loss(), None);
-    // It comes back with nothing, and says so.
+    // It returns without data, and reports that.
     join(&mut state, Applicant { boot: 3, ..back.clone() });
     assert_eq!(held(&state), [8192, 0]);
     state.apply(Command::Hold { number: 1, incarnation: 3, holds: true });
     arrive_all(&mut state);
     assert_eq!(held(&state), [8192, 8192]);
-    // It never comes back.
+    // It never returns.
     remove(&mut state, 1);
     let epoch = state.epoch;
     state.apply(Command::BeginAnew { epoch: epoch - 1 });
@@ -208,7 +208,7 @@ fn all_come_back_with_their_data() {
     for number in 0..3 {
         state.apply(Command::HoldUnheld { number, incarnation: 2, epoch: 0 });
     }
-    assert!(expand(&state.ranges).iter().all(|homes| homes.len() == 1));
+    assert!(expand(&state.ranges).iter().all(|owners| owners.len() == 1));
     for number in 0..3 {
         state.apply(Command::Hold { number, incarnation: 2, holds: true });
     }
@@ -217,7 +217,7 @@ fn all_come_back_with_their_data() {
 }
 
 #[test]
-fn a_member_that_gives_up_is_a_home_until_others_are() {
+fn a_member_that_gives_up_is_an_owner_until_others_are() {
     let mut state = sparse(2, 3);
     arrive_all(&mut state);
     let own = Identity { node: Node(1), incarnation: 1 };
@@ -242,13 +242,13 @@ fn a_sparse_state_survives_being_written_down_and_is_small() {
             .step_by(bytes.len() / 20)
             .all(|len| State::from_bytes(&bytes[..len]).is_err())
     );
-    // Without few homes it is what it was.
+    // Without few owners the encoding is the old one.
     let all = founded();
     assert_eq!(all.to_bytes().ok(), postcard::to_stdvec(&all).ok());
     assert_eq!(State::from_bytes(&all.to_bytes().expect("plain")).expect("the same"), all);
 }
 
-/// Members come, die, take, give up, claim and report, in any order.
+/// Members join, fail, accept, give up, claim and report, in random order.
 #[test]
 fn each_view_is_possible_after_the_one_before() {
     let (mut appointed, mut claimed) = (0, 0);
@@ -297,15 +297,15 @@ fn each_view_is_possible_after_the_one_before() {
             claimed += usize::from(is_claim && state.epoch > first);
             let mut last = &before;
             for past in state.history.iter().filter(|past| past.epoch > first) {
-                check_pair(last, past, |home, slot| {
+                check_pair(last, past, |owner, slot| {
                     let named = slots.iter().any(|run| (run.0..=run.1).contains(&slot));
-                    is_arrival && home == number && named
+                    is_arrival && owner == number && named
                 });
                 last = past;
             }
             assert!(state.epoch - first <= 6, "seed {seed} step {step}");
         }
-        // In the end all is as it is wanted.
+        // In the end the placement is the wanted one.
         let numbers: Vec<(u16, u32)> =
             state.members().map(|node| (node.info.number, node.info.incarnation)).collect();
         for &(number, incarnation) in &numbers {
@@ -314,7 +314,7 @@ fn each_view_is_possible_after_the_one_before() {
         state.apply(Command::BeginAnew { epoch: state.epoch });
         arrive_all(&mut state);
         let wanted = usize::from(copies).min(numbers.len());
-        assert!(expand(&state.ranges).iter().all(|homes| homes.len() == wanted), "seed {seed}");
+        assert!(expand(&state.ranges).iter().all(|owners| owners.len() == wanted), "seed {seed}");
     }
     assert!(appointed > 20 && claimed > 0, "{appointed} {claimed}");
 }

@@ -1,24 +1,25 @@
-//! What the cluster agrees on: a pure function of the commands that consensus has put in order.
+//! Replicated state of the cluster: a deterministic function of the committed Raft log.
 //!
 //! ```text
-//! Found     the first member: all slots
-//! Join      a node, by its uuid: a number, an incarnation; a life before ends in a view of its own
-//! Hold      it takes slots, or gives them up
-//! Unheld    it takes slots if no member holds any, and it has seen every view; of few homes, those
-//!           that it was the last home of
-//! Remove    it is down: its slots fall to the others
-//! Leave     it has left: the same
-//! Forget    one that is down is no longer counted among the nodes that have failed
-//! Arrived   it has the data of slots, and becomes a home of them
-//! Anew      slots that have waited for their last home in vain begin with nothing
-//! Functions the libraries of functions are these
+//! Found      first member: all slots
+//! Join       a node, by uuid: gets number and incarnation; a former incarnation ends in a view
+//!            before
+//! Hold       it accepts slots, or gives them up
+//! HoldUnheld it accepts slots if no member holds any and it has seen every view; with few owners:
+//!            the slots of which it was the last owner
+//! Remove     it has failed: others take over its slots
+//! Leave      it has left: likewise
+//! Forget     a failed node is no longer listed as failed
+//! Arrived    it has the data of slots, and becomes an owner of them
+//! BeginAnew  slots that have waited in vain for their last owner start empty
+//! SetFunctions  replaces the function libraries
 //! ```
 //!
-//! Each view is the one before and one step, of all but the last two commands. The last views are
-//! kept, so that a member that lags sees every one.
+//! Each command that changes members or slots makes at least one view. The last views are kept, so
+//! that a lagging member sees every one.
 
 use crate::functions::{Functions, FunctionsChange};
-use crate::homes::{Around, Event, Range, Sparse, expand};
+use crate::placement::{Around, Event, Range, Sparse, expand};
 use crate::settings::{Copies, Role};
 use crate::wire::{decode, encode};
 use petrel_cluster::view::NODES_MAX;
@@ -28,66 +29,65 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-/// How many views are kept for members that lag.
+/// Number of views kept for lagging members.
 const HISTORY: usize = 64;
 
-/// How many ranges the views that are kept have together, but for the last two.
+/// Maximum number of ranges in all kept views except the last two.
 const HISTORY_RANGES: usize = 200_000;
 
-/// What a state begins with that has slots with few homes. One that has none begins with whether
-/// its cluster was founded, 0 or 1.
+/// First byte of an encoded state with few owners per slot. A state without begins with 0 or 1,
+/// whether the cluster was founded.
 const SPARSE: u8 = 2;
 
-/// First byte of a state with libraries of functions; they follow, then all else as in a state
-/// without them.
+/// First byte of an encoded state with function libraries; the state without them follows.
 const WITH_FUNCTIONS: u8 = 3;
 
-/// First byte of a state with nodes that have left; their uuids follow, then all else as in a state
-/// without them.
+/// First byte of an encoded state with nodes that have left; their uuids and the state without them
+/// follow.
 const WITH_LEAVERS: u8 = 4;
 
-/// Views that follow from one change: an arrival, the appointment of a primary, the release of
-/// the one before.
+/// Maximum number of views that follow from one change: import completed, new primary appointed,
+/// former primary released.
 const FOLLOWING_MAX: usize = 4;
 
-/// A member's place in consensus: given once to each disk, never again.
+/// Raft node id: assigned once to each disk, never reused.
 pub(crate) type VoterId = u64;
 
-/// A member, as all members know it.
+/// A member, as known to all members.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct MemberInfo {
-    /// Its number.
+    /// Node number.
     pub number: u16,
-    /// Which of its lives.
+    /// Incarnation number.
     pub incarnation: u32,
-    /// What it has called itself since its directory was made.
+    /// Uuid, drawn when its directory was created.
     pub uuid: u128,
-    /// Where its bus is, `host:port`.
+    /// Address of its bus, `host:port`.
     pub bus: String,
-    /// Where clients find it, `host:port`.
+    /// Address for clients, `host:port`.
     pub client: String,
-    /// What it is for.
+    /// Role in the cluster.
     pub role: Role,
-    /// What it may fail together with.
+    /// Failure domain.
     pub zone: String,
-    /// Whether it may hold slots: it is a data node and has its data.
+    /// Whether it may own slots: it is a data node and has its data.
     pub holds_slots: bool,
 }
 
 impl MemberInfo {
-    /// Its number and incarnation.
+    /// Number and incarnation.
     pub fn identity(&self) -> Identity {
         Identity { node: Node(self.number), incarnation: self.incarnation }
     }
 }
 
-/// A node that asks to be let in.
+/// A node that asks to join.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Applicant {
     pub uuid: u128,
     /// SHA-256 of its public key.
     pub key: [u8; 32],
-    /// Drawn anew each time that it comes: tells a repeated question from another life.
+    /// Random number of the session: distinguishes a repeated request from a new incarnation.
     pub boot: u64,
     pub bus: String,
     pub client: String,
@@ -96,7 +96,7 @@ pub(crate) struct Applicant {
     pub waits_for_data: bool,
 }
 
-/// A change that consensus puts in order.
+/// A command of the Raft log.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum Command {
     Found {
@@ -120,15 +120,15 @@ pub(crate) enum Command {
         incarnation: u32,
         epoch: u64,
     },
-    /// `slots` are runs, each by its first and last; `epoch` is that of the view in which their
-    /// data were there.
+    /// `slots` are ranges, each by first and last; `epoch` is that of the view in which the data
+    /// were complete.
     Arrived {
         number: u16,
         incarnation: u32,
         epoch: u64,
         slots: Vec<(u16, u16)>,
     },
-    /// `epoch` is that of the last view that counts.
+    /// Applies to slots lost in views up to `epoch`.
     BeginAnew {
         epoch: u64,
     },
@@ -142,25 +142,25 @@ pub(crate) enum Command {
     },
 }
 
-/// What became of a command.
+/// Result of a command.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum Answer {
     Done,
     Joined(Admission),
-    /// The uuid belongs to another key.
+    /// The uuid is registered with another key.
     OtherKey,
-    /// There are as many members as there can be.
+    /// The maximum number of members is reached.
     Full,
 }
 
-/// The answer to a node that joins.
+/// Answer to a joining node.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Admission {
     pub cluster: u128,
     pub id: VoterId,
     pub number: u16,
     pub incarnation: u32,
-    /// The first view in which it is a member.
+    /// First view in which it is a member.
     pub epoch: u64,
 }
 
@@ -170,37 +170,37 @@ impl Admission {
     }
 }
 
-/// A node that is a member, or was.
+/// A present or former member.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Registered {
     pub id: VoterId,
     pub key: [u8; 32],
     pub boot: u64,
-    /// The view that let it in last.
+    /// Epoch of the view that last admitted it.
     pub admitted: u64,
     pub is_member: bool,
     pub info: MemberInfo,
 }
 
-/// A view as it is kept.
+/// A view in the history.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Past {
     epoch: u64,
     members: Vec<MemberInfo>,
     ranges: Vec<Range>,
-    /// Who is to become a home, where slots have few.
+    /// Importers, where slots have few owners.
     #[serde(skip)]
     incoming: Option<Vec<Range>>,
 }
 
-/// A view and who its members are.
+/// A view and its members.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub view: Arc<View>,
     pub members: Arc<[MemberInfo]>,
 }
 
-/// What all agree on.
+/// The replicated state.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct State {
     /// Drawn by the founder; none before that.
@@ -210,17 +210,16 @@ pub(crate) struct State {
     /// By uuid.
     pub nodes: BTreeMap<u128, Registered>,
     last_id: VoterId,
-    /// The last incarnation that each number has had.
+    /// By number: the last incarnation assigned.
     incarnations: Vec<u32>,
     ranges: Vec<Range>,
     history: VecDeque<Past>,
-    /// None where every data member is a home of every slot.
+    /// None where every data member owns every slot.
     #[serde(skip)]
     sparse: Option<Sparse>,
     #[serde(skip)]
     functions: Arc<Functions>,
-    /// Nodes that are members no longer because they have left, or that were forgotten: all others
-    /// have failed.
+    /// Former members that have left or were forgotten; all other former members have failed.
     #[serde(skip)]
     leavers: BTreeSet<u128>,
 }
@@ -277,7 +276,7 @@ impl State {
         }
     }
 
-    /// Ends a life of a member; its uuid, if it was one.
+    /// Removes a member; returns its uuid if it was one.
     fn remove(&mut self, number: u16, incarnation: u32) -> Option<u128> {
         let node = self.member_mut(number, incarnation)?;
         node.is_member = false;
@@ -286,23 +285,23 @@ impl State {
         Some(uuid)
     }
 
-    /// Nodes that were taken for dead, and have not come back.
+    /// Nodes that were removed as failed and have not returned.
     pub fn failed(&self) -> impl Iterator<Item = &MemberInfo> {
         let gone = self.nodes.values().filter(|node| !node.is_member);
         gone.map(|node| &node.info).filter(|info| !self.leavers.contains(&info.uuid))
     }
 
-    /// Number of members that are to hold each slot, once the cluster is founded.
+    /// Number of owners of each slot, once the cluster is founded.
     pub fn copies(&self) -> Option<Copies> {
         self.copies
     }
 
-    /// The libraries of functions.
+    /// The function libraries.
     pub fn functions(&self) -> &Arc<Functions> {
         &self.functions
     }
 
-    /// Whether a member takes slots.
+    /// Whether any member accepts slots.
     fn is_held(&self) -> bool {
         self.members().any(|node| node.info.holds_slots)
     }
@@ -377,8 +376,8 @@ impl State {
         Answer::Joined(admission)
     }
 
-    /// The number that a node has had, else one that no node has had, else one of a node that is a
-    /// member no longer, which is forgotten.
+    /// The node's former number, else an unused one, else that of a former member, which is
+    /// forgotten.
     fn number_for(&mut self, uuid: u128) -> Option<u16> {
         if let Some(known) = self.nodes.get(&uuid) {
             return Some(known.info.number);
@@ -408,7 +407,7 @@ impl State {
         nodes.find(|node| node.is_member && node.info.identity() == identity)
     }
 
-    /// Who is a member now.
+    /// The present members.
     pub fn members(&self) -> impl Iterator<Item = &Registered> {
         self.nodes.values().filter(|node| node.is_member)
     }
@@ -418,7 +417,7 @@ impl State {
         self.members().find(|node| node.info.identity() == identity)
     }
 
-    /// The node with this place in consensus, whether it is a member or not.
+    /// The node with this Raft id, whether it is a member or not.
     pub fn by_id(&self, id: VoterId) -> Option<&Registered> {
         self.nodes.values().find(|node| node.id == id)
     }
@@ -427,16 +426,16 @@ impl State {
         self.next_views(Event::Members);
     }
 
-    /// The next view, and those that follow from it.
+    /// Makes the next view, and the views that follow from it.
     fn next_views(&mut self, event: Event) {
         let mut members: Vec<MemberInfo> = self.members().map(|node| node.info.clone()).collect();
         members.sort_by_key(|member| member.number);
         let holders = holders(&members);
         let Some(mut sparse) = self.sparse.take() else {
             let slots = allocate(&slot_map(&self.ranges), &holders, members.len());
-            let homes = |homes: &[Node]| homes.iter().map(|node| node.0).collect();
+            let owners = |owners: &[Node]| owners.iter().map(|node| node.0).collect();
             let ranges = slots.ranges().iter();
-            let ranges = ranges.map(|range| (range.first, range.last, homes(&range.homes)));
+            let ranges = ranges.map(|range| (range.first, range.last, owners(&range.owners)));
             return self.push_view(members, ranges.collect(), None);
         };
         let copies = match self.copies {
@@ -447,12 +446,12 @@ impl State {
         for _ in 0..FOLLOWING_MAX {
             let around = Around { epoch: self.epoch + 1, members: &holders, copies };
             let before = sparse.incoming.clone();
-            let homes = sparse.next(&self.ranges, &around, event);
+            let owners = sparse.next(&self.ranges, &around, event);
             let is_rest = matches!(event, Event::Rest);
-            if is_rest && homes == self.ranges && sparse.incoming == before {
+            if is_rest && owners == self.ranges && sparse.incoming == before {
                 break;
             }
-            self.push_view(members.clone(), homes, Some(sparse.incoming.clone()));
+            self.push_view(members.clone(), owners, Some(sparse.incoming.clone()));
             event = Event::Rest;
         }
         self.sparse = Some(sparse);
@@ -475,8 +474,8 @@ impl State {
         }
     }
 
-    /// Of these slots, whose data a member had in the view of an epoch, those that it may become a
-    /// home of: it was to become one in each view since, and their primary has been the same.
+    /// The slots of a report that make the member an owner: it has imported them in every view
+    /// since the epoch of the report, and their primary has stayed the same.
     pub fn appointable(&self, own: Identity, epoch: u64, slots: &[(u16, u16)]) -> SlotSet {
         let since: Vec<&Past> = self.history.iter().filter(|past| past.epoch >= epoch).collect();
         let is_seen = since.first().is_some_and(|past| past.epoch == epoch);
@@ -489,9 +488,9 @@ impl State {
         }
         let mut primaries: Vec<Option<u16>> = Vec::new();
         for past in since {
-            let homes = expand(&past.ranges);
+            let owners = expand(&past.ranges);
             let incoming = expand(past.incoming.as_deref().unwrap_or_default());
-            let primary = |slot: u16| homes[usize::from(slot)].first().copied();
+            let primary = |slot: u16| owners[usize::from(slot)].first().copied();
             if primaries.is_empty() {
                 primaries = (0..SLOTS).map(primary).collect();
             }
@@ -506,36 +505,36 @@ impl State {
         named
     }
 
-    /// Whether slots have few homes.
+    /// Whether slots have few owners.
     pub fn is_sparse(&self) -> bool {
         self.sparse.is_some()
     }
 
-    /// Whether slots without a home wait for this node, which was their last.
+    /// Whether slots without owners wait for this node, their last owner.
     pub fn may_claim(&self, number: u16) -> bool {
         self.sparse.as_ref().is_some_and(|sparse| sparse.may_claim(number))
     }
 
-    /// The last view that has left slots without a home, if those could begin anew.
+    /// The last view in which slots lost all owners, if these slots could start empty.
     pub fn last_loss(&self) -> Option<u64> {
         let loss = self.sparse.as_ref().and_then(Sparse::last_loss);
         loss.filter(|_| self.is_held())
     }
 
-    /// How many slots have had no home since this view, or one before it.
+    /// Number of slots without owners since this view or an earlier one.
     pub fn lost_until(&self, epoch: u64) -> usize {
         self.sparse.as_ref().map_or(0, |sparse| sparse.lost_until(epoch))
     }
 
-    /// Whether data that only this member and those that are to take them over have would be lost
-    /// with it: it is a home where slots have few, and others take slots.
+    /// Whether the member's slots have to be handed over before it leaves: it owns slots with few
+    /// owners, and others accept slots.
     pub fn has_to_hand_over(&self, own: Identity) -> bool {
         let mut others = self.members().filter(|node| node.info.identity() != own);
-        let is_home = self.ranges.iter().any(|(_, _, homes)| homes.contains(&own.node.0));
-        self.is_sparse() && is_home && others.any(|node| node.info.holds_slots)
+        let is_owner = self.ranges.iter().any(|(_, _, owners)| owners.contains(&own.node.0));
+        self.is_sparse() && is_owner && others.any(|node| node.info.holds_slots)
     }
 
-    /// A view that is still kept.
+    /// A view in the history.
     pub fn step(&self, epoch: u64) -> Option<Step> {
         let past = self.history.iter().find(|past| past.epoch == epoch)?;
         let members = past.members.iter().map(MemberInfo::identity).collect();
@@ -544,8 +543,7 @@ impl State {
         Some(Step { view: Arc::new(view), members: past.members.clone().into() })
     }
 
-    /// The state as it is written down. Without slots of few homes and libraries of functions, all
-    /// versions read it.
+    /// Encodes the state. Without few owners and function libraries, all versions can read it.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let rest = self.bytes_without_leavers()?;
         if self.leavers.is_empty() {
@@ -575,7 +573,7 @@ impl State {
         Ok(bytes)
     }
 
-    /// Reads a state that was written down.
+    /// Decodes a state.
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
         let Some(bytes) = bytes.strip_prefix(&[WITH_LEAVERS]) else {
             return Self::from_bytes_without_leavers(bytes);
@@ -595,7 +593,7 @@ impl State {
     fn from_bytes_of_members(bytes: &[u8]) -> io::Result<Self> {
         let Some(bytes) = bytes.strip_prefix(&[SPARSE]) else {
             let mut state: State = decode(bytes)?;
-            // Homes that were appointed at once, before others were sent their data first.
+            // An older version appointed owners without importing first.
             if let Some(Copies::Of(_)) = state.copies {
                 state.sparse = Some(Sparse::wanting(state.ranges.clone()));
                 state.history.iter_mut().for_each(|past| past.incoming = Some(Vec::new()));
@@ -612,7 +610,7 @@ impl State {
     }
 }
 
-/// Members as slots are dealt out to them.
+/// The members as candidates for slots.
 fn holders(members: &[MemberInfo]) -> Vec<Member> {
     let mut zones: Vec<&str> = members.iter().map(|member| member.zone.as_str()).collect();
     zones.sort_unstable();
@@ -639,9 +637,9 @@ impl Registered {
 }
 
 fn slot_map(ranges: &[Range]) -> SlotMap {
-    let homes: Vec<Vec<Node>> =
-        expand(ranges).iter().map(|homes| homes.iter().copied().map(Node).collect()).collect();
-    SlotMap::collect(|slot| &homes[usize::from(slot)])
+    let owners: Vec<Vec<Node>> =
+        expand(ranges).iter().map(|owners| owners.iter().copied().map(Node).collect()).collect();
+    SlotMap::collect(|slot| &owners[usize::from(slot)])
 }
 
 #[cfg(test)]

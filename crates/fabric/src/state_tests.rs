@@ -29,14 +29,14 @@ fn join(state: &mut State, applicant: Applicant) -> Admission {
     }
 }
 
-/// The last view, after a look at all that are kept: one step each, all slots at members.
+/// The last view, after checking the history: consecutive epochs, all slots owned by members.
 fn latest(state: &State) -> Step {
     let first = state.history.front().map_or(1, |past| past.epoch);
     for epoch in first..=state.epoch {
         let step = state.step(epoch).expect("kept");
         assert_eq!(step.view.epoch, epoch);
         for range in step.view.slots.ranges() {
-            assert!(range.homes.iter().all(|home| step.view.member(*home).is_some()));
+            assert!(range.owners.iter().all(|owner| step.view.member(*owner).is_some()));
         }
     }
     state.step(state.epoch).expect("kept")
@@ -54,7 +54,7 @@ fn the_founder_has_all_slots_and_shares_them_with_those_that_join() {
     assert_eq!((second.cluster, second.number, second.incarnation, second.epoch), (9, 1, 1, 2));
     let step = latest(&state);
     assert_eq!((slots_of(&step, 0), slots_of(&step, 1)), (8192, 8192));
-    assert!((0..SLOTS).all(|slot| step.view.slots.homes(slot).len() == 2));
+    assert!((0..SLOTS).all(|slot| step.view.slots.owners(slot).len() == 2));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn the_same_question_is_answered_alike_and_another_life_is_another_incarnation()
     assert_eq!(state.epoch, 2);
     let second = join(&mut state, Applicant { boot: 2, ..applicant(2) });
     assert_eq!((second.id, second.number, second.incarnation), (first.id, first.number, 2));
-    // A view without it lies between its lives.
+    // A view without it lies between its incarnations.
     let between = state.step(second.epoch - 1).expect("kept");
     assert_eq!(between.members.len(), 1);
     assert_eq!(slots_of(&between, 0), usize::from(SLOTS));
@@ -88,20 +88,20 @@ fn a_node_that_waits_for_its_data_holds_nothing_before_it_has_them() {
 }
 
 #[test]
-fn slots_that_nobody_holds_are_taken_by_one_who_has_seen_every_view() {
+fn unheld_slots_are_taken_by_a_member_that_has_seen_every_view() {
     let mut state = founded();
     let waits = |uuid, boot| Applicant { boot, waits_for_data: true, ..applicant(uuid) };
     let second = join(&mut state, waits(2, 1));
     let take = |number, incarnation, epoch| Command::HoldUnheld { number, incarnation, epoch };
     let epoch = state.epoch;
-    // A member holds them.
+    // A member holds the slots.
     state.apply(take(second.number, 1, epoch));
     assert_eq!(state.epoch, epoch);
-    // The founder comes back, and takes only what is given to it.
+    // The founder returns, and accepts only slots that are given to it.
     let first = join(&mut state, waits(1, 2));
     assert_eq!(slots_of(&latest(&state), first.number), 0);
     let epoch = state.epoch;
-    // What was asked before that is no longer heard.
+    // Earlier requests have no effect any more.
     state.apply(take(second.number, 1, epoch - 1));
     assert_eq!(state.epoch, epoch);
     state.apply(take(first.number, first.incarnation, epoch));
@@ -122,7 +122,7 @@ fn slots_of_a_member_that_is_removed_fall_to_the_others() {
     assert_eq!(step.members.len(), 3);
     assert_eq!(slots_of(&step, 0), 0);
     assert_eq!((1..4).map(|number| slots_of(&step, number)).sum::<usize>(), usize::from(SLOTS));
-    // Of another life it is not said.
+    // Requests of another incarnation have no effect.
     state.apply(Command::Remove { number: 1, incarnation: 5 });
     assert_eq!(latest(&state).members.len(), 3);
 }
@@ -132,7 +132,7 @@ fn failed(state: &State) -> Vec<u128> {
 }
 
 #[test]
-fn nodes_that_fail_are_told_from_those_that_leave() {
+fn failed_nodes_are_distinguished_from_leavers() {
     let mut state = founded();
     let [left, died] = [2, 3].map(|uuid| join(&mut state, applicant(uuid)));
     state.apply(Command::Leave { number: left.number, incarnation: 1 });
@@ -142,7 +142,7 @@ fn nodes_that_fail_are_told_from_those_that_leave() {
     assert_eq!(failed(&state), [3], "a member cannot be forgotten beforehand");
     let written = state.to_bytes().expect("it is plain data");
     assert_eq!(State::from_bytes(&written).expect("the same"), state);
-    // Neither is said of a life that is over.
+    // Requests of an ended incarnation have no effect.
     state.apply(Command::Leave { number: died.number, incarnation: 1 });
     assert_eq!(failed(&state), [3]);
     let again = Applicant { boot: 2, ..applicant(3) };
@@ -151,7 +151,7 @@ fn nodes_that_fail_are_told_from_those_that_leave() {
     state.apply(Command::Remove { number: died.number, incarnation: died.incarnation });
     state.apply(Command::Forget { uuid: 3 });
     assert_eq!(failed(&state), [0; 0]);
-    // What was forgotten, and what has left, may come back and fail anew.
+    // Forgotten nodes, and nodes that have left, may return and fail again.
     for applicant in [Applicant { boot: 3, ..again }, Applicant { boot: 2, ..applicant(2) }] {
         let admission = join(&mut state, applicant);
         let Admission { number, incarnation, .. } = admission;
@@ -218,7 +218,7 @@ fn libraries_of_functions_change_from_the_version_that_a_change_was_made_from() 
     assert_eq!(state.functions().outcome(0, 7), FunctionsOutcome::Open);
     assert_eq!(set_functions(&mut state, 0, 7, &["a"]), FunctionsOutcome::Made);
     assert_eq!(set_functions(&mut state, 0, 8, &["b"]), FunctionsOutcome::Lost);
-    // What was asked twice is made once.
+    // A repeated request is applied once.
     assert_eq!(set_functions(&mut state, 1, 9, &["a", "b"]), FunctionsOutcome::Made);
     assert_eq!(set_functions(&mut state, 1, 9, &["a", "b"]), FunctionsOutcome::Made);
     assert_eq!((state.functions().version, state.functions().sources.len()), (2, 2));
@@ -244,7 +244,7 @@ fn a_state_with_libraries_of_functions_survives_being_written_down() {
             (bytes[0], State::from_bytes(&bytes).expect("it was just written"))
         };
         let (first, again) = read(&state);
-        // Versions that know of no libraries read it.
+        // Versions without libraries can read it.
         assert!(first < WITH_FUNCTIONS);
         assert_eq!(again, state);
         set_functions(&mut state, 0, 7, &["a", "b"]);

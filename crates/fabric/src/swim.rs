@@ -1,4 +1,4 @@
-//! Failure detection: SWIM, by foca, whose packets travel on control links.
+//! Failure detection: SWIM by foca, with packets over control connections.
 
 use crate::settings::Timing;
 use crate::state::VoterId;
@@ -12,12 +12,12 @@ use std::collections::BinaryHeap;
 use std::num::{NonZeroU8, NonZeroUsize};
 use std::time::{Duration, Instant};
 
-/// A member as failure detection knows it.
+/// A member as known to failure detection.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Peer {
     pub id: VoterId,
     pub incarnation: u32,
-    /// How often it has said that it is alive after others had said that it is not.
+    /// Number of refutations: it announced to be alive after others had suspected it.
     renewals: u32,
 }
 
@@ -37,7 +37,7 @@ impl Identity for Peer {
     }
 }
 
-/// A timer by when it is due, then by when it was set.
+/// A timer, ordered by due time, then by order of creation.
 struct Due {
     at: Instant,
     number: u64,
@@ -64,7 +64,7 @@ impl Ord for Due {
     }
 }
 
-/// The failure detector of one member.
+/// Failure detector of one member.
 pub(crate) struct Swim {
     foca: Foca<Peer, PostcardCodec, SmallRng, NoCustomBroadcast>,
     runtime: AccumulatingRuntime<Peer>,
@@ -73,7 +73,7 @@ pub(crate) struct Swim {
 }
 
 impl Swim {
-    /// A detector that knows no members yet.
+    /// Creates a detector without known members.
     pub fn new(id: VoterId, incarnation: u32, seed: u64, timing: &Timing) -> Self {
         let peer = Peer { id, incarnation, renewals: 0 };
         Swim {
@@ -88,13 +88,13 @@ impl Swim {
         Swim::new(1, 1, 0, &Timing::of(Duration::from_secs(3)))
     }
 
-    /// Takes a packet. One that makes no sense changes nothing.
+    /// Handles a packet. Malformed ones are ignored.
     pub fn receive(&mut self, packet: &[u8]) {
         drop(self.foca.handle_data(packet, &mut self.runtime));
         self.keep_timers();
     }
 
-    /// Tells a member that this one is there.
+    /// Announces this member to another.
     pub fn announce(&mut self, id: VoterId, incarnation: u32) {
         if id != self.foca.identity().id {
             let peer = Peer { id, incarnation, renewals: 0 };
@@ -103,7 +103,7 @@ impl Swim {
         }
     }
 
-    /// Tells the others that this member goes.
+    /// Announces that this member leaves.
     pub fn leave(&mut self) {
         drop(self.foca.leave_cluster(&mut self.runtime));
         self.keep_timers();
@@ -116,7 +116,7 @@ impl Swim {
         own.id == id || peers.any(|peer| (peer.id, peer.incarnation) == (id, incarnation))
     }
 
-    /// Handles the timers that are due.
+    /// Runs due timers.
     pub fn tick(&mut self, now: Instant) {
         while self.timers.peek().is_some_and(|Reverse(due)| due.at <= now) {
             let Some(Reverse(due)) = self.timers.pop() else { return };
@@ -125,12 +125,12 @@ impl Swim {
         }
     }
 
-    /// When there is something to do.
+    /// Due time of the next timer.
     pub fn next_timer(&self) -> Option<Instant> {
         self.timers.peek().map(|Reverse(due)| due.at)
     }
 
-    /// A packet that is to be sent, and to whom.
+    /// The next packet to send, and its receiver.
     pub fn next_packet(&mut self) -> Option<(VoterId, Vec<u8>)> {
         self.runtime.to_send().map(|(to, packet)| (to.id, packet.to_vec()))
     }

@@ -1,18 +1,18 @@
-//! Authentication: a node is admitted with a certificate of the cluster's authority, whose key
-//! follows from the passphrase.
+//! Authentication: nodes present certificates of the cluster's authority. Its private key is
+//! derived from the passphrase.
 //!
 //! ```text
-//! passphrase, cluster name --Argon2id--> secret --HKDF--> Ed25519 key of the authority, as others'
-//! node.key    made once per directory; its certificate is minted at each start, and daily
+//! passphrase, cluster name --Argon2id--> secret --HKDF--> Ed25519 key of the authority
+//! node.key    generated once per directory; its certificate is issued at each start, and daily
 //! ```
 //!
-//! Both sides of each connection show a certificate and check the other's, of the current
-//! passphrase or the previous one. A node shows whichever the other side asks for, so that
-//! passphrases are changed one node after another. Certificates say nothing of host names: who a
-//! node is, its public key says, which the cluster has bound to its uuid.
+//! Both sides of each connection present a certificate and verify the other's, against the current
+//! or the previous passphrase. A node presents the one that the other side requests, so that
+//! passphrases can be changed one node after another. Certificates contain no host names: a node is
+//! identified by its public key, which the cluster has bound to its uuid.
 //!
-//! What a connection shows allows passphrases to be tried elsewhere, at 64 MiB and three passes
-//! each: a passphrase should be long.
+//! A recorded handshake allows guessing passphrases offline, at 64 MiB and three passes of Argon2id
+//! each: passphrases should be long.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -47,11 +47,11 @@ const PASSES: u32 = 3;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A PKCS #8 document of an Ed25519 key is this and the 32 bytes of its seed (RFC 8410).
+/// DER prefix of a PKCS #8 Ed25519 key; the 32 bytes of the seed follow (RFC 8410).
 const PKCS8_ED25519: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
-/// Why there are no keys or certificates.
+/// Error of making keys or certificates.
 #[derive(Debug)]
 pub struct TrustError(String);
 
@@ -67,34 +67,34 @@ fn because(what: &str) -> impl Fn(rcgen::Error) -> TrustError {
     move |error| TrustError(format!("{what}: {error}"))
 }
 
-/// The key that signs the certificates of one passphrase.
+/// Authority that signs the certificates for one passphrase.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
 }
 
-/// A node's keys.
+/// Keys of a node.
 pub(crate) struct Trust {
     name: String,
     uuid: u128,
     leaf: KeyPair,
-    /// SHA-256 of the public key: what the cluster binds to the uuid.
+    /// SHA-256 of the public key, which the cluster binds to the uuid.
     pub key: [u8; 32],
-    /// Of the current passphrase, then of the previous one.
+    /// For the current passphrase, then the previous one.
     authorities: Vec<Authority>,
 }
 
-/// What connections are made with.
+/// TLS configurations for connections.
 pub(crate) struct Credentials {
     pub client: Arc<ClientConfig>,
     pub server: Arc<ServerConfig>,
 }
 
 impl Trust {
-    /// The keys of a node whose directory is given; a node key is made if there is none.
+    /// Loads the keys of a node from its directory; generates a node key if there is none.
     ///
     /// # Errors
-    /// If the key can neither be read nor made.
+    /// If the key can neither be read nor generated.
     pub fn new<'a>(
         name: &str,
         uuid: u128,
@@ -137,10 +137,10 @@ impl Trust {
         Ok(signed.map_err(because(failed))?.der().clone())
     }
 
-    /// Certificates of this moment, and what the other side's are checked with.
+    /// Issues certificates valid now, and builds the TLS configurations.
     ///
     /// # Errors
-    /// If they cannot be made.
+    /// If that fails.
     pub fn mint(&self, now: SystemTime) -> Result<Credentials, TrustError> {
         let refused = |error: &dyn fmt::Display| TrustError(format!("TLS: {error}"));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -156,7 +156,7 @@ impl Trust {
         }
         let subjects = roots.subjects();
         let shown = subjects.iter().cloned().zip(shown).collect();
-        let shown = Arc::new(Shown(shown));
+        let shown = Arc::new(NodeCertificates(shown));
         let roots = Arc::new(roots);
         let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
         let clients = clients.build().map_err(|error| refused(&error))?;
@@ -168,7 +168,7 @@ impl Trust {
             .with_cert_resolver(shown.clone());
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
-        let servers = Arc::new(OfTheCluster { roots, subjects, provider: provider.clone() });
+        let servers = Arc::new(ClusterVerifier { roots, subjects, provider: provider.clone() });
         let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(|error| refused(&error))?
@@ -189,7 +189,7 @@ impl Authority {
         let key = KeyPair::try_from(document.as_slice()).map_err(because(failed))?;
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
-        // The other side is asked for by this name, so it tells passphrases apart.
+        // The other side is asked for this name, so it distinguishes passphrases.
         let mark = digest::digest(&digest::SHA256, key.public_key_raw());
         let subject = format!("petrel {}", hex(&mark.as_ref()[..16]));
         params.distinguished_name.push(DnType::CommonName, subject);
@@ -218,7 +218,7 @@ fn authority_seed(name: &str, passphrase: &str) -> Result<Zeroizing<[u8; 32]>, T
     Ok(seed)
 }
 
-/// The key in a file, which only its owner may read; made if there is no such file.
+/// Loads the key from a file readable only by its owner; generates it if the file does not exist.
 fn node_key(path: &Path) -> Result<KeyPair, TrustError> {
     let failed = |error: &dyn fmt::Display| TrustError(format!("{}: {error}", path.display()));
     match File::open(path) {
@@ -247,7 +247,7 @@ fn node_key(path: &Path) -> Result<KeyPair, TrustError> {
     }
 }
 
-/// SHA-256 of the public key of a certificate.
+/// SHA-256 of a certificate's public key.
 pub(crate) fn key_of(certificate: &CertificateDer<'_>) -> Option<[u8; 32]> {
     let parsed = ParsedCertificate::try_from(certificate).ok()?;
     let key = parsed.subject_public_key_info();
@@ -258,25 +258,25 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The node's certificates by the authority that the other side asks for.
-struct Shown(Vec<(DistinguishedName, Arc<CertifiedKey>)>);
+/// The node's certificates, by their authority.
+struct NodeCertificates(Vec<(DistinguishedName, Arc<CertifiedKey>)>);
 
-impl Shown {
+impl NodeCertificates {
     fn for_authorities(&self, wanted: &[&[u8]]) -> Option<Arc<CertifiedKey>> {
         let fits = |(subject, _): &&(DistinguishedName, _)| wanted.contains(&subject.as_ref());
-        // Who asks for another is shown this one, and says what is wrong with it.
+        // A peer that requests another authority gets this one, and reports the mismatch.
         let key = self.0.iter().find(fits).or(self.0.first());
         key.map(|(_, key)| key.clone())
     }
 }
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for NodeCertificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shown")
+        f.write_str("NodeCertificates")
     }
 }
 
-impl ResolvesClientCert for Shown {
+impl ResolvesClientCert for NodeCertificates {
     fn resolve(&self, hints: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         self.for_authorities(hints)
     }
@@ -286,7 +286,7 @@ impl ResolvesClientCert for Shown {
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for NodeCertificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let wanted = hello.certificate_authorities().unwrap_or_default();
         let wanted: Vec<&[u8]> = wanted.iter().map(AsRef::as_ref).collect();
@@ -294,15 +294,15 @@ impl ResolvesServerCert for Shown {
     }
 }
 
-/// Takes certificates of the cluster's authorities, whatever the host is called.
+/// Verifies certificates of the cluster's authorities, regardless of host names.
 #[derive(Debug)]
-struct OfTheCluster {
+struct ClusterVerifier {
     roots: Arc<RootCertStore>,
     subjects: Vec<DistinguishedName>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for OfTheCluster {
+impl ServerCertVerifier for ClusterVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -1,13 +1,14 @@
-//! Who votes: the largest odd number of members, five at most, that may vote and have caught up.
+//! Selection of voters: the largest odd number, at most five, of members that may vote and have
+//! caught up.
 
 use crate::state::VoterId;
 use std::collections::BTreeSet;
 
-/// Voters beyond these only slow agreement down.
+/// Maximum number of voters; more would only slow down commits.
 const VOTERS_MAX: usize = 5;
 
-/// The voters that there should be, of `able` members with nearly everything that was agreed on.
-/// Those that vote already stay, the leader first of all, then those with the oldest disks.
+/// Selects the voters among `able` members, which have almost the whole log. Present voters are
+/// preferred, the leader first, then those with the lowest ids.
 pub(crate) fn choose(
     able: &BTreeSet<VoterId>,
     voters: &BTreeSet<VoterId>,
@@ -38,7 +39,7 @@ mod tests {
         assert_eq!(choose(&[1, 2, 3], &[1], 1), [1, 2, 3]);
         assert_eq!(choose(&[1, 2, 3, 4], &[1, 2, 4], 4), [1, 2, 4]);
         assert_eq!(choose(&[1, 2, 3, 4, 5, 6, 7], &[1, 6, 7], 6), [1, 2, 3, 6, 7]);
-        // Of three, one has died: one of the others votes for both.
+        // One of three has died: one of the others gets the only vote.
         assert_eq!(choose(&[2, 3], &[1, 2, 3], 3), [3]);
         // A leader that leaves.
         assert_eq!(choose(&[2], &[1], 1), [2]);

@@ -1,16 +1,16 @@
-//! What nodes say to each other on the bus.
+//! Messages between nodes on the bus.
 //!
 //! ```text
 //! connection   preamble, one byte (C control, L lanes), then TLS 1.3, then frames both ways
-//! frame        length, 4 bytes, little-endian, then so many bytes
-//! first        who connects: Hello; the other side: Welcome, and nothing follows a refusal;
-//!              behind either the sender's clock, in Unix milliseconds
+//! frame        length, 4 bytes, little-endian, then that many bytes
+//! first        the client: Hello; the server: Welcome, final if it is a refusal;
+//!              each followed by the sender's clock, in Unix milliseconds
 //! C            then (number, Request) one way, (number, Reply) the other, in any order
-//! L            then frames of the data plane, which this crate does not look into
+//! L            then frames of the data plane, opaque to this crate
 //! ```
 //!
-//! Messages are postcard; enums and structs grow at their ends only, and what follows a message in
-//! its frame is ignored.
+//! Messages are encoded with postcard. Enums and structs are only extended at their ends, and bytes
+//! after a message in its frame are ignored.
 
 use crate::functions::FunctionsChange;
 use crate::state::{Admission, Applicant};
@@ -21,16 +21,16 @@ use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The versions of these messages that this node speaks.
+/// Range of protocol versions that this node speaks.
 pub(crate) const PROTOCOL_OLDEST: u16 = 3;
 pub(crate) const PROTOCOL_NEWEST: u16 = 3;
 
-/// Bytes of a frame before both sides know each other.
+/// Maximum size of a frame before identification, in bytes.
 pub(crate) const HELLO_MAX: usize = 4096;
-/// Bytes of a control frame: a snapshot of what 64 members agree on, and room.
+/// Maximum size of a control frame, in bytes: a snapshot of the state of 64 members, with reserve.
 pub(crate) const CONTROL_MAX: usize = 16 << 20;
 
-/// What a connection is for, by its first byte.
+/// Purpose of a connection, by its first byte.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
     Control,
@@ -50,15 +50,15 @@ impl Kind {
     }
 }
 
-/// Who speaks.
+/// Identification of the sender.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Hello {
     pub oldest: u16,
     pub newest: u16,
     pub uuid: u128,
-    /// None before the node has been let in for the first time.
+    /// None before the node was admitted for the first time.
     pub cluster: Option<u128>,
-    /// The number and incarnation of a member.
+    /// Number and incarnation of a member.
     pub member: Option<(u16, u32)>,
 }
 
@@ -69,28 +69,28 @@ pub(crate) enum Welcome {
     Refused(Refusal),
 }
 
-/// Why a node is turned away.
+/// Reason to reject a node.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum Refusal {
-    /// It speaks none of these versions.
+    /// No common protocol version; these are supported.
     Protocol { oldest: u16, newest: u16 },
-    /// It has the data of another cluster.
+    /// The node has data of another cluster.
     OtherCluster,
-    /// Its uuid belongs to another key.
+    /// The node's uuid is registered with another key.
     OtherKey,
     /// A node with its uuid is alive, at this address.
     Twice { bus: String },
-    /// There are as many members as there can be.
+    /// The maximum number of members is reached.
     Full,
-    /// It is not the member that it says it is, in the view of who was asked.
+    /// Not a member of the receiver's view.
     NotAMember,
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum Request {
-    /// Consensus, which knows how to read it.
+    /// Message of Raft.
     Raft(Vec<u8>),
-    /// Failure detection, which knows how to read it. It has no reply.
+    /// Packet of failure detection; has no reply.
     Gossip(Vec<u8>),
     Join(Applicant),
     Renew {
@@ -111,7 +111,7 @@ pub(crate) enum Request {
         incarnation: u32,
         epoch: u64,
     },
-    /// `slots` are runs, each by its first and last.
+    /// `slots` are ranges, each by first and last.
     Arrived {
         number: u16,
         incarnation: u32,
@@ -119,7 +119,7 @@ pub(crate) enum Request {
         slots: Vec<(u16, u16)>,
     },
     SetFunctions(FunctionsChange),
-    /// Whether the host has these libraries of functions, or newer ones: done, or wait.
+    /// Whether the host has these function libraries or newer ones: `Done`, or `Wait`.
     HasFunctions {
         version: u64,
     },
@@ -133,28 +133,28 @@ pub(crate) enum Reply {
     Done,
     Raft(Vec<u8>),
     Joined(Admission),
-    /// The leader is there.
+    /// Address of the leader.
     Redirect(String),
-    /// Nobody leads as far as this node knows.
+    /// No leader is known.
     NoLeader,
-    /// Ask again: another life of the node may not be over.
+    /// Ask again: a former incarnation may still be alive.
     Wait,
     Refused(Refusal),
     Failed(String),
 }
 
-/// A message as bytes.
+/// Encodes a message.
 pub(crate) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     postcard::to_stdvec(message).map_err(io::Error::other)
 }
 
-/// The message that bytes begin with.
+/// Decodes a message from the beginning of the bytes.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
     let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     postcard::take_from_bytes(bytes).map(|(message, _)| message).map_err(malformed)
 }
 
-/// A message and the clock of this moment behind it.
+/// Encodes a message followed by the current time.
 pub(crate) fn dated<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut bytes = encode(message)?;
@@ -162,7 +162,7 @@ pub(crate) fn dated<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What [`dated`] has written; without the clock if it is not there, or none that could be.
+/// Decodes a message of [`dated`]; without a time if that is missing or invalid.
 pub(crate) fn decode_dated<T: DeserializeOwned>(
     bytes: &[u8],
 ) -> io::Result<(T, Option<SystemTime>)> {
@@ -174,7 +174,8 @@ pub(crate) fn decode_dated<T: DeserializeOwned>(
     Ok((message, clock))
 }
 
-/// Reads one frame of at most `max` bytes. Memory grows as they arrive, not by what was announced.
+/// Reads one frame of at most `max` bytes. Memory grows with the bytes received, not with the
+/// announced length.
 pub(crate) async fn read_frame<S>(stream: &mut S, max: usize) -> io::Result<Vec<u8>>
 where
     S: AsyncRead + Unpin,
@@ -192,7 +193,7 @@ where
     Ok(frame)
 }
 
-/// Writes one frame; it is on its way once the stream is flushed.
+/// Writes one frame; it is sent when the stream is flushed.
 pub(crate) async fn write_frame<S>(stream: &mut S, frame: &[u8]) -> io::Result<()>
 where
     S: AsyncWrite + Unpin,
@@ -202,7 +203,7 @@ where
     stream.write_all(frame).await
 }
 
-/// Whatever a peer may send before and after it is known; for fuzzing.
+/// Decodes everything that a peer may send before and after identification; for fuzzing.
 #[doc(hidden)]
 pub fn decode_anything(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
@@ -222,7 +223,7 @@ pub fn decode_anything(bytes: &[u8]) {
     let mut stream = rest;
     let frames =
         std::pin::pin!(async { while read_frame(&mut stream, HELLO_MAX).await.is_ok() {} });
-    // Bytes that are there are read at once.
+    // The bytes are available, so the future does not wait.
     let read = frames.poll(&mut Context::from_waker(Waker::noop()));
     assert!(read.is_ready());
 }
@@ -289,7 +290,7 @@ mod tests {
         let read: Hello = decode(&hello).expect("a hello");
         let longer = [hello, vec![1, 2, 3]].concat();
         assert_eq!(decode::<Hello>(&longer).expect("a hello"), read);
-        // One without a clock is of an older version.
+        // Older versions send no clock.
         let (undated, clock) = decode_dated::<Hello>(&samples().swap_remove(0)).expect("a hello");
         assert!(undated == read && clock.is_none());
         let now = SystemTime::now();

@@ -1,8 +1,8 @@
-//! Bytes between two nodes whose connections break.
+//! Bytes between two nodes while connections break.
 
 mod host;
 
-use host::{Host, Seen, Setup, is_settled, wait_for};
+use host::{Host, Seen, Setup, is_visible, wait_for};
 use parking_lot::Mutex;
 use petrel_fabric::Link;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// Forwards connections, until they are cut.
+/// Proxy that forwards connections until they are cut.
 struct Proxy {
     address: SocketAddr,
     open: Arc<Mutex<Vec<TcpStream>>>,
@@ -62,8 +62,8 @@ fn last_link(host: &Host) -> Option<Link> {
     })?
 }
 
-/// What came over each link, in messages: the sender's link, and the message's number on it. Of the
-/// last one a part may be missing.
+/// Messages received over each link: the sender's link, and the message's number on it. The last
+/// message may be incomplete.
 fn messages(host: &Host) -> BTreeMap<Link, Vec<(u64, u64)>> {
     host.notes.receive();
     let mut bytes_of: BTreeMap<Link, Vec<u8>> = BTreeMap::new();
@@ -102,7 +102,7 @@ fn messages(host: &Host) -> BTreeMap<Link, Vec<(u64, u64)>> {
     bytes_of.into_iter().map(|(link, bytes)| (link, messages_of(&bytes))).collect()
 }
 
-/// Bytes of a message behind its head.
+/// Bytes of a message after its head.
 fn length(number: u64) -> usize {
     (number as usize * 37) % 5000
 }
@@ -116,7 +116,7 @@ fn bytes_come_in_order_and_links_do_not_mix() {
     drop(free);
     let proxy = Proxy::to(bind);
     let second = Setup::join(&[&first]).listens_at(bind, proxy.address.to_string()).start();
-    is_settled(&[&first, &second], 2);
+    is_visible(&[&first, &second], 2);
     for (from, to) in [(&first, &second), (&second, &first)] {
         for round in 0..5 {
             wait_for("a link", || last_link(from).is_some());
@@ -153,7 +153,8 @@ fn bytes_come_in_order_and_links_do_not_mix() {
     }
 }
 
-/// Sends numbered messages until enough were taken or the link is down; how many were taken.
+/// Sends numbered messages until enough were accepted or the link is down; returns the number
+/// accepted.
 fn send_some(from: &Host, to: &Host, link: Link) -> u64 {
     let mut sent: u64 = 0;
     while sent < 2000 {

@@ -16,7 +16,7 @@ use crate::state::stripe::StripeData;
 use crate::state::upkeep::Upkeep;
 use crate::structures::key_hash::{Key, KeyHash};
 use petrel_heap::{Cache, prefetch};
-use petrel_lock::Pass;
+use petrel_lock::ThreadSlot;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 #[cfg(not(target_arch = "x86_64"))]
@@ -58,7 +58,7 @@ impl Keyspace {
 }
 
 impl Handle {
-    fn new(ks: Arc<Keyspace>, pass: Pass, counters: Arc<Counters>) -> Self {
+    fn new(ks: Arc<Keyspace>, pass: ThreadSlot, counters: Arc<Counters>) -> Self {
         let mut handle = Handle {
             locks: Locks::new(pass),
             observers: Observers::default(),
@@ -137,7 +137,7 @@ impl Handle {
         let batch = &self.counters.batch;
         batch.store(batch.load(Relaxed).wrapping_add(1), Relaxed);
         // Orders the store above before every peek of the batch; on x86-64 the exchange in
-        // `Pass::enter` does.
+        // `ThreadSlot::enter` does.
         #[cfg(not(target_arch = "x86_64"))]
         fence(SeqCst);
         self.locks.pass().enter();

@@ -1,9 +1,8 @@
-//! What the locks stand on: a word that threads can sleep on, a mutex, and the raw mutex behind the
-//! script token.
+//! Primitives below the locks: a futex word, a mutex, and the raw mutex behind the script token.
 //!
 //! The features `shuttle` and `loom` replace all three by the scheduler's own, so that the models
-//! run the very code of this module's siblings. A modelled wait has no time limit: a lost wake-up
-//! is a deadlock there.
+//! run the code of this module's siblings unchanged. A modelled wait has no time limit: there, a
+//! lost wake-up is a deadlock.
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 pub(super) use native::{Futex, Mutex, RawMutex, SPINS};
@@ -11,10 +10,10 @@ pub(super) use native::{Futex, Mutex, RawMutex, SPINS};
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub(super) use modelled::{Futex, Mutex, RawMutex, SPINS};
 
-/// Why a wait on a [`Futex`] returned.
+/// Reason that a wait on a [`Futex`] returned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Woken {
-    /// Someone woke the word, its value was not the expected one, or the kernel returned early.
+    /// A thread woke the word, its value was not the expected one, or the kernel returned early.
     Maybe,
     /// The time limit ran out.
     TimedOut,
@@ -29,7 +28,7 @@ mod native {
     use std::sync::atomic::AtomicU32;
     use std::time::Duration;
 
-    /// Looks at a word before its reader goes to sleep, each after one pause (tens of nanoseconds).
+    /// Number of checks of a word before sleeping, each after one pause (tens of nanoseconds).
     pub(in super::super) const SPINS: u32 = 40;
 
     pub(in super::super) type Mutex<T> = parking_lot::Mutex<T>;
@@ -44,7 +43,7 @@ mod native {
             Futex(AtomicU32::new(value))
         }
 
-        /// Sleeps if the word still has the value `expected`, until a wake or the limit.
+        /// Sleeps if the word still has the value `expected`, until a wake-up or the limit.
         pub fn wait(&self, expected: u32, limit: Option<Duration>) -> Woken {
             let timeout = limit.map(|limit| libc::timespec {
                 tv_sec: limit.as_secs() as libc::time_t,
@@ -86,8 +85,7 @@ mod native {
         }
     }
 
-    /// A mutex without data. Fair now and then, so that a busy thread cannot keep it from the
-    /// others for ever.
+    /// A mutex without data. Eventually fair, so that a busy thread cannot starve the others.
     pub(in super::super) struct RawMutex(parking_lot::RawMutex);
 
     impl RawMutex {
@@ -103,7 +101,7 @@ mod native {
             self.0.lock();
         }
 
-        /// Waits for the mutex until `give_up` says that it is no use, looked at once per `pause`.
+        /// Waits for the mutex until `give_up`, checked once per `pause`, returns true.
         pub fn lock_unless(&self, pause: Duration, give_up: &dyn Fn() -> bool) -> bool {
             loop {
                 if self.0.try_lock_for(pause) {
@@ -150,8 +148,8 @@ mod modelled {
         }
     }
 
-    /// A futex as the kernel keeps it: the comparison and the queueing are one step under the
-    /// bucket's lock.
+    /// A futex as the kernel implements it: comparison and queueing are one step under the bucket's
+    /// lock.
     pub(in super::super) struct Futex {
         word: AtomicU32,
         bucket: Mutex<()>,
@@ -216,7 +214,7 @@ mod modelled {
             *held = true;
         }
 
-        /// Here it is looked at whenever a thread would go to sleep.
+        /// In the model, `give_up` is checked whenever the thread would sleep.
         pub fn lock_unless(&self, _pause: Duration, give_up: &dyn Fn() -> bool) -> bool {
             let mut held = self.held.lock();
             while *held {

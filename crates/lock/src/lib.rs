@@ -1,35 +1,40 @@
-//! Who may touch the keyspace, and when: one lock per stripe, and one gate around them all.
+//! Locking of the keyspace: one lock per stripe, and a reader-biased exclusive lock over all
+//! stripes.
 //!
 //! ```text
-//!  pass.enter() ─▶ lock stripes ascending ─▶ execute ─▶ unlock ─▶ ... ─▶ pass.exit()
+//!  slot.enter() ─▶ lock stripes ascending ─▶ execute ─▶ unlock ─▶ ... ─▶ slot.exit()
 //!       │                   │
-//!       │                   └─ nudged by a raiser holding the stripe: unlock, exit, enter, again
-//!       └─ sleeps while an exclusive intent is up
+//!       │                   └─ signalled by an exclusive claimant that holds the stripe:
+//!       │                      unlock, exit, enter, again
+//!       └─ sleeps while an exclusive intent is set
 //!
-//!  token ─▶ flag every other slot ─▶ nudge the stripes held ─▶ wait till all are out ─▶ exclusive
-//!        ─▶ clear the flags
+//!  token ─▶ set the intent in every other slot ─▶ signal the held stripes
+//!        ─▶ wait until all are quiescent ─▶ exclusive ─▶ clear the intents
 //! ```
 //!
-//! * Every thread that uses the keyspace owns a [`Pass`]: a word on its own cache line. Entering
-//!   and leaving are one atomic operation each on that word, so ordinary commands share no write.
-//! * A command holds its stripes exclusively. [`Pass::lock`] takes one, [`Pass::lock_many`]
-//!   several, all or nothing, in ascending order; hence commands alone cannot deadlock.
-//! * An exclusive owner ([`Pass::exclusive`]) has the whole keyspace and needs no stripe lock. Only
-//!   the holder of the script token may raise the intent, so there is one raiser at a time and
-//!   raisers cannot deadlock each other.
-//! * The holder of the token may raise while it holds stripes ([`Pass::exclusive_holding`]). Others
-//!   who wait for those stripes have executed nothing yet: the raiser nudges them, they release
-//!   what they hold and leave. No other thread inside can be waiting for the raiser: waiters for
-//!   the token sleep outside the gate.
+//! * Every thread that uses the keyspace owns a [`ThreadSlot`]: a word on its own cache line.
+//!   Entering and leaving are one atomic operation each on that word, so ordinary commands share no
+//!   write.
+//! * A command holds its stripes exclusively. [`ThreadSlot::lock`] takes one,
+//!   [`ThreadSlot::lock_many`] several, all or nothing, in ascending order; hence commands alone
+//!   cannot deadlock.
+//! * An exclusive owner ([`ThreadSlot::exclusive`]) has the whole keyspace and needs no stripe
+//!   lock. Only the holder of the script token may set the intent, so there is one claimant at a
+//!   time, and claimants cannot deadlock each other.
+//! * The holder of the token may claim the keyspace while it holds stripes
+//!   ([`ThreadSlot::exclusive_holding`]). Threads that wait for these stripes have executed nothing
+//!   of their command yet: the claimant signals them, and they release their stripes and leave. No
+//!   other active thread can be waiting for the claimant, since waiters for the token sleep while
+//!   inactive.
 //!
 //! No progress depends on a time limit; the one in the stripe's wait only bounds the cost of a
-//! raiser that names fewer stripes than it holds.
+//! claimant that names fewer stripes than it holds.
 
+mod exclusive_lock;
 mod futex;
-mod gate;
-mod pass;
 mod stripe;
+mod thread_slot;
 
-pub use gate::{Gate, Survey};
-pub use pass::{Pass, Signal};
+pub use exclusive_lock::{ExclusiveLock, Survey};
 pub use stripe::StripeLock;
+pub use thread_slot::{Signal, ThreadSlot};

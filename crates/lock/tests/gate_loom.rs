@@ -1,6 +1,6 @@
-//! The memory orderings of the gate and of the stripe lock: every interleaving and every reordering
-//! that the memory model allows, up to a bound of preemptions. Data that the locks guard sits in
-//! cells that report races.
+//! Memory orderings of the exclusive lock and of the stripe lock: loom explores every interleaving
+//! and every reordering that the memory model allows, up to a bound of preemptions. Guarded data
+//! are in cells that report races.
 //!
 //! `cargo test --release -p petrel-lock --features loom --test gate_loom`
 
@@ -9,20 +9,19 @@
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
 use loom::thread;
-use petrel_lock::{Gate, Pass, StripeLock};
+use petrel_lock::{ExclusiveLock, StripeLock, ThreadSlot};
 use std::sync::Arc;
 
 struct World {
-    gate: Arc<Gate>,
+    gate: Arc<ExclusiveLock>,
     stripes: [(StripeLock, Cell); 2],
-    /// Written by exclusive owners, read by everyone inside.
+    /// Written by exclusive owners, read by every active thread.
     shape: Cell,
 }
 
 struct Cell(UnsafeCell<u32>);
 
-// SAFETY: that accesses are ordered is what the models verify, and loom stops at the first that is
-// not.
+// SAFETY: the models verify that accesses are ordered; loom stops at the first one that is not.
 unsafe impl Sync for Cell {}
 
 impl Cell {
@@ -44,13 +43,13 @@ impl Cell {
 impl World {
     fn new() -> Arc<Self> {
         Arc::new(World {
-            gate: Arc::new(Gate::new()),
+            gate: Arc::new(ExclusiveLock::new()),
             stripes: [(StripeLock::new(), Cell::new()), (StripeLock::new(), Cell::new())],
             shape: Cell::new(),
         })
     }
 
-    fn command(&self, pass: &Pass, stripe: usize) {
+    fn command(&self, pass: &ThreadSlot, stripe: usize) {
         let (lock, data) = &self.stripes[stripe];
         pass.enter();
         pass.lock(lock);
@@ -60,13 +59,13 @@ impl World {
         pass.exit();
     }
 
-    fn exclusive(&self, pass: &Pass) {
+    fn exclusive(&self, pass: &ThreadSlot) {
         pass.exclusive();
         self.touch_everything();
         pass.release_exclusive();
     }
 
-    fn script(&self, pass: &Pass) {
+    fn script(&self, pass: &ThreadSlot) {
         pass.enter();
         pass.script_token();
         pass.lock(&self.stripes[0].0);
@@ -85,10 +84,10 @@ impl World {
     }
 }
 
-type Body = fn(&World, &Pass);
+type Body = fn(&World, &ThreadSlot);
 
-/// Runs the bodies, the first on the main thread; then checks how often each stripe's data was
-/// touched.
+/// Runs the bodies, the first on the main thread; then checks how often each stripe's data were
+/// accessed.
 fn explore(preemptions: usize, bodies: &'static [Body], expected: [u32; 2]) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);

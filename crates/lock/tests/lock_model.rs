@@ -1,12 +1,12 @@
-//! The lock protocol under a scheduler that tries thousands of interleavings (sequentially
-//! consistent; the memory orderings are `gate_loom.rs`'s part). Waits have no time limit here, so a
+//! Model of the lock protocol under a scheduler that tries thousands of interleavings (sequentially
+//! consistent; `gate_loom.rs` covers the memory orderings). Waits have no time limit here, so a
 //! lost wake-up shows as a deadlock.
 //!
 //! `cargo test -p petrel-lock --features shuttle --test lock_model`
 
 #![cfg(all(feature = "shuttle", not(feature = "loom")))]
 
-use petrel_lock::{Gate, Pass, StripeLock};
+use petrel_lock::{ExclusiveLock, StripeLock, ThreadSlot};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner, thread};
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const STRIPES: usize = 3;
-const NOBODY: usize = usize::MAX;
+const NO_THREAD: usize = usize::MAX;
 
-/// What must hold, kept in plain atomics that are no scheduling points.
+/// Invariants, tracked in plain atomics that are no scheduling points.
 struct World {
-    gate: Arc<Gate>,
+    gate: Arc<ExclusiveLock>,
     locks: [StripeLock; STRIPES],
     holders: [AtomicUsize; STRIPES],
     exclusive: AtomicUsize,
@@ -29,21 +29,20 @@ struct World {
 impl World {
     fn new() -> Arc<Self> {
         Arc::new(World {
-            gate: Arc::new(Gate::new()),
+            gate: Arc::new(ExclusiveLock::new()),
             locks: std::array::from_fn(|_| StripeLock::new()),
-            holders: std::array::from_fn(|_| AtomicUsize::new(NOBODY)),
-            exclusive: AtomicUsize::new(NOBODY),
+            holders: std::array::from_fn(|_| AtomicUsize::new(NO_THREAD)),
+            exclusive: AtomicUsize::new(NO_THREAD),
             executed: AtomicUsize::new(0),
         })
     }
 
-    /// A command on stripes that `me` has locked: no other thread is on them, from beginning to
-    /// end.
+    /// Executes a command on stripes locked by `me`, and checks that no other thread is on them.
     fn execute(&self, me: usize, stripes: &[u32]) {
         self.claim(me, stripes);
         thread::yield_now();
         self.check_held(me, stripes);
-        assert_eq!(self.exclusive.load(Relaxed), NOBODY, "a command beside an exclusive owner");
+        assert_eq!(self.exclusive.load(Relaxed), NO_THREAD, "a command beside an exclusive owner");
         self.disclaim(stripes);
         self.executed.fetch_add(1, Relaxed);
     }
@@ -51,7 +50,7 @@ impl World {
     fn claim(&self, me: usize, stripes: &[u32]) {
         for &stripe in stripes {
             let holder = self.holders[stripe as usize].swap(me, Relaxed);
-            assert_eq!(holder, NOBODY, "stripe {stripe} has two holders");
+            assert_eq!(holder, NO_THREAD, "stripe {stripe} has two holders");
         }
     }
 
@@ -63,20 +62,20 @@ impl World {
     }
 
     fn disclaim(&self, stripes: &[u32]) {
-        stripes.iter().for_each(|&stripe| self.holders[stripe as usize].store(NOBODY, Relaxed));
+        stripes.iter().for_each(|&stripe| self.holders[stripe as usize].store(NO_THREAD, Relaxed));
     }
 
-    /// Work on the whole keyspace by its exclusive owner, who may hold `stripes`.
+    /// Executes work on the whole keyspace as its exclusive owner, which may hold `stripes`.
     fn execute_exclusive(&self, me: usize, stripes: &[u32]) {
-        assert_eq!(self.exclusive.swap(me, Relaxed), NOBODY, "two exclusive owners");
+        assert_eq!(self.exclusive.swap(me, Relaxed), NO_THREAD, "two exclusive owners");
         for _ in 0..2 {
             for (stripe, holder) in self.holders.iter().enumerate() {
-                let expected = if stripes.contains(&(stripe as u32)) { me } else { NOBODY };
+                let expected = if stripes.contains(&(stripe as u32)) { me } else { NO_THREAD };
                 assert_eq!(holder.load(Relaxed), expected, "a command was caught in the middle");
             }
             thread::yield_now();
         }
-        assert_eq!(self.exclusive.swap(NOBODY, Relaxed), me);
+        assert_eq!(self.exclusive.swap(NO_THREAD, Relaxed), me);
         self.executed.fetch_add(1, Relaxed);
     }
 
@@ -85,32 +84,33 @@ impl World {
     }
 }
 
-/// A script that uses what it did not declare.
+/// A script that uses undeclared keys.
 #[derive(Clone, Copy, Default)]
 struct Straying {
-    /// The script has written by then.
+    /// The script writes before it uses an undeclared key.
     writes_first: bool,
     /// The script gives up after waiting too long, unless it has written.
-    is_weary: bool,
-    /// The script breaks the rule: it takes the token when it strays, not before it writes.
+    gives_up: bool,
+    /// The script breaks the rule: it takes the token when it uses an undeclared key, not before it
+    /// writes.
     takes_token_late: bool,
 }
 
-const READS: Straying = Straying { writes_first: false, is_weary: false, takes_token_late: false };
+const READS: Straying = Straying { writes_first: false, gives_up: false, takes_token_late: false };
 const WRITES: Straying = Straying { writes_first: true, ..READS };
 
-/// How a script ends.
+/// Outcome of a script.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum End {
     Whole,
-    BeginsAnew,
+    Restarts,
     Refused,
 }
 
-/// One thread of the model.
+/// A thread of the model.
 struct Worker {
     world: Arc<World>,
-    pass: Pass,
+    pass: ThreadSlot,
     me: usize,
 }
 
@@ -138,7 +138,7 @@ impl Worker {
         self.pass.exit();
     }
 
-    /// A batch of two commands that leaves between them when asked to.
+    /// A batch of two commands that leaves between them if another thread waits.
     fn batch(&self, stripe: u32) {
         self.pass.enter();
         for stripe in [stripe, (stripe + 1) % STRIPES as u32] {
@@ -173,7 +173,7 @@ impl Worker {
         self.pass.exit();
     }
 
-    /// A transaction with a script in the middle that touches an undeclared key.
+    /// A transaction with a script in the middle that uses an undeclared key.
     fn script(&self, stripes: &[u32], raises: bool) {
         let world = &self.world;
         self.pass.enter();
@@ -195,25 +195,27 @@ impl Worker {
         self.pass.exit();
     }
 
-    /// The stripes of a command that wants to wait no longer than chance has it.
+    /// A command on several stripes that gives up at random.
     fn many_unless(&self, stripes: &[u32]) {
-        let entered = self.pass.enter_unless(weary);
+        let entered = self.pass.enter_unless(is_tired);
         let locked = entered
             && match stripes {
-                [one] => self.pass.lock_unless(&self.world.locks[*one as usize], weary),
-                many => self.pass.lock_many_unless(|index| &self.world.locks[index], many, weary),
+                [one] => self.pass.lock_unless(&self.world.locks[*one as usize], is_tired),
+                many => {
+                    self.pass.lock_many_unless(|index| &self.world.locks[index], many, is_tired)
+                }
             };
         if locked {
             assert!(self.pass.is_inside());
             self.world.execute(self.me, stripes);
             self.world.unlock(stripes);
         }
-        self.come_inside();
+        self.reenter();
         self.pass.exit();
     }
 
-    /// What who gave up does before its next command.
-    fn come_inside(&self) {
+    /// Prepares for the next command after one that gave up.
+    fn reenter(&self) {
         if self.pass.is_disturbed() {
             self.pass.exit();
             self.pass.enter();
@@ -225,7 +227,7 @@ impl Worker {
         if inside {
             self.pass.enter();
         }
-        if self.pass.exclusive_unless(weary) {
+        if self.pass.exclusive_unless(is_tired) {
             assert_eq!(self.pass.is_inside(), inside);
             self.world.execute_exclusive(self.me, &[]);
             self.pass.release_exclusive();
@@ -233,15 +235,15 @@ impl Worker {
         self.pass.exit();
     }
 
-    /// A script that uses what it did not declare, as scripts are run.
+    /// Runs a script with undeclared keys as the server does.
     fn straying_script(&self, stripes: &[u32], script: Straying) {
         let world = &self.world;
         let lock = |index: usize| &world.locks[index];
-        let tired = || script.is_weary && weary();
+        let tired = || script.gives_up && is_tired();
         let mut takes_token = false;
         self.pass.enter();
         for attempt in 0.. {
-            assert!(attempt < 2, "a script begins anew once at most");
+            assert!(attempt < 2, "a script restarts once at most");
             if takes_token && !self.pass.script_token_unless(tired) {
                 break;
             }
@@ -256,31 +258,31 @@ impl Worker {
             world.unlock(stripes);
             self.pass.release_exclusive();
             self.pass.release_script_token();
-            self.come_inside();
-            if end != End::BeginsAnew {
+            self.reenter();
+            if end != End::Restarts {
                 break;
             }
             takes_token = true;
         }
-        self.come_inside();
+        self.reenter();
         self.pass.exit();
     }
 
-    /// What such a script does once it holds what it declared.
+    /// Body of such a script, once it holds its declared stripes.
     fn stray(&self, stripes: &[u32], script: Straying) -> End {
         let world = &self.world;
         if script.writes_first && !script.takes_token_late && !self.pass.try_script_token() {
-            return End::BeginsAnew;
+            return End::Restarts;
         }
         world.check_held(self.me, stripes);
         thread::yield_now();
         if !self.pass.try_script_token() {
             assert!(!script.writes_first, "a script fails after it has written");
-            return End::BeginsAnew;
+            return End::Restarts;
         }
         let lock = |index: usize| &world.locks[index];
-        let gives_up = || !script.writes_first && script.is_weary && weary();
-        let alone = self.pass.exclusive_holding_unless(lock, stripes, gives_up);
+        let tired = || !script.writes_first && script.gives_up && is_tired();
+        let alone = self.pass.exclusive_holding_unless(lock, stripes, tired);
         world.check_held(self.me, stripes);
         if !alone {
             assert!(!script.writes_first, "a script fails after it has written");
@@ -306,17 +308,17 @@ impl Worker {
             12 => self.many_unless(&[stripe]),
             13 => self.exclusive_unless(stripe == 0),
             14 => self.straying_script(many, READS),
-            15 => self.straying_script(&[stripe], Straying { is_weary: true, ..READS }),
+            15 => self.straying_script(&[stripe], Straying { gives_up: true, ..READS }),
             16 => self.straying_script(many, WRITES),
             17 => self.straying_script(&[stripe], WRITES),
-            18 => self.straying_script(many, Straying { is_weary: true, ..WRITES }),
+            18 => self.straying_script(many, Straying { gives_up: true, ..WRITES }),
             _ => self.script(&[stripe], false),
         }
     }
 }
 
-/// Whether a waiter gives up, when it looks.
-fn weary() -> bool {
+/// Random decision of a waiter to give up.
+fn is_tired() -> bool {
     thread_rng().gen_range(0..3) == 0
 }
 
@@ -326,7 +328,7 @@ fn explore(scheduler: impl Scheduler + 'static, model: fn()) {
     Runner::new(scheduler, config).run(model);
 }
 
-/// Runs `model` under both schedulers, so many iterations each.
+/// Runs `model` under both schedulers, `iterations` times each.
 fn explore_both(iterations: usize, model: fn()) {
     explore(RandomScheduler::new(iterations), model);
     explore(PctScheduler::new(3, iterations), model);
@@ -342,7 +344,7 @@ fn run(world: &Arc<World>, threads: Vec<Box<dyn FnOnce(Worker) + Send>>) {
         thread.join().unwrap();
     }
     assert!(world.locks.iter().all(|lock| !lock.is_held()));
-    // The last thread finds the gate open and every stripe free.
+    // At the end no thread is active, and every stripe is free.
     let last = Worker::new(world, usize::MAX - 1);
     last.many(&[0, 1, 2]);
     last.exclusive(false);
@@ -382,7 +384,7 @@ fn waiters_give_way_to_a_raiser_that_holds_their_stripes() {
 }
 
 #[test]
-fn scripts_that_stray_begin_anew_once_at_most() {
+fn straying_scripts_restart_at_most_once() {
     explore_both(1200, || {
         let world = World::new();
         run(
@@ -398,8 +400,8 @@ fn scripts_that_stray_begin_anew_once_at_most() {
     });
 }
 
-/// Scripts that write before they stray, on the same stripes and on others, beside all that locks:
-/// each is executed as a whole.
+/// Scripts that write before they use undeclared keys, on the same stripes and on others, beside
+/// all other kinds of locking: each is executed atomically.
 fn scripts_that_write_first(script: Straying) {
     let world = World::new();
     run(
@@ -423,7 +425,7 @@ fn scripts_that_write_before_they_stray_are_whole() {
     explore_both(1500, || scripts_that_write_first(WRITES));
 }
 
-/// The model finds what the rule is for.
+/// The model detects violations of the rule.
 #[test]
 #[should_panic(expected = "a script fails after it has written")]
 fn without_the_token_before_the_first_write_scripts_fail() {
@@ -435,12 +437,12 @@ fn without_the_token_before_the_first_write_scripts_fail() {
 #[test]
 fn scripts_that_have_written_wait_though_others_give_up() {
     explore_both(1200, || {
-        let weary = Straying { is_weary: true, ..WRITES };
+        let gives_up = Straying { gives_up: true, ..WRITES };
         run(
             &World::new(),
             vec![
-                Box::new(move |worker| worker.straying_script(&[0, 1], weary)),
-                Box::new(move |worker| worker.straying_script(&[0], weary)),
+                Box::new(move |worker| worker.straying_script(&[0, 1], gives_up)),
+                Box::new(move |worker| worker.straying_script(&[0], gives_up)),
                 Box::new(|worker| worker.many_unless(&[0, 1])),
                 Box::new(|worker| worker.exclusive_unless(true)),
                 Box::new(|worker| worker.batch(0)),
@@ -450,7 +452,7 @@ fn scripts_that_have_written_wait_though_others_give_up() {
 }
 
 #[test]
-fn who_gives_up_leaves_nothing_behind() {
+fn giving_up_leaves_nothing_behind() {
     explore_both(1200, || {
         run(
             &World::new(),
@@ -459,7 +461,7 @@ fn who_gives_up_leaves_nothing_behind() {
                 Box::new(|worker| worker.many_unless(&[0, 1])),
                 Box::new(|worker| worker.exclusive_unless(true)),
                 Box::new(|worker| {
-                    worker.straying_script(&[1, 2], Straying { is_weary: true, ..READS })
+                    worker.straying_script(&[1, 2], Straying { gives_up: true, ..READS })
                 }),
                 Box::new(|worker| worker.many(&[0, 1])),
             ],
@@ -499,7 +501,7 @@ fn raisers_from_inside_and_outside_queue_up() {
 }
 
 #[test]
-fn passes_come_and_go_while_an_intent_is_up() {
+fn slots_come_and_go_while_an_intent_is_set() {
     explore_both(1200, || {
         let world = World::new();
         let visitor = |worker: Worker| {
@@ -508,7 +510,7 @@ fn passes_come_and_go_while_an_intent_is_up() {
             worker.single(0);
             drop(worker);
             Worker::new(&world, me).many(&[0, 1]);
-            // Dropped in the middle of a batch, as by a thread that unwinds.
+            // Dropped within a batch, as by a thread that unwinds.
             Worker::new(&world, me).pass.enter();
         };
         run(

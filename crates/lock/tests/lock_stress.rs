@@ -1,8 +1,9 @@
-//! The lock protocol on real threads and the real futex: counters that only the locks keep exact.
+//! Stress test of the lock protocol on real threads and futexes: counters that stay exact only if
+//! the locks work.
 
 #![cfg(not(any(feature = "loom", feature = "shuttle")))]
 
-use petrel_lock::{Gate, Pass, StripeLock};
+use petrel_lock::{ExclusiveLock, StripeLock, ThreadSlot};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,7 +19,7 @@ struct Stripe {
     count: UnsafeCell<u64>,
 }
 
-// SAFETY: the count is touched under the lock or by the exclusive owner only.
+// SAFETY: the count is accessed only under the lock or by the exclusive owner.
 unsafe impl Sync for Stripe {}
 
 impl Stripe {
@@ -52,8 +53,8 @@ impl World {
         stripes.iter().for_each(|&stripe| self.stripes[stripe as usize].lock.unlock());
     }
 
-    /// One command of the kind and on the stripes that `dice` says. The pass is inside.
-    fn command(&self, pass: &Pass, dice: u64) {
+    /// Executes a random command on random stripes. The slot is active.
+    fn command(&self, pass: &ThreadSlot, dice: u64) {
         let stripe = (dice >> 32) as u32 % STRIPES as u32;
         let many: &[u32] =
             [&[0, 1][..], &[0, 3], &[1, 2, 3], &[0, 1, 2, 3]][(dice >> 40) as usize % 4];
@@ -84,7 +85,7 @@ impl World {
                 pass.lock(lock_at(stripe as usize));
                 self.increment(stripe);
                 if dice % 256 == 64 {
-                    // Long enough that others go to sleep on the stripe.
+                    // Long enough for others to fall asleep on the stripe.
                     thread::sleep(Duration::from_micros(50));
                 }
                 self.unlock(&[stripe]);
@@ -93,9 +94,9 @@ impl World {
     }
 }
 
-/// A worker's life: batches of commands until the deadline, a new pass now and then. Returns the
-/// commands executed.
-fn work(world: &World, gate: &Arc<Gate>, seed: u64, deadline: Instant) -> u64 {
+/// Worker thread: batches of commands until the deadline, with a new slot now and then. Returns the
+/// number of commands executed.
+fn work(world: &World, gate: &Arc<ExclusiveLock>, seed: u64, deadline: Instant) -> u64 {
     let mut dice = seed;
     let mut commands = 0;
     while Instant::now() < deadline {
@@ -116,7 +117,7 @@ fn work(world: &World, gate: &Arc<Gate>, seed: u64, deadline: Instant) -> u64 {
 #[test]
 fn counts_stay_exact() {
     let world = World { stripes: Default::default(), expected: Default::default() };
-    let gate = Arc::new(Gate::new());
+    let gate = Arc::new(ExclusiveLock::new());
     let deadline = Instant::now() + Duration::from_millis(1500);
     thread::scope(|scope| {
         let workers: Vec<_> = (0..THREADS)
@@ -128,7 +129,7 @@ fn counts_stay_exact() {
             })
             .collect();
         for worker in workers {
-            // One thread cannot keep another from working for all that time.
+            // No thread may starve another for all that time.
             assert!(worker.join().unwrap() > 0);
         }
     });
@@ -140,7 +141,7 @@ fn counts_stay_exact() {
 
 #[test]
 fn an_exclusive_owner_gets_in_beside_busy_workers() {
-    let gate = Arc::new(Gate::new());
+    let gate = Arc::new(ExclusiveLock::new());
     let stop = AtomicU64::new(0);
     let slowest = thread::scope(|scope| {
         for _ in 0..3 {

@@ -11,7 +11,7 @@ use petrel_netbed::{Host, Network, Path};
 
 const PORT: u16 = 7000;
 
-/// A network of so many hosts; none where it cannot be had.
+/// Creates a network with this many hosts; none if namespaces are not available here.
 fn network(hosts: usize) -> Option<(Network, Vec<Host>)> {
     let mut network = Network::new(1);
     match (0..hosts).map(|_| network.host()).collect() {

@@ -8,8 +8,8 @@ use crate::rabitq;
 pub const I8_MAX: f32 = 127.0;
 
 impl Shape {
-    /// Distance of a vector and a code, as far as a walk reads the code. NaN if a component of
-    /// either is not finite.
+    /// Distance of a vector and a code by the part of the code that walks read. NaN if a component
+    /// of either is not finite.
     #[inline]
     pub fn distance(&self, query: &Query, code: EncodedRef<'_>) -> f32 {
         match self.quantisation {
@@ -18,7 +18,7 @@ impl Shape {
         }
     }
 
-    /// The same by all of the code.
+    /// Like [`Shape::distance`], but by the complete code.
     #[inline]
     pub fn distance_fine(&self, query: &Query, code: EncodedRef<'_>) -> f32 {
         match self.quantisation {
@@ -27,19 +27,19 @@ impl Shape {
         }
     }
 
-    /// By how much [`Shape::distance`] may be off a vector's, but for one time in some tens; none
-    /// if [`Shape::distance_fine`] says no more.
+    /// Error bound of [`Shape::distance`], exceeded a few times in a hundred; none if
+    /// [`Shape::distance_fine`] gives the same value.
     #[inline]
     pub fn error_bound(&self, code: EncodedRef<'_>) -> Option<f32> {
         let is_rough = self.quantisation == Quantisation::RaBitQ;
         is_rough.then(|| rabitq::error_bound(code.code))
     }
 
-    /// Distance of two codes of this shape, as far as a walk reads them.
+    /// Distance of two codes of this shape by the part that walks read.
     #[inline]
     pub fn distance_between(&self, a: EncodedRef<'_>, b: EncodedRef<'_>) -> f32 {
         match self.quantisation {
-            // Lengths are 1 except for the last digits.
+            // Lengths are 1 up to rounding.
             Quantisation::None => (1.0 - dot_f32(a.code, b.code)).clamp(0.0, 2.0),
             Quantisation::Q8 => {
                 let (range_a, range_b) = (a.factors.range, b.factors.range);

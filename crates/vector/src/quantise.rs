@@ -1,6 +1,6 @@
-//! Quantisation: vectors to codes.
+//! Quantisation of vectors to codes.
 //!
-//! A vector is divided by its length, which is kept apart, and then:
+//! A vector is divided by its length, which is stored separately, and then encoded:
 //!
 //! | form | code | of a component x |
 //! |---|---|---|
@@ -8,13 +8,13 @@
 //! | 8 bits | signed bytes; the range (greatest magnitude) apart | round(x * (127 / range)) |
 //! | binary | 64-bit words, little endian, the first component the lowest bit | 1 if x > 0 |
 //!
-//! | RaBitQ | two planes of bits ([`crate::rabitq`]) | 4 bits, and 3 more to rank again |
+//! | RaBitQ | two planes of bits ([`crate::rabitq`]) | 4 bits, and 3 more for the final ranking |
 //!
 //! The first three are the codes of Redis's vector sets, bit for bit: `VEMB RAW` shows them.
 //!
-//! A set may reduce vectors before that: multiplied by a matrix of +1 and -1 over the root of the
-//! input's dimension, whose signs are those of a Hadamard matrix (-1 where row and column have an
-//! odd number of common bits).
+//! A set may reduce vectors first, by a matrix of +1 and -1 divided by the square root of the input
+//! dimension. The signs are those of a Hadamard matrix (-1 where row and column have an odd number
+//! of common bits).
 
 use crate::distance::I8_MAX;
 use crate::rabitq;
@@ -25,11 +25,11 @@ pub const DIM_MAX: usize = 65_536;
 /// Most cells of the matrix that reduces vectors: some hundredths of a second for each vector.
 const MATRIX_MAX: u64 = 1 << 26;
 
-/// Most that the squares of the components of a vector add up to that was divided by its length:
-/// the length of the longest is off by some thousandths.
+/// Maximum sum of squares of a normalised vector's components: the length of the longest vectors is
+/// off by some thousandths.
 const SQUARE_MAX: f64 = 1.01;
 
-/// Sums of squares below this have lost digits, as have squares that are part of them.
+/// Below this, sums of squares have lost precision, as have the squares in them.
 const SQUARES_EXACT_MIN: f32 = 1e-30;
 
 /// Quantisation of a component.
@@ -46,7 +46,7 @@ pub enum Quantisation {
 }
 
 impl Quantisation {
-    /// The number that stands for it in images.
+    /// Number that represents it in snapshots.
     pub const fn number(self) -> u8 {
         match self {
             Quantisation::None => 0,
@@ -67,7 +67,7 @@ impl Quantisation {
         }
     }
 
-    /// The option of `VADD` that asks for it.
+    /// Option of `VADD` that selects it.
     pub const fn option(self) -> &'static str {
         match self {
             Quantisation::None => "NOQUANT",
@@ -101,9 +101,10 @@ impl Quantisation {
 pub struct Shape {
     /// Dimensions of a stored vector, 1 to [`DIM_MAX`].
     pub dim: u32,
-    /// Its code.
+    /// Quantisation of the code.
     pub quantisation: Quantisation,
-    /// Most links of a node on the upper levels, 4 to 4,096; twice as many on the lowest.
+    /// Maximum number of links of a node on the upper levels, 4 to 4,096; twice as many on the
+    /// lowest.
     pub links: u16,
     /// Dimensions before reduction, if vectors are reduced.
     pub input_dim: Option<u32>,
@@ -114,7 +115,7 @@ pub struct Shape {
 /// Properties of a vector that its code does not hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Factors {
-    /// Length of the vector, which its code is divided by; 1 if it is zero.
+    /// Length of the vector, by which its code is divided; 1 for a zero vector.
     pub norm: f32,
     /// Scale: of an 8-bit code the greatest magnitude of the normalised vector; of a RaBitQ code 1
     /// over the product of the vector and the code's steps; else 0.
@@ -128,21 +129,21 @@ pub struct Query {
     pub(crate) encoded: Encoded,
     /// Sum of the signed bytes.
     pub(crate) sum: i32,
-    /// Of RaBitQ: what the signed bytes leave of each component, in 256ths, for the last ranking;
-    /// empty where they leave nothing.
+    /// RaBitQ only: remainders of the components after rounding to signed bytes, in 256ths, for the
+    /// final ranking; empty if there are none.
     pub(crate) rest: Box<[u8]>,
     /// Sum of the bytes of `rest`.
     pub(crate) rest_sum: i32,
 }
 
 impl Query {
-    /// A code that is compared with codes as it is.
+    /// A query that is compared with codes without conversion.
     fn of_code(encoded: Encoded) -> Self {
         Query { encoded, sum: 0, rest: Box::default(), rest_sum: 0 }
     }
 }
 
-/// A vector as a set keeps it.
+/// A vector as stored in a set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
     /// [`Shape::code_bytes`] bytes.
@@ -152,13 +153,13 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Borrows it.
+    /// Borrows the code.
     pub fn as_ref(&self) -> EncodedRef<'_> {
         EncodedRef { code: &self.code, factors: self.factors }
     }
 }
 
-/// The same, borrowed.
+/// Borrowed form of [`Encoded`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EncodedRef<'a> {
     /// [`Shape::code_bytes`] bytes.
@@ -168,7 +169,7 @@ pub struct EncodedRef<'a> {
 }
 
 impl EncodedRef<'_> {
-    /// A copy.
+    /// Copies the code.
     pub fn to_owned(self) -> Encoded {
         Encoded { code: self.code.into(), factors: self.factors }
     }
@@ -202,7 +203,7 @@ impl Shape {
         1 + self.code_bytes() / 256
     }
 
-    /// Bytes of a code, from its first on, that a walk reads.
+    /// Number of leading bytes of a code that a walk reads.
     pub(crate) fn walked_bytes(&self) -> usize {
         match self.quantisation {
             Quantisation::RaBitQ => rabitq::walked_bytes(self.dim as usize),
@@ -210,8 +211,8 @@ impl Shape {
         }
     }
 
-    /// Whether a code may be what [`Shape::encode`] makes, of a vector with infinite components or
-    /// NaN too: a code that no vector can have is refused, since its distances mean nothing.
+    /// Whether a code can be the result of [`Shape::encode`], including for vectors with infinite
+    /// or NaN components. Other codes are rejected, since their distances are meaningless.
     pub fn admits(&self, encoded: EncodedRef<'_>) -> bool {
         let EncodedRef { code, factors: Factors { norm, range } } = encoded;
         if code.len() != self.code_bytes() || norm < 0.0 {
@@ -254,12 +255,12 @@ impl Shape {
         }
     }
 
-    /// Dimensions of a vector that is given: before reduction.
+    /// Dimensions of input vectors, before reduction.
     pub fn dim_given(&self) -> usize {
         self.input_dim.unwrap_or(self.dim) as usize
     }
 
-    /// The code of a vector of [`Shape::dim_given`] components; none if it has another number.
+    /// Encodes a vector of [`Shape::dim_given`] components; none if it has another number.
     pub fn encode(&self, vector: &[f32]) -> Option<Encoded> {
         let (vector, norm) = self.unit(vector)?;
         let (code, range) = match self.quantisation {
@@ -271,7 +272,8 @@ impl Shape {
         Some(Encoded { code, factors: Factors { norm, range } })
     }
 
-    /// A query for a vector of [`Shape::dim_given`] components; none if it has another number.
+    /// Makes a query for a vector of [`Shape::dim_given`] components; none if it has another
+    /// number.
     pub fn query(&self, vector: &[f32]) -> Option<Query> {
         if self.quantisation == Quantisation::RaBitQ {
             let (vector, _) = self.unit(vector)?;
@@ -281,7 +283,7 @@ impl Shape {
         Some(Query::of_code(encoded))
     }
 
-    /// A query for what is near to the vector of a code.
+    /// Makes a query for the neighbours of a code.
     pub fn query_of(&self, encoded: EncodedRef<'_>) -> Query {
         match self.quantisation {
             Quantisation::RaBitQ => rabitq::query_of(encoded, self.dim as usize),
@@ -289,7 +291,7 @@ impl Shape {
         }
     }
 
-    /// A vector that is given, reduced and of length 1 (or 0), and the length that it had.
+    /// Reduces and normalises an input vector; returns it (length 1 or 0) and its former length.
     fn unit(&self, vector: &[f32]) -> Option<(Vec<f32>, f32)> {
         if vector.len() != self.dim_given() {
             return None;
@@ -302,8 +304,8 @@ impl Shape {
         Some((vector, norm))
     }
 
-    /// The vector of a code, as far as the code tells: of its own length, but for a binary one,
-    /// whose components are +1 and -1.
+    /// Decodes a vector as far as the code allows: with its original length, except that components
+    /// of a binary code are +1 and -1.
     pub fn decode(&self, encoded: EncodedRef<'_>) -> Vec<f32> {
         let norm = encoded.factors.norm;
         match self.quantisation {
@@ -326,7 +328,7 @@ impl Shape {
         }
     }
 
-    /// The matrix of the reduction, row by row: as many rows as there are stored dimensions.
+    /// The reduction matrix, row by row: one row per stored dimension.
     pub fn matrix(&self) -> impl Iterator<Item = f32> {
         let columns = self.input_dim.unwrap_or(0);
         let scale = 1.0 / (columns as f32).sqrt();
@@ -347,8 +349,8 @@ fn sign(row: u32, column: u32) -> f32 {
     if (row & column).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 }
 }
 
-/// Divides a vector by its length, which it returns. A zero vector stays what it is, as does one so
-/// short that the squares of its components are 0: divided by 1, as in Redis.
+/// Divides a vector by its length, and returns the length. A zero vector, or one so short that the
+/// squares of its components are 0, is divided by 1, as in Redis.
 fn normalise(vector: &mut [f32]) -> f32 {
     let square = vector.iter().map(|x| x * x).sum::<f32>();
     if square == 0.0 {
@@ -367,8 +369,8 @@ fn encode_i8(vector: &[f32]) -> (Box<[u8]>, f32) {
     if range == 0.0 {
         return (vec![0; vector.len()].into(), 0.0);
     }
-    // In this order, so that halves are rounded as Redis rounds them. A cast saturates, and makes 0
-    // of NaN.
+    // In this order, so that halves are rounded as in Redis. A cast saturates, and turns NaN into
+    // 0.
     let scale = I8_MAX / range;
     let byte = |x: &f32| ((x * scale).round() as i8).cast_unsigned();
     (vector.iter().map(byte).collect(), range)
@@ -436,7 +438,7 @@ mod tests {
         vectors[3][7] = 1.0;
         vectors.extend([1, 6].map(|at| {
             let mut vector = vectors[at].clone();
-            // Its square is the least that is none of 0.
+            // Its square is the smallest that is not 0.
             vector[0] = -4e-23;
             vector
         }));

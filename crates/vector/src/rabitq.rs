@@ -1,11 +1,11 @@
-//! Codes of seven bits for a component: RaBitQ with several bits (Gao and Long, SIGMOD 2024; Gao et
+//! RaBitQ codes with seven bits per component (Gao and Long, SIGMOD 2024; Gao et
 //! al., arXiv 2409.09913).
 //!
-//! A vector of length 1 is [rotated](crate::rotation) by chance, then each component becomes a step
-//! of a uniform grid. The top four bits of the steps are one plane, by which a search walks; the
-//! other three are two more, which are read only to rank again what was found. Of vectors in
-//! clusters, whose neighbours are all about as far away, six bits rank 94 % of the nearest ten
-//! right, seven 96.8 %.
+//! A vector of length 1 is [rotated](crate::rotation) randomly, then each component is quantised to
+//! a step of a uniform grid. The top four bits of the steps form the coarse plane, which walks
+//! read; the other three form two more planes, read only for the final ranking of the results. In
+//! clusters with almost equally distant neighbours, six bits rank 94 % of the ten nearest
+//! correctly, seven 96.8 %.
 //!
 //! ```text
 //! | factor | error | coarse plane: 4 bits each | fine plane: 2 bits | last plane: 1 bit |
@@ -17,25 +17,23 @@
 //! last,   of 64 components: byte i holds components i, 8 + i, ..., 56 + i (from the lowest bit)
 //! ```
 //!
-//! The last components, if they are fewer than 64, lie in the same way in as many bytes as they
-//! need.
+//! The last components, if fewer than 64, use the same layout in only as many bytes as needed.
 //!
-//! What stands for a component are odd numbers: `w = 2 * step - 15` of the coarse plane,
-//! `2 * step - 127` of all. For a unit vector `x`, its code `w` and a unit query `q`,
-//! `<w, q> / <w, x>` estimates `<x, q>` without bias, since the rest of `w` is perpendicular to
-//! `x` in a direction that the rotation has drawn by chance; its error is, but for one in some
-//! tens, below
-//! `1.9 * sqrt((1 - c²) / (c² * (dim - 1)))`, `c` the cosine of `w` and `x` (theorem 3.2 of the
-//! first).
+//! Components are represented by odd numbers: `w = 2 * step - 15` in the coarse plane, `2 * step -
+//! 127` in all planes. For a unit vector `x`, its code `w` and a unit query `q`, `<w, q> / <w, x>`
+//! estimates `<x, q>` without bias, since the part of `w` perpendicular to `x` has a random
+//! direction after the rotation. The error is, except a few times in a hundred, below `1.9 *
+//! sqrt((1 - c²) / (c² * (dim - 1)))`, where `c` is the cosine of `w` and `x` (theorem 3.2 of the
+//! first paper).
 
 use crate::kernels::planes;
 use crate::quantise::{Encoded, EncodedRef, Factors, Query};
 use crate::rotation::{rotate, rotate_back};
 
-/// The seed of the rotation of new sets. One for all, so that a replica makes the same codes.
+/// Seed of the rotation of new sets. The same for all, so that a replica makes the same codes.
 pub const SEED: u32 = 0x5ee4;
 
-/// Deviations of the error that its bound allows for.
+/// Number of standard deviations in the error bound.
 const DEVIATIONS: f32 = 1.9;
 
 /// Bytes before the planes.
@@ -44,8 +42,8 @@ const HEAD_BYTES: usize = 8;
 /// Largest step of the grid.
 const STEP_MAX: f32 = 127.0;
 
-/// The farthest steps of the grids that are tried, as shares of the largest component: where few
-/// components are large it is better to cut them off.
+/// Candidates for the grid's outermost step, as shares of the largest component: if few components
+/// are large, clipping them is better.
 const RANGES: [f32; 6] = [0.70, 0.76, 0.82, 0.88, 0.94, 1.0];
 
 /// Bytes of a code.
@@ -53,12 +51,12 @@ pub fn code_bytes(dim: usize) -> usize {
     HEAD_BYTES + planes::coarse_bytes(dim) + planes::fine_bytes(dim) + planes::last_bytes(dim)
 }
 
-/// Bytes of a code, from its first on, that [`distance`] reads.
+/// Number of leading bytes of a code that [`distance`] reads.
 pub fn walked_bytes(dim: usize) -> usize {
     HEAD_BYTES + planes::coarse_bytes(dim)
 }
 
-/// A code, split.
+/// Parts of a code.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
     coarse: &'a [u8],
@@ -79,17 +77,17 @@ fn parts(code: &[u8], dim: usize) -> Parts<'_> {
     Parts { coarse, fine, last }
 }
 
-/// What a grid makes of a vector.
+/// Quality of a grid for a vector.
 #[derive(Clone, Copy, Default)]
 struct Fit {
     /// Products of the vector with its steps of 4 and of 7 bits.
     dots: [f32; 2],
-    /// Cosines of the vector and its steps, squared.
+    /// Squared cosines of the angle between the vector and its steps.
     cosines: [f32; 2],
 }
 
 impl Fit {
-    /// Both count as much: a grid of 4 bits errs by some 48 times as much as one of 7.
+    /// Weighted equally: a grid of 4 bits has about 48 times the error of one of 7.
     fn error(&self) -> f32 {
         (1.0 - self.cosines[0]) / 48.0 + (1.0 - self.cosines[1])
     }
@@ -115,7 +113,7 @@ fn fit(vector: &[f32], scale: f32) -> Fit {
     Fit { dots, cosines: [cosine(0), cosine(1)] }
 }
 
-/// The code of a vector of length 1 or 0, and the factor of all planes.
+/// Encodes a vector of length 1 or 0; returns the code and the factor of all planes.
 pub fn encode(mut vector: Vec<f32>, seed: u32) -> (Box<[u8]>, f32) {
     let dim = vector.len();
     rotate(&mut vector, seed);
@@ -141,14 +139,14 @@ pub fn encode(mut vector: Vec<f32>, seed: u32) -> (Box<[u8]>, f32) {
     (code.into(), factor(dots[1]))
 }
 
-/// A query of a vector of length 1: rotated, as signed bytes, and what they leave in 256ths.
+/// Makes a query of a vector of length 1: rotated, as signed bytes, with remainders in 256ths.
 pub fn query(mut vector: Vec<f32>, seed: u32) -> Query {
     rotate(&mut vector, seed);
     let largest = vector.iter().fold(0f32, |max, x| max.max(x.abs()));
     let is_number = largest > 0.0 && largest.is_finite();
     let scale = if is_number { 127.0 / largest } else { 0.0 };
     let range = if is_number { 1.0 / scale } else { 0.0 };
-    // Casts cut off what follows the point, saturate, and make 0 of NaN.
+    // Casts truncate, saturate, and turn NaN into 0.
     let nearest = |x: f32| (x + 0.5f32.copysign(x)) as i32;
     let whole = |x: f32| nearest(x * scale);
     let byte = |&x: &f32| (whole(x) as i8).cast_unsigned();
@@ -159,7 +157,7 @@ pub fn query(mut vector: Vec<f32>, seed: u32) -> Query {
     with_sums(Encoded { code, factors: Factors { norm: 1.0, range } }, rest)
 }
 
-/// A query of a code: what stands for its components are signed bytes already.
+/// Makes a query of a code, which consists of signed bytes already.
 pub fn query_of(encoded: EncodedRef<'_>, dim: usize) -> Query {
     let code = weights(encoded.code, dim).into_iter().map(i8::cast_unsigned).collect();
     with_sums(Encoded { code, factors: encoded.factors }, Box::default())
@@ -170,7 +168,7 @@ fn with_sums(encoded: Encoded, rest: Box<[u8]>) -> Query {
     Query { sum: sum(&encoded.code), rest_sum: sum(&rest), encoded, rest }
 }
 
-/// The odd numbers of a code.
+/// Odd numbers that represent the components of a code.
 fn weights(code: &[u8], dim: usize) -> Vec<i8> {
     let parts = parts(code, dim);
     let steps = planes::unpack(parts.coarse, parts.fine, parts.last, dim);
@@ -178,7 +176,7 @@ fn weights(code: &[u8], dim: usize) -> Vec<i8> {
     steps.into_iter().map(|step| (2 * i16::from(step) - 127) as i8).collect()
 }
 
-/// A vector of length 1 in the direction of a code; zero if it is that of the zero vector.
+/// A vector of length 1 in the direction of a code; the zero vector for the code of zero.
 pub fn decode(encoded: EncodedRef<'_>, dim: usize, seed: u32) -> Vec<f32> {
     if encoded.factors.range == 0.0 {
         return vec![0.0; dim];
@@ -210,7 +208,7 @@ pub fn distance_fine(query: &Query, encoded: EncodedRef<'_>) -> f32 {
 }
 
 impl Parts<'_> {
-    /// Product of signed bytes, whose sum is given, and the code's odd numbers.
+    /// Product of signed bytes, with their `sum`, and the code's odd numbers.
     #[inline]
     fn dot(&self, query: &[u8], sum: i32) -> i64 {
         // Of 65,536 components the sum stays below 2^31: 65,536 * 128 * 127 is less than 2^30.
@@ -230,12 +228,12 @@ pub fn distance_between(a: &[u8], b: &[u8], dim: usize) -> f32 {
     distance_of(float(a, 0) * float(b, 0) * dot as f32)
 }
 
-/// The factor of the coarse plane, and the bound of the error.
+/// Factor of the coarse plane, and error bound.
 pub fn factors(code: &[u8]) -> (f32, f32) {
     (float(code, 0), float(code, 4))
 }
 
-/// How far [`distance`] is off a unit query's, but for one time in some tens.
+/// Error bound of [`distance`] for a unit query, exceeded a few times in a hundred.
 #[inline]
 pub fn error_bound(code: &[u8]) -> f32 {
     float(code, 4)
@@ -243,7 +241,7 @@ pub fn error_bound(code: &[u8]) -> f32 {
 
 #[inline]
 fn distance_of(cosine: f32) -> f32 {
-    // What a broken image says may be no number: that counts as perpendicular.
+    // Values from a corrupt snapshot may be NaN, which counts as perpendicular.
     if cosine.is_nan() { 1.0 } else { (1.0 - cosine).clamp(0.0, 2.0) }
 }
 
@@ -294,7 +292,7 @@ mod tests {
                 }
             }
             let (off, off_fine) = ((off / pairs as f32).sqrt(), (off_fine / pairs as f32).sqrt());
-            // Three bits more leave at most a quarter of the error, beside the query's rounding.
+            // Three more bits leave at most a quarter of the error, besides the query's rounding.
             assert!(off_fine < off * 0.25, "{dim}: {off_fine} of {off}");
             assert!(off < 0.15 / (dim as f32).sqrt(), "{dim}: {off}");
             assert!((sum / pairs as f32).abs() < 0.1 * off, "{dim}: {sum} {off}");

@@ -1,14 +1,14 @@
-//! A random rotation: signs and fast Hadamard transforms, in time n log n and without a matrix.
+//! Random rotation by random signs and fast Hadamard transforms, in O(n log n) and without a
+//! matrix.
 //!
-//! A round changes the signs of components by chance, then transforms the first and the last `p` of
-//! them, `p` the largest power of two that there is room for: the two overlap, so no component is
-//! added to make the number a power of two. Every step keeps lengths and angles, and so does the
-//! whole.
+//! A round flips random signs, then transforms the first and the last `p` components, `p` being the
+//! largest power of two that fits: the two ranges overlap, so no padding is needed. Every step, and
+//! so the whole rotation, preserves lengths and angles.
 
-/// Rounds: with two a component still shows in which quarter it was.
+/// Number of rounds: with two, a component's quarter of origin is still detectable.
 const ROUNDS: u64 = 4;
 
-/// Rotates a vector; the seed says how.
+/// Rotates a vector; the seed selects the rotation.
 pub fn rotate(vector: &mut [f32], seed: u32) {
     for round in 0..ROUNDS {
         change_signs(vector, seed, round);
@@ -21,7 +21,7 @@ pub fn rotate(vector: &mut [f32], seed: u32) {
     }
 }
 
-/// Undoes [`rotate`].
+/// Inverts [`rotate`].
 pub fn rotate_back(vector: &mut [f32], seed: u32) {
     for round in (0..ROUNDS).rev() {
         let part = part(vector.len());
@@ -34,7 +34,7 @@ pub fn rotate_back(vector: &mut [f32], seed: u32) {
     }
 }
 
-/// The largest power of two up to a length.
+/// The largest power of two up to `len`.
 fn part(len: usize) -> usize {
     if len == 0 { 0 } else { 1 << len.ilog2() }
 }
@@ -50,7 +50,7 @@ fn change_signs(vector: &mut [f32], seed: u32, round: u64) {
     }
 }
 
-/// What splitmix64 makes of its state.
+/// Output function of splitmix64.
 fn mix(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -58,11 +58,10 @@ fn mix(state: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The Hadamard transform of a power of two of components, scaled so that lengths stay. It is its
-/// own inverse.
+/// Normalised Hadamard transform of a power of two of components; it is its own inverse.
 fn transform(vector: &mut [f32]) {
     let len = vector.len();
-    // The first three levels of eight components at a time, which the compiler unrolls.
+    // The first three levels, of eight components at a time; the compiler unrolls them.
     let (eights, rest) = vector.as_chunks_mut::<8>();
     eights.iter_mut().for_each(transform_eight);
     let mut half = if rest.is_empty() { 8 } else { 1 };
@@ -123,7 +122,7 @@ mod tests {
                 vector[at] = 1.0;
                 rotate(&mut vector, 7);
                 let largest = vector.iter().fold(0f32, |max, x| max.max(x.abs()));
-                // Of a normal distribution one in a million is beyond five deviations.
+                // In a normal distribution one in a million exceeds five standard deviations.
                 assert!(largest * (dim as f32).sqrt() < 5.0, "{dim} {at}: {largest}");
             }
         }

@@ -1,5 +1,5 @@
-//! Searches beside inserts, updates and removals under a scheduler that tries many interleavings. A
-//! search lets writers in after every node that it looks at. Waits have no time limit here, so a
+//! Searches concurrent with inserts, updates and removals under a scheduler that tries many
+//! interleavings. A search yields to writers after every node. Waits have no time limit here, so a
 //! lost wake-up shows as a deadlock.
 //!
 //! `cargo test -p petrel-vector --features shuttle --test set_model`
@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 const DIM: usize = 4;
 
-/// Elements that are there from the beginning to the end, and those that come and go.
+/// Number of elements present throughout, and of elements added and removed.
 const STAY: usize = 6;
 const COME: usize = 5;
 
-/// How many changes a writer makes, and how many searches a reader.
+/// Number of changes of a writer, and of searches of a reader.
 const CHANGES: usize = 6;
 const SEARCHES: usize = 2;
 
@@ -39,7 +39,7 @@ fn put(set: &VectorSet, number: usize) {
     set.insert(&name(number), encoded.as_ref(), Some(attributes), 8).expect("there is room");
 }
 
-/// Elements that stay are moved; others come, are moved and go. Each writer has its own.
+/// Moves the permanent elements; adds, moves and removes others. Each writer has its own.
 fn write(set: &VectorSet, own: &[usize]) {
     for _ in 0..CHANGES {
         let number = own[thread_rng().gen_range(0..own.len())];
@@ -51,7 +51,7 @@ fn write(set: &VectorSet, own: &[usize]) {
     }
 }
 
-/// Looks for more than there is: elements that are not touched are found, none twice, in order.
+/// Searches for more than there is: untouched elements are found, without duplicates, in order.
 fn search(set: &VectorSet, still: &[usize], exact: bool, filter: Option<&Filter>) {
     let query = set.shape().query(&[1.0, -2.0, 3.0, 0.5]).expect("it is a vector");
     let search = Search { count: 64, ef: 64, epsilon: None, filter_ef: 1000, exact };
@@ -68,7 +68,7 @@ fn search(set: &VectorSet, still: &[usize], exact: bool, filter: Option<&Filter>
     }
 }
 
-/// Links go both ways, to elements of the set, none twice, and all can be reached.
+/// Checks links: bidirectional, to elements of the set, no duplicates, and all are reachable.
 fn check(set: &VectorSet) {
     let mut count = 0;
     let mut level_0 = Vec::new();
@@ -98,8 +98,8 @@ fn run(scheduler: impl Scheduler + 'static, body: impl Fn() + Send + Sync + 'sta
     Runner::new(scheduler, Config::new()).run(body);
 }
 
-/// Two writers, one of them with elements that stay; a search through the graph, one that looks at
-/// all, one with a filter.
+/// Two writers, one of them with permanent elements; a graph search, an exact search, one with a
+/// filter.
 fn beside_each_other() {
     let set = Arc::new(VectorSet::new(shape(), 1));
     (0..STAY + 2).for_each(|number| put(&set, number));

@@ -1,15 +1,15 @@
-//! Commands that are of all keys: functions that members agree on, and the removal of a home's
-//! share of all keys within a transaction.
+//! Commands over all keys: agreed function libraries, and flushes of a primary's slots within a
+//! transaction.
 
 use super::{Machine, slots_of};
 use crate::content::Family;
 use petrel_cluster::slot_of;
 use std::collections::BTreeSet;
 
-/// The part of a transaction that removes all keys of its slots.
+/// Command of a transaction that removes all keys of its slots.
 pub const FLUSH: &[u8] = b"FLUSHDB";
 
-/// A library of functions; they write the number that it has instead of `N`.
+/// Function library; functions write the version number in place of `N`.
 const LIBRARY: &str = "#!lua name=lib\n\
     redis.register_function('put', function(keys, args)\n\
     return redis.call('SET', keys[1], args[1] .. 'N') end)\n\
@@ -17,8 +17,8 @@ const LIBRARY: &str = "#!lua name=lib\n\
     redis.call('APPEND', keys[1], 'N') return redis.call('APPEND', keys[1], args[1]) end)";
 
 impl Machine {
-    /// Loads the library of functions in its version of this number. Members agree on it beside
-    /// their lanes, and have it one after another.
+    /// Loads a version of the function library. Members agree on it outside of the lanes, and load
+    /// it at different times.
     pub fn load_library(&mut self, number: u64) {
         let code = LIBRARY.replace('N', &number.to_string());
         let load: Vec<&[u8]> = vec![b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()];
@@ -29,8 +29,8 @@ impl Machine {
         }
     }
 
-    /// What removes what `FLUSHDB` does in a transaction: the keys of its slots, those that the
-    /// transaction itself makes too.
+    /// The command that replaces `FLUSHDB` in a transaction: it removes the keys of its slots,
+    /// including keys that the transaction creates.
     pub(super) fn removed_by(
         &mut self,
         db: u16,

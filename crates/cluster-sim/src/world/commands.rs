@@ -1,4 +1,4 @@
-//! Commands of a node's clients: executed there, or sent to another node, and their replies.
+//! Clients' commands: local execution, forwarding, and replies.
 
 use super::Member;
 use crate::connection::{State, content_of};
@@ -12,14 +12,14 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Whether a command reads keys that are here as copies.
+/// Whether a command reads keys that are present as copies.
 pub(super) fn has_copies(core: &ClusterNode, machine: &mut Machine, op: &Op) -> bool {
     !op.reads.is_empty()
         && core.may_read_copies(&op.slots)
         && op.reads.iter().all(|(db, key)| machine.has(*db, key))
 }
 
-/// Executes a command of a client, or sends it; none if it has to wait.
+/// Executes or forwards a client's command; none if it has to wait.
 pub(super) fn start(
     member: &mut Member,
     (connection, token): (usize, u64),
@@ -37,14 +37,14 @@ pub(super) fn start(
         Some(Watch::Of(client)) => Some(client),
         _ => None,
     };
-    // A key that is over goes when it is looked for.
+    // Reading an expired key removes it.
     member.machine.compare_survivors();
     let route = match op.reads.is_empty() {
         true => member.core.route(&op.slots),
         false if has_copies(&member.core, &mut member.machine, op) => Route::Here,
         false => member.core.route_read(&op.slots),
     };
-    // Every home does that in steps, for its own clients too.
+    // Every primary flushes in steps, also for its own clients.
     if route != Route::Here || is_flush(&op.commands) {
         return match route {
             Route::Apart => done(b"-CROSSSLOT\r\n".to_vec(), Vec::new(), false),
@@ -75,21 +75,21 @@ pub(super) fn start(
             op.slots.iter().map(|&slot| (slot, witness.borrow().last(slot))).collect();
         witness.borrow_mut().has_seen(identity, &seen);
         if member.machine.position(slot) > before {
-            member.note_written(slot);
+            member.record_written(slot);
         }
         return done(reply, seen, true);
     }
     let (value, mut seen) = (parse(&reply), Vec::new());
     for (at, (db, key)) in op.reads.iter().enumerate() {
         let content = content_of(op, at, key, &value);
-        let is_home = member.machine.is_home(petrel_cluster::slot_of(key));
+        let is_primary = member.machine.is_primary(petrel_cluster::slot_of(key));
         let key = (*db, key.clone());
-        seen.push(witness.borrow_mut().read(identity, (&key, &content), now_ms, is_home));
+        seen.push(witness.borrow_mut().read(identity, (&key, &content), now_ms, is_primary));
     }
     done(reply, seen, true)
 }
 
-/// Gives connections the replies to their commands that were away; false if there are none.
+/// Delivers replies to forwarded commands to their connections; false if there are none.
 pub(super) fn take_replies(
     member: &mut Member,
     witness: &Rc<RefCell<Witness>>,
@@ -113,7 +113,7 @@ pub(super) fn take_replies(
                 let slot = call.slots[0];
                 let Some((_, tag)) = member.away.get_mut(&token) else { continue };
                 let before = *tag;
-                // Its new name is known before it may be executed.
+                // The new tag is registered before the command can be executed.
                 let Ok(oseq) = member.core.forward(token, *call, &mut member.machine) else {
                     continue;
                 };
@@ -152,7 +152,7 @@ pub(super) fn take_replies(
     has_replies
 }
 
-/// What a read that its home has executed has seen.
+/// Checks the result of a read that the primary has executed.
 fn check_read(
     by: Identity,
     op: &Op,

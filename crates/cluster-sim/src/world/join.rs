@@ -1,31 +1,31 @@
-//! Nodes that join, those that were there before with another life too: they are sent a copy of
-//! another's data, and serve clients once they have loaded it.
+//! Joining nodes, both new ones and new incarnations of dead ones: they receive a copy of another
+//! node's data, and serve clients once it is loaded.
 
 use super::{Member, World};
 use crate::machine::Machine;
 use crate::witness::Positions;
 use petrel_cluster::{ClusterNode, Fetch, Identity, Node};
 
-/// Nodes that there are at most, dead ones too.
+/// Maximum number of nodes, including dead ones.
 const NODES_MAX: usize = 12;
 
-/// A copy that is being sent.
+/// A copy in transfer.
 pub(super) struct Sent {
     pub bytes: Vec<u8>,
-    /// Bytes of it that were sent.
+    /// Number of bytes sent.
     pub at: usize,
-    /// Where it stands in the order of each slot.
+    /// Position of the copy in each slot's order.
     pub positions: Positions,
 }
 
 impl World {
-    /// The members that have their data and are alive.
+    /// The living members that have their data.
     pub(super) fn with_data(&self) -> Vec<u16> {
         let alive = self.alive().into_iter();
         alive.filter(|&node| self.members[usize::from(node)].has_data).collect()
     }
 
-    /// A node joins: a new one, or another life of one that has died.
+    /// Adds a node: a new one, or a new incarnation of a dead one.
     pub(super) fn join(&mut self) {
         let is_free = |node: &usize| {
             let is_member = self.latest().member(Node(*node as u16)).is_some();
@@ -50,7 +50,7 @@ impl World {
         match self.plan.copies {
             Some(_) => {
                 let placings = self.placings();
-                self.propose_homes(members, &placings);
+                self.propose_owners(members, &placings);
             }
             None => {
                 let primaries = self.primaries();
@@ -69,7 +69,7 @@ impl World {
         let core = ClusterNode::joining(identity, view, limits);
         let connections = (0..2).map(|_| Default::default()).collect();
         let skew_ms = self.random.below(60) as i64 - 30;
-        // It serves clients at once where it needs no data for that.
+        // Where members hold only some slots it serves clients immediately.
         let has_data = self.plan.copies.is_some();
         if has_data {
             machine.join(core.sinks(), core.homes(), false);
@@ -84,7 +84,7 @@ impl World {
         self.broken.retain(|&(a, b), _| a != node && b != node);
     }
 
-    /// Members that both know of each other are connected, unless their link has just broken.
+    /// Connects members that know each other, unless their link has just broken.
     pub(super) fn connect_members(&mut self) {
         let alive = self.alive();
         for &a in &alive {
@@ -106,10 +106,10 @@ impl World {
         }
     }
 
-    /// A node goes on with the copy that it gets, and with those that it sends.
+    /// Advances the copies that a node receives and sends.
     pub(super) fn copy_some(&mut self) {
         let Some(node) = self.any_awake() else { return };
-        self.tell_time(node);
+        self.set_member_time(node);
         let member = &mut self.members[usize::from(node)];
         if member.core.has_to_rejoin() && !member.has_data {
             self.outcome.failed_joins += 1;
@@ -125,7 +125,7 @@ impl World {
             _ => {}
         }
         self.begin_copies(node);
-        self.go_on_with_slots(node);
+        self.advance_slots(node);
         self.send_copies(node);
     }
 
@@ -168,7 +168,7 @@ impl World {
                 Some(_) => member.core.send_slots(to, part, is_last),
                 None => member.core.send_copy(to, part, is_last),
             };
-            // One beyond the end: nothing is left to be sent.
+            // One beyond the end marks a complete transfer.
             sent.at += len + usize::from(is_last);
         }
     }

@@ -1,11 +1,11 @@
-//! The end of a run: everything arrives, and everything is compared with everything.
+//! End of a run: everything is delivered, then all nodes are compared.
 
 use super::World;
 use crate::witness::Held;
 use petrel_cluster::{Node, Route, slot_of};
 
 impl World {
-    /// Peace: everything arrives, and all nodes have the same.
+    /// Delivers everything without faults, then compares all nodes.
     pub(super) fn rest(&mut self) {
         for member in &mut self.members {
             member.paused_until = 0;
@@ -46,17 +46,17 @@ impl World {
             let held = member.machine.held(keys);
             self.outcome.digest = digest(self.outcome.digest, &held);
             let (me, view) = (member.core.identity(), member.core.view());
-            let is_home =
-                |slot| view.incoming.is_none() || view.slots.homes(slot).contains(&me.node);
+            let is_primary =
+                |slot| view.incoming.is_none() || view.slots.owners(slot).contains(&me.node);
             let may_copy = |slot| member.core.may_read_copies(&[slot]);
-            self.witness.borrow_mut().compare(me, &held, is_home, may_copy);
+            self.witness.borrow_mut().compare(me, &held, is_primary, may_copy);
         }
-        self.compare_sharers(&alive);
+        self.compare_copy_holders(&alive);
         self.witness.borrow_mut().compare_logs(Node(alive[0]));
     }
 
-    /// The primaries of the copies that are anywhere know of them.
-    fn compare_sharers(&mut self, alive: &[u16]) {
+    /// Checks that the primary of each copy has registered its holder.
+    fn compare_copy_holders(&mut self, alive: &[u16]) {
         for &node in alive {
             let keys = self.members[usize::from(node)].machine.keys();
             let core = &self.members[usize::from(node)].core;
@@ -64,7 +64,7 @@ impl World {
                 let slots = [slot_of(&key)];
                 let Route::At(primary) = core.route_read(&slots) else { continue };
                 let of_primary = &self.members[usize::from(primary.0)].core;
-                let is_known = of_primary.lanes().sharers(db, &key).contains(Node(node));
+                let is_known = of_primary.lanes().copy_holders(db, &key).contains(Node(node));
                 if core.may_read_copies(&slots) && !is_known {
                     let text = format!(
                         "at rest node {} does not know that node {node} has a copy of {}",
@@ -85,7 +85,7 @@ impl World {
             })
             && self.members.iter().filter(|member| member.is_alive).all(|member| {
                 member.core.view().epoch == epoch
-                    && member.core.is_settled()
+                    && member.core.is_reconciled()
                     && member.has_data
                     && member.core.lanes().bytes() == 0
                     && member.connections.iter().all(|connection| connection.pending.is_empty())
@@ -94,16 +94,16 @@ impl World {
     }
 
     fn explain_unrest(&self) -> String {
-        let mut text = String::from("it does not come to rest:");
+        let mut text = String::from("the cluster does not become quiet:");
         for node in self.alive() {
             let member = &self.members[usize::from(node)];
             let pending: usize =
                 member.connections.iter().map(|connection| connection.pending.len()).sum();
             text += &format!(
-                " [node {node}: epoch {} of {}, settled {}, bytes {}, pending {pending}, cut off {:x}]",
+                " [node {node}: epoch {} of {}, reconciled {}, bytes {}, pending {pending}, cut off {:x}]",
                 member.core.view().epoch,
                 self.latest().epoch,
-                member.core.is_settled(),
+                member.core.is_reconciled(),
                 member.core.lanes().bytes(),
                 member.core.lanes().cut_off().0
             );
@@ -120,7 +120,7 @@ impl World {
     }
 }
 
-/// FNV-1a over what a node holds.
+/// FNV-1a hash of a node's contents.
 fn digest(before: u64, held: &[Held]) -> u64 {
     let texts =
         held.iter().map(|held| format!("{:?}{:?}{:?}", held.key, held.content, held.expiry));

@@ -1,11 +1,11 @@
-//! Applying the lanes of other nodes, each in its order.
+//! Applies the records of other nodes' lanes, each lane in its order.
 
 use super::transfer::Use;
 use super::{Host, Node, Reply};
 use crate::lanes::{FROM_PEERS, lane_of};
 use crate::mutation::{Mutation, is_broken};
 use crate::origin::HeldAnswer;
-use crate::settle::slot_of_group;
+use crate::reconcile::slot_of_group;
 use crate::slot::{Slot, slot_of};
 use crate::view::{Identity, NodeSet};
 use crate::wire::{LANES, Parts, Record, Tag};
@@ -13,7 +13,7 @@ use petrel_persistence::effects::{apply_group, visit_keys};
 use std::sync::Arc;
 
 impl Node {
-    /// Applies what can be applied of a node's lanes; true if something was.
+    /// Applies all applicable records of a node's lanes; true if there were any.
     pub(super) fn advance(&mut self, from: Identity, host: &mut dyn Host) -> bool {
         let mut has_moved = false;
         loop {
@@ -32,12 +32,12 @@ impl Node {
             }
             has_moved = true;
         }
-        // A lane gets on by what is for others, too.
+        // Lanes also advance over positions that are for other nodes.
         self.answer_held(from);
         has_moved
     }
 
-    /// Applies the next record of a lane; false if there is none, or it waits.
+    /// Applies the next record of a lane; false if there is none, or it has to wait.
     fn step(&mut self, from: Identity, lane: usize, host: &mut dyn Host) -> bool {
         if self.copies.fetch.is_some() {
             return false;
@@ -45,10 +45,10 @@ impl Node {
         let Some(inboxes) = self.inboxes.get(&from) else { return false };
         let Some((_, bytes)) = inboxes[lane].front() else { return false };
         let bytes = bytes.clone();
-        // It was read when it arrived.
+        // Records were checked on arrival.
         let Ok(record) = Record::read(&bytes) else { return false };
         let goes_on = match record {
-            // It goes with the effects, which stand in the first of its lanes.
+            // Applied together with the effects, which are in the first of the commit's lanes.
             Record::Part { .. } => is_broken(Mutation::IgnoreParts),
             Record::Effects { parts, group, .. } => {
                 let is_whole = self.holdings.is_some()
@@ -71,7 +71,7 @@ impl Node {
         }
         let becomes = match record {
             Record::Effects { group, .. } if self.holdings.is_some() => {
-                // That one cannot be read is said when it is applied.
+                // A malformed group is reported when it is applied.
                 slot_of_group(group).map_or(Use::Apply, |slot| self.use_of(from, lane, slot))
             }
             _ => Use::Apply,
@@ -88,7 +88,7 @@ impl Node {
         true
     }
 
-    /// Does what a record of a lane says, which is the next.
+    /// Executes the next record of a lane.
     fn take_record(
         &mut self,
         (from, lane): (Identity, usize),
@@ -121,7 +121,7 @@ impl Node {
                 self.end_wait(Tag { origin: from, slot, oseq }, end, host);
             }
             Record::Unwatch { client } => host.unwatch(from, client),
-            Record::End { epoch } => self.note_end(from, lane, epoch),
+            Record::End { epoch } => self.on_end(from, lane, epoch),
             Record::Message { is_sharded, channel, payload } => {
                 host.publish(is_sharded, channel, payload);
                 if is_broken(Mutation::RepeatMessages) {
@@ -129,22 +129,22 @@ impl Node {
                 }
             }
             Record::Copy { group } => self.take_copy(from, group, host),
-            Record::Changed { db, key } => self.drop_copy((db, key), host),
-            Record::Unshared { db, key } => {
+            Record::Invalidate { db, key } => self.drop_copy((db, key), host),
+            Record::NoCopy { db, key } => {
                 let directory = self.lanes.directory();
                 let name = directory.name_of(db, key);
                 directory.remove(slot_of(key), name, NodeSet::of(from.node));
             }
-            Record::DurableAsked { number } => self.durable.note_asked(from, lane, number),
-            Record::Durable { number } => self.durable.note_answer(from, number),
-            Record::SlotsBegin { number } => self.note_slots_begin(from, lane, number),
-            Record::SlotsKnown { number } => self.note_slots_known(from, number),
-            // They go with others, or were made whole or noted when they arrived.
+            Record::DurableAsked { number } => self.durable.on_asked(from, lane, number),
+            Record::Durable { number } => self.durable.on_answer(from, number),
+            Record::SlotsBegin { number } => self.on_slots_begin(from, lane, number),
+            Record::SlotsKnown { number } => self.on_slots_known(from, number),
+            // Parts are applied with their effects; the others were handled on arrival.
             Record::Part { .. }
-            | Record::Shortened { .. }
+            | Record::Elided { .. }
             | Record::Tail { .. }
             | Record::TailEnd { .. }
-            | Record::Settled { .. } => {}
+            | Record::Reconciled { .. } => {}
         }
     }
 
@@ -152,7 +152,7 @@ impl Node {
         self.inboxes.get_mut(&from)?.get_mut(lane)?.pop()
     }
 
-    /// Whether all places of a commit are the next of their lanes.
+    /// Whether all parts of a commit are the next records of their lanes.
     fn is_whole(&self, from: Identity, parts: Parts<'_>) -> bool {
         let Some(inboxes) = self.inboxes.get(&from) else { return false };
         let is_next = |(lane, seq): (usize, u64)| {
@@ -161,10 +161,10 @@ impl Node {
         parts.iter().all(is_next)
     }
 
-    /// Whether effects wait for the end of an earlier primary of their slots: one that lost them in
-    /// a view that their own had adopted by then.
+    /// Whether effects have to wait for the end of an earlier primary of their slots, which lost
+    /// them in a view that the sender had already adopted.
     fn is_held(&self, from: Identity, group: &[u8]) -> bool {
-        if self.leaving.is_empty() || is_broken(Mutation::ApplyEarly) {
+        if self.former.is_empty() || is_broken(Mutation::ApplyEarly) {
             return false;
         }
         let Some(inboxes) = self.inboxes.get(&from) else { return false };
@@ -172,9 +172,10 @@ impl Node {
         let visited = visit_keys(group, |_, key| {
             let Some(slot) = key.map(slot_of) else { return };
             let epoch = inboxes[lane_of(slot)].end_epoch;
-            is_held |= self.leaving.iter().any(|leaving| {
-                leaving.from != from && leaving.epoch <= epoch && leaving.holds(slot)
-            });
+            is_held |= self
+                .former
+                .iter()
+                .any(|former| former.from != from && former.epoch <= epoch && former.holds(slot));
         });
         visited.is_ok() && is_held
     }
@@ -187,8 +188,8 @@ impl Node {
         host: &mut dyn Host,
     ) {
         for tag in tags {
-            self.note_executed(tag);
-            self.executed.note(tag.origin, tag.slot, tag.oseq);
+            self.record_executed(tag);
+            self.executed.record(tag.origin, tag.slot, tag.oseq);
         }
         let handle = host.handle();
         handle.enter();
@@ -199,7 +200,7 @@ impl Node {
         }
     }
 
-    /// Answers those of the commands whose answers have waited for a node's other lanes.
+    /// Delivers the answers that have waited for a node's other lanes.
     fn answer_held(&mut self, from: Identity) {
         for (of, slot, oseq) in std::mem::take(&mut self.held) {
             if of != from || !self.answer(slot, oseq) {
@@ -208,7 +209,8 @@ impl Node {
         }
     }
 
-    /// Answers a command if everything that it has seen was applied here; false if it has to wait.
+    /// Answers a command if everything that it has observed was applied here; otherwise returns
+    /// false.
     pub(super) fn answer(&mut self, slot: Slot, oseq: u64) -> bool {
         let flight = self.origin.queues.get_mut(&slot).and_then(|queue| queue.find(oseq));
         let parked = self.origin.parked.get(&(slot, oseq));

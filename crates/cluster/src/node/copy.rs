@@ -1,18 +1,19 @@
-//! A member that has no data yet, and the one whose data it gets a copy of.
+//! State transfer to a joining member, where every member holds all data.
 //!
 //! ```text
 //! joiner                         source
-//!   FETCH --------------------->  once it has applied, of every lane, the view that brought the
-//!                                 joiner, and has settled what earlier primaries had numbered:
-//!   <----------------- POSITIONS  with everything held: its place in all lanes; an image begins
+//!   FETCH --------------------->  once it has applied, in every lane, the joiner's first view, and
+//!                                 all former primaries are reconciled:
+//!   <----------------- POSITIONS  with the whole keyspace locked: its positions; a snapshot begins
 //!   RESUME to all members
-//!   <--------- COPY ... COPY end  the image
-//!   loads it, and applies what has waited meanwhile
+//!   <--------- COPY ... COPY end  the snapshot
+//!   loads it, then applies the records that arrived meanwhile
 //! ```
 //!
-//! All members keep what they number for a joiner from the view on that has brought it, so what the
-//! copy lacks is still there. What has arrived here while the copy is on its way, or loaded, counts
-//! as applied for the others: it is kept, and passed on if the member that has sent it dies.
+//! From the view that added the joiner on, all members keep their new records for it, so nothing
+//! that the copy lacks is discarded. Records that arrive while the copy is in transit or being
+//! loaded are acknowledged as applied: the joiner keeps them, and passes them on if their sender
+//! dies.
 
 use super::{Host, LinkError, Node};
 use crate::inbox::Inbox;
@@ -22,78 +23,79 @@ use crate::wire::positions::{LanePositions, Positions};
 use crate::wire::{Frame, LANES, put_frame};
 use std::collections::BTreeMap;
 
-/// How far a member without data has got.
+/// Progress of a member without data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fetch {
-    /// It has to ask a member for a copy ([`Node::fetch_from`]).
+    /// No copy was requested yet ([`Node::fetch_from`]).
     Unasked,
-    /// It has asked.
+    /// A copy was requested.
     Asked(Identity),
-    /// The copy is coming.
+    /// The copy is arriving.
     Comes(Identity),
-    /// The copy is here, and to be loaded ([`Node::loaded`]).
+    /// The copy arrived completely and is being loaded ([`Node::loaded`]).
     Loads,
-    /// The copy was lost on its way, or too much has waited for it: the member has to begin another
-    /// life.
+    /// The copy was lost in transit, or too many records wait for it: the member has to rejoin
+    /// under a new incarnation.
     Failed,
 }
 
-/// What a node knows of copies.
+/// State of copies that this node requests and sends.
 #[derive(Default)]
 pub(super) struct Copies {
-    /// None of a node that has its data.
+    /// Progress of this node's own copy; none if it has its data.
     pub fetch: Option<Fetch>,
-    /// A member keeps no more for this node.
+    /// A member has cut this node off.
     pub is_cut_off: bool,
-    /// Members that have asked for a copy.
+    /// Members that have requested a copy.
     wanted: Vec<Identity>,
-    /// Those that are being sent one.
+    /// Members to which a copy is being sent.
     sent: Vec<Identity>,
-    /// The epochs of the views that have brought members, as far as this node has seen that.
+    /// Epochs of the views that added members, as far as this node has adopted them.
     joined: BTreeMap<Identity, u64>,
 }
 
 impl Copies {
-    /// The epoch of the view that has brought a member; 0 of one that was there before this node.
+    /// The epoch of the view that added a member; 0 if it was a member before this node.
     pub fn joined(&self, identity: Identity) -> u64 {
         self.joined.get(&identity).copied().unwrap_or(0)
     }
 }
 
 impl Node {
-    /// A node that is a member from this view on, and has no data yet: it fetches a copy of all,
-    /// unless only homes hold a slot's.
+    /// Creates a node that became a member in this view and has no data yet. Where every member
+    /// holds all data, it fetches a copy.
     pub fn joining(identity: Identity, view: View, limits: super::Limits) -> Self {
         Node::new(identity, view, limits).without_data()
     }
 
-    /// The same of one that was made otherwise just now.
+    /// Turns a node that was just created into one without data.
     pub fn without_data(self) -> Self {
         let mut node = self;
         if node.holdings.is_some() {
-            // It holds no slots yet, and is sent those that it is to hold one by one.
+            // It owns no slots yet, and imports its slots one by one.
             for inboxes in node.inboxes.values_mut() {
                 inboxes.fill_with(Inbox::beginning_anywhere);
             }
             return node;
         }
         node.copies.fetch = Some(Fetch::Unasked);
-        node.tell_removers();
+        node.update_slots();
         node
     }
 
-    /// How far this node is with the copy that it joins with; none if it has its data.
+    /// Progress of the copy with which this node joins; none if it has its data.
     pub fn fetch(&self) -> Option<Fetch> {
         self.copies.fetch
     }
 
-    /// Whether this life of the node has to end, since its data cannot follow those of the others
-    /// any more.
+    /// Whether this node has to rejoin under a new incarnation, since it can no longer catch up
+    /// with the others.
     pub fn has_to_rejoin(&self) -> bool {
         self.copies.is_cut_off || self.copies.fetch == Some(Fetch::Failed)
     }
 
-    /// Asks a member for a copy. False if there is no link to it, or none is to be asked.
+    /// Requests a copy from a member. False if there is no link to it, or no copy is to be
+    /// requested.
     pub fn fetch_from(&mut self, node: Number) -> bool {
         let epoch = self.view.epoch;
         let peer = self.view.member(node).filter(|_| self.copies.fetch == Some(Fetch::Unasked));
@@ -103,19 +105,19 @@ impl Node {
         true
     }
 
-    /// The copy was loaded: from now on this node is a member like the others, and applies what has
-    /// waited.
+    /// Reports that the copy was loaded: the node becomes a full member, and applies the records
+    /// that have waited.
     pub fn loaded(&mut self, host: &mut dyn Host) {
         if self.copies.fetch != Some(Fetch::Loads) {
             return;
         }
         self.copies.fetch = None;
         self.is_unblocked = true;
-        self.tell_removers();
-        self.go_on(host);
+        self.update_slots();
+        self.resume_pending(host);
     }
 
-    /// Members that have asked this one for a copy, in the order in which they did.
+    /// Members that have requested a copy, in order of their requests.
     pub fn copies_wanted(&self) -> &[Identity] {
         &self.copies.wanted
     }
@@ -126,8 +128,8 @@ impl Node {
         is_linked && !self.copies.sent.contains(&to) && self.has_all_that_is_kept_for(to)
     }
 
-    /// Tells a member where the copy that follows stands; everything is held, and the copy is of
-    /// this moment. False if it cannot begin.
+    /// Sends a member the positions of the copy that follows. The whole keyspace is locked, and the
+    /// copy has the state of this moment. False if the copy cannot begin.
     pub fn begin_copy(&mut self, to: Identity) -> bool {
         if !self.may_begin_copy(to) {
             return false;
@@ -142,8 +144,8 @@ impl Node {
         true
     }
 
-    /// Sends a part of a copy that was begun. False if the member is gone, or its link has ended
-    /// since: the copy is over.
+    /// Sends a part of a copy. False if the member is gone, or its link has ended since: the copy
+    /// is aborted.
     pub fn send_copy(&mut self, to: Identity, part: &[u8], is_last: bool) -> bool {
         if !self.copies.sent.contains(&to) {
             return false;
@@ -157,13 +159,13 @@ impl Node {
         true
     }
 
-    /// Bytes of frames that wait to be sent to a member, beside those of lanes.
+    /// Bytes of frames for a member that wait to be sent, not counting lanes.
     pub fn unsent_bytes(&self, to: Number) -> usize {
         self.links.get(&to).map_or(0, |link| link.first.len())
     }
 
-    /// Whether this node's data, and what it has applied, go at least as far as the positions from
-    /// which on all members keep for the joiner what they number.
+    /// Whether this node's data include everything before the positions from which all members keep
+    /// their records for the joiner.
     fn has_all_that_is_kept_for(&self, joiner: Identity) -> bool {
         let from = self.copies.joined(joiner);
         let is_kept = |member: &Identity| {
@@ -172,9 +174,10 @@ impl Node {
                 || self.copies.joined(*member) >= from
                 || inboxes.iter().all(|inbox| inbox.end_epoch >= from)
         };
-        // No member has anything of one that has died that others lack.
-        let is_settled = self.leaving.is_empty() && self.fallen.is_empty();
-        self.copies.fetch.is_none() && is_settled && self.view.members.iter().all(is_kept)
+        // No lane of a dead member is unreconciled, so no member has records of it that others
+        // lack.
+        let is_reconciled = self.former.is_empty() && self.dead.is_empty();
+        self.copies.fetch.is_none() && is_reconciled && self.view.members.iter().all(is_kept)
     }
 
     fn positions(&self, joiner: Identity) -> Positions {
@@ -197,7 +200,7 @@ impl Node {
         }
     }
 
-    /// A member asks for a copy, or sends one; `first` is what its link sends next.
+    /// Handles a frame about copies. `first` is sent next on the link.
     pub(super) fn take_copy_frame(
         &mut self,
         from: Identity,
@@ -217,7 +220,7 @@ impl Node {
                     self.copies.fetch = Some(Fetch::Unasked);
                     return Ok(());
                 }
-                // Its own link is not among the others while it is read from.
+                // The link of `from` is not in `self.links` while it is read.
                 let inboxes = self.inboxes.get(&from).map(Vec::as_slice);
                 put_resumes(first, self.view.epoch, inboxes.unwrap_or_default());
                 self.copies.fetch = Some(Fetch::Comes(from));
@@ -230,17 +233,17 @@ impl Node {
                 }
                 Ok(())
             }
-            // What was on its way when a copy was given up, perhaps for that of another member.
+            // Remainder of a copy that was given up, perhaps in favour of another member's.
             Frame::Positions(_) | Frame::Copy { .. } => Ok(()),
             _ => Err(LinkError::Malformed),
         }
     }
 
-    /// This node's data will be a copy that stands there. False if members have died since, of whom
-    /// it may lack something.
+    /// Adopts the positions of the copy to come. False if members have died since: the copy may
+    /// lack their last changes.
     fn begin_at(&mut self, positions: Positions) -> bool {
         let Positions { epoch, members, tenures, executed } = positions;
-        if self.fallen.iter().any(|fallen| fallen.since > epoch) {
+        if self.dead.iter().any(|dead| dead.since > epoch) {
             return false;
         }
         for (identity, lanes) in members {
@@ -250,11 +253,11 @@ impl Node {
         }
         self.primaries.set_tenures(epoch, &tenures);
         for (identity, slot, oseq) in executed {
-            self.executed.note(identity, slot, oseq);
+            self.executed.record(identity, slot, oseq);
         }
-        // All had settled what the source's view had brought.
-        self.leaving.retain(|leaving| leaving.epoch > epoch);
-        self.fallen.clear();
+        // The source had reconciled all former primaries up to its view.
+        self.former.retain(|former| former.epoch > epoch);
+        self.dead.clear();
         let (view, inboxes) = (&self.view, &self.inboxes);
         for (node, link) in &mut self.links {
             let peer = view.member(*node);
@@ -265,13 +268,13 @@ impl Node {
         true
     }
 
-    /// Whether this node does not know yet where its copy stands.
+    /// Whether the positions of this node's copy are still unknown.
     pub(super) fn has_no_positions(&self) -> bool {
         matches!(self.copies.fetch, Some(Fetch::Unasked | Fetch::Asked(_) | Fetch::Failed))
     }
 
-    /// The view has changed.
-    pub(super) fn note_members(&mut self, before: &[Identity]) {
+    /// Records members that a new view has added or removed.
+    pub(super) fn record_members(&mut self, before: &[Identity]) {
         let epoch = self.view.epoch;
         for &member in self.view.members.iter().filter(|member| !before.contains(member)) {
             self.copies.joined.insert(member, epoch);
@@ -283,7 +286,7 @@ impl Node {
         self.copies.joined.retain(|identity, _| is_member(identity));
     }
 
-    /// The link to a node has ended, and what it has not delivered is lost.
+    /// Aborts copies on a link that has ended.
     pub(super) fn end_copies(&mut self, node: Number) {
         let Copies { fetch, wanted, sent, .. } = &mut self.copies;
         wanted.retain(|wanted| wanted.node != node);
@@ -295,7 +298,7 @@ impl Node {
         };
     }
 
-    /// More has come than may wait for the copy: the copy is given up.
+    /// Gives up the copy if more bytes than allowed wait for it.
     pub(super) fn limit_waiting(&mut self) {
         if !matches!(self.copies.fetch, Some(Fetch::Comes(_) | Fetch::Loads)) {
             return;
@@ -307,7 +310,7 @@ impl Node {
     }
 }
 
-/// Appends for each lane where it is to go on.
+/// Appends a `RESUME` for each lane.
 pub(super) fn put_resumes(out: &mut Vec<u8>, epoch: u64, inboxes: &[Inbox]) {
     for (lane, inbox) in inboxes.iter().enumerate() {
         let resume = Frame::Resume { received: inbox.received() };

@@ -1,9 +1,9 @@
-//! Which nodes have on their disks what this one has changed (`WAITAOF`).
+//! Durability of this node's changes at other nodes (`WAITAOF`).
 //!
 //! ```text
-//! home    DURABLE-ASKED n -->  in every lane, behind what it asks for: once it has come in all of
-//!                              them, that is applied
-//!         <-------- DURABLE n  once the log there has that, and so what was asked for before
+//! primary   DURABLE-ASKED n -->  in every lane, after the changes in question: once it was reached
+//!                                in all lanes, they were applied
+//!           <-------- DURABLE n  once they are on the receiver's disk; covers earlier n too
 //! ```
 
 use super::Node;
@@ -11,21 +11,21 @@ use crate::view::{Identity, NodeSet, View};
 use crate::wire::{LANES, Record};
 use std::collections::BTreeMap;
 
-/// What is known of that.
+/// Pending and answered durability requests.
 #[derive(Debug, Default)]
 pub(super) struct Durable {
-    /// The last question of this node.
+    /// Number of this node's last request.
     last: u64,
-    /// The last question that each other node has answered.
+    /// The last request that each other node has answered.
     answered: BTreeMap<Identity, u64>,
-    /// The last question of each other node, by lane.
+    /// The last request of each other node, by lane.
     asked: BTreeMap<Identity, [u64; LANES]>,
-    /// Questions that have come in all lanes.
+    /// Requests that were reached in all lanes.
     due: BTreeMap<Identity, u64>,
 }
 
 impl Durable {
-    pub fn note_asked(&mut self, from: Identity, lane: usize, number: u64) {
+    pub fn on_asked(&mut self, from: Identity, lane: usize, number: u64) {
         let asked = self.asked.entry(from).or_default();
         let least = |asked: &[u64; LANES]| asked.iter().copied().min().unwrap_or(0);
         let before = least(asked);
@@ -36,15 +36,15 @@ impl Durable {
         }
     }
 
-    pub fn note_answer(&mut self, from: Identity, number: u64) {
-        // A number that was not asked for says nothing.
+    pub fn on_answer(&mut self, from: Identity, number: u64) {
+        // Ignores a number that was never requested.
         if number <= self.last {
             let answered = self.answered.entry(from).or_default();
             *answered = number.max(*answered);
         }
     }
 
-    /// Forgets nodes that are no members.
+    /// Discards state of nodes that are not members any more.
     fn keep_members(&mut self, view: &View) {
         let is_member = |identity: &Identity| view.member(identity.node) == Some(*identity);
         self.answered.retain(|identity, _| is_member(identity));
@@ -54,8 +54,8 @@ impl Durable {
 }
 
 impl Node {
-    /// Asks all other members when they have on their disks what this one has changed by now. The
-    /// number of the question.
+    /// Asks all other members to answer when all changes made here so far are on their disks.
+    /// Returns the number of the request.
     pub fn ask_durable(&mut self) -> u64 {
         self.durable.keep_members(&self.view);
         self.durable.last += 1;
@@ -66,7 +66,7 @@ impl Node {
         number
     }
 
-    /// The other members that have answered a question, or a later one.
+    /// The other members that have answered a request, or a later one.
     pub fn durable_at(&self, number: u64) -> NodeSet {
         let is_member = |identity: &Identity| self.view.member(identity.node) == Some(*identity);
         let answered = self.durable.answered.iter();
@@ -74,7 +74,7 @@ impl Node {
         answered.map(|(from, _)| from.node).collect()
     }
 
-    /// Questions of others: what they ask for is applied here by now.
+    /// Takes the requests of others that refer to changes applied here.
     pub fn take_durable_asked(&mut self) -> Vec<(Identity, u64)> {
         if self.durable.due.is_empty() {
             return Vec::new();
@@ -83,7 +83,7 @@ impl Node {
         std::mem::take(&mut self.durable.due).into_iter().collect()
     }
 
-    /// Answers a question of another member, and those before it: what it asks for is durable here.
+    /// Answers a member's request and all earlier ones: the changes are durable here.
     pub fn answer_durable(&mut self, to: Identity, number: u64) {
         if self.view.member(to.node) == Some(to) {
             self.lanes.push(0, Some(NodeSet::of(to.node)), &Record::Durable { number });
@@ -101,13 +101,13 @@ mod tests {
         let from = Identity { node: Number(1), incarnation: 1 };
         let mut durable = Durable::default();
         for lane in (1..LANES).rev() {
-            durable.note_asked(from, lane, 1);
-            durable.note_asked(from, lane, 2);
+            durable.on_asked(from, lane, 1);
+            durable.on_asked(from, lane, 2);
             assert!(durable.due.is_empty());
         }
-        durable.note_asked(from, 0, 1);
+        durable.on_asked(from, 0, 1);
         assert_eq!(durable.due, BTreeMap::from([(from, 1)]));
-        durable.note_asked(from, 0, 2);
+        durable.on_asked(from, 0, 2);
         assert_eq!(durable.due, BTreeMap::from([(from, 2)]));
     }
 
@@ -115,10 +115,10 @@ mod tests {
     fn an_answer_to_what_was_not_asked_says_nothing() {
         let from = Identity { node: Number(1), incarnation: 1 };
         let mut durable = Durable { last: 3, ..Durable::default() };
-        durable.note_answer(from, 4);
+        durable.on_answer(from, 4);
         assert!(durable.answered.is_empty());
-        durable.note_answer(from, 3);
-        durable.note_answer(from, 2);
+        durable.on_answer(from, 3);
+        durable.on_answer(from, 2);
         assert_eq!(durable.answered, BTreeMap::from([(from, 3)]));
     }
 }

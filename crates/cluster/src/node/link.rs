@@ -1,11 +1,11 @@
-//! Links to other nodes: what arrives on them, and what is to be sent.
+//! Links to other nodes: handles received frames, and assembles the frames to send.
 
 use super::copy::put_resumes;
 use super::{Host, Node, Reply};
+use crate::elide_args;
 use crate::inbox::Inbox;
 use crate::lanes::{CutOff, lane_of};
 use crate::origin::Finished;
-use crate::shorten;
 use crate::slot_map::Node as Number;
 use crate::wire::{
     ACKNOWLEDGE_AT_ONCE, Batch, Frame, FrameReader, Hello, LANES, Record, begin_frame, end_batches,
@@ -13,60 +13,60 @@ use crate::wire::{
 };
 use std::fmt;
 
-/// A link that is up.
+/// State of an open link.
 pub(super) struct Link {
     reader: FrameReader,
-    heard: Heard,
-    /// What is to be sent before anything else.
+    announced: Announced,
+    /// Frames to be sent before batches.
     pub(super) first: Vec<u8>,
-    /// The lane that is looked at first.
+    /// First lane of the next round.
     turn: usize,
-    /// The other side was sent that it is cut off.
+    /// `CUT_OFF` was sent.
     is_cut_off: bool,
-    /// What the other side was sent of its lanes: they were applied up to here.
+    /// Acknowledged positions of the other side's lanes, as sent on this link.
     acknowledged: [u64; LANES],
-    /// It was sent that acknowledgements are wanted at once.
+    /// The last batches requested immediate acknowledgement.
     has_asked: bool,
 }
 
-/// What the other side of a link has said.
+/// State that the other side has announced.
 #[derive(Default)]
-struct Heard {
-    /// Which member it is.
-    is_greeted: bool,
-    /// It has applied the lanes up to here.
+struct Announced {
+    /// `HELLO` has identified it.
+    is_identified: bool,
+    /// Positions of this node's lanes that it has acknowledged.
     acknowledged: [u64; LANES],
-    /// It waits for acknowledgements.
+    /// The other side has requested immediate acknowledgement.
     wants_acks: bool,
 }
 
-/// When to send what was applied of the receiver's lanes.
+/// Policy for sending acknowledgements.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Acknowledge {
-    /// Now.
+    /// Immediately.
     Now,
-    /// With records, or when the receiver waits for it.
+    /// Together with records, or when the receiver has requested them.
     WithRecords,
 }
 
-/// What there was to be sent.
+/// Result of [`Node::send`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SendOutcome {
-    /// Something was.
+    /// Whether anything was appended.
     pub is_any: bool,
-    /// What was applied of the receiver's lanes is still to be sent.
+    /// Whether acknowledgements are still to be sent.
     pub owes_acks: bool,
 }
 
-/// Why a link is to be closed.
+/// Reason to close a link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LinkError {
-    /// There is no such link.
+    /// The link does not exist.
     NoLink,
-    /// Something arrived that is no frame, or not what belongs there.
+    /// A frame was malformed or not allowed at this point.
     Malformed,
-    /// The other side is no member, or not the one that it should be.
-    Stranger,
+    /// The other side is not a member, or another one than expected.
+    NotMember,
 }
 
 impl fmt::Display for LinkError {
@@ -74,25 +74,25 @@ impl fmt::Display for LinkError {
         f.write_str(match self {
             LinkError::NoLink => "there is no link to the node",
             LinkError::Malformed => "what the node sends is not what belongs there",
-            LinkError::Stranger => "the other side is not the member that it should be",
+            LinkError::NotMember => "the other side is not the member that it should be",
         })
     }
 }
 
 impl std::error::Error for LinkError {}
 
-/// What became of bytes that have arrived.
+/// Result of [`Node::receive`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Received {
-    /// All whole frames were taken.
+    /// All complete frames were handled.
     All,
-    /// The next frame belongs to a view that was not adopted yet: nothing more is to be read from
-    /// the link before it is.
+    /// The next frame belongs to a later view. Nothing more may be read from the link before that
+    /// view is adopted.
     Early,
 }
 
 impl Node {
-    /// A new link to a member begins, in place of any before.
+    /// Opens a link to a member, and replaces any earlier one.
     pub fn link(&mut self, node: Number) {
         let Some(peer) = self.view.member(node).filter(|peer| *peer != self.identity) else {
             return;
@@ -107,7 +107,7 @@ impl Node {
         }
         self.end_copies(node);
         self.end_transfers(node);
-        // Its data may be asked for.
+        // Slots may be waiting for this primary.
         self.is_unblocked |= self.holdings.is_some();
         for lane in 0..LANES {
             self.lanes.lane(lane).interrupt(node);
@@ -115,18 +115,18 @@ impl Node {
         let reader = FrameReader::new(self.limits.frame);
         let link = Link {
             reader,
-            heard: Heard::default(),
+            announced: Announced::default(),
             first,
             turn: 0,
             is_cut_off: false,
-            // The last acknowledgement may have been lost on the way.
+            // The last acknowledgement may have been lost with the previous link.
             acknowledged: [0; LANES],
             has_asked: false,
         };
         self.links.insert(node, link);
     }
 
-    /// The link to a node has ended. What it has sent stands; it goes on with the next link.
+    /// Closes the link to a node. Everything received stays valid; the next link resumes after it.
     pub fn unlink(&mut self, node: Number) {
         self.links.remove(&node);
         self.end_copies(node);
@@ -136,10 +136,10 @@ impl Node {
         }
     }
 
-    /// The link to a node has ended and none follows, nor does a view say what has become of the
-    /// node: the clients whose commands were sent to it hear that they may have been executed. What
-    /// it has not received by now it does not get. Commands that wait there for their keys go on to
-    /// wait. How many were given up.
+    /// Gives up commands that were sent to an unreachable node which no view has removed yet. Their
+    /// clients get an error that the commands may have been executed, and records that the node has
+    /// not received yet are withdrawn. Commands that are blocked there keep waiting. Returns the
+    /// number of commands given up.
     pub fn give_up(&mut self, node: Number) -> usize {
         let tokens = self.origin.give_up(node);
         if tokens.is_empty() {
@@ -156,12 +156,12 @@ impl Node {
         tokens.len()
     }
 
-    /// A node has received everything up to this position of a lane: of commands that were given up
-    /// those behind it were withdrawn.
+    /// Forgets given-up commands that a node had not received: they were withdrawn and will not be
+    /// executed.
     fn forget_withdrawn(&mut self, node: Number, lane: usize, received: u64) {
         let withdrawn = self.origin.given_up(|sent| sent.to == node && sent.position > received);
         for (slot, oseq, _) in withdrawn.into_iter().filter(|(slot, ..)| lane_of(*slot) == lane) {
-            // The keys that its client has watched for it are watched in vain.
+            // The keys watched for its transaction need not be watched any more.
             if let Some(Finished::GivenUp { watches: Some(watches), is_transaction: true }) =
                 self.origin.finish(slot, oseq)
             {
@@ -170,15 +170,15 @@ impl Node {
         }
     }
 
-    /// Whether there is a link.
+    /// Whether there is a link to the node.
     pub fn is_linked(&self, node: Number) -> bool {
         self.links.contains_key(&node)
     }
 
-    /// Takes bytes that have arrived from a node, or none after a new view.
+    /// Handles bytes received from a node. Call it with none after a new view.
     ///
     /// # Errors
-    /// If the link is to be closed.
+    /// If the link has to be closed.
     pub fn receive(
         &mut self,
         from: Number,
@@ -192,7 +192,7 @@ impl Node {
             self.links.insert(from, link);
         }
         self.limit_waiting();
-        self.settle(host);
+        self.reconcile(host);
         self.flush(host);
         if received.is_err() {
             self.unlink(from);
@@ -209,7 +209,7 @@ impl Node {
         loop {
             let next = link.reader.next().map_err(|_| LinkError::Malformed)?;
             let Some((len, lane, epoch, frame)) = next else { return Ok(Received::All) };
-            // The low bits of two numbers that are not far apart.
+            // Compares the low 16 bits: epochs on a link are close to each other.
             let ahead = epoch.wrapping_sub(self.view.epoch as u16) as i16;
             if ahead > 0 {
                 return Ok(Received::Early);
@@ -217,18 +217,18 @@ impl Node {
             let is_partial = self.holdings.is_some();
             match frame {
                 Frame::FetchSlots { .. } | Frame::SlotsFollow { .. } | Frame::Copy { .. }
-                    if is_partial && link.heard.is_greeted =>
+                    if is_partial && link.announced.is_identified =>
                 {
-                    let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
+                    let peer = self.view.member(from).ok_or(LinkError::NotMember)?;
                     self.take_slots_frame(peer, &frame, host)?;
                 }
                 Frame::Fetch | Frame::Positions(_) | Frame::Copy { .. }
-                    if link.heard.is_greeted =>
+                    if link.announced.is_identified =>
                 {
-                    let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
+                    let peer = self.view.member(from).ok_or(LinkError::NotMember)?;
                     self.take_copy_frame(peer, &frame, (&mut link.first, host))?;
                 }
-                _ => self.take_frame(from, lane.into(), frame, &mut link.heard)?,
+                _ => self.take_frame(from, lane.into(), frame, &mut link.announced)?,
             }
             link.reader.consume(len);
             if let Some(peer) = self.view.member(from) {
@@ -242,20 +242,20 @@ impl Node {
         from: Number,
         lane: usize,
         frame: Frame<'_>,
-        heard: &mut Heard,
+        announced: &mut Announced,
     ) -> Result<(), LinkError> {
-        let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
+        let peer = self.view.member(from).ok_or(LinkError::NotMember)?;
         match frame {
             Frame::Hello(hello) => {
-                heard.is_greeted = true;
-                if hello.identity == peer { Ok(()) } else { Err(LinkError::Stranger) }
+                announced.is_identified = true;
+                if hello.identity == peer { Ok(()) } else { Err(LinkError::NotMember) }
             }
-            _ if !heard.is_greeted => Err(LinkError::Stranger),
+            _ if !announced.is_identified => Err(LinkError::NotMember),
             Frame::Resume { received } => {
                 let number = lane;
                 let mut lane = self.lanes.lane(number);
                 let received = match received {
-                    // It has come later, and does not know where the lane begins for it.
+                    // A node that joined later does not know where the lane begins for it.
                     0 if self.holdings.is_some() => lane.begin_of(from),
                     received => received,
                 };
@@ -265,10 +265,10 @@ impl Node {
                 can_be.then_some(()).ok_or(LinkError::Malformed)
             }
             Frame::Batches(mut batches) => {
-                heard.wants_acks = lane == usize::from(ACKNOWLEDGE_AT_ONCE);
+                announced.wants_acks = lane == usize::from(ACKNOWLEDGE_AT_ONCE);
                 while !batches.is_empty() {
                     let taken = take_batch(&mut batches).map_err(|_| LinkError::Malformed)?;
-                    self.take_batch(from, taken.0.into(), &taken.1, heard)?;
+                    self.take_batch(from, taken.0.into(), &taken.1, announced)?;
                 }
                 Ok(())
             }
@@ -289,59 +289,60 @@ impl Node {
         from: Number,
         lane: usize,
         batch: &Batch<'_>,
-        heard: &mut Heard,
+        announced: &mut Announced,
     ) -> Result<(), LinkError> {
-        let peer = self.view.member(from).ok_or(LinkError::Stranger)?;
+        let peer = self.view.member(from).ok_or(LinkError::NotMember)?;
         if let Some(more) = batch.applied {
-            let applied = heard.acknowledged[lane].checked_add(more).ok_or(LinkError::Malformed)?;
-            heard.acknowledged[lane] = applied;
+            let applied =
+                announced.acknowledged[lane].checked_add(more).ok_or(LinkError::Malformed)?;
+            announced.acknowledged[lane] = applied;
             if !self.lanes.lane(lane).acknowledge(from, applied) {
                 return Err(LinkError::Malformed);
             }
         }
-        let Node { identity, inboxes, fallen, is_unblocked, origin, limits, .. } = self;
+        let Node { identity, inboxes, dead, is_unblocked, origin, limits, .. } = self;
         let inbox = inboxes.get_mut(&peer).and_then(|inboxes| inboxes.get_mut(lane));
-        let inbox: &mut Inbox = inbox.ok_or(LinkError::Stranger)?;
-        // What is said of nodes that have died waits for nothing, for other lanes wait for that.
+        let inbox: &mut Inbox = inbox.ok_or(LinkError::NotMember)?;
+        // Records about dead members are handled on arrival, since other lanes wait for them.
         let mut restored_bytes = 0;
         let restore = |record: &Record<'_>| {
-            let restored = shorten::restore(record, |tag| {
+            let restored = elide_args::restore(record, |tag| {
                 if tag.origin == *identity { origin.call(tag.slot, tag.oseq) } else { None }
             })?;
-            // Each argument comes back once: no more than what was forwarded.
+            // Each argument is restored once, so the total is bounded by the forwarded bytes.
             restored_bytes += restored.len();
             (restored_bytes <= limits.frame).then_some(restored)
         };
         let taken = inbox.take(batch, restore, |record| {
             let of = match record {
-                Record::Tail { of, .. } | Record::TailEnd { of, .. } | Record::Settled { of } => {
-                    *of
-                }
+                Record::Tail { of, .. }
+                | Record::TailEnd { of, .. }
+                | Record::Reconciled { of } => *of,
                 _ => return,
             };
-            let Some(fallen) = fallen.iter_mut().find(|fallen| fallen.identity == of) else {
+            let Some(dead) = dead.iter_mut().find(|dead| dead.identity == of) else {
                 return;
             };
             *is_unblocked = true;
             match *record {
-                Record::Tail { seq, record, .. } => fallen.note(lane, from, (seq, record)),
-                Record::TailEnd { epoch, upto, is_settled, .. } if epoch == fallen.epoch => {
-                    fallen.note_end(lane, from, upto, is_settled);
+                Record::Tail { seq, record, .. } => dead.record(lane, from, (seq, record)),
+                Record::TailEnd { epoch, upto, is_reconciled, .. } if epoch == dead.epoch => {
+                    dead.record_end(lane, from, upto, is_reconciled);
                 }
-                Record::Settled { .. } => fallen.settled_by = fallen.settled_by.with(from),
+                Record::Reconciled { .. } => dead.reconciled_by = dead.reconciled_by.with(from),
                 _ => {}
             }
         });
         taken.map_err(|_| LinkError::Malformed)
     }
 
-    /// Whether something here waits for what all members have applied: they are asked to say so at
-    /// once.
+    /// Sets whether members shall acknowledge immediately, because something here waits until all
+    /// have applied a position.
     pub fn want_acks(&mut self, wants_acks: bool) {
         self.wants_acks = wants_acks;
     }
 
-    /// Appends what is to be sent to a node now, in about `budget` bytes.
+    /// Appends the frames for a node, of about `budget` bytes.
     pub fn send(
         &mut self,
         to: Number,
@@ -359,7 +360,7 @@ impl Node {
         };
         let (waits, mut is_cut_off) = (self.copies.fetch.is_some(), false);
         let asks = self.wants_acks && !link.has_asked;
-        let with_acks = acknowledge == Acknowledge::Now || link.heard.wants_acks || asks;
+        let with_acks = acknowledge == Acknowledge::Now || link.announced.wants_acks || asks;
         let start = begin_frame(out);
         let (body, mut owed) = (out.len(), 0u16);
         for lane in (0..LANES).map(|step| (link.turn + step) % LANES) {
@@ -384,7 +385,7 @@ impl Node {
                 }
             }
         }
-        // With records goes what was applied of other lanes.
+        // Acknowledgements of other lanes go along with records.
         let late = if out.len() == body || with_acks { 0 } else { owed };
         for lane in (0..LANES).filter(|lane| late >> lane & 1 != 0) {
             let said = &mut link.acknowledged[lane];

@@ -1,36 +1,37 @@
-//! One node's part of the protocol, without sockets, threads or a clock: its host hands in what has
-//! arrived and the views that were agreed on, executes what it is asked to, and sends what it is
-//! given.
+//! State machine of one node, without sockets, threads or a clock. Its host passes in received
+//! bytes and agreed views, executes commands on request, and sends the bytes that the node
+//! produces.
 //!
 //! ```text
-//! a client's write   route: here     - execute - the sink puts the commit into lanes - reply
-//!                    route: another  - forward ---- EXEC ---> execute there, once - effects, then ANSWER, in the lane
-//!                                      reply <-- apply, in order <------------------'
-//! a client's read    the keys are here: execute, whoever orders their changes
+//! a client's write   route: here     - execute - the sink appends the commit to lanes - reply
+//!                    route: another  - forward ---- EXEC ---> executes it, once
+//!                                      reply <-- apply, in order <-- effects, then ANSWER
+//! a client's read    the keys are here: execute, whichever node is their primary
 //! ```
 //!
 //! | file | holds |
 //! |---|---|
-//! | `mod` | clients' commands: where they run, their way to another node, their replies |
-//! | `link` | frames of other nodes, and for them |
-//! | `apply` | the records of other nodes' lanes, in order |
-//! | `serve` | commands that others have forwarded: executed at most once |
-//! | `wait` | forwarded commands that wait for their keys |
-//! | `adopt` | views: primaries that change, members that come or die |
-//! | `copy` | a member that has no data yet, and the one that sends it a copy |
-//! | `durable` | which nodes have on their disks what this one has changed |
-//! | `near` | copies of keys that clients read here, though their homes are elsewhere |
-//! | `transfer` | the same for some slots, where not every member holds all data |
+//! | `mod` | clients' commands: routing, forwarding, replies |
+//! | `link` | frames received from and sent to other nodes |
+//! | `apply` | applies the records of other nodes' lanes, in order |
+//! | `serve` | executes commands that others have forwarded, at most once |
+//! | `wait` | forwarded blocking commands |
+//! | `view_change` | adopts views: changes of primary, joining and dead members |
+//! | `copy` | the full copy with which a member joins (state transfer) |
+//! | `durable` | which nodes have this node's changes on disk |
+//! | `key_cache` | copies of keys that clients read here, without owning their slots |
+//! | `forget_copies` | reports evicted copies to their primaries |
+//! | `transfer` | state transfer of single slots, where members hold only some |
 
-mod adopt;
 mod apply;
 mod copy;
 mod durable;
+mod forget_copies;
+mod key_cache;
 mod link;
-mod near;
 mod serve;
 mod transfer;
-mod unshare;
+mod view_change;
 mod wait;
 
 pub use copy::Fetch;
@@ -40,9 +41,9 @@ pub use wait::Executed;
 use crate::holdings::Holdings;
 use crate::inbox::Inbox;
 use crate::lanes::{LaneSource, Lanes, lane_of};
+use crate::local_slots::LocalSlots;
 use crate::origin::{Call, Finished, LastExecuted, Origin, Sent};
-use crate::own_slots::OwnSlots;
-use crate::settle::{Fallen, Leaving, Stage};
+use crate::reconcile::{DeadMember, FormerPrimary, Stage};
 use crate::slot::Slot;
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet, Primaries, View};
@@ -57,105 +58,104 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use transfer::Transfers;
 
-/// What a node asks of its server.
+/// Services that a node requires of its server.
 pub trait Host {
-    /// The calling thread's way into the keyspace, in no batch.
+    /// The keyspace handle of the calling thread, outside of any batch.
     fn handle(&mut self) -> &mut Handle;
 
-    /// Executes a command that another node has forwarded, or a transaction; appends its reply, or
-    /// lets it wait.
+    /// Executes a command or transaction that another node has forwarded; appends its reply, or
+    /// blocks it.
     fn execute(&mut self, tag: Tag, exec: &Exec<'_>, reply: &mut Vec<u8>) -> Executed;
 
-    /// The origin of a command that waits here asks for the end of its wait. Its reply, unless it
-    /// has been executed already: then its answer is on its way.
+    /// Ends the wait of a forwarded blocked command on request of its origin. Returns its reply, or
+    /// none if it was executed already: then its answer is on its way.
     fn end_wait(&mut self, tag: Tag, end: WaitEnd) -> Option<Vec<u8>>;
 
-    /// A client of a node, this one perhaps, watches keys here no longer ([`Exec::client`]).
+    /// Ends the `WATCH` of a client of a node, perhaps this one ([`Exec::client`]).
     fn unwatch(&mut self, origin: Identity, client: u64);
 
-    /// A change of another node could not be made here: the node's data differ from then on.
+    /// Reports that a change of another node could not be applied: the data here diverge from now
+    /// on.
     fn differs(&mut self, from: Identity, error: GroupError);
 
-    /// A client of another node has published a message.
+    /// Delivers a message that a client of another node has published.
     fn publish(&mut self, is_sharded: bool, channel: &[u8], payload: &[u8]);
 
-    /// Adds the keys that a command has read, which was executed just now; none if it may have read
-    /// others too.
+    /// Adds the keys that the command just executed has read; none if it may have read others too.
     fn keys_read(&mut self, exec: &Exec<'_>, keys: &mut Vec<Vec<u8>>);
 
-    /// Data of slots follow, by [`Host::copy`].
+    /// Announces data of slots, which [`Host::copy`] delivers.
     fn copy_begins(&mut self);
 
-    /// A part of the copy that this node has asked for; the last one ends it.
+    /// Delivers a part of the copy that this node has requested. The last one completes it.
     fn copy(&mut self, part: &[u8], is_last: bool);
 }
 
-/// Where a command is executed.
+/// Routing decision for a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Route {
-    /// Here: this node orders the changes of all its slots.
+    /// This node executes it: it is the primary of all its slots.
     Here,
-    /// At another node.
+    /// Another node executes it.
     At(Number),
-    /// Not yet: the primary of a slot is changing.
+    /// Not routable now: the primary of a slot is changing.
     Later,
-    /// Nowhere: its slots have several primaries.
+    /// Not routable: its slots have several primaries.
     Apart,
-    /// Nowhere: nobody orders the changes of a slot.
+    /// Not routable: a slot has no primary.
     Nowhere,
 }
 
-/// What a client that has waited is answered.
+/// Outcome of a forwarded command, for its client.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reply {
-    /// This.
+    /// The reply.
     Bytes(Vec<u8>),
-    /// The home of the key failed before it answered; the command may have been executed.
+    /// The primary failed before it answered; the command may have been executed.
     Unknown,
-    /// The slots of the command have got several primaries; it was not executed.
+    /// The slots of the command got several primaries; it was not executed.
     Apart,
-    /// The same of one that is no commit of its slots ([`Call::by_key`]): another try finds out
-    /// which homes they have got.
+    /// Like `Apart`, for a command that works on each key by itself ([`Call::by_key`]): a retry
+    /// finds the new primaries.
     Moved,
-    /// None yet: the command waits for its keys at their home, for so many milliseconds at most.
+    /// No reply yet: the command is blocked at the primary, for at most this many milliseconds.
     Parked(Option<u64>),
-    /// The command, which has waited at a home that is none any more; it was not executed, and is
-    /// to be forwarded again.
+    /// The command was blocked at a node that lost the slot. It was not executed; forward it again.
     Again(Box<Call>),
 }
 
 impl Reply {
-    /// The error for a client that is not given bytes.
+    /// The error for the client, if the outcome is one.
     pub fn error(&self) -> Option<&'static str> {
         match self {
             Reply::Bytes(_) | Reply::Parked(_) | Reply::Again(_) => None,
             Reply::Unknown => Some(
-                "UNKNOWN The home of the key failed before it answered; the command may have been executed",
+                "UNKNOWN The primary of the key failed before it answered; the command may have been executed",
             ),
-            Reply::Moved => Some("TRYAGAIN The home of the key is changing"),
+            Reply::Moved => Some("TRYAGAIN The primary of the key is changing"),
             Reply::Apart => Some("CROSSSLOT Keys in request don't hash to the same slot"),
         }
     }
 }
 
-/// Too much waits for other nodes: the command was not taken.
+/// Error: too many bytes of forwarded commands are pending; the command was not accepted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TooMuch;
 
-/// What a node may keep.
+/// Memory and time limits of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of all lanes that are kept until all members have applied them.
+    /// Bytes kept in all lanes until all members have applied them.
     pub backlog: usize,
-    /// Bytes of commands whose clients wait.
+    /// Bytes of forwarded commands that await their answers.
     pub forwarded: usize,
-    /// Bytes of a frame.
+    /// Maximum size of a frame, in bytes.
     pub frame: usize,
-    /// Bytes of records in a batch, unless one alone has more.
+    /// Bytes of records in a batch after which no further record is added.
     pub batch: usize,
-    /// Bytes of records that wait for this node's data.
+    /// Bytes of records that may wait until this node's data are loaded.
     pub waiting: usize,
-    /// Seconds after which a copy that no client has read is not kept up to date any more.
+    /// Seconds after which a copy that no client has read is dropped at its next change.
     pub copy_idle: u32,
 }
 
@@ -171,48 +171,54 @@ pub struct Node {
     identity: Identity,
     limits: Limits,
     lanes: Arc<Lanes>,
-    own_slots: Arc<OwnSlots>,
+    local_slots: Arc<LocalSlots>,
     view: View,
     primaries: Primaries,
     links: BTreeMap<Number, Link>,
-    /// The lanes of others, those of nodes that have died until all have settled them.
+    /// Lanes of other members, and of dead members until all survivors have reconciled them.
     inboxes: BTreeMap<Identity, Vec<Inbox>>,
-    leaving: Vec<Leaving>,
-    fallen: Vec<Fallen>,
+    former: Vec<FormerPrimary>,
+    dead: Vec<DeadMember>,
     origin: Origin,
-    /// Slots with commands that may be sent now.
+    /// Slots with forwarded commands that may be sendable now.
     to_flush: Vec<Slot>,
-    /// Commands whose answers wait for other lanes of the node that has answered.
+    /// Commands with answers that wait for other lanes of the answering node.
     held: Vec<(Identity, Slot, u64)>,
-    /// The last forwarded command of a slot that is known to have been executed.
+    /// The last forwarded command of each origin and slot that is known to have been executed.
     executed: LastExecuted,
-    /// Commands that came before the end of a slot's last primary.
+    /// Forwarded commands that wait until a slot's previous primary has ended.
     parked: Vec<(Identity, Slot, Arc<[u8]>)>,
-    /// Something has happened that all lanes may have waited for.
+    /// Something happened that any lane may have waited for.
     is_unblocked: bool,
-    /// Members are asked to acknowledge at once.
+    /// Members are asked to acknowledge immediately.
     wants_acks: bool,
     replies: Vec<(u64, Reply)>,
     hashes: Vec<KeyHash>,
     copies: Copies,
-    /// The slots whose data are here. None where every member holds all.
+    /// Slots that this node holds. None where every member holds all.
     holdings: Option<Holdings>,
     transfers: Transfers,
     durable: Durable,
 }
 
 impl Node {
-    /// A node that begins with a view of which it is a member, as all its members do, with the same
-    /// data.
+    /// Creates a node with its first view, in which it is a member and has the same data as all
+    /// members.
     pub fn new(identity: Identity, view: View, limits: Limits) -> Self {
-        let own_slots = OwnSlots::default();
-        own_slots.serve(true);
-        Node::with(identity, view, limits, Arc::new(own_slots))
+        let local_slots = LocalSlots::default();
+        local_slots.serve(true);
+        Node::with(identity, view, limits, Arc::new(local_slots))
     }
 
-    /// The same with what other threads know of it, perhaps from a life before.
-    pub fn with(identity: Identity, view: View, limits: Limits, own_slots: Arc<OwnSlots>) -> Self {
-        own_slots.begin(identity.node, view.incoming.is_none());
+    /// Like [`Node::new`], with the placement that other threads share, perhaps from a previous
+    /// incarnation.
+    pub fn with(
+        identity: Identity,
+        view: View,
+        limits: Limits,
+        local_slots: Arc<LocalSlots>,
+    ) -> Self {
+        local_slots.begin(identity.node, view.incoming.is_none());
         let others = others(&view, identity);
         let inbox = |_| Inbox::default();
         let inboxes = view.members.iter().filter(|member| **member != identity);
@@ -221,7 +227,7 @@ impl Node {
             identity,
             limits,
             lanes: Lanes::new(identity, &view, others, limits.backlog),
-            own_slots,
+            local_slots,
             holdings: view.incoming.as_ref().map(|_| Holdings::new(&view, identity)),
             transfers: Transfers::default(),
             durable: Durable::default(),
@@ -229,8 +235,8 @@ impl Node {
             view,
             links: BTreeMap::new(),
             inboxes,
-            leaving: Vec::new(),
-            fallen: Vec::new(),
+            former: Vec::new(),
+            dead: Vec::new(),
             origin: Origin::default(),
             to_flush: Vec::new(),
             held: Vec::new(),
@@ -242,56 +248,56 @@ impl Node {
             hashes: Vec::new(),
             copies: Copies::default(),
         };
-        node.tell_removers();
+        node.update_slots();
         node
     }
 
-    /// Who this is.
+    /// This node's identity.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// The view that was adopted last.
+    /// The last adopted view.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// The lanes, for their figures.
+    /// The lanes, for statistics.
     pub fn lanes(&self) -> &Arc<Lanes> {
         &self.lanes
     }
 
-    /// What gives every thread of the keyspace its sink.
+    /// The source of sinks for the threads of the keyspace.
     pub fn sinks(&self) -> Arc<dyn SinkSource> {
         Arc::new(LaneSource(self.lanes.clone()))
     }
 
-    /// What tells the keyspace which keys expire here.
+    /// Tells the keyspace which keys expire here: those of which this node is primary.
     pub fn homes(&self) -> Arc<dyn Homes> {
-        self.own_slots.clone()
+        self.local_slots.clone()
     }
 
-    /// The homes of all slots, for other threads.
-    pub fn own_slots(&self) -> Arc<OwnSlots> {
-        self.own_slots.clone()
+    /// The placement of all slots, shared with other threads.
+    pub fn local_slots(&self) -> Arc<LocalSlots> {
+        self.local_slots.clone()
     }
 
-    /// Bytes of forwarded commands whose clients wait.
+    /// Bytes of forwarded commands that await their answers.
     pub fn forwarded_bytes(&self) -> usize {
         self.origin.bytes()
     }
 
-    /// Whether everything that primaries had numbered who lost slots, or died, was applied.
-    pub fn is_settled(&self) -> bool {
-        self.leaving.is_empty() && self.fallen.iter().all(|fallen| fallen.stage == Stage::Settled)
+    /// Whether everything that former primaries ordered, whether demoted or dead, was applied.
+    pub fn is_reconciled(&self) -> bool {
+        self.former.is_empty() && self.dead.iter().all(|dead| dead.stage == Stage::Reconciled)
     }
 
-    /// Where a command with keys of these slots is executed, if it is not one that only reads.
+    /// Routes a command that writes keys of these slots.
     pub fn route(&self, slots: &[Slot]) -> Route {
         self.route_of(slots, false)
     }
 
-    /// The same of a call ([`Call::by_key`]).
+    /// Like [`Node::route`]; `by_key` is [`Call::by_key`].
     pub fn route_of(&self, slots: &[Slot], by_key: bool) -> Route {
         let mut primaries = slots.iter().map(|&slot| self.primaries.of_slot(slot));
         let first = match primaries.next() {
@@ -299,7 +305,7 @@ impl Node {
             Some(None) => return Route::Nowhere,
             None => return Route::Here,
         };
-        // What reaches other homes together is of one slot.
+        // A commit reaches the other owners atomically only if it is of one slot.
         if slots.len() > 1 && !by_key && self.holdings.is_some() {
             return Route::Apart;
         }
@@ -313,10 +319,10 @@ impl Node {
         if first != self.identity.node {
             return Route::At(first);
         }
-        if self.may_number(slots) { Route::Here } else { Route::Later }
+        if self.may_order(slots) { Route::Here } else { Route::Later }
     }
 
-    /// Where a command that only reads keys of these slots is executed.
+    /// Routes a command that only reads keys of these slots.
     pub fn route_read(&self, slots: &[Slot]) -> Route {
         match slots.iter().all(|&slot| self.is_readable(slot)) {
             true => Route::Here,
@@ -324,31 +330,33 @@ impl Node {
         }
     }
 
-    /// Whether the keys of these slots that are here may be read here: their slots' or copies.
+    /// Whether keys of these slots that are present may be read here, as owned data or as copies.
     pub fn may_read_copies(&self, slots: &[Slot]) -> bool {
         slots.iter().all(|&slot| self.is_readable(slot) || self.takes_copies(slot))
     }
 
-    /// Whether all that earlier primaries of the slots have numbered was applied.
-    fn may_number(&self, slots: &[Slot]) -> bool {
-        let is_held = |&slot: &Slot| self.leaving.iter().any(|leaving| leaving.holds(slot));
+    /// Whether this node, as primary, may order changes of the slots: everything that earlier
+    /// primaries ordered was applied.
+    fn may_order(&self, slots: &[Slot]) -> bool {
+        let is_held = |&slot: &Slot| self.former.iter().any(|former| former.holds(slot));
         let has_data = self.copies.fetch.is_none();
-        crate::mutation::is_broken(crate::mutation::Mutation::NumberEarly)
+        crate::mutation::is_broken(crate::mutation::Mutation::OrderEarly)
             || has_data && !slots.iter().any(is_held) && self.may_hold(slots)
     }
 
-    /// Whether nothing is to be removed first of slots whose primary this node is.
+    /// Whether no leftover data of the slots has to be removed before this node may be their
+    /// primary.
     fn may_hold(&self, slots: &[Slot]) -> bool {
         let me = Some(self.identity.node);
         slots.iter().all(|&slot| self.primaries.of_slot(slot) != me || self.holds(slot))
     }
 
-    /// Sends a command to the home of its keys, once there is one. The client that `token` stands
-    /// for has its reply among [`Node::take_replies`] later. Its place among this node's commands
-    /// of the first slot.
+    /// Forwards a command to the primary of its keys, once there is one. [`Node::take_replies`]
+    /// returns its reply with `token`. Returns its sequence number among this node's commands of
+    /// the first slot.
     ///
     /// # Errors
-    /// If too much waits already.
+    /// If too many bytes of commands are pending.
     pub fn forward(&mut self, token: u64, call: Call, host: &mut dyn Host) -> Result<u64, TooMuch> {
         if self.origin.bytes() >= self.limits.forwarded {
             return Err(TooMuch);
@@ -359,19 +367,19 @@ impl Node {
         Ok(oseq)
     }
 
-    /// Replies that are due.
+    /// Takes the replies that are due.
     pub fn take_replies(&mut self) -> Vec<(u64, Reply)> {
         std::mem::take(&mut self.replies)
     }
 
-    /// Sends what can be sent of the commands of the slots of which something has changed.
+    /// Sends all sendable commands of the slots in `to_flush`.
     fn flush(&mut self, host: &mut dyn Host) {
         while let Some(slot) = self.to_flush.pop() {
             while self.flush_one(slot, host) {}
         }
     }
 
-    /// Sends the first command of a slot that was not sent; false if there is none, or it waits.
+    /// Sends the first unsent command of a slot; false if there is none, or it has to wait.
     fn flush_one(&mut self, slot: Slot, host: &mut dyn Host) -> bool {
         let Some(queue) = self.origin.queues.get(&slot) else { return false };
         let unsent =
@@ -379,22 +387,24 @@ impl Node {
         let Some(flight) = queue.flights.iter().find(unsent) else { return false };
         let oseq = flight.oseq;
         if flight.is_given_up {
-            // It was not executed where it was sent, and is not to be sent again.
+            // It was not executed at the node to which it was sent, and its client was already
+            // answered.
             self.origin.finish(slot, oseq);
             return true;
         }
         let tenures = flight.call.slots.iter().map(|&slot| self.primaries.tenure(slot));
         let exec = flight.call.exec(oseq, queue.first(), tenures.max().unwrap_or(0));
-        let home = match self.route_of(&exec.slots, exec.by_key) {
-            // Commands of a slot that is changing its primary wait for what that has answered.
-            _ if !self.may_number(&exec.slots) => return false,
+        let primary = match self.route_of(&exec.slots, exec.by_key) {
+            // While a slot's primary changes, its commands wait for the answers of the previous
+            // one.
+            _ if !self.may_order(&exec.slots) => return false,
             Route::Later | Route::Nowhere => return false,
             Route::Apart => {
                 let reply = if exec.by_key { Reply::Moved } else { Reply::Apart };
                 self.finish(slot, oseq, reply);
                 return true;
             }
-            Route::At(home) => home,
+            Route::At(primary) => primary,
             Route::Here => {
                 let call = flight.call.clone();
                 let exec = call.exec(exec.oseq, exec.first, exec.tenure);
@@ -408,21 +418,21 @@ impl Node {
                 return true;
             }
         };
-        let to = Some(NodeSet::of(home));
+        let to = Some(NodeSet::of(primary));
         let position = self.lanes.push(lane_of(slot), to, &Record::Exec(exec));
         let epoch = self.view.epoch;
         let queue = self.origin.queues.get_mut(&slot);
         if let Some(flight) = queue.and_then(|queue| queue.find(oseq)) {
-            flight.sent = Some(Sent { to: home, epoch, position });
+            flight.sent = Some(Sent { to: primary, epoch, position });
         }
         true
     }
 
-    /// The client of a forwarded command is answered.
+    /// Answers the client of a forwarded command.
     fn finish(&mut self, slot: Slot, oseq: u64, reply: Reply) {
         match self.origin.finish(slot, oseq) {
             Some(Finished::Waits(token)) => self.replies.push((token, reply)),
-            // Its client has not heard that it watches keys there.
+            // Its client never learned that it watches keys there.
             Some(Finished::GivenUp { watches: Some(watches), is_transaction: false }) => {
                 self.end_watches_at(slot, watches);
             }
@@ -430,13 +440,13 @@ impl Node {
         }
     }
 
-    /// A client does not watch keys at a node any more.
-    fn end_watches_at(&mut self, slot: Slot, (home, client): (Number, u64)) {
-        let to = Some(NodeSet::of(home));
+    /// Ends a client's `WATCH` at another node.
+    fn end_watches_at(&mut self, slot: Slot, (primary, client): (Number, u64)) {
+        let to = Some(NodeSet::of(primary));
         self.lanes.push(lane_of(slot), to, &Record::Unwatch { client });
     }
 
-    /// The members that were there before a view.
+    /// The members that joined before a view.
     fn members_since(&self, epoch: u64) -> NodeSet {
         let members = self.view.members.iter();
         members
@@ -446,7 +456,7 @@ impl Node {
     }
 }
 
-/// The members of a view but one.
+/// All members of a view except one.
 fn others(view: &View, identity: Identity) -> NodeSet {
     let members = view.members.iter().filter(|member| **member != identity);
     members.map(|member| member.node).collect()

@@ -1,40 +1,40 @@
-//! Commands that other nodes have forwarded: executed in the order of their origin, at most once.
+//! Executes commands that other nodes have forwarded, in the order of their origin, at most once.
 
 use super::{Executed, Host, Node};
+use crate::elide_args::Arguments;
 use crate::lanes::{lane_of, positions_seen, tagged};
 use crate::mutation::{Mutation, is_broken};
-use crate::shorten::Arguments;
 use crate::view::{Identity, NodeSet};
 use crate::wire::{Exec, Parts, Record, Tag};
 use std::sync::Arc;
 
-/// What became of a forwarded command.
+/// Outcome of a forwarded command at its primary.
 pub(super) enum Served {
-    /// It is not to be executed here.
+    /// Dropped: this node is not the primary, or an earlier command is missing.
     Not,
-    /// It was executed before, by a node that has died.
+    /// Executed before, by a node that has died; the reply is lost.
     Before,
-    /// It was executed.
+    /// Executed, with this reply.
     Replied(Vec<u8>),
-    /// It waits for its keys, for so many milliseconds at most.
+    /// Blocked on its keys, for at most this many milliseconds.
     Waits(Option<u64>),
 }
 
 impl Node {
-    /// Executes a forwarded command and sends its answer, unless it waits for the end of an earlier
-    /// primary. One that is not this node's to execute is dropped: its origin sends it to whom it
-    /// belongs once it has seen the end of this node's time.
+    /// Executes a forwarded command and sends its answer, or defers it until an earlier primary has
+    /// ended. A command that is not for this node is dropped: its origin sends it to the new
+    /// primary once it has seen the end of this node's epoch.
     pub(super) fn serve_or_park(&mut self, from: Identity, record: Arc<[u8]>, host: &mut dyn Host) {
         let Ok(Record::Exec(exec)) = Record::read(&record) else { return };
         let slot = exec.slots[0];
-        // Behind others of the same order that wait, whatever they wait for.
+        // Also deferred: commands that follow a deferred one of the same origin and slot.
         let is_behind = self.parked.iter().any(|(of, at, _)| (*of, *at) == (from, slot));
-        if self.is_ours(&exec) && (is_behind || !self.may_number(&exec.slots)) {
+        if self.is_ours(&exec) && (is_behind || !self.may_order(&exec.slots)) {
             self.parked.push((from, slot, record));
             return;
         }
         let oseq = exec.oseq;
-        // Another life of the origin has no such command.
+        // A command of a former incarnation of the origin has no receiver for its arguments.
         let is_there = self.view.member(from.node) == Some(from);
         let arguments = is_there.then(|| Arguments::longest(&record, &exec)).flatten();
         let reply = match self.serve(from, &exec, arguments, host) {
@@ -56,8 +56,8 @@ impl Node {
         self.lanes.push(lane_of(slot), Some(NodeSet::of(from.node)), &answer);
     }
 
-    /// Whether the command was sent to this node as the primary that it is. An origin that came
-    /// later than the appointment knows the epoch of its own coming for it.
+    /// Whether the command was sent to this node in its present tenure as primary. An origin that
+    /// joined later than the appointment uses the epoch of its own joining.
     fn is_ours(&self, exec: &Exec<'_>) -> bool {
         let me = Some(self.identity.node);
         let tenures = exec.slots.iter().map(|&slot| self.primaries.tenure(slot));
@@ -65,7 +65,7 @@ impl Node {
             && tenures.max().is_some_and(|tenure| tenure <= exec.tenure)
     }
 
-    /// Executes a command if it is the next of its origin.
+    /// Executes a command if it is the next one of its origin and slot.
     pub(super) fn serve(
         &mut self,
         from: Identity,
@@ -82,7 +82,7 @@ impl Node {
         if is_repeated && !is_broken(Mutation::ExecuteTwice) {
             return Served::Before;
         }
-        // One before it was dropped: both will be sent again.
+        // An earlier command was dropped: both will be sent again.
         if exec.oseq > exec.first.max(*last + 1) {
             return Served::Not;
         }
@@ -95,7 +95,7 @@ impl Node {
         }
     }
 
-    /// Executes what has waited for the end of an earlier primary.
+    /// Executes commands that were deferred until an earlier primary ended.
     pub(super) fn serve_parked(&mut self, host: &mut dyn Host) {
         for (from, _, record) in std::mem::take(&mut self.parked) {
             self.serve_or_park(from, record, host);

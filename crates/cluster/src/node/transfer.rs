@@ -1,21 +1,22 @@
-//! Data of slots that get another home, where not every member holds all: their primary sends them
-//! while it goes on, and what it numbers meanwhile waits at the receiver.
+//! State transfer of single slots to a new owner, where members hold only some slots. The primary
+//! keeps serving meanwhile; the importer queues changes that arrive before the data are loaded.
 //!
 //! ```text
-//! to become a home                 primary
-//!   FETCH_SLOTS ----------------->  once all that an earlier primary has numbered was applied:
-//!   <-- SLOTS_BEGIN, in each lane   with everything held; an image of the slots begins
+//! importer                        primary
+//!   FETCH_SLOTS ----------------->  once everything that earlier primaries ordered was applied:
+//!   <-- SLOTS_BEGIN, in each lane   with the whole keyspace locked; a snapshot of the slots begins
 //!   <-- SLOTS_FOLLOW, COPY ... COPY end
-//!   loads them, and applies what stands behind SLOTS_BEGIN
-//!   <-- SLOTS_KNOWN, in a lane      once all members have applied what stands before it
-//!   says so: the next view names it as a home
+//!   loads them, and applies the records after SLOTS_BEGIN
+//!   <-- SLOTS_KNOWN, in a lane      once all members have applied the records before SLOTS_BEGIN
+//!   reports that; the next view names it as an owner
 //! ```
 //!
-//! What stands in a lane before `SLOTS_BEGIN` is in the data, and is dropped. It is not there to be
-//! handed on if the primary dies, which is why the receiver counts as a home no earlier than when
-//! no member lacks it.
+//! Records before `SLOTS_BEGIN` are contained in the data, so the importer drops them. If the
+//! primary dies it cannot pass them on, which is why it becomes an owner only once no member lacks
+//! them.
 //!
-//! What a link loses, or a view makes pointless, is asked for anew, with another number.
+//! A transfer that a broken link or a new view has interrupted is requested again, under a new
+//! number.
 
 use super::{Host, LinkError, Node};
 use crate::holdings::Holdings;
@@ -28,122 +29,120 @@ use crate::wire::{Frame, LANES, Record, put_frame};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How far the data have come that a node gets.
+/// Stage of an import.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stage {
-    /// They were asked for.
+    /// Requested.
     Asked,
-    /// They are coming.
+    /// Arriving.
     Comes,
-    /// They are here, and being loaded.
+    /// Arrived completely, and being loaded.
     Loads,
-    /// They were loaded.
+    /// Loaded.
     Loaded,
 }
 
-/// Data of slots that come from their primary.
+/// Import of slots from their primary.
 struct Arrival {
     from: Identity,
     number: u64,
     slots: SlotSet,
     stage: Stage,
-    /// Lanes in which what is not in the data has begun: a bit for each.
+    /// Lanes in which `SLOTS_BEGIN` was reached: a bit for each.
     begun: u16,
-    /// Effects that wait for the data.
+    /// Effects that wait until the data are loaded.
     waiting: Vec<Arc<[u8]>>,
     waiting_bytes: usize,
-    /// All members have applied what the data hold.
+    /// `SLOTS_KNOWN` was reached.
     is_known: bool,
 }
 
-/// Data of slots that go to a node.
+/// Export of slots to a new owner.
 struct Departure {
     to: Identity,
     number: u64,
     slots: SlotSet,
-    /// Where they stand in each lane, once they have begun.
+    /// Positions of `SLOTS_BEGIN` by lane, once the transfer has begun.
     begun: Option<[u64; LANES]>,
     is_sent: bool,
     is_known: bool,
 }
 
-/// What a node knows of data on their way.
+/// State of transfers.
 #[derive(Default)]
 pub(super) struct Transfers {
-    /// The last question.
+    /// Number of the last request.
     last: u64,
-    /// Whom it went to.
+    /// The primary to which it was sent.
     asked: Option<Number>,
     arrival: Option<Arrival>,
     departures: Vec<Departure>,
-    /// The host is loading data, even if they are of no use any more.
+    /// The host is loading data, even if the transfer was given up since.
     is_loading: bool,
 }
 
-/// What becomes of a change of a slot.
+/// Treatment of a received change.
 pub(super) enum Use {
     Apply,
-    /// It is applied to the copies that are here of this slot.
+    /// Apply it to the copies of keys of this slot that are present.
     Copies(Slot),
     Wait,
     Drop,
 }
 
 impl Node {
-    /// Whether everything of a slot is here, and nothing of it is to be removed; always so where
-    /// every member holds all data.
+    /// Whether this node has all data of a slot and no leftover; always true where every member
+    /// holds all data.
     pub(super) fn holds(&self, slot: Slot) -> bool {
         self.holdings.as_ref().is_none_or(|holdings| holdings.holds(slot))
     }
 
-    /// Whether clients may read a slot here: as one of its homes.
+    /// Whether clients may read all keys of a slot here: this node is an owner and has the data.
     pub(super) fn is_readable(&self, slot: Slot) -> bool {
-        let is_home = || self.view.slots.homes(slot).contains(&self.identity.node);
-        self.holdings.as_ref().is_none_or(|holdings| holdings.holds(slot) && is_home())
+        let is_owner = || self.view.slots.owners(slot).contains(&self.identity.node);
+        self.holdings.as_ref().is_none_or(|holdings| holdings.holds(slot) && is_owner())
     }
 
-    /// Slots that this node has the data of since it has asked for them, and of which a view is to
-    /// name it as a home.
+    /// Slots that this node has imported, and of which a view is yet to name it as an owner.
     pub fn arrived(&self) -> SlotSet {
         let me = self.identity.node;
         let incoming = self.view.incoming.iter().flat_map(SlotMap::ranges);
-        let to_here = incoming.filter(|range| range.homes.contains(&me));
+        let to_here = incoming.filter(|range| range.owners.contains(&me));
         let slots = to_here.flat_map(|range| range.first..=range.last);
         slots.filter(|&slot| self.holds(slot)).collect()
     }
 
-    /// Changes with [`Node::arrived`] where no view has changed.
+    /// Counter that changes with [`Node::arrived`] while the view stays the same.
     pub fn arrivals(&self) -> u64 {
         self.holdings.as_ref().map_or(0, Holdings::arrivals)
     }
 
-    /// Whether nodes hold the data of the slots alone that they are homes of.
+    /// Whether members hold only the slots that they own.
     pub fn is_partial(&self) -> bool {
         self.holdings.is_some()
     }
 
-    /// How many slots' data this node has, and of how many slots they are on their way.
+    /// Number of slots that this node holds, and number of slots that it imports.
     pub fn slot_counts(&self) -> (usize, usize) {
         self.holdings.as_ref().map_or((SLOTS.into(), 0), Holdings::counts)
     }
 
-    /// The node begins with keys, of former lives of it: those of slots whose data it does not have
-    /// are to be removed ([`Node::sweep`]) before it is sent any.
-    pub fn leave_other_slots(&mut self) {
-        self.holdings.iter_mut().for_each(Holdings::leave_others);
-        // What is here of them is no copy that a primary knows of: it is not read meanwhile.
-        self.tell_removers();
+    /// Marks the keys of a previous incarnation as leftover, except those of slots that this node
+    /// holds: [`Node::sweep`] has to remove them before slots are imported.
+    pub fn mark_other_slots(&mut self) {
+        self.holdings.iter_mut().for_each(Holdings::mark_others_leftover);
+        // They are not registered as copies, so they must not be read as such.
+        self.update_slots();
     }
 
-    /// Whether keys may be here of slots that this node has lost.
+    /// Whether keys of lost slots may still be present.
     pub fn has_leftover(&self) -> bool {
         self.holdings.as_ref().is_some_and(Holdings::has_leftover)
     }
 
-    /// Looks through about `count` keys for those of slots that this node has lost, and removes
-    /// them. False once there are none.
+    /// Scans about `count` keys and removes those of lost slots. False once none are left.
     pub fn sweep(&mut self, count: usize, host: &mut dyn Host) -> bool {
-        // What is being loaded would come behind.
+        // Keys being loaded cannot be distinguished from leftover ones.
         let Some(holdings) = self.holdings.as_mut().filter(|_| !self.transfers.is_loading) else {
             return false;
         };
@@ -153,14 +152,14 @@ impl Node {
         let goes_on = holdings.sweep(host.handle(), count);
         if !goes_on {
             self.is_unblocked = true;
-            self.tell_removers();
-            self.go_on(host);
+            self.update_slots();
+            self.resume_pending(host);
         }
         goes_on
     }
 
-    /// Asks a primary for the data of slots that this node is to become a home of, if it waits for
-    /// no others.
+    /// Requests slots that this node is to own from one of their primaries, unless another import
+    /// is running.
     pub(super) fn ask_for_slots(&mut self) {
         let Some(holdings) = &self.holdings else { return };
         if self.transfers.arrival.is_some() || self.transfers.is_loading {
@@ -172,12 +171,12 @@ impl Node {
                 wanted.entry(primary).or_default().insert(slot);
             }
         }
-        // What an earlier primary has numbered would come behind the data that hold it.
-        let is_early = |slot: Slot| self.leaving.iter().any(|leaving| leaving.holds(slot));
+        // Records of an earlier primary would arrive after data that already contain them.
+        let is_early = |slot: Slot| self.former.iter().any(|former| former.holds(slot));
         wanted.retain(|primary, slots| {
             self.links.contains_key(primary) && !slots.iter().any(is_early)
         });
-        // By turns, so that no slot waits for a primary that does not answer.
+        // Round robin, so that one unresponsive primary does not delay the others.
         let last = self.transfers.asked;
         let next = wanted.keys().find(|&&primary| Some(primary) > last).or(wanted.keys().next());
         let Some(primary) = next.copied() else { return };
@@ -204,7 +203,7 @@ impl Node {
         });
     }
 
-    /// What becomes of a change that a node has numbered of a slot, in this lane.
+    /// Decides how to treat a change of a slot in a node's lane.
     pub(super) fn use_of(&self, from: Identity, lane: usize, slot: Slot) -> Use {
         if self.holds(slot) {
             return Use::Apply;
@@ -224,7 +223,7 @@ impl Node {
         }
     }
 
-    /// A change waits for the data that it belongs to.
+    /// Queues a change until the data of its slot are loaded.
     pub(super) fn keep_waiting(&mut self, record: Arc<[u8]>) {
         let Some(arrival) = &mut self.transfers.arrival else { return };
         arrival.waiting_bytes += record.len() + size_of::<Arc<[u8]>>();
@@ -234,8 +233,8 @@ impl Node {
         }
     }
 
-    /// From here on a lane of the primary holds what its data do not.
-    pub(super) fn note_slots_begin(&mut self, from: Identity, lane: usize, number: u64) {
+    /// Handles `SLOTS_BEGIN`: later records of the lane are not contained in the data.
+    pub(super) fn on_slots_begin(&mut self, from: Identity, lane: usize, number: u64) {
         let arrival = self.transfers.arrival.as_mut();
         let is_meant = |arrival: &&mut Arrival| (arrival.from, arrival.number) == (from, number);
         if let Some(arrival) = arrival.filter(is_meant) {
@@ -243,8 +242,8 @@ impl Node {
         }
     }
 
-    /// All members have applied what the data hold.
-    pub(super) fn note_slots_known(&mut self, from: Identity, number: u64) {
+    /// Handles `SLOTS_KNOWN`: all members have applied the contents of the data.
+    pub(super) fn on_slots_known(&mut self, from: Identity, number: u64) {
         let arrival = self.transfers.arrival.as_mut();
         let is_meant = |arrival: &&mut Arrival| (arrival.from, arrival.number) == (from, number);
         if let Some(arrival) = arrival.filter(is_meant) {
@@ -266,7 +265,7 @@ impl Node {
         }
     }
 
-    /// Data that were on their way are of no use.
+    /// Gives up the running import.
     pub(super) fn give_up_arrival(&mut self) {
         let Some(arrival) = self.transfers.arrival.take() else { return };
         let has_loaded = matches!(arrival.stage, Stage::Loads | Stage::Loaded);
@@ -276,13 +275,13 @@ impl Node {
         self.is_unblocked = true;
     }
 
-    /// Whether data are here that the host is to load, beside what it has: it has no key of their
-    /// slots. [`Node::slots_loaded`] says that it has.
+    /// Whether received data have to be loaded by the host into the existing keyspace, which has no
+    /// keys of their slots. [`Node::slots_loaded`] reports the result.
     pub fn has_slots_to_load(&self) -> bool {
         self.transfers.is_loading
     }
 
-    /// The data were loaded, or could not be.
+    /// Reports that the data were loaded, or could not be.
     pub fn slots_loaded(&mut self, is_whole: bool, host: &mut dyn Host) {
         if !std::mem::take(&mut self.transfers.is_loading) {
             return;
@@ -304,11 +303,11 @@ impl Node {
             None => {}
         }
         self.is_unblocked = true;
-        self.go_on(host);
+        self.resume_pending(host);
     }
 
-    /// The view has changed: data that come from a node that is the primary no longer, or are of
-    /// slots that this node is not to have, are of no use.
+    /// Gives up transfers that the new view has made useless: the sender is not the primary any
+    /// more, or the receiver is not to own the slots.
     pub(super) fn review_transfers(&mut self) {
         let (me, view) = (self.identity, &self.view);
         if self.transfers.arrival.is_none() && self.transfers.departures.is_empty() {
@@ -333,7 +332,7 @@ impl Node {
         }
     }
 
-    /// The link to a node has ended, and what it has not delivered is lost.
+    /// Gives up transfers over a link that has ended.
     pub(super) fn end_transfers(&mut self, node: Number) {
         self.transfers
             .departures
@@ -346,7 +345,7 @@ impl Node {
         }
     }
 
-    /// A node asks for data of slots, or sends them.
+    /// Handles a frame about transfers.
     pub(super) fn take_slots_frame(
         &mut self,
         from: Identity,
@@ -374,7 +373,7 @@ impl Node {
                 arrival.stage = Stage::Comes;
                 host.copy_begins();
                 for (identity, slot, oseq) in executed {
-                    self.executed.note(identity, slot, oseq);
+                    self.executed.record(identity, slot, oseq);
                 }
             }
             Frame::Copy { part, is_last } => {
@@ -395,16 +394,16 @@ impl Node {
         Ok(())
     }
 
-    /// The nodes that have asked for data of slots, and may be sent them now.
+    /// The nodes to which requested slots can be sent now.
     pub fn slots_wanted(&self) -> Vec<Identity> {
         let wanted = self.transfers.departures.iter().filter(|departure| {
-            departure.begun.is_none() && departure.slots.iter().all(|slot| self.may_number(&[slot]))
+            departure.begun.is_none() && departure.slots.iter().all(|slot| self.may_order(&[slot]))
         });
         wanted.map(|departure| departure.to).collect()
     }
 
-    /// Begins to send a node the data of these slots; everything is held, and they are of this
-    /// moment. None if it is not to be sent any now.
+    /// Begins to send slots to a node. The whole keyspace is locked, and the data have the state of
+    /// this moment. None if nothing can be sent now.
     pub fn begin_slots(&mut self, to: Identity) -> Option<SlotSet> {
         if !self.slots_wanted().contains(&to) {
             return None;
@@ -427,7 +426,7 @@ impl Node {
         Some(departure.slots.clone())
     }
 
-    /// Sends a part of data that were begun. False if they are of no use any more.
+    /// Sends a part of a transfer. False if it was given up.
     pub fn send_slots(&mut self, to: Identity, part: &[u8], is_last: bool) -> bool {
         let mut departures = self.transfers.departures.iter_mut();
         let departure = departures.find(|departure| {
@@ -441,8 +440,8 @@ impl Node {
         true
     }
 
-    /// Tells nodes that all members have applied what the data hold that they were sent.
-    pub(super) fn tell_known(&mut self) {
+    /// Sends `SLOTS_KNOWN` for a transfer once all members have applied its contents.
+    pub(super) fn send_slots_known(&mut self) {
         for departure in &mut self.transfers.departures {
             let Some(begun) = departure.begun.filter(|_| !departure.is_known) else { continue };
             let mut lanes = (0..LANES).zip(begun);
@@ -463,7 +462,7 @@ mod tests {
     use crate::view::View;
 
     #[test]
-    fn keys_of_former_lives_are_not_read_as_copies() {
+    fn keys_of_former_incarnations_are_not_read_as_copies() {
         let identity = |node| Identity { node: Number(node), incarnation: 1 };
         let view = View {
             epoch: 1,
@@ -472,9 +471,9 @@ mod tests {
             incoming: Some(SlotMap::collect(|_| &[])),
         };
         let mut node = Node::new(identity(1), view, Limits::default());
-        let own = node.own_slots();
+        let own = node.local_slots();
         assert!(own.has_copies(7) && node.may_read_copies(&[7]));
-        node.leave_other_slots();
+        node.mark_other_slots();
         assert!(!own.has_copies(7) && !node.may_read_copies(&[7]));
     }
 }

@@ -1,18 +1,18 @@
-//! Forwarded commands that wait for their keys (`BLPOP` and its kin). The home keeps the waiter, in
-//! one queue with its own clients; it alone ends the wait, once, and says how:
+//! Forwarded blocking commands (`BLPOP` and others). The primary keeps the waiter, in one queue
+//! with its own clients. It alone ends the wait, once, in one of three ways:
 //!
 //! ```text
 //! origin   EXEC ------------> executed, finds nothing: the waiter joins the queue of its keys
 //!          <--------- PARKED
-//!          CANCEL ----------> time is up, CLIENT UNBLOCK, the client has gone    (a request)
-//!          <---------- WOKEN  behind the effects of what was executed, which name the command;
-//!                             or with the reply to an end that executed nothing;
-//!                             or without one: the home is none any more, forward it again
+//!          CANCEL ----------> timeout, CLIENT UNBLOCK, or the client has disconnected (a request)
+//!          <---------- WOKEN  after the effects of its execution, which carry its tag;
+//!                             or with the reply to a wait that ended without execution;
+//!                             or without a reply: the node lost the slot, forward again
 //! ```
 //!
-//! If the home dies, its effects are settled first. Those that name the command have executed it,
-//! and its reply is lost: UNKNOWN. Without such it was not executed, and is forwarded again with
-//! the time that remains. So it is executed at most once.
+//! If the primary dies, its effects are reconciled first. If they carry the command's tag it was
+//! executed and its reply is lost: UNKNOWN. Otherwise it was not executed, and is forwarded again
+//! with the remaining timeout. So it is executed at most once.
 
 use super::{Host, Node, Reply};
 use crate::lanes::lane_of;
@@ -22,19 +22,19 @@ use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet};
 use crate::wire::{Record, Tag, WaitEnd};
 
-/// What became of a command that another node has forwarded.
+/// Outcome of executing a forwarded command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Executed {
-    /// It has its reply.
+    /// The reply was appended.
     Replied,
-    /// It waits for its keys, for so many milliseconds at most. What executes it later says so by
-    /// [`note_served`](crate::lanes::note_served).
+    /// The command is blocked on its keys, for at most this many milliseconds. Its later execution
+    /// is announced by [`record_served`](crate::lanes::record_served).
     Waits(Option<u64>),
 }
 
 impl Node {
-    /// Asks the home of a command that waits there to end the wait. False if it is not known to
-    /// wait: it is on its way there, or back.
+    /// Asks the primary at which a command is blocked to end its wait. False if the command is not
+    /// known to be blocked: it is on its way there, or back.
     pub fn cancel(&mut self, token: u64, end: WaitEnd, host: &mut dyn Host) -> bool {
         let name = self.origin.parked_name(token);
         let Some((name, parked)) = name.and_then(|name| self.origin.parked.get_key_value(&name))
@@ -42,18 +42,19 @@ impl Node {
             return false;
         };
         let (slot, oseq) = *name;
-        let home = parked.at;
-        if home == self.identity {
-            self.end_wait(Tag { origin: home, slot, oseq }, end, host);
+        let primary = parked.at;
+        if primary == self.identity {
+            self.end_wait(Tag { origin: primary, slot, oseq }, end, host);
         } else {
             let cancel = Record::Cancel { slot, oseq, end };
-            self.lanes.push(lane_of(slot), Some(NodeSet::of(home.node)), &cancel);
+            self.lanes.push(lane_of(slot), Some(NodeSet::of(primary.node)), &cancel);
         }
         true
     }
 
-    /// The time of a command is up that waits at a node which is out of reach, or its client has
-    /// left: the client hears that it may have been executed. False if it does not wait there.
+    /// Gives up a command that is blocked at an unreachable node, because its timeout has passed or
+    /// its client has disconnected. The client gets an error that the command may have been
+    /// executed. False if it is not blocked there.
     pub fn give_up_wait(&mut self, token: u64, at: Number) -> bool {
         let Some((slot, oseq)) = self.origin.parked_name(token) else { return false };
         let parked = self.origin.parked.get(&(slot, oseq));
@@ -67,24 +68,24 @@ impl Node {
         true
     }
 
-    /// A client here watches keys at the home of a slot no longer, whose transaction was forwarded
-    /// before.
+    /// Ends the `WATCH` of a client here at the primary of a slot. Its transaction, if any, was
+    /// forwarded before.
     pub fn unwatch(&mut self, slot: Slot, client: u64, host: &mut dyn Host) {
         match self.primaries.of_slot(slot) {
-            Some(home) if home == self.identity.node => host.unwatch(self.identity, client),
-            Some(home) => {
+            Some(primary) if primary == self.identity.node => host.unwatch(self.identity, client),
+            Some(primary) => {
                 let unwatch = Record::Unwatch { client };
-                self.lanes.push(lane_of(slot), Some(NodeSet::of(home)), &unwatch);
+                self.lanes.push(lane_of(slot), Some(NodeSet::of(primary)), &unwatch);
             }
-            // Their next home knows nothing of them.
+            // The next primary does not know the watches.
             None => {}
         }
     }
 
-    /// The wait of a command has ended here, in another way than by what [`note_served`] says: with
-    /// this reply, or with none, since this is its home no longer.
+    /// Ends the wait of a command at this node in another way than [`record_served`]: with a reply,
+    /// or without one because this node lost the slot.
     ///
-    /// [`note_served`]: crate::lanes::note_served
+    /// [`record_served`]: crate::lanes::record_served
     pub fn end_of_wait(&mut self, tag: Tag, slots: &[Slot], reply: Option<Vec<u8>>) {
         if tag.origin == self.identity {
             let held = HeldAnswer { from: tag.origin, waits: Vec::new(), reply };
@@ -94,15 +95,15 @@ impl Node {
         }
     }
 
-    /// An origin wants a wait here to end.
+    /// Handles an origin's request to end a wait.
     pub(super) fn end_wait(&mut self, tag: Tag, end: WaitEnd, host: &mut dyn Host) {
         if let Some(reply) = host.end_wait(tag, end) {
             self.end_of_wait(tag, &[tag.slot], Some(reply));
         }
     }
 
-    /// A command waits at its home. It may have been woken by then: a thread that changes the key
-    /// says so first.
+    /// Handles `PARKED`: a command is blocked at its primary. It may have been woken already, since
+    /// the thread that changes the key announces that first.
     pub(super) fn park(&mut self, at: Identity, name: (Slot, u64), left_ms: Option<u64>) {
         let (slot, oseq) = name;
         let flight = self.origin.queues.get_mut(&slot).and_then(|queue| queue.find(oseq));
@@ -110,7 +111,7 @@ impl Node {
             return;
         }
         let Some((token, call)) = self.origin.take(slot, oseq) else {
-            // Its client was answered when the home was out of reach.
+            // Its client was answered while the primary was unreachable.
             let cancel = Record::Cancel { slot, oseq, end: WaitEnd::Gone };
             self.lanes.push(lane_of(slot), Some(NodeSet::of(at.node)), &cancel);
             return;
@@ -120,7 +121,7 @@ impl Node {
         self.replies.push((token, Reply::Parked(left_ms)));
     }
 
-    /// The home of a command has ended its wait.
+    /// Handles `WOKEN`: the primary has ended the wait of a command.
     pub(super) fn woken(&mut self, (slot, oseq): (Slot, u64), held: HeldAnswer) {
         if held.reply.is_none() {
             let parked = self.origin.unpark(slot, oseq).map(|parked| (parked.token, parked.call));
@@ -141,8 +142,8 @@ impl Node {
         }
     }
 
-    /// Effects that are applied here name a command that they have executed.
-    pub(super) fn note_executed(&mut self, tag: Tag) {
+    /// Marks a blocked command as executed, because effects that were applied here carry its tag.
+    pub(super) fn record_executed(&mut self, tag: Tag) {
         if tag.origin == self.identity
             && let Some(parked) = self.origin.parked.get_mut(&(tag.slot, tag.oseq))
         {
@@ -150,8 +151,7 @@ impl Node {
         }
     }
 
-    /// A node has died, and all that it had changed is applied here: no answer of it will come to
-    /// the commands that have waited there.
+    /// Ends the waits at a dead node after its changes were applied here: it will not answer.
     pub(super) fn end_waits_at(&mut self, dead: Identity) {
         let names: Vec<(Slot, u64)> = self
             .origin
@@ -165,7 +165,7 @@ impl Node {
             else {
                 continue;
             };
-            // Who is no home of the slot does not hear of what was executed.
+            // A node that does not own the slot does not receive the effects, so it cannot tell.
             let may_be = is_executed || !self.holds(slot);
             let reply = if may_be { Reply::Unknown } else { Reply::Again(Box::new(call)) };
             self.replies.push((token, reply));

@@ -5,36 +5,37 @@ use crate::slot::Slot;
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
 
-/// In the byte that says whether an [`Exec`] may still wait: it works by key.
+/// Flag in the byte that says whether a timeout follows: [`Exec::by_key`].
 const BY_KEY: u8 = 2;
-/// In the same byte: its origin wants copies.
+/// Flag in the same byte: [`Exec::wants_copies`].
 const WANTS_COPIES: u8 = 4;
 
-/// A command that its home is to execute.
+/// A forwarded command, to be executed by the primary of its keys.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Exec<'a> {
-    /// Its place in the order of the slot's commands of this origin.
+    /// Sequence number among the origin's commands of the first slot.
     pub oseq: u64,
-    /// The first command of the slot that the origin has no answer to: those before need not be
-    /// known here.
+    /// Sequence number of the origin's first unanswered command of the slot; earlier ones need not
+    /// be known here.
     pub first: u64,
-    /// The slots of its keys; its order counts for the first of them.
+    /// The slots of its keys; its order is that of the first.
     pub slots: Vec<Slot>,
-    /// The latest epoch in which one of the slots got its primary.
+    /// The latest epoch in which a primary of one of the slots was appointed.
     pub tenure: u64,
     /// The selected database.
     pub db: u16,
     /// Whether the reply is to be written in RESP3.
     pub resp3: bool,
-    /// Whether it is a transaction of the commands, or the only one of them.
+    /// Whether the commands form a transaction; otherwise there is only one.
     pub is_transaction: bool,
-    /// Milliseconds that it may still wait for its keys, if it has waited at another home before.
+    /// Remaining timeout in milliseconds, if it was blocked at another primary before.
     pub wait_ms: Option<u64>,
-    /// Names the keys that the origin's client watches at the home, if it does.
+    /// Identifies the keys that the origin's client watches at the primary, if any.
     pub client: Option<u64>,
-    /// Whether it is no commit of several slots: it only reads, or works on each key by itself.
+    /// Whether it is no atomic commit of several slots: it only reads, or works on each key by
+    /// itself.
     pub by_key: bool,
-    /// Whether the origin wants copies of the keys that are read ([`Record::Copy`]).
+    /// Whether the origin wants copies of the keys that it reads ([`Record::Copy`]).
     pub wants_copies: bool,
     /// The commands, each with its name and arguments.
     pub commands: Vec<Vec<&'a [u8]>>,
@@ -46,7 +47,7 @@ pub(super) fn has_more(exec: &Exec<'_>) -> bool {
 
 pub(super) fn put_exec(out: &mut Vec<u8>, exec: &Exec<'_>) {
     put(out, exec.oseq);
-    // The lowest bit: there are several slots, or none.
+    // The lowest bit: the number of slots is not 1.
     let is_one = exec.slots.len() == 1;
     put(out, (exec.oseq - exec.first) << 1 | u64::from(!is_one));
     if !is_one {

@@ -1,4 +1,4 @@
-//! Frames: what a link carries, one after another.
+//! Frames: the messages on a link.
 
 use super::{LANES, VERSION};
 use crate::slot_map::Node;
@@ -22,51 +22,50 @@ mod kind {
     pub const SLOTS_FOLLOW: u8 = 10;
 }
 
-/// In a frame of batches: the sender waits for what the receiver has applied, which is not to be
-/// kept back until there is something else to be sent.
+/// Flag of a frame of batches: acknowledge immediately, because the sender waits until the receiver
+/// has applied its records.
 pub const ACKNOWLEDGE_AT_ONCE: u8 = 1;
 
-/// The first frame of a link.
+/// First frame of a link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Hello {
-    /// Who sends.
+    /// Identity of the sender.
     pub identity: Identity,
 }
 
-/// A batch of one lane: what has changed since the last one of the link, and records.
+/// Batch of one lane: records, and the numbers that changed since the last batch on the link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Batch<'a> {
-    /// The position behind which it begins, in the first batch of a link; else it goes on behind
-    /// the one before.
+    /// Position after which it begins, in the first batch on a link; later ones continue the last
+    /// batch.
     pub from: Option<u64>,
-    /// How many positions it has.
+    /// Number of positions it covers.
     pub count: u64,
-    /// How many more positions of the receiver's lane the sender has applied than the batches
-    /// before it on this link have said, if that is news.
+    /// Increase of the acknowledged position of the receiver's lane since the last batch, if any.
     pub applied: Option<u64>,
-    /// How many positions before the batch some member has not applied, if what all have is news.
+    /// Distance from the beginning of the batch back to the stable position, if that has changed.
     pub unstable: Option<u64>,
     /// The records, as [`super::take_with_gap`] reads them.
     pub records: &'a [u8],
 }
 
-/// What follows the head of a batch, whose lowest four bits are the lane.
+/// Flags in the head of a batch; its low four bits are the lane.
 mod has {
     pub const FROM: u8 = 0x10;
     pub const APPLIED: u8 = 0x20;
     pub const UNSTABLE: u8 = 0x40;
-    /// The number of positions and the records; there are neither without it.
+    /// Number of positions and records; without the flag there are none.
     pub const RECORDS: u8 = 0x80;
 }
 
-/// Whether the records of a batch are one record, with its length before it.
+/// Whether the records of a batch are exactly one record with its length.
 #[cfg(test)]
 fn is_one(records: &[u8]) -> bool {
     let mut bytes = Bytes(records);
     bytes.bytes().is_ok() && bytes.0.is_empty()
 }
 
-/// What stands before the records of a batch.
+/// Head of a batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BatchHead {
     /// As [`Batch::from`].
@@ -77,13 +76,13 @@ pub(crate) struct BatchHead {
     pub applied: Option<u64>,
     /// As [`Batch::unstable`].
     pub unstable: Option<u64>,
-    /// Bytes of all records with their lengths.
+    /// Bytes of all records including their lengths.
     pub len: usize,
-    /// They are one record, at the next position.
+    /// Whether there is one record, at the next position.
     pub is_one: bool,
 }
 
-/// Appends a batch to [`Frame::Batches`] but for its records, which follow.
+/// Appends the head of a batch to [`Frame::Batches`]; its records follow.
 pub(crate) fn put_batch_head(out: &mut Vec<u8>, lane: u8, head: &BatchHead) {
     let numbers =
         [(has::FROM, head.from), (has::APPLIED, head.applied), (has::UNSTABLE, head.unstable)];
@@ -114,7 +113,7 @@ pub fn put_batch(out: &mut Vec<u8>, lane: u8, batch: &Batch<'_>) {
 /// Takes the next batch of [`Frame::Batches`], and its lane.
 ///
 /// # Errors
-/// If the bytes are none.
+/// If the bytes are malformed.
 pub fn take_batch<'a>(batches: &mut &'a [u8]) -> Result<(u8, Batch<'a>), Malformed> {
     let mut bytes = Bytes(batches);
     let head = bytes.byte()?;
@@ -128,7 +127,7 @@ pub fn take_batch<'a>(batches: &mut &'a [u8]) -> Result<(u8, Batch<'a>), Malform
     if head & has::RECORDS != 0 {
         count = bytes.number()?;
         if count == 0 {
-            // One record at the next position: its own length says where it ends.
+            // One record at the next position: its length delimits it.
             let all = bytes.0;
             bytes.bytes()?;
             (count, records) = (1, &all[..all.len() - bytes.0.len()]);
@@ -140,57 +139,58 @@ pub fn take_batch<'a>(batches: &mut &'a [u8]) -> Result<(u8, Batch<'a>), Malform
     Ok((head & 0x0f, Batch { from, count, applied, unstable, records }))
 }
 
-/// A frame's body.
+/// Body of a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Frame<'a> {
-    /// The link begins.
+    /// Opens the link.
     Hello(Hello),
-    /// The lane is to go on behind this position, up to which everything has arrived.
+    /// Requests a lane from the position after this one; everything before has arrived.
     Resume {
         /// The position in the receiver's lane.
         received: u64,
     },
-    /// Records of lanes, as [`take_batch`] reads them. In the place of the lane stands
+    /// Batches of lanes, as [`take_batch`] reads them. The byte for the lane is
     /// [`ACKNOWLEDGE_AT_ONCE`] or 0.
     Batches(&'a [u8]),
-    /// The sender has no data, and asks for a copy of the receiver's.
+    /// Requests a copy of the receiver's data, because the sender has none.
     Fetch,
-    /// Where the copy that follows stands, as [`super::Positions`] reads it.
+    /// Positions of the copy that follows, as [`super::positions::Positions`] reads it.
     Positions(&'a [u8]),
-    /// A part of the copy.
+    /// Part of a copy.
     Copy {
-        /// Its bytes.
+        /// The bytes.
         part: &'a [u8],
         /// Whether it is the last one.
         is_last: bool,
     },
-    /// The sender is to become a home of slots, and asks their primary for their data.
+    /// Requests the data of slots from their primary, because the sender is to own them.
     FetchSlots {
-        /// Which of its questions.
+        /// Number of the request.
         number: u64,
         /// The slots, as `wire::positions::read_slots` reads them.
         slots: &'a [u8],
     },
-    /// The data that were asked for follow.
+    /// Announces the requested data of slots.
     SlotsFollow {
-        /// By which question.
+        /// Number of the request.
         number: u64,
         /// The last forwarded commands of the slots, as `wire::positions::read_executed` reads
         /// them.
         executed: &'a [u8],
     },
-    /// The receiver was too slow: it gets nothing more, and has to begin another life.
+    /// Notifies the receiver that it lagged too far behind: it is sent nothing more, and has to
+    /// rejoin.
     CutOff,
 }
 
-/// Leaves room for what stands before a frame, whose body follows; where it begins.
+/// Reserves space for a frame's header and returns its offset; the body follows.
 pub(crate) fn begin_frame(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_LEN]);
     start
 }
 
-/// The batches of a frame were appended since it began.
+/// Completes a frame to which batches were appended.
 pub(crate) fn end_batches(out: &mut [u8], start: usize, urgency: u8, epoch: u64) {
     end_frame(out, start, (kind::BATCHES, urgency), epoch);
 }
@@ -203,7 +203,7 @@ fn end_frame(out: &mut [u8], start: usize, (kind, lane): (u8, u8), epoch: u64) {
     out[start + 6..start + 8].copy_from_slice(&(epoch as u16).to_le_bytes());
 }
 
-/// Appends a frame, of a lane where it is of one; `epoch` is that of the sender's view.
+/// Appends a frame. `lane` is 0 for frames without one; `epoch` is that of the sender's view.
 pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
     let start = begin_frame(out);
     let kind = match *frame {
@@ -245,25 +245,25 @@ pub fn put_frame(out: &mut Vec<u8>, lane: u8, epoch: u64, frame: &Frame<'_>) {
     end_frame(out, start, (kind, lane), epoch);
 }
 
-/// Room that is kept for the frames that come next.
+/// Maximum capacity retained for the following frames, in bytes.
 const ROOM_MAX: usize = 1 << 20;
 
-/// Puts frames together from the bytes of a link.
+/// Assembles frames from the bytes of a link.
 #[derive(Debug)]
 pub struct FrameReader {
     bytes: Vec<u8>,
-    /// Bytes of `bytes` that were read.
+    /// Number of bytes already consumed.
     read: usize,
     len_max: usize,
 }
 
 impl FrameReader {
-    /// A reader of frames of at most so many bytes.
+    /// Creates a reader of frames of at most `len_max` bytes.
     pub fn new(len_max: usize) -> Self {
         FrameReader { bytes: Vec::new(), read: 0, len_max }
     }
 
-    /// Takes bytes as they arrive. What was read is forgotten.
+    /// Appends received bytes and discards consumed ones.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.read);
         self.read = 0;
@@ -273,11 +273,11 @@ impl FrameReader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next frame with its lane and epoch, once all of it is there; it stays the next until
-    /// [`FrameReader::consume`] is given its length, which comes first.
+    /// The next complete frame: its length, lane, epoch and body. It stays the next until
+    /// [`FrameReader::consume`] is called with its length.
     ///
     /// # Errors
-    /// If the bytes are no frame: the link is to be closed.
+    /// If the bytes are malformed: the link has to be closed.
     pub fn next(&self) -> Result<Option<(usize, u8, u16, Frame<'_>)>, Malformed> {
         let bytes = &self.bytes[self.read..];
         let Some((len, rest)) = bytes.split_first_chunk() else { return Ok(None) };
@@ -294,7 +294,7 @@ impl FrameReader {
         Ok(Some((4 + len, lane, epoch, take_body(kind, &frame[4..])?)))
     }
 
-    /// Goes on behind a frame of so many bytes.
+    /// Skips a frame of this length.
     pub fn consume(&mut self, len: usize) {
         self.read += len;
     }

@@ -1,24 +1,24 @@
-//! What nodes send each other: frames on a link, records in the batches of a lane.
+//! Wire format between nodes: frames on a link; batches of lanes; records.
 //!
 //! ```text
-//! frame    +--------+------+------+-------+-- ... --+
-//!          | length | kind | lane | epoch | body    |     4 + 1 + 1 + 2 bytes, little-endian; `length` counts what
-//!          +--------+------+------+-------+-- ... --+     follows it; `epoch` has the low bits of the sender's view
+//! frame    +--------+------+------+-------+-- ... --+   4 + 1 + 1 + 2 bytes, little-endian
+//!          | length | kind | lane | epoch | body    |   `length` counts the bytes after it
+//!          +--------+------+------+-------+-- ... --+   `epoch`: low bits of the sender's epoch
 //! batch    +------+------+---------+----------+-------+-----+-- ... --+
-//!          | head | from | applied | unstable | count | len | records |    numbers of varying length
+//!          | head | from | applied | unstable | count | len | records |   variable-length numbers
 //!          +------+------+---------+----------+-------+-----+-- ... --+
-//!          head: lowest 4 bits the lane; 0x10, 0x20, 0x40: the first three numbers are there;
-//!          0x80: count and what follows it. A count of 0: one record at the next position, no len
+//!          head: low 4 bits: lane; 0x10, 0x20, 0x40: presence of the first three numbers;
+//!          0x80: count and the rest. A count of 0: one record at the next position, no len
 //! record   +--------+------+-----+-- ... --+
-//!          | length | head | gap | body    |              head: lowest 4 bits which, 0x10: the gap follows, else it
-//!          +--------+------+-----+-- ... --+              is 1, 0x20, 0x40, 0x80: optional parts
+//!          | length | head | gap | body    |   head: low 4 bits: kind; 0x10: gap present, else 1;
+//!          +--------+------+-----+-- ... --+   0x20, 0x40, 0x80: optional parts
 //! ```
 //!
-//! A batch of a lane holds everything of `count` positions behind `from` that the receiver is to
-//! have: positions that are missing in between are for others. `applied` is what the sender has
-//! applied of the receiver's lane, as the distance to what it has said before on the link; `unstable`
-//! is how far before `from` all members have applied the sender's. In the place of a frame's lane
-//! batches have [`ACKNOWLEDGE_AT_ONCE`] or 0.
+//! A batch contains all records for the receiver at the `count` positions after `from`; positions
+//! without a record are for others. `applied` is the increase of the receiver's lane position that
+//! the sender has applied, relative to its last acknowledgement on the link. `unstable` is the
+//! distance from `from` back to the sender's stable position. In a frame of batches the byte for
+//! the lane is [`ACKNOWLEDGE_AT_ONCE`] or 0.
 
 mod exec;
 mod frame;
@@ -36,16 +36,16 @@ pub(crate) use frame::{BatchHead, begin_frame, end_batches, put_batch_head};
 pub use record::{
     Parts, Pieces, Record, Tag, Tags, WaitEnd, put_record, put_with_gap, take_with_gap,
 };
-pub(crate) use record::{is_of_dead, is_ordered, is_shortened, len_with_gap, tag_of_effects};
+pub(crate) use record::{is_elided, is_of_dead, is_ordered, len_with_gap, tag_of_effects};
 
-/// How many lanes there are; the lane of a slot is its lowest four bits.
+/// Number of lanes; a slot's lane is its low four bits.
 pub const LANES: usize = 16;
 
-/// Version of what is sent.
+/// Protocol version.
 pub const VERSION: u64 = 2;
 
-/// Reads where a copy stands, and writes it again; none if the bytes are something else. For the
-/// fuzz target.
+/// Decodes and re-encodes the positions of a copy; none if the bytes are malformed. For the fuzz
+/// target.
 #[doc(hidden)]
 pub fn positions_again(bytes: &[u8]) -> Option<Vec<u8>> {
     positions::Positions::read(bytes).ok().map(|positions| positions.encode())

@@ -1,13 +1,13 @@
-//! Numbers as records have them, read with their limits.
+//! Numbers in records, read with bounds checks.
 
 use crate::slot::{SLOTS, Slot};
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put};
 
-/// Slots, commands or arguments that one record names at most.
+/// Maximum number of slots, commands or arguments in one record.
 const COUNT_MAX: u64 = 1 << 20;
 
-/// A number that may be missing.
+/// Appends an optional number.
 pub(super) fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
     out.push(number.is_some().into());
     number.into_iter().for_each(|number| put(out, number));
@@ -33,7 +33,7 @@ pub(super) fn take_slot(bytes: &mut Bytes<'_>) -> Result<Slot, Malformed> {
 
 pub(super) fn take_count(bytes: &mut Bytes<'_>) -> Result<usize, Malformed> {
     let count = bytes.number()?;
-    // Each has at least a byte.
+    // Each element takes at least one byte.
     if count > COUNT_MAX || count > bytes.0.len() as u64 {
         return Err(Malformed);
     }

@@ -1,13 +1,13 @@
-//! Where a copy of a member's data stands: what it holds of each member's lanes.
+//! Positions of a copy: how much of each member's lanes it contains.
 //!
 //! ```text
-//! epoch | members: count, each: node, incarnation, 16 x (applied, last end's epoch, stable, tail)
+//! epoch | members: count, each: node, incarnation, 16 x (applied, last END's epoch, stable, tail)
 //!       | a tail: count, each: position, record
 //!       | tenures: count, each: slots, epoch
-//!       | executed: count, each: node, incarnation, slot, the last forwarded command
+//!       | executed: count, each: node, incarnation, slot, sequence number of the last command
 //! ```
 //!
-//! Numbers are of varying length.
+//! Numbers have variable length.
 
 use super::{LANES, Record};
 use crate::slot::{SLOTS, Slot, SlotSet};
@@ -17,40 +17,41 @@ use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
 use std::sync::Arc;
 
-/// A record and its position.
+/// Position of a record, and the record.
 pub(crate) type Placed = (u64, Arc<[u8]>);
 
-/// How far a member is in a lane.
+/// Position of a member in a lane.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct LanePosition {
-    /// The position up to which it has applied everything.
+    /// Everything up to this position was applied.
     pub applied: u64,
-    /// The epoch of the last end that it has applied.
+    /// Epoch of the last applied `END`.
     pub end_epoch: u64,
-    /// What it knows all members to have applied.
+    /// Stable position, as far as known.
     pub stable: u64,
-    /// What others may lack of the order of changes, up to `applied`.
+    /// Ordered records up to `applied` that others may lack.
     pub tail: Vec<Placed>,
 }
 
-/// How far it is in each.
+/// Positions of a member in all lanes of a node.
 pub(crate) type LanePositions = [LanePosition; LANES];
 
-/// Where a copy stands.
+/// Positions of a copy.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Positions {
-    /// The epoch of the view that the source had adopted.
+    /// Epoch of the source's view.
     pub epoch: u64,
-    /// All members of that view but the receiver.
+    /// All members of that view except the receiver.
     pub members: Vec<(Identity, LanePositions)>,
-    /// Neighbouring slots that got their primaries in the same epoch: how many, and the epoch.
+    /// Run-length encoded tenures: number of adjacent slots, and the epoch of their primary's
+    /// appointment.
     pub tenures: Vec<(u64, u64)>,
-    /// The last commands that are known to have been executed.
+    /// The last forwarded commands that are known to have been executed.
     pub executed: Vec<Executed>,
 }
 
 impl Positions {
-    /// As bytes.
+    /// Encodes the positions.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put(&mut out, self.epoch);
@@ -77,10 +78,10 @@ impl Positions {
         out
     }
 
-    /// Reads what [`Positions::encode`] has written.
+    /// Decodes what [`Positions::encode`] has written.
     ///
     /// # Errors
-    /// If the bytes are something else.
+    /// If the bytes are malformed.
     pub fn read(bytes: &[u8]) -> Result<Positions, Malformed> {
         let mut bytes = Bytes(bytes);
         let epoch = bytes.number()?;
@@ -110,10 +111,10 @@ impl Positions {
     }
 }
 
-/// The last command of a member and slot that is known to have been executed.
+/// Origin, slot and sequence number of the last command known to have been executed.
 pub(crate) type Executed = (Identity, Slot, u64);
 
-/// Appends last commands: count, each: node, incarnation, slot, command.
+/// Appends last commands: count, each: node, incarnation, slot, sequence number.
 pub(crate) fn put_executed(out: &mut Vec<u8>, executed: &[Executed]) {
     put(out, executed.len() as u64);
     for (identity, slot, oseq) in executed {
@@ -129,17 +130,17 @@ fn take_executed(bytes: &mut Bytes<'_>) -> Result<Vec<Executed>, Malformed> {
     })
 }
 
-/// Reads what [`put_executed`] has written.
+/// Decodes what [`put_executed`] has written.
 ///
 /// # Errors
-/// If the bytes are something else.
+/// If the bytes are malformed.
 pub(crate) fn read_executed(bytes: &[u8]) -> Result<Vec<Executed>, Malformed> {
     let mut bytes = Bytes(bytes);
     let executed = take_executed(&mut bytes)?;
     if bytes.0.is_empty() { Ok(executed) } else { Err(Malformed) }
 }
 
-/// Appends slots: count of ranges, each: first, last.
+/// Appends slots: number of ranges, each: first, last.
 pub(crate) fn put_slots(out: &mut Vec<u8>, slots: &SlotSet) {
     let ranges = slots.ranges();
     put(out, ranges.len() as u64);
@@ -149,10 +150,10 @@ pub(crate) fn put_slots(out: &mut Vec<u8>, slots: &SlotSet) {
     }
 }
 
-/// Reads what [`put_slots`] has written.
+/// Decodes what [`put_slots`] has written.
 ///
 /// # Errors
-/// If the bytes are something else.
+/// If the bytes are malformed.
 pub(crate) fn read_slots(bytes: &[u8]) -> Result<SlotSet, Malformed> {
     let mut bytes = Bytes(bytes);
     let ranges = take_list(&mut bytes, SLOTS.into(), |bytes| {
@@ -185,7 +186,7 @@ fn take_list<T>(
     mut take: impl FnMut(&mut Bytes<'_>) -> Result<T, Malformed>,
 ) -> Result<Vec<T>, Malformed> {
     let count = bytes.number()?;
-    // Each is some bytes long.
+    // Each element takes at least one byte.
     if count > most || count > bytes.0.len() as u64 {
         return Err(Malformed);
     }

@@ -1,4 +1,4 @@
-//! Records: what the positions of a lane hold.
+//! Records: the contents of a lane's positions.
 
 use super::LANES;
 use super::exec::{Exec, has_more, put_exec, take_exec};
@@ -9,9 +9,9 @@ use crate::view::Identity;
 use petrel_persistence::log::Malformed;
 use petrel_persistence::log::number::{Bytes, put, put_bytes};
 
-/// Which record, in the lowest four bits of its head.
+/// Kinds of records, in the low four bits of the head.
 mod kind {
-    /// What follows says which of those that are rarer ([`others`]).
+    /// A rarer kind, in the byte after the head ([`others`]).
     pub const OTHERS: u8 = 0;
     pub const EFFECTS: u8 = 1;
     pub const PART: u8 = 2;
@@ -20,7 +20,7 @@ mod kind {
     pub const END: u8 = 5;
     pub const TAIL: u8 = 6;
     pub const TAIL_END: u8 = 7;
-    pub const SETTLED: u8 = 8;
+    pub const RECONCILED: u8 = 8;
     pub const MESSAGE: u8 = 9;
     pub const PARKED: u8 = 10;
     pub const WOKEN: u8 = 11;
@@ -30,48 +30,46 @@ mod kind {
     pub const SLOTS_KNOWN: u8 = 15;
 }
 
-/// Which record about copies, about what is durable, or of shortened effects, in the byte behind
-/// its head.
+/// Rarer kinds of records: about copies, durability, and effects with elided arguments.
 mod others {
     pub const COPY: u8 = 0;
-    pub const CHANGED: u8 = 1;
-    pub const UNSHARED: u8 = 2;
+    pub const INVALIDATE: u8 = 1;
+    pub const NO_COPY: u8 = 2;
     pub const DURABLE_ASKED: u8 = 3;
     pub const DURABLE: u8 = 4;
-    pub const SHORTENED: u8 = 5;
+    pub const ELIDED: u8 = 5;
 }
 
 const KIND: u8 = 0x0f;
-/// The distance to the position before follows; else it is 1.
+/// The distance to the previous position follows; otherwise it is 1.
 const GAP: u8 = 0x10;
-/// Effects: the command that made them was forwarded. Answer: there is no reply. Exec: it is a
-/// transaction. End of a tail: the sender has settled. Message: of a shard's channel.
+/// Effects: made by a forwarded command. Answer: no reply. Exec: a transaction. End of a tail: the
+/// sender has completed the recovery. Message: of a shard channel.
 const FIRST: u8 = 0x20;
-/// Effects and answers: positions in other lanes follow. Exec: the reply is to be written in RESP3.
+/// Effects and answers: positions in other lanes follow. Exec: the reply is to be in RESP3.
 const LANE_LIST: u8 = 0x40;
-/// Effects: the names of commands follow that have waited and were executed by the commit. Exec:
-/// how long it may wait, which client of the sender it is for, whether it works by key, and
-/// whether copies are wanted. Answers: the reply stands there by its name ([`REPLIES`]).
+/// Effects: tags of blocked commands follow that the commit executed. Exec: timeout, watching
+/// client, `by_key` and `wants_copies` follow. Answers: the reply is an index into [`REPLIES`].
 const MORE: u8 = 0x80;
 
-/// Names a forwarded command: the node that forwarded it, and which of its commands of a slot it
-/// is.
+/// Identifies a forwarded command by its origin, slot and sequence number.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Tag {
-    /// Who forwarded it.
+    /// The node that forwarded it.
     pub origin: Identity,
-    /// The slot that its order counts for.
+    /// The slot that orders it.
     pub slot: Slot,
-    /// Its place among the commands that `origin` forwarded of the slot; from 1, without gaps.
+    /// Sequence number among the commands that `origin` forwarded for the slot; from 1, without
+    /// gaps.
     pub oseq: u64,
 }
 
-/// Positions in several lanes of one node, as bytes that were checked.
+/// Positions in several lanes of one node, as validated bytes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Parts<'a>(&'a [u8]);
 
 impl<'a> Parts<'a> {
-    /// Positions that are written to `room` meanwhile, in the order of their lanes.
+    /// Encodes positions into `room`, in the order of their lanes.
     pub fn of(room: &'a mut Vec<u8>, parts: impl Iterator<Item = (usize, u64)>) -> Self {
         room.clear();
         for (lane, seq) in parts {
@@ -92,7 +90,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The positions of [`Parts`].
+/// Iterator over the lanes and positions of [`Parts`].
 #[derive(Clone, Debug)]
 pub struct PartsIter<'a>(&'a [u8]);
 
@@ -107,12 +105,12 @@ impl Iterator for PartsIter<'_> {
     }
 }
 
-/// Names of several forwarded commands, as bytes that were checked.
+/// Tags of several forwarded commands, as validated bytes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Tags<'a>(&'a [u8]);
 
 impl<'a> Tags<'a> {
-    /// Names that are written to `room` meanwhile.
+    /// Encodes tags into `room`.
     pub fn of(room: &'a mut Vec<u8>, tags: impl Iterator<Item = Tag>) -> Self {
         room.clear();
         tags.for_each(|tag| put_tag(room, tag));
@@ -124,22 +122,21 @@ impl<'a> Tags<'a> {
         self.0.is_empty()
     }
 
-    /// The names.
+    /// The tags.
     pub fn iter(self) -> impl Iterator<Item = Tag> {
         let mut bytes = Bytes(self.0);
         std::iter::from_fn(move || take_tag(&mut bytes).ok())
     }
 }
 
-/// Places of a record from which arguments of a forwarded command were taken out, as bytes that
-/// were checked.
+/// Places of elided arguments in a record, as validated bytes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Pieces<'a>(&'a [u8]);
 
 impl<'a> Pieces<'a> {
-    /// Pieces that are written to `room` meanwhile, in their order: how many bytes stay before each
-    /// since the one before, and which argument it is, counted through all commands of a
-    /// transaction with their names.
+    /// Encodes pieces into `room`, in their order: the number of bytes since the previous piece,
+    /// and the index of the argument, counted over all commands of a transaction including their
+    /// names.
     pub fn of(room: &'a mut Vec<u8>, pieces: impl Iterator<Item = (u64, u64)>) -> Self {
         room.clear();
         for (before, arg) in pieces {
@@ -156,11 +153,11 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Replies that are named by their place here.
+/// Frequent replies, encoded as an index into this table.
 pub(super) const REPLIES: [&[u8]; 6] =
     [b"+OK\r\n", b":0\r\n", b":1\r\n", b"$-1\r\n", b"_\r\n", b"*0\r\n"];
 
-/// Appends a reply; whether it stands there by its name.
+/// Appends a reply; true if it was encoded as an index.
 fn put_reply(out: &mut Vec<u8>, reply: Option<&[u8]>) -> bool {
     let name = REPLIES.iter().position(|known| Some(*known) == reply);
     match name {
@@ -170,7 +167,7 @@ fn put_reply(out: &mut Vec<u8>, reply: Option<&[u8]>) -> bool {
     name.is_some()
 }
 
-/// Takes what [`put_reply`] has written, to the end.
+/// Takes what [`put_reply`] has written, up to the end of the record.
 fn take_reply<'a>(bytes: &mut Bytes<'a>, is_named: bool) -> Result<&'a [u8], Malformed> {
     let reply = std::mem::take(&mut bytes.0);
     match (is_named, reply) {
@@ -180,173 +177,173 @@ fn take_reply<'a>(bytes: &mut Bytes<'a>, is_named: bool) -> Result<&'a [u8], Mal
     }
 }
 
-/// What ends the wait of a command at its home.
+/// Reason to end the wait of a command at its primary.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WaitEnd {
-    /// Its time is up, or `CLIENT UNBLOCK` says so.
+    /// Timeout, or `CLIENT UNBLOCK`.
     Timeout,
     /// `CLIENT UNBLOCK ... ERROR`.
     Error,
-    /// Its client has gone.
+    /// The client has disconnected.
     Gone,
 }
 
 /// A record.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Record<'a> {
-    /// What one commit has changed.
+    /// Changes of one commit.
     Effects {
-        /// The command that did, if it was forwarded.
+        /// The forwarded command that made them, if any.
         tag: Option<Tag>,
-        /// The positions that the commit has, if there are several: this one is the first.
+        /// All positions of the commit, if there are several; this one is the first.
         parts: Parts<'a>,
-        /// Commands that had waited at their home and were executed by this commit.
+        /// Blocked commands that this commit executed.
         served: Tags<'a>,
-        /// The effects, as `petrel_persistence::effects` has them.
+        /// The effects, encoded as in `petrel_persistence::effects`.
         group: &'a [u8],
     },
-    /// The place of a commit in another of its lanes.
+    /// Place of a commit in another of its lanes.
     Part {
-        /// All its positions; the effects stand at the first.
+        /// All positions of the commit; the first has the effects.
         parts: Parts<'a>,
     },
-    /// A command to be executed by the receiver.
+    /// A command that the receiver is to execute.
     Exec(Exec<'a>),
-    /// The answer to a forwarded command, to be given to the client once everything before it in
-    /// this lane was applied, and the positions of others.
+    /// Answer to a forwarded command. The client gets it once everything before it in this lane was
+    /// applied, and the positions `waits` of other lanes.
     Answer {
-        /// The slot that the command's order counts for.
+        /// The slot that orders the command.
         slot: Slot,
-        /// Which command.
+        /// Sequence number of the command.
         oseq: u64,
-        /// What the command has seen of other lanes of the sender.
+        /// Positions of the sender's other lanes that the command has observed.
         waits: Parts<'a>,
-        /// The reply; none if the command was executed by a node that died before it answered.
+        /// The reply; none if a node that has died executed the command before it answered.
         reply: Option<&'a [u8]>,
     },
-    /// What follows was numbered in the view of this epoch: slots that the sender is no longer
-    /// primary of in it are not changed by it any more.
+    /// End of an epoch: the following records were appended in the view `epoch`. The sender orders
+    /// no more changes of slots of which it is not primary in that view.
     End {
         /// The view's epoch.
         epoch: u64,
     },
-    /// A record of the lane of a node that has died.
+    /// An unstable record of a dead node's lane.
     Tail {
         /// The dead node.
         of: Identity,
-        /// Its position.
+        /// Position of the record.
         seq: u64,
-        /// The record: of effects, a part or an end.
+        /// The record: effects, a part or an end.
         record: &'a [u8],
     },
-    /// What the sender knows of the lane of a node that has died was said.
+    /// End of the sender's unstable records of a lane of a dead node.
     TailEnd {
         /// The dead node.
         of: Identity,
-        /// The epoch of the view in which it is asked for.
+        /// Epoch of the view in which they were requested.
         epoch: u64,
-        /// The position up to which everything is known.
+        /// The sender knows the lane up to this position.
         upto: u64,
-        /// Whether the sender has applied exactly that, for all know the same by then.
-        is_settled: bool,
+        /// Whether the sender has completed the recovery: then this is the decided end of the lane.
+        is_reconciled: bool,
     },
-    /// The sender has applied what anybody knows of the lanes of a node that has died.
-    Settled {
+    /// The sender has completed the recovery of a dead node's lanes.
+    Reconciled {
         /// The dead node.
         of: Identity,
     },
-    /// A forwarded command was not answered: it waits at its home.
+    /// A forwarded command is blocked at its primary.
     Parked {
-        /// The slot that the command's order counts for.
+        /// The slot that orders the command.
         slot: Slot,
-        /// Which command.
+        /// Sequence number of the command.
         oseq: u64,
-        /// Milliseconds until its time is up, if it ever is.
+        /// Milliseconds until its timeout, if it has one.
         left_ms: Option<u64>,
     },
-    /// The end of such a wait, which its home alone decides, once.
+    /// End of such a wait. The primary alone decides it, once.
     Woken {
-        /// The slot that the command's order counts for.
+        /// The slot that orders the command.
         slot: Slot,
-        /// Which command.
+        /// Sequence number of the command.
         oseq: u64,
-        /// What the command has seen of other lanes of the sender.
+        /// Positions of the sender's other lanes that the command has observed.
         waits: Parts<'a>,
-        /// The reply; none if the command was not executed, and is to be sent again.
+        /// The reply; none if the command was not executed and has to be forwarded again.
         reply: Option<&'a [u8]>,
     },
-    /// The origin asks for the end of a wait.
+    /// The origin requests the end of a wait.
     Cancel {
-        /// The slot that the command's order counts for.
+        /// The slot that orders the command.
         slot: Slot,
-        /// Which command.
+        /// Sequence number of the command.
         oseq: u64,
-        /// Why.
+        /// The reason.
         end: WaitEnd,
     },
-    /// A client of the sender watches keys no longer ([`Exec::client`]).
+    /// A client of the sender has ended its `WATCH` ([`Exec::client`]).
     Unwatch {
-        /// What named them.
+        /// Identifies the watched keys.
         client: u64,
     },
-    /// The data of slots that the receiver has asked for are of this moment: it holds in them what
-    /// the lane holds before.
+    /// Begin of a transfer: the requested data of slots contain everything before this position of
+    /// the lane, and nothing after it.
     SlotsBegin {
-        /// Which question of the receiver's.
+        /// Number of the receiver's request.
         number: u64,
     },
-    /// All members have applied what those data hold.
+    /// All members have applied the contents of those data.
     SlotsKnown {
-        /// Which question of the receiver's.
+        /// Number of the receiver's request.
         number: u64,
     },
-    /// A copy of a key, for a member that is no home of its slot and is sent its changes from here
+    /// A copy of a key for a member that does not own its slot, and is sent its changes from here
     /// on.
     Copy {
-        /// One effect, which stores it.
+        /// A single effect, which stores the key.
         group: &'a [u8],
     },
-    /// The key was changed: the copy of a member that is no home of its slot is of no use, and no
-    /// more changes are sent to it.
-    Changed {
-        /// Its database.
+    /// Invalidation: the key was changed, the receiver drops its copy and is sent no more changes
+    /// of it.
+    Invalidate {
+        /// Database of the key.
         db: u16,
         /// The key.
         key: &'a [u8],
     },
-    /// The sender has no copy of a key.
-    Unshared {
-        /// Its database.
+    /// The sender has no copy of a key, and needs no more changes of it.
+    NoCopy {
+        /// Database of the key.
         db: u16,
         /// The key.
         key: &'a [u8],
     },
-    /// Effects of a command that the receiver has forwarded, without arguments of that.
-    Shortened {
-        /// Where they stood.
+    /// Effects of a command that the receiver has forwarded, without some of its arguments.
+    Elided {
+        /// Places and indexes of the elided arguments.
         pieces: Pieces<'a>,
         /// The record without them.
         rest: &'a [u8],
     },
-    /// The sender wants to know when everything before this, in all lanes, is durable at the
-    /// receiver. It stands in each lane.
+    /// Durability request, in each lane: the sender asks when everything before it, in all lanes,
+    /// is on the receiver's disk.
     DurableAsked {
-        /// Which question of the sender's; a later one has a larger number.
+        /// Number of the sender's request; later ones have larger numbers.
         number: u64,
     },
-    /// Everything before this question of the receiver's, and before all earlier ones, is durable
-    /// at the sender.
+    /// Answer: everything before this request of the receiver, and before all earlier ones, is on
+    /// the sender's disk.
     Durable {
-        /// Which question.
+        /// Number of the request.
         number: u64,
     },
-    /// A message for the subscribers of a channel. It is delivered once at most.
+    /// A message for the subscribers of a channel, delivered at most once.
     Message {
-        /// The channel is one of a shard.
+        /// Whether it is a shard channel.
         is_sharded: bool,
         /// The channel.
         channel: &'a [u8],
-        /// What is said.
+        /// The message.
         payload: &'a [u8],
     },
 }
@@ -413,15 +410,15 @@ fn take_tags<'a>(bytes: &mut Bytes<'a>) -> Result<Tags<'a>, Malformed> {
 fn take_other<'a>(bytes: &mut Bytes<'a>) -> Result<Record<'a>, Malformed> {
     match bytes.byte()? {
         others::COPY => Ok(Record::Copy { group: std::mem::take(&mut bytes.0) }),
-        which @ (others::CHANGED | others::UNSHARED) => {
+        which @ (others::INVALIDATE | others::NO_COPY) => {
             let db = u16::try_from(bytes.number()?).map_err(|_| Malformed)?;
             let key = std::mem::take(&mut bytes.0);
             Ok(match which {
-                others::CHANGED => Record::Changed { db, key },
-                _ => Record::Unshared { db, key },
+                others::INVALIDATE => Record::Invalidate { db, key },
+                _ => Record::NoCopy { db, key },
             })
         }
-        others::SHORTENED => {
+        others::ELIDED => {
             let count = take_count(bytes)?;
             let all = bytes.0;
             for _ in 0..count {
@@ -429,7 +426,7 @@ fn take_other<'a>(bytes: &mut Bytes<'a>) -> Result<Record<'a>, Malformed> {
                 bytes.number()?;
             }
             let pieces = Pieces(&all[..all.len() - bytes.0.len()]);
-            Ok(Record::Shortened { pieces, rest: std::mem::take(&mut bytes.0) })
+            Ok(Record::Elided { pieces, rest: std::mem::take(&mut bytes.0) })
         }
         others::DURABLE_ASKED => Ok(Record::DurableAsked { number: bytes.number()? }),
         others::DURABLE => Ok(Record::Durable { number: bytes.number()? }),
@@ -437,7 +434,7 @@ fn take_other<'a>(bytes: &mut Bytes<'a>) -> Result<Record<'a>, Malformed> {
     }
 }
 
-/// Appends a record without its length, and as if it had no gap: what a lane keeps.
+/// Appends a record in the form that a lane keeps: without length and gap.
 pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
     let at = out.len();
     out.push(0);
@@ -484,15 +481,15 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             out.extend_from_slice(record);
             kind::TAIL
         }
-        Record::TailEnd { of, epoch, upto, is_settled } => {
+        Record::TailEnd { of, epoch, upto, is_reconciled } => {
             put_identity(out, of);
             put(out, epoch);
             put(out, upto);
-            kind::TAIL_END | flag(is_settled, FIRST)
+            kind::TAIL_END | flag(is_reconciled, FIRST)
         }
-        Record::Settled { of } => {
+        Record::Reconciled { of } => {
             put_identity(out, of);
-            kind::SETTLED
+            kind::RECONCILED
         }
         Record::Parked { slot, oseq, left_ms } => {
             put(out, slot.into());
@@ -533,14 +530,14 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             out.extend_from_slice(group);
             kind::OTHERS
         }
-        Record::Changed { db, key } => {
-            out.push(others::CHANGED);
+        Record::Invalidate { db, key } => {
+            out.push(others::INVALIDATE);
             put(out, db.into());
             out.extend_from_slice(key);
             kind::OTHERS
         }
-        Record::Unshared { db, key } => {
-            out.push(others::UNSHARED);
+        Record::NoCopy { db, key } => {
+            out.push(others::NO_COPY);
             put(out, db.into());
             out.extend_from_slice(key);
             kind::OTHERS
@@ -555,8 +552,8 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             put(out, number);
             kind::OTHERS
         }
-        Record::Shortened { pieces, rest } => {
-            out.push(others::SHORTENED);
+        Record::Elided { pieces, rest } => {
+            out.push(others::ELIDED);
             put(out, pieces.iter().count() as u64);
             out.extend_from_slice(pieces.0);
             out.extend_from_slice(rest);
@@ -571,10 +568,10 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
 }
 
 impl<'a> Record<'a> {
-    /// Reads what [`put_record`] has written.
+    /// Decodes what [`put_record`] has written.
     ///
     /// # Errors
-    /// If the bytes are no record. What groups of effects hold is not looked at.
+    /// If the bytes are malformed. The contents of effects are not checked.
     pub fn read(record: &'a [u8]) -> Result<Self, Malformed> {
         let mut bytes = Bytes(record);
         let head = bytes.byte()?;
@@ -642,9 +639,9 @@ impl<'a> Record<'a> {
             }
             kind::TAIL_END => {
                 let (of, epoch, upto) = (take_identity(b)?, b.number()?, b.number()?);
-                (Record::TailEnd { of, epoch, upto, is_settled: first }, FIRST)
+                (Record::TailEnd { of, epoch, upto, is_reconciled: first }, FIRST)
             }
-            kind::SETTLED => (Record::Settled { of: take_identity(b)? }, 0),
+            kind::RECONCILED => (Record::Reconciled { of: take_identity(b)? }, 0),
             kind::SLOTS_BEGIN => (Record::SlotsBegin { number: b.number()? }, 0),
             kind::SLOTS_KNOWN => (Record::SlotsKnown { number: b.number()? }, 0),
             kind::MESSAGE => {
@@ -663,13 +660,13 @@ fn len_of_number(number: u64) -> usize {
     (u64::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
 }
 
-/// How many bytes [`put_with_gap`] appends of a record of so many.
+/// Number of bytes that [`put_with_gap`] appends for a record of `len` bytes.
 pub(crate) fn len_with_gap(gap: u64, len: usize) -> usize {
     let len = if gap == 1 { len } else { len + len_of_number(gap) };
     len_of_number(len as u64) + len
 }
 
-/// Appends a record of a lane to a batch, `gap` positions behind the one before.
+/// Appends a record of a lane to a batch, `gap` positions after the previous one.
 pub fn put_with_gap(out: &mut Vec<u8>, gap: u64, record: &[u8]) {
     let Some((&head, body)) = record.split_first() else { return };
     if gap == 1 {
@@ -683,18 +680,18 @@ pub fn put_with_gap(out: &mut Vec<u8>, gap: u64, record: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// Whether a record belongs to the order of changes, and not to two nodes alone.
+/// Whether a record is part of the slot order, which all receivers share; others concern two nodes.
 pub(crate) fn is_ordered(record: &[u8]) -> bool {
     is_one_of(record, &[kind::EFFECTS, kind::PART, kind::END])
 }
 
-/// Whether a record lacks an argument of its receiver's.
-pub(crate) fn is_shortened(record: &[u8]) -> bool {
-    is_one_of(record, &[kind::OTHERS]) && record.get(1) == Some(&others::SHORTENED)
+/// Whether arguments of a record were elided.
+pub(crate) fn is_elided(record: &[u8]) -> bool {
+    is_one_of(record, &[kind::OTHERS]) && record.get(1) == Some(&others::ELIDED)
 }
 
-/// The command that has made the effects of a record, of which only the beginning is there, and
-/// where its name ends in that.
+/// Tag of the command that made the effects, and the offset at which it ends. The record may be
+/// incomplete after the tag.
 pub(crate) fn tag_of_effects(record: &[u8]) -> Option<(Tag, usize)> {
     let (head, rest) = record.split_first()?;
     if head & KIND != kind::EFFECTS || head & FIRST == 0 {
@@ -705,20 +702,20 @@ pub(crate) fn tag_of_effects(record: &[u8]) -> Option<(Tag, usize)> {
     Some((tag, record.len() - rest.0.len()))
 }
 
-/// Whether a record is what a node says of one that has died.
+/// Whether a record is about the recovery of a dead node's lanes.
 pub(crate) fn is_of_dead(record: &[u8]) -> bool {
-    is_one_of(record, &[kind::TAIL, kind::TAIL_END, kind::SETTLED])
+    is_one_of(record, &[kind::TAIL, kind::TAIL_END, kind::RECONCILED])
 }
 
 fn is_one_of(record: &[u8], kinds: &[u8]) -> bool {
     record.first().is_some_and(|head| kinds.contains(&(head & KIND)))
 }
 
-/// Reads the next record of a batch; its distance to the one before, and what [`Record::read`]
-/// reads, written to `record`.
+/// Takes the next record of a batch: returns its distance to the previous one, and writes to
+/// `record` what [`Record::read`] reads.
 ///
 /// # Errors
-/// If the bytes are no such.
+/// If the bytes are malformed.
 pub fn take_with_gap(records: &mut &[u8], record: &mut Vec<u8>) -> Result<u64, Malformed> {
     let mut bytes = Bytes(records);
     let mut taken = Bytes(bytes.bytes()?);

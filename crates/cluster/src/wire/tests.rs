@@ -1,4 +1,4 @@
-//! What is written is read again; what is not, is refused.
+//! Encoding round trips, and rejection of malformed bytes.
 
 use super::frame::put_batch;
 use super::record::REPLIES;
@@ -30,7 +30,7 @@ fn places() -> impl Strategy<Value = Vec<(usize, u64)>> {
         .prop_map(|places| places.into_iter().collect())
 }
 
-/// A record is written, read, and written again.
+/// Encodes a record, decodes it, and encodes it again.
 fn round_trip(record: &Record<'_>) -> Result<(), TestCaseError> {
     let (mut written, mut again) = (Vec::new(), Vec::new());
     put_record(&mut written, record);
@@ -107,14 +107,14 @@ proptest! {
         round_trip(&Record::Unwatch { client: oseq })?;
         let text = reply.as_deref().unwrap_or_default();
         round_trip(&Record::Copy { group: text })?;
-        round_trip(&Record::Changed { db, key: text })?;
-        round_trip(&Record::Unshared { db, key: text })?;
+        round_trip(&Record::Invalidate { db, key: text })?;
+        round_trip(&Record::NoCopy { db, key: text })?;
         let named = REPLIES[usize::from(slot) % REPLIES.len()];
         round_trip(&Record::Answer { slot, oseq, waits, reply: Some(named) })?;
         let (mut room, at) = (Vec::new(), [(oseq, u64::from(db)), (u64::from(slot), tenure)]);
         let pieces = Pieces::of(&mut room, at.iter().copied());
         prop_assert!(pieces.iter().eq(at));
-        round_trip(&Record::Shortened { pieces, rest: text })?;
+        round_trip(&Record::Elided { pieces, rest: text })?;
         round_trip(&Record::DurableAsked { number: oseq })?;
         round_trip(&Record::Durable { number: tenure })?;
         round_trip(&Record::Parked { slot, oseq, left_ms: wait_ms })?;
@@ -129,10 +129,10 @@ proptest! {
         let mut record = Vec::new();
         put_record(&mut record, &Record::Effects { tag: None, parts: Parts::default(), served: Tags::default(), group: &group });
         round_trip(&Record::Tail { of, seq, record: &record })?;
-        for is_settled in [false, true] {
-            round_trip(&Record::TailEnd { of, epoch, upto: seq, is_settled })?;
+        for is_reconciled in [false, true] {
+            round_trip(&Record::TailEnd { of, epoch, upto: seq, is_reconciled })?;
         }
-        round_trip(&Record::Settled { of })?;
+        round_trip(&Record::Reconciled { of })?;
     }
 
     #[test]
@@ -192,7 +192,7 @@ proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in bytes()) {
         if let Ok(record) = Record::read(&bytes) {
-            // Numbers may be written longer than they need be: what was read is what matters.
+            // Numbers may have redundant leading digits, so the decoded values are compared.
             let mut again = Vec::new();
             put_record(&mut again, &record);
             prop_assert_eq!(Record::read(&again), Ok(record));
@@ -208,19 +208,19 @@ proptest! {
 #[test]
 fn what_cannot_be_is_refused() {
     let read = |bytes: &[u8]| Record::read(bytes).map(|_| ());
-    // An end of an epoch with more behind it, with a flag that it does not have, and a gap.
+    // An end of an epoch with excess bytes, with a flag that it does not have, and a gap.
     assert_eq!(read(&[5, 9]), Ok(()));
     for bytes in
         [&[5, 9, 0][..], &[5 | 0x20, 9], &[5 | 0x10, 9], &[5 | 0x80, 9], &[5], &[], &[0], &[15]]
     {
         assert_eq!(read(bytes), Err(Malformed), "{bytes:?}");
     }
-    // A lane that there is not, and lanes out of order.
+    // An invalid lane, and lanes out of order.
     assert_eq!(read(&[2, 1, 16, 1]), Err(Malformed));
     assert_eq!(read(&[2, 2, 3, 1, 2, 1]), Err(Malformed));
     // More commands than bytes.
     assert_eq!(read(&[3 | 0x20, 1, 0, 0, 0, 0, 200, 1]), Err(Malformed));
-    // A reply of a name that there is not, and of two.
+    // A reply with an invalid index, and with two.
     assert_eq!(read(&[4 | 0x80, 1, 1, 0]), Ok(()));
     for bytes in [&[4 | 0x80, 1, 1, 6][..], &[4 | 0x80, 1, 1], &[4 | 0x80, 1, 1, 0, 0]] {
         assert_eq!(read(bytes), Err(Malformed), "{bytes:?}");
@@ -229,7 +229,7 @@ fn what_cannot_be_is_refused() {
     for mut bytes in [&[0x80][..], &[0x80, 1], &[0x15], &[0x85, 1, 2, 0], &[0x85, 0, 2, 0]] {
         assert_eq!(take_batch(&mut bytes), Err(Malformed));
     }
-    // A frame that is longer than any may be.
+    // A frame longer than the maximum.
     let mut reader = FrameReader::new(64);
     reader.push(&[65, 0, 0, 0]);
     assert_eq!(reader.next(), Err(Malformed));

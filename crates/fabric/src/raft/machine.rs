@@ -1,6 +1,6 @@
-//! What is done with what was agreed on.
+//! Raft state machine: applies committed entries.
 //!
-//! The state lives in memory; the store has its snapshots, and the log behind the last of them.
+//! The state is in memory; the store has its last snapshot, and the log after it.
 
 use super::Types;
 use super::store::{Store, StoreError, malformed, read_failed, write_failed};
@@ -15,17 +15,17 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// What this node knows to be agreed on.
+/// The last applied state.
 #[derive(Default)]
-pub(crate) struct Agreed {
+pub(crate) struct AppliedState {
     pub state: Mutex<State>,
     /// Notified when the state has changed.
     pub changed: Notify,
 }
 
-/// What a snapshot in the store is.
+/// Contents of a snapshot in the store.
 #[derive(Deserialize, Serialize)]
-struct Kept {
+struct StoredSnapshot {
     meta: SnapshotMeta<VoterId, BasicNode>,
     state: Vec<u8>,
 }
@@ -39,14 +39,14 @@ struct Applied {
 #[derive(Clone)]
 pub(super) struct Machine {
     store: Store,
-    agreed: Arc<Agreed>,
+    agreed: Arc<AppliedState>,
     applied: Arc<Mutex<Applied>>,
 }
 
 impl Machine {
-    /// Begins with the store's last snapshot, if there is one.
-    pub fn open(store: Store, agreed: Arc<Agreed>) -> Result<Self, StoreError> {
-        let kept: Option<Kept> = store.snapshot()?;
+    /// Starts from the store's last snapshot, if there is one.
+    pub fn open(store: Store, agreed: Arc<AppliedState>) -> Result<Self, StoreError> {
+        let kept: Option<StoredSnapshot> = store.snapshot()?;
         let machine = Machine { store, agreed, applied: Arc::default() };
         match kept {
             Some(kept) => machine.restore(&kept.meta, &kept.state)?,
@@ -75,7 +75,7 @@ impl RaftSnapshotBuilder<Types> for Machine {
         let state = state.map_err(|error| write_failed(malformed(error)))?;
         let snapshot_id = last.map_or_else(String::new, |last| last.to_string());
         let meta = SnapshotMeta { last_log_id: last, last_membership: membership, snapshot_id };
-        let kept = Kept { meta: meta.clone(), state };
+        let kept = StoredSnapshot { meta: meta.clone(), state };
         self.store.set_snapshot(&kept).map_err(write_failed)?;
         Ok(Snapshot { meta, snapshot: Box::new(kept.state) })
     }
@@ -129,7 +129,7 @@ impl RaftStateMachine<Types> for Machine {
         snapshot: Box<Vec<u8>>,
     ) -> Result<(), StorageError<VoterId>> {
         State::from_bytes(&snapshot).map_err(|error| read_failed(malformed(error)))?;
-        let kept = Kept { meta: meta.clone(), state: *snapshot };
+        let kept = StoredSnapshot { meta: meta.clone(), state: *snapshot };
         self.store.set_snapshot(&kept).map_err(write_failed)?;
         self.restore(meta, &kept.state).map_err(read_failed)
     }
@@ -137,7 +137,7 @@ impl RaftStateMachine<Types> for Machine {
     async fn get_current_snapshot(
         &mut self,
     ) -> Result<Option<Snapshot<Types>>, StorageError<VoterId>> {
-        let kept: Option<Kept> = self.store.snapshot().map_err(read_failed)?;
+        let kept: Option<StoredSnapshot> = self.store.snapshot().map_err(read_failed)?;
         Ok(kept.map(|kept| Snapshot { meta: kept.meta, snapshot: Box::new(kept.state) }))
     }
 }

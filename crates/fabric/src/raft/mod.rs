@@ -1,16 +1,16 @@
-//! Consensus, by openraft, which is named in this folder only.
+//! Consensus: Raft by openraft, which only this folder uses.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `store` | the log and the votes in `raft.redb` |
-//! | `machine` | what is done with what was agreed on, and snapshots of it |
-//! | `network` | requests to other nodes, over control links |
+//! | `store` | log and votes in `raft.redb` |
+//! | `machine` | the state machine and its snapshots |
+//! | `network` | requests to other nodes, over control connections |
 
 mod machine;
 mod network;
 mod store;
 
-pub(crate) use machine::Agreed;
+pub(crate) use machine::AppliedState;
 pub(crate) use network::{Pending, Transport, decode_anything};
 pub(crate) use store::{Origin, Store, StoreError};
 
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 openraft::declare_raft_types!(
-    /// What consensus is about.
+    /// Types of the Raft instance.
     pub(crate) Types:
         D = Command,
         R = Answer,
@@ -32,19 +32,19 @@ openraft::declare_raft_types!(
         SnapshotData = Vec<u8>,
 );
 
-/// Entries between two snapshots, and entries that are kept behind one.
+/// Log entries between two snapshots, and entries kept before one.
 const SNAPSHOT_EVERY: u64 = 256;
 
-/// Entries that are sent together: each may have all libraries of functions in it.
+/// Maximum number of entries in one message: each may contain all function libraries.
 const SENT_TOGETHER: u64 = 4;
 
-/// A voter is behind by at most so many entries when it is given its vote.
+/// Maximum lag of a node, in entries, to become a voter.
 const CATCH_UP: u64 = 16;
 
-/// Why a command was not agreed on.
+/// Reason that a proposal failed.
 #[derive(Debug)]
 pub(crate) enum ProposeError {
-    /// Another node leads, if one is known.
+    /// Another node leads, perhaps this one.
     NotLeader(Option<VoterId>),
     Failed(String),
 }
@@ -60,7 +60,7 @@ impl From<RaftError<VoterId, ClientWriteError<VoterId, BasicNode>>> for ProposeE
     }
 }
 
-/// A node's part in consensus.
+/// A node's Raft instance.
 #[derive(Clone)]
 pub(crate) struct Consensus {
     raft: Raft<Types>,
@@ -68,14 +68,14 @@ pub(crate) struct Consensus {
 }
 
 impl Consensus {
-    /// Begins with what the store holds.
+    /// Starts Raft from the contents of the store.
     ///
     /// # Errors
     /// If the store cannot be read or written.
     pub async fn start(
         id: VoterId,
         store: Store,
-        agreed: Arc<Agreed>,
+        agreed: Arc<AppliedState>,
         transport: Arc<dyn Transport>,
         timing: &Timing,
     ) -> Result<Self, String> {
@@ -99,7 +99,7 @@ impl Consensus {
         Ok(Consensus { raft: raft.map_err(|error| error.to_string())?, id })
     }
 
-    /// Begins a cluster in which this node alone votes. One that has begun already goes on.
+    /// Initialises a cluster with this node as the only voter, unless that was done before.
     pub async fn found(&self, address: &str) -> Result<(), String> {
         if self.raft.is_initialized().await.map_err(|error| error.to_string())? {
             return Ok(());
@@ -108,12 +108,12 @@ impl Consensus {
         self.raft.initialize(members).await.map_err(|error| error.to_string())
     }
 
-    /// Has a command agreed on, and applied here.
+    /// Proposes a command, and waits until it is committed and applied here.
     pub async fn propose(&self, command: Command) -> Result<Answer, ProposeError> {
         Ok(self.raft.client_write(command).await?.data)
     }
 
-    /// The node that leads, as far as this one knows.
+    /// The leader, as far as this node knows.
     pub fn leader(&self) -> Option<VoterId> {
         self.raft.metrics().borrow().current_leader
     }
@@ -123,22 +123,22 @@ impl Consensus {
         self.raft.metrics().borrow().state == ServerState::Leader
     }
 
-    /// Whether this node leads, as a quorum has just said.
+    /// Whether a quorum has just confirmed that this node leads.
     pub async fn is_confirmed_leader(&self) -> bool {
         self.raft.ensure_linearizable().await.is_ok()
     }
 
-    /// What has ended this node's part, if anything has: its disk, as a rule.
+    /// Error that stopped Raft, if any: usually of the disk.
     pub fn failure(&self) -> Option<String> {
         self.raft.metrics().borrow().running_state.as_ref().err().map(ToString::to_string)
     }
 
-    /// Who votes.
+    /// The voters.
     pub fn voters(&self) -> BTreeSet<VoterId> {
         self.raft.metrics().borrow().membership_config.voter_ids().collect()
     }
 
-    /// Who takes part, with the address at which it is known.
+    /// Voters and learners, with their addresses in the Raft configuration.
     pub fn participants(&self) -> BTreeMap<VoterId, String> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
@@ -146,7 +146,7 @@ impl Consensus {
         nodes.map(|(id, node)| (*id, node.addr.clone())).collect()
     }
 
-    /// Whether a participant has, as the leader knows, nearly everything.
+    /// Whether a node has almost the whole log, as known to the leader.
     pub fn has_caught_up(&self, id: VoterId) -> bool {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
@@ -155,18 +155,18 @@ impl Consensus {
         id == self.id || matched.is_some_and(|log_id| log_id.index + CATCH_UP >= last)
     }
 
-    /// Lets a node take part without a vote.
+    /// Adds a node as a learner.
     pub async fn add(&self, id: VoterId, address: &str) -> Result<(), String> {
         let node = BTreeMap::from([(id, BasicNode::new(address))]);
         self.change(ChangeMembers::AddNodes(node)).await
     }
 
-    /// Lets a node without a vote take part no longer.
+    /// Removes learners.
     pub async fn remove(&self, ids: BTreeSet<VoterId>) -> Result<(), String> {
         self.change(ChangeMembers::RemoveNodes(ids)).await
     }
 
-    /// Gives these participants, and no others, a vote.
+    /// Makes exactly these nodes voters.
     pub async fn set_voters(&self, ids: BTreeSet<VoterId>) -> Result<(), String> {
         self.change(ChangeMembers::ReplaceAllVoters(ids)).await
     }
@@ -176,7 +176,7 @@ impl Consensus {
         changed.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Answers what another node's consensus has sent.
+    /// Serves a Raft request of another node.
     pub async fn serve(&self, request: &[u8]) -> Result<Vec<u8>, String> {
         let failed = |error: &dyn std::fmt::Display| error.to_string();
         let rpc = crate::wire::decode(request).map_err(|error| failed(&error))?;
@@ -198,7 +198,7 @@ impl Consensus {
         crate::wire::encode(&reply).map_err(|error| failed(&error))
     }
 
-    /// Ends this node's part, until it begins again.
+    /// Stops Raft until the next start.
     pub async fn stop(&self) {
         drop(self.raft.shutdown().await);
     }

@@ -1,4 +1,4 @@
-//! Requests to the consensus of other nodes.
+//! Raft requests to other nodes.
 
 use super::Types;
 use crate::state::VoterId;
@@ -18,12 +18,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The reply to come of a request.
+/// Future of a reply.
 pub(crate) type Pending = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>> + Send>>;
 
-/// Carries requests to other nodes.
+/// Transport of requests to other nodes.
 pub(crate) trait Transport: Send + Sync + 'static {
-    /// Sends a request to a node, of which `address` is what consensus knows.
+    /// Sends a request to a node; `address` is from the Raft configuration.
     fn call(&self, to: VoterId, address: String, request: Vec<u8>, timeout: Duration) -> Pending;
 }
 
@@ -43,7 +43,7 @@ pub(super) enum RpcReply {
     Snapshot(Vote<VoterId>),
 }
 
-/// For fuzzing.
+/// Entry point for fuzzing.
 pub(crate) fn decode_anything(bytes: &[u8]) {
     drop(decode::<Rpc>(bytes));
     drop(decode::<RpcReply>(bytes));
@@ -78,7 +78,7 @@ fn other_reply() -> io::Error {
 
 type Failed = RPCError<VoterId, BasicNode, RaftError<VoterId>>;
 
-/// Consensus waits a little before it asks a node again that could not be reached.
+/// Makes Raft wait a little before it retries an unreachable node.
 fn failed(error: &io::Error) -> Failed {
     RPCError::Unreachable(Unreachable::new(error))
 }

@@ -1,8 +1,8 @@
-//! `raft.redb`: what this node has promised and what it was sent, synced before it says so.
+//! `raft.redb`: Raft log, vote and snapshot, synced before they are acknowledged.
 //!
 //! ```text
 //! log    index -> entry
-//! facts  "origin" who this node is · "vote" · "committed" · "purged" · "snapshot"
+//! facts  "origin" identity of the node · "vote" · "committed" · "purged" · "snapshot"
 //! ```
 
 use super::Types;
@@ -27,10 +27,10 @@ use std::sync::Arc;
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("facts");
 
-/// Bytes of pages that redb keeps in memory.
+/// redb's page cache, in bytes.
 const CACHE: usize = 1 << 20;
 
-/// Why the store cannot be read or written.
+/// Error of reading or writing the store.
 #[derive(Debug)]
 pub(crate) struct StoreError(String);
 
@@ -49,20 +49,20 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
 }
 
 pub(super) fn malformed(error: std::io::Error) -> StoreError {
-    StoreError(format!("what is in it cannot be read: {error}"))
+    StoreError(format!("malformed contents: {error}"))
 }
 
-/// Who this node is: drawn and given once, whatever lives it has.
+/// Persistent node identity, generated once and kept over all incarnations.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Origin {
     pub uuid: u128,
     pub name: String,
-    /// Both none before the node was let in for the first time.
+    /// None before the node was admitted for the first time, like `id`.
     pub cluster: Option<u128>,
     pub id: Option<VoterId>,
 }
 
-/// The file.
+/// The database file.
 #[derive(Clone)]
 pub(crate) struct Store(Arc<File>);
 
@@ -70,15 +70,15 @@ struct File {
     path: PathBuf,
     /// None while it cannot be opened.
     database: Mutex<Option<Arc<Database>>>,
-    /// Why it could not be written last.
+    /// Error of the last failed write.
     failure: Mutex<Option<String>>,
 }
 
 impl Store {
-    /// Opens the file, or makes it. One process at a time has it open.
+    /// Opens the file, or creates it. Only one process can have it open.
     ///
     /// # Errors
-    /// If it cannot be.
+    /// If it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file =
             File { path: path.into(), database: Mutex::default(), failure: Mutex::default() };
@@ -94,7 +94,7 @@ impl Store {
 
     fn open_again(&self) -> Result<(), StoreError> {
         let mut database = self.0.database.lock();
-        // It locks the file.
+        // Closes the old one first, since it locks the file.
         *database = None;
         let opened = Database::builder().set_cache_size(CACHE).create(&self.0.path)?;
         *database = Some(Arc::new(opened));
@@ -106,11 +106,11 @@ impl Store {
         self.0.database.lock().clone().ok_or_else(closed)
     }
 
-    /// Has the file take what is written again, after a failure of the disk too, which it does not
-    /// get over while it is open. Nothing else reads or writes it meanwhile.
+    /// Makes the file writable again after a disk failure, from which redb does not recover while
+    /// the file is open. Nothing else may use the store meanwhile.
     ///
     /// # Errors
-    /// What the operator is to do, if it cannot be written.
+    /// Advice for the operator if it cannot be written.
     pub fn mend(&self, origin: &Origin) -> Result<(), String> {
         let mended = self.set_origin(origin).or_else(|_| {
             self.open_again()?;
@@ -121,18 +121,19 @@ impl Store {
                 *self.0.failure.lock() = None;
                 Ok(())
             }
-            Err(error) => Err(self.note(&error)),
+            Err(error) => Err(self.record_failure(&error)),
         }
     }
 
-    /// Why it could not be written, and what the operator is to do about it, if that is so.
+    /// Error of the last failed write with advice for the operator, if there was one.
     pub fn failure(&self) -> Option<String> {
         self.0.failure.lock().clone()
     }
 
-    fn note(&self, error: &StoreError) -> String {
+    fn record_failure(&self, error: &StoreError) -> String {
         let why = format!(
-            "{} cannot be written: {}; make room, or see to the disk: this server is no member before it can be",
+            "{} cannot be written: {}; free space or repair the disk: this server is not a member \
+             until it is writable",
             self.0.path.display(),
             error.0
         );
@@ -158,7 +159,7 @@ impl Store {
             write.commit()?;
             Ok(result)
         });
-        written.inspect_err(|error| drop(self.note(error)))
+        written.inspect_err(|error| drop(self.record_failure(error)))
     }
 
     fn fact<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
@@ -172,18 +173,17 @@ impl Store {
         self.write(|write| put_fact(write, name, fact))
     }
 
-    /// Who this node is, if it was drawn.
+    /// The node's identity, if it was generated.
     pub fn origin(&self) -> Result<Option<Origin>, StoreError> {
         self.fact("origin")
     }
 
-    /// Keeps who this node is.
+    /// Stores the node's identity.
     pub fn set_origin(&self, origin: &Origin) -> Result<(), StoreError> {
         self.set_fact("origin", origin)
     }
 
-    /// Begins anew with another place in consensus: nothing of what this node has promised in the
-    /// former one is left.
+    /// Clears log, vote and snapshot, because the node gets another Raft id.
     pub fn reset(&self, origin: &Origin) -> Result<(), StoreError> {
         self.write(|write| {
             write.delete_table(LOG)?;
@@ -282,7 +282,7 @@ impl RaftLogStorage<Types> for Store {
         &mut self,
         committed: Option<LogId<VoterId>>,
     ) -> Result<(), StorageError<VoterId>> {
-        // A hint: what is lost of it is learnt again.
+        // Only a hint: openraft finds the value again.
         let saved = self.commit(Durability::None, |write| put_fact(write, "committed", &committed));
         saved.map_err(write_failed)
     }

@@ -1,4 +1,4 @@
-//! A host that writes down what it is told.
+//! Host that records its events.
 
 #![allow(dead_code)]
 
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// What a host was told.
+/// Recorded event.
 #[derive(Clone, Debug)]
 pub enum Seen {
     Admitted(Identity, Arc<View>),
@@ -29,7 +29,7 @@ pub enum Seen {
 #[derive(Clone, Default)]
 pub struct Notes {
     pub seen: Arc<Mutex<Vec<Seen>>>,
-    /// The connections of links that are up.
+    /// Connections of open links.
     connections: Arc<Mutex<BTreeMap<Link, Connection>>>,
 }
 
@@ -38,12 +38,12 @@ impl Notes {
         self.seen.lock().push(seen);
     }
 
-    /// Ends a link.
+    /// Closes a link.
     pub fn end(&self, link: Link) {
         self.connections.lock().remove(&link);
     }
 
-    /// Takes what has come on all links.
+    /// Receives from all links.
     pub fn receive(&self) {
         let mut connections = self.connections.lock();
         connections.retain(|&link, connection| {
@@ -56,7 +56,7 @@ impl Notes {
         });
     }
 
-    /// Sends bytes over a link; false if it has ended, none if it takes nothing more now.
+    /// Sends bytes over a link; false if it has ended, none if it is blocked.
     pub fn send(&self, link: Link, bytes: &[u8]) -> Option<bool> {
         let mut connections = self.connections.lock();
         let Some(connection) = connections.get_mut(&link) else { return Some(false) };
@@ -98,7 +98,7 @@ impl Events for Notes {
     }
 }
 
-/// A directory that is removed with whoever has it last.
+/// Temporary directory, removed with its last owner.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -119,7 +119,7 @@ impl Drop for Directory {
     }
 }
 
-/// How a node is to be started.
+/// Builder of a node's settings.
 #[derive(Clone)]
 pub struct Setup {
     settings: Settings,
@@ -214,7 +214,7 @@ impl Setup {
         self
     }
 
-    /// The same with a copy of the directory.
+    /// Starts a node with a copy of the directory.
     pub fn copy_of_directory(&self) -> Self {
         let directory = Directory::new();
         for file in ["node.key", "raft.redb"] {
@@ -236,7 +236,7 @@ impl Setup {
     }
 }
 
-/// A node and what it was told.
+/// A node and its recorded events.
 pub struct Host {
     pub notes: Notes,
     fabric: Fabric,
@@ -269,7 +269,7 @@ impl Host {
         self.fabric.info().own.expect("it is a member")
     }
 
-    /// Says that the data of all slots have come which the last view has it sent.
+    /// Reports all imports of the last view as complete.
     pub fn report_arrivals(&self) {
         let (Some(view), Some(own)) = (self.view(), self.fabric.info().own) else { return };
         let is_incoming = |slot: &u16| view.incoming(*slot).contains(&own.node);
@@ -288,12 +288,12 @@ impl Host {
         wait_for(part, || self.notes.seen.lock().iter().any(says));
     }
 
-    /// The node is gone at once, without a word.
+    /// Stops the node at once, like a crash.
     pub fn die(self) -> Setup {
         self.setup
     }
 
-    /// The same of a node whose bus stays where it is.
+    /// Like `die`, but returns the builder for a restart at the same bus address.
     pub fn die_in_place(self) -> Setup {
         let address = self.fabric.info().announced;
         let bind = address.parse().expect("an address");
@@ -305,7 +305,7 @@ impl Host {
         wait_for("the end", || self.fabric.has_ended());
     }
 
-    /// What it was told of views, each life of its own.
+    /// The views that it was shown, by incarnation.
     fn lives(&self) -> Vec<Vec<Arc<View>>> {
         let mut lives: Vec<Vec<Arc<View>>> = Vec::new();
         for seen in self.notes.seen.lock().iter() {
@@ -322,7 +322,7 @@ impl Host {
     }
 }
 
-/// Waits for what must come, however long it takes.
+/// Waits for a condition.
 pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -331,7 +331,7 @@ pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A cluster of so many members, all with the same last view.
+/// Starts a cluster of `count` members with the same last view.
 pub fn cluster(count: usize) -> Vec<Host> {
     let mut hosts = vec![Setup::create().start()];
     hosts[0].wait_until_member();
@@ -339,12 +339,12 @@ pub fn cluster(count: usize) -> Vec<Host> {
         let joiner = Setup::join(&[&hosts[0]]).start();
         hosts.push(joiner);
     }
-    is_settled(&hosts.iter().collect::<Vec<&Host>>(), count);
+    is_visible(&hosts.iter().collect::<Vec<&Host>>(), count);
     hosts
 }
 
-/// Waits until all have the same view, of so many members, and they are these.
-pub fn is_settled(hosts: &[&Host], count: usize) {
+/// Waits until all hosts have the same view of `count` members.
+pub fn is_visible(hosts: &[&Host], count: usize) {
     let start = Instant::now();
     loop {
         let views: Vec<Option<Arc<View>>> = hosts.iter().map(|host| host.view()).collect();
@@ -377,14 +377,14 @@ pub fn is_settled(hosts: &[&Host], count: usize) {
     }
 }
 
-/// Waits until each has heard that the first of them has given votes.
+/// Waits until each knows the number of voters.
 pub fn wait_for_voters(hosts: &[impl std::borrow::Borrow<Host>]) {
     for host in hosts.iter().map(std::borrow::Borrow::borrow) {
         wait_for("votes", || Host::fabric(host).info().voters == hosts.len());
     }
 }
 
-/// All were told the same views, one after another.
+/// Checks that all hosts saw the same views, consecutively.
 pub fn check_views(hosts: &[&Host]) {
     let mut by_epoch: BTreeMap<u64, Arc<View>> = BTreeMap::new();
     for life in hosts.iter().flat_map(|host| host.lives()) {

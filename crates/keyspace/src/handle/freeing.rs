@@ -31,8 +31,8 @@ impl Handle {
     /// Frees a replaced bucket array once every thread has left the batch it is in.
     #[cold]
     pub(crate) fn retire(&mut self, array: Retired) {
-        // Pairs with the fence in `Pass::enter`: a thread whose batch is not seen here as begun
-        // sees the new array.
+        // Pairs with the fence in `ThreadSlot::enter`: a thread whose batch is not seen here as
+        // begun sees the new array.
         fence(SeqCst);
         let own = &self.counters;
         let threads = self.ks.threads().into_iter();

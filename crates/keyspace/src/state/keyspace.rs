@@ -14,7 +14,7 @@ use crate::state::waiting::{WaitCounts, WaitedKeys};
 use crate::structures::key_hash::KeyHasher;
 use crate::structures::limits::TypeLimits;
 use petrel_heap::Heap;
-use petrel_lock::{Gate, Pass, Survey};
+use petrel_lock::{ExclusiveLock, Survey, ThreadSlot};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -45,7 +45,7 @@ fn random_seed() -> u64 {
 /// All databases, shared by all threads. A thread works through its [`Handle`](crate::Handle).
 pub struct Keyspace {
     pub(crate) stripes: Box<[Stripe]>,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) gate: Arc<ExclusiveLock>,
     pub(crate) image: ImageCell,
     pub(crate) epochs: Epochs,
     pub(crate) sinks: Sinks,
@@ -103,7 +103,7 @@ impl Keyspace {
         let stripes = options.stripes.clamp(1, 1 << 16).next_power_of_two();
         Arc::new(Keyspace {
             stripes: (0..stripes).map(|_| Stripe::new()).collect(),
-            gate: Arc::new(Gate::new()),
+            gate: Arc::new(ExclusiveLock::new()),
             image: ImageCell::default(),
             epochs: Epochs::default(),
             sinks: Sinks::default(),
@@ -136,7 +136,7 @@ impl Keyspace {
     }
 
     /// Enters the calling thread: its pass through the gate, and what it counts into.
-    pub(crate) fn register(&self) -> (Pass, Arc<Counters>) {
+    pub(crate) fn register(&self) -> (ThreadSlot, Arc<Counters>) {
         let pass = self.gate.register();
         let counters = Arc::new(Counters::new(usize::from(self.databases)));
         self.with_threads(|roster| roster.threads.push(counters.clone()));

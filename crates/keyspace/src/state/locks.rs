@@ -3,7 +3,7 @@
 use crate::state::stripe::{Stripe, StripeData};
 use crate::state::tracking::{SideTables, Tracked};
 use crate::structures::key_hash::KeyHash;
-use petrel_lock::Pass;
+use petrel_lock::ThreadSlot;
 
 /// What a thread holds of the keyspace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,7 +20,7 @@ pub(crate) enum HeldStripes {
 /// said, holding nothing; every one that ends in `_unless` gives up when `give_up` comes to say so
 /// while it waits: it returns false then, and the thread may be outside the gate.
 pub(crate) struct Locks {
-    pass: Pass,
+    pass: ThreadSlot,
     held: HeldStripes,
     /// What was held before everything was, and is to be unlocked beside it.
     held_before: HeldStripes,
@@ -30,14 +30,14 @@ pub(crate) struct Locks {
 
 impl Locks {
     /// Of a thread that holds nothing.
-    pub fn new(pass: Pass) -> Self {
+    pub fn new(pass: ThreadSlot) -> Self {
         let (held, held_before) = (HeldStripes::Nothing, HeldStripes::Nothing);
         Locks { pass, held, held_before, many: Vec::new() }
     }
 
     /// The thread's pass through the gate.
     #[inline]
-    pub fn pass(&self) -> &Pass {
+    pub fn pass(&self) -> &ThreadSlot {
         &self.pass
     }
 

@@ -2,7 +2,7 @@
 
 use super::build::TWICE;
 use crate::rdb::{Error, Shape, ValueSink, Vector, VectorLevel};
-use petrel_vector::{ImageError, Loader, NodeImage, Snapshot, SnapshotNode, VectorSet};
+use petrel_vector::{LoadError, Loader, Snapshot, SnapshotItem, SnapshotNode, VectorSet};
 
 /// The shape of a set.
 pub(super) fn shape(snapshot: &Snapshot) -> Shape {
@@ -54,7 +54,7 @@ impl VectorsBuilder {
     pub fn vector(&mut self, vector: &Vector<'_>) -> Result<bool, Error> {
         let levels: Vec<Vec<u64>> = vector.levels.iter().map(|level| level.links.clone()).collect();
         let attributes = Some(vector.attributes).filter(|text| !text.is_empty());
-        let image = NodeImage {
+        let image = SnapshotItem {
             number: vector.number,
             name: vector.name,
             attributes,
@@ -71,21 +71,21 @@ impl VectorsBuilder {
     }
 }
 
-fn refused(error: ImageError) -> Error {
+fn refused(error: LoadError) -> Error {
     match error {
-        ImageError::DoubledName => TWICE,
-        ImageError::Shape => Error::Refused("the shape of a vector set is out of range"),
-        ImageError::OneWayLink => Error::Refused("a link of a vector set does not lead back"),
-        ImageError::DoubledLink => Error::Refused("a link of a vector set is there twice"),
-        ImageError::LinkTarget => Error::Refused("a link of a vector set leads nowhere"),
-        ImageError::LinkCount => Error::Refused("an element of a vector set has too many links"),
-        ImageError::DoubledNumber | ImageError::NumberZero => {
+        LoadError::DoubledName => TWICE,
+        LoadError::Shape => Error::Refused("the shape of a vector set is out of range"),
+        LoadError::OneWayLink => Error::Refused("a link of a vector set does not lead back"),
+        LoadError::DoubledLink => Error::Refused("a link of a vector set is there twice"),
+        LoadError::LinkTarget => Error::Refused("a link of a vector set leads nowhere"),
+        LoadError::LinkCount => Error::Refused("an element of a vector set has too many links"),
+        LoadError::DoubledNumber | LoadError::NumberZero => {
             Error::Refused("the numbers of a vector set's elements are not distinct, or one is 0")
         }
-        ImageError::CodeLength | ImageError::Levels => {
+        LoadError::CodeLength | LoadError::Levels => {
             Error::Refused("an element of a vector set does not fit it")
         }
-        ImageError::Empty => Error::Refused("a vector set without elements"),
-        ImageError::TooMany => Error::Refused("a vector set with too many elements"),
+        LoadError::Empty => Error::Refused("a vector set without elements"),
+        LoadError::TooMany => Error::Refused("a vector set with too many elements"),
     }
 }

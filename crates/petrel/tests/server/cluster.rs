@@ -153,8 +153,8 @@ fn a_stranger_is_turned_away() {
     await_service(&founder);
     let port = crate::harness::free_port();
     let stranger = start(scratch("guess"), &format!("{} --http-port {port}", join(&founder)));
-    await_line(&founder, "was turned away: the passphrase or the name of the cluster is another");
-    await_line(&stranger, "the passphrase or the name of the cluster is another there");
+    await_line(&founder, "was rejected: passphrase or name of the cluster differ");
+    await_line(&stranger, "passphrase or name of the cluster differ there");
     let mut client = stranger.connect();
     assert!(call(&mut client, "CLUSTER INFO").starts_with("cluster_state:fail\r\n"));
     assert_eq!(call(&mut client, "CLUSTER MYID").len(), 40);

@@ -56,7 +56,7 @@ fn members_that_fail_stay_listed_and_the_copies_that_are_missing_are_counted() {
     let metrics = get(port, "/metrics").1;
     assert!(metrics.contains("petrel_cluster_slots_under_replicated 16384\n"), "{metrics}");
     assert!(metrics.contains("petrel_cluster_failed_nodes 1\n"), "{metrics}");
-    await_line(&founder, " is gone; ");
+    await_line(&founder, " was removed; ");
     assert_eq!(get(port, "/ready").0, "HTTP/1.1 200 OK", "it serves all slots");
 
     // It comes back, and leaves in order: neither is a failure.

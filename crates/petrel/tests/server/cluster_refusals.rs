@@ -116,11 +116,11 @@ fn strangers_on_the_bus_are_turned_away() {
         let _ = stranger.write_all(garbage);
         assert!(!matches!(stranger.read(&mut [0; 1]), Ok(len) if len > 0));
     }
-    await_line(&founder, "this is the bus of the cluster, clients connect to `port` or `tls-port`");
+    await_line(&founder, "this port is the cluster bus, clients connect to `port` or `tls-port`");
     assert!(!is_let_in(&bus, false));
     await_line(
         &founder,
-        "see cluster-passphrase-file and cluster-name (peer sent no certificates)",
+        "check cluster-passphrase-file and cluster-name (peer sent no certificates)",
     );
     assert!(!is_let_in(&bus, true));
     await_line(&founder, "cluster-name (invalid peer certificate");
@@ -137,7 +137,7 @@ fn data_of_another_cluster_stay_where_they_are() {
     let scratch = killed(member);
     drop(other);
     let stray = start(scratch, &format!("{} --appendonly yes", join(&founder)));
-    await_line(&stray, "is a member's of another cluster: start it with another dir, or remove");
+    await_line(&stray, "belongs to another cluster: start it with another dir, or remove");
     let mut client = stray.connect();
     assert!(call(&mut client, "GET a").starts_with("LOADING "));
     are_well(&[&founder]);
@@ -185,7 +185,7 @@ fn a_clock_that_is_an_hour_off_is_named() {
     let flags: Vec<&str> = flags.split(' ').collect();
     let late = Server::start_with(place, "epoll", &flags, &variables);
     await_line(&late, &format!("the clock of {bus} is 3600 s ahead of this one's: "));
-    await_line(&founder, "s behind this one's: have both follow the same time");
+    await_line(&founder, "s behind this one's: synchronise them");
     are_well(&[&founder, &late]);
     // It does not become a difference of data.
     let mut clients = [founder.connect(), late.connect()];
@@ -213,7 +213,7 @@ fn a_full_disk_under_what_members_agree_on_is_named() {
     await_service(&third);
     await_line(
         &full,
-        "raft.redb cannot be written: I/O error: No space left on device (os error 28); make room",
+        "raft.redb cannot be written: I/O error: No space left on device (os error 28); free space",
     );
     let mut client = await_service(&founder);
     assert_eq!(call(&mut client, "INCR n"), "1");

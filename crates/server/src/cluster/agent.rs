@@ -256,9 +256,9 @@ impl Agent {
         if view.epoch <= self.node.view().epoch {
             return;
         }
-        let (me, own) = (self.identity().node, self.node.own_slots());
+        let (me, own) = (self.identity().node, self.node.local_slots());
         // If all members hold everything, readability does not change.
-        let here = |slot: Slot| (own.home(slot) == Some(me), own.is_readable(slot));
+        let here = |slot: Slot| (own.primary(slot) == Some(me), own.is_readable(slot));
         let before: Vec<(bool, bool)> = (0..SLOTS).map(here).collect();
         self.machine.exec.begin();
         self.machine.exec.ks.lock_all();
@@ -287,7 +287,7 @@ impl Agent {
             tracing::error!("view {} cannot follow {} here", view.epoch, self.node.view().epoch);
             return self.transport.rejoin(self.identity());
         }
-        self.node.go_on(&mut self.machine);
+        self.node.resume_pending(&mut self.machine);
         let is_gone = |link: &Link| view.member(link.peer.node) != Some(link.peer);
         self.links().into_iter().filter(is_gone).for_each(|link| self.close(link));
         {

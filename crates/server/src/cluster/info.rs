@@ -23,7 +23,7 @@ fn under_replicated(state: &State, copies: Option<usize>) -> usize {
     let data_members = || state.members.iter().filter(|member| member.role == Role::Data).count();
     let wanted = copies.unwrap_or_else(data_members);
     let ranges = state.view.slots.ranges().iter();
-    let whole = ranges.filter(|range| range.homes.len() >= wanted);
+    let whole = ranges.filter(|range| range.owners.len() >= wanted);
     let whole: usize = whole.map(|range| usize::from(range.last - range.first) + 1).sum();
     usize::from(SLOTS) - whole
 }

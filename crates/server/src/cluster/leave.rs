@@ -89,7 +89,7 @@ impl Membership {
             None => holders().find(is_own).map(|member| member.identity),
             Some(_) => state.me.filter(|me| {
                 let ranges = state.view.slots.ranges();
-                ranges.iter().any(|range| range.homes.contains(&me.node))
+                ranges.iter().any(|range| range.owners.contains(&me.node))
             }),
         };
         (own, holders().any(|member| !is_own(&member)))

@@ -8,7 +8,7 @@ use super::agent::Agent;
 use super::jobs::Work;
 use parking_lot::Mutex;
 use petrel_cluster::wire::LANES;
-use petrel_cluster::{Identity, Lanes, Node, NodeSet, OwnHomes};
+use petrel_cluster::{Identity, Lanes, Node, NodeSet, SlotOwners};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ impl PendingWaits {
 
 /// Whether the local log has it, and how many others do: the least over the slots that `me` orders,
 /// if they have homes of their own.
-fn count(own: &OwnHomes, me: Node, asked: Node, durable: NodeSet) -> (i64, i64) {
+fn count(own: &SlotOwners, me: Node, asked: Node, durable: NodeSet) -> (i64, i64) {
     let of = |homes: NodeSet, local: Node| {
         let others = NodeSet(homes.0 & durable.0).without(local);
         (i64::from(durable.contains(local)), i64::from(others.0.count_ones()))
@@ -127,7 +127,7 @@ impl KnownLogs {
             }
             return 0;
         }
-        count(&lanes.own_homes(), me, me, known.durable).1 as usize
+        count(&lanes.slot_owners(), me, me, known.durable).1 as usize
     }
 
     /// A life of the member begins: its lanes are others.
@@ -195,7 +195,7 @@ impl Agent {
         if self.machine.host.server.durability.log().is_some() && self.durable >= logs.epoch {
             durable = durable.with(me);
         }
-        count(&self.node.lanes().own_homes(), me, logs.asked, durable)
+        count(&self.node.lanes().slot_owners(), me, logs.asked, durable)
     }
 
     /// Replies to requests of other members that are fulfilled.
@@ -255,8 +255,8 @@ mod tests {
         });
         let members = (0..4).map(identity).collect();
         let few = View { epoch: 1, members, slots, incoming: Some(SlotMap::collect(|_| &[])) };
-        let few = OwnHomes::of(Node(0), &few);
-        let all = OwnHomes::default();
+        let few = SlotOwners::of(Node(0), &few);
+        let all = SlotOwners::default();
         let (home, other, none) = (Node(0), Node(1), Node(3));
         for (durable, asked, of_few, of_all) in [
             (&[0, 1, 2, 3][..], home, (1, 1), (1, 3)),

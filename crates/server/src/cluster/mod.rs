@@ -60,7 +60,7 @@ use functions::{FunctionRequest, Functions};
 use logs::KnownLogs;
 use parking_lot::{Mutex, RwLock};
 use petrel_cluster::wire::{Tag, WaitEnd};
-use petrel_cluster::{Identity, Lanes, OwnSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
+use petrel_cluster::{Identity, Lanes, LocalSlots, SLOTS, SlotMap, SlotSet, View, slot_of};
 use petrel_commands::clock::{Clock, Tick};
 use petrel_commands::{
     Cluster, ClusterLink, Fail, HashSlot, HeldFigures, Home, Outcome, PeerFigures, RemoteCall,
@@ -210,7 +210,7 @@ pub struct Membership {
     /// Wakes the agent.
     waker: Waker,
     events: EventQueue,
-    own: Arc<OwnSlots>,
+    own: Arc<LocalSlots>,
     /// The lanes of this life of the member.
     lanes: RwLock<Option<Arc<Lanes>>>,
     /// The number of the [`Tick`] until which this member may number changes.
@@ -426,7 +426,7 @@ impl Cluster for Membership {
     }
 
     fn home_of(&self, slot: HashSlot) -> Home {
-        match self.own.home(slot) {
+        match self.own.primary(slot) {
             None => Home::Changing,
             Some(home) if home == self.own.me() => Home::Here,
             Some(home) => Home::At(home.0),
@@ -566,7 +566,7 @@ impl Cluster for Membership {
     fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>> {
         let mut homes: BTreeMap<_, Vec<HashSlot>> = BTreeMap::new();
         for slot in 0..SLOTS {
-            homes.entry(self.own.home(slot)?).or_default().push(slot);
+            homes.entry(self.own.primary(slot)?).or_default().push(slot);
         }
         Some(homes.into_values().collect())
     }
@@ -574,7 +574,7 @@ impl Cluster for Membership {
     fn homes(&self) -> Option<Vec<HashSlot>> {
         let mut homes = [None; NODES_MAX];
         for slot in 0..SLOTS {
-            let home = usize::from(self.own.home(slot)?.0);
+            let home = usize::from(self.own.primary(slot)?.0);
             homes.get_mut(home)?.get_or_insert(slot);
         }
         Some(homes.into_iter().flatten().collect())

@@ -137,7 +137,7 @@ impl Membership {
         members: &[MemberInfo],
     ) -> bool {
         if view.incoming.is_some() {
-            return view.slots.ranges().iter().any(|range| range.homes.contains(&own.node));
+            return view.slots.ranges().iter().any(|range| range.owners.contains(&own.node));
         }
         let mut holders = members.iter().filter(|member| member.holds_slots).peekable();
         match holders.peek() {

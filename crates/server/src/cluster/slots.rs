@@ -53,7 +53,7 @@ impl Agent {
             if self.awaits_claimed_slots() {
                 return false;
             }
-            self.node.leave_other_slots();
+            self.node.mark_other_slots();
             self.report_leftover();
             self.serve();
         }
@@ -64,7 +64,7 @@ impl Agent {
             self.transport.hold(self.identity(), Hold::Take);
         }
         self.report_arrivals();
-        self.node.unshare_evicted(&mut self.machine) | goes_on
+        self.node.report_evicted(&mut self.machine) | goes_on
     }
 
     /// Says that keys are removed: those of hash slots that are not this member's.

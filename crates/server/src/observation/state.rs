@@ -14,7 +14,7 @@ impl Server {
         let running = &self.commands.scripts.running;
         tracing::warn!(
             "state: {} keyspace threads, {} inside, {} waiting to enter; {}; slow scripts: {}",
-            gate.passes,
+            gate.slots,
             gate.inside,
             gate.parked,
             if gate.intent {

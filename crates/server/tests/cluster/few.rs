@@ -201,7 +201,7 @@ fn swap(members: &Members, epoch: u64) {
     let share = 16_384 / 4 + 1;
     let homes: Vec<Vec<Node>> = (0..4)
         .map(|at| {
-            let mut homes = before.slots.homes(at * share).to_vec();
+            let mut homes = before.slots.owners(at * share).to_vec();
             homes.rotate_left(usize::from(epoch.is_multiple_of(2)));
             homes
         })
@@ -461,11 +461,11 @@ fn reads_go_elsewhere_once_the_data_do() {
     assert!(waiting.is_silent(Duration::from_millis(30)));
     // Member 1 is a home of these slots no longer.
     let before = view_of_few(2, 4, 2);
-    let only = before.slots.homes(0)[..1].to_vec();
+    let only = before.slots.owners(0)[..1].to_vec();
     let share = 16_384 / 4 + 1;
     let slots = SlotMap::collect(|slot| match slot < share {
         true => &only,
-        false => before.slots.homes(slot),
+        false => before.slots.owners(slot),
     });
     let next = Arc::new(View { slots, ..View::clone(&before) });
     for node in 0..4 {

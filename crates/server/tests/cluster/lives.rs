@@ -95,6 +95,6 @@ fn who_waits_for_another_member_hears_of_the_end() {
     let forwarded = "cluster_commands_forwarded:1";
     members.await_text(0, "CLUSTER INFO", forwarded);
     members.network.tell(0, Event::Expelled);
-    assert!(error(&client.reply()).starts_with("UNKNOWN The home of the key failed"));
+    assert!(error(&client.reply()).starts_with("UNKNOWN The primary of the key failed"));
     assert_eq!(client.reply(), Value::Integer(15_495));
 }

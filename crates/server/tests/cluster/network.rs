@@ -28,7 +28,7 @@ pub fn view(epoch: u64, nodes: u16) -> Arc<View> {
 /// A view with `homes` owners of each slot: its primary as above, and the following members.
 pub fn view_of_few(epoch: u64, nodes: u16, homes: u16) -> Arc<View> {
     let all = view(epoch, nodes);
-    let slots = SlotMap::collect(|slot| &all.slots.homes(slot)[..usize::from(homes)]);
+    let slots = SlotMap::collect(|slot| &all.slots.owners(slot)[..usize::from(homes)]);
     let incoming = Some(SlotMap::collect(|_| &[]));
     Arc::new(View { slots, incoming, ..View::clone(&all) })
 }

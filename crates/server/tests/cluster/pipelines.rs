@@ -190,7 +190,7 @@ fn there_are_limits_to_what_waits() {
     commands.extend(vec![format!("GET {here}"); 100]);
     commands.extend(vec![format!("INCR {away}"); 3000]);
     let replies = client.pipeline(&commands);
-    assert_eq!(error(&replies[0]), "CLUSTERDOWN The home of the key cannot be reached");
+    assert_eq!(error(&replies[0]), "CLUSTERDOWN The primary of the key cannot be reached");
     assert!(replies[1..=100].iter().all(|reply| *reply == bulk(&"x".repeat(100_000))));
     assert!(replies[101..].iter().all(|reply| error(reply).starts_with("CLUSTERDOWN ")));
     members.network.raise(0, 1);

@@ -145,7 +145,7 @@ fn a_home_that_is_out_of_reach_is_named_by_the_command() {
         let reply = exec(&mut client, &[&format!("INCR {key}"), "FLUSHALL", "PING"]);
         let Value::Array(replies) = reply else { panic!("{reply:?}") };
         assert_eq!(replies[0], Value::Integer(1));
-        assert_eq!(error(&replies[1]), "CLUSTERDOWN The home of the key cannot be reached");
+        assert_eq!(error(&replies[1]), "CLUSTERDOWN The primary of the key cannot be reached");
         assert_eq!(replies[2], Value::Simple("PONG".into()));
     }
     let refused = exec(&mut client, &[&format!("INCR {}", key_at(2, 3, "n")), "FLUSHALL"]);
@@ -181,7 +181,7 @@ fn slots_that_move_meanwhile_are_named_or_all_is_gone() {
             }
             Value::Error(text) => {
                 let text = String::from_utf8_lossy(&text).into_owned();
-                assert!(text.contains("TRYAGAIN The home of the key is changing"), "{text}");
+                assert!(text.contains("TRYAGAIN The primary of the key is changing"), "{text}");
                 None
             }
             reply => panic!("{reply:?}"),

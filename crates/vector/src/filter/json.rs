@@ -1,17 +1,16 @@
-//! Top-level attributes of a JSON object, without parsing more of it than is before the last of
-//! them.
+//! Extracts top-level attributes of a JSON object, parsing it only up to the last of them.
 
 use super::{Names, Value};
 
-/// Deepest arrays and objects that are passed over or into.
+/// Maximum nesting depth of arrays and objects.
 const DEPTH_MAX: usize = 64;
 
-/// The values of attributes, by the places of their names, in one pass: the first of each name.
-/// None if there is not each of them, one is an object, or the text is no JSON up to their end.
+/// The values of attributes, in the order of `names`, in one pass: the first of each name. None if
+/// any is missing or an object, or the text is not JSON up to their end.
 pub(super) fn select(json: &[u8], names: &Names) -> Option<Vec<Option<Value>>> {
     let mut values = vec![None; names.0.len()];
     let mut left = values.len();
-    // The empty name belongs to no attribute, and stands in front.
+    // The empty name matches no attribute; it sorts first.
     if left == 0 || names.0[0].is_empty() {
         return (left == 0).then_some(values);
     }
@@ -53,7 +52,7 @@ impl<'a> Text<'a> {
         (first == byte).then(|| self.rest = rest)
     }
 
-    /// A string as it is written, escapes included.
+    /// A string in its source form, including escapes.
     fn raw_string(&mut self) -> Option<&'a [u8]> {
         self.take(b'"')?;
         let mut at = 0;
@@ -82,7 +81,7 @@ impl<'a> Text<'a> {
         Some(text)
     }
 
-    /// `true`, `false`, `null`, with no letter behind.
+    /// `true`, `false` or `null`, not followed by a letter.
     fn word(&mut self) -> Option<Value> {
         let is_letter = |byte: &u8| byte.is_ascii_alphabetic();
         let len = self.rest.iter().position(|byte| !is_letter(byte)).unwrap_or(self.rest.len());
@@ -126,7 +125,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     fn pass_over(&mut self) -> Option<()> {
         match self.rest.first()? {
             b'"' => self.raw_string().map(drop),
@@ -136,7 +135,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Passes over an object or an array: brackets have to match, and that is all.
+    /// Skips an object or an array, checking only that brackets match.
     fn pass_over_nested(&mut self) -> Option<()> {
         let mut open = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! The language of `FILTER`: an expression over the JSON attributes of an element.
+//! Filter language of `FILTER`: expressions over the JSON attributes of an element.
 //!
 //! ```text
 //! .year >= 1980 and .genre in ["drama", "crime"] or not (.rating < 7.5)
@@ -7,7 +7,7 @@
 //! | precedence | operators |
 //! |---|---|
 //! | highest | `not`, `!` |
-//! | | `**`, from the right |
+//! | | `**`, right-associative |
 //! | | `*`, `/`, `%` |
 //! | | `+`, `-` |
 //! | | `>`, `>=`, `<`, `<=`, `==`, `!=`, `in` |
@@ -15,12 +15,11 @@
 //! | lowest | `or`, `\|\|` |
 //!
 //! Operands are numbers, strings in either quotes, tuples `[1, "a"]`, `null` and selectors `.name`
-//! of top-level attributes. An element passes if the value is not 0, not empty and not null; it
-//! does not if an attribute that is selected is missing or an object, or its attributes are no JSON
-//! up to there. What is an error, and where it is said to be, follows Redis 8.2; and so do
-//! conversions: a string counts as the number it spells, as 0 if it spells none, as does a tuple.
-//! Nor does an element pass if many operators meet long strings or arrays of it: beyond some 16
-//! million comparisons of values, or of eight bytes.
+//! of top-level attributes. An element passes if the value is not 0, not empty and not null. It
+//! does not pass if a selected attribute is missing or an object, or the attributes are not JSON up
+//! to there. Errors and their positions follow Redis 8.2, and so do conversions: a string counts as
+//! the number that it spells, or as 0, as does a tuple. An element also fails if the evaluation
+//! exceeds some 16 million comparisons of values, or of eight bytes each of long strings.
 
 mod json;
 mod run;
@@ -31,11 +30,11 @@ mod token;
 use std::collections::HashMap;
 use token::{Operator, Token, Tokens};
 
-/// Longest expression, bytes: it is run for each element.
+/// Maximum length of an expression in bytes: it is evaluated for each element.
 const EXPRESSION_MAX: usize = 64 * 1024;
 
-/// A filter that is ready to be run. For an element it takes time in the length of its program and
-/// of the element's attributes, and no more in their product than [`run::WORK_MAX`].
+/// A compiled filter. For an element it takes time linear in its program and in the element's
+/// attributes, and in their product at most [`run::WORK_MAX`].
 #[derive(Clone, Debug)]
 pub struct Filter {
     program: Vec<Step>,
@@ -43,14 +42,14 @@ pub struct Filter {
     text: Box<[u8]>,
 }
 
-/// The attributes that a filter selects, each once, in ascending order.
+/// Distinct attributes that a filter selects, in ascending order.
 #[derive(Clone, Debug, Default)]
 struct Names(Vec<Vec<u8>>);
 
-/// An expression that is no filter.
+/// Syntax error.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SyntaxError {
-    /// The expression from where it is wrong; all of it if that is not known.
+    /// The expression from the error on; all of it if the position is unknown.
     pub near: Vec<u8>,
 }
 
@@ -66,7 +65,7 @@ pub(crate) enum Value {
 #[derive(Clone, Debug)]
 enum Step {
     Value(Value),
-    /// The attribute of this place among the [`Names`].
+    /// Attribute at this index of the [`Names`].
     Select(usize),
     Apply(Operator),
 }
@@ -75,7 +74,7 @@ impl Filter {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// If it is none.
+    /// If its syntax is invalid.
     pub fn compile(expression: &[u8]) -> Result<Self, SyntaxError> {
         let whole = || SyntaxError { near: expression.into() };
         if expression.len() > EXPRESSION_MAX {
@@ -102,20 +101,20 @@ impl Filter {
         8 + self.program.len() * 4 + (self.text.len() + attributes) / 8
     }
 
-    /// The expression.
+    /// Source text of the expression.
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 }
 
-/// Puts operators behind their operands (Dijkstra's shunting yard).
+/// Conversion to postfix order (Dijkstra's shunting yard).
 #[derive(Default)]
 struct Compiler {
     program: Vec<Step>,
-    /// The attributes in the order in which they were met first, and the place of each.
+    /// Attributes in order of first occurrence, and the index of each.
     places: HashMap<Vec<u8>, usize>,
     operators: Vec<Operator>,
-    /// Values that there are when the program so far has run.
+    /// Stack depth after the program so far.
     depth: usize,
 }
 
@@ -184,9 +183,9 @@ impl Compiler {
 }
 
 impl Names {
-    /// The place of a name.
+    /// Index of a name.
     fn place_of(&self, name: &[u8]) -> Option<usize> {
-        // Most filters select one or two.
+        // Most filters select one or two names.
         match self.0.len() {
             ..=4 => self.0.iter().position(|other| other == name),
             _ => self.0.binary_search_by(|other| other[..].cmp(name)).ok(),

@@ -1,4 +1,4 @@
-//! Running a filter.
+//! Evaluation of filters.
 
 use super::token::Operator;
 use super::{Filter, Step, Value, json};
@@ -29,7 +29,7 @@ impl Filter {
         self.run(attributes).unwrap_or(false)
     }
 
-    /// None if an attribute cannot be selected, or it takes too long.
+    /// None if an attribute cannot be selected, or the evaluation takes too long.
     fn run(&self, attributes: &[u8]) -> Option<bool> {
         let selected = json::select(attributes, &self.names)?;
         let mut stack: Vec<Operand<'_>> = Vec::with_capacity(4);
@@ -59,16 +59,16 @@ fn truth(is_true: bool) -> Value {
     Value::Number(if is_true { 1.0 } else { 0.0 })
 }
 
-/// Units for applying an operator.
+/// Cost of applying an operator, in units.
 fn work(operator: Operator, left: &Value, right: &Value) -> usize {
     let of_text = |value: &Value| match value {
         Value::Text(text) => text.len() / 8,
         _ => 0,
     };
     match right {
-        // Which only ask whether there is anything in a string.
+        // Only test whether a string is empty.
         _ if matches!(operator, Operator::And | Operator::Or) => 1,
-        // A string is read as a number for each that it is compared with.
+        // A string is parsed as a number for each comparison.
         Value::Tuple(values) if operator == Operator::In => {
             let each = 1 + of_text(left);
             values.iter().map(|value| each + of_text(value)).sum()
@@ -97,7 +97,7 @@ fn apply(operator: Operator, left: &Value, right: &Value) -> Value {
         Operator::Divide => of_numbers(|a, b| a / b),
         Operator::Remainder => of_numbers(|a, b| a % b),
         Operator::Power => of_numbers(f64::powf),
-        // Applied where they are met.
+        // Handled in other places.
         Operator::Not | Operator::Open | Operator::Close => Value::Null,
     }
 }
@@ -140,10 +140,10 @@ impl Value {
     }
 }
 
-/// The number that a text is, as C's `strtod` reads it; none if there is anything behind it.
+/// The number that a text represents for C's `strtod`; none if other characters follow.
 pub(super) fn number_of(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
-    // What C takes for spaces.
+    // White space according to C.
     let text = text.trim_start_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
     let unsigned = text.trim_start_matches(['-', '+']);
     if let Some(hex) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {

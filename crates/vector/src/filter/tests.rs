@@ -1,4 +1,4 @@
-//! What was observed of Redis 8.2, and anything at all.
+//! Behaviour observed in Redis 8.2, and arbitrary input.
 
 use super::*;
 use proptest::prelude::*;
@@ -224,7 +224,7 @@ proptest! {
 }
 
 /// Each attribute is read once for an element, however often it is named; products of operators and
-/// of long values end.
+/// long values are bounded.
 #[test]
 fn a_long_filter_over_long_attributes_ends() {
     let long = "x".repeat(200_000);

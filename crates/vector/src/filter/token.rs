@@ -1,9 +1,9 @@
-//! The words of an expression.
+//! Tokens of an expression.
 
 use super::Value;
 use super::run::number_of;
 
-/// What is done with values.
+/// Operator.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Operator {
     Open,
@@ -26,7 +26,7 @@ pub(super) enum Operator {
     Not,
 }
 
-/// How they are written. The longest that fits is meant.
+/// Spelling of operators. The longest match counts.
 const OPERATORS: [(&[u8], Operator); 21] = [
     (b"(", Operator::Open),
     (b")", Operator::Close),
@@ -52,7 +52,7 @@ const OPERATORS: [(&[u8], Operator); 21] = [
 ];
 
 impl Operator {
-    /// Higher ones bind tighter.
+    /// Higher values bind tighter.
     pub fn precedence(self) -> u8 {
         match self {
             Operator::Open | Operator::Close => 7,
@@ -93,7 +93,7 @@ pub(super) enum Token {
 
 pub(super) struct Tokens<'a> {
     rest: &'a [u8],
-    /// A minus begins a number only where no operand has just ended.
+    /// A minus sign begins a number only if no operand precedes it.
     after_operand: bool,
 }
 
@@ -101,7 +101,7 @@ fn is_operator_byte(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || b"+-*%/!()<>=|&".contains(&byte)
 }
 
-/// Where the rest of the expression is wrong.
+/// Rest of the expression from the error on.
 type Wrong<'a> = &'a [u8];
 
 impl<'a> Tokens<'a> {
@@ -135,7 +135,7 @@ impl<'a> Tokens<'a> {
         self.rest = self.rest.trim_ascii_start();
     }
 
-    /// Takes bytes from the front as long as they are such.
+    /// Takes the longest prefix of matching bytes.
     fn take_while(&mut self, is_such: impl Fn(u8) -> bool) -> &'a [u8] {
         let len = self.rest.iter().position(|&byte| !is_such(byte)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at(len);
@@ -172,7 +172,7 @@ impl<'a> Tokens<'a> {
         let mut at = 1;
         while let Some(&byte) = self.rest.get(at) {
             match byte {
-                // What is escaped does not end the text; the backslash stays in it.
+                // An escaped character does not end the text; the backslash stays in it.
                 b'\\' => at += 2,
                 _ if byte == quote => {
                     let text = self.rest[1..at].into();

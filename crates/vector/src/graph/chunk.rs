@@ -1,9 +1,9 @@
-//! Nodes side by side: what a search reads of each lies in arrays.
+//! Chunk of nodes, stored as arrays (structure of arrays).
 //!
 //! ```text
-//! codes    | code | code | code | ...          as long as the shape says
+//! codes    | code | code | code | ...          of the length given by the shape
 //! factors  | norm, range | ...
-//! links    | n, a, b, c, ... | n, a, b, ... |  level 0: a count, room for the most ([`links`])
+//! links    | n, a, b, c, ... | n, a, b, ... |  level 0: count, room for the maximum ([`links`])
 //! heads    | generation, level or FREE | ...
 //! upper    levels 1 and up, of the few nodes that have them
 //! ```
@@ -13,16 +13,16 @@ use super::links::{self, Links, PADDING, bits_of};
 use crate::quantise::{EncodedRef, Factors, Shape};
 use petrel_heap::prefetch;
 
-/// Nodes of a chunk.
+/// Number of nodes of a chunk.
 pub const CHUNK_LEN: usize = 1024;
 
-/// Instead of a level: the number is no node.
+/// Level of a number that is not a node.
 const FREE: u32 = 0xff;
 
-/// Bits of a head that are the level; the generation is in the others.
+/// Bits of a head that hold the level; the generation is in the others.
 const LEVEL_BITS: u32 = 8;
 
-/// Bytes of a code that are asked for at most: the processor sees that more is read on.
+/// Maximum number of bytes of a code that are prefetched; the hardware prefetcher continues.
 const PREFETCHED_MAX: usize = 512;
 
 /// Bytes of a cache line.
@@ -32,12 +32,12 @@ const LINE: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Chunk {
     code_bytes: usize,
-    /// Bytes of a code that a walk reads, and those of them that are asked for before it does.
+    /// Bytes of a code that a walk reads, and how many of them are prefetched.
     walked: usize,
     prefetched: usize,
-    /// Most links of a node on level 0, and on each other.
+    /// Maximum number of links of a node on level 0, and on each other level.
     limits: [usize; 2],
-    /// Bits of a link: what the greatest number needs that was linked so far.
+    /// Bits of a link: enough for the greatest number linked so far.
     bits: u32,
     codes: Vec<u8>,
     factors: Vec<Factors>,
@@ -50,7 +50,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// An empty one; its nodes are numbered from `first` on.
+    /// Creates an empty chunk for nodes from `first` on.
     pub fn new(shape: &Shape, first: u32) -> Self {
         Chunk {
             code_bytes: shape.code_bytes(),
@@ -72,7 +72,7 @@ impl Chunk {
     }
 
     pub fn footprint(&self) -> usize {
-        // Two counts of an `Arc` lie before it.
+        // Includes the two counters of its `Arc`.
         size_of::<Self>()
             + 2 * size_of::<usize>()
             + self.codes.capacity()
@@ -104,14 +104,14 @@ impl Chunk {
         EncodedRef { code: &self.codes[from..from + self.code_bytes], factors: self.factors[at] }
     }
 
-    /// Asks for what a walk reads of a node's vector.
+    /// Prefetches the part of a node's vector that a walk reads.
     #[inline]
     pub fn prefetch_vector(&self, at: usize) {
         let from = self.codes.as_ptr().addr() + at * self.code_bytes;
         prefetch_lines(from, from + self.prefetched);
     }
 
-    /// Asks for what a walk does not read of a node's vector.
+    /// Prefetches the remaining part of a node's vector.
     #[inline]
     pub fn prefetch_rest(&self, at: usize) {
         let from = self.codes.as_ptr().addr() + at * self.code_bytes;
@@ -121,7 +121,7 @@ impl Chunk {
         }
     }
 
-    /// Asks for a node's links on level 0.
+    /// Prefetches a node's links on level 0.
     #[inline]
     pub fn prefetch_links(&self, at: usize) {
         let from = self.links.as_ptr().addr() + at * self.stride(0);
@@ -135,7 +135,7 @@ impl Chunk {
         links::stride(self.limits[level.min(1)], self.bits)
     }
 
-    /// Where the levels above the lowest of a node are, or would be.
+    /// Index of a node's upper levels, or their insertion point.
     fn upper_at(&self, at: usize) -> Result<usize, usize> {
         self.upper.binary_search_by_key(&at, |(node, _)| usize::from(*node))
     }
@@ -153,8 +153,7 @@ impl Chunk {
         bytes.map_or(Links::NONE, |bytes| Links::new(bytes, self.bits))
     }
 
-    /// Calls `change` with the bytes of a node's links on a level and all after them, and the bits
-    /// of a link.
+    /// Calls `change` with the bytes from a node's links on a level on, and the bits of a link.
     fn change_links(&mut self, at: usize, level: usize, change: impl FnOnce(&mut [u8], u32)) {
         let stride = self.stride(level);
         let bytes = match level.checked_sub(1) {
@@ -180,7 +179,7 @@ impl Chunk {
         self.change_links(at, level, |bytes, bits| links::remove(bytes, bits, to));
     }
 
-    /// Gives links more bits: once for each doubling of the nodes.
+    /// Increases the bits of links: once for each doubling of the nodes.
     fn widen(&mut self, bits: u32) {
         let (before, after) =
             ([self.stride(0), self.stride(1)], self.limits.map(|limit| links::stride(limit, bits)));
@@ -203,7 +202,7 @@ impl Chunk {
         (self.links, self.bits) = (links, bits);
     }
 
-    /// Makes a node of a number that was one before.
+    /// Turns a free number into a node.
     pub fn occupy(&mut self, at: usize, vector: EncodedRef<'_>, level: usize) {
         let from = at * self.code_bytes;
         self.codes[from..from + self.code_bytes].copy_from_slice(vector.code);
@@ -213,7 +212,7 @@ impl Chunk {
         self.set_upper(at, level);
     }
 
-    /// Makes a node of the next number.
+    /// Appends a node with the next number.
     pub fn push(&mut self, vector: EncodedRef<'_>, level: usize) {
         self.grow();
         self.codes.extend_from_slice(vector.code);
@@ -223,7 +222,7 @@ impl Chunk {
         self.set_upper(self.heads.len() - 1, level);
     }
 
-    /// Makes room for a node: for half as many again, and never for more than there may be.
+    /// Reserves room for a node: half as much again, but at most for a full chunk.
     fn grow(&mut self) {
         let len = self.heads.len();
         if len < self.heads.capacity() {
@@ -258,7 +257,7 @@ impl Chunk {
         self.upper_bytes = self.upper_bytes + added - removed;
     }
 
-    /// The number is no node from now on; it has no links.
+    /// Frees a number, which has no links.
     pub fn free(&mut self, at: usize) {
         self.set_upper(at, 0);
         let generation = self.generation(at).wrapping_add(1);
@@ -266,11 +265,10 @@ impl Chunk {
     }
 }
 
-/// Asks for the cache lines of the addresses from `from` to `end`.
+/// Prefetches the cache lines of an address range.
 #[inline]
 fn prefetch_lines(from: usize, end: usize) {
-    // The first line begins where an address is a multiple of a line: a step of a line from
-    // elsewhere could miss the last one.
+    // Steps from line start to line start: unaligned steps could miss the last line.
     (from & !(LINE - 1)..end).step_by(LINE).for_each(prefetch);
 }
 

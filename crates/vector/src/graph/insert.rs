@@ -1,24 +1,24 @@
-//! New nodes.
+//! Insertion of nodes.
 //!
-//! Where a node is to be linked is found first, which changes nothing and takes nearly all of the
-//! time ([`Graph::plan`]); then it is linked on all of its levels ([`Graph::insert`]).
+//! Finding the neighbours of a new node changes nothing and takes almost all of the time
+//! ([`Graph::plan`]); then the node is linked on all of its levels ([`Graph::insert`]).
 
 use super::{Graph, LEVELS_MAX, Near, link_limit};
 use crate::GoOn;
 use crate::quantise::{EncodedRef, Query};
 
-/// Links that a node is left with when others crowd it out.
+/// Minimum number of links that a node keeps when new nodes displace its links.
 const LINKS_LEFT_MIN: usize = 2;
 
-/// Neighbours of a new node, the nearest first, that make room for it if they are full; and the
-/// links of such a neighbour, the farthest first, that may have to, and the nearer ones that each
-/// of them is compared with. Only sets with more links than any use needs notice these bounds.
-const CROWDED_MAX: usize = 128;
+/// Bounds, reached only by sets with an unusual number of links: neighbours of a new node, nearest
+/// first, that make room for it if they are full; links of such a neighbour, farthest first,
+/// considered for removal; nearer links with which each of them is compared.
+const DISPLACED_MAX: usize = 128;
 
-/// Comparisons of the choice of neighbours between two questions whether to go on.
+/// Comparisons in the choice of neighbours between two calls of `go_on`.
 const COMPARED_PER_LOOK: usize = 1024;
 
-/// Where a node is to be linked: by level, the lowest first. It holds for the graph as it was.
+/// Links of a node to be inserted: by level, the lowest first. Valid for the graph as it was.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     level: usize,
@@ -26,9 +26,8 @@ pub struct Plan {
 }
 
 impl Graph {
-    /// Looks for the neighbours of a new node with a level below [`LEVELS_MAX`], which is to take
-    /// the place of the node `old`; `ef` is how many are looked at on each level. None if `go_on`
-    /// ends it.
+    /// Finds the neighbours of a new node with a level below [`LEVELS_MAX`], which replaces the
+    /// node `old`; `ef` is the number of candidates on each level. None if `go_on` stops it.
     pub fn plan(
         &self,
         query: &Query,
@@ -55,18 +54,18 @@ impl Graph {
         Some(plan)
     }
 
-    /// Inserts a node where the plan says, which was made for the graph as it is.
+    /// Inserts a node by a plan that was made for the present graph.
     pub fn insert(&mut self, vector: EncodedRef<'_>, plan: &Plan) -> u32 {
         let node = self.occupy(vector, plan.level);
         for (level, neighbours) in plan.neighbours.iter().enumerate().rev() {
             for (nearer, near) in neighbours.iter().enumerate() {
-                if nearer < CROWDED_MAX || self.has_room(near.node, level) {
+                if nearer < DISPLACED_MAX || self.has_room(near.node, level) {
                     self.connect(node, near.node, near.distance, level);
                 }
             }
-            // All of them are full of better ones: none of them may be out of reach.
+            // All neighbours are full of nearer ones, but the node must be reachable.
             if let (true, Some(near)) = (self.links(node, level).is_empty(), neighbours.first()) {
-                self.crowd_out_farthest(near.node, level);
+                self.drop_farthest(near.node, level);
                 self.link(node, near.node, level);
             }
         }
@@ -76,7 +75,7 @@ impl Graph {
         node
     }
 
-    /// Of nodes in ascending order of their distance, at most `limit` that lie in different
+    /// Selects, among nodes in ascending order of distance, at most `limit` that lie in different
     /// directions: each nearer to the new node than to another that was chosen. The nearest of
     /// the rest fill up (arXiv 1603.09320, algorithm 4).
     fn choose<'n>(
@@ -106,22 +105,22 @@ impl Graph {
         Some(chosen)
     }
 
-    /// Links a new node to another. If that one is full, one of its links makes room if the new one
-    /// is better.
+    /// Links a new node to another. If that is full, one of its links makes room if the new one is
+    /// better.
     fn connect(&mut self, node: u32, to: u32, distance: f32, level: usize) {
         if !self.has_room(node, level) {
             return;
         }
         if !self.has_room(to, level) {
-            let Some(worse) = self.crowded_out(to, node, distance, level) else { return };
+            let Some(worse) = self.displaced_by(to, node, distance, level) else { return };
             self.unlink(to, worse, level);
         }
         self.link(node, to, level);
     }
 
-    /// Which link of a full node a new one is to take the place of; none if it is no better. The
-    /// farthest that is hidden by a nearer one goes first, which may be the new one itself.
-    fn crowded_out(&self, full: u32, new: u32, distance: f32, level: usize) -> Option<u32> {
+    /// The link of a full node that a new one replaces; none if the new one is no better. Prefers
+    /// the farthest link that is occluded by a nearer one, which may be the new one itself.
+    fn displaced_by(&self, full: u32, new: u32, distance: f32, level: usize) -> Option<u32> {
         let links = self.links(full, level).iter();
         let mut all: Vec<Near> =
             links.map(|node| Near { distance: self.distance(full, node), node }).collect();
@@ -129,21 +128,21 @@ impl Graph {
         all.sort_unstable();
         let may_go = |node: u32| node == new || self.links(node, level).len() > LINKS_LEFT_MIN;
         let is_hidden = |(at, near): (usize, &Near)| {
-            let mut nearer = all[..at].iter().take(CROWDED_MAX);
+            let mut nearer = all[..at].iter().take(DISPLACED_MAX);
             nearer.any(|other| self.distance(near.node, other.node) < near.distance)
         };
         let of_all = || all.iter().enumerate().rev().filter(|(_, near)| may_go(near.node));
-        let hidden = of_all().take(CROWDED_MAX).find(|&it| is_hidden(it));
+        let hidden = of_all().take(DISPLACED_MAX).find(|&it| is_hidden(it));
         let goes = hidden.or_else(|| of_all().next())?.1.node;
         (goes != new).then_some(goes)
     }
 
-    /// Makes room at a node by undoing its farthest link, if it has none.
-    fn crowd_out_farthest(&mut self, node: u32, level: usize) {
+    /// Makes room at a full node by removing its farthest link.
+    fn drop_farthest(&mut self, node: u32, level: usize) {
         if self.has_room(node, level) {
             return;
         }
-        // The farthest of those that keep enough others, if there is one.
+        // The farthest neighbour that keeps enough other links, if there is one.
         let farthest = self.links(node, level).iter().max_by_key(|&other| {
             let keeps = self.links(other, level).len() > LINKS_LEFT_MIN;
             (keeps, Near { distance: self.distance(node, other), node: other })
@@ -153,7 +152,7 @@ impl Graph {
         }
     }
 
-    /// Inserts a node of an image, without links.
+    /// Inserts a node of a snapshot, without links.
     pub(crate) fn insert_unlinked(&mut self, vector: EncodedRef<'_>, level: usize) -> u32 {
         let node = self.occupy(vector, level);
         if self.entry.is_none_or(|entry| self.level(entry) < level) {
@@ -162,8 +161,8 @@ impl Graph {
         node
     }
 
-    /// Sets the links of a node of an image on a level; false if there are too many. That they go
-    /// both ways is the caller's to check.
+    /// Sets the links of a snapshot's node on a level; false if there are too many. The caller
+    /// checks that they go both ways.
     pub(crate) fn set_links(&mut self, node: u32, level: usize, links: &[u32]) -> bool {
         if links.len() > link_limit(&self.shape, level) {
             return false;

@@ -1,20 +1,21 @@
-//! Links of a node as bits: each number takes as many as the greatest one of its chunk needs.
+//! Bit-packed links of a node: each number takes as many bits as the greatest one of its chunk
+//! needs.
 //!
-//! A number is read and written with the seven bytes around it, so [`PADDING`] bytes follow the
+//! Numbers are read and written with the seven bytes around them, so [`PADDING`] bytes follow the
 //! last one.
 
-/// Bytes that may be read or written beyond the links.
+/// Bytes after the links that may be read or written.
 pub(super) const PADDING: usize = 8;
 
 /// Bytes of a count of links.
 pub(super) const COUNT_BYTES: usize = 2;
 
-/// How many bits a number takes, at least one.
+/// Number of bits of a node number, at least one.
 pub(super) fn bits_of(node: u32) -> u32 {
     (u32::BITS - node.leading_zeros()).max(1)
 }
 
-/// Bytes of a count and as many links.
+/// Bytes of a count and `links` links.
 #[inline]
 pub(super) fn stride(links: usize, bits: u32) -> usize {
     COUNT_BYTES + (links * bits as usize).div_ceil(8)
@@ -30,10 +31,10 @@ pub struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    /// None.
+    /// No links.
     pub(super) const NONE: Links<'static> = Links { bytes: &[], len: 0, bits: 1 };
 
-    /// The links whose count is at the beginning.
+    /// Reads the links from their count on.
     #[inline]
     pub(super) fn new(bytes: &'a [u8], bits: u32) -> Self {
         match bytes.split_first_chunk::<COUNT_BYTES>() {
@@ -42,23 +43,23 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// How many they are.
+    /// Number of links.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if there are none.
+    /// Whether there are no links.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether a node is among them.
+    /// Whether a node is linked.
     pub fn contains(self, node: u32) -> bool {
         self.iter().any(|link| link == node)
     }
 
-    /// The nodes that are linked.
+    /// The linked nodes.
     #[inline]
     pub fn iter(self) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator + Clone + 'a {
         let Links { bytes, len, bits } = self;
@@ -66,14 +67,14 @@ impl<'a> Links<'a> {
     }
 }
 
-/// Which byte a link begins in, and at which bit of it.
+/// Byte and bit at which a link begins.
 #[inline]
 fn place(index: usize, bits: u32) -> (usize, usize) {
     let bit = index * bits as usize;
     (bit / 8, bit % 8)
 }
 
-/// The bits of a number, as a word.
+/// Mask of a number's bits.
 #[inline]
 fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
@@ -88,7 +89,7 @@ fn get(bytes: &[u8], index: usize, bits: u32) -> u32 {
     (word >> shift & mask(bits)) as u32
 }
 
-/// Writes a number, which has no more bits, in place of a link.
+/// Overwrites a link; the number has no more than `bits` bits.
 #[inline]
 fn set(bytes: &mut [u8], index: usize, bits: u32, node: u32) {
     let (from, shift) = place(index, bits);
@@ -98,8 +99,7 @@ fn set(bytes: &mut [u8], index: usize, bits: u32, node: u32) {
     }
 }
 
-/// Makes other links of those whose count is at the beginning; they are not more than there is room
-/// for.
+/// Replaces the count and links at the beginning of `bytes`, which has enough room.
 pub(super) fn write(bytes: &mut [u8], bits: u32, links: impl Iterator<Item = u32>) {
     let mut len = 0u16;
     if let Some((count, bytes)) = bytes.split_first_chunk_mut::<COUNT_BYTES>() {
@@ -111,17 +111,17 @@ pub(super) fn write(bytes: &mut [u8], bits: u32, links: impl Iterator<Item = u32
     }
 }
 
-/// Adds a link to those whose count is at the beginning; there is room for it.
+/// Appends a link to the count and links at the beginning of `bytes`, which has room for it.
 pub(super) fn push(bytes: &mut [u8], bits: u32, node: u32) {
     let len = Links::new(bytes, bits).len();
     if let Some((count, bytes)) = bytes.split_first_chunk_mut::<COUNT_BYTES>() {
         set(bytes, len, bits, node);
-        // Fewer than the most links of a node.
+        // Less than the maximum number of links of a node.
         *count = (len as u16 + 1).to_le_bytes();
     }
 }
 
-/// Takes a link away; the others keep their order.
+/// Removes a link; the others keep their order.
 pub(super) fn remove(bytes: &mut [u8], bits: u32, node: u32) {
     let links = Links::new(bytes, bits);
     let Some(index) = links.iter().position(|link| link == node) else { return };
@@ -146,7 +146,7 @@ mod tests {
             bits in 1u32..33,
             steps in prop::collection::vec((0u8..3, any::<u32>()), 0..120),
         ) {
-            // Another node's links follow, which stay what they are.
+            // The next node's links follow, and must not change.
             let stride = stride(32, bits);
             let mut bytes = vec![0u8; 2 * stride + PADDING];
             write(&mut bytes[stride..], bits, (0..32).map(|node| node & mask(bits) as u32));

@@ -1,4 +1,4 @@
-//! A navigable graph over codes: nodes are numbers, links go both ways.
+//! HNSW graph over codes: nodes are numbers, links go both ways.
 //!
 //! ```text
 //! level 2            5 ───────── 9          entry: a node of the highest level
@@ -6,9 +6,9 @@
 //! level 0   0─1─2─3──5──6──7──8──9─10 ...   all nodes
 //! ```
 //!
-//! A node has at most [`Shape::links`] links on a level, twice as many on level 0. Nodes lie in
-//! chunks ([`chunk`]) that snapshots share: a change copies a chunk that one still needs. Nothing
-//! here locks: [`crate::VectorSet`] does.
+//! A node has at most [`Shape::links`] links on a level, twice as many on level 0. Nodes are in
+//! chunks ([`chunk`]) that snapshots share: a change copies a shared chunk. The graph has no locks;
+//! [`crate::VectorSet`] has.
 
 mod chunk;
 mod insert;
@@ -25,10 +25,10 @@ use crate::quantise::{EncodedRef, Query, Shape};
 pub(crate) use chunk::{CHUNK_LEN, Chunk};
 use std::sync::Arc;
 
-/// Levels of a graph.
+/// Maximum number of levels.
 pub const LEVELS_MAX: usize = 16;
 
-/// Most links of a node on a level.
+/// Maximum number of links of a node on a level.
 pub fn link_limit(shape: &Shape, level: usize) -> usize {
     let links = usize::from(shape.links);
     if level == 0 { links * 2 } else { links }
@@ -39,23 +39,23 @@ pub fn link_limit(shape: &Shape, level: usize) -> usize {
 pub struct Graph {
     shape: Shape,
     chunks: Vec<Arc<Chunk>>,
-    /// Numbers below the highest ever used that are no node.
+    /// Numbers below the highest ever used that are not nodes.
     free: Vec<u32>,
-    /// Where searches begin: a node of the highest level.
+    /// Entry point of searches: a node of the highest level.
     entry: Option<u32>,
-    /// Nodes whose highest level this is.
+    /// By level: number of nodes with this highest level.
     level_lens: [u32; LEVELS_MAX],
     len: u32,
     /// Bytes of the chunks.
     chunk_bytes: usize,
-    /// Grows with each change, so that a search that lets go of the lock in between knows.
+    /// Incremented by each change, so that a search that releases the lock detects changes.
     changes: u64,
-    /// State of the generator that draws levels.
+    /// State of the generator of random levels.
     random: u64,
 }
 
 impl Graph {
-    /// An empty one; the seed decides the levels of its nodes.
+    /// Creates an empty graph; the seed determines the levels of its nodes.
     pub fn new(shape: Shape, seed: u64) -> Self {
         Graph {
             shape,
@@ -70,7 +70,7 @@ impl Graph {
         }
     }
 
-    /// What its vectors have in common.
+    /// Properties that all its vectors share.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -85,7 +85,7 @@ impl Graph {
         self.len == 0
     }
 
-    /// All nodes have smaller numbers.
+    /// Exclusive upper bound of node numbers.
     pub fn end(&self) -> u32 {
         let last = self.chunks.last().map_or(0, |chunk| chunk.len());
         (self.chunks.len().saturating_sub(1) * CHUNK_LEN + last) as u32
@@ -96,7 +96,7 @@ impl Graph {
         self.entry.map_or(0, |entry| self.level(entry))
     }
 
-    /// Grows with each change.
+    /// Counter incremented by each change.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -116,7 +116,7 @@ impl Graph {
         self.chunks.get(chunk).is_some_and(|chunk| chunk.is_node(at))
     }
 
-    /// How often the number has been given to a node: tells a node from an earlier one.
+    /// Number of times that the number was assigned: distinguishes a node from an earlier one.
     #[inline]
     pub fn generation(&self, node: u32) -> u32 {
         let (chunk, at) = place(node);
@@ -144,28 +144,28 @@ impl Graph {
         self.chunks[chunk].links(at, level)
     }
 
-    /// Asks for what a walk reads of a node's vector.
+    /// Prefetches the part of a node's vector that a walk reads.
     #[inline]
     fn prefetch_vector(&self, node: u32) {
         let (chunk, at) = place(node);
         self.chunks[chunk].prefetch_vector(at);
     }
 
-    /// Asks for what a walk does not read of a node's vector.
+    /// Prefetches the remaining part of a node's vector.
     #[inline]
     fn prefetch_rest(&self, node: u32) {
         let (chunk, at) = place(node);
         self.chunks[chunk].prefetch_rest(at);
     }
 
-    /// Asks for the links of a node on level 0.
+    /// Prefetches the links of a node on level 0.
     #[inline]
     fn prefetch_links(&self, node: u32) {
         let (chunk, at) = place(node);
         self.chunks[chunk].prefetch_links(at);
     }
 
-    /// Distance of two nodes; one that is not a number counts as the greatest.
+    /// Distance of two nodes; NaN counts as the greatest distance.
     #[inline]
     pub(crate) fn distance(&self, a: u32, b: u32) -> f32 {
         number(self.shape.distance_between(self.vector(a), self.vector(b)))
@@ -185,8 +185,7 @@ impl Graph {
         &self.chunks
     }
 
-    /// Changes the chunk of a node, or a copy if a snapshot needs it as it is, and accounts for
-    /// what it grew by.
+    /// Changes the chunk of a node, or a copy if a snapshot shares it, and accounts for its growth.
     fn change<T>(&mut self, node: u32, change: impl FnOnce(&mut Chunk, usize) -> T) -> T {
         let (chunk, at) = place(node);
         let before = self.chunks[chunk].footprint();
@@ -203,7 +202,7 @@ impl Graph {
         self.change(b, |chunk, at| chunk.add_link(at, level, a));
     }
 
-    /// Undoes a link, both ways.
+    /// Removes a link, both ways.
     fn unlink(&mut self, a: u32, b: u32, level: usize) {
         self.change(a, |chunk, at| chunk.remove_link(at, level, b));
         self.change(b, |chunk, at| chunk.remove_link(at, level, a));
@@ -214,7 +213,7 @@ impl Graph {
         self.links(node, level).len() < link_limit(&self.shape, level)
     }
 
-    /// Makes a node of a number that is free, without links.
+    /// Turns a free number into a node without links.
     fn occupy(&mut self, vector: EncodedRef<'_>, level: usize) -> u32 {
         self.random = self.random.wrapping_add(RANDOM_STEP);
         self.changes += 1;
@@ -235,13 +234,13 @@ impl Graph {
         node
     }
 
-    /// The most nodes that there can be.
+    /// Whether the maximum number of nodes is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.free.is_empty() && self.end() >= u32::MAX - 1
     }
 
-    /// The level of the node that is inserted next: each is as many times rarer than the one below
-    /// as a node has links, at most 16.
+    /// Level of the next inserted node: each level is less frequent than the one below by the
+    /// number of links per node, at most 16.
     pub fn next_level(&self) -> usize {
         let rarer = u64::from(self.shape.links.min(16)).next_power_of_two();
         let mut drawn = mix(self.random.wrapping_add(RANDOM_STEP));
@@ -253,8 +252,8 @@ impl Graph {
         level
     }
 
-    /// Copies what a snapshot still shares.
-    pub(crate) fn separate(&mut self) {
+    /// Copies chunks that are shared with a snapshot.
+    pub(crate) fn unshare(&mut self) {
         for chunk in &mut self.chunks {
             *chunk = Arc::new(Chunk::clone(chunk));
         }
@@ -262,17 +261,17 @@ impl Graph {
     }
 }
 
-/// What splitmix64 adds to its state.
+/// Increment of splitmix64's state.
 const RANDOM_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What splitmix64 makes of its state.
+/// Output function of splitmix64.
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// The greatest distance there is.
+/// The greatest possible distance.
 const FARTHEST: f32 = 2.0;
 
 #[inline]

@@ -1,12 +1,12 @@
-//! Nodes that go: their neighbours are linked with each other.
+//! Removal of nodes: their neighbours are linked with each other.
 
 use super::{Graph, Near};
 
-/// Neighbours of a node that goes with which each other neighbour of it is compared.
+/// Maximum number of neighbours of a removed node with which each neighbour is compared.
 const COMPARED_MAX: usize = 128;
 
 impl Graph {
-    /// Removes a node and its links; the number may be given to another.
+    /// Removes a node and its links; the number may be reused.
     pub fn remove(&mut self, node: u32) {
         let top = self.level(node);
         let entry_next = self.entry_without(node);
@@ -25,7 +25,7 @@ impl Graph {
         self.entry = entry_next;
     }
 
-    /// Where searches begin when a node is gone.
+    /// Entry point of searches after a node is removed.
     fn entry_without(&self, node: u32) -> Option<u32> {
         if self.entry != Some(node) {
             return self.entry;
@@ -38,9 +38,9 @@ impl Graph {
         links.or_else(|| (0..self.end()).find(|other| self.contains(*other) && is_it(other)))
     }
 
-    /// Links nodes that have lost a neighbour with each other, the nearest pairs first, each once
-    /// and those with too few links twice. Each is compared with the [`COMPARED_MAX`] behind
-    /// it: with all, if there are no more links than any use needs.
+    /// Links nodes that have lost a neighbour with each other, nearest pairs first: each node once,
+    /// nodes with too few links twice. Each is compared with the next [`COMPARED_MAX`] nodes, which
+    /// are all unless the number of links is unusual.
     fn repair(&mut self, nodes: &[u32], level: usize) {
         let pairs = self.unlinked_pairs(nodes, level);
         let few = usize::from(self.shape.links / 4).max(2);
@@ -57,11 +57,10 @@ impl Graph {
         }
     }
 
-    /// Pairs of nodes without a link, the nearest first: the second node, and which two of `nodes`
-    /// they are.
+    /// Pairs of unlinked nodes, nearest first: the second node, and the indexes of both in `nodes`.
     fn unlinked_pairs(&self, nodes: &[u32], level: usize) -> Vec<(Near, usize, usize)> {
         let mut pairs = Vec::new();
-        // A bit for each node that the current one is linked to, where those are many.
+        // With many nodes: a bit for each neighbour of the current one.
         let is_many = nodes.len() > COMPARED_MAX;
         let mut linked = vec![0u64; if is_many { self.end() as usize / 64 + 1 } else { 0 }];
         for (at, &a) in nodes.iter().enumerate() {

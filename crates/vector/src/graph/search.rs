@@ -1,4 +1,4 @@
-//! Walks from node to node towards a vector.
+//! Search: greedy walks from node to node towards a vector.
 
 use super::{CHUNK_LEN, Graph};
 use crate::GoOn;
@@ -7,12 +7,12 @@ use std::cell::RefCell;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Nodes that are followed before it is asked whether to go on, and what that may take
+/// Maximum number of nodes expanded between two calls of `go_on`, and maximum work
 /// ([`Graph::node_units`]): half a millisecond.
 const NODES_AT_ONCE: usize = 256;
 const UNITS_AT_ONCE: usize = 65_536;
 
-/// A node and how far away it is.
+/// A node and its distance.
 #[derive(Clone, Copy, Debug)]
 pub struct Near {
     /// From 0 to 2, never NaN.
@@ -24,7 +24,7 @@ pub struct Near {
 impl Ord for Near {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        // Of equally distant nodes the later one comes first.
+        // Among equally distant nodes the later one comes first.
         self.distance.total_cmp(&other.distance).then(other.node.cmp(&self.node))
     }
 }
@@ -44,7 +44,7 @@ impl PartialEq for Near {
 
 impl Eq for Near {}
 
-/// Which nodes a walk has met: a stamp for each, so that nothing is cleared between two walks.
+/// Visited nodes of a walk: a stamp for each node, so that nothing is cleared between two walks.
 #[derive(Default)]
 struct Visited {
     stamps: Vec<u8>,
@@ -63,12 +63,12 @@ impl Visited {
         }
     }
 
-    /// Notes a node; false if it was met before.
+    /// Marks a node; false if it was visited before.
     #[inline]
     fn insert(&mut self, node: u32) -> bool {
         match self.stamps.get_mut(node as usize) {
             Some(stamp) => std::mem::replace(stamp, self.stamp) != self.stamp,
-            // A node that came in while the walk let go of the lock.
+            // A node that was inserted while the walk had released the lock.
             None => {
                 self.stamps.resize((node as usize + 1).next_multiple_of(CHUNK_LEN), 0);
                 self.stamps[node as usize] = self.stamp;
@@ -79,7 +79,7 @@ impl Visited {
 }
 
 thread_local! {
-    /// Visited nodes of the walks that have ended on this thread.
+    /// Visited set of an ended walk, for reuse by this thread.
     static SPARE: RefCell<Visited> = RefCell::default();
 }
 
@@ -87,20 +87,20 @@ thread_local! {
 /// graph may change.
 pub struct Walk {
     visited: Visited,
-    /// Nodes whose links have yet to be followed, nearest first.
+    /// Nodes to expand, nearest first.
     ahead: BinaryHeap<Reverse<Near>>,
-    /// The nearest nodes that pass, farthest first.
+    /// The nearest passing nodes, farthest first.
     best: BinaryHeap<Near>,
-    /// The nearest that were met, followed or not, farthest first: beyond them nothing needs to be
-    /// followed, if all nodes count.
+    /// The nearest visited nodes, expanded or not, farthest first. If all nodes count, nodes beyond
+    /// them need not be expanded.
     met: BinaryHeap<Near>,
     all_count: bool,
     ef: usize,
-    /// How many links may be followed.
+    /// Number of nodes that may still be expanded.
     budget: usize,
-    /// Neighbours of the node whose links are followed that were not met before.
+    /// Neighbours of the expanded node that were not visited before.
     fresh: Vec<u32>,
-    /// What the graph's [`Graph::changes`] were, and the generations of the nodes in the heaps.
+    /// [`Graph::changes`] at the last pause, and the generations of the nodes in the heaps.
     changes: u64,
     generations: Vec<(u32, u32)>,
 }
@@ -123,7 +123,7 @@ impl Walk {
         Walk::new(graph, ef, usize::MAX).enter(graph, query)
     }
 
-    /// The same of nodes that pass, which looks at the links of at most `budget` nodes.
+    /// Begins a search for the `ef` nearest passing nodes, which expands at most `budget` nodes.
     pub fn begin_passing(graph: &Graph, query: &Query, ef: usize, budget: usize) -> Self {
         let mut walk = Walk::new(graph, ef, budget);
         walk.all_count = false;
@@ -160,9 +160,9 @@ impl Walk {
         }
     }
 
-    /// Follows the links of up to `nodes` nodes of the lowest level; false at the end. `passes`
-    /// says which nodes count: all of them, unless [`Walk::begin_passing`] has begun the walk. The
-    /// others are passed through.
+    /// Expands up to `nodes` nodes of the lowest level; false at the end. `passes` selects the
+    /// nodes that count: all of them, unless [`Walk::begin_passing`] has begun the walk. The others
+    /// are only expanded.
     pub fn step(
         &mut self,
         graph: &Graph,
@@ -193,14 +193,14 @@ impl Walk {
             for node in graph.links(near.node, level).iter() {
                 self.find(graph, node);
             }
-            self.meet_found(graph, query);
+            self.visit_fresh(graph, query);
         }
         true
     }
 
-    /// As [`Walk::step`], from passing nodes to passing nodes: in place of a neighbour that does
-    /// not pass, its own neighbours that do are looked at, until there are as many as a node
-    /// has links (after ACORN, arXiv 2403.04871).
+    /// Like [`Walk::step`], but from passing nodes to passing nodes: a neighbour that does not pass
+    /// is replaced by its own passing neighbours, until there are as many as a node has links
+    /// (after ACORN, arXiv 2403.04871).
     pub fn step_over(
         &mut self,
         graph: &Graph,
@@ -231,7 +231,7 @@ impl Walk {
                 if met >= most {
                     break;
                 }
-                // What it leads to was looked at by another node that it is linked to.
+                // Its neighbours were considered before, from another node linked to it.
                 if !self.visited.insert(other) {
                     continue;
                 }
@@ -242,13 +242,13 @@ impl Walk {
                     }
                 }
             }
-            self.meet_found(graph, query);
+            self.visit_fresh(graph, query);
         }
         true
     }
 
-    /// Notes a neighbour, if it is new, and asks for its vector: all of a node's neighbours are on
-    /// their way from memory before the first one is looked at.
+    /// Marks a new neighbour and prefetches its vector: all neighbours of a node are prefetched
+    /// before the first one is compared.
     #[inline]
     fn find(&mut self, graph: &Graph, node: u32) {
         if self.visited.insert(node) {
@@ -257,8 +257,8 @@ impl Walk {
         }
     }
 
-    /// Looks at the neighbours that were found; those that are near enough are to be followed.
-    fn meet_found(&mut self, graph: &Graph, query: &Query) {
+    /// Compares the new neighbours with the query; near enough ones are expanded later.
+    fn visit_fresh(&mut self, graph: &Graph, query: &Query) {
         if let Some(Reverse(next)) = self.ahead.peek() {
             graph.prefetch_links(next.node);
         }
@@ -275,7 +275,7 @@ impl Walk {
         self.fresh = fresh;
     }
 
-    /// Notes a node whose links are to be followed, unless enough nearer ones were met.
+    /// Queues a node for expansion, unless enough nearer ones were visited.
     #[inline]
     fn follow(&mut self, near: Near) {
         if self.all_count {
@@ -303,13 +303,13 @@ impl Walk {
         self.best.len() >= self.ef && self.best.peek().is_some_and(|last| distance > last.distance)
     }
 
-    /// Nodes that the next step may follow: more where many are kept, so that
-    /// [pauses](Walk::pause) take a share of the time at most.
+    /// Number of nodes for the next step: greater if many are kept, so that [pauses](Walk::pause)
+    /// take a bounded share of the time.
     pub fn nodes_at_once(&self, graph: &Graph, most: usize) -> usize {
         graph.nodes_at_once(most).max((self.ahead.len() + self.best.len()) / 8)
     }
 
-    /// To be called before the graph may change, and [`Walk::resume`] after it.
+    /// Prepares for changes of the graph; call [`Walk::resume`] after them.
     pub fn pause(&mut self, graph: &Graph) {
         let nodes = self.ahead.iter().map(|near| near.0.node);
         let nodes = nodes.chain(self.best.iter().map(|near| near.node));
@@ -317,7 +317,7 @@ impl Walk {
         self.changes = graph.changes();
     }
 
-    /// Forgets nodes that are gone, or are others now.
+    /// Drops nodes that were removed or replaced meanwhile.
     pub fn resume(&mut self, graph: &Graph) {
         if self.changes == graph.changes() {
             return;
@@ -334,7 +334,7 @@ impl Walk {
         self.met.retain(|near| is_same(near.node));
     }
 
-    /// What was found, nearest first.
+    /// The result, nearest first.
     pub fn finish(&mut self) -> Vec<Near> {
         std::mem::take(&mut self.best).into_sorted_vec()
     }
@@ -346,7 +346,7 @@ impl Graph {
         Some(Near { distance: self.distance_to(query, node), node })
     }
 
-    /// The nearest node that can be reached on a level by nodes that are ever nearer.
+    /// Greedy descent: moves to the nearest neighbour on a level as long as it is nearer.
     pub(super) fn descend(&self, query: &Query, from: Near, level: usize) -> Near {
         let mut at = from;
         loop {
@@ -360,7 +360,7 @@ impl Graph {
         }
     }
 
-    /// The nearest nodes of a level, nearest first; none if `go_on` ends it.
+    /// The nearest nodes of a level, nearest first; none if `go_on` stops it.
     pub(super) fn nearest_on(
         &self,
         query: &Query,
@@ -384,19 +384,18 @@ impl Graph {
         Some(walk.finish())
     }
 
-    /// Units for following the links of one node of the lowest level, of about ten nanoseconds.
+    /// Units for expanding one node of the lowest level, of about ten nanoseconds.
     pub fn node_units(&self) -> usize {
         super::link_limit(&self.shape, 0) * self.shape.distance_units()
     }
 
-    /// Number of nodes that may be followed at once: `most`, and fewer where each of them takes
-    /// long.
+    /// Number of nodes to expand at once: at most `most`, fewer if each takes long.
     pub fn nodes_at_once(&self, most: usize) -> usize {
         (UNITS_AT_ONCE / self.node_units()).clamp(1, most)
     }
 
-    /// Ranks what a walk has found by all of the codes and keeps the nearest `count`. What cannot
-    /// be among them by the bound of its error is not looked at again.
+    /// Ranks the result of a walk by the complete codes and keeps the nearest `count`. Nodes that
+    /// cannot be among them by the error bound are not compared again.
     pub fn rank(&self, query: &Query, found: Vec<Near>, count: usize) -> Vec<Near> {
         let mut best = BinaryHeap::with_capacity(count.min(found.len()) + 1);
         for near in &found {
@@ -419,7 +418,8 @@ impl Graph {
         best.into_sorted_vec()
     }
 
-    /// Puts a node among the `count` nearest if it is one of them, as far as a walk reads codes.
+    /// Adds a node to the `count` nearest if it is one of them by the part of the code that walks
+    /// read.
     #[inline]
     pub fn keep_nearest(
         &self,
@@ -438,7 +438,7 @@ impl Graph {
         }
     }
 
-    /// The `count` nearest nodes of those in `nodes` that pass, by looking at each.
+    /// Finds the `count` nearest passing nodes within `nodes` by comparing each.
     pub fn scan(
         &self,
         query: &Query,

@@ -1,4 +1,4 @@
-//! Recall against exact search, and the invariants of links, through changes.
+//! Recall against exact search, and invariants of links, under changes.
 
 use super::*;
 use crate::quantise::{Encoded, Quantisation};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 const DIM: usize = 48;
 
-/// Draws clustered Gaussians.
+/// Generates clustered Gaussians.
 pub struct Draw(u64);
 
 impl Draw {
@@ -17,7 +17,7 @@ impl Draw {
         self.0
     }
 
-    /// About normally distributed.
+    /// Approximately normally distributed.
     fn normal(&mut self) -> f32 {
         let sum: u64 = (0..12).map(|_| self.next() % 65_536).sum();
         sum as f32 / 65_536.0 - 6.0
@@ -44,7 +44,7 @@ fn add(graph: &mut Graph, vector: &Encoded, ef: usize) -> u32 {
     graph.insert(vector.as_ref(), &plan)
 }
 
-/// The share of the nearest ten by looking at all that a walk finds, over some queries.
+/// Recall of the ten nearest by walks against exact search, over some queries.
 fn recall(graph: &Graph, queries: &[Encoded], ef: usize) -> f64 {
     let mut found = 0;
     for query in queries {
@@ -61,7 +61,8 @@ fn recall(graph: &Graph, queries: &[Encoded], ef: usize) -> f64 {
     found as f64 / (queries.len() * 10) as f64
 }
 
-/// Links go both ways, to nodes of the level, none twice, none to itself, not too many.
+/// Checks links: bidirectional, to nodes of the level, no duplicates, no self-links, within the
+/// limit.
 fn check(graph: &Graph) {
     let mut nodes = 0;
     let mut lens = [0; LEVELS_MAX];
@@ -131,7 +132,7 @@ fn recall_holds_through_inserts_updates_and_removals() {
         check(&graph);
         let changed = recall(&graph, &queries, 100);
         assert!(changed >= expected, "{form:?}: {changed}");
-        // Half of them go.
+        // Half of them are removed.
         for _ in 0..5000 {
             graph.remove(nodes.swap_remove(draw.next() as usize % nodes.len()));
         }
@@ -212,7 +213,7 @@ fn filtered_walks_find_what_passes() {
     assert_eq!(walk.finish().len(), 5);
 }
 
-/// Vectors of few degrees of freedom, as those of texts are, and some noise.
+/// Vectors with few degrees of freedom, like text embeddings, and some noise.
 fn texts(draw: &mut Draw, dim: usize) -> impl FnMut(&mut Draw) -> Vec<f32> + use<> {
     const FREE: usize = 20;
     let axes: Vec<Vec<f32>> =
@@ -233,7 +234,7 @@ fn coded() -> Shape {
     Shape { dim: WIDE as u32, seed: 1, ..shape(Quantisation::RaBitQ, 16) }
 }
 
-/// The share of the nearest ten by the vectors themselves that a walk over their codes finds.
+/// Recall of the ten nearest original vectors by walks over their codes.
 fn recall_of_floats(
     graph: &Graph,
     vectors: &BTreeMap<u32, Vec<f32>>,
@@ -262,7 +263,7 @@ fn unit(vector: Vec<f32>) -> Vec<f32> {
     vector.into_iter().map(|x| x / norm).collect()
 }
 
-/// A graph of the codes of so many vectors, and the vectors.
+/// A graph of the codes of `count` vectors, and the vectors.
 fn coded_graph(
     count: usize,
     mut vector: impl FnMut() -> Vec<f32>,
@@ -289,7 +290,8 @@ fn our_form_finds_the_nearest_vectors_in_few_bytes() {
     assert!(recall >= 0.97, "{recall}");
 }
 
-/// Within a cluster all neighbours are about as far away: the hardest to rank by codes.
+/// Within a cluster all neighbours are about equally distant: the hardest case for ranking by
+/// codes.
 #[test]
 fn our_form_ranks_within_clusters_through_changes() {
     let mut draw = Draw(78);
@@ -304,7 +306,7 @@ fn our_form_ranks_within_clusters_through_changes() {
         assert!(high > low && high >= 0.965, "{low} {high}");
     };
     recalls(&graph, &vectors);
-    // Updates: of each, one goes and another one comes.
+    // Updates: each removes one vector and adds another.
     let mut nodes: Vec<u32> = vectors.keys().copied().collect();
     for _ in 0..1000 {
         let at = draw.next() as usize % nodes.len();

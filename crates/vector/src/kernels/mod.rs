@@ -1,6 +1,6 @@
-//! Sums over vectors, for the processor at hand. The only unsafe code of the crate.
+//! Vector kernels with run-time selection of CPU features. The only unsafe code of the crate.
 //!
-//! 32-bit floats lie as little-endian bytes, at any address.
+//! 32-bit floats are little-endian bytes without alignment.
 
 pub mod planes;
 
@@ -37,7 +37,7 @@ pub fn hamming(a: &[u8], b: &[u8]) -> u32 {
     scalar::hamming(a, b)
 }
 
-/// Works everywhere.
+/// Portable implementation.
 mod scalar {
     pub fn dot_f32(a: &[u8], b: &[u8]) -> f32 {
         let (a, b) = (a.as_chunks::<4>().0, b.as_chunks::<4>().0);
@@ -75,15 +75,15 @@ mod popcnt {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    /// Bytes, which may be at any address.
+    /// Loads 32 bytes, without alignment.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn load32(bytes: &[u8; 32]) -> __m256i {
-        // SAFETY: so many bytes are there, and the load needs no alignment.
+        // SAFETY: the array has 32 bytes, and the load needs no alignment.
         unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
     }
 
-    /// The same.
+    /// Loads 16 bytes, without alignment.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn load16(bytes: &[u8; 16]) -> __m128i {

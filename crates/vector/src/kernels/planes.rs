@@ -1,6 +1,6 @@
-//! Sums over the bit planes of RaBitQ codes ([`crate::rabitq`] says how they lie).
+//! Kernels over the bit planes of RaBitQ codes, in the layout of [`crate::rabitq`].
 
-/// Components that lie together.
+/// Number of components stored together.
 const BLOCK: usize = 64;
 
 /// Bytes of the plane of the top four bits.
@@ -42,7 +42,7 @@ pub fn pack(steps: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The steps of the three planes.
+/// Unpacks the steps of the three planes.
 pub fn unpack(coarse: &[u8], fine: &[u8], last: &[u8], dim: usize) -> Vec<u8> {
     let mut steps = Vec::with_capacity(dim);
     let blocks = coarse.chunks(BLOCK / 2).zip(fine.chunks(BLOCK / 4)).zip(last.chunks(BLOCK / 8));
@@ -102,7 +102,7 @@ pub fn dot_pair(a: &[u8], b: &[u8], dim: usize) -> i32 {
     scalar::dot_pair(a, b, dim)
 }
 
-/// Works everywhere.
+/// Portable implementation.
 mod scalar {
     use super::BLOCK;
 
@@ -155,7 +155,7 @@ mod scalar {
         sum
     }
 
-    /// Whether the high half of a byte stands for no component: the last one's of an odd number.
+    /// Whether the high half of a byte is unused: in the last byte of an odd number.
     fn is_last_half(byte: usize, dim: usize) -> bool {
         !dim.is_multiple_of(2) && byte + 1 == super::coarse_bytes(dim)
     }
@@ -207,7 +207,8 @@ mod avx2 {
     pub fn dot_fine(query: &[u8], plane: &[u8]) -> i32 {
         let blocks = (query.len() / BLOCK).min(plane.len() / (BLOCK / 4));
         let (mask, ones) = (_mm256_set1_epi8(3), _mm256_set1_epi16(1));
-        // The lower 16 bytes are the first or third part of the block, the others the next one.
+        // The lower 16 bytes are the first or third part of the block, the upper ones the next
+        // part.
         let (first, second) =
             (_mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2), _mm256_setr_epi32(4, 4, 4, 4, 6, 6, 6, 6));
         let mut sums = _mm256_setzero_si256();
@@ -231,7 +232,7 @@ mod avx2 {
     pub fn dot_last(query: &[u8], plane: &[u8]) -> i32 {
         let blocks = (query.len() / BLOCK).min(plane.len() / (BLOCK / 8));
         let (one, ones) = (_mm256_set1_epi8(1), _mm256_set1_epi16(1));
-        // Each 8 bytes look at another bit of the same 8 bytes of the plane.
+        // Each group of 8 bytes tests another bit of the same 8 bytes of the plane.
         let bit = |bit: u8| i64::from_ne_bytes([1 << bit; 8]);
         let first = _mm256_setr_epi64x(bit(0), bit(1), bit(2), bit(3));
         let second = _mm256_setr_epi64x(bit(4), bit(5), bit(6), bit(7));

@@ -1,16 +1,17 @@
-//! Searching for elements that pass a filter.
+//! Filtered search.
 //!
-//! What the filter says is [remembered](super::memo), so that a filter which comes again costs a
-//! bit for each element that is met. Then the share of passing elements decides:
+//! Results of the filter are [memoised](super::memo), so a repeated filter costs one bit test for
+//! each visited element. The strategy depends on the selectivity:
 //!
-//! | passing | search |
+//! | passing elements | search |
 //! |---|---|
-//! | few: what a walk without a filter looks at, or twice that | each of them is looked at |
-//! | from 40 % | a walk through all, which keeps what passes |
-//! | between | a walk from passing to passing, over what lies between two of them |
+//! | few: up to about twice the distances of an unfiltered walk | brute-force scan of them |
+//! | at least 40 % | walk through all nodes, keeping passing ones |
+//! | between | walk from passing node to passing node, over those between them |
 //!
-//! While not all is known, each search asks the filter for some thousands more, walks as far as
-//! [`Search::filter_ef`] allows, and adds the nearest of what is known to pass.
+//! While not all results are memoised, each search evaluates the filter for some thousands more,
+//! walks as far as [`Search::filter_ef`] allows, and adds the nearest elements that are known to
+//! pass.
 
 use super::lock::{RwLockReadGuard, hold};
 use super::memo::Memo;
@@ -24,24 +25,24 @@ use std::cell::Cell;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// Elements of which a search asks the filter, for each that it may look at.
+/// Number of elements for which a search evaluates the filter, for each node that it may expand.
 const ASKED_PER_LOOK: usize = 16;
 
-/// Elements that are looked at one by one, for each that a walk keeps on its way: about twice as
-/// many distances as the walk takes.
+/// Number of elements scanned by brute force, for each candidate that a walk keeps: about twice as
+/// many distances as the walk computes.
 const SCANNED_PER_EF: usize = 64;
 
-/// From this share of passing elements on a walk goes through all.
+/// Minimum share of passing elements for a walk through all nodes.
 const SHARE_THROUGH_ALL: f64 = 0.4;
 
-/// Work, in about ten nanoseconds, before the lock is released for others.
+/// Work before the lock is released, in units of about ten nanoseconds.
 const UNITS_PER_HOLD: usize = hold(65_536);
 
-/// A filter and what is known of it.
+/// A filter and its memoised results.
 struct Known<'f> {
     filter: &'f Filter,
     memo: Arc<Memo>,
-    /// Work since the lock was last released for others, in about ten nanoseconds.
+    /// Work since the lock was last released, in units of about ten nanoseconds.
     done: Cell<usize>,
 }
 
@@ -50,22 +51,22 @@ impl Known<'_> {
         if let Some(passes) = self.memo.known_of(node) {
             return passes;
         }
-        self.note(inner.filter_units(node, self.filter));
+        self.count_work(inner.filter_units(node, self.filter));
         self.memo.ask(inner, node, self.filter)
     }
 
-    fn note(&self, units: usize) {
+    fn count_work(&self, units: usize) {
         self.done.set(self.done.get() + units);
     }
 
-    /// Elements that pass, of all.
+    /// Share of elements that pass.
     fn share(&self) -> f64 {
         self.memo.passing() as f64 / self.memo.known().max(1) as f64
     }
 }
 
 impl VectorSet {
-    /// The nearest elements that pass, nearest first, at least [`Search::count`] if there are.
+    /// The nearest passing elements, nearest first; at least [`Search::count`] if that many pass.
     pub(super) fn search_passing(
         &self,
         inner: &mut RwLockReadGuard<'_, Inner>,
@@ -81,7 +82,7 @@ impl VectorSet {
         let is_few = known.memo.passing() <= ef.saturating_mul(SCANNED_PER_EF);
         let is_all_known = known.memo.known() >= inner.names.len();
         let mut found = match is_few {
-            true => self.look_at_passing(inner, query, &mut known, ef, go_on)?,
+            true => self.scan_passing(inner, query, &mut known, ef, go_on)?,
             false => Vec::new(),
         };
         if is_few && is_all_known {
@@ -91,29 +92,29 @@ impl VectorSet {
         let walked = self.walk_to_passing(inner, query, search, &mut known, over_others, go_on);
         found.extend(walked?);
         if found.len() < search.count && is_all_known {
-            found.extend(self.look_at_passing(inner, query, &mut known, ef, go_on)?);
+            found.extend(self.scan_passing(inner, query, &mut known, ef, go_on)?);
         }
         found.sort_unstable();
         found.dedup_by_key(|near| near.node);
         Some(found)
     }
 
-    /// Releases the lock for others; known values are read again. None if the search is ended.
-    fn give_way(
+    /// Releases the lock briefly and reloads the memo. None if the search is stopped.
+    fn yield_and_reload(
         &self,
         inner: &mut RwLockReadGuard<'_, Inner>,
         known: &mut Known<'_>,
         best: &mut BinaryHeap<Near>,
         go_on: GoOn<'_>,
     ) -> Option<()> {
-        if !self.let_others_in(inner, best, known.done.take(), go_on) {
+        if !self.yield_lock(inner, best, known.done.take(), go_on) {
             return None;
         }
         known.memo = self.memos.of(known.filter, inner.graph.end());
         Some(())
     }
 
-    /// Asks the filter about elements that it was not asked about, at most `max`.
+    /// Evaluates the filter for elements without a memoised result, at most `max`.
     fn ask(
         &self,
         inner: &mut RwLockReadGuard<'_, Inner>,
@@ -132,14 +133,14 @@ impl VectorSet {
             known.passes(inner, node);
             asked += 1;
             if known.done.get() >= UNITS_PER_HOLD {
-                self.give_way(inner, known, &mut BinaryHeap::new(), go_on)?;
+                self.yield_and_reload(inner, known, &mut BinaryHeap::new(), go_on)?;
             }
         }
         Some(())
     }
 
-    /// The nearest of those that are known to pass, by looking at each.
-    fn look_at_passing(
+    /// The nearest of the elements that are known to pass, by comparing each.
+    fn scan_passing(
         &self,
         inner: &mut RwLockReadGuard<'_, Inner>,
         query: &Query,
@@ -152,9 +153,9 @@ impl VectorSet {
         while let Some(node) = known.memo.next_passing(at) {
             at = node + 1;
             inner.graph.keep_nearest(query, node, count, &mut best);
-            known.note(self.shape.distance_units());
+            known.count_work(self.shape.distance_units());
             if known.done.get() >= UNITS_PER_HOLD {
-                self.give_way(inner, known, &mut best, go_on)?;
+                self.yield_and_reload(inner, known, &mut best, go_on)?;
             }
         }
         Some(inner.graph.rank(query, best.into_sorted_vec(), count))
@@ -186,9 +187,9 @@ impl VectorSet {
             if !goes_on {
                 return Some(graph.rank(query, walk.finish(), search.count));
             }
-            known.note(nodes * graph.node_units());
+            known.count_work(nodes * graph.node_units());
             walk.pause(&inner.graph);
-            self.give_way(inner, known, &mut BinaryHeap::new(), go_on)?;
+            self.yield_and_reload(inner, known, &mut BinaryHeap::new(), go_on)?;
             walk.resume(&inner.graph);
         }
     }

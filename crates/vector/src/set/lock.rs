@@ -1,8 +1,8 @@
-//! The lock of a set: any number of readers, one writer that looks around beside them and then
-//! stands alone.
+//! Lock of a set: any number of readers, and one writer that first reads concurrently with them and
+//! then upgrades to exclusive access.
 //!
-//! The feature `shuttle` replaces it by the scheduler's own, so that the model runs the very code
-//! of this module's siblings. There a reader that lets others in always lets go.
+//! The feature `shuttle` replaces it by the scheduler's own, so that the model runs the code of
+//! this module's siblings unchanged. There a reader that yields to others always releases the lock.
 
 #[cfg(not(feature = "shuttle"))]
 pub(super) use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard};
@@ -10,7 +10,7 @@ pub(super) use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockUpgradableRea
 #[cfg(feature = "shuttle")]
 pub(super) use modelled::{Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard};
 
-/// What a walk may do before it lets writers in: as told, in the model as little as there is.
+/// Number of nodes processed before the lock is released; 1 in the model.
 pub(super) const fn hold(nodes: usize) -> usize {
     if cfg!(feature = "shuttle") { 1 } else { nodes }
 }
@@ -30,26 +30,26 @@ mod modelled {
         }
     }
 
-    /// Whoever may write holds the mutex; it keeps readers while it only looks.
+    /// A writer holds the mutex throughout, and excludes readers only while it changes data.
     #[derive(Debug)]
     pub struct RwLock<T> {
         writer: Mutex<()>,
         inner: sync::RwLock<T>,
     }
 
-    /// A reader's guard, which is there except within [`RwLockReadGuard::unlocked`].
+    /// Guard of a reader; the inner guard is absent only within [`RwLockReadGuard::unlocked`].
     pub struct RwLockReadGuard<'a, T> {
         lock: &'a RwLock<T>,
         guard: Option<sync::RwLockReadGuard<'a, T>>,
     }
 
-    /// Guard of the thread that may write, while it reads.
+    /// Guard of a writer while it reads.
     pub struct RwLockUpgradableReadGuard<'a, T> {
         guard: RwLockReadGuard<'a, T>,
         writer: sync::MutexGuard<'a, ()>,
     }
 
-    /// Guard of the thread that writes.
+    /// Guard of a writer with exclusive access.
     pub struct RwLockWriteGuard<'a, T> {
         guard: sync::RwLockWriteGuard<'a, T>,
         _writer: sync::MutexGuard<'a, ()>,

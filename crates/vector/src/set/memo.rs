@@ -1,9 +1,9 @@
-//! What filters have said of elements, remembered while the attributes stay what they are: two bits
-//! for an element and a filter.
+//! Memoised results of filters, valid while an element's attributes do not change: two bits for
+//! each element and filter.
 //!
-//! Searches note what they learn under the set's lock for reading; changes forget it under the lock
-//! for writing. A search that lets go of the lock asks for the memo again, since it may have been
-//! given up meanwhile.
+//! Searches record results under the set's read lock; changes discard them under the write lock. A
+//! search that releases the lock has to look up the memo again, since it may have been replaced
+//! meanwhile.
 
 use super::Inner;
 use super::lock::Mutex;
@@ -12,15 +12,15 @@ use crate::graph::CHUNK_LEN;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Filters of a set that are remembered, the latest ones: at most 2.5 bytes for each element, which
-/// are not counted as the set's.
+/// Number of filters memoised for a set, the most recent ones: at most 2.5 bytes per element, not
+/// counted as the set's memory.
 const MEMOS_MAX: usize = 8;
 
-/// The memos of a set, the one used last in front.
+/// The memos of a set, most recently used first.
 #[derive(Debug, Default)]
 pub(super) struct Memos(Mutex<Vec<Arc<Memo>>>);
 
-/// What one filter said.
+/// Results of one filter.
 #[derive(Debug)]
 pub(super) struct Memo {
     filter: Box<[u8]>,
@@ -29,7 +29,7 @@ pub(super) struct Memo {
     passing: AtomicUsize,
 }
 
-/// Of 64 nodes: what is known, and which of them pass.
+/// Results for 64 nodes: which are known, and which of these pass.
 #[derive(Debug, Default)]
 struct Word {
     known: AtomicU64,
@@ -51,7 +51,7 @@ impl Memos {
         memo
     }
 
-    /// Forgets what is known of a node, which changes.
+    /// Discards the results for a node that changes.
     pub fn forget(&self, node: u32) {
         self.0.lock().iter().for_each(|memo| memo.forget(node));
     }
@@ -59,7 +59,7 @@ impl Memos {
 
 impl Memo {
     fn new(filter: &Filter, end: u32, old: Option<&Memo>) -> Self {
-        // A quarter of room for what comes.
+        // Reserves a quarter for new nodes.
         let room = (end as usize / 4 * 5).next_multiple_of(CHUNK_LEN).max(CHUNK_LEN);
         let mut words: Box<[Word]> = (0..room / 64).map(|_| Word::default()).collect();
         for (word, old) in words.iter_mut().zip(old.iter().flat_map(|old| &old.words)) {
@@ -75,17 +75,17 @@ impl Memo {
         }
     }
 
-    /// Nodes of which it is known whether they pass.
+    /// Number of nodes with a known result.
     pub fn known(&self) -> usize {
         self.known.load(Relaxed)
     }
 
-    /// Those of them that pass.
+    /// Number of nodes known to pass.
     pub fn passing(&self) -> usize {
         self.passing.load(Relaxed)
     }
 
-    /// Whether a node passes, if that is known.
+    /// Whether a node passes, if known.
     #[inline]
     pub fn known_of(&self, node: u32) -> Option<bool> {
         let (word, bit) = (self.words.get(node as usize / 64)?, 1 << (node % 64));
@@ -93,7 +93,7 @@ impl Memo {
         is_known.then(|| word.passing.load(Relaxed) & bit != 0)
     }
 
-    /// Asks the filter whether a node passes.
+    /// Evaluates the filter for a node and records the result.
     pub fn ask(&self, inner: &Inner, node: u32, filter: &Filter) -> bool {
         let passes = inner.passes(node, filter);
         let Some(word) = self.words.get(node as usize / 64) else { return passes };
@@ -118,7 +118,7 @@ impl Memo {
         }
     }
 
-    /// The next node from `at` on of which nothing is known; not every one is a node of the graph.
+    /// The next number from `at` on without a known result; it may be free.
     pub fn next_unknown(&self, at: u32) -> Option<u32> {
         self.next(at, |word| !word.known.load(Relaxed))
     }

@@ -1,15 +1,15 @@
 //! A set of named vectors, each with attributes.
 //!
-//! One lock: any number of searches read, and a writer finds the place of a new vector beside them;
-//! only to link it does it stand alone, for some microseconds. A long search lets go of the lock
-//! now and then ([`search`]). Writers come one at a time.
+//! One reader-writer lock: any number of searches read, and a writer plans the links of a new
+//! vector concurrently with them; it is exclusive only while linking, for some microseconds. Long
+//! searches release the lock regularly ([`search`]). Writers run one at a time.
 
 mod filtered;
-pub mod image;
 mod lock;
 mod memo;
 mod names;
 pub mod search;
+pub mod snapshot;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -31,7 +31,7 @@ pub struct VectorSet {
     shape: Shape,
     id: u64,
     inner: RwLock<Inner>,
-    /// Bytes of all of it, as of the last change.
+    /// Memory in bytes, as of the last change.
     bytes: AtomicUsize,
     len: AtomicUsize,
     memos: memo::Memos,
@@ -41,19 +41,19 @@ pub struct VectorSet {
 struct Inner {
     graph: Graph,
     names: Names,
-    /// By node, in chunks as the graph's.
+    /// By node, in chunks like the graph's.
     texts: Vec<Arc<Texts>>,
-    /// Bytes of them.
+    /// Bytes of `texts`.
     text_bytes: usize,
     attributed: usize,
-    /// How many vectors were ever inserted.
+    /// Number of vectors ever inserted.
     inserted: u64,
 }
 
-/// What `VINFO` shows.
+/// Properties shown by `VINFO`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Info {
-    /// What the vectors have in common.
+    /// Properties that all vectors share.
     pub shape: Shape,
     /// Number of elements.
     pub len: usize,
@@ -61,20 +61,20 @@ pub struct Info {
     pub top_level: usize,
     /// Elements with attributes.
     pub attributed: usize,
-    /// A number that no other set of this process has.
+    /// Number that is unique within this process.
     pub id: u64,
-    /// How many vectors were ever inserted.
+    /// Number of vectors ever inserted.
     pub inserted: u64,
 }
 
-/// Why an element was not added.
+/// Reason that an element was not added.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NotInserted {
     /// The code does not have the set's shape.
     WrongShape,
-    /// The set has as many elements as there may be.
+    /// The set has the maximum number of elements.
     Full,
-    /// The caller has ended it.
+    /// The caller has stopped it.
     Ended,
 }
 
@@ -82,7 +82,8 @@ pub enum NotInserted {
 pub type Linked = (Box<[u8]>, f32);
 
 impl VectorSet {
-    /// An empty set; its shape is [valid](Shape::is_valid). The seed decides the graph's levels.
+    /// Creates an empty set; the shape is [valid](Shape::is_valid). The seed determines the graph's
+    /// levels.
     pub fn new(shape: Shape, seed: u64) -> Self {
         Self::with(Inner::new(shape, seed))
     }
@@ -106,12 +107,12 @@ impl VectorSet {
         self.len.store(inner.names.len(), Relaxed);
     }
 
-    /// A copy that shares nothing.
+    /// A deep copy.
     pub fn duplicate(&self) -> Self {
-        Self::with(self.inner.read().clone().separated())
+        Self::with(self.inner.read().clone().deep_copy())
     }
 
-    /// What all vectors have in common.
+    /// Properties that all vectors share.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -121,17 +122,17 @@ impl VectorSet {
         self.len.load(Relaxed)
     }
 
-    /// True if there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of memory, as of the last change.
+    /// Memory in bytes, as of the last change.
     pub fn footprint(&self) -> usize {
         size_of::<Self>() + self.bytes.load(Relaxed)
     }
 
-    /// What there is to know of it.
+    /// Properties of the set.
     pub fn info(&self) -> Info {
         let inner = self.inner.read();
         Info {
@@ -144,14 +145,15 @@ impl VectorSet {
         }
     }
 
-    /// Whether there is such an element.
+    /// Whether the element exists.
     pub fn contains(&self, name: &[u8]) -> bool {
         self.inner.read().find(name).is_some()
     }
 
-    /// Adds an element or replaces its vector; `ef` is how many neighbours are looked at for it.
-    /// Attributes are kept if none are given; empty ones remove them. True if it is new; none, and
-    /// nothing done, if the code is not of the set's shape or there are four billion elements.
+    /// Adds an element or replaces its vector; `ef` is the number of candidate neighbours. Without
+    /// attributes the present ones are kept; empty ones remove them. True if the element is new;
+    /// none, and nothing is done, if the code is not of the set's shape or there are four billion
+    /// elements.
     pub fn insert(
         &self,
         name: &[u8],
@@ -162,11 +164,12 @@ impl VectorSet {
         self.insert_while(name, vector, attributes, ef, &mut |_| true).ok()
     }
 
-    /// The same as long as `go_on` says so, which is asked while readers may go on and no writer.
+    /// Like [`Self::insert`], but stops once `go_on` returns false. It is called while readers, but
+    /// no writers, may run.
     ///
     /// # Errors
-    /// If the code is not of the set's shape, there are four billion elements, or `go_on` ends it:
-    /// nothing is done then.
+    /// If the code is not of the set's shape, there are four billion elements, or `go_on`
+    /// stops it: then nothing is done.
     pub fn insert_while(
         &self,
         name: &[u8],
@@ -200,7 +203,7 @@ impl VectorSet {
         Ok(old.is_none())
     }
 
-    /// Removes an element; false if there was none.
+    /// Removes an element; false if it did not exist.
     pub fn remove(&self, name: &[u8]) -> bool {
         let mut inner = self.inner.write();
         let Some((node, place)) = inner.find(name) else { return false };
@@ -210,7 +213,7 @@ impl VectorSet {
         true
     }
 
-    /// Sets the attributes of an element, or removes them; false if there is no such element.
+    /// Sets or removes the attributes of an element; false if it does not exist.
     pub fn set_attributes(&self, name: &[u8], attributes: Option<&[u8]>) -> bool {
         let mut inner = self.inner.write();
         let Some((node, _)) = inner.find(name) else { return false };
@@ -220,7 +223,7 @@ impl VectorSet {
         true
     }
 
-    /// The attributes of an element; none if there is no such element, or it has none.
+    /// The attributes of an element, if it exists and has any.
     pub fn attributes(&self, name: &[u8]) -> Option<Box<[u8]>> {
         let inner = self.inner.read();
         let (node, _) = inner.find(name)?;
@@ -234,7 +237,7 @@ impl VectorSet {
         Some(inner.graph.vector(node).to_owned())
     }
 
-    /// What an element is linked to, by level, the highest first.
+    /// The neighbours of an element by level, the highest first.
     pub fn links(&self, name: &[u8]) -> Option<Vec<Vec<Linked>>> {
         let inner = self.inner.read();
         let (node, _) = inner.find(name)?;
@@ -247,7 +250,7 @@ impl VectorSet {
         Some((0..=inner.graph.level(node)).rev().map(level).collect())
     }
 
-    /// Elements in the order of their names; at most `max` of them.
+    /// Elements in order of their names, at most `max` of them.
     pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, max: usize) -> Vec<Box<[u8]>> {
         let inner = self.inner.read();
         let from = match from {
@@ -264,14 +267,14 @@ impl VectorSet {
         names.take_while(is_within).take(max).map(Into::into).collect()
     }
 
-    /// An element by chance; `below` draws a number below the one it is given.
+    /// A random element; `below` draws a number below its argument.
     pub fn random(&self, below: &mut dyn FnMut(u64) -> u64) -> Option<Box<[u8]>> {
         let inner = self.inner.read();
         let node = inner.random(below)?;
         inner.element(node).map(|element| element.name.into())
     }
 
-    /// Different elements by chance, `count` of them or all, and the nodes that they are at.
+    /// Up to `count` distinct random elements.
     pub fn sample(&self, count: usize, below: &mut dyn FnMut(u64) -> u64) -> Vec<Box<[u8]>> {
         let inner = self.inner.read();
         let count = count.min(inner.names.len());
@@ -286,7 +289,7 @@ impl VectorSet {
         }
         let mut nodes: Vec<u32> = inner.names.iter().collect();
         for at in 0..count {
-            // Within `nodes`, whose length is at least `count`.
+            // In bounds, since `nodes` has at least `count` elements.
             let other = at + below((nodes.len() - at) as u64) as usize;
             nodes.swap(at, other);
         }
@@ -317,11 +320,11 @@ impl Inner {
         }
     }
 
-    /// Copies what a snapshot still shares.
-    fn separated(mut self) -> Self {
-        self.graph.separate();
+    /// Copies chunks that are shared with a snapshot.
+    fn deep_copy(mut self) -> Self {
+        self.graph.unshare();
         for chunk in &mut self.texts {
-            *chunk = Arc::new(chunk.separated());
+            *chunk = Arc::new(chunk.deep_copy());
         }
         self.text_bytes = self.texts.iter().map(|chunk| chunk.footprint()).sum();
         self
@@ -340,37 +343,37 @@ impl Inner {
         self.texts.get(chunk)?.get(at)
     }
 
-    /// The name of a node; empty if it is none.
+    /// The name of a node; empty for a free number.
     fn name(&self, node: u32) -> &[u8] {
         self.element(node).map_or(b"", |element| element.name)
     }
 
-    /// Where a name is among the others, or would be.
+    /// Position of a name in their order, or its insertion point.
     fn place_of(&self, name: &[u8]) -> Result<Place, Place> {
         self.names.find(|node| self.name(node).cmp(name))
     }
 
-    /// The node of a name, and where it is among the others.
+    /// The node of a name, and its position.
     fn find(&self, name: &[u8]) -> Option<(u32, Place)> {
         let place = self.place_of(name).ok()?;
         Some((self.names.at(place), place))
     }
 
-    /// Puts a new element at its node; no other has its name.
+    /// Stores a new element at its node; its name is not in the set.
     fn put(&mut self, node: u32, name: &[u8], attributes: Option<&[u8]>) {
         let place = self.place_of(name).unwrap_or_else(|place| place);
         self.put_at(place, node, name, attributes);
     }
 
-    /// As [`Inner::put`], where the place of the name is known.
+    /// Like [`Inner::put`], with a known position of the name.
     fn put_at(&mut self, place: Place, node: u32, name: &[u8], attributes: Option<&[u8]>) {
         self.inserted += 1;
         self.names.insert(place, node);
         self.change_text(node, |texts, at| texts.put(at, name, attributes));
     }
 
-    /// Changes the text of a node, in a copy of its chunk if a snapshot needs that as it is, and
-    /// accounts for it.
+    /// Changes the text of a node, in a copy of its chunk if a snapshot shares it, and accounts for
+    /// it.
     fn change_text(&mut self, node: u32, change: impl FnOnce(&mut Texts, usize)) {
         let (chunk, at) = place(node);
         while self.texts.len() <= chunk {
@@ -389,7 +392,7 @@ impl Inner {
         self.attributed += attributed(texts);
     }
 
-    /// Removes an element, whose name is at a place among the others.
+    /// Removes an element with its name's position.
     fn remove(&mut self, node: u32, place: Place) {
         self.names.remove(place);
         self.change_text(node, |texts, at| {
@@ -403,7 +406,7 @@ impl Inner {
         if self.names.is_empty() {
             return None;
         }
-        // Where few numbers are nodes, the next one after a number that is none.
+        // If few numbers are nodes, take the next one after a free number.
         let mut node = 0;
         for _ in 0..64 {
             node = below(u64::from(end)) as u32;

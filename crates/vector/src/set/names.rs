@@ -1,28 +1,27 @@
-//! Nodes in the order of their names: runs of numbers, one after the other. What the name of a node
-//! is, the caller knows.
+//! Nodes in order of their names, as runs of node numbers. The names themselves are the caller's.
 
 use std::cmp::Ordering;
 
-/// Numbers of a run.
+/// Maximum number of nodes in a run.
 const RUN_MAX: usize = 256;
 
-/// Numbers that a run makes room for at once.
+/// Number of nodes for which a run reserves room at a time.
 const ROOM: usize = 32;
 
-/// Below this many numbers a run is put together with its neighbour.
+/// Runs with fewer nodes are merged with their neighbour.
 const RUN_MIN: usize = RUN_MAX / 8;
 
-/// Nodes by their names.
+/// Nodes in order of their names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
-    /// None of them is empty.
+    /// No run is empty.
     runs: Vec<Vec<u32>>,
     len: usize,
     /// Bytes of the runs.
     bytes: usize,
 }
 
-/// Where a node is, or would be.
+/// Position of a node, or its insertion point.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     run: usize,
@@ -30,7 +29,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place after it.
+    /// The next position.
     pub fn next(self) -> Self {
         Place { at: self.at + 1, ..self }
     }
@@ -46,21 +45,21 @@ impl Names {
         self.len
     }
 
-    /// True if there are none.
+    /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes of memory, itself apart.
+    /// Memory in bytes, excluding the structure itself.
     pub fn footprint(&self) -> usize {
         self.runs.capacity() * size_of::<Vec<u32>>() + self.bytes
     }
 
-    /// Where the node is that `compare` finds equal, or where it would be; `compare` says how a
-    /// node is related to what is looked for.
+    /// Finds the position of a node by binary search; `compare` orders a node relative to the
+    /// target.
     ///
     /// # Errors
-    /// If there is none.
+    /// The insertion point, if there is no such node.
     pub fn find(&self, mut compare: impl FnMut(u32) -> Ordering) -> Result<Place, Place> {
         let begins_before = |run: &Vec<u32>| compare(run[0]) != Ordering::Greater;
         let run = self.runs.partition_point(begins_before).saturating_sub(1);
@@ -69,12 +68,12 @@ impl Names {
         at.map(|at| Place { run, at }).map_err(|at| Place { run, at })
     }
 
-    /// The node at a place where there is one.
+    /// The node at an occupied position.
     pub fn at(&self, place: Place) -> u32 {
         self.runs[place.run][place.at]
     }
 
-    /// All nodes from a place on.
+    /// All nodes from a position on.
     pub fn from(&self, place: Place) -> impl Iterator<Item = u32> {
         let mut runs = self.runs.iter().skip(place.run);
         let first = runs.next().and_then(|run| run.get(place.at..)).unwrap_or_default();
@@ -86,7 +85,7 @@ impl Names {
         self.runs.iter().flatten().copied()
     }
 
-    /// Puts a node where it would be.
+    /// Inserts a node at a position.
     pub fn insert(&mut self, place: Place, node: u32) {
         let place = self.with_room(place);
         let run = &mut self.runs[place.run];
@@ -99,8 +98,8 @@ impl Names {
         self.len += 1;
     }
 
-    /// The same place, in a run that is not full: another one that begins or ends there, or half of
-    /// a full one. Runs stay full where names come in their order.
+    /// An equivalent position in a run with room: in an adjacent run, or in one half of a split
+    /// run. Runs stay full if names are inserted in ascending order.
     fn with_room(&mut self, place: Place) -> Place {
         let Place { run, at } = place;
         match self.runs.get(run) {
@@ -131,7 +130,7 @@ impl Names {
         }
     }
 
-    /// Takes away the node at a place where there is one.
+    /// Removes the node at an occupied position.
     pub fn remove(&mut self, place: Place) {
         let run = &mut self.runs[place.run];
         run.remove(place.at);
@@ -168,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Nodes whose names are their numbers.
+    /// Uses node numbers as names.
     fn place_of(names: &Names, node: u32) -> Result<Place, Place> {
         names.find(|other| other.cmp(&node))
     }
@@ -189,7 +188,7 @@ mod tests {
             let (mut names, mut model) = (Names::default(), BTreeSet::new());
             for (step, first, count) in steps {
                 for n in first..first + count {
-                    // Ascending, descending and by leaps; removed in their order.
+                    // Ascending, descending and in leaps; removed in ascending order.
                     let node = match step {
                         0 => n,
                         1 => 2 * first + count - n,

@@ -1,4 +1,4 @@
-//! Searching beside changes.
+//! Searches concurrent with changes.
 
 use super::VectorSet;
 use super::lock::{RwLockReadGuard, hold};
@@ -8,11 +8,11 @@ use crate::graph::{Near, Walk};
 use crate::quantise::Query;
 use std::collections::BinaryHeap;
 
-/// Nodes whose links a search follows before it lets writers go first.
+/// Number of nodes that a search expands before it releases the lock.
 pub(super) const NODES_PER_HOLD: usize = hold(256);
 
-/// Nodes that a search which looks at all of them sees before it does; fewer if that takes long, in
-/// about ten nanoseconds.
+/// Number of nodes that an exact search compares before it releases the lock, and maximum work in
+/// units of about ten nanoseconds.
 const SCANNED_PER_HOLD: usize = hold(4096);
 const UNITS_PER_HOLD: usize = 65_536;
 
@@ -21,37 +21,37 @@ const UNITS_PER_HOLD: usize = 65_536;
 pub struct Search {
     /// Maximum number of elements.
     pub count: usize,
-    /// Number of the nearest kept on the way (`EF`): more find better ones.
+    /// Number of candidates kept during the walk (`EF`): more improve recall.
     pub ef: usize,
-    /// The greatest distance, halved: 0 to 1.
+    /// Maximum distance, halved: 0 to 1.
     pub epsilon: Option<f64>,
-    /// With a filter: how many nodes a walk follows the links of, at most.
+    /// With a filter: maximum number of nodes that a walk expands.
     pub filter_ef: usize,
-    /// Every element is looked at instead.
+    /// Compare every element instead of walking the graph.
     pub exact: bool,
 }
 
-/// An element that was found.
+/// An element of the result.
 #[derive(Clone, Debug)]
 pub struct Hit {
-    /// Its name.
+    /// Name of the element.
     pub name: Box<[u8]>,
     /// Distance, 0 to 2.
     pub distance: f32,
-    /// Its attributes.
+    /// Attributes of the element.
     pub attributes: Option<Box<[u8]>>,
 }
 
 impl VectorSet {
-    /// The elements nearest to a vector, nearest first. What is there from the beginning to the end
-    /// is found as it would be if nothing changed meanwhile; what comes or goes meanwhile may be
-    /// found or not.
+    /// The elements nearest to a vector, nearest first. Elements present throughout the search are
+    /// found as if nothing changed meanwhile; elements added or removed meanwhile may or may not be
+    /// found.
     pub fn search(&self, query: &Query, search: &Search, filter: Option<&Filter>) -> Vec<Hit> {
         self.search_while(query, search, filter, &mut |_| true).unwrap_or_default()
     }
 
-    /// Like [`Self::search`], but none if `go_on`, which is called while the set is not locked,
-    /// ends it.
+    /// Like [`Self::search`], but returns none once `go_on`, which is called while the set is
+    /// unlocked, returns false.
     pub fn search_while(
         &self,
         query: &Query,
@@ -64,7 +64,7 @@ impl VectorSet {
         }
         let mut inner = self.inner.read();
         let nearest = match search.exact {
-            true => self.look_at_all(&mut inner, query, search.count, filter, go_on)?,
+            true => self.scan_all(&mut inner, query, search.count, filter, go_on)?,
             false => match filter {
                 Some(filter) => self.search_passing(&mut inner, query, search, filter, go_on)?,
                 None => self.walk(&mut inner, query, search, go_on)?,
@@ -103,7 +103,7 @@ impl VectorSet {
         }
     }
 
-    fn look_at_all(
+    fn scan_all(
         &self,
         inner: &mut RwLockReadGuard<'_, super::Inner>,
         query: &Query,
@@ -115,7 +115,7 @@ impl VectorSet {
         let mut from = 0;
         let (mut done, units) = (0, self.shape.distance_units());
         while from < inner.graph.end() {
-            // With a filter one by one: how long it takes depends on the attributes.
+            // With a filter one by one, since its cost depends on the attributes.
             let at_once = if filter.is_some() { 1 } else { UNITS_PER_HOLD / units };
             let to = from.saturating_add(at_once.clamp(1, SCANNED_PER_HOLD) as u32);
             let to = to.min(inner.graph.end());
@@ -128,7 +128,7 @@ impl VectorSet {
             done += (to - from) as usize * units;
             from = to;
             if done >= UNITS_PER_HOLD || at_once > 1 {
-                if from < inner.graph.end() && !self.let_others_in(inner, &mut best, done, go_on) {
+                if from < inner.graph.end() && !self.yield_lock(inner, &mut best, done, go_on) {
                     return None;
                 }
                 done = 0;
@@ -137,8 +137,8 @@ impl VectorSet {
         Some(best.into_sorted_vec())
     }
 
-    /// Unlocks for a moment and asks whether to go on; forgets elements that are gone after it.
-    pub(super) fn let_others_in(
+    /// Unlocks briefly and calls `go_on`; then drops elements that were removed meanwhile.
+    pub(super) fn yield_lock(
         &self,
         inner: &mut RwLockReadGuard<'_, super::Inner>,
         best: &mut BinaryHeap<Near>,

@@ -1,8 +1,8 @@
-//! Sets through random changes, their images, and many threads at once.
+//! Random changes of sets, snapshots, and concurrent threads.
 
 use super::*;
 use crate::quantise::Quantisation;
-use crate::{Filter, ImageError, Loader, NodeImage, Search};
+use crate::{Filter, LoadError, Loader, Search, SnapshotItem};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -21,14 +21,14 @@ fn vector(set: &VectorSet, n: u32) -> Encoded {
     set.shape().encode(&components).unwrap()
 }
 
-/// The set that the image of a snapshot is.
-fn reloaded(set: &VectorSet) -> Result<VectorSet, ImageError> {
+/// The set loaded from a snapshot of `set`.
+fn reloaded(set: &VectorSet) -> Result<VectorSet, LoadError> {
     let snapshot = set.snapshot();
     let mut loader = Loader::new(*snapshot.shape(), 1)?;
     for node in snapshot.nodes_from(0) {
         let links = |level| node.links(level).iter().map(|node| u64::from(node) + 1).collect();
         let levels: Vec<Vec<u64>> = (0..=node.level()).map(links).collect();
-        loader.push(&NodeImage {
+        loader.push(&SnapshotItem {
             number: u64::from(node.node()) + 1,
             name: node.name(),
             attributes: node.attributes(),
@@ -39,7 +39,7 @@ fn reloaded(set: &VectorSet) -> Result<VectorSet, ImageError> {
     loader.finish()
 }
 
-/// Everything there is in a set, in order.
+/// Contents of a set, in order.
 fn contents(set: &VectorSet) -> Vec<(Vec<u8>, Encoded, Option<Vec<u8>>)> {
     let mut all = Vec::new();
     set.for_each(|name, vector, attributes| {
@@ -106,7 +106,7 @@ proptest! {
         drop(snapshots);
         let twin = set.duplicate();
         prop_assert_eq!(&contents(&twin), &all);
-        // Emptied by removals of everything, what is left is room.
+        // After removal of everything only spare capacity remains.
         for (name, ..) in &all {
             set.remove(name);
         }
@@ -128,7 +128,7 @@ proptest! {
         let mut pushed = 0;
         for (number, name, levels) in &nodes {
             let vector = EncodedRef { code: &code, factors };
-            let image = NodeImage { number: *number, name: &[*name], attributes: None, vector, levels };
+            let image = SnapshotItem { number: *number, name: &[*name], attributes: None, vector, levels };
             pushed += usize::from(loader.push(&image).is_ok());
         }
         if let Ok(set) = loader.finish() {
@@ -152,33 +152,36 @@ fn images_that_are_wrong_are_refused() {
         let mut loader = Loader::new(shape(2), 1)?;
         for (number, name, levels) in nodes {
             let vector = EncodedRef { code: &code, factors };
-            loader.push(&NodeImage { number: *number, name, attributes: None, vector, levels })?;
+            loader.push(&SnapshotItem {
+                number: *number,
+                name,
+                attributes: None,
+                vector,
+                levels,
+            })?;
         }
         loader.finish().map(|set| set.len())
     };
     let one = |links: &[u64]| vec![links.to_vec()];
     assert_eq!(load(&[(1, b"a", one(&[2])), (2, b"b", one(&[1]))]), Ok(2));
-    assert_eq!(load(&[]), Err(ImageError::Empty));
-    assert_eq!(load(&[(0, b"a", one(&[]))]), Err(ImageError::NumberZero));
-    assert_eq!(load(&[(1, b"a", one(&[])), (1, b"b", one(&[]))]), Err(ImageError::DoubledNumber));
-    assert_eq!(load(&[(1, b"a", one(&[])), (2, b"a", one(&[]))]), Err(ImageError::DoubledName));
-    assert_eq!(load(&[(1, b"a", one(&[2])), (2, b"b", one(&[]))]), Err(ImageError::OneWayLink));
-    assert_eq!(
-        load(&[(1, b"a", one(&[2, 2])), (2, b"b", one(&[1]))]),
-        Err(ImageError::DoubledLink)
-    );
-    assert_eq!(load(&[(1, b"a", one(&[1]))]), Err(ImageError::LinkTarget));
-    assert_eq!(load(&[(1, b"a", one(&[9]))]), Err(ImageError::LinkTarget));
-    assert_eq!(load(&[(1, b"a", one(&[1; 9]))]), Err(ImageError::LinkCount));
-    assert_eq!(load(&[(1, b"a", vec![])]), Err(ImageError::Levels));
-    assert_eq!(load(&[(1, b"a", vec![vec![]; 17])]), Err(ImageError::Levels));
+    assert_eq!(load(&[]), Err(LoadError::Empty));
+    assert_eq!(load(&[(0, b"a", one(&[]))]), Err(LoadError::NumberZero));
+    assert_eq!(load(&[(1, b"a", one(&[])), (1, b"b", one(&[]))]), Err(LoadError::DoubledNumber));
+    assert_eq!(load(&[(1, b"a", one(&[])), (2, b"a", one(&[]))]), Err(LoadError::DoubledName));
+    assert_eq!(load(&[(1, b"a", one(&[2])), (2, b"b", one(&[]))]), Err(LoadError::OneWayLink));
+    assert_eq!(load(&[(1, b"a", one(&[2, 2])), (2, b"b", one(&[1]))]), Err(LoadError::DoubledLink));
+    assert_eq!(load(&[(1, b"a", one(&[1]))]), Err(LoadError::LinkTarget));
+    assert_eq!(load(&[(1, b"a", one(&[9]))]), Err(LoadError::LinkTarget));
+    assert_eq!(load(&[(1, b"a", one(&[1; 9]))]), Err(LoadError::LinkCount));
+    assert_eq!(load(&[(1, b"a", vec![])]), Err(LoadError::Levels));
+    assert_eq!(load(&[(1, b"a", vec![vec![]; 17])]), Err(LoadError::Levels));
     let wide = Shape { dim: 1 << 20, ..shape(2) };
-    assert_eq!(Loader::new(wide, 1).err(), Some(ImageError::Shape));
+    assert_eq!(Loader::new(wide, 1).err(), Some(LoadError::Shape));
     let mut loader = Loader::new(shape(3), 1).unwrap();
     let vector = EncodedRef { code: &code, factors };
     let levels = one(&[]);
-    let image = NodeImage { number: 1, name: b"a", attributes: None, vector, levels: &levels };
-    assert_eq!(loader.push(&image), Err(ImageError::CodeLength));
+    let image = SnapshotItem { number: 1, name: b"a", attributes: None, vector, levels: &levels };
+    assert_eq!(loader.push(&image), Err(LoadError::CodeLength));
 }
 
 #[test]
@@ -223,7 +226,7 @@ fn chance_reaches_all() {
 
 /// Two threads insert, update, remove and change attributes; two search, also with a filter.
 fn search_beside_changes(quantisation: Quantisation) {
-    // A length that no kernel's step divides.
+    // A length that is no multiple of any kernel's step.
     let set = VectorSet::new(Shape { quantisation, ..shape(75) }, 3);
     for n in 0..400u32 {
         set.insert(&n.to_le_bytes(), vector(&set, n).as_ref(), Some(b"{\"a\":1}"), 50);
@@ -292,7 +295,7 @@ proptest! {
                     model.entry(name).and_modify(|it| *it = value);
                 }
                 _ => {
-                    // More filters than are remembered.
+                    // More filters than are memoised.
                     let text = format!(".a == {} or 0 > {}", value, n % 5);
                     let filter = Filter::compile(text.as_bytes()).unwrap();
                     let query = set.shape().query_of(vector(&set, n).as_ref());
@@ -317,7 +320,7 @@ fn filters_find_the_nearest_whatever_share_passes() {
         let attributes = format!("{{\"n\":{}}}", n.wrapping_mul(2_654_435_761) % 1000);
         set.insert(&n.to_le_bytes(), vector(&set, n).as_ref(), Some(attributes.as_bytes()), 60);
     }
-    // The first search of each asks about a part only, which the budget says.
+    // The first search of each evaluates only a part, limited by the budget.
     let budget = Search { count: 10, ef: 40, epsilon: None, filter_ef: 100, exact: false };
     for share in [0, 10, 100, 300, 500, 1000] {
         let filter = Filter::compile(format!(".n < {share}").as_bytes()).unwrap();
@@ -340,9 +343,8 @@ fn filters_find_the_nearest_whatever_share_passes() {
     }
 }
 
-/// Elements that are all linked with each other, as a stranger's image may have them: what was
-/// cubic in their number would take minutes. An element that replaces another is linked as a new
-/// one is.
+/// Completely linked elements, as an untrusted snapshot may have: an algorithm that is cubic in
+/// their number would take minutes. A replaced element is linked like a new one.
 #[test]
 fn the_most_links_there_may_be_take_no_product_of_their_number() {
     const ELEMENTS: u64 = 5000;
@@ -356,7 +358,7 @@ fn the_most_links_there_may_be_take_no_product_of_their_number() {
         let (name, levels) = (number.to_le_bytes(), [links]);
         let (vector, attributes) = (vector.as_ref(), None);
         loader
-            .push(&NodeImage { number, name: &name, attributes, vector, levels: &levels })
+            .push(&SnapshotItem { number, name: &name, attributes, vector, levels: &levels })
             .unwrap();
     }
     let set = loader.finish().unwrap();
@@ -368,13 +370,13 @@ fn the_most_links_there_may_be_take_no_product_of_their_number() {
     let all = search(ELEMENTS as usize, false);
     let query = shape.query_of(vector(&set, 3).as_ref());
     assert_eq!(set.search(&query, &Search { ef: 1_000_000, ..all }, None).len() as u64, ELEMENTS);
-    // It takes a second.
+    // Takes about a second.
     assert!(began.elapsed() < std::time::Duration::from_secs(40), "{:?}", began.elapsed());
 }
 
-/// What is ended leaves the set as it was, and ends when it is told to.
+/// A stopped operation leaves the set unchanged, and stops promptly.
 #[test]
-fn searches_and_inserts_end_when_they_are_told_to() {
+fn searches_and_inserts_stop_on_request() {
     let set = VectorSet::new(shape(16), 5);
     for n in 0..5000u32 {
         set.insert(&n.to_le_bytes(), vector(&set, n).as_ref(), Some(b"{\"a\":1}"), 20).unwrap();
@@ -393,7 +395,7 @@ fn searches_and_inserts_end_when_they_are_told_to() {
         });
         assert_eq!(all.unwrap().len(), 3000);
         if let Some(filter) = filter {
-            // Known again, it is not asked for.
+            // Known results are not evaluated again.
             set.memos.of(filter, 5000);
             (0..5000).for_each(|node| set.memos.forget(node));
         }

@@ -1,23 +1,24 @@
-//! The names and attributes of the nodes of a chunk, side by side.
+//! Names and attributes of the nodes of a chunk, in one buffer.
 //!
 //! ```text
-//! starts | where the text of node 0 begins | node 1 | ...          NONE: no node
-//! bytes  | n, a, name, attributes | n, a, name | ...               lengths of a byte each
-//! long   texts of more than INLINE_MAX bytes, each an allocation   LONG instead of a length
+//! starts | offset of node 0's text | node 1 | ...              NONE: no node
+//! bytes  | n, a, name, attributes | n, a, name | ...           lengths of one byte each
+//! long   texts of more than INLINE_MAX bytes, allocated singly LONG instead of a length
 //! ```
 //!
-//! Snapshots share the long ones: a change of a chunk that a snapshot needs copies the others.
+//! Snapshots share the long texts: a change of a chunk that a snapshot shares copies only the
+//! others.
 
 use crate::graph::CHUNK_LEN;
 use std::sync::Arc;
 
-/// Where no text begins.
+/// Offset of a node without text.
 const NONE: u32 = u32::MAX;
 
-/// Bytes of a text that lies between the others, at most.
+/// Maximum length of a text within the buffer.
 const INLINE_MAX: usize = 127;
 
-/// Instead of a length: the text is a long one.
+/// Marker in place of a length: the text is a long one.
 const LONG: u8 = 255;
 
 /// Bytes of the two lengths.
@@ -28,15 +29,15 @@ const HEAD_BYTES: usize = 2;
 pub(super) struct Texts {
     starts: Vec<u32>,
     bytes: Vec<u8>,
-    /// Bytes between the texts of nodes.
+    /// Unused bytes between the texts.
     unused: usize,
     /// By [`key`], in ascending order.
     long: Vec<(u16, Arc<[u8]>)>,
-    /// Bytes of the allocations of `long`.
+    /// Bytes allocated for `long`.
     long_bytes: usize,
 }
 
-/// What is at a node beside its vector.
+/// Name and attributes of a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Element<'a> {
     pub name: &'a [u8],
@@ -44,36 +45,36 @@ pub(super) struct Element<'a> {
     pub attributes: Option<&'a [u8]>,
 }
 
-/// Which of the two texts of a node.
+/// Selects one of a node's two texts.
 #[derive(Clone, Copy)]
 enum Text {
     Name,
     Attributes,
 }
 
-/// By what a long text is found.
+/// Key of a long text.
 fn key(at: usize, text: Text) -> u16 {
     // Nodes of a chunk are numbered below `CHUNK_LEN`.
     (at * 2 + text as usize) as u16
 }
 
-/// The length of a text as a byte.
+/// Length of a text as a byte.
 fn length(text: &[u8]) -> u8 {
     if text.len() > INLINE_MAX { LONG } else { text.len() as u8 }
 }
 
-/// How many bytes of a text lie between the others.
+/// Number of a text's bytes within the buffer.
 fn inline(length: u8) -> usize {
     if length == LONG { 0 } else { usize::from(length) }
 }
 
-/// Bytes of an allocation whose two counts lie before the text.
+/// Bytes allocated for a long text, including the two counters of its `Arc`.
 fn allocation(text: &[u8]) -> usize {
     (2 * size_of::<usize>() + text.len()).next_multiple_of(8)
 }
 
 impl Texts {
-    /// Bytes of memory, with the two counts of an `Arc` before it.
+    /// Memory in bytes, including the two counters of its `Arc`.
     pub fn footprint(&self) -> usize {
         size_of::<Self>()
             + 2 * size_of::<usize>()
@@ -83,8 +84,8 @@ impl Texts {
             + self.long_bytes
     }
 
-    /// A copy that shares nothing.
-    pub fn separated(&self) -> Self {
+    /// A deep copy.
+    pub fn deep_copy(&self) -> Self {
         let mut copy = self.clone();
         copy.long.iter_mut().for_each(|(_, text)| *text = Arc::from(&text[..]));
         copy
@@ -116,13 +117,13 @@ impl Texts {
         self.long.binary_search_by_key(&key, |(key, _)| *key).ok()
     }
 
-    /// Bytes between the others that belong to a node whose text begins there.
+    /// Number of buffer bytes of a node with its text at `start`.
     fn extent(&self, start: usize) -> usize {
         let lengths = self.bytes.get(start..start + HEAD_BYTES).unwrap_or_default();
         HEAD_BYTES + lengths.iter().map(|&length| inline(length)).sum::<usize>()
     }
 
-    /// Gives a node its text, in place of what it had; empty attributes are none.
+    /// Sets the text of a node; empty attributes count as none.
     pub fn put(&mut self, at: usize, name: &[u8], attributes: Option<&[u8]>) {
         self.remove(at);
         while self.starts.len() <= at {
@@ -135,7 +136,7 @@ impl Texts {
         let texts = [(Text::Name, name), (Text::Attributes, attributes.unwrap_or_default())];
         let lengths = texts.map(|(_, text)| length(text));
         self.make_room(HEAD_BYTES + lengths.iter().map(|&length| inline(length)).sum::<usize>());
-        // A chunk has at most some hundreds of KiB of them.
+        // A chunk has at most some hundreds of KiB of text.
         self.starts[at] = self.bytes.len() as u32;
         self.bytes.extend(lengths);
         for ((which, text), length) in texts.into_iter().zip(lengths) {
@@ -155,7 +156,7 @@ impl Texts {
         self.long_bytes += allocation(text);
     }
 
-    /// The node is none from now on; false if it was none.
+    /// Removes the text of a node; false if it had none.
     pub fn remove(&mut self, at: usize) -> bool {
         let Some(start) = self.start(at) else { return false };
         for text in [Text::Name, Text::Attributes] {
@@ -172,7 +173,7 @@ impl Texts {
         true
     }
 
-    /// Makes room for bytes: for an eighth as many again, without what is unused if that is much.
+    /// Reserves room, growing by an eighth; compacts first if much is unused.
     fn make_room(&mut self, more: usize) {
         if self.bytes.len() + more <= self.bytes.capacity() {
             return;
@@ -185,7 +186,7 @@ impl Texts {
         }
     }
 
-    /// Leaves out what is unused, with room for `more` bytes and an eighth.
+    /// Compacts the buffer, with room for `more` bytes or an eighth.
     fn tidy(&mut self, more: usize) {
         let used = self.bytes.len() - self.unused;
         let mut bytes = Vec::with_capacity(used + more.max(used / 8));
@@ -223,7 +224,7 @@ mod tests {
                         model.insert(at, (name, attributes));
                     }
                 }
-                let copy = texts.separated();
+                let copy = texts.deep_copy();
                 let taken = snapshot.iter().map(|(texts, model)| (texts, model));
                 for (texts, model) in taken.chain([(&texts, &model), (&copy, &model)]) {
                     for at in 0..21 {

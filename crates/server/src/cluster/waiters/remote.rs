@@ -5,7 +5,7 @@ use crate::client::Client;
 use crate::cluster::Membership;
 use crate::host::RemoteCaller;
 use bytes::Bytes;
-use petrel_cluster::lanes::{Served, note_served};
+use petrel_cluster::lanes::{Served, record_served};
 use petrel_cluster::wire::Tag;
 use petrel_cluster::{Identity, Slot};
 use petrel_commands::{Answer, Blocked};
@@ -42,7 +42,7 @@ impl RemoteCaller for RemoteClient {
         let bytes = answer.into_bytes();
         let RemoteClient { tag, slots, .. } = self;
         if tag.origin != self.own {
-            note_served(Served { tag: *tag, slots: slots.clone(), reply: bytes });
+            record_served(Served { tag: *tag, slots: slots.clone(), reply: bytes });
             return true;
         }
         // It was forwarded when its home was another member, and is here now.

@@ -1,8 +1,8 @@
-//! Copies that were evicted here: their primaries hear of them in batches, and send no more changes
-//! of them.
+//! Reports copies that were evicted here to their primaries, in batches, so that they send no more
+//! changes of them.
 //!
-//! A primary that hears of it has registered no later copy: one that was asked for before is waited
-//! for, and one that is asked for afterwards follows in the lane.
+//! The report cannot hit a newer copy: no report is sent while a command of the slot is pending
+//! that might bring one, and a copy that is requested later follows the report in the lane.
 
 use super::{Host, Node};
 use crate::evicted::DbKey;
@@ -13,15 +13,15 @@ use crate::view::NodeSet;
 use crate::wire::Record;
 use petrel_keyspace::{Homes, Key};
 
-/// Keys of one batch at most, and their bytes.
+/// Maximum number of keys of one batch, and of their bytes.
 const KEYS_PER_TURN: usize = 256;
 const BYTES_PER_TURN: usize = 32 * 1024;
 
 impl Node {
-    /// Says to primaries which copies were evicted here; true if there are more at once.
-    /// The thread is in no batch.
-    pub fn unshare_evicted(&mut self, host: &mut dyn Host) -> bool {
-        let evicted = self.own_slots.take_evicted(KEYS_PER_TURN, BYTES_PER_TURN);
+    /// Reports evicted copies to their primaries; true if more remain. The thread is outside of any
+    /// batch.
+    pub fn report_evicted(&mut self, host: &mut dyn Host) -> bool {
+        let evicted = self.local_slots.take_evicted(KEYS_PER_TURN, BYTES_PER_TURN);
         if evicted.is_empty() {
             return false;
         }
@@ -34,7 +34,7 @@ impl Node {
             handle.unlock();
             is_gone
         };
-        // Another copy may have come; no thread but this one takes some.
+        // A new copy may have arrived since; only this thread takes copies.
         let gone: Vec<DbKey> = evicted.into_iter().filter(is_gone).collect();
         handle.exit();
         let mut has_said = false;
@@ -44,15 +44,15 @@ impl Node {
             let Some(primary) = primary.filter(|_| self.takes_copies(slot)) else { continue };
             let queue = self.origin.queues.get(&slot);
             let is_asking = queue.is_some_and(|queue| !queue.flights.is_empty());
-            if is_asking && !is_broken(Mutation::UnshareEarly) {
-                // A copy may be on its way.
-                self.own_slots.note_evicted(db, &key);
+            if is_asking && !is_broken(Mutation::ForgetEarly) {
+                // The pending command may bring a copy.
+                self.local_slots.note_evicted(db, &key);
                 continue;
             }
-            let unshared = Record::Unshared { db, key: &key };
-            self.lanes.push(lane_of(slot), Some(NodeSet::of(primary)), &unshared);
+            let no_copy = Record::NoCopy { db, key: &key };
+            self.lanes.push(lane_of(slot), Some(NodeSet::of(primary)), &no_copy);
             has_said = true;
         }
-        has_said && self.own_slots.has_evicted()
+        has_said && self.local_slots.has_evicted()
     }
 }

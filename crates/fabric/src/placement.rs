@@ -1,22 +1,23 @@
-//! Slots with fewer homes than there are data members: from one view to the next.
+//! Placement of slots with fewer owners than data members, from one view to the next.
 //!
 //! ```text
-//! wanted     who is to hold a slot, as `allocate` deals it out among those that hold slots
-//! incoming   wanted, but without the data: sent them by the primary until it has said so
-//! homes      have the data; one is dropped once as many as are wanted have them without it
-//! lost       slots whose last home has gone: it may claim them when it comes back, for a while
+//! wanted     intended owners, as `allocate` assigns them to members that accept slots
+//! incoming   importers: wanted, but without the data until they report them
+//! owners     have the data; a surplus one is dropped once enough others have them
+//! lost       slots without owners: the last owner may claim them for some time when it returns
 //! ```
 //!
-//! A primary was a home in the view before, and one that is a member still stays a home in the
-//! view that appoints its successor. So what is wanted may take some views more.
+//! A new primary was an owner in the previous view. A primary that is still a member remains an
+//! owner in the view that appoints its successor. So reaching the wanted placement may take several
+//! views.
 
 use petrel_cluster::{Member, Node, SLOTS, SlotSet, allocate};
 use serde::{Deserialize, Serialize};
 
-/// Neighbouring slots with the same nodes, the primary first.
+/// First slot, last slot, and nodes with the primary first.
 pub(crate) type Range = (u16, u16, Vec<u16>);
 
-/// What is agreed on of slots beside their homes.
+/// Replicated state of placement, besides the owners.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Sparse {
     pub incoming: Vec<Range>,
@@ -24,35 +25,35 @@ pub(crate) struct Sparse {
     lost: Vec<Lost>,
 }
 
-/// Neighbouring slots without a home, since the same view and for the same loss.
+/// Adjacent slots without owners, lost in the same view with the same node.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Lost {
     first: u16,
     last: u16,
-    /// Their last home.
-    home: u16,
-    /// The first view without it.
+    /// Last owner.
+    owner: u16,
+    /// Epoch of the first view without it.
     epoch: u64,
 }
 
-/// What makes another view.
+/// Cause of a new view.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event<'a> {
-    /// Members have come or gone, or take or give up slots.
+    /// Members have changed, or accept or give up slots.
     Members,
-    /// What the view before has left for this one.
+    /// Continuation of the previous view's changes.
     Rest,
-    /// A member has got the data of these slots from the primaries that they have.
+    /// A member has imported these slots from their primaries.
     Arrived(u16, &'a SlotSet),
-    /// A member has come back with the data of the slots of which it was the last home.
+    /// A member has returned with the data of slots of which it was the last owner.
     Claim(u16),
-    /// Slots that have been without a home since this view, or one before it, begin anew.
+    /// Slots without owners since this view, or an earlier one, start empty.
     BeginAnew(u64),
 }
 
-/// Who there is when a view is made.
+/// Inputs for a new view.
 pub(crate) struct Around<'a> {
-    /// The number of the view.
+    /// Epoch of the view.
     pub epoch: u64,
     /// All members.
     pub members: &'a [Member],
@@ -70,12 +71,12 @@ impl Around<'_> {
 }
 
 impl Sparse {
-    /// That of slots whose homes are those that are wanted.
-    pub fn wanting(homes: Vec<Range>) -> Self {
-        Sparse { wanted: homes, ..Sparse::default() }
+    /// State of slots with exactly the wanted owners.
+    pub fn wanting(owners: Vec<Range>) -> Self {
+        Sparse { wanted: owners, ..Sparse::default() }
     }
 
-    /// The homes in the next view, from those in the one before.
+    /// The owners in the next view, from those in the previous one.
     pub fn next(&mut self, before: &[Range], around: &Around, event: Event) -> Vec<Range> {
         let old = expand(before);
         if matches!(event, Event::Members) {
@@ -83,13 +84,13 @@ impl Sparse {
         }
         let wanted = expand(&self.wanted);
         let mut lost = self.lost_slots();
-        let (mut homes, mut incoming) = (Vec::new(), Vec::new());
+        let (mut owners, mut incoming) = (Vec::new(), Vec::new());
         for slot in 0..usize::from(SLOTS) {
             let (old, wanted) = (old[slot], wanted[slot]);
             let mut alive: Vec<u16> = old.to_vec();
-            alive.retain(|&home| around.is_member(home));
-            if let (Some(&home), true) = (old.first(), alive.is_empty()) {
-                lost[slot] = Some((home, around.epoch));
+            alive.retain(|&owner| around.is_member(owner));
+            if let (Some(&owner), true) = (old.first(), alive.is_empty()) {
+                lost[slot] = Some((owner, around.epoch));
             }
             if let Event::Arrived(number, slots) = event
                 && slots.contains(slot as u16)
@@ -104,78 +105,78 @@ impl Sparse {
             };
             let mut lacking = wanted.to_vec();
             lacking.retain(|node| !now.is_empty() && !now.contains(node));
-            homes.push(now);
+            owners.push(now);
             incoming.push(lacking);
         }
         self.lost = runs_of_lost(&lost);
         self.incoming = runs(&incoming);
-        runs(&homes)
+        runs(&owners)
     }
 
-    /// Deals out who is to hold what, with as little change as possible: what was wanted stays, and
-    /// homes that have the data are better than members that have not.
-    fn deal(&mut self, homes: &[&[u16]], around: &Around) {
+    /// Assigns the wanted owners with few changes: earlier assignments are kept, and owners with
+    /// the data are preferred to members without.
+    fn deal(&mut self, owners: &[&[u16]], around: &Around) {
         let wanted = expand(&self.wanted);
-        let kept: Vec<Vec<Node>> = (wanted.iter().zip(homes))
-            .map(|(wanted, homes)| {
-                let others = homes.iter().filter(|home| !wanted.contains(home));
+        let kept: Vec<Vec<Node>> = (wanted.iter().zip(owners))
+            .map(|(wanted, owners)| {
+                let others = owners.iter().filter(|owner| !wanted.contains(owner));
                 let nodes = wanted.iter().chain(others);
                 nodes.filter(|node| around.takes_slots(**node)).copied().map(Node).collect()
             })
             .collect();
         let kept = petrel_cluster::SlotMap::collect(|slot| &kept[usize::from(slot)]);
         let dealt = allocate(&kept, around.members, around.copies);
-        let numbers = |homes: &[Node]| homes.iter().map(|node| node.0).collect();
+        let numbers = |owners: &[Node]| owners.iter().map(|node| node.0).collect();
         let ranges = dealt.ranges().iter();
         self.wanted =
-            ranges.map(|range| (range.first, range.last, numbers(&range.homes))).collect();
+            ranges.map(|range| (range.first, range.last, numbers(&range.owners))).collect();
     }
 
     fn lost_slots(&self) -> Vec<Option<(u16, u64)>> {
         let mut slots = vec![None; SLOTS.into()];
         for run in &self.lost {
             let slots = slots.iter_mut().take(usize::from(run.last) + 1);
-            slots.skip(run.first.into()).for_each(|slot| *slot = Some((run.home, run.epoch)));
+            slots.skip(run.first.into()).for_each(|slot| *slot = Some((run.owner, run.epoch)));
         }
         slots
     }
 
-    /// Whether this node was the last home of slots that have none.
+    /// Whether this node was the last owner of slots without owners.
     pub fn may_claim(&self, number: u16) -> bool {
-        self.lost.iter().any(|run| run.home == number)
+        self.lost.iter().any(|run| run.owner == number)
     }
 
-    /// The number belongs to another node from now on: slots of which it was the last home wait
-    /// for it no longer.
+    /// Forgets a node when its number is reused: slots that it owned last do not wait for it any
+    /// more.
     pub fn forget(&mut self, number: u16) {
-        self.lost.retain(|run| run.home != number);
+        self.lost.retain(|run| run.owner != number);
     }
 
-    /// The last view that has left slots without a home for which their last home is waited.
+    /// The last view in which slots lost all owners, and still wait for the last one.
     pub fn last_loss(&self) -> Option<u64> {
         self.lost.iter().map(|run| run.epoch).max()
     }
 
-    /// How many slots lost in this view or one before have no home.
+    /// Number of slots without owners that were lost in this view or an earlier one.
     pub fn lost_until(&self, epoch: u64) -> usize {
         let runs = self.lost.iter().filter(|run| run.epoch <= epoch);
         runs.map(|run| usize::from(run.last - run.first) + 1).sum()
     }
 }
 
-/// The home of a slot that has none: its last one if that has come back with the data. If it has
-/// come back without them, or was waited for in vain, the slot begins anew.
+/// The new owner of a slot without owners: the last one if it has returned with the data. If it has
+/// returned without them, or has not returned in time, the slot starts empty at another member.
 fn revive(
     lost: &mut Option<(u16, u64)>,
     wanted: &[u16],
     around: &Around,
     event: Event,
 ) -> Vec<u16> {
-    let Some((home, epoch)) = *lost else { return wanted.first().copied().into_iter().collect() };
+    let Some((owner, epoch)) = *lost else { return wanted.first().copied().into_iter().collect() };
     let is_over = matches!(event, Event::BeginAnew(until) if epoch <= until);
     let heir = match event {
-        Event::Claim(number) if number == home => Some(home),
-        _ if is_over || around.takes_slots(home) => wanted.first().copied(),
+        Event::Claim(number) if number == owner => Some(owner),
+        _ if is_over || around.takes_slots(owner) => wanted.first().copied(),
         _ => None,
     };
     if heir.is_some() {
@@ -184,18 +185,18 @@ fn revive(
     heir.into_iter().collect()
 }
 
-/// The homes of a slot of which some members have the data; `alive` are those that were homes, and
-/// behind them one that has become able to be one.
+/// The owners of a slot of which some members have the data. `alive` are its former owners,
+/// followed by at most one importer that has completed.
 fn place(old: &[u16], mut alive: Vec<u16>, wanted: &[u16]) -> Vec<u16> {
     let Some(&first) = wanted.first() else { return alive };
     let primary = alive[0];
     if old.contains(&first) && wanted.iter().all(|node| alive.contains(node)) {
-        let mut homes = wanted.to_vec();
-        // It stays until its successor is appointed.
+        let mut owners = wanted.to_vec();
+        // Remains until its successor is appointed.
         if !wanted.contains(&primary) {
-            homes.push(primary);
+            owners.push(primary);
         }
-        return homes;
+        return owners;
     }
     while alive.len() > wanted.len() {
         let surplus = (1..alive.len()).rev().find(|&at| !wanted.contains(&alive[at]));
@@ -230,12 +231,12 @@ fn runs(slots: &[Vec<u16>]) -> Vec<Range> {
 fn runs_of_lost(slots: &[Option<(u16, u64)>]) -> Vec<Lost> {
     let mut runs: Vec<Lost> = Vec::new();
     for (slot, lost) in (0..SLOTS).zip(slots) {
-        let Some((home, epoch)) = *lost else { continue };
+        let Some((owner, epoch)) = *lost else { continue };
         match runs.last_mut() {
-            Some(run) if run.last + 1 == slot && (run.home, run.epoch) == (home, epoch) => {
+            Some(run) if run.last + 1 == slot && (run.owner, run.epoch) == (owner, epoch) => {
                 run.last = slot;
             }
-            _ => runs.push(Lost { first: slot, last: slot, home, epoch }),
+            _ => runs.push(Lost { first: slot, last: slot, owner, epoch }),
         }
     }
     runs

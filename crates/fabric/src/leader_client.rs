@@ -1,4 +1,4 @@
-//! Questions of a node to the leader, and to all that may know who leads.
+//! Requests of a node to the leader, and to all nodes that may know it.
 
 use crate::AwaitFunctions;
 use crate::bus::Bus;
@@ -14,24 +14,24 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often a question to the leader is sent on to another member.
+/// Maximum number of redirects of one request.
 const REDIRECTS_MAX: usize = 3;
 
-/// Until a member is asked again whether its host has libraries of functions.
+/// Pause before a member is asked again whether its host has the function libraries.
 const FUNCTIONS_PAUSE: Duration = Duration::from_millis(10);
 
-/// Asks the leader, wherever it is.
-pub(crate) struct Asker {
+/// Client for requests to the Raft leader.
+pub(crate) struct LeaderClient {
     pub bus: Arc<Bus>,
     pub control: Arc<Control>,
     pub consensus: Option<Consensus>,
     pub leader: Option<Arc<Leader>>,
-    /// When the node's life began.
+    /// Start of the session.
     pub began: Instant,
 }
 
-impl Asker {
-    /// Asks the leader, if it is known.
+impl LeaderClient {
+    /// Sends a request to the leader, if it is known.
     pub async fn ask(&self, request: Request) -> Option<Reply> {
         let consensus = self.consensus.as_ref()?;
         let leader = consensus.leader()?;
@@ -42,14 +42,14 @@ impl Asker {
             let state = self.bus.agreed.state.lock();
             state.by_id(leader).map(|node| Target::of(&self.bus, &node.info))?
         };
-        // Another may lead by then.
+        // Another node may lead after that.
         let timeout = self.bus.timing.renewal * 2;
         self.control.call(target, request, timeout).await.ok()
     }
 
-    /// Asks all nodes that may know the leader, and then the leader.
+    /// Sends a request to all nodes that may know the leader, and follows redirects to it.
     pub async fn ask_around(&self, request: Request) -> Option<Reply> {
-        // All at once: most may be gone.
+        // Concurrently, since most may be down.
         let mut asked = tokio::task::JoinSet::new();
         let ask = |asked: &mut tokio::task::JoinSet<_>, address: String| {
             let (control, request) = (self.control.clone(), request.clone());
@@ -74,11 +74,11 @@ impl Asker {
         None
     }
 
-    /// Asks the other members that hold slots until their hosts have libraries of functions.
+    /// Asks the other members that hold slots until their hosts have the function libraries.
     pub async fn await_functions(self, wait: AwaitFunctions) {
         let AwaitFunctions { version, until, done } = wait;
         let (own, timeout) = (self.bus.uuid(), self.bus.timing.renewal);
-        let members = self.bus.told.lock().clone();
+        let members = self.bus.reported.lock().clone();
         let others = members.iter().filter(|member| member.holds_slots && member.uuid != own);
         let mut asked = tokio::task::JoinSet::new();
         for member in others {
@@ -99,7 +99,7 @@ impl Asker {
         drop(done);
     }
 
-    /// Asks every node that may know the leader to let this one in.
+    /// Asks every node that may know the leader to admit this one.
     pub async fn join(&self, applicant: Applicant) -> Option<Reply> {
         if self.consensus.as_ref().is_some_and(Consensus::is_leader) {
             if self.bus.agreed.state.lock().cluster.is_none() {
@@ -109,7 +109,7 @@ impl Asker {
             if matches!(reply, Reply::Joined(_) | Reply::Refused(_) | Reply::Wait) {
                 return Some(reply);
             }
-            // It has led before it was started again, and does not reach the others.
+            // It led before its restart, and cannot reach the others.
         }
         let mut targets = VecDeque::from(self.known());
         let (mut redirects, mut is_answered) = (0, false);
@@ -130,13 +130,13 @@ impl Asker {
             }
         }
         if !is_answered && self.began.elapsed() > self.bus.timing.search {
-            self.say_no_member_answers();
+            self.advise_unreachable();
         }
         None
     }
 
-    /// Says what to do if none of the members that this node knows is where it was.
-    fn say_no_member_answers(&self) {
+    /// Logs advice if no known member answers at its last address.
+    fn advise_unreachable(&self) {
         let own = self.bus.uuid();
         let state = self.bus.agreed.state.lock();
         let others = state.nodes.values().filter(|node| node.is_member && node.info.uuid != own);
@@ -144,8 +144,9 @@ impl Asker {
         drop(state);
         if !others.is_empty() {
             let line = format!(
-                "cluster: none of the other members answers where it was last ({}): start them; if they are at \
-                 other addresses now, start this node with one's bus as cluster-join, or them with this one's ({})",
+                "cluster: no other member answers at its last address ({}): start them; if their \
+                 addresses have changed, start this node with one member's bus as cluster-join, or \
+                 the others with this one's ({})",
                 others.join(", "),
                 self.bus.announced.lock()
             );
@@ -164,18 +165,19 @@ impl Asker {
         }
     }
 
-    /// Who may know: the leader, the nodes that the host has named, all that were ever known.
+    /// Nodes that may know the leader: the leader itself, the configured seeds, all that were ever
+    /// known.
     fn known(&self) -> Vec<String> {
         let leader = self.consensus.as_ref().and_then(Consensus::leader);
         let state = self.bus.agreed.state.lock();
         let leader = leader.and_then(|leader| state.by_id(leader));
         let mut known: Vec<String> =
-            leader.map(|leader| self.bus.found.address_of(&leader.info)).into_iter().collect();
+            leader.map(|leader| self.bus.discovery.address_of(&leader.info)).into_iter().collect();
         if let Start::Join(seeds) = &self.bus.settings.start {
             let own = self.bus.announced.lock().clone();
             known.extend(seeds.iter().map(|seed| with_port(seed, &own)));
         }
-        let found = state.nodes.values().map(|node| self.bus.found.address_of(&node.info));
+        let found = state.nodes.values().map(|node| self.bus.discovery.address_of(&node.info));
         known.extend(found);
         known.extend(state.nodes.values().map(|node| node.info.bus.clone()));
         drop(state);
@@ -187,11 +189,11 @@ impl Asker {
     }
 }
 
-/// A seed with its port, or with that of this node.
+/// A seed with its own port, or with that of this node.
 fn with_port(seed: &str, own: &str) -> String {
     let port = own.rsplit(':').next().unwrap_or_default();
     match seed.rsplit_once(':') {
-        // An IPv6 address alone has colons too.
+        // A bare IPv6 address contains colons too.
         Some((host, _)) if !host.contains(':') || host.ends_with(']') => seed.into(),
         Some(_) if seed.starts_with('[') => format!("{seed}:{port}"),
         Some(_) => format!("[{seed}]:{port}"),

@@ -1,4 +1,5 @@
-//! What all threads of a node know of hash slots: whose home they are, and what may be read here.
+//! Placement of hash slots as seen by all threads of a node: each slot's primary, and whether it
+//! may be read here.
 
 use crate::evicted::{DbKey, Evicted};
 use crate::lanes::FROM_PEERS;
@@ -7,42 +8,42 @@ use crate::slot_map::Node;
 use petrel_keyspace::{Homes, Origin};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// In a slot's word, in the place of its home: it has none at the moment.
-const NO_HOME: u32 = u16::MAX as u32;
-/// In a slot's word, above its home: clients may read it here.
+/// Value in place of a slot's primary: it has none now.
+const NO_PRIMARY: u32 = u16::MAX as u32;
+/// Flag in a slot's word: clients may read all its keys here.
 const READABLE: u32 = 1 << 16;
-/// In a slot's word: clients may read the keys that are here, though not all are.
+/// Flag in a slot's word: clients may read those keys that are present, as copies.
 const COPIED: u32 = 1 << 17;
 
-/// The homes of all hash slots as one member knows them, in all its lives.
+/// Placement of all hash slots as one member knows it, over all its incarnations.
 ///
-/// What it says stays so until the calling thread has left its batch of commands: views are adopted
-/// while no other thread is in one.
-pub struct OwnSlots {
-    /// This node.
+/// A thread's view of it is stable until the thread leaves its batch of commands: views are adopted
+/// while no other thread is in a batch.
+pub struct LocalSlots {
+    /// This node's number.
     me: AtomicU16,
-    /// Every member holds all data.
+    /// Whether every member holds all data.
     holds_all: AtomicBool,
-    /// Clients are served, and keys removed by themselves.
+    /// Whether clients are served, and keys expired and evicted.
     is_serving: AtomicBool,
-    /// By slot: the number of its home, and what may be read.
+    /// By slot: its primary, and the flags.
     slots: Box<[AtomicU32]>,
     /// Whether there may be copies.
     any_copied: AtomicBool,
-    /// How many copies were taken.
+    /// Number of copies received.
     taken: AtomicU64,
-    /// Copies that were evicted.
+    /// Copies that were evicted and not reported yet.
     evicted: Evicted,
 }
 
-impl Default for OwnSlots {
-    /// Those of a node that serves no client.
+impl Default for LocalSlots {
+    /// Placement of a node that serves no clients.
     fn default() -> Self {
-        OwnSlots {
+        LocalSlots {
             me: AtomicU16::new(u16::MAX),
             holds_all: AtomicBool::new(true),
             is_serving: AtomicBool::new(false),
-            slots: (0..SLOTS).map(|_| AtomicU32::new(NO_HOME)).collect(),
+            slots: (0..SLOTS).map(|_| AtomicU32::new(NO_PRIMARY)).collect(),
             any_copied: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             evicted: Evicted::default(),
@@ -50,12 +51,12 @@ impl Default for OwnSlots {
     }
 }
 
-impl OwnSlots {
-    /// Another life begins.
+impl LocalSlots {
+    /// Resets all slots when the node joins under a new incarnation.
     pub(crate) fn begin(&self, me: Node, holds_all: bool) {
         self.me.store(me.0, Relaxed);
         self.holds_all.store(holds_all, Relaxed);
-        self.slots.iter().for_each(|slot| slot.store(NO_HOME, Relaxed));
+        self.slots.iter().for_each(|slot| slot.store(NO_PRIMARY, Relaxed));
         self.any_copied.store(false, Relaxed);
         self.evicted.clear();
     }
@@ -68,7 +69,7 @@ impl OwnSlots {
         self.evicted.has_any()
     }
 
-    /// Clients are served from now on, or no longer; no other thread is in a batch.
+    /// Sets whether clients are served. No other thread is in a batch.
     pub fn serve(&self, is_serving: bool) {
         self.is_serving.store(is_serving, Relaxed);
     }
@@ -76,14 +77,14 @@ impl OwnSlots {
     fn slot(&self, slot: Slot) -> u32 {
         match self.is_serving.load(Relaxed) {
             true => self.slots[usize::from(slot)].load(Relaxed),
-            false => NO_HOME,
+            false => NO_PRIMARY,
         }
     }
 
-    /// The node that orders the changes of a slot; none while its primary is changing.
-    pub fn home(&self, slot: Slot) -> Option<Node> {
-        let home = self.slot(slot) & NO_HOME;
-        (home != NO_HOME).then_some(Node(home as u16))
+    /// The primary of a slot; none while it is changing.
+    pub fn primary(&self, slot: Slot) -> Option<Node> {
+        let primary = self.slot(slot) & NO_PRIMARY;
+        (primary != NO_PRIMARY).then_some(Node(primary as u16))
     }
 
     /// Whether every member holds all data.
@@ -96,39 +97,45 @@ impl OwnSlots {
         self.slot(slot) & READABLE != 0
     }
 
-    /// Whether clients may read the keys of a slot that are here, if it is not
-    /// [readable](OwnSlots::is_readable): those that are not may be elsewhere. What is here of a
-    /// key stays so as long as its stripe is held.
+    /// Whether keys of a slot that are present may be read here as copies. Only meaningful if the
+    /// slot is not [readable](LocalSlots::is_readable). A key's presence is stable while its stripe
+    /// is locked.
     pub fn has_copies(&self, slot: Slot) -> bool {
         self.slot(slot) & COPIED != 0
     }
 
-    /// How many copies of keys were taken here.
+    /// Number of copies of keys received.
     pub fn copies_taken(&self) -> u64 {
         self.taken.load(Relaxed)
     }
 
-    pub(crate) fn note_copy(&self) {
+    pub(crate) fn record_copy(&self) {
         self.taken.fetch_add(1, Relaxed);
         self.any_copied.store(true, Relaxed);
     }
 
-    /// The node that this is.
+    /// This node's number.
     pub fn me(&self) -> Node {
         Node(self.me.load(Relaxed))
     }
 
-    pub(crate) fn set(&self, slot: Slot, home: Option<Node>, is_readable: bool, has_copies: bool) {
+    pub(crate) fn set(
+        &self,
+        slot: Slot,
+        primary: Option<Node>,
+        is_readable: bool,
+        has_copies: bool,
+    ) {
         let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-        let home = home.map_or(NO_HOME, |home| home.0.into());
-        let word = home | flag(is_readable, READABLE) | flag(has_copies, COPIED);
+        let primary = primary.map_or(NO_PRIMARY, |primary| primary.0.into());
+        let word = primary | flag(is_readable, READABLE) | flag(has_copies, COPIED);
         self.slots[usize::from(slot)].store(word, Relaxed);
     }
 }
 
-impl Homes for OwnSlots {
+impl Homes for LocalSlots {
     fn is_home(&self, key: &[u8]) -> bool {
-        self.home(slot_of(key)) == Some(self.me())
+        self.primary(slot_of(key)) == Some(self.me())
     }
 
     fn copies(&self) -> Option<Origin> {

@@ -1,61 +1,62 @@
-//! A thread's way into the keyspace, and what it holds there.
+//! Thread slot: a thread's registration with the keyspace's locks, and the locks that it holds.
 
-use super::gate::{Gate, Slot};
+use super::exclusive_lock::{ExclusiveLock, SlotWord};
 use super::stripe::{StripeLock, WAIT_MAX};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// One thread's membership of a [`Gate`].
+/// Registration of one thread with an [`ExclusiveLock`].
 ///
 /// A thread enters once per batch of commands, locks the stripes of each command, unlocks them, and
-/// leaves. The owner of the pass remembers which stripes it holds; should a command unwind, it
-/// unlocks them as if the command had returned. There is no poisoned state.
-pub struct Pass {
-    gate: Arc<Gate>,
-    slot: Arc<Slot>,
+/// leaves. The owner of the slot keeps track of the stripes that it holds, and unlocks them if a
+/// command unwinds. There is no poisoned state.
+pub struct ThreadSlot {
+    lock: Arc<ExclusiveLock>,
+    slot: Arc<SlotWord>,
     token: Cell<Token>,
     exclusive: Cell<bool>,
 }
 
-/// Whether the pass holds the script token, and what for.
+/// Whether the slot holds the script token, and for how long.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Token {
     None,
-    /// Until [`Pass::release_script_token`].
+    /// Until [`ThreadSlot::release_script_token`].
     Script,
-    /// Until [`Pass::release_exclusive`].
+    /// Until [`ThreadSlot::release_exclusive`].
     Exclusive,
 }
 
-/// See [`Pass::signal`].
-pub struct Signal(Arc<Slot>);
+/// Handle that tells whether the exclusive lock is claimed; see [`ThreadSlot::signal`].
+pub struct Signal(Arc<SlotWord>);
 
 impl Signal {
-    /// Whether another thread wants, or has, the keyspace for itself.
+    /// Whether another thread claims, or owns, the whole keyspace.
     #[inline]
     pub fn is_up(&self) -> bool {
         self.0.intent_pending()
     }
 }
 
-impl Pass {
-    pub(super) fn new(gate: Arc<Gate>, slot: Arc<Slot>) -> Self {
-        Pass { gate, slot, token: Cell::new(Token::None), exclusive: Cell::new(false) }
+impl ThreadSlot {
+    pub(super) fn new(lock: Arc<ExclusiveLock>, slot: Arc<SlotWord>) -> Self {
+        ThreadSlot { lock, slot, token: Cell::new(Token::None), exclusive: Cell::new(false) }
     }
 
-    /// Goes inside, after any exclusive owner has finished. Does nothing if inside already.
+    /// Enters: becomes active, after any exclusive owner has finished. Does nothing if active
+    /// already.
     #[inline]
     pub fn enter(&self) {
         self.slot.enter();
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then, and it is outside.
+    /// Like [`Self::enter`], but returns false, without entering, once `give_up` returns true.
     #[inline]
     pub fn enter_unless(&self, give_up: impl Fn() -> bool) -> bool {
         self.slot.enter_unless(&give_up)
     }
 
-    /// Goes outside; the caller holds no stripe. Does nothing if outside already.
+    /// Leaves: becomes inactive. The caller holds no stripe. Does nothing if inactive already.
     #[inline]
     pub fn exit(&self) {
         if self.slot.is_active() {
@@ -63,13 +64,13 @@ impl Pass {
         }
     }
 
-    /// Says for the owner whether another thread wants the keyspace for itself: for where the pass
-    /// itself is not at hand.
+    /// A handle by which the owning thread can poll for exclusive claims where the slot is not
+    /// accessible.
     pub fn signal(&self) -> Signal {
         Signal(self.slot.clone())
     }
 
-    /// Whether this pass is inside.
+    /// Whether the slot is active.
     #[inline]
     pub fn is_inside(&self) -> bool {
         self.slot.is_active()
@@ -82,17 +83,17 @@ impl Pass {
         self.slot.intent_pending()
     }
 
-    /// Whether there is anything to be done before the next command: leaving because another waits
-    /// for it, or entering because this one is outside. The same load.
+    /// Whether the thread has to act before its next command: leave because another thread waits
+    /// for it, or enter because it is inactive. Also a single load.
     #[inline]
     pub fn is_disturbed(&self) -> bool {
         self.slot.is_disturbed()
     }
 
-    /// Locks one stripe. The caller is inside and holds no stripe.
+    /// Locks one stripe. The caller is active and holds no stripe.
     ///
-    /// While it waits it may leave and enter again: what it read of the keyspace before the lock
-    /// must be read again after it.
+    /// While waiting it may leave and enter again: anything read from the keyspace before the lock
+    /// must be read again.
     #[inline]
     pub fn lock(&self, lock: &StripeLock) {
         debug_assert!(self.is_inside() && !self.is_exclusive());
@@ -101,32 +102,32 @@ impl Pass {
         }
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then; it holds nothing, and
-    /// may be outside.
+    /// Like [`Self::lock`], but returns false once `give_up` returns true: then nothing is locked,
+    /// and the slot may be inactive.
     #[inline]
     pub fn lock_unless(&self, lock: &StripeLock, give_up: impl Fn() -> bool) -> bool {
         debug_assert!(self.is_inside() && !self.is_exclusive());
         lock.try_acquire() || self.lock_waiting_unless(lock, give_up)
     }
 
-    /// Locks one stripe if it is free at once. The caller is inside, and may hold other stripes.
+    /// Locks one stripe if it is free. The caller is active, and may hold other stripes.
     #[inline]
     pub fn try_lock(&self, lock: &StripeLock) -> bool {
         debug_assert!(self.is_inside() && !self.is_exclusive());
         lock.try_acquire()
     }
 
-    /// Locks the stripes whose indices are given in strictly ascending order: all of them or, while
-    /// it has to give way, none. The same conditions as for [`Self::lock`]; `locks` does not
-    /// panic for these indices.
+    /// Locks the stripes with these indices, which are strictly ascending: all of them or, while it
+    /// backs off, none. The conditions of [`Self::lock`] apply; `locks` does not panic for these
+    /// indices.
     pub fn lock_many<'a>(&self, locks: impl Fn(usize) -> &'a StripeLock, sorted: &[u32]) {
         debug_assert!(self.is_inside() && !self.is_exclusive());
         debug_assert!(sorted.is_sorted_by(|a, b| a < b));
         self.lock_all_of(locks, sorted, || false);
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then; it holds nothing, and
-    /// may be outside.
+    /// Like [`Self::lock_many`], but returns false once `give_up` returns true: then nothing is
+    /// locked, and the slot may be inactive.
     pub fn lock_many_unless<'a>(
         &self,
         locks: impl Fn(usize) -> &'a StripeLock,
@@ -153,7 +154,7 @@ impl Pass {
             } else {
                 (0..held).for_each(|position| lock_at(position).unlock());
                 held = 0;
-                if give_up() || !self.give_way_unless(&give_up) {
+                if give_up() || !self.back_off_unless(&give_up) {
                     return false;
                 }
             }
@@ -161,16 +162,16 @@ impl Pass {
         true
     }
 
-    /// Takes the script token, the right to raise the intent: for scripts that may touch keys they
-    /// did not declare. The caller holds no stripe, and is inside or outside; inside, it may
-    /// leave and enter again, as in [`Self::lock`]. Does nothing if this pass has the token.
+    /// Takes the script token, the right to claim exclusiveness: for scripts that may use
+    /// undeclared keys. The caller holds no stripe. If active, it may leave and enter again, as in
+    /// [`Self::lock`]. Does nothing if this slot has the token.
     pub fn script_token(&self) {
         self.take_token();
         self.token.set(Token::Script);
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then, and it may be
-    /// outside.
+    /// Like [`Self::script_token`], but returns false once `give_up` returns true: then the slot
+    /// may be inactive.
     pub fn script_token_unless(&self, give_up: impl Fn() -> bool) -> bool {
         let taken = self.take_token_unless(&give_up);
         if taken {
@@ -179,10 +180,9 @@ impl Pass {
         taken
     }
 
-    /// Takes the script token if it is free at once; the caller may hold stripes. True if this pass
-    /// has it.
+    /// Takes the script token if it is free; the caller may hold stripes. True if this slot has it.
     pub fn try_script_token(&self) -> bool {
-        if self.token.get() == Token::None && !self.gate.token().try_lock() {
+        if self.token.get() == Token::None && !self.lock.token().try_lock() {
             return false;
         }
         self.token.set(Token::Script);
@@ -199,35 +199,35 @@ impl Pass {
         }
     }
 
-    /// Whether this pass owns the whole keyspace, and so needs no stripe.
+    /// Whether this slot owns the whole keyspace, and so needs no stripe lock.
     #[inline]
     pub fn is_exclusive(&self) -> bool {
         self.exclusive.get()
     }
 
-    /// Waits till every other thread is outside and owns the keyspace until
-    /// [`Self::release_exclusive`]. The caller holds no stripe; it stays inside or outside as
-    /// it was. Does nothing if it is the owner already.
+    /// Waits until every other thread is inactive, and owns the keyspace until
+    /// [`Self::release_exclusive`]. The caller holds no stripe; it stays active or inactive. Does
+    /// nothing if it is the owner already.
     pub fn exclusive(&self) {
-        self.raise(|_| {});
+        self.claim(|_| {});
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then, and it may be
-    /// outside.
+    /// Like [`Self::exclusive`], but returns false once `give_up` returns true: then the slot may
+    /// be inactive.
     pub fn exclusive_unless(&self, give_up: impl Fn() -> bool) -> bool {
-        self.raise_unless(|_| {}, &give_up)
+        self.claim_unless(|_| {}, &give_up)
     }
 
-    /// The same for a caller that has the script token and holds these stripes: a thread that waits
-    /// for them gives way. They stay held, and may be unlocked during the ownership or after
-    /// it.
+    /// Like [`Self::exclusive`], for a caller that has the script token and holds these stripes:
+    /// threads that wait for them back off. The stripes stay locked, and may be unlocked during or
+    /// after the ownership.
     pub fn exclusive_holding<'a>(&self, locks: impl Fn(usize) -> &'a StripeLock, held: &[u32]) {
         debug_assert!(self.exclusive.get() || self.token.get() == Token::Script);
-        self.raise(|act| held.iter().for_each(|&index| act(locks(index as usize))));
+        self.claim(|act| held.iter().for_each(|&index| act(locks(index as usize))));
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then; it holds what it
-    /// held, and is inside.
+    /// Like [`Self::exclusive_holding`], but returns false once `give_up` returns true: then the
+    /// held stripes stay locked, and the slot stays active.
     pub fn exclusive_holding_unless<'a>(
         &self,
         locks: impl Fn(usize) -> &'a StripeLock,
@@ -237,22 +237,22 @@ impl Pass {
         debug_assert!(self.exclusive.get() || self.token.get() == Token::Script);
         let act_on_held =
             |act: fn(&StripeLock)| held.iter().for_each(|&index| act(locks(index as usize)));
-        self.raise_unless(act_on_held, &give_up)
+        self.claim_unless(act_on_held, &give_up)
     }
 
-    /// Ends the ownership. Does nothing if this pass is not the owner.
+    /// Ends the ownership. Does nothing if this slot is not the owner.
     pub fn release_exclusive(&self) {
         if !self.exclusive.replace(false) {
             return;
         }
-        self.gate.lower(&self.slot);
-        // Only now, so that there is never a second intent beside this one.
+        self.lock.end_exclusive(&self.slot);
+        // Only after that, so that there is never a second intent.
         if self.token.get() == Token::Exclusive {
             self.return_token();
         }
     }
 
-    fn raise(&self, for_each_held: impl Fn(fn(&StripeLock))) {
+    fn claim(&self, for_each_held: impl Fn(fn(&StripeLock))) {
         if self.exclusive.get() {
             return;
         }
@@ -260,16 +260,16 @@ impl Pass {
             self.take_token();
             self.token.set(Token::Exclusive);
         }
-        self.gate.raise(&self.slot);
-        for_each_held(StripeLock::nudge);
-        self.gate.drain(&self.slot);
-        for_each_held(StripeLock::calm);
+        self.lock.begin_exclusive(&self.slot);
+        for_each_held(StripeLock::signal);
+        self.lock.wait_quiescent(&self.slot);
+        for_each_held(StripeLock::clear_signal);
         self.exclusive.set(true);
     }
 
-    /// While the intent is up no thread comes inside, and a thread that waits for a held stripe
-    /// goes outside; so when this is given up the others go on from there.
-    fn raise_unless(
+    /// While the intent is set no thread becomes active, and threads that wait for a held stripe
+    /// become inactive; so if the claim is given up, the others resume from there.
+    fn claim_unless(
         &self,
         for_each_held: impl Fn(fn(&StripeLock)),
         give_up: &dyn Fn() -> bool,
@@ -283,15 +283,15 @@ impl Pass {
             }
             self.token.set(Token::Exclusive);
         }
-        self.gate.raise(&self.slot);
-        for_each_held(StripeLock::nudge);
-        let drained = self.gate.drain_unless(&self.slot, give_up);
-        for_each_held(StripeLock::calm);
-        if drained {
+        self.lock.begin_exclusive(&self.slot);
+        for_each_held(StripeLock::signal);
+        let is_quiescent = self.lock.wait_quiescent_unless(&self.slot, give_up);
+        for_each_held(StripeLock::clear_signal);
+        if is_quiescent {
             self.exclusive.set(true);
             return true;
         }
-        self.gate.lower(&self.slot);
+        self.lock.end_exclusive(&self.slot);
         if self.token.get() == Token::Exclusive {
             self.return_token();
         }
@@ -304,7 +304,7 @@ impl Pass {
             if lock.acquire(|| self.intent_pending(), &give_up) {
                 return true;
             }
-            if give_up() || !self.give_way_unless(&give_up) {
+            if give_up() || !self.back_off_unless(&give_up) {
                 return false;
             }
         }
@@ -313,45 +313,48 @@ impl Pass {
     #[cold]
     fn lock_waiting(&self, lock: &StripeLock) {
         while !lock.acquire(|| self.intent_pending(), || false) {
-            self.give_way();
+            self.back_off();
         }
     }
 
-    /// Lets the raiser have the keyspace. This pass holds no stripe.
+    /// Backs off: leaves so that the claimant can proceed, then enters again. The slot holds no
+    /// stripe.
     #[cold]
-    fn give_way(&self) {
+    fn back_off(&self) {
         self.exit();
         self.enter();
     }
 
-    /// The same, unless `give_up` comes to say so: false then, and this pass is outside.
+    /// Like [`Self::back_off`], but returns false, with the slot inactive, once `give_up` returns
+    /// true.
     #[cold]
-    fn give_way_unless(&self, give_up: &dyn Fn() -> bool) -> bool {
+    fn back_off_unless(&self, give_up: &dyn Fn() -> bool) -> bool {
         self.exit();
         self.slot.enter_unless(give_up)
     }
 
-    /// Sleeps outside, since the holder of the token may be waiting for all others to be there.
-    /// Entering again is immediate: only the holder raises, and that is now this pass.
+    /// Sleeps while inactive, since the holder of the token may wait for all others to become
+    /// inactive. Entering again does not wait: only the holder of the token claims, and that is now
+    /// this slot.
     fn take_token(&self) {
-        if self.token.get() != Token::None || self.gate.token().try_lock() {
+        if self.token.get() != Token::None || self.lock.token().try_lock() {
             return;
         }
         let inside = self.is_inside();
         self.exit();
-        self.gate.token().lock();
+        self.lock.token().lock();
         if inside {
             self.enter();
         }
     }
 
     fn take_token_unless(&self, give_up: &dyn Fn() -> bool) -> bool {
-        if self.token.get() != Token::None || self.gate.token().try_lock() {
+        if self.token.get() != Token::None || self.lock.token().try_lock() {
             return true;
         }
         let inside = self.is_inside();
         self.exit();
-        let taken = self.gate.token().lock_unless(WAIT_MAX, give_up);
+        let taken = self.lock.token().lock_unless(WAIT_MAX, give_up);
         if taken && inside {
             self.enter();
         }
@@ -361,16 +364,16 @@ impl Pass {
     fn return_token(&self) {
         debug_assert_ne!(self.token.get(), Token::None);
         self.token.set(Token::None);
-        // SAFETY: this pass locked it, since it had a token.
-        unsafe { self.gate.token().unlock() };
+        // SAFETY: this slot has a token, so it has locked the mutex.
+        unsafe { self.lock.token().unlock() };
     }
 }
 
-impl Drop for Pass {
+impl Drop for ThreadSlot {
     fn drop(&mut self) {
         self.release_exclusive();
         self.release_script_token();
         self.exit();
-        self.gate.unregister(&self.slot);
+        self.lock.unregister(&self.slot);
     }
 }

@@ -1,10 +1,11 @@
-//! Slots whose primary has changed: until everything that the one before has numbered is applied,
-//! nobody numbers a change of theirs, and nobody applies one that the new primary has numbered.
+//! Reconciliation after a change of primary. Until everything that the former primary ordered was
+//! applied, no node orders changes of the slot, and none applies those of the new primary.
 //!
 //! ```text
-//! the one before lives   its record "end of epoch" in each lane is the last of what it has numbered
-//! it has died            every member tells all others what it has of the dead node's lanes that some may lack,
-//!                        and all apply the same: what anybody has, up to the first commit of which a part is missing
+//! former primary alive   its `END` of the epoch, in each lane, follows all changes that it ordered
+//! former primary dead    every member sends all others its unstable records of the dead node's
+//!                        lanes; all apply the same ones: the longest known prefix, up to the
+//!                        first commit of which a part is missing
 //! ```
 
 use crate::inbox::Inbox;
@@ -19,23 +20,23 @@ use petrel_persistence::effects::visit_keys;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// All lanes.
+/// Bit mask of all lanes.
 const ALL: u16 = u16::MAX;
 
-/// Slots that a primary has lost in a view.
-pub(crate) struct Leaving {
+/// Slots that a primary lost in one view.
+pub(crate) struct FormerPrimary {
     pub from: Identity,
     pub epoch: u64,
     slots: SlotSet,
-    /// The homes in the last view in which it was primary.
-    homes: Arc<SlotMap>,
-    /// Lanes in which the primary has ended: a bit for each.
+    /// The owners in the last view in which it was primary.
+    owners: Arc<SlotMap>,
+    /// Lanes in which the former primary has ended the epoch: a bit for each.
     ended: u16,
 }
 
-impl Leaving {
-    pub fn new(from: Identity, epoch: u64, homes: Arc<SlotMap>) -> Self {
-        Leaving { from, epoch, slots: SlotSet::default(), homes, ended: 0 }
+impl FormerPrimary {
+    pub fn new(from: Identity, epoch: u64, owners: Arc<SlotMap>) -> Self {
+        FormerPrimary { from, epoch, slots: SlotSet::default(), owners, ended: 0 }
     }
 
     pub fn add(&mut self, slot: Slot) {
@@ -46,22 +47,21 @@ impl Leaving {
         self.slots.contains(slot)
     }
 
-    /// The slots of some lanes, of which there is a bit for each.
+    /// The slots of the lanes in a bit mask.
     pub fn slots_of(&self, lanes: u16) -> SlotSet {
-        // Slots are in the lanes by turns.
+        // Slots are distributed over the lanes round robin.
         const { assert!(LANES == u16::BITS as usize) };
         self.slots.masked(u64::from(lanes) * 0x0001_0001_0001_0001)
     }
 
-    /// The lanes in which the primary has ended: a bit for each.
+    /// Bit mask of the lanes in which the former primary has ended the epoch.
     pub fn ended(&self) -> u16 {
         self.ended
     }
 
-    /// The nodes that have applied all that the primary has numbered of a slot, as far as they have
-    /// its lane.
+    /// The owners of a slot in that view: they apply its changes in order, without gaps.
     fn followers(&self, slot: Slot) -> NodeSet {
-        self.homes.homes(slot).iter().copied().collect()
+        self.owners.owners(slot).iter().copied().collect()
     }
 
     pub fn has_ended(&self, lane: usize) -> bool {
@@ -80,72 +80,72 @@ impl Leaving {
         self.ended == ALL
     }
 
-    /// Whether changes of the slot have to wait for the end of its last primary.
+    /// Whether changes of the slot have to wait for the end of its former primary.
     pub fn holds(&self, slot: Slot) -> bool {
         self.contains(slot) && !self.has_ended(lane_of(slot))
     }
 }
 
-/// How far the survivors of a node have got.
+/// Progress of the recovery of a dead node's lanes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
-    /// Not all members have told what they have.
+    /// Not all members have reported their records.
     Collecting,
-    /// What is to be applied is known.
+    /// The records to apply are decided.
     Applying,
-    /// It was applied.
-    Settled,
+    /// The records were applied.
+    Reconciled,
 }
 
-/// The members that have sent a record, and the record.
+/// A record, and the members that have reported it.
 type Known = (NodeSet, Arc<[u8]>);
 
-/// A node that has died, until all members have settled what it has numbered.
-pub(crate) struct Fallen {
+/// Recovery of a dead node's lanes, until all members have completed it.
+pub(crate) struct DeadMember {
     pub identity: Identity,
     pub stage: Stage,
-    /// The view that has taken it out. Members that came later are not asked.
+    /// Epoch of the view that removed the node. Members that joined later do not take part.
     pub since: u64,
-    /// This node had no data when the view was adopted: it knows nothing of the lanes.
+    /// This node had no data at that view, so it has no records of the lanes.
     pub is_blank: bool,
-    /// The view in which members were asked last.
+    /// Epoch of the view in which members were last asked to report.
     pub epoch: u64,
-    /// Members that have settled.
-    pub settled_by: NodeSet,
-    /// By lane: the records that are known, with the members that have sent them.
+    /// Members that have completed the recovery.
+    pub reconciled_by: NodeSet,
+    /// By lane: the reported records by position.
     known: Vec<BTreeMap<u64, Known>>,
     upto: [u64; LANES],
-    told: [NodeSet; LANES],
-    /// Where somebody who has settled has ended.
+    reported: [NodeSet; LANES],
+    /// By lane: the decided end, from a member that has already completed the recovery.
     decided: [Option<u64>; LANES],
 }
 
-impl Fallen {
+impl DeadMember {
     pub fn new(identity: Identity, epoch: u64) -> Self {
-        Fallen {
+        DeadMember {
             identity,
             stage: Stage::Collecting,
             since: epoch,
             is_blank: false,
             epoch,
-            settled_by: NodeSet::default(),
+            reconciled_by: NodeSet::default(),
             known: vec![BTreeMap::new(); LANES],
             upto: [0; LANES],
-            told: [NodeSet::default(); LANES],
+            reported: [NodeSet::default(); LANES],
             decided: [None; LANES],
         }
     }
 
-    /// Asks all members anew, since one of them has died as well. The tails that it has sent to
-    /// some members only are forgotten: all decide by the tails of living members.
+    /// Restarts the collection because another member died. Its reports may have reached only some
+    /// members, so they are discarded: all decide by the reports of living members.
     pub fn ask_again(&mut self, epoch: u64) {
         self.epoch = epoch;
-        self.told = [NodeSet::default(); LANES];
+        self.reported = [NodeSet::default(); LANES];
         self.known.iter_mut().for_each(BTreeMap::clear);
         (self.upto, self.decided) = ([0; LANES], [None; LANES]);
     }
 
-    pub fn note(&mut self, lane: usize, from: Node, (seq, record): (u64, &[u8])) {
+    pub fn record(&mut self, lane: usize, from: Node, (seq, record): (u64, &[u8])) {
         if self.stage == Stage::Collecting {
             let unsent = || (NodeSet::default(), record.into());
             let (by, _) = self.known[lane].entry(seq).or_insert_with(unsent);
@@ -153,20 +153,21 @@ impl Fallen {
         }
     }
 
-    pub fn note_end(&mut self, lane: usize, from: Node, upto: u64, is_settled: bool) {
+    pub fn record_end(&mut self, lane: usize, from: Node, upto: u64, is_reconciled: bool) {
         self.upto[lane] = self.upto[lane].max(upto);
-        self.told[lane] = self.told[lane].with(from);
-        if is_settled {
+        self.reported[lane] = self.reported[lane].with(from);
+        if is_reconciled {
             self.decided[lane] = Some(upto);
         }
     }
 
-    /// Whether all members have told.
-    pub fn is_told(&self, members: NodeSet) -> bool {
-        self.told.iter().all(|told| told.includes(members))
+    /// Whether all of `members` have reported all lanes.
+    pub fn is_reported_by(&self, members: NodeSet) -> bool {
+        self.reported.iter().all(|reported| reported.includes(members))
     }
 
-    /// Decides what is applied, the same at all members; makes it what waits in the inboxes.
+    /// Decides which records are applied, identically at all members, and puts them into the
+    /// inboxes.
     pub fn decide(&mut self, inboxes: &mut [Inbox]) {
         let cuts = self.cuts();
         for (lane, inbox) in inboxes.iter_mut().enumerate() {
@@ -187,10 +188,10 @@ impl Fallen {
         self.stage = Stage::Applying;
     }
 
-    /// The same where only homes hold a slot: `me` applies of each slot that it has followed what
-    /// any other follower has. Each of them has a slot's records up to some position without a
-    /// gap, and a record is of one slot: what the longest has is what is left.
-    pub fn decide_by_homes(&mut self, me: Node, leaving: &[Leaving], inboxes: &mut [Inbox]) {
+    /// Like [`DeadMember::decide`], where members hold only some slots. For each slot that `me`
+    /// owned it applies the records that any other owner has. Each owner has a prefix of the slot's
+    /// records without gaps, and each record is of one slot, so the longest prefix is the result.
+    pub fn decide_by_owners(&mut self, me: Node, former: &[FormerPrimary], inboxes: &mut [Inbox]) {
         for (lane, inbox) in inboxes.iter_mut().enumerate() {
             let (cut, applied) = (self.upto[lane].max(inbox.received()), inbox.applied());
             let mut known = std::mem::take(&mut self.known[lane]);
@@ -209,12 +210,12 @@ impl Fallen {
                     }
                     Ok(Record::Effects { group, .. }) => {
                         let followers = slot_of_group(group).map_or(NodeSet::default(), |slot| {
-                            let lost = leaving.iter().filter(|leaving| {
-                                let is_numbered = leaving.epoch > epoch && leaving.contains(slot);
-                                leaving.from == self.identity && is_numbered
+                            let lost = former.iter().filter(|former| {
+                                let is_numbered = former.epoch > epoch && former.contains(slot);
+                                former.from == self.identity && is_numbered
                             });
-                            let first = lost.min_by_key(|leaving| leaving.epoch);
-                            first.map_or(NodeSet::default(), |leaving| leaving.followers(slot))
+                            let first = lost.min_by_key(|former| former.epoch);
+                            first.map_or(NodeSet::default(), |former| former.followers(slot))
                         });
                         followers.contains(me) && followers.0 & by.0 != 0
                     }
@@ -229,8 +230,8 @@ impl Fallen {
         self.stage = Stage::Applying;
     }
 
-    /// The positions up to which each lane is applied: nothing of a commit of which some part is
-    /// known to nobody, and nothing behind it, for nobody has applied that either.
+    /// The last position to apply in each lane. Excluded are commits of which some part is unknown
+    /// to all, and everything after them: no member has applied those.
     fn cuts(&self) -> [u64; LANES] {
         let mut cuts: [u64; LANES] =
             std::array::from_fn(|lane| self.decided[lane].unwrap_or(self.upto[lane]));
@@ -285,21 +286,21 @@ mod tests {
     #[test]
     fn nothing_is_applied_of_half_a_commit_nor_behind_it() {
         let identity = Identity { node: Node(3), incarnation: 1 };
-        let mut fallen = Fallen::new(identity, 2);
+        let mut dead = DeadMember::new(identity, 2);
         // Lanes 0 and 1 share a commit, lanes 1 and 2 a later one.
-        fallen.note(0, Node(1), (1, &effects(&[])));
-        fallen.note(0, Node(1), (2, &effects(&[(0, 2), (1, 5)])));
-        fallen.note(0, Node(1), (3, &effects(&[])));
-        fallen.note(1, Node(1), (5, &effects(&[(0, 2), (1, 5)])));
-        fallen.note(1, Node(1), (6, &effects(&[(1, 6), (2, 9)])));
-        fallen.note(2, Node(1), (8, &effects(&[])));
-        fallen.note(2, Node(1), (9, &effects(&[(1, 6), (2, 9)])));
+        dead.record(0, Node(1), (1, &effects(&[])));
+        dead.record(0, Node(1), (2, &effects(&[(0, 2), (1, 5)])));
+        dead.record(0, Node(1), (3, &effects(&[])));
+        dead.record(1, Node(1), (5, &effects(&[(0, 2), (1, 5)])));
+        dead.record(1, Node(1), (6, &effects(&[(1, 6), (2, 9)])));
+        dead.record(2, Node(1), (8, &effects(&[])));
+        dead.record(2, Node(1), (9, &effects(&[(1, 6), (2, 9)])));
         let mut cuts = |upto: [u64; 3]| {
-            fallen.upto[..3].copy_from_slice(&upto);
-            fallen.cuts()[..3].to_vec()
+            dead.upto[..3].copy_from_slice(&upto);
+            dead.cuts()[..3].to_vec()
         };
         assert_eq!(cuts([3, 6, 9]), [3, 6, 9]);
-        // The place in lane 2 is known to nobody, then that in lane 1, then that in lane 0.
+        // The part in lane 2 is unknown to all, then that in lane 1, then that in lane 0.
         assert_eq!(cuts([3, 6, 8]), [3, 5, 8]);
         assert_eq!(cuts([3, 4, 9]), [1, 4, 8]);
         assert_eq!(cuts([1, 6, 9]), [1, 4, 8]);

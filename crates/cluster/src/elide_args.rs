@@ -1,13 +1,13 @@
-//! Effects that go back to the member which forwarded their command: arguments that they contain,
-//! as the key and the value of a `SET`, do not travel twice.
+//! Argument elision: effects that return to the origin of their command omit arguments which they
+//! contain, such as key and value of a `SET`, because the origin still has them.
 //!
 //! ```text
-//! origin   EXEC SET KEY VALUE --------> home: executes
-//!          puts KEY, VALUE in <----- effects without them, and which arguments they were
+//! origin   EXEC SET KEY VALUE --------> primary: executes
+//!          inserts KEY, VALUE <-------- effects without them, and which arguments they were
 //! ```
 //!
-//! The home keeps the whole record, for others and for a link that breaks meanwhile; the origin
-//! puts the arguments in as the record arrives. From then on there is no difference.
+//! The primary keeps the complete record for other receivers and for a new link. The origin
+//! restores the arguments as the record arrives, so everything later sees the complete record.
 
 use crate::origin::Call;
 use crate::wire::{Exec, Pieces, Record, Tag, put_record, tag_of_effects};
@@ -15,25 +15,26 @@ use memchr::memmem;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Shorter arguments stay where they are.
+/// Minimum length of an elided argument, in bytes.
 const LEN_MIN: usize = 8;
 
-/// Arguments that are taken out of one record at most.
+/// Maximum number of arguments elided in one record.
 const PIECES_MAX: usize = 4;
 
-/// Bytes of an effect that stand before its key, or between that and its value, most often.
+/// Offsets at which an argument is tried first: keys and values follow a few bytes of header.
 const NEAR: usize = 16;
 
 /// The longest arguments of a forwarded command.
 pub(crate) struct Arguments {
-    /// The command, as it came.
+    /// The received record of the command.
     record: Arc<[u8]>,
-    /// Where they stand there, and which they are, in their order.
+    /// Byte ranges of the arguments in it, and their indexes, ascending.
     longest: Vec<(Range<usize>, u64)>,
 }
 
 impl Arguments {
-    /// Those of a command which was read from these bytes, if they are long enough to matter.
+    /// Selects the longest arguments of a command that was read from `record`; none if all are
+    /// short.
     pub fn longest(record: &Arc<[u8]>, exec: &Exec<'_>) -> Option<Self> {
         let begin = record.as_ptr().addr();
         let all = (0u64..).zip(exec.commands.iter().flatten());
@@ -45,7 +46,7 @@ impl Arguments {
                 longest.push((place, arg));
                 continue;
             }
-            // In their order still: the shortest goes.
+            // Remove the shortest, so the order stays ascending.
             let shortest = (0..PIECES_MAX).min_by_key(|&at| longest[at].0.len())?;
             if longest[shortest].0.len() < place.len() {
                 longest.remove(shortest);
@@ -55,10 +56,9 @@ impl Arguments {
         (!longest.is_empty()).then(|| Arguments { record: record.clone(), longest })
     }
 
-    /// A record of effects without them; none if it contains none of them.
-    pub fn shorten(&self, effects: &[u8]) -> Option<Box<[u8]>> {
-        // What says which command it is of stays: a client may have made an argument that looks
-        // like that.
+    /// A record of effects without the arguments; none if it contains none of them.
+    pub fn elide(&self, effects: &[u8]) -> Option<Box<[u8]>> {
+        // The tag stays as it is, even if a client constructs an argument that looks like it.
         let (_, mut from) = tag_of_effects(effects)?;
         let (mut rest, mut pieces, mut kept) = (Vec::new(), Vec::new(), 0);
         for (place, arg) in &self.longest {
@@ -75,25 +75,25 @@ impl Arguments {
         rest.extend_from_slice(&effects[kept..]);
         let (mut room, mut out) = (Vec::new(), Vec::with_capacity(rest.len() + 2 + 2 * PIECES_MAX));
         let pieces = Pieces::of(&mut room, pieces.into_iter());
-        put_record(&mut out, &Record::Shortened { pieces, rest: &rest });
+        put_record(&mut out, &Record::Elided { pieces, rest: &rest });
         Some(out.into())
     }
 }
 
-/// Where an argument stands: at the beginning most often, behind a few numbers.
+/// Offset of an argument: usually near the beginning, after a few numbers.
 fn find(effects: &[u8], argument: &[u8]) -> Option<usize> {
     let is_there = |at: &usize| effects.get(*at..).is_some_and(|rest| rest.starts_with(argument));
     (0..NEAR).find(is_there).or_else(|| memmem::find(effects, argument))
 }
 
-/// The record that [`Arguments::shorten`] has shortened; `call` finds the command. None if it is of
-/// no command here, or something else.
+/// Restores a record from [`Arguments::elide`]; `call` finds the command. None if the record is not
+/// of a pending command, or malformed.
 pub(crate) fn restore<'a>(
-    shortened: &Record<'_>,
+    elided: &Record<'_>,
     call: impl FnOnce(Tag) -> Option<&'a Call>,
 ) -> Option<Vec<u8>> {
-    let &Record::Shortened { pieces, mut rest } = shortened else { return None };
-    // The name of the command stands before all of them.
+    let &Record::Elided { pieces, mut rest } = elided else { return None };
+    // The tag precedes all elided arguments.
     let first = usize::try_from(pieces.iter().next()?.0).ok()?;
     let commands = &call(tag_of_effects(rest.get(..first)?)?.0)?.commands;
     let mut record = Vec::new();
@@ -129,7 +129,7 @@ mod tests {
         out
     }
 
-    /// The longest arguments of a command as it arrives.
+    /// The longest arguments of a command, as its primary selects them.
     fn longest(call: &Call) -> Option<Arguments> {
         let record = Arc::from(bytes(&Record::Exec(call.exec(3, 3, 1))));
         let read = Record::read(&record);
@@ -151,29 +151,29 @@ mod tests {
         let call = call(&[b"SET", b"about a key", value]);
         let arguments = longest(&call).unwrap();
         let whole = effects(value);
-        let short = arguments.shorten(&whole).unwrap();
+        let short = arguments.elide(&whole).unwrap();
         assert_eq!(short.len(), whole.len() - value.len() - 11 + 2 + 1 + 4);
         let record = Record::read(&short).unwrap();
         let named = |tag: Tag| (tag.slot == 7 && tag.oseq == 3).then_some(&call);
         assert_eq!(restore(&record, named), Some(whole));
-        // One that looks like the beginning of its own effects.
+        // A value that looks like the beginning of its own effects.
         let without_value = effects(b"");
         let alike = &without_value[1..17];
         let arguments = longest(&self::call(&[b"SET", b"key", alike])).unwrap();
         let whole = effects(alike);
-        let short = arguments.shorten(&whole).unwrap();
+        let short = arguments.elide(&whole).unwrap();
         let call = self::call(&[b"SET", b"key", alike]);
         assert_eq!(restore(&Record::read(&short).unwrap(), |_| Some(&call)), Some(whole));
-        // What the command has made of it, another command, none.
+        // Changed values, another command, no command.
         let arguments = longest(&self::call(&[b"SET", b"key", value])).unwrap();
-        assert!(arguments.shorten(&effects(b"something else that is long")).is_none());
+        assert!(arguments.elide(&effects(b"something else that is long")).is_none());
         assert!(longest(&self::call(&[b"SET", b"key", b"short"])).is_none());
         assert_eq!(restore(&record, |_| None), None);
-        // The four longest of many.
+        // The four longest of many arguments.
         let args: Vec<Vec<u8>> = (8..20).map(|len| vec![len; len.into()]).collect();
         let call = self::call(&args.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let whole = effects(&args.concat());
-        let short = longest(&call).unwrap().shorten(&whole).unwrap();
+        let short = longest(&call).unwrap().elide(&whole).unwrap();
         assert_eq!(short.len(), whole.len() - 16 - 17 - 18 - 19 + 2 + 1 + 8);
         assert_eq!(restore(&Record::read(&short).unwrap(), |_| Some(&call)), Some(whole));
     }
@@ -186,7 +186,7 @@ mod tests {
         let restore = |pieces: &[(u64, u64)], rest: &[u8]| {
             let mut room = Vec::new();
             let pieces = Pieces::of(&mut room, pieces.iter().copied());
-            restore(&Record::Shortened { pieces, rest }, |_| Some(&call))
+            restore(&Record::Elided { pieces, rest }, |_| Some(&call))
         };
         assert!(restore(&[(at, 2)], &rest).is_some());
         assert!(restore(&[(at, 2), (9, 1), (0, 0)], &rest).is_some());

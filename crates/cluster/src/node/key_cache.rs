@@ -1,24 +1,24 @@
-//! Copies of keys that clients read at a node which is no home of their slots.
+//! Key cache: copies of keys that clients read at a node which does not own their slots.
 //!
 //! ```text
 //! reader                          primary
-//!   EXEC, which wants copies --->   executes it; for each small key that it has read, with its
-//!   <--- COPY, ANSWER               stripe held: notes that the reader has it (`directory.rs`)
-//!   reads the key here
-//!                                   a commit changes the key: to the homes, and to who has copies
-//!   <--- EFFECTS, or CHANGED        the effects if they are small, else that the copy is of no use
-//!   has removed it meanwhile, or no client has read it lately:
-//!   UNSHARED -------------------->  sends it no more changes
+//!   EXEC, wants copies --------->   executes it; for each small key that it read, with its stripe
+//!   <--- COPY, ANSWER               locked: registers the reader as a holder (`directory.rs`)
+//!   reads the key locally
+//!                                   a commit changes the key: sent to owners and holders
+//!   <--- EFFECTS or INVALIDATE      effects if small, else an invalidation
+//!   evicted it, or no client has read it lately:
+//!   NO_COPY -------------------->   removes the reader from the holders
 //! ```
 //!
-//! A copy stands in the lane of the primary like a change of the key, so what is here of a slot is
-//! of one moment of its order, or is not here. When a slot gets another primary its copies are
-//! removed, and not read meanwhile.
+//! A copy is in the primary's lane, at its place among the changes of the key. So every copy of a
+//! slot reflects one position of the slot's order. When a slot changes its primary its copies are
+//! removed, and are not readable meanwhile.
 
 use super::{Host, Node};
 use crate::lanes::{FROM_PEERS, lane_of};
 use crate::mutation::{Mutation, is_broken};
-use crate::settle::slot_of_group;
+use crate::reconcile::slot_of_group;
 use crate::slot::{Slot, slot_of};
 use crate::slot_map::Node as Number;
 use crate::view::{Identity, NodeSet};
@@ -26,19 +26,19 @@ use crate::wire::{Exec, Record};
 use petrel_keyspace::{Effect, Homes, Key, Removal};
 use petrel_persistence::effects::{GroupWriter, apply_group, apply_to_copies, visit_keys};
 
-/// Keys of one command that are copied.
+/// Maximum number of keys copied for one command.
 const KEYS_PER_COMMAND: usize = 64;
 
-/// Bytes that a key and its value take which is copied.
+/// Maximum size of a key and its value to be copied, in bytes.
 const COPY_MAX: usize = 64 * 1024;
 
 impl Node {
-    /// Whether what is here of a slot may be read, though not everything is.
+    /// Whether the keys of a slot that are present may be read here as copies.
     pub(super) fn takes_copies(&self, slot: Slot) -> bool {
         self.holdings.as_ref().is_some_and(|holdings| holdings.takes_copies(slot))
     }
 
-    /// Sends a node copies of the keys that a command has read for it.
+    /// Sends a node copies of the keys that its command has read.
     pub(super) fn send_copies(&mut self, to: Number, exec: &Exec<'_>, host: &mut dyn Host) {
         let &[slot] = &exec.slots[..] else { return };
         let mut keys = Vec::new();
@@ -58,7 +58,8 @@ impl Node {
         let handle = host.handle();
         handle.enter();
         let key = Key { bytes, hash: handle.hash(bytes) };
-        // No commit of the key comes between what is read, said and noted of it.
+        // The stripe stays locked, so no commit of the key comes between reading, registering and
+        // sending.
         handle.lock(key.hash);
         if let Some(value) = handle.view(db, key)
             && value.footprint() <= COPY_MAX
@@ -78,11 +79,11 @@ impl Node {
         handle.exit();
     }
 
-    /// Takes a copy that has come. One of a node that is not the slot's primary any more is of no
-    /// use: it sends no changes of it.
+    /// Stores a received copy. One from a node that is not the slot's primary any more is
+    /// discarded, since that node sends no changes of it.
     pub(super) fn take_copy(&mut self, from: Identity, group: &[u8], host: &mut dyn Host) {
         let Some(slot) = slot_of_group(group) else { return };
-        // It has lost the slot meanwhile, perhaps, and got it back.
+        // The sender may have lost the slot and regained it since it sent the copy.
         let lanes = self.inboxes.get(&from).map(Vec::as_slice).unwrap_or_default();
         let epoch = lanes.get(lane_of(slot)).map_or(0, |inbox| inbox.end_epoch);
         let is_late = epoch < self.primaries.tenure(slot);
@@ -94,12 +95,13 @@ impl Node {
             return self.leave_copy(group, databases);
         }
         if let Some(holdings) = &mut self.holdings {
-            holdings.note_copy(slot);
+            holdings.record_copy(slot);
         }
-        self.own_slots.note_copy();
+        self.local_slots.record_copy();
         let handle = host.handle();
         handle.enter();
-        // Other copies go for it if memory is short; if that is not enough, it is not kept.
+        // If memory is short, other copies are evicted for it; if that is not enough, it is not
+        // stored.
         let applied = match handle.make_room_for_copy(group.len()) {
             true => apply_group(handle, group, FROM_PEERS, &mut self.hashes).map(|_| true),
             false => Ok(false),
@@ -112,18 +114,18 @@ impl Node {
         }
     }
 
-    /// A copy that has come is not kept: its primary is to hear of that.
+    /// Discards a received copy and reports that to its primary.
     fn leave_copy(&self, group: &[u8], databases: u16) {
         let note = |db, key: Option<&[u8]>| {
             let key = key.filter(|_| db < databases);
-            key.into_iter().for_each(|key| self.own_slots.note_evicted(db, key));
+            key.into_iter().for_each(|key| self.local_slots.note_evicted(db, key));
         };
-        // One that cannot be read has no key.
+        // Malformed groups name no key.
         let _ = visit_keys(group, note);
     }
 
-    /// Applies a commit to the copies that are here of a slot, and says which of its keys are not
-    /// here any more.
+    /// Applies a commit to the copies of a slot that are present, and reports its other keys as
+    /// absent to the primary.
     pub(super) fn apply_to_copies(
         &mut self,
         from: Identity,
@@ -141,22 +143,22 @@ impl Node {
         if let Err(error) = applied {
             host.differs(from, error);
         }
-        // One that was asked for is on its way, and this commit may be older.
+        // A requested copy may be on its way, and this commit may be older.
         let is_asking =
             self.origin.queues.get(&slot).is_some_and(|queue| !queue.flights.is_empty());
-        let is_asking = is_asking && !is_broken(Mutation::UnshareEarly);
+        let is_asking = is_asking && !is_broken(Mutation::ForgetEarly);
         if is_asking || self.view.primary(slot) != Some(from) {
             return;
         }
         absent.sort_unstable();
         absent.dedup();
         for (db, key) in &absent {
-            let unshared = Record::Unshared { db: *db, key };
-            self.lanes.push(lane_of(slot), Some(NodeSet::of(from.node)), &unshared);
+            let no_copy = Record::NoCopy { db: *db, key };
+            self.lanes.push(lane_of(slot), Some(NodeSet::of(from.node)), &no_copy);
         }
     }
 
-    /// A copy is of no use any more.
+    /// Removes a copy that was invalidated.
     pub(super) fn drop_copy(&mut self, (db, bytes): (u16, &[u8]), host: &mut dyn Host) {
         let databases = host.handle().keyspace().databases();
         if !self.takes_copies(slot_of(bytes)) || db >= databases {
@@ -168,7 +170,7 @@ impl Node {
         handle.lock(key.hash);
         if handle.view_stored(db, key).is_some() {
             let remove = Effect::Remove { key: bytes, why: Removal::Deleted };
-            // It is there.
+            // The key exists, so this cannot fail.
             let _ = handle.apply(db, &remove, FROM_PEERS);
         }
         handle.unlock();

@@ -1,117 +1,124 @@
-//! The gate around the stripes: a reader-writer lock whose readers each write a cache line of their
-//! own.
+//! Exclusive lock over all stripes: a reader-writer lock in which each reader writes only its own
+//! cache line.
 //!
-//! One word per thread carries both sides of the handshake: the owner's ACTIVE and the raiser's
-//! INTENT. Since each changes it by atomic read-modify-write, one of the two comes first and the
-//! other sees it; no fence is needed between a store to one line and a load from another.
+//! One word per thread carries both sides of the handshake: the owner's ACTIVE and the claimant's
+//! INTENT. Both change it by atomic read-modify-write, so one of the two comes first and the other
+//! sees it; no fence is needed between a store to one line and a load from another.
 //!
 //! ```text
-//!             enter                      raise                      exit, wakes the raiser
+//!             enter                 begin_exclusive               exit, wakes the claimant
 //!    0 ────────────────▶ ACTIVE ───────────────────▶ ACTIVE|INTENT ────────┐
 //!    ▲ ◀────────────────   ▲                                               ▼
-//!    │       exit          └── lower: granted ── INTENT|PARKED ◀─enter─ INTENT
-//!    └────────────────────────────── lower ──────────────────────────────┘
+//!    │       exit          └─ end_exclusive ────── INTENT|PARKED ◀─enter─ INTENT
+//!    └─────────────────────────── end_exclusive ───────────────────────────┘
 //! ```
 
 use super::futex::{Futex, Mutex, RawMutex, SPINS};
-use super::pass::Pass;
 use super::stripe::WAIT_MAX;
+use super::thread_slot::ThreadSlot;
 use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-/// The owner is inside the gate.
+/// The thread is active: it may use the keyspace.
 const ACTIVE: u32 = 0b001;
-/// Another thread wants, or has, the keyspace for itself.
+/// Another thread claims, or owns, the whole keyspace.
 const INTENT: u32 = 0b010;
-/// The owner sleeps till the intent is gone, and is then inside by grant.
+/// The thread sleeps until the intent is cleared, and is then made active.
 const PARKED: u32 = 0b100;
 
-/// The gate of one keyspace: who is inside, and who wants everyone else outside.
-pub struct Gate {
+/// The set of thread slots of a keyspace, and the pending exclusive owner.
+pub struct ExclusiveLock {
     registry: Mutex<Registry>,
     token: RawMutex,
 }
 
-/// See [`Gate::survey`].
+/// Result of [`ExclusiveLock::survey`].
 #[derive(Clone, Copy, Debug)]
 pub struct Survey {
-    /// Passes.
-    pub passes: usize,
-    /// Those that are inside.
+    /// Number of thread slots.
+    pub slots: usize,
+    /// Number of active ones.
     pub inside: usize,
-    /// Those whose threads sleep until they are let in.
+    /// Number of threads that sleep until they may enter.
     pub parked: usize,
-    /// Whether a thread wants, or has, the keyspace for itself.
+    /// Whether a thread claims, or owns, the whole keyspace.
     pub intent: bool,
 }
 
-/// The slots of all passes, and whether an intent is up. A slot that joins meanwhile is born with
-/// it.
+/// All slots, and whether an intent is set. New slots start with it.
 struct Registry {
-    slots: Vec<Arc<Slot>>,
+    slots: Vec<Arc<SlotWord>>,
     intent: bool,
 }
 
-impl Gate {
-    /// A gate without passes.
+impl ExclusiveLock {
+    /// Creates a lock without slots.
     pub fn new() -> Self {
-        Gate {
+        ExclusiveLock {
             registry: Mutex::new(Registry { slots: Vec::new(), intent: false }),
             token: RawMutex::new(),
         }
     }
 
-    /// A pass for the calling thread; dropping it returns it. One per thread, which also bounds
-    /// their number: a thread that enters by one pass and raises by another waits for itself.
-    pub fn register(self: &Arc<Self>) -> Pass {
+    /// Registers the calling thread; dropping the slot unregisters it. Register each thread once: a
+    /// thread that enters through one slot and claims exclusiveness through another waits for
+    /// itself.
+    pub fn register(self: &Arc<Self>) -> ThreadSlot {
         let mut registry = self.registry.lock();
-        let slot = Arc::new(Slot::new(registry.intent));
+        let slot = Arc::new(SlotWord::new(registry.intent));
         registry.slots.push(Arc::clone(&slot));
-        Pass::new(Arc::clone(self), slot)
+        ThreadSlot::new(Arc::clone(self), slot)
     }
 
-    /// How many passes are inside, sleep until an exclusive owner has finished, and there are, and
-    /// whether one wants, or has, the keyspace for itself: at this moment, for operators.
+    /// Counts active and sleeping threads, for operators.
     pub fn survey(&self) -> Survey {
         let registry = self.registry.lock();
         let count =
             |bit| registry.slots.iter().filter(|slot| slot.0.load(Relaxed) & bit != 0).count();
         Survey {
-            passes: registry.slots.len(),
+            slots: registry.slots.len(),
             inside: count(ACTIVE),
             parked: count(PARKED),
             intent: registry.intent,
         }
     }
 
-    pub(super) fn unregister(&self, own: &Arc<Slot>) {
+    pub(super) fn unregister(&self, own: &Arc<SlotWord>) {
         self.registry.lock().slots.retain(|slot| !Arc::ptr_eq(slot, own));
     }
 
-    /// The right to raise, and the queue of threads that want it.
+    /// The script token: the right to claim exclusiveness, with the queue of threads that want it.
     pub(super) fn token(&self) -> &RawMutex {
         &self.token
     }
 
-    /// Flags every slot but the caller's. The caller holds the token.
-    pub(super) fn raise(&self, own: &Arc<Slot>) {
+    /// Sets the intent in every slot except the caller's. The caller holds the token.
+    pub(super) fn begin_exclusive(&self, own: &Arc<SlotWord>) {
         let mut registry = self.registry.lock();
         registry.intent = true;
-        registry.slots.iter().filter(|slot| !Arc::ptr_eq(slot, own)).for_each(|slot| slot.raise());
+        registry
+            .slots
+            .iter()
+            .filter(|slot| !Arc::ptr_eq(slot, own))
+            .for_each(|slot| slot.begin_exclusive());
     }
 
-    /// Waits till every slot but the caller's is inactive. No slot becomes active again before
-    /// [`Self::lower`].
-    pub(super) fn drain(&self, own: &Arc<Slot>) {
+    /// Waits until every slot except the caller's is inactive. No slot becomes active again before
+    /// [`Self::end_exclusive`].
+    pub(super) fn wait_quiescent(&self, own: &Arc<SlotWord>) {
         while let Some(slot) = self.busy_slot(own) {
             slot.wait_inactive(None, &|| false);
         }
     }
 
-    /// The same until `give_up` says that it is no use: false then.
-    pub(super) fn drain_unless(&self, own: &Arc<Slot>, give_up: &dyn Fn() -> bool) -> bool {
+    /// Like [`Self::wait_quiescent`], but returns false once `give_up` returns true.
+    pub(super) fn wait_quiescent_unless(
+        &self,
+        own: &Arc<SlotWord>,
+        give_up: &dyn Fn() -> bool,
+    ) -> bool {
         while let Some(slot) = self.busy_slot(own) {
             if !slot.wait_inactive(Some(WAIT_MAX), give_up) {
                 return false;
@@ -120,15 +127,19 @@ impl Gate {
         true
     }
 
-    /// Ends the exclusive ownership; who sleeps at the gate is inside by grant before the next
-    /// raiser can come.
-    pub(super) fn lower(&self, own: &Arc<Slot>) {
+    /// Ends the exclusive ownership. Threads that sleep in `enter` become active before the next
+    /// claimant can come.
+    pub(super) fn end_exclusive(&self, own: &Arc<SlotWord>) {
         let mut registry = self.registry.lock();
         registry.intent = false;
-        registry.slots.iter().filter(|slot| !Arc::ptr_eq(slot, own)).for_each(|slot| slot.lower());
+        registry
+            .slots
+            .iter()
+            .filter(|slot| !Arc::ptr_eq(slot, own))
+            .for_each(|slot| slot.end_exclusive());
     }
 
-    fn busy_slot(&self, own: &Arc<Slot>) -> Option<Arc<Slot>> {
+    fn busy_slot(&self, own: &Arc<SlotWord>) -> Option<Arc<SlotWord>> {
         let registry = self.registry.lock();
         registry
             .slots
@@ -138,22 +149,22 @@ impl Gate {
     }
 }
 
-impl Default for Gate {
+impl Default for ExclusiveLock {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// One thread's word, alone on its cache line (and the line that the hardware prefetches with it).
+/// State of a thread, alone on its cache line (and the adjacent line that the hardware prefetches).
 #[repr(align(128))]
-pub(super) struct Slot(Futex);
+pub(super) struct SlotWord(Futex);
 
-impl Slot {
+impl SlotWord {
     fn new(intent: bool) -> Self {
-        Slot(Futex::new(if intent { INTENT } else { 0 }))
+        SlotWord(Futex::new(if intent { INTENT } else { 0 }))
     }
 
-    /// For the owner, who alone sets and clears ACTIVE while it is awake.
+    /// Only for the owning thread, which alone sets and clears ACTIVE while it is awake.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.0.load(Relaxed) & ACTIVE != 0
@@ -164,14 +175,14 @@ impl Slot {
         self.0.load(Relaxed) & INTENT != 0
     }
 
-    /// Whether the owner is anything else than inside without an intent.
+    /// Whether the slot is in any other state than active without intent.
     #[inline]
     pub fn is_disturbed(&self) -> bool {
         self.0.load(Relaxed) != ACTIVE
     }
 
-    /// Acquire pairs with the Release of [`Self::lower`]: the owner sees what the exclusive owner
-    /// wrote.
+    /// Acquire pairs with the Release of [`Self::end_exclusive`]: the owner sees the writes of the
+    /// exclusive owner.
     #[inline]
     pub fn enter(&self) {
         if self.0.compare_exchange(0, ACTIVE, Acquire, Relaxed).is_err() {
@@ -179,19 +190,19 @@ impl Slot {
         }
     }
 
-    /// The same, unless `give_up` comes to say that it is no use: then the owner is outside, and
-    /// the answer is false.
+    /// Like [`Self::enter`], but returns false, with the slot inactive, once `give_up` returns
+    /// true.
     pub fn enter_unless(&self, give_up: &dyn Fn() -> bool) -> bool {
         self.0.compare_exchange(0, ACTIVE, Acquire, Relaxed).is_ok()
             || self.enter_waiting(Some(WAIT_MAX), give_up)
     }
 
-    /// Release pairs with the Acquire of [`Self::is_active_acquire`]: the exclusive owner sees what
-    /// this thread wrote. The owner is active.
+    /// Release pairs with the Acquire of [`Self::is_active_acquire`]: the exclusive owner sees this
+    /// thread's writes. The slot is active.
     #[inline]
     pub fn exit(&self) {
-        // Whether a raiser waits is learnt by the step that lets it go: a raiser that flags the
-        // slot later finds it inactive, one that flagged it before is seen here.
+        // The same operation that leaves also detects a waiting claimant: one that sets the intent
+        // later finds the slot inactive, one that set it before is seen here.
         if self.0.fetch_sub(ACTIVE, Release) & INTENT != 0 {
             self.0.wake_one();
         }
@@ -220,7 +231,8 @@ impl Slot {
         }
     }
 
-    /// Sleeps until it is granted, or given up: who takes PARKED away decides which.
+    /// Sleeps until the slot is made active, or `give_up` returns true: clearing PARKED decides
+    /// which.
     fn wait_granted(&self, pause: Option<Duration>, give_up: &dyn Fn() -> bool) -> bool {
         while self.0.load(Acquire) & PARKED != 0 {
             self.0.wait(INTENT | PARKED, pause);
@@ -233,9 +245,9 @@ impl Slot {
         true
     }
 
-    /// Relaxed: the order of the exchange on the word itself decides who is first, and
-    /// [`Gate::drain`] acquires.
-    fn raise(&self) {
+    /// Relaxed: the order of operations on the word itself decides which is first, and
+    /// [`ExclusiveLock::wait_quiescent`] acquires.
+    fn begin_exclusive(&self) {
         self.0.fetch_or(INTENT, Relaxed);
     }
 
@@ -243,8 +255,8 @@ impl Slot {
         self.0.load(Acquire) & ACTIVE != 0
     }
 
-    /// The intent is up, so ACTIVE can only go: the word cannot come back to the value slept on.
-    /// False if it was given up.
+    /// While the intent is set ACTIVE can only be cleared, so the word cannot return to the value
+    /// slept on. Returns false if given up.
     fn wait_inactive(&self, pause: Option<Duration>, give_up: &dyn Fn() -> bool) -> bool {
         for _ in 0..SPINS {
             if !self.is_active_acquire() {
@@ -261,9 +273,9 @@ impl Slot {
         true
     }
 
-    /// A sleeper gets ACTIVE from the hand that clears its PARKED: raisers in a row cannot starve
-    /// it. Who is still inside, since the raiser gave up, stays there.
-    fn lower(&self) {
+    /// Makes a sleeping thread active when clearing PARKED, so that successive claimants cannot
+    /// starve it. A thread that is still active, because the claimant gave up, stays so.
+    fn end_exclusive(&self) {
         let granted = |state| Some(if state & (PARKED | ACTIVE) != 0 { ACTIVE } else { 0 });
         if let Ok(state) = self.0.fetch_update(Release, Relaxed, granted)
             && state & PARKED != 0

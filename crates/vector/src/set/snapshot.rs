@@ -1,6 +1,6 @@
-//! A set as it was at one moment, and a set from an image.
+//! Snapshots of a set, and loading of a set from one.
 //!
-//! A snapshot shares the chunks of the set; changes after it copy those that they touch.
+//! A snapshot shares the chunks of the set; later changes copy the chunks that they touch.
 
 use super::texts::{Element, Texts};
 use super::{Inner, VectorSet};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a set was when the snapshot was taken.
+/// State of a set when the snapshot was taken.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     shape: Shape,
@@ -29,7 +29,7 @@ pub struct SnapshotNode<'s> {
 }
 
 impl VectorSet {
-    /// What the set is now; it takes some nanoseconds for each thousand elements.
+    /// Takes a snapshot; costs some nanoseconds per thousand elements.
     pub fn snapshot(&self) -> Snapshot {
         let inner = self.inner.read();
         Snapshot {
@@ -43,7 +43,7 @@ impl VectorSet {
 }
 
 impl Snapshot {
-    /// What the vectors have in common.
+    /// Properties that all vectors share.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -53,17 +53,17 @@ impl Snapshot {
         self.len
     }
 
-    /// True if there are none.
+    /// Whether the snapshot is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether any has attributes.
+    /// Whether any element has attributes.
     pub fn has_attributes(&self) -> bool {
         self.has_attributes
     }
 
-    /// All of them, in portions: those at nodes from `at` on.
+    /// The elements at nodes from `at` on, so that they can be read in chunks.
     pub fn nodes_from(&self, at: u32) -> impl Iterator<Item = SnapshotNode<'_>> {
         let end = self.texts.len() * crate::graph::CHUNK_LEN;
         (at..end as u32).filter_map(|node| {
@@ -75,40 +75,40 @@ impl Snapshot {
 }
 
 impl<'s> SnapshotNode<'s> {
-    /// Its number, from 0.
+    /// Number of the node, from 0.
     pub fn node(&self) -> u32 {
         self.node
     }
 
-    /// Its name.
+    /// Name of the element.
     pub fn name(&self) -> &'s [u8] {
         self.element.name
     }
 
-    /// Its attributes.
+    /// Attributes of the element.
     pub fn attributes(&self) -> Option<&'s [u8]> {
         self.element.attributes
     }
 
-    /// Its vector.
+    /// Vector of the element.
     pub fn vector(&self) -> EncodedRef<'s> {
         let (chunk, at) = place(self.node);
         self.snapshot.chunks[chunk].vector(at)
     }
 
-    /// Its highest level.
+    /// Highest level of the node.
     pub fn level(&self) -> usize {
         let (chunk, at) = place(self.node);
         self.snapshot.chunks[chunk].level(at)
     }
 
-    /// Its links on a level.
+    /// Links of the node on a level.
     pub fn links(&self, level: usize) -> Links<'s> {
         let (chunk, at) = place(self.node);
         self.snapshot.chunks[chunk].links(at, level)
     }
 
-    /// The farthest of them: its distance and its place among them; 0 and 0 if there are none.
+    /// Distance and index of the farthest link; 0 and 0 if there are none.
     pub fn farthest(&self, level: usize) -> (f32, usize) {
         let shape = &self.snapshot.shape;
         let distance = |other: u32| {
@@ -119,147 +119,147 @@ impl<'s> SnapshotNode<'s> {
         distances.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0))
     }
 
-    /// Most links that it may have on a level.
+    /// Maximum number of links of the node on a level.
     pub fn link_limit(&self, level: usize) -> usize {
         link_limit(&self.snapshot.shape, level)
     }
 }
 
-/// Why an image is no set.
+/// Reason that a snapshot cannot be loaded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ImageError {
+pub enum LoadError {
     /// Dimensions or links out of range.
     Shape,
-    /// Two elements of one name.
+    /// Two elements have the same name.
     DoubledName,
-    /// Two elements of one number.
+    /// Two elements have the same number.
     DoubledNumber,
-    /// An element whose number is 0.
+    /// An element has the number 0.
     NumberZero,
-    /// A code that is longer or shorter than the shape says.
+    /// A code has not the length given by the shape.
     CodeLength,
-    /// An element with no levels, or too many.
+    /// An element has no levels, or too many.
     Levels,
-    /// More links than there may be.
+    /// An element has too many links.
     LinkCount,
-    /// A link to what is not there, not on that level, or the element itself.
+    /// A link to a missing element, to one without that level, or to the element itself.
     LinkTarget,
-    /// Two links to one element.
+    /// Two links to the same element.
     DoubledLink,
-    /// A link that does not lead back.
+    /// A link without its reverse.
     OneWayLink,
-    /// No element.
+    /// No elements.
     Empty,
-    /// More elements than a set may have.
+    /// Too many elements for a set.
     TooMany,
 }
 
-impl fmt::Display for ImageError {
+impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ImageError::Shape => "vector set: dimensions or links out of range",
-            ImageError::DoubledName => "vector set: two elements have the same name",
-            ImageError::DoubledNumber => "vector set: two elements have the same number",
-            ImageError::NumberZero => "vector set: an element has the number 0",
-            ImageError::CodeLength => "vector set: a vector has the wrong length",
-            ImageError::Levels => "vector set: an element has no levels, or too many",
-            ImageError::LinkCount => "vector set: an element has too many links",
-            ImageError::LinkTarget => "vector set: a link leads nowhere",
-            ImageError::DoubledLink => "vector set: a link is there twice",
-            ImageError::OneWayLink => "vector set: a link does not lead back",
-            ImageError::Empty => "vector set: there are no elements",
-            ImageError::TooMany => "vector set: there are too many elements",
+            LoadError::Shape => "vector set: dimensions or links out of range",
+            LoadError::DoubledName => "vector set: two elements have the same name",
+            LoadError::DoubledNumber => "vector set: two elements have the same number",
+            LoadError::NumberZero => "vector set: an element has the number 0",
+            LoadError::CodeLength => "vector set: a vector has the wrong length",
+            LoadError::Levels => "vector set: an element has no levels, or too many",
+            LoadError::LinkCount => "vector set: an element has too many links",
+            LoadError::LinkTarget => "vector set: a link leads nowhere",
+            LoadError::DoubledLink => "vector set: a link is there twice",
+            LoadError::OneWayLink => "vector set: a link does not lead back",
+            LoadError::Empty => "vector set: there are no elements",
+            LoadError::TooMany => "vector set: there are too many elements",
         })
     }
 }
 
-impl std::error::Error for ImageError {}
+impl std::error::Error for LoadError {}
 
-/// An element of an image.
+/// An element of a snapshot to be loaded.
 #[derive(Clone, Copy, Debug)]
-pub struct NodeImage<'a> {
-    /// Its number, by which links refer to it; not 0.
+pub struct SnapshotItem<'a> {
+    /// Number to which links refer; not 0.
     pub number: u64,
-    /// Its name.
+    /// Name of the element.
     pub name: &'a [u8],
-    /// Its attributes.
+    /// Attributes of the element.
     pub attributes: Option<&'a [u8]>,
-    /// Its vector.
+    /// Vector of the element.
     pub vector: EncodedRef<'a>,
-    /// The numbers of what it is linked to: by level, the lowest first.
+    /// Numbers of the linked elements by level, the lowest first.
     pub levels: &'a [Vec<u64>],
 }
 
-/// Makes a set of the elements of an image. Memory grows with what was given, not with what an
-/// image claims to hold.
+/// Builds a set from the elements of a snapshot. Memory grows with the data received, not with
+/// announced sizes.
 pub struct Loader {
     inner: Inner,
     numbers: HashMap<u64, u32>,
-    /// Number of links and the links, level by level, element by element.
+    /// For each element and level: number of links, and the links.
     links: Vec<u64>,
     nodes: Vec<(u32, usize)>,
 }
 
 impl Loader {
-    /// Begins a set.
+    /// Creates a loader.
     ///
     /// # Errors
     /// If the shape is not valid.
-    pub fn new(shape: Shape, seed: u64) -> Result<Self, ImageError> {
+    pub fn new(shape: Shape, seed: u64) -> Result<Self, LoadError> {
         if !shape.is_valid() {
-            return Err(ImageError::Shape);
+            return Err(LoadError::Shape);
         }
         let inner = Inner::new(shape, seed);
         Ok(Loader { inner, numbers: HashMap::new(), links: Vec::new(), nodes: Vec::new() })
     }
 
-    /// Takes an element.
+    /// Adds an element.
     ///
     /// # Errors
-    /// If it does not fit the shape, or is there already.
-    pub fn push(&mut self, image: &NodeImage<'_>) -> Result<(), ImageError> {
+    /// If it does not fit the shape, or exists already.
+    pub fn push(&mut self, item: &SnapshotItem<'_>) -> Result<(), LoadError> {
         let graph = &self.inner.graph;
-        if image.vector.code.len() != graph.shape().code_bytes() {
-            return Err(ImageError::CodeLength);
+        if item.vector.code.len() != graph.shape().code_bytes() {
+            return Err(LoadError::CodeLength);
         }
-        if image.number == 0 {
-            return Err(ImageError::NumberZero);
+        if item.number == 0 {
+            return Err(LoadError::NumberZero);
         }
-        if image.levels.is_empty() || image.levels.len() > LEVELS_MAX {
-            return Err(ImageError::Levels);
+        if item.levels.is_empty() || item.levels.len() > LEVELS_MAX {
+            return Err(LoadError::Levels);
         }
         let limits = (0..).map(|level| link_limit(graph.shape(), level));
-        if image.levels.iter().zip(limits).any(|(links, limit)| links.len() > limit) {
-            return Err(ImageError::LinkCount);
+        if item.levels.iter().zip(limits).any(|(links, limit)| links.len() > limit) {
+            return Err(LoadError::LinkCount);
         }
         if graph.is_full() {
-            return Err(ImageError::TooMany);
+            return Err(LoadError::TooMany);
         }
-        let Err(place) = self.inner.place_of(image.name) else {
-            return Err(ImageError::DoubledName);
+        let Err(place) = self.inner.place_of(item.name) else {
+            return Err(LoadError::DoubledName);
         };
-        if self.numbers.contains_key(&image.number) {
-            return Err(ImageError::DoubledNumber);
+        if self.numbers.contains_key(&item.number) {
+            return Err(LoadError::DoubledNumber);
         }
-        let node = self.inner.graph.insert_unlinked(image.vector, image.levels.len() - 1);
-        self.numbers.insert(image.number, node);
-        self.inner.put_at(place, node, image.name, image.attributes);
-        for links in image.levels {
+        let node = self.inner.graph.insert_unlinked(item.vector, item.levels.len() - 1);
+        self.numbers.insert(item.number, node);
+        self.inner.put_at(place, node, item.name, item.attributes);
+        for links in item.levels {
             self.links.push(links.len() as u64);
             self.links.extend(links);
         }
-        self.nodes.push((node, image.levels.len()));
+        self.nodes.push((node, item.levels.len()));
         Ok(())
     }
 
-    /// The set, when all elements were given.
+    /// Completes the set after all elements were added.
     ///
     /// # Errors
-    /// If links do not go both ways, or lead nowhere, or there is no element.
-    pub fn finish(self) -> Result<VectorSet, ImageError> {
+    /// If links do not go both ways or lead nowhere, or there are no elements.
+    pub fn finish(self) -> Result<VectorSet, LoadError> {
         let Loader { mut inner, numbers, links, nodes } = self;
         if nodes.is_empty() {
-            return Err(ImageError::Empty);
+            return Err(LoadError::Empty);
         }
         let mut links = links.into_iter();
         let mut sorted = SortedLinks::default();
@@ -268,43 +268,43 @@ impl Loader {
                 let count = links.next().unwrap_or(0) as usize;
                 let begin = sorted.links.len();
                 for number in links.by_ref().take(count) {
-                    let other = *numbers.get(&number).ok_or(ImageError::LinkTarget)?;
+                    let other = *numbers.get(&number).ok_or(LoadError::LinkTarget)?;
                     if other == node || inner.graph.level(other) < level {
-                        return Err(ImageError::LinkTarget);
+                        return Err(LoadError::LinkTarget);
                     }
                     sorted.links.push(other);
                 }
                 if !inner.graph.set_links(node, level, &sorted.links[begin..]) {
-                    return Err(ImageError::LinkCount);
+                    return Err(LoadError::LinkCount);
                 }
                 sorted.end_level(begin)?;
             }
             sorted.end_node(node, levels);
         }
-        if !sorted.all_lead_back() {
-            return Err(ImageError::OneWayLink);
+        if !sorted.all_bidirectional() {
+            return Err(LoadError::OneWayLink);
         }
         Ok(VectorSet::with(inner))
     }
 }
 
-/// The links of all nodes, those of a node on a level in ascending order.
+/// Links of all nodes, sorted for each node and level.
 #[derive(Default)]
 struct SortedLinks {
     links: Vec<u32>,
     /// Ends of the links of each level of each node.
     ends: Vec<usize>,
-    /// Each node with its first level, by its place in `ends`, and how many levels it has.
+    /// Each node, the index of its first level in `ends`, and its number of levels.
     nodes: Vec<(u32, usize, usize)>,
 }
 
 impl SortedLinks {
-    /// The links from `begin` on are those of the next level of the current node.
-    fn end_level(&mut self, begin: usize) -> Result<(), ImageError> {
+    /// Ends the current node's next level, which has the links from `begin` on.
+    fn end_level(&mut self, begin: usize) -> Result<(), LoadError> {
         let links = &mut self.links[begin..];
         links.sort_unstable();
         if links.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(ImageError::DoubledLink);
+            return Err(LoadError::DoubledLink);
         }
         self.ends.push(self.links.len());
         Ok(())
@@ -314,9 +314,9 @@ impl SortedLinks {
         self.nodes.push((node, self.ends.len() - levels, levels));
     }
 
-    /// Whether every link leads back. Nodes are visited in ascending order, and each is the next
-    /// one among the links of its neighbours: one step for each link.
-    fn all_lead_back(&mut self) -> bool {
+    /// Whether every link has its reverse. Nodes are visited in ascending order, and each is the
+    /// next unmatched link of its neighbours: one step for each link.
+    fn all_bidirectional(&mut self) -> bool {
         self.nodes.sort_unstable();
         let end = self.nodes.last().map_or(0, |&(node, ..)| node as usize + 1);
         let mut firsts = vec![0; end];
@@ -326,7 +326,7 @@ impl SortedLinks {
         self.nodes.iter().all(|&(node, first, levels)| {
             (0..levels).all(|level| {
                 self.links[begin(first + level)..self.ends[first + level]].iter().all(|&other| {
-                    // Its target has that level.
+                    // The target has that level.
                     let place = firsts[other as usize] + level;
                     let is_next = next[place] < self.ends[place] && self.links[next[place]] == node;
                     next[place] += 1;

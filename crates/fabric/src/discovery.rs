@@ -1,37 +1,36 @@
-//! Where nodes were found that are not where the members have agreed they are: all of them may have
-//! come back at other addresses, and agree on nothing before they find each other.
+//! Discovery: addresses of nodes that differ from the agreed ones. All members may have returned
+//! with new addresses, and cannot agree on anything before they find each other.
 //!
 //! ```text
-//! A --cluster-join B's address --->  B    B's certificate names the node that answers there
-//!             "let me in, I am at ..."    A's question says where A is
+//! A --cluster-join B's address --->  B    B's certificate identifies the node at that address
+//!             "join, my bus is ..."       A's request contains A's address
 //! ```
 //!
-//! An address that was found is tried in turn with the one that is agreed on, until members agree on
-//! another.
+//! A discovered address is tried alternately with the agreed one, until members agree on another.
 
 use crate::state::MemberInfo;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// Nodes that are remembered at most: members, and some that were.
+/// Maximum number of nodes remembered: present and some former members.
 const NODES_MAX: usize = 1024;
 
 struct Found {
     address: String,
-    /// What the members had agreed on then.
+    /// The agreed address at the time of discovery.
     instead_of: String,
-    /// It did not answer when it was tried last.
+    /// The last attempt at this address failed.
     has_missed: bool,
 }
 
-/// Addresses of buses, by the uuids of nodes.
+/// Discovered bus addresses, by node uuid.
 #[derive(Default)]
-pub(crate) struct FoundNodes(Mutex<BTreeMap<u128, Found>>);
+pub(crate) struct Discovery(Mutex<BTreeMap<u128, Found>>);
 
-impl FoundNodes {
-    /// A node was found at an address, other than the one that is agreed on if there is none at
-    /// this.
-    pub fn note(&self, agreed: &MemberInfo, address: &str) {
+impl Discovery {
+    /// Records the address at which a node was found; forgets an earlier one if it is the agreed
+    /// address.
+    pub fn record(&self, agreed: &MemberInfo, address: &str) {
         let mut found = self.0.lock();
         if agreed.bus == address {
             found.remove(&agreed.uuid);
@@ -42,7 +41,7 @@ impl FoundNodes {
         }
     }
 
-    /// Where to look for a node: where it was found last, or where it is by agreement.
+    /// The address to try next: the discovered or the agreed one.
     pub fn address_of(&self, agreed: &MemberInfo) -> String {
         let mut found = self.0.lock();
         match found.get(&agreed.uuid) {
@@ -58,7 +57,7 @@ impl FoundNodes {
         }
     }
 
-    /// A node does not answer at an address.
+    /// Records that a node did not answer at an address.
     pub fn miss(&self, uuid: u128, address: &str) {
         if let Some(known) = self.0.lock().get_mut(&uuid) {
             known.has_missed = known.address == address;
@@ -83,9 +82,9 @@ mod tests {
             zone: String::new(),
             holds_slots: true,
         };
-        let found = FoundNodes::default();
+        let found = Discovery::default();
         assert_eq!(found.address_of(&at("a:1")), "a:1");
-        found.note(&at("a:1"), "a:2");
+        found.record(&at("a:1"), "a:2");
         assert_eq!(found.address_of(&at("a:1")), "a:2");
         found.miss(7, "a:1");
         assert_eq!(found.address_of(&at("a:1")), "a:2");
@@ -95,8 +94,8 @@ mod tests {
         assert_eq!(found.address_of(&at("a:1")), "a:2", "it may only have been away");
         assert_eq!(found.address_of(&at("a:3")), "a:3", "that is newer");
         assert_eq!(found.address_of(&at("a:1")), "a:1");
-        found.note(&at("a:1"), "a:2");
-        found.note(&at("a:1"), "a:1");
+        found.record(&at("a:1"), "a:2");
+        found.record(&at("a:1"), "a:1");
         assert_eq!(found.address_of(&at("a:1")), "a:1");
     }
 }
