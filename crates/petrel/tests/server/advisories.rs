@@ -536,7 +536,8 @@ fn redis_8_10_0_clients_are_served_by_values_that_replace_others() {
         &["GEOSEARCHSTORE", "d", "g", "FROMMEMBER", "m", "BYRADIUS", "1", "km"],
         &["GEORADIUS", "g", "0", "0", "1", "km", "STORE", "d"],
     ];
-    let waits: [(&[&str], &[&[&str]], &str); 4] = [
+    type Call<'a> = &'a [&'a str];
+    let waits: [(Call, &[Call], &str); 4] = [
         (&["BLPOP", "d", "0"], &lists, "[d 1]"),
         (&["BLMOVE", "d", "moved", "LEFT", "LEFT", "0"], &lists[..2], "1"),
         (&["BLMPOP", "0", "1", "d", "LEFT"], &lists[..1], "[d [1]]"),

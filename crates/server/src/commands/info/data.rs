@@ -247,7 +247,7 @@ fn backlog(report: &mut Report<'_>) {
     report.field("repl_backlog_histlen", len);
     if let Some(stream) = report.server.outgoing.stream() {
         // Redis has no such field: its stream has commands alone.
-        report.field("repl_stream", stream.language.word());
+        report.field("repl_stream", stream.encoding.word());
     }
 }
 
