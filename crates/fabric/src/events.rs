@@ -15,8 +15,8 @@ pub enum Level {
     Warning,
 }
 
-/// The host. It is called on the fabric's thread, one call after another, and must not keep that
-/// thread: leases and elections wait for it.
+/// The host. It is called on the fabric's thread, unless a method says otherwise, one call after
+/// another, and must not keep that thread: leases and elections wait for it.
 pub trait Events: Send {
     /// This node is a member from this view on, with all slots that it says; whatever it was before
     /// counts no longer.
@@ -43,6 +43,10 @@ pub trait Events: Send {
     /// The link has ended: its connection is to be dropped. What was sent on it may or may not have
     /// arrived, up to some byte.
     fn link_down(&mut self, link: Link);
+
+    /// The keys are derived from the passphrases: the memory that this took is free again, 64 MiB.
+    /// Called once, by [`crate::Fabric::start`] on the thread of its caller.
+    fn keys_derived(&mut self) {}
 
     /// Something for the log.
     fn log(&mut self, level: Level, line: String);
