@@ -35,12 +35,12 @@ pub(crate) struct Turn {
     vain: u32,
     /// Time lost to other processes that was not repaid by time without tries.
     lost: Duration,
-    /// When the last try ended.
+    /// End of the last try.
     ended: Option<Instant>,
     resting_until: Option<Instant>,
 }
 
-/// A time for which the processor was given away.
+/// Period for which the processor was given away.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Absence {
     begin: Instant,
