@@ -41,7 +41,10 @@ impl Poll {
     /// Yields the processor once to threads that prepare work for this one; not while other
     /// processes keep it for long each time.
     pub fn give_turn(&mut self) {
-        self.yielding.give_to_threads();
+        if self.yielding.is_offered() {
+            let away = self.yielding.give();
+            self.yielding.took(away, true);
+        }
     }
 
     /// Waits until a socket is ready, [`Waker::wake`] was called since the last wait, or the

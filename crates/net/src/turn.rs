@@ -8,21 +8,16 @@
 //! doing so, for their answers leave together.
 //!
 //! Where that does not help it is left alone for a while: twice as many turns each time that
-//! nothing came of it. A process that has nothing to ask may keep the processor for a time slice,
-//! and requests that come meanwhile wait. So the time is counted for which the processor was away
-//! for longer than clients need: more than a [`SHARE`]th of all time is not lost in this way, but
-//! for [`LOST_MAX`], since a virtual machine is stopped for as long by its host now and then.
+//! nothing came of it, and in proportion to the time for which a process kept the processor that
+//! had nothing to ask, since requests that come meanwhile wait for him. Once is no sign of such a
+//! one: a virtual machine is stopped for as long by its host now and then.
 
 use std::time::{Duration, Instant};
 
-/// Time that clients may take before they let the driver run again.
+/// A process that keeps the processor for longer is no client.
 const LONG: Duration = Duration::from_millis(1);
-/// Part of the time that may be lost to processes that are no clients.
-const SHARE: u32 = 256;
-/// Time that may be lost at once.
-const LOST_MAX: Duration = Duration::from_millis(4);
-/// Maximum time between two tries.
-const REST_MAX: Duration = Duration::from_secs(4);
+/// For how many times as long the processor is then not given away.
+const REST: u32 = 8;
 /// Turns without a try, at most, as a power of two.
 const VAIN_MAX: u32 = 10;
 
@@ -33,24 +28,9 @@ pub(crate) struct Turn {
     skip: u32,
     /// Tries in a row of which nothing came.
     vain: u32,
-    /// Time lost to other processes that was not repaid by time without tries.
-    lost: Duration,
-    /// End of the last try.
-    ended: Option<Instant>,
+    /// The last try took long.
+    was_long: bool,
     resting_until: Option<Instant>,
-}
-
-/// Period for which the processor was given away.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Absence {
-    begin: Instant,
-    end: Instant,
-}
-
-impl Absence {
-    pub(crate) fn duration(self) -> Duration {
-        self.end - self.begin
-    }
 }
 
 impl Turn {
@@ -64,35 +44,27 @@ impl Turn {
         self.resting_until.is_none_or(|until| Instant::now() >= until)
     }
 
-    /// Gives the processor away; says from when to when.
-    pub(crate) fn give(&mut self) -> Absence {
-        let begin = Instant::now();
+    /// Gives the processor away; says how long it was away.
+    pub(crate) fn give(&mut self) -> Duration {
+        let start = Instant::now();
         std::thread::yield_now();
-        Absence { begin, end: Instant::now() }
+        start.elapsed()
     }
 
     /// Takes note of what came of it: whether there is something to do now.
-    pub(crate) fn took(&mut self, absence: Absence, found: bool) {
-        let end = absence.end;
-        let since = self.ended.map_or(Duration::ZERO, |ended| end.saturating_duration_since(ended));
-        let lost = absence.duration().saturating_sub(LONG);
-        self.lost = (self.lost.saturating_sub(since / SHARE) + lost).min(REST_MAX / SHARE);
-        self.ended = Some(end);
-        let rests = self.lost >= LOST_MAX;
-        self.resting_until = rests.then(|| end + self.lost * SHARE);
+    pub(crate) fn took(&mut self, away: Duration, found: bool) {
+        let is_long = away >= LONG;
+        self.resting_until = if is_long && self.was_long {
+            Instant::now().checked_add(away.saturating_mul(REST))
+        } else {
+            None
+        };
+        self.was_long = is_long;
         if found {
             self.vain = 0;
         } else {
             self.skip = 1 << self.vain;
             self.vain = (self.vain + 1).min(VAIN_MAX);
-        }
-    }
-
-    /// Gives the processor away, if that is offered, to threads that prepare work for this one.
-    pub(crate) fn give_to_threads(&mut self) {
-        if self.is_offered() {
-            let absence = self.give();
-            self.took(absence, true);
         }
     }
 }
@@ -101,16 +73,6 @@ impl Turn {
 mod tests {
     use super::*;
 
-    /// Makes an absence that begins some time after the last one.
-    fn absence(turn: &Turn, after: Duration, away: Duration) -> Absence {
-        let begin = turn.ended.unwrap_or_else(Instant::now) + after;
-        Absence { begin, end: begin + away }
-    }
-
-    fn take(turn: &mut Turn, after: Duration, away: Duration, found: bool) {
-        turn.took(absence(turn, after, away), found);
-    }
-
     #[test]
     fn what_is_in_vain_is_tried_ever_less() {
         let mut turn = Turn::default();
@@ -118,43 +80,26 @@ mod tests {
         for _ in 0..5_000 {
             if turn.is_offered() {
                 tries += 1;
-                take(&mut turn, Duration::ZERO, Duration::ZERO, false);
+                turn.took(Duration::ZERO, false);
             }
         }
         assert!((10..20).contains(&tries), "{tries}");
         while !turn.is_offered() {}
-        take(&mut turn, Duration::ZERO, Duration::ZERO, true);
+        turn.took(Duration::ZERO, true);
         assert!(turn.is_offered());
-        take(&mut turn, Duration::ZERO, Duration::ZERO, false);
+        turn.took(Duration::ZERO, false);
         assert!(!turn.is_offered());
         assert!(turn.is_offered());
     }
 
     #[test]
-    fn a_host_that_stops_the_machine_now_and_then_is_no_busy_process() {
+    fn who_keeps_the_processor_is_not_given_it_again_soon() {
         let mut turn = Turn::default();
-        for _ in 0..100 {
-            take(&mut turn, Duration::from_secs(1), LOST_MAX, true);
-            assert_eq!(turn.resting_until, None);
-        }
-    }
-
-    #[test]
-    fn beside_busy_processes_tries_are_rare() {
-        for away in [2 * LONG, 4 * LONG, 12 * LONG] {
-            let mut turn = Turn::default();
-            let (mut lost, mut passed) = (Duration::ZERO, Duration::ZERO);
-            for _ in 0..1000 {
-                let rest = turn.resting_until.map_or(LONG, |until| until - turn.ended.unwrap());
-                assert!(rest <= REST_MAX);
-                take(&mut turn, rest, away, true);
-                (lost, passed) = (lost + away, passed + rest + away);
-            }
-            assert!(lost < passed / 64, "{away:?}: {lost:?} of {passed:?}");
-            // They are gone.
-            take(&mut turn, REST_MAX, LONG / 2, true);
-            take(&mut turn, REST_MAX, LONG / 2, true);
-            assert_eq!(turn.resting_until, None);
-        }
+        turn.took(Duration::from_secs(1000), true);
+        assert!(turn.is_offered(), "once may have been the host");
+        turn.took(Duration::from_secs(1000), true);
+        assert!(!turn.is_offered());
+        turn.took(Duration::ZERO, true);
+        assert!(turn.is_offered());
     }
 }

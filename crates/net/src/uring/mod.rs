@@ -373,10 +373,10 @@ impl Uring {
     fn give_turn(&mut self) -> bool {
         let most = if self.partial > 0 { GIVES_MAX } else { 1 };
         for _ in 0..most {
-            let absence = self.yielding.give();
+            let away = self.yielding.give();
             let found = self.ring.has_completions();
-            let moved = self.partial > 0 && absence.duration() >= RUN_MIN;
-            self.yielding.took(absence, found || moved);
+            let moved = self.partial > 0 && away >= RUN_MIN;
+            self.yielding.took(away, found || moved);
             if found || !moved || !self.yielding.is_offered() {
                 return found;
             }
