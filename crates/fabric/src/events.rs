@@ -15,8 +15,8 @@ pub enum Level {
     Warning,
 }
 
-/// Callbacks to the host, made on the fabric's thread one after another. They must not block, since
-/// leases and elections wait for that thread.
+/// Callbacks to the host, made on the fabric's thread one after another unless a method says
+/// otherwise. They must not block, since leases and elections wait for that thread.
 pub trait Events: Send {
     /// This node is a member from this view on. Its former state is void.
     fn admitted(&mut self, own: Identity, view: Arc<View>, members: Arc<[MemberInfo]>);
@@ -41,6 +41,10 @@ pub trait Events: Send {
 
     /// The link has ended: drop its connection. Some prefix of the sent bytes has arrived.
     fn link_down(&mut self, link: Link);
+
+    /// The keys are derived from the passphrases, and the 64 MiB that this took are free again.
+    /// Called once, by [`crate::Fabric::start`] on its caller's thread.
+    fn keys_derived(&mut self) {}
 
     /// A line for the log.
     fn log(&mut self, level: Level, line: String);

@@ -261,7 +261,7 @@ impl Fabric {
     /// # Errors
     /// If the directory, the port or the keys cannot be used. Failures of other nodes are
     /// logged and retried instead.
-    pub fn start(settings: Settings, events: Box<dyn Events>) -> Result<Fabric, StartError> {
+    pub fn start(settings: Settings, mut events: Box<dyn Events>) -> Result<Fabric, StartError> {
         let directory = settings.directory.clone();
         let store = open_store(&directory)?;
         let origin = origin(&store, &settings.name)?;
@@ -270,6 +270,7 @@ impl Fabric {
         let passphrases = passphrases.map(|passphrase| passphrase.as_str());
         let trust = Trust::new(&settings.name, origin.uuid, &directory, passphrases);
         let trust = trust.map_err(StartError::Trust)?;
+        events.keys_derived();
         let bind = settings.bind;
         let failed = |error| StartError::Bind(bind, error);
         let listener = std::net::TcpListener::bind(bind).map_err(failed)?;

@@ -1,5 +1,6 @@
 //! Waiting for a few sockets, and for other threads, without a driver.
 
+use crate::turn::Turn;
 use crate::waker::{Sleep, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -10,6 +11,7 @@ use std::time::Duration;
 /// it or some time is over. For tens of sockets: each wait names them all.
 pub struct Poll {
     sleep: Sleep,
+    yielding: Turn,
 }
 
 /// A socket that is waited for.
@@ -27,13 +29,22 @@ impl Poll {
     /// # Errors
     /// If the system has no descriptor left.
     pub fn new() -> io::Result<Self> {
-        Ok(Poll { sleep: Sleep::new()? })
+        Ok(Poll { sleep: Sleep::new()?, yielding: Turn::default() })
     }
 
     /// Returns a waker of the thread. Writes of the waking thread before the wake-up are visible to
     /// the woken thread.
     pub fn waker(&self) -> Waker {
         self.sleep.waker()
+    }
+
+    /// Yields the processor once to threads that prepare work for this one; not while other
+    /// processes keep it for long each time.
+    pub fn give_turn(&mut self) {
+        if self.yielding.is_offered() {
+            let away = self.yielding.give();
+            self.yielding.took(away, true);
+        }
     }
 
     /// Waits until a socket is ready, [`Waker::wake`] was called since the last wait, or the

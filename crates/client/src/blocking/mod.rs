@@ -12,6 +12,7 @@ mod dedicated;
 mod link;
 #[cfg(feature = "tls")]
 mod tls;
+mod yielding;
 
 use std::cell::Cell;
 use std::io;
@@ -33,6 +34,7 @@ use crate::request::{Command, Request, Target};
 use crate::telemetry::Telemetry;
 pub use dedicated::Dedicated;
 use link::Link;
+use yielding::Yielding;
 
 /// A client of one server for plain threads. Cheap to clone; all clones share one connection:
 /// commands of concurrent threads are sent together.
@@ -65,6 +67,7 @@ struct State {
     last_error: Option<String>,
     /// Empty, with the room of the batch that was sent last.
     spare: Vec<u8>,
+    yielding: Yielding,
 }
 
 impl State {
@@ -181,6 +184,7 @@ impl Shared {
             failures: 0,
             last_error: None,
             spare: Vec::new(),
+            yielding: Yielding::default(),
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         Ok(Shared { options, reconnects, telemetry, state, changed })
@@ -348,10 +352,13 @@ impl Shared {
             return;
         }
         state.is_writing = true;
-        if state.queue.in_flight() > IN_FLIGHT_WRITTEN_AT_ONCE {
+        if state.queue.in_flight() > IN_FLIGHT_WRITTEN_AT_ONCE && state.yielding.is_offered() {
             drop(state);
+            let start = Instant::now();
             std::thread::yield_now();
+            let away = start.elapsed();
             state = self.state.lock();
+            state.yielding.took(away);
         }
         let mut bytes = std::mem::take(&mut state.spare);
         while state.is_of(link) && state.queue.has_output() {

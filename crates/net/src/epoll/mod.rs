@@ -20,7 +20,6 @@ use crate::output::Output;
 use crate::region::Region;
 use crate::slab::Slab;
 use crate::sys;
-use crate::turn::Turn;
 use crate::waker::{Sleep, Waker};
 use crate::{Driver, Options};
 
@@ -52,7 +51,6 @@ pub struct Epoll {
     arena: Region,
     arena_used: usize,
     raw: Vec<libc::epoll_event>,
-    yielding: Turn,
 }
 
 #[derive(Default)]
@@ -127,7 +125,6 @@ impl Driver for Epoll {
             arena: Region::new(ARENA_BYTES)?,
             arena_used: 0,
             raw: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX],
-            yielding: Turn::default(),
         })
     }
 
@@ -169,11 +166,10 @@ impl Driver for Epoll {
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         events.clear();
         self.arena_used = 0;
-        let answered = !self.dirty.is_empty();
         self.flush(events);
         let timeout = self.listeners.end_rests(timeout);
         let pending = !(self.ready.is_empty() && self.dirty.is_empty() && events.is_empty());
-        let count = self.wait(timeout, pending, answered)?;
+        let count = self.wait(timeout, pending)?;
         for i in 0..count {
             let (tag, what) = (self.raw[i].u64, self.raw[i].events as libc::c_int);
             match tag >> 56 {
@@ -286,21 +282,8 @@ impl Driver for Epoll {
 }
 
 impl Epoll {
-    fn wait(
-        &mut self,
-        timeout: Option<Duration>,
-        pending: bool,
-        answered: bool,
-    ) -> io::Result<usize> {
+    fn wait(&mut self, timeout: Option<Duration>, pending: bool) -> io::Result<usize> {
         let blocks = !pending && timeout != Some(Duration::ZERO);
-        if blocks && answered && self.yielding.is_offered() {
-            let away = self.yielding.give();
-            let found = self.wait_ms(0)?;
-            self.yielding.took(away, found > 0);
-            if found > 0 {
-                return Ok(found);
-            }
-        }
         self.wait_ms(match timeout {
             _ if !blocks || !self.sleep.fall_asleep() => 0,
             None => -1,

@@ -236,7 +236,7 @@ impl Agent {
         self.wait(pause);
         self.node.lanes().rest(false);
         // What other threads have ready goes out with it.
-        std::thread::yield_now();
+        self.poll.give_turn();
     }
 
     fn take_event(&mut self, event: Event) {

@@ -5,6 +5,7 @@ use super::{Ends, Event, Link, MemberInfo, Membership, Pipe, Transport};
 use crate::config::Config;
 use crate::durability::present::data_here;
 use crate::lifecycle::listening::once_free;
+use crate::lifecycle::process::Process;
 use crate::server::Server;
 use petrel_cluster::{Identity, SlotSet, View};
 use petrel_fabric::{Connection, Events, Fabric, Hold, Level, Role, Settings, Start};
@@ -81,7 +82,8 @@ impl Enlisted {
                 io::Error::new(error.kind(), format!("cluster: the bus at {bind}: {error}"))
             })
         })?;
-        let fabric = Fabric::start(settings, Box::new(FromFabric(membership.clone())));
+        let events = FromFabric(membership.clone(), server.process.clone());
+        let fabric = Fabric::start(settings, Box::new(events));
         let fabric = Arc::new(fabric.map_err(io::Error::other)?);
         let info = fabric.info();
         let _ = membership.name.set(name(info.uuid));
@@ -121,7 +123,7 @@ pub(super) fn failed(fabric: &Fabric) -> Vec<MemberInfo> {
 }
 
 /// The agent's ears.
-struct FromFabric(Arc<Membership>);
+struct FromFabric(Arc<Membership>, Arc<dyn Process>);
 
 fn shown_all(members: &[petrel_fabric::MemberInfo]) -> Arc<[MemberInfo]> {
     members.iter().map(shown).collect()
@@ -155,6 +157,11 @@ impl Events for FromFabric {
 
     fn functions(&mut self) {
         self.0.functions.wake();
+    }
+
+    fn keys_derived(&mut self) {
+        // Before other threads reuse parts of that memory: their pages would keep it resident.
+        self.1.purge_allocator();
     }
 
     fn link_up(&mut self, connection: Connection) {
