@@ -66,8 +66,7 @@ impl<'h> Peeker<'h> {
         }
     }
 
-    /// Asks for the first line of each entry in that bucket, or of those only whose slot is
-    /// flagged.
+    /// Asks for the first line of each entry in that bucket, or of each in a flagged slot.
     #[inline]
     pub(crate) fn prefetch_entries_of(self, stripe: u32, position: u32, flagged: bool) {
         let Some(bucket) = self.bucket_of(stripe, position) else { return };

@@ -15,7 +15,7 @@ const POOL_MAX: usize = 16;
 /// Places drawn ahead of the one that is looked at, a power of two: time enough for three cache
 /// misses, one for each stage of [`Evictor::next_place`].
 const PLACES_AHEAD: usize = 8;
-/// Places ahead whose bucket, and whose entries, are asked for.
+/// Distances in places at which buckets and entries are prefetched.
 const BUCKETS_AHEAD: usize = 5;
 const ENTRIES_AHEAD: usize = 2;
 
@@ -48,7 +48,7 @@ pub(crate) struct Evictor {
     random: Cell<u64>,
 }
 
-/// Where candidates may be: a bucket.
+/// A bucket that may hold candidates.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) db: u16,
@@ -57,11 +57,11 @@ pub(crate) struct Place {
     pub(crate) position: u32,
 }
 
-/// The places that [`Evictor::next_place`] is at.
+/// The places of the stages of [`Evictor::next_place`].
 pub(crate) struct Places {
     /// To be looked at now.
     pub(crate) now: Place,
-    /// Those whose entries, bucket and stripe are to be asked for.
+    /// Places to prefetch the entries, the bucket and the stripe of.
     pub(crate) entries: Place,
     pub(crate) bucket: Place,
     pub(crate) stripe: Place,

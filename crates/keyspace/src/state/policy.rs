@@ -348,8 +348,8 @@ impl AccessClock {
         }
     }
 
-    /// How soon an entry with this field goes under a policy that decides by it: the higher, the
-    /// sooner.
+    /// Urgency of evicting an entry with this field, under a policy that decides by it: the
+    /// higher, the sooner it goes.
     #[inline]
     pub fn urgency(&self, policy: Policy, access: u32) -> Option<i64> {
         match policy {

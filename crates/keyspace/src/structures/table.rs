@@ -169,7 +169,7 @@ impl<I: Item> Table<I> {
         }
     }
 
-    /// Bytes that the bucket array takes more than one of so many buckets.
+    /// Bytes that the bucket array takes more than one of `before` buckets.
     #[inline]
     pub fn growth(&self, before: usize) -> i64 {
         match self.buckets() {

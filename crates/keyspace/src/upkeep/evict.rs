@@ -10,8 +10,8 @@
 //! again under its stripe's lock; one that was used meanwhile stays. Under S3-FIFO the pool is two,
 //! one for each queue.
 //!
-//! Where to look is drawn some draws ahead, and the cache lines of a draw are asked for in stages:
-//! its stripe, then the bucket, then the entries. So the misses of several draws overlap.
+//! Places to sample are drawn some draws ahead, and their cache lines are prefetched in stages: the
+//! stripe, then the bucket, then the entries. So the misses of several draws overlap.
 
 use crate::handle::Handle;
 use crate::state::effect::Removal;
@@ -331,8 +331,8 @@ impl Handle {
         false
     }
 
-    /// A random place to look at. Its stripe, bucket and entries were asked for some draws ago, one
-    /// after the other, so that each has come when the next is found by it.
+    /// A random place to sample. Its stripe, bucket and entries were prefetched some draws ago, one
+    /// after the other, since each says where the next is.
     #[inline]
     fn next_place(&mut self, policy: Policy) -> Place {
         let places = self.upkeep.evictor.next_place(self.ks.stripes.len());
@@ -403,8 +403,8 @@ impl Handle {
         false
     }
 
-    /// Offers some `wanted` entries of a stripe to the pool, from a place on. Returns how many there
-    /// were, those included that had expired and are gone now.
+    /// Offers some `wanted` entries of a stripe to the pool, from a place on. Returns their number,
+    /// with the expired ones, which are gone now.
     fn sample(&mut self, policy: Policy, place: Place, wanted: usize) -> usize {
         let Place { db, stripe, .. } = place;
         if db == 0 && self.is_vacant(stripe) {

@@ -23,7 +23,7 @@ const WORTHWHILE_SHARE: usize = 10;
 /// ten microseconds.
 const BUCKETS_PER_HOLD: usize = 64;
 const EXPIRED_PER_HOLD: usize = 64;
-/// Buckets ahead whose keys with an expiry are asked for: a step finds most of them far away.
+/// Distance in buckets at which keys with an expiry are prefetched.
 const BUCKETS_AHEAD: usize = 3;
 
 /// Result of a step.
