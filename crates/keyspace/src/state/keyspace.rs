@@ -33,8 +33,7 @@ pub struct Options {
 /// Number of stripes by default, and of a small keyspace at least.
 const STRIPES: usize = 4096;
 const STRIPES_MIN: usize = 64;
-/// Bytes of a small keyspace for each stripe: the table of a stripe and what it remembers of
-/// evictions take 120 or more.
+/// Bytes of a small keyspace for each stripe, of which its table and its ghost take 120 or more.
 const BYTES_PER_STRIPE: u64 = 4096;
 
 impl Default for Options {
