@@ -44,8 +44,8 @@ impl Handle {
         value: Value<'_>,
         expiry: Option<i64>,
     ) -> Result<bool, OutOfMemory> {
-        self.need_room(key.len() + value.len())?;
-        Ok(self.with_key(key, |handle, key| handle.put(db, key, value, expiry)))
+        let bytes = key.len() + value.len();
+        self.with_room(key, bytes, |handle, key| handle.put(db, key, value, expiry))
     }
 
     /// Reads a string; none if the key does not exist or holds another type.
@@ -79,8 +79,7 @@ impl Handle {
         key: &[u8],
         decide: impl FnOnce(Option<View<'_>>) -> Update<'v>,
     ) -> Result<(), OutOfMemory> {
-        self.need_room(key.len())?;
-        self.with_key(key, |handle, key| match decide(handle.look(db, key)) {
+        self.with_room(key, key.len(), |handle, key| match decide(handle.look(db, key)) {
             Update::Keep => {}
             Update::Put(value, expiry) => {
                 handle.put(db, key, value, expiry);
@@ -88,8 +87,7 @@ impl Handle {
             Update::Remove => {
                 handle.remove(db, key);
             }
-        });
-        Ok(())
+        })
     }
 
     /// Sets (Unix milliseconds) or clears the expiry of a key; true if it existed.
@@ -122,15 +120,28 @@ impl Handle {
         cleared.keys()
     }
 
-    fn need_room(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+    /// Works on a key in one batch with the evictions that make room for `bytes` before it.
+    fn with_room<T>(
+        &mut self,
+        key: &[u8],
+        bytes: usize,
+        work: impl FnOnce(&mut Self, Key<'_>) -> T,
+    ) -> Result<T, OutOfMemory> {
+        self.refresh_clock_if_due();
+        let key = self.key(key);
         self.enter();
-        let fits = self.make_room(bytes);
+        let result = self.make_room(bytes).then(|| {
+            self.lock(key.hash);
+            let result = work(self, key);
+            self.unlock();
+            result
+        });
         self.exit();
-        if fits { Ok(()) } else { Err(OutOfMemory) }
+        result.ok_or(OutOfMemory)
     }
 
     fn with_key<T>(&mut self, key: &[u8], work: impl FnOnce(&mut Self, Key<'_>) -> T) -> T {
-        self.refresh_clock();
+        self.refresh_clock_if_due();
         let key = self.key(key);
         self.enter();
         self.lock(key.hash);

@@ -109,14 +109,27 @@ impl Handle {
 
     /// Reads the clock, unless it [stands](Keyspace::stop_clock): once per turn is enough.
     pub fn refresh_clock(&mut self) {
-        let now = match self.ks.clock_stands_at.load(Relaxed) {
+        self.set_clock(self.unix_ms());
+    }
+
+    /// Reads the clock, and does the rest of [`Handle::refresh_clock`] once per millisecond at
+    /// most: for callers without turns.
+    #[inline]
+    pub(crate) fn refresh_clock_if_due(&mut self) {
+        let now = self.unix_ms();
+        if now != self.now_ms {
+            self.set_clock(now);
+        }
+    }
+
+    fn unix_ms(&self) -> i64 {
+        match self.ks.clock_stands_at.load(Relaxed) {
             0 => {
                 let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
                 since.map_or(0, |since| since.as_millis() as i64)
             }
             stands_at => stands_at,
-        };
-        self.set_clock(now);
+        }
     }
 
     /// Sets the thread's clock (recovery and tests).

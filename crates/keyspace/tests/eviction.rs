@@ -132,6 +132,56 @@ fn threads_hold_the_limit_together() {
     assert!(keyspace.stats().used > LIMIT * 95 / 100);
 }
 
+/// Bytes of all entries.
+fn entry_bytes(handle: &mut Handle, databases: u16) -> u64 {
+    let mut bytes = 0;
+    handle.enter();
+    for db in 0..databases {
+        handle.scan(db, Default::default(), usize::MAX, |view| bytes += view.footprint() as u64);
+    }
+    handle.exit();
+    bytes
+}
+
+#[test]
+fn memory_is_counted_exactly_while_threads_evict_overwrite_and_remove() {
+    for policy in [
+        Policy::AllKeysLru,
+        Policy::AllKeysLfu,
+        Policy::AllKeysS3Fifo,
+        Policy::AllKeysRandom,
+        Policy::VolatileTtl,
+    ] {
+        let keyspace = keyspace(64);
+        keyspace.set_memory_limit(LIMIT, policy);
+        std::thread::scope(|scope| {
+            for thread in 0..4usize {
+                let keyspace = &keyspace;
+                scope.spawn(move || {
+                    let mut handle = keyspace.attach();
+                    for i in 0..6_000usize {
+                        // Threads meet at the same keys.
+                        let name = format!("key:{}", (i * 7 + thread) % 9_000);
+                        let (db, len) = ((i % 3) as u16, i * 7_919 % 3_000);
+                        assert!(set(&mut handle, db, &name, len, Some(i64::MAX - i as i64)));
+                        if i % 5 == 0 {
+                            let key = handle.key(name.as_bytes());
+                            handle.enter();
+                            handle.lock(key.hash);
+                            handle.remove(db, key);
+                            handle.unlock();
+                            handle.exit();
+                        }
+                    }
+                });
+            }
+        });
+        let (stats, mut handle) = (keyspace.stats(), keyspace.attach());
+        assert!(stats.evicted > 1_000, "{policy:?}: {}", stats.evicted);
+        assert_eq!(stats.used, stats.tables + entry_bytes(&mut handle, 4), "{policy:?}");
+    }
+}
+
 #[test]
 fn without_candidates_a_write_is_refused() {
     for policy in [Policy::NoEviction, Policy::VolatileLru, Policy::VolatileTtl] {
@@ -245,10 +295,7 @@ fn a_ghost_costs_what_it_says_and_goes_with_the_keys() {
     for i in 0..30_000 {
         assert!(set(&mut handle, 0, &format!("key:{i}"), 200, None));
     }
-    let mut bytes = 0;
-    handle.enter();
-    handle.scan(0, Default::default(), usize::MAX, |view| bytes += view.footprint() as u64);
-    handle.exit();
+    let bytes = entry_bytes(&mut handle, 1);
     let stats = keyspace.stats();
     assert_eq!(stats.used, stats.tables + bytes);
     handle.enter();

@@ -8,6 +8,7 @@
 
 use crate::handle::Handle;
 use crate::state::stripe::Stripe;
+use crate::structures::bucket::Bucket;
 use crate::structures::key_hash::KeyHash;
 use petrel_heap::prefetch;
 
@@ -25,14 +26,12 @@ impl Handle {
     }
 }
 
-impl Peeker<'_> {
+impl<'h> Peeker<'h> {
     /// Asks for the cache line in which a lookup of `hash` will begin.
     #[inline]
     pub fn prefetch_bucket(self, db: u16, hash: KeyHash) {
-        if db == 0
-            && let Some(bucket) = self.stripe(hash.stripe()).peek().home(hash)
-        {
-            prefetch(bucket.addr());
+        if db == 0 {
+            self.prefetch_bucket_of(hash.stripe(), hash.position());
         }
     }
 
@@ -40,18 +39,15 @@ impl Peeker<'_> {
     /// they begin; and for what is known of its readers, if some are.
     #[inline]
     pub fn prefetch_entry(self, db: u16, hash: KeyHash, lines: usize) {
-        if db == 0 {
-            let array = self.stripe(hash.stripe()).peek();
-            // SAFETY: an array that was current in this batch is freed
-            // after the batch has ended, or with the keyspace held exclusively, which
-            // it is not while this thread is inside.
-            unsafe {
-                array.entries(hash, |address, is_tracked| {
-                    (0..lines).for_each(|line| prefetch(address + line * 64));
-                    if is_tracked {
-                        self.prefetch_readers(hash);
-                    }
-                });
+        if db == 0
+            && let Some(bucket) = self.bucket_of(hash.stripe(), hash.position())
+        {
+            for slot in bucket.matches(hash.tag()) {
+                let address = bucket.slot(slot).address();
+                (0..lines).for_each(|line| prefetch(address + line * 64));
+                if bucket.is_marked(slot) {
+                    self.prefetch_readers(hash);
+                }
             }
         }
     }
@@ -60,6 +56,29 @@ impl Peeker<'_> {
     #[inline]
     pub fn prefetch_readers(self, hash: KeyHash) {
         self.0.prefetch_readers(hash);
+    }
+
+    /// Asks for the bucket of database 0 that is home to a position of a stripe.
+    #[inline]
+    pub(crate) fn prefetch_bucket_of(self, stripe: u32, position: u32) {
+        if let Some(bucket) = self.stripe(stripe).peek().home(position) {
+            prefetch(bucket.addr());
+        }
+    }
+
+    /// Asks for the first line of each entry in that bucket, or of each in a flagged slot.
+    #[inline]
+    pub(crate) fn prefetch_entries_of(self, stripe: u32, position: u32, flagged: bool) {
+        let Some(bucket) = self.bucket_of(stripe, position) else { return };
+        let slots = bucket.used().map(|i| bucket.slot(i));
+        slots.filter(|slot| slot.flag() || !flagged).for_each(|slot| prefetch(slot.address()));
+    }
+
+    #[inline]
+    fn bucket_of(self, stripe: u32, position: u32) -> Option<&'h Bucket> {
+        // SAFETY: an array that was current in this batch is freed after the batch has ended, or
+        // with the keyspace held exclusively, which it is not while this thread is inside.
+        unsafe { self.stripe(stripe).peek().bucket_of(position) }
     }
 
     /// Whether the stripe has no key in database 0.

@@ -236,10 +236,12 @@ impl Handle {
     }
 
     /// Whether the key may be evicted at the moment: while copies are, no others.
-    pub(crate) fn is_evictable(&self, key: &[u8]) -> bool {
-        match self.upkeep.evictor.copies {
-            None => !self.is_elsewhere(key),
-            Some(_) => self.ks.homes.get().is_some_and(|homes| homes.is_copy(key)),
+    #[inline]
+    pub(crate) fn is_evictable(&self, entry: Entry) -> bool {
+        match (self.upkeep.evictor.copies, self.ks.homes.get()) {
+            (None, None) => true,
+            (None, Some(homes)) => homes.is_home(entry.key()),
+            (Some(_), homes) => homes.is_some_and(|homes| homes.is_copy(entry.key())),
         }
     }
 
@@ -295,9 +297,9 @@ impl Handle {
         let hasher = &self.ks.hasher;
         let stripe = self.locks.data(&self.ks.stripes, key.hash.stripe());
         let table = stripe.table_mut(db, usize::from(self.ks.databases));
-        let before = table.footprint();
+        let before = table.buckets();
         let retired = table.remove(at, &mut self.cache, |key| hasher.hash(key));
-        let table_delta = table.footprint() as i64 - before as i64;
+        let table_delta = table.growth(before);
         let bytes = entry.footprint() as i64;
         table.weigh(-bytes);
         let db_counters = &self.counters.dbs[usize::from(db)];
@@ -314,9 +316,9 @@ impl Handle {
         let hasher = &self.ks.hasher;
         let stripe = self.locks.data(&self.ks.stripes, key.hash.stripe());
         let table = stripe.table_mut(db, usize::from(self.ks.databases));
-        let before = table.footprint();
+        let before = table.buckets();
         let retired = table.insert(key.hash, entry, &mut self.cache, |key| hasher.hash(key));
-        let table_delta = table.footprint() as i64 - before as i64;
+        let table_delta = table.growth(before);
         let bytes = entry.footprint() as i64;
         table.weigh(bytes);
         let db_counters = &self.counters.dbs[usize::from(db)];

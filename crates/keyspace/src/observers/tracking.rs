@@ -123,7 +123,7 @@ impl Handle {
     pub(crate) fn prefetch_readers(&self, hash: KeyHash) {
         debug_assert!(self.is_inside());
         let Some(array) = self.ks.tracking.tables.peek(hash.stripe()) else { return };
-        if let Some(bucket) = array.home(hash) {
+        if let Some(bucket) = array.home(hash.position()) {
             prefetch(bucket.addr());
             prefetch(bucket.wrapping_add(1).addr());
         }

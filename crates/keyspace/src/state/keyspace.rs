@@ -30,9 +30,24 @@ pub struct Options {
     pub seed: u64,
 }
 
+/// Number of stripes by default, and of a small keyspace at least.
+const STRIPES: usize = 4096;
+const STRIPES_MIN: usize = 64;
+/// Bytes of a small keyspace for each stripe, of which its table and its ghost take 120 or more.
+const BYTES_PER_STRIPE: u64 = 4096;
+
 impl Default for Options {
     fn default() -> Self {
-        Options { databases: 16, stripes: 4096, seed: random_seed() }
+        Options { databases: 16, stripes: STRIPES, seed: random_seed() }
+    }
+}
+
+impl Options {
+    /// The default for a keyspace that will hold this many bytes: a small one has fewer stripes,
+    /// which leaves more of its memory to entries.
+    pub fn for_bytes(bytes: u64) -> Self {
+        let stripes = (bytes / BYTES_PER_STRIPE).clamp(STRIPES_MIN as u64, STRIPES as u64);
+        Options { stripes: (stripes as usize).next_power_of_two(), ..Options::default() }
     }
 }
 

@@ -348,6 +348,23 @@ impl AccessClock {
         }
     }
 
+    /// Urgency of evicting an entry with this field, under a policy that decides by it: the
+    /// higher, the sooner it goes.
+    #[inline]
+    pub fn urgency(&self, policy: Policy, access: u32) -> Option<i64> {
+        match policy {
+            Policy::AllKeysLru | Policy::AllKeysLrm | Policy::VolatileLru | Policy::VolatileLrm => {
+                Some(self.idle_seconds(access).into())
+            }
+            Policy::AllKeysLfu | Policy::VolatileLfu => Some(-i64::from(self.frequency(access))),
+            Policy::AllKeysS3Fifo => Some(self.queue_age(access).into()),
+            Policy::VolatileTtl
+            | Policy::AllKeysRandom
+            | Policy::VolatileRandom
+            | Policy::NoEviction => None,
+        }
+    }
+
     /// True with probability `1 / ((counter - initial) * log_factor + 1)`.
     fn chance(&self, counter: u32) -> bool {
         let base = u64::from(counter.saturating_sub(LFU_INITIAL));

@@ -159,9 +159,22 @@ impl<I: Item> Table<I> {
 
     /// Bytes that the bucket array takes of the heap.
     pub fn footprint(&self) -> usize {
-        match self.buckets() {
+        Self::footprint_of(self.buckets())
+    }
+
+    fn footprint_of(buckets: usize) -> usize {
+        match buckets {
             0 => 0,
-            buckets => block_bytes(Buckets::<I::Line>::layout(buckets)),
+            _ => block_bytes(Buckets::<I::Line>::layout(buckets)),
+        }
+    }
+
+    /// Bytes that the bucket array takes more than one of `before` buckets.
+    #[inline]
+    pub fn growth(&self, before: usize) -> i64 {
+        match self.buckets() {
+            after if after == before => 0,
+            after => Self::footprint_of(after) as i64 - Self::footprint_of(before) as i64,
         }
     }
 
@@ -501,29 +514,23 @@ impl<L: Line> Array<L> {
         self.load().len()
     }
 
-    /// Address of the home bucket's cache line, for a prefetch.
+    /// Address of the cache line of the bucket that is home to a position, for a prefetch.
     #[inline]
-    pub fn home(&self, hash: KeyHash) -> Option<*const Bucket> {
+    pub fn home(&self, position: u32) -> Option<*const Bucket> {
         let array = self.load();
-        let home = || array.base().wrapping_add(array.home(hash));
+        let home = || array.base().wrapping_add(array.home_of(position));
         // A line begins with its bucket.
         (array.len() > 0).then(|| home().cast_const().cast())
     }
 
-    /// Addresses of the entries in the home bucket that may be `hash`'s, and whether they bear the
-    /// mark.
+    /// The bucket that is home to a position.
     ///
     /// # Safety
-    /// Retired arrays are not freed before the caller's batch ends.
+    /// Retired arrays are not freed while the reference lives.
     #[inline]
-    pub unsafe fn entries(&self, hash: KeyHash, mut each: impl FnMut(usize, bool)) {
-        if let Some(bucket) = self.home(hash) {
-            // SAFETY: the array is alive by the contract, and all its fields are atomic.
-            let bucket = unsafe { &*bucket };
-            for slot in bucket.matches(hash.tag()) {
-                each(bucket.slot(slot).address(), bucket.is_marked(slot));
-            }
-        }
+    pub unsafe fn bucket_of<'a>(&self, position: u32) -> Option<&'a Bucket> {
+        // SAFETY: the array is alive by the contract, and all its fields are atomic.
+        self.home(position).map(|bucket| unsafe { &*bucket })
     }
 }
 
@@ -647,7 +654,12 @@ impl<L: Line> Buckets<L> {
 
     #[inline]
     fn home(self, hash: KeyHash) -> usize {
-        ((u64::from(hash.position()) * self.len() as u64) >> 32) as usize
+        self.home_of(hash.position())
+    }
+
+    #[inline]
+    fn home_of(self, position: u32) -> usize {
+        ((u64::from(position) * self.len() as u64) >> 32) as usize
     }
 
     #[inline]

@@ -9,10 +9,13 @@
 //! of the pool goes. This is how Redis documents its approximated LRU. A candidate is looked at
 //! again under its stripe's lock; one that was used meanwhile stays. Under S3-FIFO the pool is two,
 //! one for each queue.
+//!
+//! Places to sample are drawn some draws ahead, and their cache lines are prefetched in stages: the
+//! stripe, then the bucket, then the entries. So the misses of several draws overlap.
 
 use crate::handle::Handle;
 use crate::state::effect::Removal;
-use crate::state::evictor::Candidate;
+use crate::state::evictor::{Candidate, Place};
 use crate::state::ghost::Ghost;
 use crate::state::policy::{Policy, is_main};
 use crate::structures::bucket::Item;
@@ -42,7 +45,6 @@ const DRAWS_MAX: usize = 32;
 const DRAWS_PER_QUEUE: usize = 4;
 /// Buckets looked through from a random one on.
 const BUCKETS_PER_DRAW: usize = 16;
-const QUEUE_SAMPLES_MIN: u32 = 8;
 
 /// How much room was made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -252,19 +254,19 @@ impl Handle {
             self.ks.homes.get().into_iter().for_each(|homes| homes.note_no_copies());
         }
         // What it has found is not to be evicted as something else.
-        self.upkeep.evictor.pools = Default::default();
+        self.upkeep.evictor.begin(policy);
         made
     }
 
     /// Evicts until `excess` bytes are free or the time is up.
     fn evict(&mut self, policy: Policy, excess: u64) -> Made {
         if policy != self.upkeep.evictor.policy {
-            self.upkeep.evictor.pools = Default::default();
-            self.upkeep.evictor.policy = policy;
+            self.upkeep.evictor.begin(policy);
         }
         if !self.find_eligible(policy) {
             return Made::Nothing;
         }
+        self.upkeep.evictor.renew(&self.clock);
         let (start, budget) = (Instant::now(), self.ks.policy.budget());
         let own_then = self.counters.used.get();
         let mut evictions = 0u32;
@@ -305,21 +307,19 @@ impl Handle {
 
     /// Evicts one key, or gives up after some draws.
     fn evict_one(&mut self, policy: Policy) -> bool {
-        let samples = self.ks.policy.samples();
-        let samples =
-            if self.clock.has_queues() { samples.max(QUEUE_SAMPLES_MIN) } else { samples };
+        let samples = i64::from(self.ks.policy.samples());
         for draws in 0..DRAWS_MAX {
-            let mut left = samples as usize;
+            let mut wanted = samples - std::mem::take(&mut self.upkeep.evictor.surplus);
             for _ in 0..samples {
-                let db = self.upkeep.evictor.draw_db();
-                let stripe = (self.upkeep.evictor.draw() % self.ks.stripes.len() as u64) as u32;
-                left -= self.sample(policy, db, stripe, left).min(left);
-                if left == 0 {
+                if wanted <= 0 {
                     break;
                 }
+                let place = self.next_place(policy);
+                wanted -= self.sample(policy, place, 1) as i64;
             }
+            self.upkeep.evictor.surplus = (-wanted).max(0);
             if draws == 0 {
-                self.gather(policy, left);
+                self.gather(policy, wanted.max(0) as usize);
             }
             let any = draws >= DRAWS_PER_QUEUE;
             while let Some(candidate) = self.upkeep.evictor.take_best(any, &self.clock) {
@@ -329,6 +329,30 @@ impl Handle {
             }
         }
         false
+    }
+
+    /// A random place to sample. Its stripe, bucket and entries were prefetched some draws ago, one
+    /// after the other, since each says where the next is.
+    #[inline]
+    fn next_place(&mut self, policy: Policy) -> Place {
+        let places = self.upkeep.evictor.next_place(self.ks.stripes.len());
+        prefetch((&raw const self.ks.stripes[places.stripe.stripe as usize]).addr());
+        if let Some(peeker) = self.peeker() {
+            let Place { db, stripe, position } = places.bucket;
+            if db == 0 {
+                peeker.prefetch_bucket_of(stripe, position);
+            }
+            let Place { db, stripe, position } = places.entries;
+            if db == 0 {
+                peeker.prefetch_entries_of(stripe, position, policy.is_volatile());
+            }
+        }
+        places.now
+    }
+
+    /// A random place of a stripe.
+    fn place_in(&self, db: u16, stripe: u32) -> Place {
+        Place { db, stripe, position: self.upkeep.evictor.draw() as u32 }
     }
 
     /// Offers the pool `wanted` entries of the stripes next in turn: where few stripes have any,
@@ -343,7 +367,8 @@ impl Handle {
             self.upkeep.evictor.search_at = (self.upkeep.evictor.search_at + 1) % stripes;
             for i in 0..self.upkeep.evictor.eligible.len() {
                 let db = self.upkeep.evictor.eligible[i].0;
-                let seen = self.sample(policy, db, self.upkeep.evictor.search_at, wanted);
+                let place = self.place_in(db, self.upkeep.evictor.search_at);
+                let seen = self.sample(policy, place, wanted);
                 wanted -= seen.min(wanted);
             }
             let look = step % STRIPES_PER_LOOK == STRIPES_PER_LOOK - 1;
@@ -363,7 +388,8 @@ impl Handle {
             self.upkeep.evictor.search_at = (self.upkeep.evictor.search_at + 1) % stripes;
             for i in 0..self.upkeep.evictor.eligible.len() {
                 let db = self.upkeep.evictor.eligible[i].0;
-                if self.sample(policy, db, self.upkeep.evictor.search_at, 1) > 0 {
+                let place = self.place_in(db, self.upkeep.evictor.search_at);
+                if self.sample(policy, place, 1) > 0 {
                     let found = self.upkeep.evictor.take_best(true, &self.clock);
                     if found.is_some_and(|candidate| self.evict_candidate(candidate)) {
                         return true;
@@ -377,21 +403,21 @@ impl Handle {
         false
     }
 
-    /// Offers some `wanted` entries of a stripe to the pool, from a random bucket on. Returns how
-    /// many there were, those included that had expired and are gone now.
-    fn sample(&mut self, policy: Policy, db: u16, stripe: u32, wanted: usize) -> usize {
+    /// Offers some `wanted` entries of a stripe to the pool, from a place on. Returns their number,
+    /// with the expired ones, which are gone now.
+    fn sample(&mut self, policy: Policy, place: Place, wanted: usize) -> usize {
+        let Place { db, stripe, .. } = place;
         if db == 0 && self.is_vacant(stripe) {
             return 0;
         }
-        let draw = self.upkeep.evictor.draw();
         let seen = self.with_stripe_soon(stripe, |handle| {
             let mut seen = 0;
             let mut expired = None;
             let mut offset = 0;
-            while let Some(drawn) = handle.drawn_entries(policy, db, stripe, draw, offset) {
+            while let Some(drawn) = handle.drawn_entries(policy, place, offset) {
                 for entry in drawn.into_iter().flatten() {
                     seen += 1;
-                    if !handle.is_evictable(entry.key()) {
+                    if !handle.is_evictable(entry) {
                         continue;
                     }
                     if handle.is_expired(entry) && handle.upkeep.evictor.copies.is_none() {
@@ -418,16 +444,15 @@ impl Handle {
         })
     }
 
-    /// The entries of the bucket `offset` places after the drawn one that the policy may evict.
+    /// The entries of the bucket `offset` behind a place that the policy may evict.
+    #[inline]
     fn drawn_entries(
         &self,
         policy: Policy,
-        db: u16,
-        stripe: u32,
-        draw: u64,
+        place: Place,
         offset: usize,
     ) -> Option<[Option<Entry>; SLOTS]> {
-        let table = self.stripe_at(stripe).table(db)?;
+        let table = self.stripe_at(place.stripe).table(place.db)?;
         let buckets = table.buckets();
         let candidates = if policy.is_volatile() { table.flagged() } else { table.len() };
         // Few candidates in a large table are worth a longer search than many.
@@ -435,7 +460,7 @@ impl Handle {
         if candidates == 0 || offset >= reach {
             return None;
         }
-        let first = ((u64::from(draw as u32) * buckets as u64) >> 32) as usize;
+        let first = ((u64::from(place.position) * buckets as u64) >> 32) as usize;
         let bucket = table.bucket((first + offset) % buckets);
         let mut drawn = [None; SLOTS];
         for i in bucket.used() {
@@ -448,6 +473,7 @@ impl Handle {
         Some(drawn)
     }
 
+    #[inline]
     fn offer(&mut self, policy: Policy, db: u16, entry: Entry) {
         // Of a hash whose fields expire, the slot says only that something does.
         if policy.is_volatile() && !entry.has_expiry() {
@@ -459,18 +485,15 @@ impl Handle {
             self.upkeep.evictor.average(entry, access);
             pool = usize::from(is_main(access));
         }
-        let candidate = Candidate {
-            hash: self.hash(entry.key()),
-            db,
-            entry,
-            access,
-            rank: match policy {
-                Policy::VolatileTtl => entry.expiry().unwrap_or(0),
-                Policy::AllKeysRandom | Policy::VolatileRandom => self.upkeep.evictor.draw() as i64,
-                _ => 0,
-            },
-        };
-        self.upkeep.evictor.pools[pool].offer(candidate, policy, &self.clock);
+        let urgency = self.clock.urgency(policy, access).unwrap_or_else(|| match entry.expiry() {
+            Some(expiry) if policy == Policy::VolatileTtl => expiry.saturating_neg(),
+            _ => self.upkeep.evictor.draw() as i64,
+        });
+        if self.upkeep.evictor.pools[pool].wants(urgency) {
+            let hash = self.hash(entry.key());
+            let candidate = Candidate { hash, db, entry, access, urgency };
+            self.upkeep.evictor.pools[pool].offer(candidate);
+        }
     }
 
     /// Removes a candidate if it is what it was when it was offered.
@@ -492,11 +515,12 @@ impl Handle {
                     return false;
                 }
             } else if access != candidate.access
-                || policy == Policy::VolatileTtl && entry.expiry() != Some(candidate.rank)
+                || policy == Policy::VolatileTtl
+                    && entry.expiry().map(i64::saturating_neg) != Some(candidate.urgency)
             {
                 return false;
             }
-            let key = handle.key_of(entry);
+            let key = Key { bytes: entry.key(), hash: candidate.hash };
             let remove = |handle: &mut Self| {
                 handle.remove_at(candidate.db, key, at, entry, Removal::Evicted);
             };
@@ -530,6 +554,9 @@ impl Handle {
     /// ghost is kept.
     fn keep_ghost(&mut self, candidate: Candidate, access: u32) {
         let data = self.stripe(candidate.hash);
+        if !self.clock.has_queues() && data.ghost.is_none() {
+            return;
+        }
         let before = data.ghost.as_ref().map_or(0, |ghost| ghost.footprint());
         if !self.clock.has_queues() {
             data.ghost = None;

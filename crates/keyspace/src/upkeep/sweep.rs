@@ -11,6 +11,7 @@ use crate::state::effect::Removal;
 use crate::state::upkeep::SweepPlace;
 use crate::structures::bucket::Item;
 use crate::structures::entry::Entry;
+use petrel_heap::prefetch;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ const WORTHWHILE_SHARE: usize = 10;
 /// ten microseconds.
 const BUCKETS_PER_HOLD: usize = 64;
 const EXPIRED_PER_HOLD: usize = 64;
+/// Distance in buckets at which keys with an expiry are prefetched.
+const BUCKETS_AHEAD: usize = 3;
 
 /// Result of a step.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -91,17 +94,24 @@ impl Handle {
     /// Works on a claimed stripe, which is held; returns where to go on if the lock should be
     /// released before.
     fn expire_buckets(&mut self, mut place: SweepPlace, swept: &mut Swept) -> Option<SweepPlace> {
-        let (mut looked, mut removed) = (0, 0);
+        let (mut looked, mut removed, mut ahead) = (0, 0, place.bucket);
         while place.db < self.ks.databases {
             let table = self.stripe_at(place.stripe).table(place.db);
             let Some(table) =
                 table.filter(|table| table.flagged() > 0 && place.bucket < table.buckets())
             else {
                 place = SweepPlace { db: place.db + 1, bucket: 0, ..place };
+                ahead = 0;
                 continue;
             };
             if looked == BUCKETS_PER_HOLD || removed == EXPIRED_PER_HOLD {
                 return Some(place);
+            }
+            while ahead < table.buckets().min(place.bucket + BUCKETS_AHEAD) {
+                let bucket = table.bucket(ahead);
+                let slots = bucket.used().map(|i| bucket.slot(i)).filter(|slot| slot.flag());
+                slots.for_each(|slot| prefetch(slot.address()));
+                ahead += 1;
             }
             let bucket = table.bucket(place.bucket);
             let volatile = bucket.used().map(|i| bucket.slot(i)).filter(|slot| slot.flag());
