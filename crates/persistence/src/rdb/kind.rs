@@ -1,6 +1,7 @@
 //! Type bytes, and the forms in which values are written.
 
 use petrel_keyspace::Type;
+use petrel_keyspace::custom::{TypeNumber, type_of_number};
 
 /// Type bytes, in the order in which they came into use.
 pub(super) mod type_byte {
@@ -117,8 +118,8 @@ pub enum Dialect {
 /// | `Stream5` | 27 | 14 | Redis 8.8 |
 /// | `HashExpiring` | 24 | 12 | Redis 7.4 |
 /// | `HashExpiringValkey` | 22 | 80 | Valkey 9 |
-/// | `VectorSet` | 7 | 12 | Redis 8.0 |
-/// | `Json` | 7 | 9 | Redis 8.0, RedisJSON 2 |
+/// | `Custom`: vector set | 7 | 12 | Redis 8.0 |
+/// | `Custom`: JSON document | 7 | 9 | Redis 8.0, RedisJSON 2 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
     /// A string.
@@ -148,10 +149,8 @@ pub enum Form {
     Stream4,
     /// A stream.
     Stream5,
-    /// A vector set, as the module that Redis comes with writes it.
-    VectorSet,
-    /// A JSON document, as the module that Redis comes with writes it.
-    Json,
+    /// A value of a value type, as a module writes it.
+    Custom(TypeNumber),
 }
 
 /// What decides about the form of a stream.
@@ -233,7 +232,7 @@ impl Form {
             Form::Stream3 => type_byte::STREAM_3,
             Form::Stream4 => type_byte::STREAM_4,
             Form::Stream5 => type_byte::STREAM_5,
-            Form::VectorSet | Form::Json => type_byte::MODULE_2,
+            Form::Custom(_) => type_byte::MODULE_2,
         }
     }
 
@@ -242,10 +241,11 @@ impl Form {
         match self {
             Form::Stream2 => 10,
             Form::Stream3 => 11,
-            Form::HashExpiring { .. } | Form::VectorSet => 12,
+            Form::HashExpiring { .. } => 12,
             Form::Stream4 => 13,
             Form::Stream5 => 14,
             Form::HashExpiringValkey => *VALKEY_VERSIONS.start(),
+            Form::Custom(number) => type_of_number(number).map_or(9, |of| of.rdb_version),
             _ => 9,
         }
     }

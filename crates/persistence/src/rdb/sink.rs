@@ -1,8 +1,7 @@
 //! The neutral form in which values pass between bytes and a keyspace.
 
 use super::Error;
-use petrel_json::Value;
-use petrel_vector::EncodedRef;
+use petrel_keyspace::custom::{Chunk, Held, Loaded, TypeNumber, ValueType};
 
 /// A string: of a list, a set, a hash, a stream, or a key's value.
 ///
@@ -71,43 +70,28 @@ pub enum Shape {
         /// Nodes that the entries come in.
         nodes: usize,
     },
-    /// `vector` follows for each, in any order.
-    VectorSet {
-        /// What all vectors have in common.
-        shape: petrel_vector::Shape,
-        /// Number of elements.
-        len: usize,
-        /// Whether any of them has attributes.
-        has_attributes: bool,
-    },
-    /// One `document` follows.
-    Document,
+    /// A value of a value type, of which the head was written before: a `chunk` follows for each of
+    /// its parts.
+    Custom(TypeNumber),
 }
 
-/// An element of a vector set.
-#[derive(Clone, Copy, Debug)]
-pub struct Vector<'a> {
-    /// Its number, by which links refer to it; not 0.
-    pub number: u64,
-    /// Its name.
-    pub name: &'a [u8],
-    /// Its attributes; empty if it has none.
-    pub attributes: &'a [u8],
-    /// Its vector, as the set keeps it.
-    pub vector: EncodedRef<'a>,
-    /// What it is linked to: by level, the lowest first.
-    pub levels: &'a [VectorLevel],
+/// A value of a value type.
+#[derive(Debug)]
+pub enum CustomItem<'a> {
+    /// A value at a key.
+    Held(Held<'a>),
+    /// A value that was read.
+    Loaded(Loaded),
 }
 
-/// What an element of a vector set is linked to on a level.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct VectorLevel {
-    /// The numbers of those elements.
-    pub links: Vec<u64>,
-    /// Most links that there may be.
-    pub limit: u64,
-    /// The distance of the farthest of them, and its place among them.
-    pub farthest: (f32, u32),
+impl CustomItem<'_> {
+    /// The value.
+    pub fn held(&self) -> Held<'_> {
+        match self {
+            CustomItem::Held(held) => *held,
+            CustomItem::Loaded(loaded) => loaded.held(),
+        }
+    }
 }
 
 /// What a stream knows beside its entries.
@@ -186,7 +170,8 @@ pub struct Producers {
     pub len: usize,
 }
 
-/// Takes a value, item by item: either one `string`, or `begin` and what its [`Shape`] says.
+/// Takes a value, item by item: one `string`, one `custom`, or `begin` and what
+/// its [`Shape`] says.
 ///
 /// A sink answers [`Error::Refused`] to what it cannot hold (a member that is already there); what
 /// it was fed until then is void.
@@ -208,11 +193,18 @@ pub trait ValueSink {
     fn field(&mut self, field: Item<'_>, value: Item<'_>, expiry: Option<i64>)
     -> Result<(), Error>;
 
-    /// An element of a vector set. With the last one the set is complete.
-    fn vector(&mut self, vector: &Vector<'_>) -> Result<(), Error>;
+    /// A whole value of a value type, without `begin`.
+    fn custom(&mut self, of: &'static ValueType, value: CustomItem<'_>) -> Result<(), Error>;
 
-    /// A JSON document.
-    fn document(&mut self, document: Value<'_>) -> Result<(), Error>;
+    /// The next part of a value of a value type.
+    fn chunk(&mut self, chunk: &dyn Chunk) -> Result<(), Error> {
+        Err(Error::Refused("a part of a value, which is not wanted"))
+    }
+
+    /// A number of the key's own, from which random choices in its value may start.
+    fn seed(&self) -> u64 {
+        0
+    }
 
     /// The entries that follow are a node.
     fn node(&mut self) -> Result<(), Error> {
