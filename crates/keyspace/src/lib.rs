@@ -37,7 +37,7 @@ pub use structures::packed;
 pub mod custom {
     pub use crate::mutators::custom::KeySlot;
     pub use crate::structures::custom::types::{
-        add_type, all_types, type_of_module, type_of_number,
+        add_type, all_types, type_of_module, type_of_number, type_of_type_byte,
     };
     pub use crate::structures::custom::*;
 

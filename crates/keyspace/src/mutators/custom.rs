@@ -20,7 +20,7 @@ use crate::structures::{json, vectors};
 /// Room for the bytes of a change that is kept for the next one.
 const ROOM_KEPT: usize = 64 * 1024;
 
-/// A key whose value is being changed, with the thread's handle. Its stripe is held.
+/// A key during a change, with the thread's handle. Its stripe is held.
 pub struct KeySlot<'h, 'k> {
     handle: &'h mut Handle,
     db: u16,
@@ -48,7 +48,7 @@ impl Handle {
     /// Makes a change that an effect carries.
     ///
     /// # Errors
-    /// What is in the way.
+    /// If the type is not known, the key holds another type, or the change does not fit the value.
     pub(crate) fn apply_custom(
         &mut self,
         db: u16,

@@ -227,9 +227,10 @@ impl Handle {
                 }
             }
             Effect::Custom { of, change, .. } => {
-                if let Some(usual) = type_of_number(of).and_then(|of| (of.event)(change.op)) {
+                let usual = type_of_number(of).and_then(|of| (of.event)(change.op));
+                usual.into_iter().for_each(|usual| {
                     self.note_element(class::MODULE, name(usual), db, key);
-                }
+                });
             }
             Effect::FieldPut { field, .. } => self.note_field(name("hset"), db, key, field),
             Effect::FieldExpire { field, expiry, .. } => {

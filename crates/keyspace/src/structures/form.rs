@@ -88,7 +88,7 @@ pub(crate) enum Form {
     /// The tape of a JSON document (`petrel_json::tape`). Never large: that is [`Form::Custom`].
     Json = 7,
     /// A value of a value type. An entry says so with the bits of a form that is never large, or
-    /// never packed. Packed: the number of the type, then what the type makes of it.
+    /// never packed. Packed: the number of the type, then the value as the type encodes it.
     Custom = 8,
 }
 

@@ -1,7 +1,7 @@
 //! Type bytes, and the forms in which values are written.
 
 use petrel_keyspace::Type;
-use petrel_keyspace::custom::{TypeNumber, type_of_number};
+use petrel_keyspace::custom::{RdbForm, TypeNumber, type_of_number, type_of_type_byte};
 
 /// Type bytes, in the order in which they came into use.
 pub(super) mod type_byte {
@@ -81,8 +81,8 @@ pub fn type_of(type_byte: u8) -> Option<Type> {
         HASH_EXPIRING | HASH_EXPIRING_LISTPACK | HASH_EXPIRING_VALKEY => Type::Hash,
         HASH_EXPIRING_EARLY | HASH_EXPIRING_LISTPACK_EARLY => Type::Hash,
         STREAM_1 | STREAM_2 | STREAM_3 | STREAM_4 | STREAM_5 => Type::Stream,
-        // The value itself says which module's it is.
-        _ => return None,
+        // The value of a module says itself which it is.
+        other => Type::Custom(type_of_type_byte(other)?.number),
     })
 }
 
@@ -149,7 +149,7 @@ pub enum Form {
     Stream4,
     /// A stream.
     Stream5,
-    /// A value of a value type, as a module writes it.
+    /// A value of a value type, in the form of modules or under a type byte of its own.
     Custom(TypeNumber),
 }
 
@@ -201,6 +201,11 @@ impl Form {
         all.find(|form| form.version() <= version_max).copied().unwrap_or(self)
     }
 
+    /// Whether it consists of parts that name their sorts, and an end.
+    pub(super) fn is_of_module(self) -> bool {
+        matches!(self, Form::Custom(_)) && self.type_byte() == type_byte::MODULE_2
+    }
+
     pub(super) fn is_stream(self) -> bool {
         self.stream_version().is_some()
     }
@@ -232,7 +237,10 @@ impl Form {
             Form::Stream3 => type_byte::STREAM_3,
             Form::Stream4 => type_byte::STREAM_4,
             Form::Stream5 => type_byte::STREAM_5,
-            Form::Custom(_) => type_byte::MODULE_2,
+            Form::Custom(number) => match type_of_number(number).map(|of| of.form) {
+                Some(RdbForm::TypeByte(byte)) => byte,
+                _ => type_byte::MODULE_2,
+            },
         }
     }
 

@@ -8,11 +8,12 @@
 //! 0
 //! ```
 
+use super::kind::type_byte::ARRAY;
 use super::length::read_number;
 use super::skip::skip_text;
 use super::text::read_text;
 use super::{CustomItem, Error, Source, ValueSink};
-use petrel_keyspace::custom::{LoadError, ModuleReader, type_of_module};
+use petrel_keyspace::custom::{LoadError, ModuleReader, type_of_module, type_of_type_byte};
 
 /// The end of the value.
 pub(super) const END: u64 = 0;
@@ -34,12 +35,24 @@ const OTHER_PART: LoadError =
 pub(super) fn read<S: Source, K: ValueSink>(source: &mut S, sink: &mut K) -> Result<(), Error> {
     let module = read_number(source)?;
     let of = type_of_module(module).ok_or(Error::Unsupported("the value is of a module"))?;
-    let seed = sink.seed();
-    let mut reader = Reader { source, scratch: Vec::new(), digits: itoa::Buffer::new(), seed };
-    let value = (of.load)(&mut reader, module)?;
+    let value = (of.load)(&mut Reader::new(source, sink.seed(), true), module)?;
     if read_number(source)? != END {
         return Err(OTHER_PART.into());
     }
+    sink.custom(of, CustomItem::Loaded(value))
+}
+
+/// Reads a value of a value type that has a type byte of its own.
+pub(super) fn read_under_byte<S: Source, K: ValueSink>(
+    source: &mut S,
+    type_byte: u8,
+    sink: &mut K,
+) -> Result<(), Error> {
+    let of = type_of_type_byte(type_byte).ok_or(Error::Unsupported(match type_byte {
+        ARRAY => "the value is an array",
+        _ => "the value is of an unknown type",
+    }))?;
+    let value = (of.load)(&mut Reader::new(source, sink.seed(), false), 0)?;
     sink.custom(of, CustomItem::Loaded(value))
 }
 
@@ -88,11 +101,17 @@ struct Reader<'r, S> {
     scratch: Vec<u8>,
     digits: itoa::Buffer,
     seed: u64,
+    /// Whether parts name their sorts.
+    has_sorts: bool,
 }
 
-impl<S: Source> Reader<'_, S> {
+impl<'r, S: Source> Reader<'r, S> {
+    fn new(source: &'r mut S, seed: u64, has_sorts: bool) -> Self {
+        Reader { source, scratch: Vec::new(), digits: itoa::Buffer::new(), seed, has_sorts }
+    }
+
     fn part(&mut self, sort: u64) -> Result<(), LoadError> {
-        if read_number(self.source)? == sort { Ok(()) } else { Err(OTHER_PART) }
+        if !self.has_sorts || read_number(self.source)? == sort { Ok(()) } else { Err(OTHER_PART) }
     }
 }
 

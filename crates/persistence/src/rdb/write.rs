@@ -8,7 +8,7 @@ use super::{
     Consumer, CustomItem, Error, Form, Group, Item, Pending, Producers, Shape, StreamId,
     StreamState, ValueSink, module,
 };
-use petrel_keyspace::custom::{Chunk, Held, ModuleWriter, ValueType};
+use petrel_keyspace::custom::{Chunk, Held, ModuleWriter, RdbForm, ValueType};
 
 const SHAPE: Error = Error::Refused("the value is not of the form that was announced");
 
@@ -26,6 +26,8 @@ pub struct Writer<'o> {
     out: &'o mut Vec<u8>,
     spill: Option<&'o mut Spill<'o>>,
     form: Form,
+    /// [`Form::is_of_module`].
+    has_sorts: bool,
     compressor: Option<Compressor>,
     /// Elements that were announced and have yet to come.
     left: usize,
@@ -45,7 +47,15 @@ impl<'o> Writer<'o> {
         form: Form,
         compressor: Option<Compressor>,
     ) -> Self {
-        Writer { out, spill: None, form, compressor, left: 0, stream: StreamWriter::default() }
+        Writer {
+            out,
+            spill: None,
+            form,
+            has_sorts: form.is_of_module(),
+            compressor,
+            left: 0,
+            stream: StreamWriter::default(),
+        }
     }
 
     /// Lets `spill` take what is written so far, all of it, whenever it has become much.
@@ -64,7 +74,7 @@ impl<'o> Writer<'o> {
         if self.form.is_stream() {
             self.stream.finish(self.out)?;
         }
-        if matches!(self.form, Form::Custom(_)) {
+        if self.form.is_of_module() {
             write_number(self.out, module::END);
         }
         if self.left == 0 { Ok(self.compressor) } else { Err(SHAPE) }
@@ -93,8 +103,18 @@ impl<'o> Writer<'o> {
 
     /// Writes what comes before the parts of a value of a value type.
     pub(super) fn custom_head(&mut self, of: &ValueType, held: Held<'_>) {
-        write_number(self.out, (of.module)(held));
+        if let RdbForm::Module { of, .. } = of.form {
+            write_number(self.out, of(held));
+        }
         (of.head)(held, self);
+    }
+
+    /// Writes the sort of the part that follows, if the form has sorts.
+    #[inline]
+    fn sort(&mut self, sort: u64) {
+        if self.has_sorts {
+            write_number(self.out, sort);
+        }
     }
 
     /// Whether it is in a form of which producers are left out.
@@ -127,22 +147,22 @@ impl<'o> Writer<'o> {
 /// The parts of a value of a value type.
 impl ModuleWriter for Writer<'_> {
     fn unsigned(&mut self, n: u64) {
-        write_number(self.out, module::UNSIGNED);
+        self.sort(module::UNSIGNED);
         write_number(self.out, n);
     }
 
     fn signed(&mut self, n: i64) {
-        write_number(self.out, module::SIGNED);
+        self.sort(module::SIGNED);
         write_number(self.out, n.cast_unsigned());
     }
 
     fn double(&mut self, n: f64) {
-        write_number(self.out, module::DOUBLE);
+        self.sort(module::DOUBLE);
         self.out.extend_from_slice(&n.to_le_bytes());
     }
 
     fn text(&mut self, bytes: &[u8]) {
-        write_number(self.out, module::TEXT);
+        self.sort(module::TEXT);
         write_text(self.out, Item::Text(bytes), self.compressor.as_mut());
         self.spill_if_much();
     }

@@ -5,7 +5,7 @@
 //! command ─┐            ┌─ Slot: put, change, splice, remove ──▶ the key
 //!          ├─▶ change ──┤
 //! effect ──┘            └─ Slot::record ──▶ Effect::Custom ──▶ log, replicas, cluster, events
-//! snapshot, DUMP, RESTORE ◀──▶ ValueType::{head, body, load} ◀──▶ module form of RDB
+//! snapshot, DUMP, RESTORE ◀──▶ ValueType::{head, body, load} ◀──▶ RdbForm
 //! ```
 //!
 //! The log, replication, the cluster, snapshots, events and `DEBUG DIGEST` carry changes and values
@@ -42,34 +42,32 @@ impl TypeNumber {
 pub struct CustomChange<'a> {
     /// The operation, by a number of the type's own.
     pub op: u8,
-    /// Its arguments, as the type encodes them. Events are made of changes without them.
+    /// Arguments, as the type encodes them; empty where only events are made of the change.
     pub body: &'a [u8],
 }
 
-/// Why a change does not fit a value.
+/// The reason for which a change does not fit a value.
 pub type Why = &'static str;
 
-/// The [`Why`] of a change whose bytes its type does not understand.
+/// The reason for which a change is refused that the type cannot decode.
 pub const MALFORMED_CHANGE: Why = "the change is malformed";
 
 /// A value type: one row of the table.
 #[derive(Debug)]
 pub struct ValueType {
-    /// Its number.
+    /// Number in effects.
     pub number: TypeNumber,
     /// The name that `TYPE` answers.
     pub name: &'static str,
-    /// The RDB module numbers (nine letters and a version) of which `load` reads values.
-    pub modules: &'static [u64],
+    /// The form in RDB files and `DUMP`.
+    pub form: RdbForm,
     /// The version of RDB that knows such values; 9 at least.
     pub rdb_version: u16,
-    /// The module number under which a value is written.
-    pub module: fn(Held<'_>) -> u64,
     /// Writes what comes before the parts of a value.
     pub head: fn(Held<'_>, &mut dyn ModuleWriter),
     /// Writes all parts of a value.
     pub body: fn(Held<'_>, &mut dyn ModuleWriter),
-    /// Reads a value that was written under a module number.
+    /// Reads a value that was written under a module number; under a type byte it is 0.
     pub load: fn(&mut dyn ModuleReader, u64) -> Result<Loaded, LoadError>,
     /// Makes a change that an effect carries, and records it.
     pub apply: fn(&mut dyn Slot, CustomChange<'_>) -> Result<(), Why>,
@@ -83,6 +81,38 @@ pub struct ValueType {
     pub copy_effort: fn(Held<'_>) -> usize,
     /// The line of `INFO keysizes` and the length of a value; none if there is no such line.
     pub sizes: Option<(&'static str, fn(Held<'_>) -> usize)>,
+}
+
+/// The form of a type's values in RDB files.
+#[derive(Clone, Copy, Debug)]
+pub enum RdbForm {
+    /// A value of a module: parts that name their sort, so that any reader can skip them.
+    Module {
+        /// The module numbers (nine letters and a version) of which values are read.
+        numbers: &'static [u64],
+        /// The module number under which a value is written.
+        of: fn(Held<'_>) -> u64,
+    },
+    /// A type byte of its own, as types of the server's core have it: parts without sorts.
+    TypeByte(u8),
+}
+
+impl RdbForm {
+    /// Whether values are read of this module number.
+    pub fn is_of_module(&self, module: u64) -> bool {
+        matches!(self, RdbForm::Module { numbers, .. } if numbers.contains(&module))
+    }
+
+    /// Whether two types would read the same values.
+    fn clashes(&self, other: &RdbForm) -> bool {
+        match (self, other) {
+            (RdbForm::TypeByte(own), RdbForm::TypeByte(other)) => own == other,
+            (RdbForm::Module { numbers, .. }, other) => {
+                numbers.iter().any(|&module| other.is_of_module(module))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The structure of a value that has an allocation of its own.
@@ -122,7 +152,7 @@ pub trait Chunk: fmt::Debug {
 /// A value where it lies.
 #[derive(Clone, Copy)]
 pub enum Held<'a> {
-    /// Bytes in the key's entry. A type whose values are never short has none.
+    /// Bytes in the key's entry: only of types that pack short values.
     Packed(&'a [u8]),
     /// An allocation of its own.
     Boxed(&'a dyn CustomValue),
@@ -172,7 +202,7 @@ impl fmt::Debug for Loaded {
     }
 }
 
-/// A key whose value is being changed: it holds a value of the type or nothing. Its stripe is held.
+/// A key during a change: it holds a value of the type or nothing. Its stripe is held.
 pub trait Slot {
     /// The value.
     fn held(&self) -> Option<Held<'_>>;
@@ -190,7 +220,8 @@ pub trait Slot {
     fn change(&mut self, change: &mut dyn FnMut(&mut dyn CustomValue));
 
     /// Replaces `remove` bytes of a packed value from `at` on with `insert`, after `overwrite` has
-    /// changed other bytes in place. It is not longer than [`PACKED_MAX`](crate::custom::PACKED_MAX) then.
+    /// changed other bytes in place. The result has at most
+    /// [`PACKED_MAX`](crate::custom::PACKED_MAX) bytes.
     fn splice(
         &mut self,
         at: usize,
@@ -203,12 +234,11 @@ pub trait Slot {
     /// carries it.
     fn record(&mut self, op: u8, encode: &mut dyn FnMut(&mut Vec<u8>));
 
-    /// Removes the key, whose value has become empty, and records that.
+    /// Removes the key after its value has become empty, and records that.
     fn remove_emptied(&mut self);
 }
 
-/// Writes a value in the form of RDB in which modules write theirs: parts that name their sort, so
-/// that values of unknown modules can be skipped.
+/// Writes the parts of a value in its [`RdbForm`].
 pub trait ModuleWriter {
     /// An unsigned number.
     fn unsigned(&mut self, n: u64);
@@ -220,8 +250,8 @@ pub trait ModuleWriter {
     fn text(&mut self, bytes: &[u8]);
 }
 
-/// Reads what a [`ModuleWriter`] wrote. Input may be forged: a number of parts to come is no reason
-/// to allocate for them.
+/// Reads the parts that a [`ModuleWriter`] wrote. Input may be forged: a number of parts to come is
+/// no reason to allocate for them.
 pub trait ModuleReader {
     /// An unsigned number.
     fn unsigned(&mut self) -> Result<u64, LoadError>;
@@ -237,7 +267,7 @@ pub trait ModuleReader {
     fn seed(&self) -> u64;
 }
 
-/// Why a value cannot be loaded.
+/// The reason for which a value cannot be loaded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LoadError {
     /// The bytes end before the value does.
@@ -258,8 +288,8 @@ pub trait CommandWriter {
 
 /// Takes the parts of a value for its digest.
 pub trait ValueDigest {
-    /// A part whose place among the others matters.
+    /// Adds a part, in order.
     fn ordered(&mut self, part: &[u8]);
-    /// Parts that belong together, of which the place among the others does not matter.
+    /// Adds parts that belong together; the order of such groups does not matter.
     fn unordered(&mut self, parts: &[&[u8]]);
 }

@@ -33,7 +33,7 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// One byte.
+    /// Takes one byte.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, Malformed> {
         let (&byte, rest) = self.0.split_first().ok_or(Malformed)?;

@@ -1,6 +1,6 @@
-//! All value types, by number, name and module.
+//! All value types, by number, name and form in RDB.
 
-use super::{TypeNumber, ValueType};
+use super::{RdbForm, TypeNumber, ValueType};
 use crate::structures::{json, vectors};
 use std::sync::{PoisonError, RwLock};
 
@@ -14,16 +14,14 @@ static ADDED: RwLock<Vec<&'static ValueType>> = RwLock::new(Vec::new());
 /// before stays.
 ///
 /// # Panics
-/// If another type has its number, its name or one of its modules.
+/// If another type has its number, its name, its type byte or one of its modules.
 pub fn add_type(of: &'static ValueType) {
     let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
     if added.iter().any(|other| std::ptr::eq(*other, of)) {
         return;
     }
     let is_taken = BUILT_IN.iter().chain(&*added).any(|other| {
-        other.number == of.number
-            || other.name == of.name
-            || other.modules.iter().any(|module| of.modules.contains(module))
+        other.number == of.number || other.name == of.name || other.form.clashes(&of.form)
     });
     assert!(!is_taken, "a type like {} is there already", of.name);
     added.push(of);
@@ -51,7 +49,12 @@ pub fn all_types() -> Vec<&'static ValueType> {
     BUILT_IN.iter().chain(&*added).copied().collect()
 }
 
-/// The type whose values come under a module number of RDB.
+/// The type that reads values of a module number of RDB.
 pub fn type_of_module(module: u64) -> Option<&'static ValueType> {
-    find(|of| of.modules.contains(&module))
+    find(|of| of.form.is_of_module(module))
+}
+
+/// The type that reads values of a type byte of RDB.
+pub fn type_of_type_byte(byte: u8) -> Option<&'static ValueType> {
+    find(|of| matches!(of.form, RdbForm::TypeByte(own) if own == byte))
 }

@@ -6,7 +6,8 @@
 //! insert  place, how many values, their tapes
 //! remove  place, how many elements or members
 //!
-//! place   number of steps; each: 2 * index of an element, or 2 * length + 1 of a member's name, name
+//! place   number of steps, each:
+//!         2 * index of an element, or 2 * length + 1 of a member's name, name
 //! ```
 //!
 //! A document is packed into its entry up to [`PACKED_MAX`] bytes, and has an allocation of its own
@@ -22,7 +23,7 @@ use crate::structures::sizes::PACKED_MAX;
 use petrel_json::{Change, DEPTH_MAX, Edit, Misfit, Op, Step, Value, check, check_many, path_to};
 use std::any::Any;
 
-/// A document that has shrunk to so many bytes is packed again.
+/// Bytes to which a document must have shrunk to be packed again.
 const REPACKED_MAX: usize = PACKED_MAX / 2;
 
 /// Operations as effects number them.
@@ -45,12 +46,12 @@ pub enum JsonChange<'a> {
     At(Change<'a>),
 }
 
-/// Why a document cannot be changed.
+/// The reason for which a document cannot be changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum JsonError {
     /// The key holds another type.
     WrongType,
-    /// There is no such key.
+    /// No such key exists.
     NoKey,
     /// The change does not fit the document.
     Misfit(Misfit),
@@ -88,8 +89,8 @@ fn record<S: Slot + ?Sized>(slot: &mut S, change: &JsonChange<'_>) {
     slot.record(op_of(change), &mut |out| encode(out, change));
 }
 
-/// Records a removal that has left nothing in the root as a document: a replica that is told to
-/// remove the last value removes the key, as `JSON.DEL` does.
+/// Records a removal that has left nothing in the root as a document: a Redis replica that removes
+/// the last value removes the key, as `JSON.DEL` does.
 fn record_emptied<S: Slot + ?Sized>(slot: &mut S, change: &Change<'_>) -> bool {
     if !matches!((change.op, change.place), (Op::Remove { .. }, [_])) {
         return false;
@@ -327,7 +328,7 @@ mod tests {
         ] {
             let (op, body) = encoded(&change);
             assert_eq!(decoded(op, &body), Some(format!("{change:?}")));
-            // What is not a document is no change, and nothing ends in a panic.
+            // Bytes that are no document are no change, and nothing ends in a panic.
             for at in 0..body.len() {
                 assert_eq!(decoded(op, &body[..at]), None);
                 for byte in [0, 1, 0x7f, 0x80, 0xff] {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Bytes that freeing takes about as long for as for an element of a collection.
 const PAGE_BYTES: usize = 4096;
 
-/// Of what a tape grows by, this part is left for the next time.
+/// Fraction of a growing tape's length that is allocated ahead.
 const SPARE_PART: usize = 16;
 
 /// A document that has an allocation of its own.
@@ -27,7 +27,7 @@ pub(crate) struct Json {
     tape: Arc<Vec<u8>>,
     /// The document as it was, for a snapshot that has yet to get it.
     taking: Option<Arc<Vec<u8>>>,
-    /// Whether it is what a snapshot has yet to get, and at no key.
+    /// Whether it is the tail of a snapshot, and at no key.
     is_tail: bool,
 }
 
@@ -108,7 +108,8 @@ impl Chunk for Text<'_> {
     }
 }
 
-/// Bytes that the general allocator gives for so many: it has four size classes per doubling.
+/// Bytes of the block that the general allocator gives for `len`: it has four size classes per
+/// doubling.
 fn allocated(len: usize) -> usize {
     match len {
         ..64 => len.next_multiple_of(16),

@@ -9,7 +9,8 @@
 
 use super::{change, loaded, tape_of};
 use crate::structures::custom::{
-    Held, LoadError, Loaded, ModuleReader, ModuleWriter, TypeNumber, ValueDigest, ValueType,
+    Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, TypeNumber, ValueDigest,
+    ValueType,
 };
 use petrel_json::{Format, Parse, Value, parse, print, text_of_cbor};
 
@@ -25,9 +26,8 @@ pub(crate) static TYPE: ValueType = ValueType {
     number: TypeNumber::JSON,
     // As the module that Redis comes with calls it.
     name: "ReJSON-RL",
-    modules: &[MODULE, MODULE_CBOR, MODULE_OLD],
+    form: RdbForm::Module { numbers: &[MODULE, MODULE_CBOR, MODULE_OLD], of: |_| MODULE },
     rdb_version: 9,
-    module: |_| MODULE,
     head: |_, _| {},
     body: |held, out| {
         if let Some(tape) = tape_of(held) {

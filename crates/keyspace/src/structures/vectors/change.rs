@@ -3,8 +3,8 @@
 //! ```text
 //! put         dimensions, quantisation, [seed of the rotation, of RaBitQ], links,
 //!             dimensions before reduction (0: none), ef
-//!             length and range (bits of 32-bit floats), name, code, the vector as given if it is reduced,
-//!             [attributes]
+//!             length and range (bits of 32-bit floats), name, code,
+//!             the vector as given if it is reduced, [attributes]
 //! remove      name
 //! attributes  name, attributes
 //! ```
@@ -31,18 +31,18 @@ mod op {
 pub enum VectorChange<'a> {
     /// An element has this vector from now on. A missing key becomes a set of this shape.
     Put {
-        /// What all vectors of the set have in common.
+        /// Properties that all vectors of the set share.
         shape: Shape,
         /// The element.
         name: &'a [u8],
-        /// Its vector, as the set keeps it.
+        /// Vector of the element, as the set keeps it.
         vector: EncodedRef<'a>,
         /// The vector as it was given, 32-bit floats; may be left out (empty) of a set that does
         /// not reduce vectors.
         given: &'a [u8],
-        /// Its attributes; empty if it has none, and none if they stay what they are.
+        /// Attributes of the element; empty if it has none, and none if they are kept.
         attributes: Option<&'a [u8]>,
-        /// How many neighbours are looked at to link it.
+        /// Candidates that are looked at to link the element.
         ef: u32,
     },
     /// An element is gone. With the last one goes the key, which is an effect of its own.
@@ -59,7 +59,7 @@ pub enum VectorChange<'a> {
     },
 }
 
-/// Why a vector cannot be put.
+/// The reason for which a vector cannot be put.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum VectorError {
     /// The key holds another type.

@@ -20,7 +20,8 @@
 
 use super::{Vectors, change};
 use crate::structures::custom::{
-    Held, LoadError, Loaded, ModuleReader, ModuleWriter, TypeNumber, ValueDigest, ValueType,
+    Held, LoadError, Loaded, ModuleReader, ModuleWriter, RdbForm, TypeNumber, ValueDigest,
+    ValueType,
 };
 use petrel_vector::{
     EncodedRef, Factors, ImageError, LEVELS_MAX, Loader, NodeImage, Quantisation, Shape,
@@ -35,7 +36,7 @@ const MODULE_OWN: u64 = 0xa5eb_6b7a_5bde_7000;
 const REDUCED: u64 = 1;
 const ATTRIBUTES: u64 = 2;
 
-/// Of the number that holds the level: how the numbers of an element are laid out.
+/// Layout of an element's numbers, in the number that holds the level.
 const LAYOUT: u64 = 1 << 24;
 
 const HEAD: LoadError = LoadError::Malformed("the head of a vector set is broken");
@@ -46,13 +47,15 @@ const NODE: LoadError = LoadError::Malformed("an element of a vector set is brok
 pub(crate) static TYPE: ValueType = ValueType {
     number: TypeNumber::VECTOR_SET,
     name: "vectorset",
-    modules: &[MODULE, MODULE_OWN],
+    form: RdbForm::Module {
+        numbers: &[MODULE, MODULE_OWN],
+        of: |held| match held.get::<Vectors>() {
+            Some(vectors) if is_own(vectors.set().shape()) => MODULE_OWN,
+            _ => MODULE,
+        },
+    },
     // Redis 8.0 reads it.
     rdb_version: 12,
-    module: |held| match held.get::<Vectors>() {
-        Some(vectors) if is_own(vectors.set().shape()) => MODULE_OWN,
-        _ => MODULE,
-    },
     head: write_head,
     body: |held, out| {
         if let Some(vectors) = held.get::<Vectors>() {
