@@ -41,8 +41,8 @@ pub(crate) use record::{is_of_dead, is_ordered, is_shortened, len_with_gap, tag_
 /// How many lanes there are; the lane of a slot is its lowest four bits.
 pub const LANES: usize = 16;
 
-/// Version of what is sent.
-pub const VERSION: u64 = 2;
+/// Version of what is sent: 3 has changes of value types by the number of the type.
+pub const VERSION: u64 = 3;
 
 /// Reads where a copy stands, and writes it again; none if the bytes are something else. For the
 /// fuzz target.
