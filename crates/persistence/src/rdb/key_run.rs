@@ -79,8 +79,8 @@ impl KeyRun {
         }
     }
 
-    /// Adds a key of a database, and the head of its value if it is of a value type. What else there
-    /// is of the value follows in this form:
+    /// Adds a key of a database, and the head of its value if it is of a value type. The rest of the
+    /// value follows in this form:
     /// [`FileWriter::value`](super::FileWriter::value).
     pub fn head(&mut self, db: u16, view: View<'_>, usage: Usage, form: Form) {
         self.select(db);
