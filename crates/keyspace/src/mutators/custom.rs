@@ -12,6 +12,7 @@ use crate::structures::form::{Form, Type, WrongType};
 use crate::structures::json::change::{JsonChange, JsonError};
 use crate::structures::key_hash::Key;
 use crate::structures::large::Large;
+use crate::structures::sizes::PACKED_MAX;
 use crate::structures::table::Position;
 use crate::structures::vectors::change::{VectorChange, VectorError};
 use crate::structures::view::View;
@@ -26,7 +27,9 @@ pub struct KeySlot<'h, 'k> {
     db: u16,
     key: Key<'k>,
     of: &'static ValueType,
-    found: Option<(Position, Entry)>,
+    entry: Option<Entry>,
+    /// Position of the entry; none of one that was made since.
+    position: Option<Position>,
 }
 
 impl Handle {
@@ -42,7 +45,8 @@ impl Handle {
         of: &'static ValueType,
     ) -> Result<KeySlot<'h, 'k>, WrongType> {
         let found = self.find_type(db, key, Type::Custom(of.number))?;
-        Ok(KeySlot { handle: self, db, key, of, found })
+        let (position, entry) = found.unzip();
+        Ok(KeySlot { handle: self, db, key, of, entry, position })
     }
 
     /// Makes a change that an effect carries.
@@ -142,7 +146,7 @@ impl From<WrongType> for VectorError {
 impl Slot for KeySlot<'_, '_> {
     #[inline]
     fn held(&self) -> Option<Held<'_>> {
-        self.found.and_then(|(_, entry)| View::new(entry).held())
+        self.entry.and_then(Entry::held)
     }
 
     fn seed(&self) -> u64 {
@@ -151,24 +155,23 @@ impl Slot for KeySlot<'_, '_> {
 
     fn put_boxed(&mut self, value: Box<dyn CustomValue>) {
         let large = Large::Custom(Custom::new(self.of, value));
-        let entry = match self.found {
+        self.entry = Some(match self.place() {
             None => self.handle.insert_large(self.db, self.key, large),
             Some(place) => self.handle.enlarge(self.db, self.key, place, large),
-        };
-        self.found_again(entry);
+        });
     }
 
     fn put_packed(&mut self, bytes: &[u8]) {
         let (form, items) = packed_items(self.of.number, bytes);
-        let entry = match self.found {
+        self.entry = Some(match self.place() {
             None => self.handle.insert_packed(self.db, self.key, form, false, &items),
             Some(place) => self.handle.repack(self.db, self.key, place, form, false, &items),
-        };
-        self.found_again(entry);
+        });
     }
 
+    #[inline]
     fn change(&mut self, change: &mut dyn FnMut(&mut dyn CustomValue)) {
-        let Some((_, entry)) = self.found else { return };
+        let Some(entry) = self.entry else { return };
         self.handle.change_large(self.db, self.key, entry, |large, _| {
             if let Large::Custom(custom) = large {
                 change(custom.value_mut());
@@ -176,6 +179,7 @@ impl Slot for KeySlot<'_, '_> {
         });
     }
 
+    #[inline]
     fn splice(
         &mut self,
         at: usize,
@@ -183,15 +187,16 @@ impl Slot for KeySlot<'_, '_> {
         insert: &[u8],
         overwrite: &mut dyn FnMut(&mut [u8]),
     ) {
-        let Some((position, entry)) = self.found else { return };
+        let Some(place @ (_, entry)) = self.place() else { return };
         let Some(packed) = entry.packed_mut() else { return };
-        let begin = entry.form().packed_head();
-        overwrite(&mut packed[begin..]);
-        let place = (position, entry);
-        let new = self.handle.splice(self.db, self.key, place, begin + at, remove, insert);
-        self.found = Some((position, new));
+        let at = entry.form().packed_head() + at;
+        let kept = packed.len().checked_sub(at).and_then(|behind| behind.checked_sub(remove));
+        assert!(kept.is_some_and(|behind| at + insert.len() + behind <= PACKED_MAX));
+        overwrite(&mut packed[entry.form().packed_head()..]);
+        self.entry = Some(self.handle.splice(self.db, self.key, place, at, remove, insert));
     }
 
+    #[inline]
     fn record(&mut self, op: u8, encode: &mut dyn FnMut(&mut Vec<u8>)) {
         let (handle, db, key, of) = (&mut *self.handle, self.db, self.key, self.of.number);
         let effect =
@@ -209,17 +214,19 @@ impl Slot for KeySlot<'_, '_> {
 
     fn remove_emptied(&mut self) {
         self.handle.remove_emptied(self.db, self.key);
-        self.found = None;
+        (self.entry, self.position) = (None, None);
     }
 }
 
 impl KeySlot<'_, '_> {
-    /// The value is at this entry now.
-    fn found_again(&mut self, entry: Entry) {
-        self.found = match self.found {
-            Some((position, _)) => Some((position, entry)),
-            None => self.handle.find(self.db, self.key),
-        };
+    /// The entry and its position, which is looked up if the entry was made since.
+    #[inline]
+    fn place(&mut self) -> Option<(Position, Entry)> {
+        let entry = self.entry?;
+        if self.position.is_none() {
+            self.position = self.handle.find(self.db, self.key).map(|(at, _)| at);
+        }
+        self.position.map(|at| (at, entry))
     }
 }
 
@@ -231,8 +238,11 @@ pub(crate) fn seed_of(key: Key<'_>) -> u64 {
 /// The form of a packed value, and its items: behind the number of the type, unless the form says
 /// which it is.
 fn packed_items(number: TypeNumber, bytes: &[u8]) -> (Form, std::borrow::Cow<'_, [u8]>) {
-    match number {
+    let (form, items): (_, std::borrow::Cow<'_, [u8]>) = match number {
         TypeNumber::JSON => (Form::Json, bytes.into()),
         TypeNumber(number) => (Form::Custom, [&[number], bytes].concat().into()),
-    }
+    };
+    // A longer one would not fit the fields of an entry.
+    assert!(items.len() <= PACKED_MAX, "a packed value of {} bytes", items.len());
+    (form, items)
 }

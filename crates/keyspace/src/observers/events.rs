@@ -14,6 +14,7 @@ use crate::state::effect::{Effect, Removal};
 use crate::state::event::Event;
 use crate::state::event::Naming;
 use crate::state::event::class;
+use crate::structures::custom::TypeNumber;
 use crate::structures::custom::types::type_of_number;
 use crate::structures::entry::Entry;
 use crate::structures::form::Type;
@@ -226,12 +227,7 @@ impl Handle {
                     self.note_element(class::STREAM, name, db, key);
                 }
             }
-            Effect::Custom { of, change, .. } => {
-                let usual = type_of_number(of).and_then(|of| (of.event)(change.op));
-                usual.into_iter().for_each(|usual| {
-                    self.note_element(class::MODULE, name(usual), db, key);
-                });
-            }
+            Effect::Custom { of, change, .. } => self.note_custom(db, key, (of, change.op), name),
             Effect::FieldPut { field, .. } => self.note_field(name("hset"), db, key, field),
             Effect::FieldExpire { field, expiry, .. } => {
                 let name = if expiry.is_some() { "hexpire" } else { "hpersist" };
@@ -242,6 +238,19 @@ impl Handle {
             | Effect::Functions { .. }
             | Effect::Clear
             | Effect::Swap { .. } => {}
+        }
+    }
+
+    /// Notes the event of an operation of a value type, if it has one.
+    fn note_custom(
+        &self,
+        db: u16,
+        key: &[u8],
+        (of, op): (TypeNumber, u8),
+        name: impl Fn(&'static str) -> &'static str,
+    ) {
+        if let Some(usual) = type_of_number(of).and_then(|of| (of.event)(op)) {
+            self.note_element(class::MODULE, name(usual), db, key);
         }
     }
 

@@ -85,12 +85,14 @@ pub(crate) fn make<S: Slot + ?Sized>(
     Ok(())
 }
 
+#[inline]
 fn record<S: Slot + ?Sized>(slot: &mut S, change: &JsonChange<'_>) {
     slot.record(op_of(change), &mut |out| encode(out, change));
 }
 
 /// Records a removal that has left nothing in the root as a document: a Redis replica that removes
 /// the last value removes the key, as `JSON.DEL` does.
+#[inline]
 fn record_emptied<S: Slot + ?Sized>(slot: &mut S, change: &Change<'_>) -> bool {
     if !matches!((change.op, change.place), (Op::Remove { .. }, [_])) {
         return false;
@@ -102,6 +104,7 @@ fn record_emptied<S: Slot + ?Sized>(slot: &mut S, change: &Change<'_>) -> bool {
     true
 }
 
+#[inline]
 fn replace<S: Slot + ?Sized>(slot: &mut S, tape: &[u8]) {
     match slot.held() {
         Some(Held::Packed(old)) if tape.len() <= PACKED_MAX => {
@@ -116,6 +119,7 @@ fn replace<S: Slot + ?Sized>(slot: &mut S, tape: &[u8]) {
     }
 }
 
+#[inline]
 fn edit<S: Slot + ?Sized>(slot: &mut S, change: &Change<'_>) -> Result<(), JsonError> {
     let held = slot.held().ok_or(JsonError::NoKey)?;
     let tape = tape_of(held).ok_or(JsonError::WrongType)?;
@@ -139,6 +143,7 @@ fn edit<S: Slot + ?Sized>(slot: &mut S, change: &Change<'_>) -> Result<(), JsonE
     Ok(())
 }
 
+#[inline]
 fn change_boxed<S: Slot + ?Sized>(slot: &mut S, change: &mut dyn FnMut(&mut Json)) {
     slot.change(&mut |value: &mut dyn CustomValue| {
         if let Some(json) = (value as &mut dyn Any).downcast_mut() {
