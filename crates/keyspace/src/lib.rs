@@ -33,6 +33,18 @@ pub mod event {
 pub use structures::hash_slot;
 pub use structures::packed;
 
+/// Value types: what a type of value beside strings and collections consists of.
+pub mod custom {
+    pub use crate::mutators::custom::KeySlot;
+    pub use crate::structures::custom::types::{
+        add_type, all_types, type_of_module, type_of_number, type_of_type_byte,
+    };
+    pub use crate::structures::custom::*;
+
+    /// Bytes of a packed value at most.
+    pub const PACKED_MAX: usize = crate::structures::sizes::PACKED_MAX - 1;
+}
+
 /// Collections, by type.
 pub mod types {
     pub use crate::structures::form::{Type, WrongType};
@@ -60,11 +72,9 @@ pub use handle::peek::Peeker;
 pub use handle::transient::Transient;
 pub use mutators::apply::Misfit;
 pub use mutators::hashes::FieldExpiry;
-pub use mutators::json::JsonError;
 pub use mutators::scan::Cursor;
 pub use mutators::set_algebra::{CombineError, GoOn, SetOperation};
 pub use mutators::strings::AddError;
-pub use mutators::vectors::VectorError;
 pub use observers::watch::WatchedKey;
 pub use petrel_heap::prefetch_to_write;
 pub use petrel_lock::Signal;
@@ -83,16 +93,17 @@ pub use state::portions::Portions;
 pub use state::tracking::{Reader, ReaderId, Readers, ReadersView};
 pub use state::usage::{Usage, Usages};
 pub use state::waiting::{Awaited, ReadyKey, WaitedKeys, Waiter};
-pub use structures::entry::{BLOB_MIN, Kind, blob_bytes};
+pub use structures::entry::Kind;
 pub use structures::form::{Type, WrongType};
 pub use structures::hash::{Field, HashRef};
 pub use structures::image::{ImageElement, TakeElement};
-pub use structures::json::JsonChange;
+pub use structures::json::change::{JsonChange, JsonError};
 pub use structures::key_hash::{Key, KeyHash, KeyHasher};
 pub use structures::limits::TypeLimits;
 pub use structures::set::SetRef;
+pub use structures::sizes::{BLOB_MIN, blob_bytes};
 pub use structures::value::{StrRef, Value, parse_int};
-pub use structures::vectors::VectorChange;
+pub use structures::vectors::change::{VectorChange, VectorError};
 pub use structures::view::View;
 pub use upkeep::compact::Compacted;
 pub use upkeep::image::ImagePlace;

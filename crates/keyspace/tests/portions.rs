@@ -2,6 +2,7 @@
 //! between two portions.
 
 use petrel_json::{Change, Op, Step};
+use petrel_keyspace::custom::ModuleWriter;
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{
     ConsumerHead, EntryRef, Group, Pending, PendingHead, References, Stream, StreamId, StreamMut,
@@ -73,10 +74,14 @@ fn shown(view: View<'_>, now: i64) -> Shown {
             stream.groups().iter().for_each(|(name, of)| group(name, of, &mut elements));
             elements.push(rest(stream));
         }
-        Type::VectorSet => view.vectors().unwrap().for_each(|name, vector, _| {
+        Type::VECTOR_SET => view.vectors().unwrap().for_each(|name, vector, _| {
             elements.push(([name, b"=", vector.code].concat(), FAR));
         }),
-        Type::Json => elements.push((view.json().unwrap().tape().to_vec(), FAR)),
+        _ => {
+            let mut text = Vec::new();
+            petrel_json::print(view.json().unwrap(), &Default::default(), &mut text);
+            elements.push((text, FAR));
+        }
     }
     let is_ordered = matches!(view.type_of(), Type::List | Type::Stream);
     Shown { expiry: view.expiry(), is_ordered, elements }
@@ -138,6 +143,19 @@ fn scored(member: &[u8], score: f64) -> Vec<u8> {
     [member, b"@", &score.to_le_bytes()].concat()
 }
 
+/// The strings of a part of a value: name and code of a vector, the text of a document.
+#[derive(Default)]
+struct Texts(Vec<Vec<u8>>);
+
+impl ModuleWriter for Texts {
+    fn unsigned(&mut self, _: u64) {}
+    fn signed(&mut self, _: i64) {}
+    fn double(&mut self, _: f64) {}
+    fn text(&mut self, bytes: &[u8]) {
+        self.0.push(bytes.to_vec());
+    }
+}
+
 fn add_element(element: ImageElement<'_>, elements: &mut Vec<(Vec<u8>, i64)>) {
     elements.push(match element {
         ImageElement::Item(text) | ImageElement::Member(text) => (text.to_vec(), FAR),
@@ -157,8 +175,11 @@ fn add_element(element: ImageElement<'_>, elements: &mut Vec<(Vec<u8>, i64)>) {
         ImageElement::Pending(head) => pending(head),
         ImageElement::GivenBack(id) => (format!("{id:?}").into_bytes(), FAR),
         ImageElement::StreamRest(stream) => rest(stream),
-        ImageElement::Vector(node) => ([node.name(), b"=", node.vector().code].concat(), FAR),
-        ImageElement::Document(document) => (document.tape().to_vec(), FAR),
+        ImageElement::Custom(chunk) => {
+            let mut texts = Texts::default();
+            chunk.write(&mut texts);
+            (texts.0.join(&b"="[..]), FAR)
+        }
     });
 }
 
@@ -435,8 +456,8 @@ fn change_element(ks: &mut Handle, db: u16, name: &[u8], random: &mut Random) {
             }
         },
         Type::Stream => change_stream(ks, db, name, random),
-        Type::Json => change_json(ks, db, name, random),
-        Type::String | Type::VectorSet => {}
+        Type::JSON => change_json(ks, db, name, random),
+        Type::String | Type::Custom(_) => {}
     }
 }
 

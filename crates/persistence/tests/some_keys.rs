@@ -68,7 +68,7 @@ fn shown(view: View<'_>) -> Vec<u8> {
             });
             format!("{entries:?} {:?} {group:?}", stream.last_id()).into()
         }
-        Type::VectorSet => {
+        Type::VECTOR_SET => {
             let set = view.vectors().unwrap().snapshot();
             let mut nodes: Vec<_> = set
                 .nodes_from(0)

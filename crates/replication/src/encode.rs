@@ -11,12 +11,13 @@
 //! | `ListRemove` | `LSET index mark` for each, `LREM count mark` |
 //! | `Clear` of all databases, of one | `FLUSHALL`, `FLUSHDB` |
 //!
-//! Changes of one element become the command of the effect's name; [`super::streams`] has streams,
-//! [`super::vectors`] has vector sets, [`super::json`] has JSON documents.
+//! Changes of one element become the command of the effect's name; [`super::streams`] has streams.
+//! Value types write their changes themselves ([`petrel_keyspace::custom::ValueType::commands`]).
 //! Every command has the same result on a replica with the primary's state: none fails, and none
 //! depends on the time.
 
 use crate::commands::{Batch, Commands, put_arg, put_number};
+use petrel_keyspace::custom::{CommandWriter, type_of_number};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::{Effect, HashRef, Published, Removal, StrRef, Type};
 use petrel_persistence::rdb::Dialect;
@@ -48,6 +49,12 @@ struct Marked {
     last: usize,
     /// Each is behind the one before.
     ascends: bool,
+}
+
+impl CommandWriter for Commands {
+    fn command(&mut self, name: &'static str, args: &[&[u8]]) {
+        Commands::command(self, &[name], args);
+    }
 }
 
 /// Writes the effects of a thread as commands.
@@ -239,8 +246,13 @@ impl Encoder {
             Effect::FieldExpire { key, field, expiry } => self.expire_field(key, field, expiry),
             Effect::FieldRemove { key, field, .. } => commands.gather("HDEL", key, &[field]),
             Effect::Stream { key, change } => self.stream(key, change),
-            Effect::Vector { key, change } => self.vector(key, change),
-            Effect::Json { key, change } => self.json(key, change),
+            Effect::Custom { key, of, change } => {
+                // An effect of a type that is not in the table does not come from a mutator.
+                debug_assert!(type_of_number(of).is_some(), "{of:?}");
+                if let Some(of) = type_of_number(of) {
+                    (of.commands)(key, change, commands);
+                }
+            }
             Effect::Functions { sources } => self.functions(sources.iter().copied()),
             Effect::Clear => self.clear_database(db),
             Effect::Swap { with } => {

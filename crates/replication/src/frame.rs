@@ -14,7 +14,7 @@
 //! ```
 //!
 //! No command begins with the first byte. Replicas say that they read frames by
-//! `REPLCONF capa petrel-effects-1`, where 1 is the [`VERSION`] of all of this; a primary that is
+//! `REPLCONF capa petrel-effects-2`, where 2 is the [`VERSION`] of all of this; a primary that is
 //! going to send them says so after its reply to `PSYNC`.
 
 use petrel_keyspace::Effect;
@@ -23,11 +23,12 @@ use petrel_persistence::effects::GroupWriter;
 use petrel_persistence::log::number::Bytes;
 use std::fmt;
 
-/// The version of frames, of which every other is another capability.
-pub const VERSION: u32 = 1;
+/// The version of frames, of which every other is another capability: 2 has changes of value types
+/// by the number of the type.
+pub const VERSION: u32 = 2;
 
 /// The capability of replicas that read frames.
-pub const READS_FRAMES: &str = "petrel-effects-1";
+pub const READS_FRAMES: &str = "petrel-effects-2";
 
 /// Capability of replicas that want commands instead of frames from now on.
 pub const WANTS_COMMANDS: &str = "petrel-commands";

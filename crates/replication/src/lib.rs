@@ -6,10 +6,8 @@ pub mod backlog;
 mod commands;
 pub mod encode;
 pub mod frame;
-mod json;
 pub mod primary;
 mod streams;
-mod vectors;
 
 pub use backlog::{Backlog, Lost, Piece, Reader};
 pub use commands::Batch;

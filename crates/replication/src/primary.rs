@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn answers_to_psync_are_understood_or_refused() {
         let id = "0123456789abcdef0123456789abcdef01234567";
-        for (more, frames) in [("", false), (" other", false), (" petrel-effects-1", true)] {
+        for (more, frames) in [("", false), (" other", false), (" petrel-effects-2", true)] {
             let copy = format!("+FULLRESYNC {id} 17{more}");
             let expected = Offer::Copy { id: id.into(), offset: 17, frames };
             assert_eq!(Offer::read(copy.as_bytes()), Ok(expected));

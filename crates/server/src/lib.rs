@@ -36,4 +36,4 @@ pub mod tls;
 pub mod unix_time;
 pub mod users;
 
-pub use lifecycle::start::{Running, start};
+pub use lifecycle::start::{Running, start, start_with};

@@ -41,8 +41,8 @@ pub(crate) use record::{is_elided, is_of_dead, is_ordered, len_with_gap, tag_of_
 /// Number of lanes; a slot's lane is its low four bits.
 pub const LANES: usize = 16;
 
-/// Protocol version.
-pub const VERSION: u64 = 2;
+/// Protocol version; 3 carries changes of value types by the number of the type.
+pub const VERSION: u64 = 3;
 
 /// Decodes and re-encodes the positions of a copy; none if the bytes are malformed. For the fuzz
 /// target.

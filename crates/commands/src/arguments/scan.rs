@@ -70,7 +70,7 @@ impl<'a> Options<'a> {
                     options.pattern = pattern.map(|pattern| Pattern::new(pattern, Case::Sensitive));
                 }
                 ScanOption::Type(_) if scanned != Scanned::Keys => return Err(Fail::SYNTAX),
-                ScanOption::Type(name) if ctx.dialect().is_valkey() && !is_type_name(name) => {
+                ScanOption::Type(name) if ctx.dialect().is_valkey() && !Type::is_name(name) => {
                     let name = name.escape_ascii();
                     return Err(Fail::new(format!("ERR unknown type name '{name}'")));
                 }
@@ -96,11 +96,6 @@ impl<'a> Options<'a> {
 /// Argument `i` as the cursor that a client sent back.
 pub(crate) fn cursor(ctx: &Ctx<'_>, i: usize) -> Result<u64, Fail> {
     parse_cursor(ctx.arg(i)).ok_or(Fail::fixed("ERR invalid cursor"))
-}
-
-/// Whether a type of that name exists.
-fn is_type_name(name: &[u8]) -> bool {
-    Type::ALL.iter().any(|of| name.eq_ignore_ascii_case(of.name().as_bytes()))
 }
 
 /// Copies of what a walk found, one behind the other.

@@ -1,6 +1,7 @@
 //! Work in units of about ten nanoseconds: constants, and estimates of a command's work.
 
 use crate::fail::{Fail, Outcome};
+use petrel_keyspace::custom::{TypeNumber, type_of_number};
 use petrel_keyspace::{Type, View};
 
 /// Units for returning an item of a collection.
@@ -38,6 +39,10 @@ pub(crate) fn expect(units: usize, here: usize) -> Outcome {
     if units < here { Ok(()) } else { Err(Fail::PUT_OFF_EXPECTED) }
 }
 
+fn custom_units(view: View<'_>, number: TypeNumber) -> usize {
+    type_of_number(number).zip(view.held()).map_or(0, |(of, held)| (of.copy_effort)(held))
+}
+
 /// Estimates the units for reading and copying a value.
 pub(crate) fn size_units(view: View<'_>) -> usize {
     let items = match view.type_of() {
@@ -47,8 +52,7 @@ pub(crate) fn size_units(view: View<'_>) -> usize {
         Type::SortedSet => view.sorted_set().map(|set| set.len() * UNITS_PER_CHANGE),
         Type::Hash => view.hash(0).map(|hash| hash.len() * UNITS_PER_CHANGE),
         Type::Stream => view.stream().map(|stream| stream.len() as usize * UNITS_PER_ITEM),
-        Type::VectorSet => view.vectors().map(|set| set.footprint() / 8),
-        Type::Json => Ok(0),
+        Type::Custom(number) => Ok(custom_units(view, number)),
     };
     items.unwrap_or(0)
 }

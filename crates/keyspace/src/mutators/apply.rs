@@ -162,8 +162,7 @@ impl Handle {
             | Effect::ListRemove { .. }
             | Effect::ListTrim { .. } => self.apply_to_list(db, key, effect)?,
             Effect::Stream { change, .. } => self.apply_stream(db, key, change)?,
-            Effect::Json { change, .. } => self.apply_json(db, key, change)?,
-            Effect::Vector { change, .. } => self.apply_vector(db, key, change)?,
+            Effect::Custom { of, change, .. } => self.apply_custom(db, key, of, change)?,
             _ => self.apply_to_element(db, key, effect)?,
         }
         Ok(())

@@ -3,12 +3,13 @@
 use crate::handle::Handle;
 use crate::mutators::hashes::Found;
 use crate::state::effect::{Effect, Removal};
-use crate::structures::entry::{Entry, PACKED_MAX};
+use crate::structures::entry::Entry;
 use crate::structures::form::{Form, Type, WrongType};
 use crate::structures::hash::packed::Fields;
 use crate::structures::hash::read::HashRef;
 use crate::structures::key_hash::Key;
 use crate::structures::packed::Item;
+use crate::structures::sizes::PACKED_MAX;
 
 /// Fields that have expired which one read removes at most: some ten microseconds.
 const DROPPED_BY_READ: usize = 64;

@@ -2,7 +2,7 @@
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, Removal};
-use crate::structures::entry::{Entry, PACKED_MAX};
+use crate::structures::entry::Entry;
 use crate::structures::form::{Form, Type, WrongType};
 use crate::structures::hash::limits::HashThresholds;
 use crate::structures::hash::packed::{EARLIEST_LEN, Fields, pack_value, with_expiries};
@@ -10,6 +10,7 @@ use crate::structures::hash::{Hash, WALKED_MAX};
 use crate::structures::key_hash::Key;
 use crate::structures::large::Large;
 use crate::structures::packed::{Item, find};
+use crate::structures::sizes::PACKED_MAX;
 use crate::structures::table::Position;
 use petrel_heap::Cache;
 

@@ -4,7 +4,7 @@ use crate::handle::Handle;
 use crate::state::effect::Effect;
 use crate::state::event::class;
 use crate::structures::bucket::Item as _;
-use crate::structures::entry::{Entry, PACKED_MAX};
+use crate::structures::entry::Entry;
 use crate::structures::form::{Form, Type, WrongType};
 use crate::structures::intset::{Edit, IntSet};
 use crate::structures::key_hash::Key;
@@ -14,6 +14,7 @@ use crate::structures::random::{below, choose};
 use crate::structures::set::encoding::{SetEncoding, SetThresholds};
 use crate::structures::set::joining::{Joining, joining, unpacked};
 use crate::structures::set::{POPPED_SHARE, Set, SetRef};
+use crate::structures::sizes::PACKED_MAX;
 use crate::structures::table::Position;
 use petrel_heap::Cache;
 

@@ -2,9 +2,10 @@
 
 use crate::handle::Handle;
 use crate::state::effect::Effect;
-use crate::structures::entry::{BLOB_MIN, Entry, Kind};
+use crate::structures::entry::{Entry, Kind};
 use crate::structures::form::WrongType;
 use crate::structures::key_hash::Key;
+use crate::structures::sizes::BLOB_MIN;
 use crate::structures::value::{StrRef, Value, parse_int};
 use bytes::BytesMut;
 

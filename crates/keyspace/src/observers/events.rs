@@ -14,6 +14,8 @@ use crate::state::effect::{Effect, Removal};
 use crate::state::event::Event;
 use crate::state::event::Naming;
 use crate::state::event::class;
+use crate::structures::custom::TypeNumber;
+use crate::structures::custom::types::type_of_number;
 use crate::structures::entry::Entry;
 use crate::structures::form::Type;
 use crate::structures::key_hash::Key;
@@ -225,9 +227,7 @@ impl Handle {
                     self.note_element(class::STREAM, name, db, key);
                 }
             }
-            // As Redis, which publishes no event of them.
-            Effect::Vector { .. } => {}
-            Effect::Json { .. } => self.note_element(class::MODULE, name("json.set"), db, key),
+            Effect::Custom { of, change, .. } => self.note_custom(db, key, (of, change.op), name),
             Effect::FieldPut { field, .. } => self.note_field(name("hset"), db, key, field),
             Effect::FieldExpire { field, expiry, .. } => {
                 let name = if expiry.is_some() { "hexpire" } else { "hpersist" };
@@ -238,6 +238,19 @@ impl Handle {
             | Effect::Functions { .. }
             | Effect::Clear
             | Effect::Swap { .. } => {}
+        }
+    }
+
+    /// Notes the event of an operation of a value type, if it has one.
+    fn note_custom(
+        &self,
+        db: u16,
+        key: &[u8],
+        (of, op): (TypeNumber, u8),
+        name: impl Fn(&'static str) -> &'static str,
+    ) {
+        if let Some(usual) = type_of_number(of).and_then(|of| (of.event)(op)) {
+            self.note_element(class::MODULE, name(usual), db, key);
         }
     }
 
@@ -291,7 +304,7 @@ fn class_of_type(of: Type) -> u32 {
         Type::Hash => class::HASH,
         Type::Stream => class::STREAM,
         // Of a copy and the like, which have no class of their own.
-        Type::VectorSet | Type::Json => class::GENERIC,
+        Type::Custom(_) => class::GENERIC,
     }
 }
 

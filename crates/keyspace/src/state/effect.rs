@@ -2,11 +2,10 @@
 //! learn from.
 
 use crate::state::order::{Epochs, Order, Origin};
-use crate::structures::json::JsonChange;
+use crate::structures::custom::{CustomChange, TypeNumber};
 use crate::structures::list::End;
 use crate::structures::stream::StreamChange;
 use crate::structures::value::StrRef;
-use crate::structures::vectors::VectorChange;
 use crate::structures::view::View;
 
 /// One change of one key (or of a whole database), deterministic: times are absolute, generated
@@ -176,19 +175,14 @@ pub enum Effect<'a> {
         /// What.
         change: StreamChange<'a>,
     },
-    /// Something changed in a vector set.
-    Vector {
+    /// A value of a value type changed.
+    Custom {
         /// The key.
         key: &'a [u8],
-        /// What.
-        change: VectorChange<'a>,
-    },
-    /// Something changed in a JSON document.
-    Json {
-        /// The key.
-        key: &'a [u8],
-        /// What.
-        change: JsonChange<'a>,
+        /// The type.
+        of: TypeNumber,
+        /// The change, as the type encodes it.
+        change: CustomChange<'a>,
     },
     /// A field of a hash has this value and this expiry from now on. A missing key counts as an
     /// empty hash.
@@ -257,8 +251,7 @@ impl<'a> Effect<'a> {
             | Effect::ListRemove { key, .. }
             | Effect::ListTrim { key, .. }
             | Effect::Stream { key, .. }
-            | Effect::Vector { key, .. }
-            | Effect::Json { key, .. }
+            | Effect::Custom { key, .. }
             | Effect::FieldPut { key, .. }
             | Effect::FieldExpire { key, .. }
             | Effect::FieldRemove { key, .. } => Some(key),

@@ -25,6 +25,8 @@ pub(crate) struct Observers {
     pub events: Events,
     /// Keys that have changed and that clients are blocked on; each at most once.
     pub ready: VecDeque<ReadyKey>,
+    /// Room for the bytes of a change of a value type; empty between two changes.
+    pub change: Vec<u8>,
     /// For clients that cache.
     pub invalidations: BatchInvalidations,
     pub prefixes: PrefixView,

@@ -20,8 +20,10 @@ pub use layout::Kind;
 
 use crate::structures::block::Block;
 use crate::structures::bucket::{Bucket, Item};
+use crate::structures::custom::{Held, TypeNumber};
 use crate::structures::form::{Form, Type};
 use crate::structures::large::Large;
+use crate::structures::sizes::{BLOB_MIN, PACKED_MAX, blob_bytes};
 use crate::structures::stamp::{STAMP, Stamp};
 use crate::structures::table::Table;
 use crate::structures::value::{StrRef, Value};
@@ -36,34 +38,8 @@ use std::ptr;
 /// The table of a database in one stripe.
 pub(crate) type EntryTable = Table<Entry>;
 
-/// Values from this length on are reference-counted blobs: received into their own allocation, sent
-/// without a copy.
-pub const BLOB_MIN: usize = 16 * 1024;
-
-/// Longest allocation that the general allocator rounds up to a size class, bytes; it rounds longer
-/// ones up to pages.
-const CLASSED_MAX: usize = 512 * 1024;
-/// Bytes of a page.
-const PAGE_BYTES: usize = 4096;
-
-/// Bytes that the block of a blob of `len` bytes, at least [`BLOB_MIN`], takes: mimalloc and
-/// jemalloc have four size classes per doubling up to 512 KiB, so up to a fifth of a block is
-/// unused. Part of [`Entry::footprint`].
-pub fn blob_bytes(len: usize) -> usize {
-    let step = match len {
-        ..BLOB_MIN => return len,
-        BLOB_MIN..=CLASSED_MAX => 1 << ((len - 1).ilog2() - 2),
-        _ => PAGE_BYTES,
-    };
-    len.next_multiple_of(step)
-}
-
 /// Longest string whose `OBJECT ENCODING` is `embstr`.
 const EMBSTR_MAX: usize = 44;
-
-/// Packed items of a collection take at most this many bytes; beyond, it has an allocation of its
-/// own.
-pub(crate) const PACKED_MAX: usize = 4096;
 
 /// A pointer to a live entry.
 ///
@@ -130,7 +106,7 @@ impl Entry {
     ) -> Self {
         debug_assert!(items.len() <= PACKED_MAX);
         let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
-        Self::build(cache, key, kind, (form as u8) << SUB_SHIFT, items, expiry, access).0
+        Self::build(cache, key, kind, form.packed_bits() << SUB_SHIFT, items, expiry, access).0
     }
 
     /// Builds the entry of a large collection.
@@ -375,13 +351,53 @@ impl Entry {
     #[inline]
     pub fn form(self) -> Form {
         let bits = self.meta() >> SUB_SHIFT;
-        if self.kind() == Kind::Large { Form::from_large_bits(bits) } else { Form::from_bits(bits) }
+        match self.kind() {
+            Kind::Large => Form::from_large_bits(bits),
+            _ => Form::from_packed_bits(bits),
+        }
     }
 
     /// The type of the value.
     #[inline]
     pub fn type_of(self) -> Type {
-        if self.kind().is_string() { Type::String } else { self.form().type_of() }
+        if self.kind().is_string() {
+            return Type::String;
+        }
+        match self.form() {
+            Form::List => Type::List,
+            Form::Set | Form::Intset => Type::Set,
+            Form::SortedSet => Type::SortedSet,
+            Form::Hash | Form::ExpiringHash => Type::Hash,
+            Form::Stream => Type::Stream,
+            Form::Json => Type::JSON,
+            Form::Custom => Type::Custom(self.custom_number()),
+        }
+    }
+
+    /// The number of the value type, of a value that has one.
+    #[inline(never)]
+    fn custom_number(self) -> TypeNumber {
+        match (self.large(), self.packed()) {
+            (Some(Large::Custom(custom)), _) => custom.number(),
+            (_, Some(&[number, ..])) => TypeNumber(number),
+            _ => TypeNumber(0),
+        }
+    }
+
+    /// The value, of a value type.
+    #[inline]
+    pub fn held<'a>(self) -> Option<Held<'a>> {
+        match self.large() {
+            Some(Large::Custom(custom)) => return Some(custom.held()),
+            Some(_) => return None,
+            None => {}
+        }
+        let packed = self.packed()?;
+        match self.form() {
+            Form::Json => Some(Held::Packed(packed)),
+            Form::Custom => packed.get(1..).map(Held::Packed),
+            _ => None,
+        }
     }
 
     /// The form of a collection's packed items; none of other values.
@@ -438,14 +454,15 @@ impl Entry {
     pub fn set_packed_form(self, form: Form, beyond: bool) {
         debug_assert!(self.packed().is_some());
         let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
-        let meta = self.meta() & !(KIND_MASK | SUB_MASK) | kind as u8 | (form as u8) << SUB_SHIFT;
+        let meta =
+            self.meta() & !(KIND_MASK | SUB_MASK) | kind as u8 | form.packed_bits() << SUB_SHIFT;
         // Both kinds have the same layout.
         self.set_meta(meta);
     }
 
     /// Says that a large collection is of another form of the same type.
     pub fn set_large_form(self, form: Form) {
-        debug_assert!(self.kind() == Kind::Large && form.type_of() == self.type_of());
+        debug_assert!(self.kind() == Kind::Large && form != Form::Custom);
         let meta = self.meta() & !SUB_MASK | form.large_bits() << SUB_SHIFT;
         self.set_meta(meta);
     }

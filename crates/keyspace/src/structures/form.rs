@@ -1,5 +1,8 @@
 //! The types of values, and the forms in which collections are held.
 
+use crate::structures::custom::TypeNumber;
+use crate::structures::custom::types::{find, type_of_number};
+
 /// What a key holds.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Type {
@@ -15,27 +18,28 @@ pub enum Type {
     Hash,
     /// A log of entries with fields.
     Stream,
-    /// Distinct strings, each with a vector and attributes.
-    VectorSet,
-    /// A JSON document.
-    Json,
+    /// A value of one of the value types.
+    Custom(TypeNumber),
 }
 
 impl Type {
-    /// All of them.
-    pub const ALL: [Type; 8] = [
-        Type::String,
-        Type::List,
-        Type::Set,
-        Type::SortedSet,
-        Type::Hash,
-        Type::Stream,
-        Type::VectorSet,
-        Type::Json,
-    ];
+    /// Vector sets.
+    pub const VECTOR_SET: Type = Type::Custom(TypeNumber::VECTOR_SET);
+    /// JSON documents.
+    pub const JSON: Type = Type::Custom(TypeNumber::JSON);
+
+    /// All but value types.
+    const CORE: [Type; 6] =
+        [Type::String, Type::List, Type::Set, Type::SortedSet, Type::Hash, Type::Stream];
+
+    /// Whether a type has this name, in any case of letters.
+    pub fn is_name(name: &[u8]) -> bool {
+        let is = |own: &str| name.eq_ignore_ascii_case(own.as_bytes());
+        Type::CORE.iter().any(|of| is(of.name())) || find(|of| is(of.name)).is_some()
+    }
 
     /// The name that `TYPE` answers.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Type::String => "string",
             Type::List => "list",
@@ -43,9 +47,8 @@ impl Type {
             Type::SortedSet => "zset",
             Type::Hash => "hash",
             Type::Stream => "stream",
-            Type::VectorSet => "vectorset",
-            // As the module that Redis comes with calls it.
-            Type::Json => "ReJSON-RL",
+            // No value is of a type that is not in the table.
+            Type::Custom(number) => type_of_number(number).map_or("", |of| of.name),
         }
     }
 }
@@ -82,18 +85,24 @@ pub(crate) enum Form {
     /// A hash some of whose fields have an expiry. Packed: the earliest of them, then fields, each
     /// followed by its value and its expiry.
     ExpiringHash = 6,
-    /// The tape of a JSON document (`petrel_json::tape`).
+    /// The tape of a JSON document (`petrel_json::tape`). Never large: that is [`Form::Custom`].
     Json = 7,
-    /// Never packed. An entry says so with the bits of [`Form::Intset`], which is never large.
-    VectorSet = 8,
+    /// A value of a value type. An entry says so with the bits of a form that is never large, or
+    /// never packed. Packed: the number of the type, then the value as the type encodes it.
+    Custom = 8,
 }
+
+/// The bits of a large [`Form::Custom`].
+const LARGE_CUSTOM: u8 = Form::Intset as u8;
+/// The bits of a packed [`Form::Custom`].
+const PACKED_CUSTOM: u8 = Form::Stream as u8;
 
 impl Form {
     /// The bits that an entry keeps of a large collection.
     #[inline]
     pub fn large_bits(self) -> u8 {
         match self {
-            Form::VectorSet => Form::Intset as u8,
+            Form::Custom => LARGE_CUSTOM,
             form => form as u8,
         }
     }
@@ -101,15 +110,25 @@ impl Form {
     /// From the bits that an entry keeps of a large collection.
     #[inline]
     pub fn from_large_bits(bits: u8) -> Self {
-        match Form::from_bits(bits) {
-            Form::Intset => Form::VectorSet,
-            form => form,
+        match bits {
+            LARGE_CUSTOM => Form::Custom,
+            PACKED_CUSTOM => Form::Stream,
+            bits => Form::from_packed_bits(bits),
         }
     }
 
-    /// From the bits that an entry keeps.
+    /// The bits that an entry keeps of packed items.
     #[inline]
-    pub fn from_bits(bits: u8) -> Self {
+    pub fn packed_bits(self) -> u8 {
+        match self {
+            Form::Custom => PACKED_CUSTOM,
+            form => form as u8,
+        }
+    }
+
+    /// From the bits that an entry keeps of packed items.
+    #[inline]
+    pub fn from_packed_bits(bits: u8) -> Self {
         match bits {
             0 => Form::List,
             1 => Form::Set,
@@ -118,29 +137,21 @@ impl Form {
             4 => Form::Hash,
             6 => Form::ExpiringHash,
             7 => Form::Json,
-            _ => Form::Stream,
+            _ => Form::Custom,
         }
     }
 
-    /// The type.
+    /// Bytes of packed items before the value's own.
     #[inline]
-    pub fn type_of(self) -> Type {
-        match self {
-            Form::List => Type::List,
-            Form::Set | Form::Intset => Type::Set,
-            Form::SortedSet => Type::SortedSet,
-            Form::Hash | Form::ExpiringHash => Type::Hash,
-            Form::Stream => Type::Stream,
-            Form::VectorSet => Type::VectorSet,
-            Form::Json => Type::Json,
-        }
+    pub fn packed_head(self) -> usize {
+        usize::from(self == Form::Custom)
     }
 
     /// `OBJECT ENCODING` of packed items, within the thresholds or `beyond` them.
     pub fn encoding(self, beyond: bool) -> &'static str {
         match (self, beyond) {
             (Form::Stream, _) => "stream",
-            (Form::VectorSet | Form::Json, _) => "raw",
+            (Form::Custom | Form::Json, _) => "raw",
             (Form::Intset, false) => "intset",
             (Form::ExpiringHash, false) => "listpackex",
             (_, false) => "listpack",

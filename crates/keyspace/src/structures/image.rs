@@ -1,8 +1,7 @@
 //! What collections hand out while a snapshot is being taken of them, in portions.
 
+use super::custom::Chunk;
 use super::stream::{GroupHead, PendingHead, Stream, StreamId, StreamNode};
-use petrel_json::Value;
-use petrel_vector::SnapshotNode;
 use std::ops::ControlFlow;
 
 /// Names the snapshot in portions that is being taken of a collection.
@@ -33,10 +32,8 @@ pub enum ImageElement<'e> {
     GivenBack(StreamId),
     /// All else that the stream has: behind its groups.
     StreamRest(&'e Stream),
-    /// Of a vector set.
-    Vector(SnapshotNode<'e>),
-    /// A JSON document, all of it.
-    Document(Value<'e>),
+    /// A part of a value of a value type.
+    Custom(&'e dyn Chunk),
 }
 
 /// Takes elements; says when it has enough for one hold of the stripe.

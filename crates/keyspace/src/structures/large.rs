@@ -1,14 +1,13 @@
 //! Large collections: those that have an allocation of their own.
 
+use super::custom::held::Custom;
 use super::form::Form;
 use super::hash::Hash;
 use super::image::{ImageElement, ImageId, TakeElement};
-use super::json::Json;
 use super::list::large::List;
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
-use super::vectors::Vectors;
 use crate::structures::bucket::Item as _;
 use petrel_heap::Cache;
 
@@ -24,10 +23,8 @@ pub(crate) enum Large {
     SortedSet(SortedSet),
     /// A hash.
     Hash(Hash),
-    /// A vector set.
-    Vectors(Vectors),
-    /// A JSON document.
-    Json(Json),
+    /// A value of a value type.
+    Custom(Custom),
 }
 
 impl Large {
@@ -39,8 +36,7 @@ impl Large {
             Large::Set(_) => Form::Set,
             Large::SortedSet(_) => Form::SortedSet,
             Large::Hash(hash) => hash.form(),
-            Large::Vectors(_) => Form::VectorSet,
-            Large::Json(_) => Form::Json,
+            Large::Custom(_) => Form::Custom,
         }
     }
 
@@ -53,7 +49,7 @@ impl Large {
             Large::SortedSet(set) => set.encoding(),
             Large::Hash(hash) => hash.encoding(),
             // What Redis answers of a value that is a module's.
-            Large::Vectors(_) | Large::Json(_) => "raw",
+            Large::Custom(_) => "raw",
         }
     }
 
@@ -65,8 +61,7 @@ impl Large {
             Large::Set(set) => set.len(),
             Large::SortedSet(set) => set.len(),
             Large::Hash(hash) => hash.len(),
-            Large::Vectors(vectors) => vectors.set().len(),
-            Large::Json(json) => json.pages(),
+            Large::Custom(custom) => custom.free_effort(),
         }
     }
 
@@ -79,8 +74,7 @@ impl Large {
                 Large::Set(set) => set.footprint(),
                 Large::SortedSet(set) => set.footprint(),
                 Large::Hash(hash) => hash.footprint(),
-                Large::Vectors(vectors) => vectors.set().footprint(),
-                Large::Json(json) => json.footprint(),
+                Large::Custom(custom) => custom.footprint(),
             }
     }
 
@@ -92,8 +86,7 @@ impl Large {
             Large::Set(set) => Large::Set(set.duplicate(cache)),
             Large::SortedSet(set) => Large::SortedSet(set.duplicate(cache)),
             Large::Hash(hash) => Large::Hash(hash.duplicate(cache)),
-            Large::Vectors(vectors) => Large::Vectors(vectors.duplicate()),
-            Large::Json(json) => Large::Json(json.duplicate()),
+            Large::Custom(custom) => Large::Custom(custom.duplicate()),
         })
     }
 
@@ -109,7 +102,7 @@ impl Large {
         match self {
             Large::List(list) => list.relocate(cursor, is_marked, cache),
             // Nothing of it lies in slabs.
-            Large::Stream(_) | Large::Vectors(_) | Large::Json(_) => None,
+            Large::Stream(_) | Large::Custom(_) => None,
             Large::Set(set) => set.relocate(cursor, is_marked, cache),
             Large::SortedSet(set) => set.relocate(cursor, is_marked, cache),
             Large::Hash(hash) => hash.relocate(cursor, is_marked, cache),
@@ -124,8 +117,7 @@ impl Large {
             Large::Set(set) => set.release(cache),
             Large::SortedSet(set) => set.release(cache),
             Large::Hash(hash) => hash.release(cache),
-            Large::Vectors(vectors) => drop(vectors),
-            Large::Json(json) => drop(json),
+            Large::Custom(custom) => drop(custom),
         }
     }
 }
@@ -175,8 +167,7 @@ impl Large {
             Large::SortedSet(set) => set.dict_mut().begin_image(id),
             Large::Hash(hash) => hash.dict_mut().begin_image(id),
             Large::Stream(stream) => stream.begin_image(id),
-            Large::Vectors(vectors) => vectors.begin_image(id),
-            Large::Json(json) => json.begin_image(id),
+            Large::Custom(custom) => custom.begin_image(id),
         }
     }
 
@@ -188,8 +179,7 @@ impl Large {
             Large::SortedSet(set) => set.dict().image_id(),
             Large::Hash(hash) => hash.dict().image_id(),
             Large::Stream(stream) => stream.image_id(),
-            Large::Vectors(vectors) => vectors.image_id(),
-            Large::Json(json) => json.image_id(),
+            Large::Custom(custom) => custom.image_id(),
         }
     }
 
@@ -197,7 +187,7 @@ impl Large {
     pub fn take_rest(&mut self) -> Option<Box<Self>> {
         match self {
             Large::Stream(stream) => stream.take_rest().map(|rest| Box::new(Large::Stream(rest))),
-            Large::Json(json) => json.take_rest().map(|rest| Box::new(Large::Json(rest))),
+            Large::Custom(custom) => custom.take_rest().map(|rest| Box::new(Large::Custom(rest))),
             _ => None,
         }
     }
@@ -217,8 +207,7 @@ impl Large {
                 take(Field(element.key(), element.value(), element.expiry()))
             }),
             Large::Stream(stream) => stream.continue_image(take),
-            Large::Vectors(vectors) => vectors.continue_image(take),
-            Large::Json(json) => json.continue_image(take),
+            Large::Custom(custom) => custom.continue_image(take),
         }
     }
 }

@@ -7,6 +7,7 @@
 
 pub(crate) mod block;
 pub(crate) mod bucket;
+pub mod custom;
 pub(crate) mod dict;
 pub(crate) mod element;
 pub(crate) mod entry;
@@ -24,6 +25,7 @@ pub mod packed;
 pub(crate) mod random;
 pub(crate) mod rank_tree;
 pub(crate) mod set;
+pub(crate) mod sizes;
 pub mod sorted_set;
 pub(crate) mod stamp;
 pub mod stream;

@@ -1,11 +1,14 @@
 //! A key's value, to be read.
 
 use crate::structures::bucket::Item as _;
+use crate::structures::custom::{CustomValue, Held};
 use crate::structures::entry::{Entry, Kind};
 use crate::structures::form::{Form, Type, WrongType};
+use crate::structures::json::Json;
 use crate::structures::large::Large;
 use crate::structures::stream::Stream;
 use crate::structures::value::StrRef;
+use crate::structures::vectors::Vectors;
 use petrel_json::Value;
 use petrel_vector::VectorSet;
 use std::marker::PhantomData;
@@ -52,7 +55,7 @@ impl<'a> View<'a> {
     #[inline]
     pub fn vectors(&self) -> Result<&'a Arc<VectorSet>, WrongType> {
         match self.entry.large() {
-            Some(Large::Vectors(vectors)) => Ok(vectors.set()),
+            Some(Large::Custom(custom)) => custom.get().map(Vectors::set).ok_or(WrongType),
             _ => Err(WrongType),
         }
     }
@@ -62,9 +65,26 @@ impl<'a> View<'a> {
     pub fn json(&self) -> Result<Value<'a>, WrongType> {
         match (self.entry.packed_form(), self.entry.large()) {
             (Some(Form::Json), _) => self.entry.packed().map(Value::new).ok_or(WrongType),
-            (None, Some(Large::Json(json))) => Ok(Value::new(json.tape())),
+            (None, Some(Large::Custom(custom))) => {
+                custom.get().map(Json::tape).map(Value::new).ok_or(WrongType)
+            }
             _ => Err(WrongType),
         }
+    }
+
+    /// The structure of a value of a value type that is not packed.
+    ///
+    /// # Errors
+    /// If it is of another type, or packed.
+    #[inline]
+    pub fn custom<T: CustomValue>(&self) -> Result<&'a T, WrongType> {
+        self.held().and_then(Held::get).ok_or(WrongType)
+    }
+
+    /// The value, of a value type.
+    #[inline]
+    pub fn held(&self) -> Option<Held<'a>> {
+        self.entry.held()
     }
 
     /// The type of the value.

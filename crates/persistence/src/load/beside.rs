@@ -138,7 +138,7 @@ impl<'b, 'l, 'k> Holds<'b, 'l, 'k> {
     fn shape(&self, handle: &Handle) -> Option<Shape> {
         let view = handle.view_stored(self.db, self.key)?;
         // A string is as good as any other shape: nothing that has begun is one.
-        Some(value::shape(view, NOTHING_EXPIRED).unwrap_or(Shape::Document))
+        Some(value::shape(view, NOTHING_EXPIRED).unwrap_or(Shape::List { len: None }))
     }
 
     fn let_go(&mut self, handle: &mut Handle) {

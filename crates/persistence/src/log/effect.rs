@@ -10,13 +10,13 @@
 //! ```
 
 use super::number::{Bytes, put, put_bytes, put_signed};
-use super::{Malformed, json, vectors};
+use super::{Malformed, old_kinds};
 use crate::rdb::{Dialect, Writer};
 use crate::value::{NOTHING_EXPIRED, feed, form};
-use petrel_json::{Change, Op};
+use petrel_keyspace::custom::{CustomChange, TypeNumber};
 use petrel_keyspace::types::list::End;
 use petrel_keyspace::types::stream::{StreamChange, StreamId};
-use petrel_keyspace::{Effect, JsonChange, Order, Removal, StrRef, VectorChange};
+use petrel_keyspace::{Effect, Order, Removal, StrRef};
 
 /// Flag of the kind: the effect has its optional part.
 const WITH: u8 = 0x40;
@@ -66,13 +66,8 @@ mod kind {
     pub const FUNCTIONS: u8 = 38;
     /// Optional part, without bytes of its own: the other key is removed next.
     pub const COPY_FROM: u8 = 39;
-    pub const VECTOR_PUT: u8 = 48;
-    pub const VECTOR_REMOVE: u8 = 49;
-    pub const VECTOR_ATTRIBUTES: u8 = 50;
-    pub const JSON_PUT: u8 = 51;
-    pub const JSON_SET: u8 = 52;
-    pub const JSON_INSERT: u8 = 53;
-    pub const JSON_REMOVE: u8 = 54;
+    /// Kinds 48 to 54 are those of `old_kinds`.
+    pub const CUSTOM: u8 = 55;
 }
 
 /// State carried from one effect of a record to the next.
@@ -253,14 +248,10 @@ fn put_other(out: &mut Vec<u8>, context: &mut Context, db: u16, order: Order, ef
             head(out, context, with(kind, option), key);
             put_stream_change(out, &change);
         }
-        Effect::Vector { key, change } => {
-            let (kind, option) = vector_kind(&change);
-            head(out, context, with(kind, option), key);
-            vectors::put_change(out, &change);
-        }
-        Effect::Json { key, change } => {
-            head(out, context, json_kind(&change), key);
-            json::put_change(out, &change);
+        Effect::Custom { key, of, change } => {
+            head(out, context, kind::CUSTOM, key);
+            out.extend_from_slice(&[of.0, change.op]);
+            put_bytes(out, change.body);
         }
         Effect::FieldPut { key, field, value, expiry } => {
             pair(out, context, with(kind::FIELD_PUT, expiry.is_some()), key, field);
@@ -303,27 +294,6 @@ fn stream_kind(change: &StreamChange<'_>) -> (u8, bool) {
         StreamChange::PendingRemove { .. } => (kind::PENDING_REMOVE, false),
         StreamChange::Produced { .. } => (kind::PRODUCED, false),
         StreamChange::Producers { .. } => (kind::PRODUCERS, false),
-    }
-}
-
-/// The kind of a vector set's change, and whether it has its optional part.
-fn vector_kind(change: &VectorChange<'_>) -> (u8, bool) {
-    match change {
-        VectorChange::Put { attributes, .. } => (kind::VECTOR_PUT, attributes.is_some()),
-        VectorChange::Remove { .. } => (kind::VECTOR_REMOVE, false),
-        VectorChange::SetAttributes { .. } => (kind::VECTOR_ATTRIBUTES, false),
-    }
-}
-
-/// The kind of a document's change.
-fn json_kind(change: &JsonChange<'_>) -> u8 {
-    match change {
-        JsonChange::Put { .. } => kind::JSON_PUT,
-        JsonChange::At(change) => match change.op {
-            Op::Set(_) => kind::JSON_SET,
-            Op::Insert { .. } => kind::JSON_INSERT,
-            Op::Remove { .. } => kind::JSON_REMOVE,
-        },
     }
 }
 
@@ -480,26 +450,15 @@ pub fn take_effect<'a, T>(
             let change = StreamChange::Add { id, fields: &fields };
             return Ok(visit(db, Logged::Effect(Effect::Stream { key, change })));
         }
-        kind::VECTOR_PUT => Effect::Vector { key, change: vectors::take_put(bytes, has_option)? },
-        kind::VECTOR_REMOVE => {
-            Effect::Vector { key, change: VectorChange::Remove { name: bytes.bytes()? } }
+        kind::CUSTOM => {
+            let (of, op) = (TypeNumber(bytes.byte()?), bytes.byte()?);
+            let change = CustomChange { op, body: bytes.bytes()? };
+            Effect::Custom { key, of, change }
         }
-        kind::VECTOR_ATTRIBUTES => {
-            let (name, attributes) = (bytes.bytes()?, bytes.bytes()?);
-            Effect::Vector { key, change: VectorChange::SetAttributes { name, attributes } }
-        }
-        kind::JSON_PUT => Effect::Json { key, change: json::take_put(bytes)? },
-        kind::JSON_SET | kind::JSON_INSERT | kind::JSON_REMOVE => {
-            let place = json::take_place(bytes)?;
-            let op = match which {
-                kind::JSON_SET => json::take_set(bytes, place.len())?,
-                kind::JSON_INSERT => json::take_insert(bytes, place.len())?,
-                _ => Op::Remove { count: size(bytes)? },
-            };
-            let change = JsonChange::At(Change { place: &place, op });
-            return Ok(visit(db, Logged::Effect(Effect::Json { key, change })));
-        }
-        _ => Effect::Stream { key, change: take_stream_change(bytes, which, has_option)? },
+        _ => match old_kinds::take(which, has_option, bytes)? {
+            Some((of, change)) => Effect::Custom { key, of, change },
+            None => Effect::Stream { key, change: take_stream_change(bytes, which, has_option)? },
+        },
     };
     Ok(visit(db, Logged::Effect(effect)))
 }

@@ -20,8 +20,8 @@ pub const BLOCK_HEAD_LEN: usize = 56;
 /// Bytes of the head of a block up to version 2.
 const BLOCK_HEAD_LEN_V2: usize = 48;
 /// The version that is written: 2 has records that only fill a block up, 3 says in each block how
-/// far its file is synced.
-pub const VERSION: u16 = 3;
+/// far its file is synced, 4 has changes of value types by the number of the type.
+pub const VERSION: u16 = 4;
 
 const FILE_MAGIC: &[u8; 8] = b"PETRLOG\n";
 const BLOCK_MAGIC: &[u8; 4] = b"EPOC";

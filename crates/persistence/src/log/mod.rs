@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `format` | the frame of a log's files |
-//! | `number`, `effect` | the bytes of an effect |
+//! | `effect`, `old_kinds` | the bytes of an effect |
 //! | `segment` | records in memory, with their checksum |
 //! | `recorder` | records of one thread, on their way to the log |
 //! | `pending`, `recover` | the file with that memory's pages, and records that a dead process left in it |
@@ -19,9 +19,8 @@ pub(crate) mod effect;
 mod foreign;
 mod format;
 mod group;
-mod json;
 mod manifest;
-pub mod number;
+mod old_kinds;
 mod pending;
 mod read;
 mod recorder;
@@ -29,7 +28,6 @@ mod recover;
 mod replay;
 mod segment;
 mod storage;
-mod vectors;
 mod writer;
 
 #[cfg(test)]
@@ -51,6 +49,5 @@ pub use recover::{Known, PendingEpoch, PendingError, Remains, append_pending, re
 pub use replay::{Replayed, replay};
 pub use storage::{Storage, Sync, SystemFile};
 
-/// Bytes that are not what belongs there.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Malformed;
+pub use petrel_keyspace::custom::number;
+pub use petrel_keyspace::custom::number::Malformed;

@@ -613,6 +613,48 @@ fn files_of_all_versions_open() {
     }
 }
 
+/// What a key of a value type holds, as text.
+fn shown(view: petrel_keyspace::View<'_>) -> String {
+    let mut text = Vec::new();
+    if let Ok(document) = view.json() {
+        petrel_json::print(document, &petrel_json::Format::default(), &mut text);
+    }
+    if let Ok(set) = view.vectors() {
+        let snapshot = set.snapshot();
+        for node in snapshot.nodes_from(0) {
+            let attributes = node.attributes().unwrap_or_default();
+            text.extend_from_slice(&[node.name(), b" ", attributes, b" "].concat());
+            let components = snapshot.shape().decode(node.vector());
+            text.extend_from_slice(format!("{components:.1?};").as_bytes());
+        }
+    }
+    String::from_utf8(text).unwrap()
+}
+
+/// A file that a server wrote before value types had numbers in the log: see `old_kinds.rs`.
+#[test]
+fn changes_of_value_types_in_old_files_are_read() {
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let bytes = std::fs::read(data.join("log-v3-types.log")).unwrap();
+    let (restored, replayed) = read_back(&bytes, 2).unwrap();
+    assert_eq!((replayed.torn, FileHead::from_bytes(&bytes).unwrap().version), (0, 3));
+    let mut handle = restored.attach();
+    handle.enter();
+    let mut of =
+        |name: &str| in_lock(&mut handle, name, |handle, key| handle.view(0, key).map(shown));
+    let document = r#"{"a":["x",[true],2,3,4],"b":{"c":"other"}}"#;
+    assert_eq!(of("doc").as_deref(), Some(document));
+    assert_eq!(of("copied").as_deref(), Some(document));
+    assert_eq!(of("short").as_deref(), Some("[1]"));
+    let long = (1..3000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    assert_eq!(of("long"), Some(format!("[{long}]")));
+    let vectors = r#"one {"n":1} [1.0, 0.0, 0.5];two {"n":2} [0.0, 1.0, 0.5];"#;
+    assert_eq!(of("vs").as_deref(), Some(vectors));
+    assert!(of("reduced").unwrap().starts_with("r  ["));
+    assert_eq!((of("gone"), of("s").as_deref()), (None, Some("")));
+    handle.exit();
+}
+
 #[test]
 fn large_blocks_are_whole_pages() {
     for policy in [Policy::EverySecond, Policy::Always] {

@@ -2,8 +2,9 @@
 
 use super::file::opcode;
 use super::length::write_number;
-use super::{FileError, FileOptions, Form, KeyEncoder};
+use super::{FileError, FileOptions, Form, KeyEncoder, Writer};
 use bytes::Bytes;
+use petrel_keyspace::custom::type_of_number;
 use petrel_keyspace::{StrRef, Usage, View};
 
 /// Strings from this length on are neither copied nor compressed when they are added, but when the
@@ -78,11 +79,17 @@ impl KeyRun {
         }
     }
 
-    /// Adds a key without its value, which follows in this form:
+    /// Adds a key, and the head of its value if that is of a value type. The rest of the value
+    /// follows in this form:
     /// [`FileWriter::value`](super::FileWriter::value).
     pub fn head(&mut self, db: u16, view: View<'_>, usage: Usage, form: Form) {
         self.select(db);
         self.encoder.head(&mut self.bytes, view, usage, form);
+        if let (Form::Custom(number), Some(held)) = (form, view.held())
+            && let Some(of) = type_of_number(number)
+        {
+            Writer::new(&mut self.bytes, form, false).custom_head(of, held);
+        }
     }
 
     fn select(&mut self, db: u16) {

@@ -1,6 +1,7 @@
 //! Type bytes, and the forms in which values are written.
 
 use petrel_keyspace::Type;
+use petrel_keyspace::custom::{RdbForm, TypeNumber, type_of_number, type_of_type_byte};
 
 /// Type bytes, in the order in which they came into use.
 pub(super) mod type_byte {
@@ -80,8 +81,8 @@ pub fn type_of(type_byte: u8) -> Option<Type> {
         HASH_EXPIRING | HASH_EXPIRING_LISTPACK | HASH_EXPIRING_VALKEY => Type::Hash,
         HASH_EXPIRING_EARLY | HASH_EXPIRING_LISTPACK_EARLY => Type::Hash,
         STREAM_1 | STREAM_2 | STREAM_3 | STREAM_4 | STREAM_5 => Type::Stream,
-        // The value itself says which module's it is.
-        _ => return None,
+        // The value of a module says itself which it is.
+        other => Type::Custom(type_of_type_byte(other)?.number),
     })
 }
 
@@ -117,8 +118,8 @@ pub enum Dialect {
 /// | `Stream5` | 27 | 14 | Redis 8.8 |
 /// | `HashExpiring` | 24 | 12 | Redis 7.4 |
 /// | `HashExpiringValkey` | 22 | 80 | Valkey 9 |
-/// | `VectorSet` | 7 | 12 | Redis 8.0 |
-/// | `Json` | 7 | 9 | Redis 8.0, RedisJSON 2 |
+/// | `Custom`: vector set | 7 | 12 | Redis 8.0 |
+/// | `Custom`: JSON document | 7 | 9 | Redis 8.0, RedisJSON 2 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
     /// A string.
@@ -148,10 +149,8 @@ pub enum Form {
     Stream4,
     /// A stream.
     Stream5,
-    /// A vector set, as the module that Redis comes with writes it.
-    VectorSet,
-    /// A JSON document, as the module that Redis comes with writes it.
-    Json,
+    /// A value of a value type, in the form of modules or under a type byte of its own.
+    Custom(TypeNumber),
 }
 
 /// Properties of a stream that determine its form.
@@ -203,6 +202,11 @@ impl Form {
         all.find(|form| form.version() <= version_max).copied().unwrap_or(self)
     }
 
+    /// Whether it consists of parts that name their sorts, and an end.
+    pub(super) fn is_of_module(self) -> bool {
+        matches!(self, Form::Custom(_)) && self.type_byte() == type_byte::MODULE_2
+    }
+
     pub(super) fn is_stream(self) -> bool {
         self.stream_version().is_some()
     }
@@ -234,7 +238,10 @@ impl Form {
             Form::Stream3 => type_byte::STREAM_3,
             Form::Stream4 => type_byte::STREAM_4,
             Form::Stream5 => type_byte::STREAM_5,
-            Form::VectorSet | Form::Json => type_byte::MODULE_2,
+            Form::Custom(number) => match type_of_number(number).map(|of| of.form) {
+                Some(RdbForm::TypeByte(byte)) => byte,
+                _ => type_byte::MODULE_2,
+            },
         }
     }
 
@@ -243,10 +250,11 @@ impl Form {
         match self {
             Form::Stream2 => 10,
             Form::Stream3 => 11,
-            Form::HashExpiring { .. } | Form::VectorSet => 12,
+            Form::HashExpiring { .. } => 12,
             Form::Stream4 => 13,
             Form::Stream5 => 14,
             Form::HashExpiringValkey => *VALKEY_VERSIONS.start(),
+            Form::Custom(number) => type_of_number(number).map_or(9, |of| of.rdb_version),
             _ => 9,
         }
     }

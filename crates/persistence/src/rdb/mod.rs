@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Numbers are little-endian unless said otherwise. [`read_value`] feeds a value item by item to a
-//! [`ValueSink, Vector, VectorLevel`], and a [`Writer`] is one: neither side ever holds a value
+//! [`ValueSink`], and a [`Writer`] is one: neither side ever holds a value
 //! twice. A payload is the word of a stranger: every length is checked against the bytes that are
 //! there before anything is allocated.
 //!
@@ -26,7 +26,7 @@
 //! | `kind` | type bytes, and which of them are written |
 //! | `read`, `read_stream` | values of each type, read |
 //! | `write`, `write_stream` | values of each type, written |
-//! | `module`, `vectors`, `json` | values that are modules' in Redis |
+//! | `module` | values of value types, in the form of modules |
 //! | `listpack`, `ziplist`, `zipmap`, `intset`, `lzf` | the byte formats inside |
 
 mod error;
@@ -35,7 +35,6 @@ mod file_read;
 mod file_write;
 mod functions;
 mod intset;
-mod json;
 mod key_run;
 mod kind;
 mod length;
@@ -50,7 +49,6 @@ mod skip;
 mod source;
 mod sum;
 mod text;
-mod vectors;
 mod walk;
 mod write;
 mod write_stream;
@@ -66,8 +64,7 @@ pub use kind::{Dialect, Form, STRING, StreamFacts, type_of};
 pub use payload::{Leniency, open, seal};
 pub use read::read_value;
 pub use sink::{
-    Consumer, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink, Vector,
-    VectorLevel,
+    Consumer, CustomItem, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
 };
 pub use skip::{Nowhere, skip_value};
 pub use source::{Slice, Source};

@@ -55,8 +55,7 @@ pub fn read_value<S: Source, K: ValueSink>(
         }
         is::MODULE_2 => module::read(source, sink),
         is::MODULE_1 => Err(Error::Unsupported("the value is of a module")),
-        is::ARRAY => Err(Error::Unsupported("the value is an array")),
-        _ => Err(Error::Unsupported("the value is of an unknown type")),
+        _ => module::read_under_byte(source, type_byte, sink),
     }
 }
 

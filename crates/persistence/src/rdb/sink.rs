@@ -1,8 +1,7 @@
 //! The neutral form in which values pass between bytes and a keyspace.
 
 use super::Error;
-use petrel_json::Value;
-use petrel_vector::EncodedRef;
+use petrel_keyspace::custom::{Chunk, Held, Loaded, TypeNumber, ValueType};
 
 /// A string: of a list, a set, a hash, a stream, or a key's value.
 ///
@@ -71,43 +70,28 @@ pub enum Shape {
         /// Nodes that the entries come in.
         nodes: usize,
     },
-    /// `vector` follows for each, in any order.
-    VectorSet {
-        /// Parameters shared by all vectors.
-        shape: petrel_vector::Shape,
-        /// Number of elements.
-        len: usize,
-        /// Whether any of them has attributes.
-        has_attributes: bool,
-    },
-    /// Followed by one call of `document`.
-    Document,
+    /// A value of a value type, of which the head was written before: a `chunk` follows for each of
+    /// its parts.
+    Custom(TypeNumber),
 }
 
-/// An element of a vector set.
-#[derive(Clone, Copy, Debug)]
-pub struct Vector<'a> {
-    /// Number of the element, by which links refer to it; not 0.
-    pub number: u64,
-    /// Name of the element.
-    pub name: &'a [u8],
-    /// Attributes; empty if there are none.
-    pub attributes: &'a [u8],
-    /// The encoded vector.
-    pub vector: EncodedRef<'a>,
-    /// Links by level, the lowest first.
-    pub levels: &'a [VectorLevel],
+/// A value of a value type.
+#[derive(Debug)]
+pub enum CustomItem<'a> {
+    /// A value at a key.
+    Held(Held<'a>),
+    /// A value that was read.
+    Loaded(Loaded),
 }
 
-/// Links of an element on one level.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct VectorLevel {
-    /// The numbers of those elements.
-    pub links: Vec<u64>,
-    /// Most links that there may be.
-    pub limit: u64,
-    /// The distance of the farthest of them, and its place among them.
-    pub farthest: (f32, u32),
+impl CustomItem<'_> {
+    /// The value.
+    pub fn held(&self) -> Held<'_> {
+        match self {
+            CustomItem::Held(held) => *held,
+            CustomItem::Loaded(loaded) => loaded.held(),
+        }
+    }
 }
 
 /// Metadata of a stream.
@@ -185,8 +169,8 @@ pub struct Producers {
     pub len: usize,
 }
 
-/// Receives a value, item by item: either one `string`, or `begin` and the items according to its
-/// [`Shape`].
+/// Receives a value, item by item: one `string`, one `custom`, or `begin` and the items according
+/// to its [`Shape`].
 ///
 /// A sink returns [`Error::Refused`] for an item that it cannot hold (such as a duplicate member);
 /// all earlier items are void then.
@@ -208,11 +192,18 @@ pub trait ValueSink {
     fn field(&mut self, field: Item<'_>, value: Item<'_>, expiry: Option<i64>)
     -> Result<(), Error>;
 
-    /// An element of a vector set. With the last one the set is complete.
-    fn vector(&mut self, vector: &Vector<'_>) -> Result<(), Error>;
+    /// A whole value of a value type, without `begin`.
+    fn custom(&mut self, of: &'static ValueType, value: CustomItem<'_>) -> Result<(), Error>;
 
-    /// A JSON document.
-    fn document(&mut self, document: Value<'_>) -> Result<(), Error>;
+    /// The next part of a value of a value type.
+    fn chunk(&mut self, chunk: &dyn Chunk) -> Result<(), Error> {
+        Err(Error::Refused("a part of a value, which is not wanted"))
+    }
+
+    /// A number of the key's own, from which random choices in its value may start.
+    fn seed(&self) -> u64 {
+        0
+    }
 
     /// The entries that follow are a node.
     fn node(&mut self) -> Result<(), Error> {

@@ -3,10 +3,10 @@
 use super::kind::{stream_version, type_byte as is};
 use super::length::{Length, read_length, read_number};
 use super::{
-    Consumer, Error, Group, Item, Pending, Producers, Shape, Source, StreamId, StreamState,
-    ValueSink, Vector, module, read_value,
+    Consumer, CustomItem, Error, Group, Item, Pending, Producers, Shape, Source, StreamId,
+    StreamState, ValueSink, module, read_value,
 };
-use petrel_json::Value;
+use petrel_keyspace::custom::ValueType;
 
 /// Skips a value. Its contents may still be refused when it is read.
 pub fn skip_value<S: Source>(source: &mut S, type_byte: u8) -> Result<(), Error> {
@@ -163,8 +163,7 @@ impl ValueSink for Nowhere {
     fn element(&mut self, _: Item<'_>) -> Result<(), Error> { Ok(()) }
     fn scored(&mut self, _: Item<'_>, _: f64) -> Result<(), Error> { Ok(()) }
     fn field(&mut self, _: Item<'_>, _: Item<'_>, _: Option<i64>) -> Result<(), Error> { Ok(()) }
-    fn vector(&mut self, _: &Vector<'_>) -> Result<(), Error> { Ok(()) }
-    fn document(&mut self, _: Value<'_>) -> Result<(), Error> { Ok(()) }
+    fn custom(&mut self, _: &'static ValueType, _: CustomItem<'_>) -> Result<(), Error> { Ok(()) }
     fn entry(&mut self, _: StreamId, _: &[Item<'_>]) -> Result<(), Error> { Ok(()) }
     fn state(&mut self, _: &StreamState) -> Result<(), Error> { Ok(()) }
     fn group(&mut self, _: &Group<'_>) -> Result<(), Error> { Ok(()) }

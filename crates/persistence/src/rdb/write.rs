@@ -3,13 +3,12 @@
 use super::length::write_number;
 use super::lzf::Compressor;
 use super::text::write_text;
-use super::vectors::VectorWriter;
 use super::write_stream::StreamWriter;
 use super::{
-    Consumer, Error, Form, Group, Item, Pending, Producers, Shape, StreamId, StreamState,
-    ValueSink, Vector, json,
+    Consumer, CustomItem, Error, Form, Group, Item, Pending, Producers, Shape, StreamId,
+    StreamState, ValueSink, module,
 };
-use petrel_json::Value;
+use petrel_keyspace::custom::{Chunk, Held, ModuleWriter, RdbForm, ValueType};
 
 const SHAPE: Error = Error::Refused("the value is not of the form that was announced");
 
@@ -27,11 +26,12 @@ pub struct Writer<'o> {
     out: &'o mut Vec<u8>,
     spill: Option<&'o mut Spill<'o>>,
     form: Form,
+    /// [`Form::is_of_module`].
+    has_sorts: bool,
     compressor: Option<Compressor>,
     /// Elements that were announced and have yet to come.
     left: usize,
     stream: StreamWriter,
-    vectors: VectorWriter,
 }
 
 impl<'o> Writer<'o> {
@@ -51,10 +51,10 @@ impl<'o> Writer<'o> {
             out,
             spill: None,
             form,
+            has_sorts: form.is_of_module(),
             compressor,
             left: 0,
             stream: StreamWriter::default(),
-            vectors: VectorWriter::default(),
         }
     }
 
@@ -73,6 +73,9 @@ impl<'o> Writer<'o> {
     pub(super) fn end(mut self) -> Result<Option<Compressor>, Error> {
         if self.form.is_stream() {
             self.stream.finish(self.out)?;
+        }
+        if self.form.is_of_module() {
+            write_number(self.out, module::END);
         }
         if self.left == 0 { Ok(self.compressor) } else { Err(SHAPE) }
     }
@@ -98,13 +101,29 @@ impl<'o> Writer<'o> {
         self.stream.settle(self.out)
     }
 
+    /// Writes what comes before the parts of a value of a value type.
+    pub(super) fn custom_head(&mut self, of: &ValueType, held: Held<'_>) {
+        if let RdbForm::Module { of, .. } = of.form {
+            write_number(self.out, of(held));
+        }
+        (of.head)(held, self);
+    }
+
+    /// Writes the sort of the part that follows, if the form has sorts.
+    #[inline]
+    fn sort(&mut self, sort: u64) {
+        if self.has_sorts {
+            write_number(self.out, sort);
+        }
+    }
+
     /// Whether it is in a form of which producers are left out.
     fn knows_no_producers(&self) -> bool {
         self.form.stream_version().is_some_and(|version| version < 4)
     }
 
     #[inline]
-    fn text(&mut self, item: Item<'_>) {
+    fn put_text(&mut self, item: Item<'_>) {
         write_text(self.out, item, self.compressor.as_mut());
     }
 
@@ -125,12 +144,36 @@ impl<'o> Writer<'o> {
     }
 }
 
+/// The parts of a value of a value type.
+impl ModuleWriter for Writer<'_> {
+    fn unsigned(&mut self, n: u64) {
+        self.sort(module::UNSIGNED);
+        write_number(self.out, n);
+    }
+
+    fn signed(&mut self, n: i64) {
+        self.sort(module::SIGNED);
+        write_number(self.out, n.cast_unsigned());
+    }
+
+    fn double(&mut self, n: f64) {
+        self.sort(module::DOUBLE);
+        self.out.extend_from_slice(&n.to_le_bytes());
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        self.sort(module::TEXT);
+        write_text(self.out, Item::Text(bytes), self.compressor.as_mut());
+        self.spill_if_much();
+    }
+}
+
 impl ValueSink for Writer<'_> {
     fn string(&mut self, value: Item<'_>) -> Result<(), Error> {
         if self.form != Form::String {
             return Err(SHAPE);
         }
-        self.text(value);
+        self.put_text(value);
         Ok(())
     }
 
@@ -144,17 +187,7 @@ impl ValueSink for Writer<'_> {
                 self.out.extend_from_slice(&earliest.to_le_bytes());
                 len
             }
-            (Shape::VectorSet { shape, len, has_attributes }, Form::VectorSet) => {
-                let compressor = self.compressor.as_mut();
-                self.vectors =
-                    VectorWriter::begin(self.out, compressor, &shape, len, has_attributes);
-                self.left = len;
-                return Ok(());
-            }
-            (Shape::Document, Form::Json) => {
-                self.left = 1;
-                return Ok(());
-            }
+            (Shape::Custom(number), Form::Custom(own)) if number == own => return Ok(()),
             (Shape::Stream { nodes }, form) if form.is_stream() => {
                 write_number(self.out, nodes as u64);
                 self.stream = StreamWriter::new(nodes, form);
@@ -170,14 +203,14 @@ impl ValueSink for Writer<'_> {
     #[inline]
     fn element(&mut self, element: Item<'_>) -> Result<(), Error> {
         self.count_down()?;
-        self.text(element);
+        self.put_text(element);
         Ok(())
     }
 
     #[inline]
     fn scored(&mut self, member: Item<'_>, score: f64) -> Result<(), Error> {
         self.count_down()?;
-        self.text(member);
+        self.put_text(member);
         self.out.extend_from_slice(&score.to_le_bytes());
         Ok(())
     }
@@ -197,8 +230,8 @@ impl ValueSink for Writer<'_> {
             };
             write_number(self.out, later);
         }
-        self.text(field);
-        self.text(value);
+        self.put_text(field);
+        self.put_text(value);
         match self.form {
             Form::HashExpiringValkey => {
                 self.out.extend_from_slice(&expiry.unwrap_or(-1).to_le_bytes());
@@ -209,21 +242,18 @@ impl ValueSink for Writer<'_> {
         Ok(())
     }
 
-    fn vector(&mut self, vector: &Vector<'_>) -> Result<(), Error> {
-        self.count_down()?;
-        if self.form != Form::VectorSet {
+    fn custom(&mut self, of: &'static ValueType, value: CustomItem<'_>) -> Result<(), Error> {
+        if self.form != Form::Custom(of.number) {
             return Err(SHAPE);
         }
-        self.vectors.element(self.out, self.compressor.as_mut(), vector, self.left == 0);
+        let held = value.held();
+        self.custom_head(of, held);
+        (of.body)(held, self);
         Ok(())
     }
 
-    fn document(&mut self, document: Value<'_>) -> Result<(), Error> {
-        self.count_down()?;
-        if self.form != Form::Json {
-            return Err(SHAPE);
-        }
-        json::write(self.out, self.compressor.as_mut(), document);
+    fn chunk(&mut self, chunk: &dyn Chunk) -> Result<(), Error> {
+        chunk.write(self);
         Ok(())
     }
 

@@ -1,13 +1,13 @@
 //! Builds values of a keyspace from the items fed to a sink.
 
 use super::stream::StreamBuilder;
-use super::vectors::VectorsBuilder;
 use crate::rdb::{
-    Consumer, Error, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
-    Vector,
+    Consumer, CustomItem, Error, Group, Item, Pending, Producers, Shape, StreamId, StreamState,
+    ValueSink,
 };
+use petrel_keyspace::custom::{Held, Loaded, ValueType};
 use petrel_keyspace::types::list::End;
-use petrel_keyspace::{FieldExpiry, Handle, JsonChange, Key, Value, WrongType};
+use petrel_keyspace::{FieldExpiry, Handle, Key, Value, WrongType};
 
 pub(super) const TWICE: Error = Error::Refused("an element is there twice");
 
@@ -41,8 +41,6 @@ pub struct Builder<'h, 'k> {
     corrected: Option<&'static str>,
     /// A stream is made apart from the key.
     stream: Option<StreamBuilder>,
-    /// So is a vector set.
-    vectors: Option<VectorsBuilder>,
     /// The stripe is not held all the while.
     holds: Option<&'h mut (dyn Hold + 'h)>,
 }
@@ -60,7 +58,6 @@ impl<'h, 'k> Builder<'h, 'k> {
             recounted: None,
             corrected: None,
             stream: None,
-            vectors: None,
             holds: None,
         }
     }
@@ -140,10 +137,6 @@ impl ValueSink for Builder<'_, '_> {
         if matches!(shape, Shape::Stream { .. }) {
             self.stream = Some(StreamBuilder::new(self.handle.keyspace().limits()));
         }
-        if let Shape::VectorSet { shape, len, .. } = shape {
-            let seed = u64::from(self.key.hash.position());
-            self.vectors = Some(VectorsBuilder::new(shape, len, seed)?);
-        }
         Ok(())
     }
 
@@ -193,24 +186,19 @@ impl ValueSink for Builder<'_, '_> {
         Ok(())
     }
 
-    fn vector(&mut self, vector: &Vector<'_>) -> Result<(), Error> {
-        let builder = self.vectors.as_mut();
-        let builder = builder.ok_or(Error::Refused("a vector set that has not begun"))?;
-        let is_last = builder.vector(vector)?;
-        if is_last && let Some(builder) = self.vectors.take() {
-            let vectors = builder.finish()?;
-            self.hold()?;
-            self.handle.vectors_store(self.db, self.key, vectors);
-        }
+    fn custom(&mut self, of: &'static ValueType, value: CustomItem<'_>) -> Result<(), Error> {
+        let value = match value {
+            CustomItem::Loaded(loaded) => loaded,
+            CustomItem::Held(Held::Packed(bytes)) => Loaded::Packed(bytes.to_vec()),
+            CustomItem::Held(Held::Boxed(value)) => Loaded::Boxed(value.duplicate()),
+        };
+        self.hold()?;
+        self.handle.store_loaded(self.db, self.key, of, value);
         Ok(())
     }
 
-    fn document(&mut self, document: petrel_json::Value<'_>) -> Result<(), Error> {
-        let change = JsonChange::Put { tape: document.tape() };
-        self.hold()?;
-        let made = self.handle.json_change(self.db, self.key, change);
-        // A document can be put at any key that does not exist.
-        made.map_err(|_| Error::Refused("a value of two types"))
+    fn seed(&self) -> u64 {
+        u64::from(self.key.hash.position()) << 32 | u64::from(self.key.hash.tag())
     }
 
     fn entry(&mut self, id: StreamId, fields: &[Item<'_>]) -> Result<(), Error> {

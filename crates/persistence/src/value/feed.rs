@@ -1,8 +1,8 @@
 //! Values of a keyspace, fed to a sink.
 
-use super::{stream, vectors};
-use crate::rdb::{Dialect, Error, Form, Item, Shape, ValueSink};
-use petrel_json::Value;
+use super::stream;
+use crate::rdb::{CustomItem, Dialect, Error, Form, Item, Shape, ValueSink};
+use petrel_keyspace::custom::{TypeNumber, type_of_number};
 use petrel_keyspace::packed;
 use petrel_keyspace::types::list::ListRef;
 use petrel_keyspace::types::sorted_set::SortedSetRef;
@@ -21,8 +21,7 @@ pub fn form(view: View<'_>, now_ms: i64, dialect: Dialect) -> Form {
             Form::hash(hash.and_then(|hash| hash.earliest_expiry()), dialect)
         }
         Type::Stream => view.stream().map_or(Form::Stream1, stream::form),
-        Type::VectorSet => Form::VectorSet,
-        Type::Json => Form::Json,
+        Type::Custom(number) => Form::Custom(number),
     }
 }
 
@@ -37,8 +36,7 @@ pub fn feed(view: View<'_>, now_ms: i64, sink: &mut impl ValueSink) -> Result<()
         Type::Set => view.set().map(|set| feed_set(set, sink)),
         Type::SortedSet => view.sorted_set().map(|set| feed_sorted_set(set, sink)),
         Type::Stream => view.stream().map(|found| stream::feed(found, sink)),
-        Type::VectorSet => view.vectors().map(|set| vectors::feed(set, sink)),
-        Type::Json => view.json().map(|document| feed_document(document, sink)),
+        Type::Custom(number) => return feed_custom(view, number, sink),
         Type::Hash => view.hash(now_ms).map(|hash| feed_hash(hash, sink)),
     };
     // The type is that of the view.
@@ -53,8 +51,7 @@ pub fn shape(view: View<'_>, now_ms: i64) -> Option<Shape> {
         Type::SortedSet => Some(Shape::SortedSet { len: view.sorted_set().ok()?.len() }),
         Type::Hash => Some(Shape::Hash { len: view.hash(now_ms).ok()?.alive() }),
         Type::Stream => Some(Shape::Stream { nodes: view.stream().ok()?.nodes() }),
-        Type::VectorSet => Some(vectors::shape(&view.vectors().ok()?.snapshot())),
-        Type::Json => Some(Shape::Document),
+        Type::Custom(number) => Some(Shape::Custom(number)),
         Type::String => None,
     }
 }
@@ -82,15 +79,16 @@ pub fn feed_element(
         ImageElement::Group(group) => stream::feed_group_head(group, sink),
         ImageElement::Pending(pending) => stream::feed_pending(pending, sink),
         ImageElement::GivenBack(id) => stream::feed_given_back(id, sink),
-        ImageElement::Vector(node) => vectors::feed_node(node, sink),
-        ImageElement::Document(document) => sink.document(document),
+        ImageElement::Custom(chunk) => sink.chunk(chunk),
         ImageElement::StreamRest(rest) => stream::feed_rest(rest, sink),
     }
 }
 
-fn feed_document(document: Value<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {
-    sink.begin(Shape::Document)?;
-    sink.document(document)
+fn feed_custom(view: View<'_>, number: TypeNumber, sink: &mut impl ValueSink) -> Result<(), Error> {
+    match (type_of_number(number), view.held()) {
+        (Some(of), Some(held)) => sink.custom(of, CustomItem::Held(held)),
+        _ => Err(Error::Unsupported("the value is of a type that is not known")),
+    }
 }
 
 fn feed_string(string: StrRef<'_>, sink: &mut impl ValueSink) -> Result<(), Error> {

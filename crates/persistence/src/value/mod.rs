@@ -4,7 +4,6 @@
 mod build;
 mod feed;
 mod stream;
-mod vectors;
 
 pub use build::Builder;
 pub(crate) use build::Hold;

@@ -9,6 +9,7 @@
 //! | `check` | a file is refused by the check where it is by the load |
 //! | `damaged` | loading damaged files, and the parts of them that `mend` keeps |
 //! | `malformed` | broken payloads are refused, whatever is broken |
+//! | `type_byte` | a value type under a type byte of its own |
 
 mod check;
 mod damaged;
@@ -17,3 +18,4 @@ mod malformed;
 mod model;
 mod old_forms;
 mod round_trip;
+mod type_byte;

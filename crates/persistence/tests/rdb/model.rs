@@ -1,8 +1,9 @@
 //! Plain model of a value: built by a reader, and fed to a writer.
 
+use petrel_keyspace::custom::ValueType;
 use petrel_persistence::rdb::{
-    Consumer, Dialect, Error, Form, Group, Item, Leniency, Pending, Producers, Shape, StreamFacts,
-    StreamId, StreamState, ValueSink, Vector, Writer, open, read_value, seal,
+    Consumer, CustomItem, Dialect, Error, Form, Group, Item, Leniency, Pending, Producers, Shape,
+    StreamFacts, StreamId, StreamState, ValueSink, Writer, open, read_value, seal,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -217,7 +218,7 @@ impl ValueSink for Builder {
             Shape::SortedSet { .. } => Value::SortedSet(BTreeMap::new()),
             Shape::Hash { .. } => Value::Hash(BTreeMap::new()),
             Shape::Stream { .. } => Value::Stream(Stream::default()),
-            Shape::VectorSet { .. } | Shape::Document => return Err(REFUSED),
+            Shape::Custom(_) => return Err(REFUSED),
         });
         Ok(())
     }
@@ -261,11 +262,7 @@ impl ValueSink for Builder {
         }
     }
 
-    fn vector(&mut self, _: &Vector<'_>) -> Result<(), Error> {
-        Err(REFUSED)
-    }
-
-    fn document(&mut self, _: petrel_json::Value<'_>) -> Result<(), Error> {
+    fn custom(&mut self, _: &'static ValueType, _: CustomItem<'_>) -> Result<(), Error> {
         Err(REFUSED)
     }
 

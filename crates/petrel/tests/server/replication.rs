@@ -42,7 +42,7 @@ fn a_copy_and_the_stream_are_followed(backend: &str) {
         "PING",
         "REPLCONF listening-port 0",
         // It makes events of keys, which effects do not.
-        "REPLCONF capa eof capa psync2 capa petrel capa petrel-effects-1 capa petrel-commands",
+        "REPLCONF capa eof capa psync2 capa petrel capa petrel-effects-2 capa petrel-commands",
         "REPLCONF version 9.1.0",
     ];
     assert_eq!(link.said, introduction);

@@ -260,7 +260,7 @@ fn frames_that_are_none_cost_a_copy_and_are_not_asked_for_again() {
         let port = primary.port.to_string();
         let server = Server::start("epoll", &["--replicaof", "127.0.0.1", &port]);
         let (mut link, _) = primary.greet();
-        assert!(link.said.iter().any(|line| line.ends_with("capa petrel-effects-1")));
+        assert!(link.said.iter().any(|line| line.ends_with("capa petrel-effects-2")));
         link.copy(ID, 10, &rdb);
         link.await_ack(10);
         link.send(&good);

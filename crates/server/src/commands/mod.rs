@@ -45,7 +45,15 @@ static SERVER: &[CommandSpec] = &[
 /// All commands with their configured names, and the first error in `rename-command` directives.
 /// Directives after an invalid one are not applied.
 pub fn registry(renames: &[Rename]) -> (Registry, Option<ConfigError>) {
-    let mut registry = Registry::new(&[petrel_commands::FAMILIES, FAMILIES].concat());
+    registry_with(renames, &[])
+}
+
+/// Like [`registry`], with the families of a host that embeds the server.
+pub fn registry_with(
+    renames: &[Rename],
+    more: &[&'static [CommandSpec]],
+) -> (Registry, Option<ConfigError>) {
+    let mut registry = Registry::new(&[petrel_commands::FAMILIES, FAMILIES, more].concat());
     for Rename { location, from, to } in renames {
         if let Err(reason) = registry.rename(from, to) {
             let (location, problem) = (Some(location.clone()), Problem::Rename(reason));

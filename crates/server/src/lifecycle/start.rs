@@ -8,6 +8,7 @@ use crate::lifecycle::process::Process;
 use crate::observation::http;
 use crate::server::Server;
 use crate::users;
+use petrel_commands::CommandSpec;
 use petrel_net::{Driver, Epoll, Options, Uring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
@@ -38,9 +39,22 @@ pub struct Running {
 /// An address in use, an unusable socket path, a back-end that the kernel refuses: one line that
 /// says which.
 pub fn start(config: Arc<SharedConfig>, process: Box<dyn Process>) -> io::Result<Running> {
+    start_with(config, process, &[])
+}
+
+/// Like [`start`], with more commands: those of value types that the host has added
+/// ([`petrel_keyspace::custom::add_type`]).
+///
+/// # Errors
+/// Those of [`start`].
+pub fn start_with(
+    config: Arc<SharedConfig>,
+    process: Box<dyn Process>,
+    families: &[&'static [CommandSpec]],
+) -> io::Result<Running> {
     let snapshot = config.snapshot();
     // Errors in the names were reported when the configuration was loaded.
-    let (registry, _) = crate::commands::registry(config.renames());
+    let (registry, _) = crate::commands::registry_with(config.renames(), families);
     let server = Server::new(config, registry, process);
     let relay = crate::replication::out::Relay(Arc::downgrade(&server));
     server.replication.set_downstream(Some(Arc::new(relay)));

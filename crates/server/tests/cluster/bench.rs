@@ -1,15 +1,15 @@
 //! A cluster of servers in this process, and its clients.
 
 use crate::network::{Network, Side, identity, infos, view, view_of_few};
+use crate::tally;
 use petrel_cluster::{Node, SlotMap, View};
 use petrel_resp::{DecodeLimits, Value, decode, encode_command};
 use petrel_server::Running;
 use petrel_server::cluster::{Event, start as join};
 use petrel_server::config::{Config, SavePoints, SharedConfig};
-use petrel_server::lifecycle::process::Indifferent;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ impl Members {
                 ..Config::default()
             };
             let config = Arc::new(SharedConfig::new(config, None));
-            let started = petrel_server::start(config, Box::new(Indifferent)).unwrap();
+            let started = tally::start(config);
             // An empty log is loaded, too.
             while started.server.commands.is_loading() {
                 if started.server.is_stopping() {
@@ -82,9 +82,7 @@ impl Members {
 
     /// A client of a member.
     pub fn client(&self, node: u16) -> Client {
-        let stream = UnixStream::connect(self.dir.join(format!("{node}/s"))).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client { stream, input: Vec::new() }
+        connect(&self.dir.join(format!("{node}/s")))
     }
 
     /// Waits until a member answers this.
@@ -137,6 +135,13 @@ impl Drop for Members {
         }
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// A client of the server with this socket.
+pub fn connect(socket: &Path) -> Client {
+    let stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    Client { stream, input: Vec::new() }
 }
 
 /// A client's connection.

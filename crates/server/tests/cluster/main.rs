@@ -11,5 +11,7 @@ mod pipelines;
 mod pubsub;
 mod scripts;
 mod shares;
+mod tally;
 mod transactions;
+mod value_type;
 mod whole;

@@ -2,10 +2,10 @@
 
 use super::WALKED_MAX;
 use super::encoding::{SetEncoding, SetThresholds};
-use crate::structures::entry::PACKED_MAX;
 use crate::structures::form::Form;
 use crate::structures::intset::{Edit, IntSet};
 use crate::structures::packed::{self, Item};
+use crate::structures::sizes::PACKED_MAX;
 
 /// How a packed set takes in a member that it does not have.
 pub(crate) enum Joining {

@@ -18,10 +18,11 @@
 //! ```
 
 use petrel_commands::{Ctx, Outcome};
+use petrel_keyspace::custom::{ValueDigest, ValueType};
 use petrel_keyspace::{Cursor, Type, View};
 use petrel_persistence::rdb::{
-    Consumer, Error, Group, Item, Pending, Producers, Shape, StreamId, StreamState, ValueSink,
-    Vector,
+    Consumer, CustomItem, Error, Group, Item, Pending, Producers, Shape, StreamId, StreamState,
+    ValueSink,
 };
 use petrel_persistence::value;
 use petrel_resp::DoubleBuffer;
@@ -95,7 +96,7 @@ fn mix_value(digest: &mut Digest, view: &View<'_>, now_ms: i64, shows_fields: bo
         Type::Hash => 4,
         Type::Stream => 6,
         // Redis's number for module types; each module adds data of its choice.
-        Type::VectorSet | Type::Json => 5,
+        Type::Custom(_) => 5,
     };
     mix(digest, &kind.to_be_bytes());
     let mut mixer = Mixer { digest, in_order: false, shows_fields };
@@ -128,6 +129,18 @@ impl Mixer<'_> {
         if expires && self.shows_fields {
             xor(&mut own, b"!!hexpire!!");
         }
+        xor(self.digest, &own);
+    }
+}
+
+impl ValueDigest for Mixer<'_> {
+    fn ordered(&mut self, part: &[u8]) {
+        mix(self.digest, part);
+    }
+
+    fn unordered(&mut self, parts: &[&[u8]]) {
+        let mut own = Digest::default();
+        parts.iter().for_each(|part| mix(&mut own, part));
         xor(self.digest, &own);
     }
 }
@@ -168,20 +181,8 @@ impl ValueSink for Mixer<'_> {
         Ok(())
     }
 
-    fn vector(&mut self, vector: &Vector<'_>) -> Result<(), Error> {
-        let mut own = Digest::default();
-        mix(&mut own, vector.name);
-        mix(&mut own, vector.vector.code);
-        mix(&mut own, &vector.vector.factors.norm.to_le_bytes());
-        mix(&mut own, vector.attributes);
-        xor(self.digest, &own);
-        Ok(())
-    }
-
-    fn document(&mut self, document: petrel_json::Value<'_>) -> Result<(), Error> {
-        let mut text = Vec::new();
-        petrel_json::print(document, &petrel_json::Format::default(), &mut text);
-        mix(self.digest, &text);
+    fn custom(&mut self, of: &'static ValueType, value: CustomItem<'_>) -> Result<(), Error> {
+        (of.digest)(value.held(), self);
         Ok(())
     }
 

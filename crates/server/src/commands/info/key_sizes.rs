@@ -5,14 +5,15 @@
 //! only if requested by name.
 
 use super::Report;
-use petrel_keyspace::{Cursor, Type, View};
+use petrel_keyspace::custom::{all_types, type_of_number};
+use petrel_keyspace::{Cursor, Type, View, WrongType};
 use std::fmt::Write;
 
 /// Number of keys walked between two checks whether another thread waits for the whole keyspace.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// Fields by type of value.
-const FIELDS: [(Type, &str); 5] = [
+/// Fields by type of value; a value type may have another.
+const LINES: [(Type, &str); 5] = [
     (Type::String, "strings_sizes"),
     (Type::List, "lists_items"),
     (Type::Set, "sets_items"),
@@ -25,6 +26,23 @@ const CLASSES: usize = 65;
 
 type Counts = [u64; CLASSES];
 
+/// The line of a type.
+struct Line {
+    of: Type,
+    name: &'static str,
+    counts: Counts,
+}
+
+/// The lines of all types that have one, with nothing counted.
+fn lines() -> Vec<Line> {
+    let custom = all_types().into_iter().filter_map(|of| {
+        let (name, _) = of.sizes?;
+        Some((Type::Custom(of.number), name))
+    });
+    let all = LINES.into_iter().chain(custom);
+    all.map(|(of, name)| Line { of, name, counts: [0; CLASSES] }).collect()
+}
+
 /// `# Keysizes`: a line per database and type. Inside a transaction, which holds the stripes of its
 /// own keys alone, none.
 pub fn key_sizes(report: &mut Report<'_>) {
@@ -33,18 +51,18 @@ pub fn key_sizes(report: &mut Report<'_>) {
         let Some(exec) = report.exec.as_deref_mut().filter(|exec| !exec.ks.holds_any()) else {
             return;
         };
-        let (now, mut counts) = (exec.ks.now_ms(), [[0; CLASSES]; FIELDS.len()]);
+        let (now, mut lines) = (exec.ks.now_ms(), lines());
         let mut cursor = Cursor::default();
         loop {
             cursor = exec.ks.scan_removing(db, cursor, KEYS_AT_ONCE, &|_| false, |view| {
-                count(view, now, &mut counts);
+                count(view, now, &mut lines);
             });
             if cursor == Cursor::default() {
                 break;
             }
             exec.yield_within();
         }
-        for ((_, name), counts) in FIELDS.iter().zip(&counts) {
+        for Line { name, counts, .. } in &lines {
             let line = distribution(counts);
             if !line.is_empty() {
                 report.put(format_args!("db{db}_distrib_{name}:{line}\r\n"));
@@ -53,18 +71,24 @@ pub fn key_sizes(report: &mut Report<'_>) {
     }
 }
 
-fn count(view: View<'_>, now_ms: i64, counts: &mut [Counts; FIELDS.len()]) {
-    let len = match view.type_of() {
+fn count(view: View<'_>, now_ms: i64, lines: &mut [Line]) {
+    let of = view.type_of();
+    let len = match of {
         Type::String => view.string().map(|string| string.len()),
         Type::List => view.list().map(|list| list.len()),
         Type::Set => view.set().map(|set| set.len()),
         Type::SortedSet => view.sorted_set().map(|set| set.len()),
         Type::Hash => view.hash(now_ms).map(|hash| hash.len()),
-        Type::Stream | Type::VectorSet | Type::Json => return,
+        Type::Stream => return,
+        Type::Custom(number) => {
+            let sizes = type_of_number(number).and_then(|of| of.sizes);
+            let len = sizes.zip(view.held()).map(|((_, len), held)| len(held));
+            len.ok_or(WrongType)
+        }
     };
-    let field = FIELDS.iter().position(|(of, _)| *of == view.type_of());
-    if let (Ok(len), Some(field)) = (len, field) {
-        counts[field][class(len as u64)] += 1;
+    let line = lines.iter_mut().find(|line| line.of == of);
+    if let (Ok(len), Some(line)) = (len, line) {
+        line.counts[class(len as u64)] += 1;
     }
 }
 

@@ -1,7 +1,9 @@
 //! Numbers of varying length: seven bits a byte, the lowest first, the highest bit set in all bytes
 //! but the last (LEB128). Signed ones are folded so that those near 0 are short.
 
-use super::Malformed;
+/// Bytes that are not what belongs there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Malformed;
 
 /// Appends a number.
 #[inline]
@@ -77,6 +79,24 @@ impl<'a> Bytes<'a> {
     pub fn signed(&mut self) -> Result<i64, Malformed> {
         let n = self.number()?;
         Ok((n >> 1) as i64 ^ -((n & 1) as i64))
+    }
+
+    /// A number that is a size in memory.
+    ///
+    /// # Errors
+    /// If there is none.
+    #[inline]
+    pub fn size(&mut self) -> Result<usize, Malformed> {
+        usize::try_from(self.number()?).map_err(|_| Malformed)
+    }
+
+    /// Nothing: all was taken.
+    ///
+    /// # Errors
+    /// If bytes are left.
+    #[inline]
+    pub fn end(self) -> Result<(), Malformed> {
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
     }
 
     /// Bytes behind their number.
