@@ -1,4 +1,5 @@
-//! What the gate asks of the users, and what becomes of a refusal.
+//! ACL checks of the gate: permissions of a session, and the error, count and log entry of a
+//! denial.
 
 use super::check::{Call, Denial, Reason};
 use super::log::{Context, LogEntry};
@@ -26,7 +27,7 @@ impl Executor {
         session.access != Access::Default || self.shared.users.restrict_default()
     }
 
-    /// What a session may do; none if it has to log in.
+    /// Permissions of a session; `None` if it has to log in.
     pub fn permissions(&mut self, session: &Session) -> Option<&Permissions> {
         let user = user_of(&self.shared.users, session)?;
         // The number first: permissions that come between are asked for again next time.
@@ -39,11 +40,11 @@ impl Executor {
         self.seen.as_ref().map(|seen| &*seen.permissions)
     }
 
-    /// Whether a session may call a command with these arguments, whose number fits the arity.
-    /// Nothing is logged or counted.
+    /// Whether a session may call a command with these arguments, whose number matches the arity. A
+    /// denial is neither logged nor counted.
     ///
     /// # Errors
-    /// What stands against it.
+    /// The denial.
     pub fn check_call(
         &mut self,
         session: &Session,
@@ -59,7 +60,7 @@ impl Executor {
         }
     }
 
-    /// Refuses what the session's user may not do.
+    /// Checks the permissions of the session's user; logs and counts a denial.
     pub(crate) fn admit_user(
         &mut self,
         command: Command,
@@ -145,8 +146,8 @@ fn user_of<'s>(users: &'s Users, session: &'s Session) -> Option<&'s Arc<User>> 
 }
 
 impl Ctx<'_> {
-    /// Whether the caller may read every key that there is with the running command: those that it
-    /// names by patterns, too.
+    /// Whether the caller may run the current command and read every key, which commands with key
+    /// patterns need.
     pub(crate) fn reads_every_key(&mut self) -> bool {
         let (command, args) = (self.command, self.request.args);
         let permissions = self.exec.permissions(self.session);
@@ -154,7 +155,7 @@ impl Ctx<'_> {
     }
 }
 
-/// What was refused, as it is counted and logged.
+/// Kind of a denial in `INFO` and `ACL LOG`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DenialKind {
     /// To log in.

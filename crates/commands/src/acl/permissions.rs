@@ -1,4 +1,4 @@
-//! All that is said of a user but the name.
+//! Permissions of a user: flags, passwords and selectors.
 
 use super::password::Hash;
 use super::selector::Selector;
@@ -6,7 +6,7 @@ use crate::registry::Registry;
 use petrel_resp::Dialect;
 use petrel_table::KeyFlags;
 
-/// What a user may do, and with which passwords. Rules make one of another: [`Permissions::apply`].
+/// Permissions and passwords of a user. [`Permissions::apply`] changes them by a rule.
 #[derive(Clone, Debug)]
 pub struct Permissions {
     pub(super) enabled: bool,
@@ -18,7 +18,8 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Those of a new user: none; `all_channels` says what `acl-pubsub-default` does.
+    /// Permissions of a new user: none, except all channels if `all_channels` is true
+    /// (`acl-pubsub-default`).
     pub fn new<H>(registry: &Registry<H>, all_channels: bool) -> Self {
         Permissions {
             enabled: false,
@@ -30,7 +31,7 @@ impl Permissions {
         }
     }
 
-    /// Those of the default user of a new server: all, without a password.
+    /// Full permissions without a password, as the default user of a new server has them.
     pub fn everything<H>(registry: &Registry<H>) -> Self {
         Permissions {
             enabled: true,

@@ -15,7 +15,7 @@ const PARTS_MAX: usize = 10_000;
 /// Selectors of a user at most.
 const SELECTORS_MAX: usize = 1_000;
 
-/// What is wrong with a rule. `text` is that of Redis where it has one.
+/// Error of an invalid rule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RuleError(&'static str);
 
@@ -39,7 +39,7 @@ impl RuleError {
     const DATABASE: RuleError = RuleError("The provided database ID is out of range");
     const TOO_MANY: RuleError = RuleError("too many rules for one user");
 
-    /// One line.
+    /// Message in one line: Redis's where Redis has one.
     pub fn text(self) -> &'static str {
         self.0
     }
@@ -72,10 +72,10 @@ pub fn join_selectors<'a>(words: &[&'a [u8]]) -> Result<Vec<Cow<'a, [u8]>>, &'a 
 }
 
 impl Permissions {
-    /// Changes what one rule says; a selector is one rule ([`join_selectors`]).
+    /// Applies one rule. A whole selector is one rule ([`join_selectors`]).
     ///
     /// # Errors
-    /// What is wrong with the rule; nothing has changed then.
+    /// Returns an error if the rule is invalid; the permissions are unchanged then.
     pub fn apply<H>(
         &mut self,
         registry: &Registry<H>,
@@ -211,7 +211,7 @@ impl Selector {
         if !command.spec.subcommands.is_empty() {
             return Err(RuleError::UNKNOWN);
         }
-        // What is kept as text must be the text that was given.
+        // The argument is stored as text, so it must be valid UTF-8 without blanks.
         if argument.is_empty() || has_blanks(argument) || std::str::from_utf8(argument).is_err() {
             return Err(RuleError::SYNTAX);
         }
@@ -252,8 +252,8 @@ impl Selector {
     }
 }
 
-/// What stands behind `%`: `R`, `W` or both, then `~` and the pattern; the `~` of an empty pattern
-/// may be missing.
+/// Parses the part of a key rule after `%`: `R`, `W` or both, then `~` and the pattern. The `~` may
+/// be missing if the pattern is empty.
 fn access_and_pattern(rest: &[u8]) -> Result<(&[u8], Access), RuleError> {
     let mut access = Access::NONE;
     for (at, byte) in rest.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! A selector: commands, keys, channels and databases that go together. A user may do what one of
-//! its selectors allows.
+//! Selectors: commands, keys, channels and databases that are allowed together. A call is allowed
+//! if one selector of the user allows all of it.
 
 use crate::glob::{self, Case};
 use crate::registry::{Command, Registry};
@@ -8,11 +8,11 @@ use petrel_table::{Categories, KeyFlags};
 use std::collections::BTreeMap;
 
 bitset! {
-    /// What may be done to the keys of a pattern.
+    /// Access to the keys that match a pattern.
     Access: u8 {
-        /// Their data may be read.
+        /// Reading their data.
         READ = 0 "R",
-        /// They may be written.
+        /// Writing.
         WRITE = 1 "W",
     }
 }
@@ -23,15 +23,15 @@ pub(super) const READ_WRITE: Access = Access::READ.with(Access::WRITE);
 /// A set of rules that a call meets as a whole or not at all.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Selector {
-    /// One bit per command and subcommand, by its number in the registry.
+    /// Allowed commands and subcommands: one bit for each, by its number in the registry.
     commands: Box<[u64]>,
-    /// By the number of a command that is not allowed as such: first arguments, lower case, with
-    /// which it is.
+    /// Commands that are allowed only with certain first arguments: those arguments, in lower case,
+    /// by the command's number.
     first_args: BTreeMap<u16, Vec<Box<[u8]>>>,
     /// Whether the rules on commands begin with `+@all`.
     begins_with_all: bool,
-    /// What follows, in order: `+` or not, and a lower-case name such as `@read`, `get`,
-    /// `config|get`, `select|0`.
+    /// Further rules on commands, in order: whether it is `+`, and a lower-case name such as
+    /// `@read`, `get`, `config|get`, `select|0`.
     rules: Vec<(bool, Box<str>)>,
     pub(super) keys: Vec<(Box<[u8]>, Access)>,
     pub(super) all_keys: bool,
@@ -119,7 +119,7 @@ impl Selector {
         self.note_rule(true, rule);
     }
 
-    /// How many rules on commands there are.
+    /// Number of rules on commands.
     pub(super) fn rules(&self) -> usize {
         self.rules.len()
     }
@@ -140,8 +140,8 @@ impl Selector {
         }
     }
 
-    /// Notes a rule as the last; it takes the place of those that it makes pointless: the same
-    /// about the same, and those about parts of it.
+    /// Appends a rule on commands. Removes earlier rules that it overrides: those on the same name
+    /// and on subcommands of it.
     fn note_rule(&mut self, allow: bool, name: String) {
         self.rules.retain(|(_, other)| {
             let rest = other.strip_prefix(&*name);
@@ -209,7 +209,7 @@ impl Selector {
         self.databases.is_some()
     }
 
-    /// What it says of commands: `-@all +get`.
+    /// Rules on commands as text: `-@all +get`.
     pub fn commands_text(&self) -> String {
         let mut text = String::from(if self.begins_with_all { "+@all" } else { "-@all" });
         for (allow, name) in &self.rules {
@@ -219,7 +219,7 @@ impl Selector {
         text
     }
 
-    /// What it says of keys: `~a %R~b`.
+    /// Key patterns as text: `~a %R~b`.
     pub fn keys_text(&self) -> Vec<u8> {
         if self.all_keys {
             return b"~*".to_vec();
@@ -235,7 +235,7 @@ impl Selector {
         patterns.collect::<Vec<_>>().join(&b' ')
     }
 
-    /// What it says of channels: `&a &b`.
+    /// Channel patterns as text: `&a &b`.
     pub fn channels_text(&self) -> Vec<u8> {
         if self.all_channels {
             return b"&*".to_vec();
@@ -244,7 +244,7 @@ impl Selector {
         patterns.collect::<Vec<_>>().join(&b' ')
     }
 
-    /// What it says of databases: `alldbs`, `db=0,1`, or nothing where there is none.
+    /// Databases as text: `alldbs`, `db=0,1`, or empty if none is allowed.
     pub fn databases_text(&self) -> String {
         match self.databases.as_deref() {
             None => "alldbs".to_owned(),

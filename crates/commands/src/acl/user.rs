@@ -1,4 +1,4 @@
-//! A user: a name, and what it may do at this moment.
+//! Users: a name and the current permissions.
 
 use super::permissions::Permissions;
 use crate::registry::Registry;
@@ -25,17 +25,17 @@ impl User {
         }
     }
 
-    /// Its name.
+    /// Name of the user.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// What it may do.
+    /// Current permissions.
     pub fn permissions(&self) -> Arc<Permissions> {
         self.permissions.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Which of its permissions these are: where the number is the same, they are.
+    /// Version of the permissions; changes whenever they change.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Acquire)

@@ -13,41 +13,41 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Users at most.
+/// Maximum number of users.
 const USERS_MAX: usize = 65_536;
 
-/// The users of a server, what is refused to them, and how often.
+/// Users of the server, with the log and the counts of denials.
 pub struct Users {
     default: Arc<User>,
-    /// Whether the default user may not do everything.
+    /// Whether the default user lacks some permission.
     restricts_default: AtomicBool,
     /// Whether one is the default user without having logged in.
     is_open: AtomicBool,
     /// `acl-pubsub-default` is `allchannels`.
     all_channels: AtomicBool,
     by_name: Mutex<BTreeMap<Box<[u8]>, Arc<User>>>,
-    /// What was refused lately.
+    /// Recent denials.
     pub log: AclLog,
-    /// What was refused, by [`super::Reason`], and failed attempts to log in.
+    /// Numbers of denials, by [`super::DenialKind`].
     pub(super) refused: [AtomicU64; 5],
 }
 
-/// What a change of all users did to those that there were.
+/// Users affected by loading all users from a file.
 pub struct Change {
-    /// Users that are gone; nothing is allowed to them any more.
+    /// Removed users. Their connections are closed.
     pub removed: Vec<Arc<User>>,
-    /// Users that may have lost something.
+    /// Users with possibly fewer permissions than before.
     pub changed: Vec<Arc<User>>,
 }
 
-/// Why a user was not changed.
+/// Error of a change of a user.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SetError {
     /// The rule of this number is wrong.
     Rule(usize, RuleError),
     /// The name is empty or has blanks in it.
     Name,
-    /// There are as many users as there may be.
+    /// The number of users is at its maximum.
     TooMany,
 }
 
@@ -67,7 +67,7 @@ impl Users {
         }
     }
 
-    /// A user who may do everything, and as which no client can log in: the server itself.
+    /// The internal user of the server, with full permissions. No client can log in as it.
     pub fn nobody_above<H>(registry: &Registry<H>) -> Arc<User> {
         Arc::new(User::new(b"", Permissions::everything(registry), registry))
     }
@@ -115,10 +115,10 @@ impl Users {
         Permissions::new(registry, self.all_channels.load(Relaxed))
     }
 
-    /// Changes a user by rules, and makes it if there is none. Returns it.
+    /// Applies rules to a user, and creates it first if it does not exist. Returns the user.
     ///
     /// # Errors
-    /// What is wrong; nothing has changed then.
+    /// Returns an error if the name or a rule is invalid; nothing is changed then.
     pub fn set<H, R: AsRef<[u8]>>(
         &self,
         registry: &Registry<H>,
@@ -229,7 +229,7 @@ impl Users {
         self.replace(&self.default, permissions, registry);
     }
 
-    /// How often was refused: attempts to log in, commands, keys, channels, databases.
+    /// Numbers of denials: logins, commands, keys, channels, databases.
     pub fn refused(&self) -> [u64; 5] {
         self.refused.each_ref().map(|count| count.load(Relaxed))
     }
