@@ -1,4 +1,4 @@
-//! Checks a call against permissions and returns the first denial.
+//! Checks a call against permissions, and reports the part of it that is denied.
 
 use super::permissions::Permissions;
 use super::selector::Selector;

@@ -1,10 +1,9 @@
-//! What holds commands of clients back for a while: `CLIENT PAUSE`, a shutdown that waits for
-//! replicas, a failover.
+//! Pauses of client commands: `CLIENT PAUSE`, shutdown while replicas lag, failover.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Why commands are held back.
+/// Reason of a pause.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PauseReason {
     /// `CLIENT PAUSE`.
@@ -16,7 +15,7 @@ pub enum PauseReason {
 }
 
 impl PauseReason {
-    /// Its name in `INFO`.
+    /// Name in `INFO`.
     pub fn name(self) -> &'static str {
         match self {
             PauseReason::Command => "client_pause",
@@ -33,10 +32,10 @@ struct Interval {
     writes_only: bool,
 }
 
-/// Which commands are held back, and until when.
+/// Pauses in force, at most one for each reason.
 #[derive(Debug, Default)]
 pub struct Pause {
-    /// When the last of the pauses ends, in Unix milliseconds.
+    /// End of the last pause, in Unix milliseconds.
     until_ms: AtomicI64,
     /// By [`PauseReason`].
     held: Mutex<[Option<Interval>; 3]>,
@@ -86,12 +85,12 @@ impl Pause {
         held.iter().flatten().all(|held| held.writes_only || held.until_ms <= now_ms)
     }
 
-    /// When the pause ends, in Unix milliseconds.
+    /// End of the last pause, in Unix milliseconds.
     pub fn until_ms(&self) -> i64 {
         self.until_ms.load(Relaxed)
     }
 
-    /// Why commands are held back the longest; none if none are.
+    /// Reason of the pause that ends last; `None` if no pause is in force.
     pub fn reason(&self, now_ms: i64) -> Option<PauseReason> {
         use PauseReason::*;
         let held = self.lock();

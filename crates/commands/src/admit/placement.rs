@@ -1,22 +1,24 @@
-//! Where a client's command is executed in a cluster.
+//! Placement of client commands in a cluster: here, at another node, or at several.
+//!
+//! A key's *home* is the primary of its hash slot: the node that orders the slot's changes.
 //!
 //! ```text
-//!  place    keys' homes             verdict
+//!  place    homes of the keys       verdict
 //!  Here     -                       runs here, once all replies of other nodes are there
 //!  Read     all keys are held here  runs here
 //!           else                     as below
 //!  Home     all this node           runs here
-//!           one other node          forwarded, and the connection goes on (reply_slots.rs)
-//!           several                 split if each key is worked on by itself, else CROSSSLOT
-//!  -        -                       agreed on by all members, if it says so: FUNCTION LOAD
+//!           one other node          forwarded; the connection continues (reply_slots.rs)
+//!           several                 split if it works on each key by itself, else CROSSSLOT
+//!  -        -                       agreed on by all members if marked so: FUNCTION LOAD
 //! ```
 //!
-//! Where members hold only some slots, commands that read a whole database ([`whole_database`])
-//! are executed by all homes, and what changes keys of several slots of one home is a commit
-//! for each: that is for commands which work on each key by itself, too.
+//! If members hold only some slots, all primaries execute commands that read a whole database
+//! ([`whole_database`]). A change of several slots of one primary is then one commit for each
+//! slot, so only commands that work on each key by itself may do that.
 //!
-//! Commands of a connection that share a hash slot take effect in their order: one that runs here
-//! waits for those that were forwarded, and those that were forwarded keep their order on the way.
+//! Commands of a connection that share a hash slot take effect in order: a local command waits for
+//! forwarded ones, and forwarded ones stay in order on the way.
 
 use super::copies::may_be_copied;
 use super::{Moment, Verdict};
@@ -41,16 +43,16 @@ use petrel_table::{Place, bits};
 /// A command that is executed by other nodes.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
-    /// What each is to execute. What is left of a transaction behind it has parts of its own in the
-    /// reply.
+    /// The call of each node. The calls that follow a transaction ([`RemoteCall::rest`]) have parts
+    /// of the reply of their own.
     pub calls: Vec<RemoteCall>,
-    /// How their replies come to one.
+    /// Combination of the replies.
     pub merge: Merge,
     /// Whether it may wait for its keys there: the connection executes nothing meanwhile.
     pub may_wait: bool,
-    /// Where the elements of each reply belong in the whole one ([`Merge::Places`]).
+    /// Position of each reply's elements in the combined reply ([`Merge::Places`]).
     pub places: Vec<Vec<u32>>,
-    /// What its client is sent behind the reply.
+    /// Bytes appended after the reply: invalidations for a tracking client.
     pub after: Vec<u8>,
 }
 
@@ -81,7 +83,7 @@ const LIMITED_PATTERNS: Fail = Fail::fixed(
 );
 
 impl Executor {
-    /// What becomes of a command that is let in, and is not only queued.
+    /// Decides where an admitted command is executed, unless it is queued by `MULTI`.
     #[inline]
     pub(super) fn place(
         &mut self,
@@ -114,8 +116,8 @@ impl Executor {
         placed.unwrap_or_else(Verdict::Refuse)
     }
 
-    /// What becomes of a command with one key if nothing is on its way to other nodes and it runs
-    /// here: most do.
+    /// Fast path of [`Executor::place`]: a command with one key that runs here while no call to
+    /// another node is pending. `None` if it is not such a command.
     fn place_at_once(
         &self,
         command: Command,
@@ -145,7 +147,7 @@ impl Executor {
         }
     }
 
-    /// What becomes of a command whose keys are not here as copies.
+    /// Places a command whose keys are not all here as copies.
     pub(super) fn place_elsewhere(
         &mut self,
         command: Command,
@@ -233,7 +235,7 @@ impl Executor {
         self.place_by_keys(command, request, (session, cluster), slots, tries_copies)
     }
 
-    /// What becomes of a command by the hash slots of its keys.
+    /// Places a command by the hash slots of its keys.
     fn place_by_keys(
         &mut self,
         command: Command,
@@ -292,7 +294,7 @@ impl Executor {
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
 
-    /// Has all members agree on what a command changes.
+    /// Forwards a command whose changes all members have to agree on, such as `FUNCTION LOAD`.
     fn by_agreement(
         &self,
         args: &[&[u8]],
@@ -333,7 +335,8 @@ impl Executor {
         {
             return Err(LIMITED_SCRIPT);
         }
-        // The home does not know who asks, and would read what the patterns of options name.
+        // The other node does not know the user, and would read keys that match the patterns of any
+        // option.
         let has_patterns =
             |arg: &&[u8]| arg.eq_ignore_ascii_case(b"BY") || arg.eq_ignore_ascii_case(b"GET");
         if spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS)
@@ -356,8 +359,8 @@ impl Executor {
         Ok(args)
     }
 
-    /// A transaction is executed by one node: this one if it orders the changes of all keys, or all
-    /// of it only reads what is held here.
+    /// Places a transaction. One node executes it: this one if it is the primary of all keys, or if
+    /// all commands only read slots that are readable here.
     fn place_transaction(
         &mut self,
         session: &Session,
@@ -424,7 +427,8 @@ impl Executor {
         Ok(Verdict::Forward(Box::new(Forwarding { may_wait, places, after, ..forwarding })))
     }
 
-    /// A transaction as another node executes it, and what the client is sent behind the reply.
+    /// The call with which another node executes a transaction, and the bytes appended after its
+    /// reply.
     fn queue_to_forward(
         &mut self,
         queue: &Queue,
@@ -453,8 +457,8 @@ impl Executor {
         ))
     }
 
-    /// A script writes only to keys whose changes this node orders, and reads only what is held
-    /// here, declared or not.
+    /// Checks a command that a script calls: it may write only to keys whose primary is this node,
+    /// and read only keys that are held here, declared or not.
     fn place_in_script(
         &mut self,
         command: Command,
@@ -497,7 +501,7 @@ pub(super) fn is_flush(command: Command) -> bool {
     spec.gate.contains(GateFlags::AT_ALL_HOMES) && spec.flags.contains(Flags::WRITE)
 }
 
-/// Refuses what there is none of in a cluster: what says so, and writes that name no key.
+/// Rejects commands that a cluster does not support: those marked so, and writes that name no key.
 fn admit_in_cluster(command: Command) -> Result<(), Fail> {
     let spec = command.spec;
     let name = || spec.meta.name.to_ascii_uppercase();
@@ -625,8 +629,9 @@ fn are_readable(slots: &[HashSlot], cluster: &dyn Cluster) -> bool {
     cluster.holds_all() || slots.iter().all(|&slot| cluster.is_readable(slot))
 }
 
-/// The message that lets a client that caches what it reads forget the keys of a call that another
-/// node executes, since it would not hear of their changes. Empty if it caches nothing of that.
+/// The invalidation message for a client that tracks the keys of a call which another node
+/// executes, since this node does not learn of their changes. Empty if the client tracks none of
+/// them.
 fn forget(
     command: Command,
     args: &[&[u8]],
@@ -663,7 +668,7 @@ pub(super) fn call(session: &Session, slots: Vec<HashSlot>, command: Vec<Vec<u8>
 
 /// A call of a command that works on each key by itself, as its tips say.
 struct Split {
-    /// How the replies to its parts come to one.
+    /// Combination of the replies to its parts.
     merge: Merge,
     /// Arguments for each key, the key first.
     step: usize,

@@ -1,4 +1,4 @@
-//! What scripts may do: which of them begin, and which commands they may call.
+//! Admission of scripts and of the commands that they call.
 
 use super::Moment;
 use crate::execute::Executor;
@@ -54,7 +54,7 @@ impl Executor {
         }
         if moment.contains(Moment::NO_MEMORY)
             && flags.contains(Flags::DENYOOM)
-            // What keeps all writes from being executed is what they are told of.
+            // If the server rejects all writes, that error is reported instead.
             && self.shared.write_refusal().is_none()
         {
             return Err(Fail::OUT_OF_MEMORY);
@@ -77,12 +77,12 @@ impl Executor {
             ));
         }
         let may_write = call.access == Access::Write && !says(ScriptFlags::NO_WRITES);
-        // What a primary sends is executed in any state.
+        // Commands from a primary are executed in any state.
         let is_loader = session.is(Modes::LOADER);
         if !is_loader && self.shared.refuses_some() {
             self.admit_program_in_state(call, may_write)?;
         }
-        // A write within it is about as long as what it is called with, or more.
+        // A write of the script is expected to need at least as much as the script's arguments.
         let needed = args.iter().map(|arg| arg.len()).sum();
         let lacks_memory = !session.in_exec && !is_loader && !self.make_room(needed);
         let allows_oom = says(ScriptFlags::ALLOW_OOM);

@@ -98,8 +98,8 @@ impl Executor {
         writes(command) || queued.is_some_and(|queue| queue.commands().any(writes))
     }
 
-    /// Whether a command is refused where writes are. `PING` is refused so that whoever asks after
-    /// the server's health hears of it, unless it is others who are missing.
+    /// Whether a command is rejected where writes are. `PING` is rejected too, so that health
+    /// checks fail; except when only replicas are missing (`NOREPLICAS`).
     fn counts_as_write(&self, command: Command, session: &Session, fail: &Fail) -> bool {
         let tells = *fail != Fail::TOO_FEW_REPLICAS;
         tells && self.asks_after_health(command, session) || self.writes(command, session)
