@@ -57,7 +57,7 @@ impl Clock {
         ((u128::from(ticks) * u128::from(self.scale)) >> 32) as u64
     }
 
-    /// The tick so many nanoseconds before another.
+    /// Returns the tick `nanos` nanoseconds before another.
     pub fn before(self, tick: Tick, nanos: u64) -> Tick {
         let ticks = (u128::from(nanos) << 32) / u128::from(self.scale.max(1));
         Tick(tick.0.saturating_sub(u64::try_from(ticks).unwrap_or(u64::MAX)))
