@@ -1,4 +1,4 @@
-//! The errors that commands answer, in Redis's words.
+//! Error replies of commands, in Redis's words.
 
 use petrel_keyspace::{CombineError, OutOfMemory, WrongType};
 use petrel_resp::Dialect;
@@ -30,10 +30,10 @@ pub(crate) enum PutOff {
     Ended,
 }
 
-/// What a handler returns. On success it has written its reply; on failure it has written nothing.
+/// Result of a handler. On success it has written its reply; on failure it has written nothing.
 pub type Outcome = Result<(), Fail>;
 
-/// What the error begins with that sends a client to another server.
+/// Code of the error that redirects a client to another server.
 const REDIRECT: &str = "REDIRECT ";
 
 impl Fail {
@@ -68,12 +68,12 @@ impl Fail {
     pub const READ_ONLY: Fail =
         Fail::fixed("READONLY You can't write against a read only replica.");
 
-    /// What the client is to send to the primary itself, `host:port`.
+    /// Redirects the client to the primary at `address` (`host:port`).
     pub fn redirect(address: &str) -> Self {
         Fail::new(format!("{REDIRECT}{address}"))
     }
 
-    /// Whether it sends the client elsewhere.
+    /// Whether the error redirects the client to another server.
     pub(crate) fn is_redirection(&self) -> bool {
         self.text().starts_with(REDIRECT.as_bytes())
     }
@@ -83,28 +83,28 @@ impl Fail {
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
     );
 
-    /// A command whose keys have several homes, and which works on all at once.
+    /// A command on several keys of different primaries, if it does not work on each key by itself.
     pub const CROSS_SLOT: Fail =
         Fail::fixed("CROSSSLOT Keys in request don't hash to the same slot");
-    /// A command whose keys are changing their home.
+    /// A command whose keys are changing their primary.
     pub const HOME_CHANGING: Fail = Fail::fixed("TRYAGAIN The primary of the key is changing");
-    /// A command that would be sent to its home when too many are.
+    /// A command to be forwarded while too many are pending.
     pub const TOO_MUCH_FORWARDED: Fail =
         Fail::fixed("TRYAGAIN Too many writes wait for their homes");
-    /// A command whose home is out of reach.
+    /// A command whose primary cannot be reached.
     pub const HOME_UNREACHABLE: Fail =
         Fail::fixed("CLUSTERDOWN The primary of the key cannot be reached");
-    /// A command whose hash slot has no home.
+    /// A command whose hash slot has no primary.
     pub const SLOT_UNSERVED: Fail = Fail::fixed("CLUSTERDOWN Hash slot not served");
-    /// A command that needs data, at a member that has none.
+    /// A command that needs data, on a member without data.
     pub const WITNESS: Fail = Fail::fixed(
         "CLUSTERDOWN This node is a witness: it votes and holds no data. Connect to another member of the cluster",
     );
 
-    /// A change that all members agree on, where their majority is out of reach.
+    /// A change that all members have to agree on, while their majority cannot be reached.
     pub const NO_MAJORITY: Fail =
         Fail::fixed("CLUSTERDOWN The majority of the members cannot be reached");
-    /// A command of the cluster, without one.
+    /// A cluster command on a server that is not in cluster mode.
     pub const NO_CLUSTER: Fail = Fail::fixed("ERR This instance has cluster support disabled");
 
     /// A command that needs the data while it is being loaded.
@@ -143,12 +143,12 @@ impl Fail {
         }
     }
 
-    /// An error whose text is known beforehand.
+    /// Creates an error with a static text.
     pub const fn fixed(text: &'static str) -> Self {
         Fail(Kind::Error(Cow::Borrowed(text.as_bytes())))
     }
 
-    /// An error whose text is made for the occasion.
+    /// Creates an error with a formatted text.
     pub fn new(text: impl Into<Vec<u8>>) -> Self {
         Fail(Kind::Error(Cow::Owned(text.into())))
     }
@@ -172,7 +172,7 @@ impl Fail {
     }
 }
 
-/// What most commands answer to a word that is no option of theirs, or has too few operands.
+/// Syntax error for an unknown option, or an option without its operands.
 impl From<Unread<'_>> for Fail {
     fn from(_: Unread<'_>) -> Self {
         Fail::SYNTAX
