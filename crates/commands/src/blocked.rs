@@ -125,7 +125,7 @@ pub enum Standing {
 pub(crate) struct Unblocking {
     /// A blocked client's command is being executed.
     pub active: bool,
-    /// That execution is its last, after the timeout.
+    /// Last execution of that command, after the timeout.
     pub last: bool,
     /// The current command blocked its client, so it has no reply yet.
     pub is_waiting: bool,

@@ -20,7 +20,7 @@
 //! Whenever one of the keys has changed and holds the awaited type, the whole command is executed
 //! again for its client. The handler runs as it did the first time, and [`Ctx::block`] keeps the
 //! client's position in the queue. So a handler may depend only on its arguments, the client's
-//! database and protocol, and the keyspace. An argument whose meaning changes with time
+//! database and protocol, and the keyspace. An argument with a meaning that changes with time
 //! (`XREAD … $`) is replaced: [`Block::replacing`].
 //!
 //! * The awaited keys must be among the keys of the command's key specs: those are locked, so no

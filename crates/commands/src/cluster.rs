@@ -108,7 +108,7 @@ pub struct HeldFigures {
     pub copies_taken: u64,
     /// Commands that have read copies here.
     pub copies_read: u64,
-    /// Keys whose primary is this node and that other members have copies of.
+    /// Keys that this node is the primary of and other members have copies of.
     pub keys_shared: u64,
 }
 
@@ -179,15 +179,15 @@ pub trait Cluster: Send + Sync {
     /// Hash slots of each primary, ascending; `None` while a primary is changing.
     fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>>;
 
-    /// One hash slot of each primary, ascending; `None` while a primary is changing.
+    /// One hash slot of each primary, ascending; `None` while a primary changes.
     fn homes(&self) -> Option<Vec<HashSlot>>;
 
     /// Number of other members that have applied all changes made by this node so far: the minimum
-    /// over all slots whose primary it is.
+    /// over all slots that it is the primary of.
     fn members_in_step(&self) -> usize;
 
     /// Number of other members known to have all changes made by this node so far on disk, counted
-    /// in the same way. Asks members whose state is not known yet.
+    /// in the same way. Asks the members that it does not know this of.
     fn logs_in_step(&self) -> usize;
 
     /// Fingerprint of the assignment of primaries. It changes with high probability if a slot gets

@@ -40,9 +40,9 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Runs a handler whose reply contains nothing about keys and values. The reply is sent before
-    /// other clients' writes are durable, although the handler locks all stripes; with a full disk
-    /// it would never be sent otherwise.
+    /// Runs a handler that replies nothing about keys and values. The reply is sent before other
+    /// clients' writes are durable, although the handler locks all stripes; with a full disk it
+    /// would never be sent otherwise.
     pub fn without_data<R>(&mut self, handler: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.exec.ks.take_need();
         let done = handler(self);

@@ -4,7 +4,7 @@
 //! ```text
 //!  prepare      look the name up, hash the first key, prefetch its stripe
 //!  prefetch     prefetch the bucket, then the entries that the lookup will compare
-//!  execute      admit: what becomes of it (admit.rs, above this file); mostly it runs
+//!  execute      admit: decide whether it runs (admit.rs); most commands do
 //!               lock every stripe of the command's keys
 //!               handler: reads, changes through mutators, writes the reply
 //!               unlock, free what was replaced
@@ -113,8 +113,8 @@ pub(crate) struct PutOffCall<'a> {
 /// Number of recently resolved commands that are cached.
 const RECENTS: usize = 16;
 
-/// Maximum number of keys whose tracking clients are prefetched before it is known whether there
-/// are any.
+/// Maximum number of keys with client tracking prefetched before it is known whether they are
+/// tracked.
 const EARLY_MAX: usize = 8;
 
 /// Maximum length of keys that [`Executor::guess`] hashes, since they are hashed again when used.
@@ -150,7 +150,7 @@ impl Executor {
         Self::with_stats(ks, shared, stats)
     }
 
-    /// Creates an executor whose commands are not counted, logged or shown to `MONITOR`.
+    /// Creates an executor of commands that are not counted, logged or shown to `MONITOR`.
     pub fn unseen(ks: Handle, shared: Arc<Shared>) -> Self {
         let stats = Arc::new(ThreadStats::new(shared.registry.len()));
         Executor { is_unseen: true, ..Self::with_stats(ks, shared, stats) }
@@ -325,8 +325,8 @@ impl Executor {
 
     /// Prefetches the buckets of the keys of upcoming commands, then `lines` cache lines of the
     /// entries that their lookups will compare. Each is requested long before it is used. Client
-    /// tracking is prefetched for keys whose slot is marked as tracked; for a few keys already
-    /// before their slots are known.
+    /// tracking is prefetched for keys with a slot marked as tracked; for a few keys already before
+    /// their slots are known.
     #[inline]
     pub fn prefetch(&self, db: u16, hashes: impl Iterator<Item = KeyHash> + Clone, lines: usize) {
         // Useless for a thread that a slow script keeps out of the keyspace, and for a busy loop.
@@ -658,7 +658,7 @@ impl Executor {
         }
     }
 
-    /// The outcome of a command whose keys a slow script or a helper thread holds.
+    /// The outcome of a command if a slow script or a helper thread holds its keys.
     #[cold]
     pub(crate) fn kept_out(&self) -> Fail {
         let running = &self.shared.scripts.running;

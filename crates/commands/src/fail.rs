@@ -86,15 +86,15 @@ impl Fail {
     /// A command on several keys of different primaries, if it does not work on each key by itself.
     pub const CROSS_SLOT: Fail =
         Fail::fixed("CROSSSLOT Keys in request don't hash to the same slot");
-    /// A command whose keys are changing their primary.
+    /// A command on keys of a slot that changes its primary.
     pub const HOME_CHANGING: Fail = Fail::fixed("TRYAGAIN The primary of the key is changing");
     /// A command to be forwarded while too many are pending.
     pub const TOO_MUCH_FORWARDED: Fail =
         Fail::fixed("TRYAGAIN Too many writes wait for their homes");
-    /// A command whose primary cannot be reached.
+    /// A command on keys of an unreachable primary.
     pub const HOME_UNREACHABLE: Fail =
         Fail::fixed("CLUSTERDOWN The primary of the key cannot be reached");
-    /// A command whose hash slot has no primary.
+    /// A command on a hash slot without a primary.
     pub const SLOT_UNSERVED: Fail = Fail::fixed("CLUSTERDOWN Hash slot not served");
     /// A command that needs data, on a member without data.
     pub const WITNESS: Fail = Fail::fixed(

@@ -1,10 +1,10 @@
-//! Geographic indexes: sorted sets whose scores are geohashes.
+//! Geographic indexes: sorted sets with geohashes as scores.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `geohash.rs` | places, cells of the grid, scores and texts |
-//! | `area.rs` | circles, boxes and polygons: what is inside, and which cells cover them |
-//! | `search.rs` | GEOSEARCH and its older kin |
+//! | `geohash.rs` | positions, cells of the grid, scores and geohash texts |
+//! | `area.rs` | circles, boxes and polygons: containment, and the cells that cover them |
+//! | `search.rs` | GEOSEARCH and the older GEORADIUS |
 
 mod area;
 mod geohash;

@@ -175,7 +175,7 @@ pub trait Host {
     fn run_on_helper(&mut self, _blocked: &Arc<Blocked>) {}
 
     /// Replies to a blocked client and unblocks it. Called with locks held. Returns true if the
-    /// reply is sent with what is committed when they are unlocked, even if that is nothing.
+    /// reply is sent when they are unlocked and the changes, if any, are committed.
     fn answer(&mut self, _blocked: &Blocked, _answer: Answer) -> bool {
         false
     }

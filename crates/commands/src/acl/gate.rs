@@ -40,8 +40,8 @@ impl Executor {
         self.seen.as_ref().map(|seen| &*seen.permissions)
     }
 
-    /// Whether a session may call a command with these arguments, whose number matches the arity. A
-    /// denial is neither logged nor counted.
+    /// Checks a call of a session, without logging or counting a denial. The number of arguments
+    /// matches the arity.
     ///
     /// # Errors
     /// The denial.

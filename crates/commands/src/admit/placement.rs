@@ -147,7 +147,7 @@ impl Executor {
         }
     }
 
-    /// Places a command whose keys are not all here as copies.
+    /// Places a command that has a key without a copy here.
     pub(super) fn place_elsewhere(
         &mut self,
         command: Command,
@@ -294,7 +294,7 @@ impl Executor {
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
 
-    /// Forwards a command whose changes all members have to agree on, such as `FUNCTION LOAD`.
+    /// Forwards a command that all members have to agree on, such as `FUNCTION LOAD`.
     fn by_agreement(
         &self,
         args: &[&[u8]],
@@ -457,8 +457,8 @@ impl Executor {
         ))
     }
 
-    /// Checks a command that a script calls: it may write only to keys whose primary is this node,
-    /// and read only keys that are held here, declared or not.
+    /// Checks a command that a script calls. It may write only keys that this node is the primary
+    /// of, and read only keys that are held here, declared or not.
     fn place_in_script(
         &mut self,
         command: Command,

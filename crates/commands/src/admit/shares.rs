@@ -175,7 +175,7 @@ impl Executor {
         Execution::Forwarded
     }
 
-    /// Sets the hash slots whose share of a flush is part of the transaction, if it has a flush.
+    /// Sets the hash slots that a flush is limited to within the transaction, if it contains one.
     ///
     /// Replayed transactions are of another server, and flush all keys.
     pub(crate) fn begin_shares(&mut self, queue: &Queue, args: &[&[u8]], session: &Session) {

@@ -31,8 +31,8 @@ impl Unit {
     }
 }
 
-/// Expiry option whose number is not parsed yet, since a syntax error is reported before a bad
-/// number. The last one of a repeated option counts.
+/// Expiry option with an unparsed number, since a syntax error is reported before a bad number. The
+/// last one of a repeated option counts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Stated<'a>(Option<(Unit, &'a [u8])>);
 

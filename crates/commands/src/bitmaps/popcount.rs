@@ -8,7 +8,7 @@ pub(super) fn ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
-            // SAFETY: the processor has what the function is compiled for.
+            // SAFETY: the processor has the features that the function is compiled for.
             return unsafe { ones_avx2(bytes) };
         }
         if is_x86_feature_detected!("popcnt") {

@@ -21,7 +21,7 @@ pub enum Shape {
         /// From south to north.
         height_m: f64,
     },
-    /// Positions inside a polygon whose sides are straight on the map.
+    /// Positions inside a polygon with sides that are straight on the map.
     Polygon {
         /// The corners in order; the last is joined to the first.
         vertices: Vec<Position>,

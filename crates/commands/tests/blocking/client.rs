@@ -1,4 +1,4 @@
-//! Clients that can wait, each with an executor of its own, as if on a thread of its own.
+//! Clients that can be blocked, each with its own executor, as if on a thread of its own.
 
 use crate::family;
 use petrel_commands::{
@@ -11,7 +11,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// What clients share.
+/// State shared by all clients.
 pub struct World {
     pub keyspace: Arc<Keyspace>,
     pub shared: Arc<Shared>,
@@ -20,9 +20,9 @@ pub struct World {
 
 #[derive(Default)]
 struct State {
-    /// By client: answers to commands that waited.
+    /// Replies to blocked commands, by client.
     answers: Mutex<HashMap<u64, Vec<String>>>,
-    /// How clients stand that are not simply there.
+    /// Standing of clients that are not [`Standing::Here`].
     standings: Mutex<HashMap<u64, Standing>>,
 }
 
@@ -42,7 +42,7 @@ impl World {
         Client { exec, session: Session::new(true), host }
     }
 
-    /// Nobody waits, and nothing is left of those who did.
+    /// Asserts that no client is blocked and that no state of blocked clients is left.
     pub fn assert_idle(&self) {
         assert_eq!(self.shared.blocked_clients(), 0);
         assert_eq!(self.keyspace.waited_keys(), Default::default());
@@ -138,12 +138,12 @@ impl Client {
         bytes.escape_ascii().to_string().replace("\\r\\n", " ").trim_end().into()
     }
 
-    /// The answer to a command that waited, if it has come.
+    /// The reply to a blocked command, if it has arrived.
     pub fn answer(&mut self) -> Option<String> {
         self.host.state.answers.lock().unwrap().get_mut(&self.host.id)?.pop()
     }
 
-    /// How the client stands from now on.
+    /// Sets the standing of the client.
     pub fn stands(&self, standing: Standing) {
         self.host.state.standings.lock().unwrap().insert(self.host.id, standing);
     }

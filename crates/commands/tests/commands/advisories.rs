@@ -1,10 +1,11 @@
-//! Faults that release notes of Redis 8.4 to 8.10 and Valkey 8.1 to 9.1 tell of, tried here: each case is named after
-//! the release that fixed it (`docs/advisories.md`). Those that need a server are in the tests of the binary.
+//! Bugs from the release notes of Redis 8.4 to 8.10 and Valkey 8.1 to 9.1. Each case is named after
+//! the release that fixed it (`docs/advisories.md`). Those that need a server are in the tests of
+//! the binary.
 
 use crate::acl::{set, with_rules};
 use crate::client::Client;
 
-/// Calls and the replies that a server without the fault gives, by the release that fixed it.
+/// Calls and the correct replies, by the release that fixed them.
 const CASES: [(&str, &str); 42] = [
     (
         "redis_8_10_0_lset_index_is_not_cut_to_32_bits",
@@ -572,7 +573,7 @@ fn permissions_that_others_did_not_ask_for_are_asked_for_here() {
     }
 }
 
-/// Redis 8.10.2: what a transaction holds is asked for again when it is executed.
+/// Redis 8.10.2: permissions of queued commands are checked again by `EXEC`.
 #[test]
 fn redis_8_10_2_permissions_that_are_withdrawn_before_exec() {
     let (mut admin, mut user) = with_rules("+@all ~a* ~b*");
@@ -633,7 +634,8 @@ fn of_text(kind: u8, text: &[u8]) -> Vec<u8> {
     [&[kind, text.len() as u8], text].concat()
 }
 
-/// A stream of one entry, of this node, with a group whose consumers are said to have these entries pending.
+/// A stream of one entry, of this node, with a group and its consumers, each with this number of
+/// pending entries.
 fn stream(node: &[&[u8]], consumers: &[(&[u8], usize)]) -> Vec<u8> {
     let id = [1u64.to_be_bytes(), 1u64.to_be_bytes()].concat();
     let mut bytes = vec![21, 1];
@@ -641,7 +643,7 @@ fn stream(node: &[&[u8]], consumers: &[(&[u8], usize)]) -> Vec<u8> {
     bytes.extend(&of_text(0, &listpack(node))[1..]);
     // Length, last ID, first ID, greatest ID that was deleted, entries that were added.
     bytes.extend([1, 1, 1, 1, 1, 0, 0, 1]);
-    // A group, its last ID, entries that were read, and what is pending.
+    // One group: its name, last ID, number of read entries, and pending entries.
     bytes.extend([1, 1, b'g', 1, 1, 1, 1]);
     bytes.extend([&id[..], &[0; 8], &[1]].concat());
     bytes.push(consumers.len() as u8);

@@ -1,4 +1,4 @@
-//! What a thread has allocated, and the most it had at once: the tests' own allocator counts it.
+//! Current and peak memory allocated by a thread, counted by the tests' own allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -159,9 +159,9 @@ fn every_call_has_one_reply() {
     eprintln!("{calls} calls");
 }
 
-/// The most that a call may allocate: strings here are at most 1 MiB, and values a few times that.
+/// Maximum allocation of a call: strings here are at most 1 MiB, and values a few times that.
 const ALLOCATED_MAX: usize = 64 << 20;
-/// Calls after which the keys are filled anew.
+/// Number of calls after which the keys are filled again.
 const CALLS_PER_ROUND: usize = 2000;
 
 #[test]

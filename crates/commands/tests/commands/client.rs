@@ -30,7 +30,7 @@ pub struct Client {
     helper: Option<Executor>,
 }
 
-/// What the commands ask of a server.
+/// Host of the commands, in place of a server.
 pub struct FakeHost {
     pub string_len_max: usize,
     /// Keys that were handed over to be freed in the background.
@@ -39,10 +39,9 @@ pub struct FakeHost {
     pub leniency: Leniency,
     /// Events of keys, as `name:key`, with the number of the database behind if it is not 0.
     pub events: Vec<String>,
-    /// Invalidated keys: those of a prefix that is listened to, and those that were read. `*`
-    /// stands for all.
+    /// Invalidated keys: in broadcasting mode, and of tracked reads. `*` stands for all keys.
     pub invalidated: [BTreeSet<String>; 2],
-    /// Commands that were handed to the helper, if there is one.
+    /// Commands that were passed to the helper, if there is one.
     pub moved: Option<Vec<Arc<Blocked>>>,
 }
 
@@ -114,7 +113,7 @@ impl Client {
         Self::with_options(&Options { stripes: 16, ..Options::default() })
     }
 
-    /// The same of a keyspace with these options.
+    /// The only client of a new keyspace with these options.
     pub fn with_options(options: &Options) -> Self {
         let keyspace = Keyspace::new(options);
         let families = [FAMILIES, &[MEMORY]].concat();
@@ -145,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Has a helper execute what is expected to take any time at all.
+    /// Lets a helper execute all commands that are expected to take some time.
     pub fn helped(mut self) -> Self {
         let ks = self.exec.ks.keyspace().attach();
         let helper = Executor::new(ks, self.exec.shared.clone());

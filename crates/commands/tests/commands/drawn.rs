@@ -48,7 +48,7 @@ const BY_NAME: &[(&str, &[&[u8]])] = &[
     ("lastid", &[b"9-9", b"0-0", b"1-0"]),
 ];
 
-/// Fills the keys anew.
+/// Resets the keys.
 pub fn populate(client: &mut Client) {
     client.run("DISCARD");
     client.run("FLUSHALL");
@@ -81,13 +81,13 @@ pub fn populate(client: &mut Client) {
     client.run("XREADGROUP GROUP g c COUNT 10 STREAMS stream >");
 }
 
-/// Draws calls.
+/// Draws random calls.
 pub struct Drawer<'a> {
-    /// What chances are taken from.
+    /// Source of randomness.
     pub random: &'a mut Random,
-    /// What takes an argument's place now and then.
+    /// Values that occasionally replace an argument.
     pub wild: &'a [&'a [u8]],
-    /// Values as `DUMP` writes them.
+    /// Payloads of `DUMP`.
     pub payloads: &'a [Vec<u8>],
 }
 

@@ -125,7 +125,7 @@ fn what_is_dumped_is_restored() {
             let reply = client.call(&[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]);
             assert_eq!(show(&reply), "OK");
             assert_eq!(look(&mut client, &[]), seen);
-            // What is broken leaves what is there.
+            // A broken payload does not change the key.
             let value = payload.len() - b"vvcccccccc".len();
             for cut in [value - 1, value / 2, 1] {
                 let mut broken = payload[..cut].to_vec();
