@@ -179,7 +179,7 @@ pub trait Cluster: Send + Sync {
     /// Hash slots of each primary, ascending; `None` while a primary is changing.
     fn slots_of_homes(&self) -> Option<Vec<Vec<HashSlot>>>;
 
-    /// One hash slot of each primary, ascending; `None` while a primary changes.
+    /// A hash slot of each primary, ascending; `None` while a primary changes.
     fn homes(&self) -> Option<Vec<HashSlot>>;
 
     /// Number of other members that have applied all changes made by this node so far: the minimum

@@ -28,7 +28,7 @@ const DIRECT_MAX: usize = 4096;
 /// Maximum length of a compiled pattern, since compiling takes several times the pattern's memory.
 const COMPILED_MAX: usize = 256 * 1024;
 
-/// Maximum number of steps of one comparison, beyond those that are linear in both lengths. A step
+/// Maximum number of steps of one comparison, beyond steps that are linear in both lengths. A step
 /// takes about a nanosecond. Only contrived patterns reach this: hundreds of `?` and classes
 /// against a text of thousands of bytes.
 const WORK_MAX: usize = 1 << 24;

@@ -173,8 +173,8 @@ impl Compiled {
     }
 
     /// Position of the first match of many elements in `text`, at most `last`. For each block of
-    /// elements a bit-parallel scan finds all positions, and only those that matched the earlier
-    /// blocks are kept. Once few are left, they are checked one by one.
+    /// elements a bit-parallel scan finds all its positions; positions that do not match all blocks
+    /// so far are dropped. Once few are left, they are checked one by one.
     fn find_long(
         &self,
         elements: &[Element],

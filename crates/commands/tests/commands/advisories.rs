@@ -1,5 +1,5 @@
 //! Bugs from the release notes of Redis 8.4 to 8.10 and Valkey 8.1 to 9.1. Each case is named after
-//! the release that fixed it (`docs/advisories.md`). Those that need a server are in the tests of
+//! the release that fixed it (`docs/advisories.md`). Cases that need a server are in the tests of
 //! the binary.
 
 use crate::acl::{set, with_rules};
