@@ -22,12 +22,12 @@ pub enum Reason {
     Channel,
 }
 
-/// A call that is not within permissions.
+/// A denied call.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Denial {
     /// The denied part.
     pub reason: Reason,
-    /// The argument that names it; 0 is the command itself.
+    /// Index of the denied argument; 0 is the command itself.
     pub index: usize,
 }
 
@@ -50,7 +50,7 @@ impl Permissions {
     /// The denial of the selector that passed the most checks.
     pub fn check<H>(&self, call: &Call<'_, H>) -> Result<(), Denial> {
         let mut keys = Vec::new();
-        // A caller that names missing keys gets the command's own error.
+        // A call with invalid key arguments gets the command's own error.
         if key_positions(call.command.spec.meta.keys, call.args, &mut keys).is_err() {
             keys.clear();
         }
@@ -131,11 +131,11 @@ fn channels<H>(call: &Call<'_, H>) -> (Range<usize>, bool) {
     }
 }
 
-/// The databases that a call is about.
+/// The databases that a call accesses.
 struct DatabaseScope {
     selected: bool,
     all: bool,
-    /// Arguments that name databases.
+    /// Indices of arguments that are database numbers.
     named: Vec<usize>,
 }
 

@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Executor {
-    /// The user that a session acts as; none if it has to log in.
+    /// The user of a session; `None` if it has to log in.
     pub fn user<'s>(&'s self, session: &'s Session) -> Option<&'s Arc<User>> {
         user_of(&self.shared.users, session)
     }
 
-    /// Whether there may be something that a session may not do.
+    /// Whether the session's permissions may be limited.
     #[inline]
     pub(crate) fn restricts(&self, session: &Session) -> bool {
         session.access != Access::Default || self.shared.users.restrict_default()
@@ -30,7 +30,8 @@ impl Executor {
     /// Permissions of a session; `None` if it has to log in.
     pub fn permissions(&mut self, session: &Session) -> Option<&Permissions> {
         let user = user_of(&self.shared.users, session)?;
-        // The number first: permissions that come between are asked for again next time.
+        // The version is read first: if the permissions change in between, they are read again next
+        // time.
         let version = user.version();
         let is_seen = |seen: &Seen| seen.version == version && Arc::ptr_eq(&seen.user, user);
         if !self.seen.as_ref().is_some_and(is_seen) {
@@ -106,7 +107,7 @@ impl Executor {
         fail
     }
 
-    /// Counts and logs a refusal.
+    /// Counts and logs a denial.
     pub fn note_refusal(
         &mut self,
         kind: DenialKind,
@@ -158,7 +159,7 @@ impl Ctx<'_> {
 /// Kind of a denial in `INFO` and `ACL LOG`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DenialKind {
-    /// To log in.
+    /// A login.
     Login,
     /// A command.
     Command,

@@ -16,11 +16,11 @@ const OBJECT_BYTES_MAX: usize = 1024;
 /// Origin of a denied command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Context {
-    /// By a connection.
+    /// Called by a connection.
     TopLevel,
     /// In a transaction, when it was queued or executed.
     Multi,
-    /// By a script.
+    /// Called by a script.
     Script,
 }
 
@@ -72,7 +72,7 @@ struct Entries {
 }
 
 impl AclLog {
-    /// Sets how many entries are kept (`acllog-max-len`). It holds from the next entry on.
+    /// Sets the maximum number of entries (`acllog-max-len`). Applies from the next entry on.
     pub fn set_len_max(&self, len_max: usize) {
         self.len_max.store(len_max, Relaxed);
     }
@@ -82,7 +82,7 @@ impl AclLog {
         self.entries().newest_first.iter().take(count).cloned().collect()
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub fn clear(&self) {
         self.entries().newest_first.clear();
     }

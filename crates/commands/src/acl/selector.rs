@@ -20,7 +20,7 @@ bitset! {
 /// Both.
 pub(super) const READ_WRITE: Access = Access::READ.with(Access::WRITE);
 
-/// A set of rules that a call meets as a whole or not at all.
+/// A set of rules. A call has to be allowed by all of them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Selector {
     /// Allowed commands and subcommands: one bit for each, by its number in the registry.
@@ -37,13 +37,13 @@ pub struct Selector {
     pub(super) all_keys: bool,
     pub(super) channels: Vec<Box<[u8]>>,
     pub(super) all_channels: bool,
-    /// Ascending; none: all.
+    /// Allowed databases, ascending; `None`: all.
     pub(super) databases: Option<Vec<u32>>,
 }
 
 impl Selector {
-    /// Allows nothing, but all channels if they are the default (`acl-pubsub-default`); in all
-    /// databases.
+    /// Allows nothing, except all channels if that is the default (`acl-pubsub-default`). Applies
+    /// to all databases.
     pub fn new<H>(registry: &Registry<H>, all_channels: bool) -> Self {
         Selector {
             commands: vec![0; registry.len().div_ceil(64)].into(),
@@ -66,7 +66,7 @@ impl Selector {
         selector
     }
 
-    /// Whether nothing is ever refused.
+    /// Whether no call is ever denied.
     pub fn is_everything<H>(&self, registry: &Registry<H>) -> bool {
         let all_commands = registry.all().all(|command| self.has_bit(command.index));
         all_commands && self.all_keys && self.all_channels && self.databases.is_none()
@@ -96,13 +96,13 @@ impl Selector {
         self.note_rule(allow, format!("@{name}"));
     }
 
-    /// `+command` or `-command`, a subcommand also.
+    /// `+command` or `-command`, also for a subcommand.
     pub(super) fn command<H>(&mut self, registry: &Registry<H>, command: Command<H>, allow: bool) {
         self.set_command(registry, command, allow);
         self.note_rule(allow, registry.full_name(command.index).to_owned());
     }
 
-    /// `+command|argument`, of a command without subcommands.
+    /// `+command|argument`, for a command without subcommands.
     pub(super) fn first_arg<H>(
         &mut self,
         registry: &Registry<H>,
@@ -156,7 +156,7 @@ impl Selector {
         word >> (index % 64) & 1 != 0
     }
 
-    /// Whether a command may be called with these arguments, keys and channels apart.
+    /// Whether a command may be called with these arguments, not considering keys and channels.
     #[inline]
     pub(super) fn allows_command<H>(&self, command: Command<H>, args: &[&[u8]]) -> bool {
         self.has_bit(command.index)
@@ -166,8 +166,8 @@ impl Selector {
             })
     }
 
-    /// Whether a key may be used as a command does. What neither reads nor writes data needs any
-    /// pattern that matches.
+    /// Whether a command with these flags may access a key. A command that neither reads nor writes
+    /// data needs any matching pattern.
     pub(super) fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         const WRITES: KeyFlags = KeyFlags::INSERT.with(KeyFlags::UPDATE).with(KeyFlags::DELETE);
         let mut needed = Access::NONE;
@@ -191,7 +191,7 @@ impl Selector {
         self.all_keys || self.keys.iter().any(is_all)
     }
 
-    /// Whether a channel may be used; a pattern of channels must be allowed word for word.
+    /// Whether a channel may be used. A pattern of channels has to be equal to an allowed pattern.
     pub(super) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels
             || self.channels.iter().any(|allowed| match is_pattern {
@@ -204,7 +204,7 @@ impl Selector {
         self.databases.as_ref().is_none_or(|allowed| allowed.binary_search(&db).is_ok())
     }
 
-    /// Whether it does not hold in every database.
+    /// Whether it is limited to certain databases.
     pub fn is_restricted_to_databases(&self) -> bool {
         self.databases.is_some()
     }
@@ -256,7 +256,7 @@ impl Selector {
         }
     }
 
-    /// The whole as rules that make it of an empty selector, whatever `acl-pubsub-default` is.
+    /// The rules that create this selector from an empty one, independent of `acl-pubsub-default`.
     pub fn text(&self) -> Vec<u8> {
         let channels = self.channels_text();
         let mut words = vec![self.keys_text()];

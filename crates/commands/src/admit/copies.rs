@@ -11,8 +11,8 @@ use petrel_resp::Reply;
 use petrel_table::{KeySpec, Place};
 
 impl Executor {
-    /// Executes a command that reads keys which may be here as copies ([`Verdict::TryCopies`]): if
-    /// one is not, other nodes execute it.
+    /// Executes a command if copies of all keys that it reads are here ([`Verdict::TryCopies`]);
+    /// otherwise forwards it.
     #[inline(never)]
     pub(crate) fn execute_of_copies(
         &mut self,
@@ -51,8 +51,8 @@ impl Executor {
     }
 }
 
-/// Whether a command that reads keys of these slots, not all of which are held here, may find them
-/// here as copies.
+/// Whether the keys that a command reads may be here as copies. This node does not hold all of
+/// these slots.
 pub(super) fn may_be_copied(
     command: Command,
     slots: &[HashSlot],

@@ -42,8 +42,8 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// Holds back commands until `until_ms` (Unix time), only writes if `writes_only`. A longer or
-    /// stricter pause for the same reason that is in force stays so.
+    /// Pauses commands until `until_ms` (Unix time), or only writes if `writes_only`. If a pause
+    /// for the same reason is in force, the later end and the stricter scope apply.
     pub fn start(&self, reason: PauseReason, now_ms: i64, until_ms: i64, writes_only: bool) {
         let mut held = self.lock();
         let place = &mut held[reason as usize];
@@ -67,13 +67,13 @@ impl Pause {
         self.until_ms.store(last.unwrap_or(0), Relaxed);
     }
 
-    /// Whether commands are held back now.
+    /// Whether a pause is in force.
     #[inline]
     pub fn is_active(&self, now_ms: i64) -> bool {
         now_ms < self.until_ms.load(Relaxed)
     }
 
-    /// Whether commands are held back now, and if so whether only writes are.
+    /// Whether a pause is in force, and if so whether it applies to writes only.
     #[inline]
     pub fn active(&self, now_ms: i64) -> Option<bool> {
         if self.is_active(now_ms) { Some(self.spares_reads(now_ms)) } else { None }
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(pause.reason(20), Some(Failover));
         pause.end(Failover);
         assert_eq!((pause.active(99), pause.reason(99)), (Some(false), Some(Command)));
-        // One that is over says nothing of the next.
+        // An expired pause does not affect the next one.
         pause.start(Command, 200, 300, true);
         assert_eq!(pause.active(250), Some(true));
         pause.end(Command);

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const READ_ONLY: Fail = Fail::fixed("ERR Write commands are not allowed from read-only scripts.");
 
-/// The error of a call of a command that there is not.
+/// Error of a call of an unknown command.
 pub(super) fn unknown(dialect: Dialect) -> Fail {
     Fail::fixed(dialect.choose(
         "ERR Unknown Redis command called from script",
@@ -21,7 +21,7 @@ pub(super) fn unknown(dialect: Dialect) -> Fail {
     ))
 }
 
-/// The error of a call with a wrong number of arguments.
+/// Error of a call with a wrong number of arguments.
 pub(super) fn wrong_arity(dialect: Dialect) -> Fail {
     Fail::fixed(dialect.choose(
         "ERR Wrong number of args calling Redis command from script",
@@ -37,7 +37,7 @@ fn not_from_script(dialect: Dialect) -> Fail {
 }
 
 impl Executor {
-    /// Refuses a command that a script may not call.
+    /// Rejects a command that a script may not call.
     #[inline]
     pub(super) fn admit_from_script(&self, command: Command, moment: Moment) -> Outcome {
         let flags = command.spec.flags;
@@ -62,8 +62,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Refuses a script or a function that may not begin; the moment of the commands that it calls
-    /// otherwise.
+    /// Checks whether a script or function may begin. Returns the moment of the commands that it
+    /// calls.
     pub(crate) fn admit_program(
         &mut self,
         call: &Call<'_>,
@@ -101,7 +101,7 @@ impl Executor {
         Ok(with(moment, lacks_memory && !allows_oom, Moment::NO_MEMORY))
     }
 
-    /// Refuses a script that cannot run in the states that the server is in.
+    /// Rejects a script that the server's states do not allow.
     #[cold]
     fn admit_program_in_state(&self, call: &Call<'_>, may_write: bool) -> Outcome {
         let shared = &self.shared;

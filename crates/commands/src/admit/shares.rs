@@ -76,7 +76,7 @@ impl Executor {
             let Some(command) = request.command else { continue };
             let gate = command.spec.gate;
             if gate.contains(GateFlags::WHOLE_DATABASE) {
-                // It would see the keys of other homes, which are not removed yet.
+                // It would read keys of other primaries that are not removed yet.
                 let name = self.registry().full_name(command.index).to_ascii_uppercase();
                 return Err(Fail::new(format!(
                     "ERR {name} is not supported beside FLUSHALL or FLUSHDB in a transaction of a cluster"
@@ -89,7 +89,7 @@ impl Executor {
             }
             if is_flush(command) && flush_mode(request.args).is_ok() {
                 if self.admit_user(command, request.args, session, host).is_err() {
-                    // Executing it says so.
+                    // The handler returns the error.
                     continue;
                 }
                 let of = gate.contains(GateFlags::ONE_DATABASE).then_some(db);
@@ -177,7 +177,7 @@ impl Executor {
 
     /// Sets the hash slots that a flush is limited to within the transaction, if it contains one.
     ///
-    /// Replayed transactions are of another server, and flush all keys.
+    /// Replayed transactions come from another server; their flushes remove all keys.
     pub(crate) fn begin_shares(&mut self, queue: &Queue, args: &[&[u8]], session: &Session) {
         if self.shared.is_in_state(ServerState::Clustered)
             && !session.is(Modes::LOADER)

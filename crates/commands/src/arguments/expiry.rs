@@ -51,7 +51,7 @@ impl<'a> Stated<'a> {
         self.0
     }
 
-    /// Whether an option was there.
+    /// Whether an option was given.
     pub fn is_some(self) -> bool {
         self.0.is_some()
     }

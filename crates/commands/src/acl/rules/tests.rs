@@ -8,7 +8,7 @@ fn registry() -> Registry {
     Registry::new(FAMILIES)
 }
 
-/// A new user after these rules; the error of the rule that is wrong.
+/// A new user after these rules, or the error of the invalid rule.
 fn made_of(registry: &Registry, rules: &[&[u8]]) -> Result<Permissions, String> {
     let mut permissions = Permissions::new(registry, false);
     let joined = join_selectors(rules).map_err(|open| format!("open {}", open.escape_ascii()))?;
@@ -116,7 +116,7 @@ fn what_is_no_rule_is_refused() {
     assert_eq!(line(&registry, "(~a (+get"), "open (~a");
 }
 
-/// Words that rules are made of, and bytes that they are not.
+/// Parts of rules, and other bytes.
 fn rule() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         "on",
