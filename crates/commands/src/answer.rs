@@ -56,7 +56,7 @@ impl Answer {
 /// External end of a wait.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WaitEnd {
-    /// Timeout, or `CLIENT UNBLOCK`.
+    /// Timeout, or `CLIENT UNBLOCK` without `ERROR`.
     Timeout,
     /// `CLIENT UNBLOCK … ERROR`.
     Error,

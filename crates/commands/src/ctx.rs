@@ -74,7 +74,7 @@ impl<'a> Ctx<'a> {
         Reader::new(self.args().get(from..).unwrap_or_default())
     }
 
-    /// The argument that a reader reads next.
+    /// Index of the argument that a reader reads next.
     pub fn position<O: Options<'a>>(&self, options: &Reader<'a, O>) -> usize {
         self.args().len() - options.left()
     }

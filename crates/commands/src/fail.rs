@@ -13,11 +13,11 @@ pub struct Fail(Kind);
 enum Kind {
     /// An error to reply.
     Error(Cow<'static, [u8]>),
-    /// A command given up without a reply.
+    /// An aborted command, without a reply.
     PutOff(PutOff),
 }
 
-/// Reasons for giving up a command that has changed nothing.
+/// Reason for aborting a command that has changed nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PutOff {
     /// The command takes long, or needs a stripe that a helper holds.
@@ -55,16 +55,16 @@ impl Fail {
         Fail::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
     /// A database number out of range.
     pub const DB_OUT_OF_RANGE: Fail = Fail::fixed("ERR DB index is out of range");
-    /// A write that needs memory when there is none.
+    /// A write that needs memory when the limit is reached.
     pub const OUT_OF_MEMORY: Fail =
         Fail::fixed("OOM command not allowed when used memory > 'maxmemory'.");
     /// A command of a connection that must authenticate first.
     pub const NO_AUTH: Fail = Fail::fixed("NOAUTH Authentication required.");
 
-    /// A write that is to reach replicas when there are too few.
+    /// A write when fewer than `min-replicas-to-write` replicas are connected.
     pub const TOO_FEW_REPLICAS: Fail = Fail::fixed("NOREPLICAS Not enough good replicas to write.");
 
-    /// A write of a replica's client.
+    /// A write by a client of a replica.
     pub const READ_ONLY: Fail =
         Fail::fixed("READONLY You can't write against a read only replica.");
 
@@ -107,7 +107,7 @@ impl Fail {
     /// A cluster command on a server that is not in cluster mode.
     pub const NO_CLUSTER: Fail = Fail::fixed("ERR This instance has cluster support disabled");
 
-    /// A command that needs the data while it is being loaded.
+    /// A command that needs the data while they are being loaded.
     pub fn loading(dialect: Dialect) -> Self {
         Fail::fixed(dialect.choose(
             "LOADING Redis is loading the dataset in memory",
@@ -126,16 +126,16 @@ impl Fail {
         ))
     }
 
-    /// Gives the command up; a helper executes it.
+    /// Aborts the command; a helper thread executes it.
     pub(crate) const PUT_OFF_MOVE: Fail = Fail(Kind::PutOff(PutOff::Move));
-    /// Gives the command up for a thread that waits for the exclusive lock.
+    /// Aborts the command because a thread waits for the exclusive lock; it is executed again.
     pub(crate) const PUT_OFF_AGAIN: Fail = Fail(Kind::PutOff(PutOff::Again));
-    /// Gives the command up for good, perhaps in the middle of its reply.
+    /// Aborts the command for good, maybe within its reply.
     pub(crate) const PUT_OFF_ENDED: Fail = Fail(Kind::PutOff(PutOff::Ended));
-    /// Gives the command up before it begins; a helper executes it, if one may.
+    /// Aborts the command before it begins; a helper thread executes it, if possible.
     pub(crate) const PUT_OFF_EXPECTED: Fail = Fail(Kind::PutOff(PutOff::Expected));
 
-    /// Returns the reason if the command was given up.
+    /// The reason, if the command was aborted.
     pub(crate) fn put_off(&self) -> Option<PutOff> {
         match self.0 {
             Kind::PutOff(why) => Some(why),

@@ -25,7 +25,7 @@ pub enum Context {
 }
 
 impl Context {
-    /// As `ACL LOG` prints it.
+    /// Name in `ACL LOG`.
     pub fn name(self) -> &'static str {
         match self {
             Context::TopLevel => "toplevel",
@@ -48,7 +48,7 @@ pub struct LogEntry {
     pub object: Vec<u8>,
     /// Name of the user.
     pub user: Vec<u8>,
-    /// The last connection, as `CLIENT LIST` shows it.
+    /// The client of the last denial, in the format of `CLIENT LIST`.
     pub client: Vec<u8>,
     /// Number of the entry, unique while the server runs.
     pub id: u64,

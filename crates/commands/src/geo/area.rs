@@ -16,9 +16,9 @@ pub enum Shape {
     },
     /// Positions within half of both lengths of the center, in meters.
     Box {
-        /// From west to east.
+        /// Length from west to east.
         width_m: f64,
-        /// From south to north.
+        /// Length from south to north.
         height_m: f64,
     },
     /// Positions inside a polygon with sides that are straight on the map.
@@ -126,7 +126,7 @@ impl Area {
         }
     }
 
-    /// A rectangle around the area; may reach beyond the edges of the map.
+    /// A bounding rectangle of the area, which may reach beyond the edges of the map.
     fn bounds(&self) -> Bounds {
         let (width_m, height_m) = match &self.shape {
             Shape::Circle { radius_m } => (radius_m * 2.0, radius_m * 2.0),
@@ -135,7 +135,8 @@ impl Area {
         };
         let Position { longitude, latitude } = self.center;
         let north = (height_m / 2.0 / EARTH_RADIUS_M).to_degrees();
-        // The parallel farther from the equator is the shorter one: it takes more degrees.
+        // The box is as wide as `width_m` even at its parallel nearest to the pole, where that
+        // takes the most degrees.
         let farthest = latitude.abs() + north;
         let east = if farthest < 90.0 {
             (width_m / 2.0 / EARTH_RADIUS_M / farthest.to_radians().cos()).to_degrees()
@@ -152,7 +153,7 @@ impl Area {
     }
 }
 
-/// The cell itself and its neighbors, east and north, in the order in which they are searched.
+/// The cell itself and its neighbors (east, north), in the order of the search.
 const DIRECTIONS: [(i32, i32); 9] =
     [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
 
@@ -189,7 +190,8 @@ fn bounds_of(places: &[Position]) -> Bounds {
     }
 }
 
-/// Whether a line from the place to the east crosses the sides of a polygon an odd number of times.
+/// Whether a line from the position to the east crosses the sides of a polygon an odd number of
+/// times.
 fn encloses(vertices: &[Position], place: &Position) -> bool {
     let Some(mut from) = vertices.last() else { return false };
     let mut inside = false;

@@ -23,22 +23,22 @@ const TEXT_ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
 /// A position on the globe, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Position {
-    /// East of Greenwich.
+    /// Degrees east of Greenwich.
     pub longitude: f64,
-    /// North of the equator.
+    /// Degrees north of the equator.
     pub latitude: f64,
 }
 
 /// A rectangle of the map, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// Least longitude.
+    /// Minimum longitude.
     pub west: f64,
-    /// Greatest longitude.
+    /// Maximum longitude.
     pub east: f64,
-    /// Least latitude.
+    /// Minimum latitude.
     pub south: f64,
-    /// Greatest latitude.
+    /// Maximum latitude.
     pub north: f64,
 }
 
@@ -53,7 +53,7 @@ pub struct Cell {
 }
 
 impl Position {
-    /// Whether it is on the map.
+    /// Whether the position is on the map.
     pub fn is_valid(&self) -> bool {
         self.longitude.abs() <= LONGITUDE_MAX && self.latitude.abs() <= LATITUDE_MAX
     }
@@ -146,7 +146,7 @@ impl Cell {
         }
     }
 
-    /// The edges.
+    /// The edges of the cell.
     pub fn bounds(self) -> Bounds {
         let cells = f64::from(1 << self.precision);
         let edge = |index: f64, max: f64| -max + index / cells * (max - -max);
@@ -181,7 +181,7 @@ fn index(coordinate: f64, max: f64, precision: u32) -> u32 {
     (share * f64::from(1 << precision)) as u32
 }
 
-/// Puts a zero above each bit.
+/// Inserts a zero above each bit.
 fn spread(bits: u32) -> u64 {
     let mut wide = u64::from(bits);
     for (shift, mask) in SPREAD {
@@ -199,7 +199,7 @@ fn gathered(bits: u64) -> u32 {
     (packed | packed >> SPREAD[0].0) as u32
 }
 
-/// Steps that leave runs of 16, 8, 4, 2 bits and single ones apart by their own length.
+/// Masks and shifts that separate runs of 16, 8, 4, 2 bits and single ones.
 const SPREAD: [(u32, u64); 5] = [
     (16, 0x0000_ffff_0000_ffff),
     (8, 0x00ff_00ff_00ff_00ff),

@@ -177,7 +177,7 @@ fn another_database_is_another_key() {
 #[test]
 fn a_wait_ends_once() {
     let (world, [mut a, mut b, mut c]) = world();
-    // The clock stands still in between, as it does within a worker's turn.
+    // The clock does not advance in between, as within a worker's turn.
     let now = b.exec.ks.now_ms();
     b.run("WAITGET k j 1");
     assert_eq!(b.host.blocked.as_ref().unwrap().deadline(), Some(now + 1000));

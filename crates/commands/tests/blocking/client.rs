@@ -117,7 +117,7 @@ impl Host for ClientHost {
 }
 
 impl Client {
-    /// Runs a command; its reply with spaces for line ends, or `waits`.
+    /// Runs a command. Returns its reply with spaces for line ends, or `waits`.
     pub fn run(&mut self, line: &str) -> String {
         if let Some(db) = line.strip_prefix("SELECT ") {
             self.session.db = db.parse().unwrap();
@@ -148,19 +148,19 @@ impl Client {
         self.host.state.standings.lock().unwrap().insert(self.host.id, standing);
     }
 
-    /// Ends the wait of a client; false if it has its answer already.
+    /// Ends the wait of a client; false if it has its reply already.
     pub fn end_wait(&mut self, of: &Client, end: WaitEnd) -> bool {
         let blocked = of.host.blocked.clone().unwrap();
         self.batch(|exec, host| exec.end_wait(&blocked, end, host))
     }
 
-    /// Ends the client's own wait without an answer, as the end of its connection does.
+    /// Ends the client's own wait without a reply, like the end of its connection.
     pub fn leave(&mut self) -> bool {
         let blocked = self.host.blocked.clone().unwrap();
         self.batch(|exec, _| exec.give_up(&blocked))
     }
 
-    /// Tries the client's own command again, as its worker does now and then.
+    /// Tries the client's own command again, as its worker does at intervals.
     pub fn try_again(&mut self) {
         let blocked = self.host.blocked.clone().unwrap();
         assert!(blocked.polls());

@@ -47,11 +47,11 @@ fn commands_in_any_case_and_subcommands_one_by_one() {
     }
     assert_eq!(user.run("oBJECT eNCODING k"), refused("object|encoding"));
     assert!(!user.run("OBJECT FREQ k").starts_with("NOPERM"));
-    // The first argument decides, in any case.
+    // The first argument decides, ignoring case.
     assert!(!user.run("LOLWUT version").starts_with("NOPERM"));
     assert_eq!(user.run("LOLWUT"), refused("lolwut"));
     assert_eq!(user.run("LOLWUT 5 VERSION"), refused("lolwut"));
-    // What does not exist, or has another arity, is answered to every user.
+    // Errors for unknown commands and wrong arity are returned to every user.
     assert_eq!(user.run("NOSUCH"), "ERR unknown command 'NOSUCH', with args beginning with: ");
     assert_eq!(user.run("SET k"), "ERR wrong number of arguments for 'set' command");
     assert_eq!(user.run("OBJECT NOSUCH"), "ERR unknown subcommand 'NOSUCH'. Try OBJECT HELP.");
@@ -191,7 +191,7 @@ fn no_key_goes_unnoticed() {
         "ZUNION 2 k1 k2",
         "ZUNIONSTORE k1 2 k2 k3",
     ] {
-        // The last of options that come twice is the one that counts.
+        // The last one of a repeated option counts.
         let words: Vec<&str> = call.split(' ').collect();
         let is_key = |word: &str| matches!(word, "k1" | "k2" | "k3");
         let is_last = |i: usize| {
@@ -250,7 +250,7 @@ fn patterns_of_sort_need_every_key() {
     }
     set(&admin, "(+sort %R~*)");
     assert_eq!(user.run("SORT l GET k*"), "[\"a\" \"b\"]");
-    // To read everything with another command is not enough.
+    // Reading all keys has to be allowed by the same selector as the command.
     set(&admin, "resetkeys ~l clearselectors (+get allkeys)");
     assert_eq!(user.run("SORT l GET k*"), GET);
 }

@@ -487,7 +487,7 @@ fn faults_that_others_had_are_not_found_here() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Calls of a user with these rules that are refused, by the release that fixed it.
+/// Calls that are denied to a user with these rules, by the release that fixed it.
 const REFUSED: [(&str, &str, &[&str]); 7] = [
     (
         "redis_8_10_0_sort_georadius_and_xread",
@@ -654,7 +654,7 @@ fn stream(node: &[&[u8]], consumers: &[(&[u8], usize)]) -> Vec<u8> {
     bytes
 }
 
-/// Payloads of values that are none are refused, by the release that fixed it; one of each kind is a value.
+/// Invalid payloads are rejected, by the release that fixed it. One payload of each kind is valid.
 #[test]
 fn payloads_of_values_that_are_none() {
     const NODE: &[&[u8]] = &[b"1", b"0", b"1", b"f", b"0", b"2", b"0", b"0", b"v", b"4"];
@@ -741,7 +741,7 @@ fn payloads_of_values_that_are_none() {
     ];
     for (name, is_value, payload) in cases {
         let mut client = Client::new();
-        // A checksum of 0 says that there is none.
+        // A checksum of 0 means that there is no checksum.
         let payload = [&payload[..], &[11, 0], &[0; 8]].concat();
         let reply = crate::client::show(&client.call(&[b"RESTORE", b"k", b"0", &payload]));
         let expected = if is_value { "OK" } else { "ERR Bad data format" };
@@ -751,8 +751,8 @@ fn payloads_of_values_that_are_none() {
     }
 }
 
-/// Valkey 9.0.6: counts that follow from a payload are checked. Redis checks some of them, and all with
-/// `sanitize-dump-payload`. In files and from a primary they are corrected.
+/// Valkey 9.0.6: counts that can be derived from a payload are checked. Redis checks some of them,
+/// and all with `sanitize-dump-payload`. In files and from a primary they are corrected.
 #[test]
 fn valkey_9_0_6_counts_of_payloads() {
     const NODE: &[&[u8]] = &[b"1", b"0", b"1", b"f", b"0", b"2", b"0", b"0", b"v", b"4"];
@@ -789,7 +789,7 @@ fn valkey_9_0_6_counts_of_payloads() {
         ("items of an old list", true, changed(old(10), 10, 1)),
         ("fields of a zipmap", true, of_text(9, b"\x02\x01f\x01\x00v\xff")),
     ] {
-        // A checksum of 0 says that there is none.
+        // A checksum of 0 means that there is no checksum.
         let payload = [&payload[..], &[11, 0], &[0; 8]].concat();
         for any_count in [false, true] {
             let mut client = Client::new();
@@ -802,7 +802,8 @@ fn valkey_9_0_6_counts_of_payloads() {
     }
 }
 
-/// Redis 8.10.1: codes, levels and links of restored vector sets are those of vectors. Scores stay between 0 and 1.
+/// Redis 8.10.1: codes, levels and links of restored vector sets are validated. Scores stay between
+/// 0 and 1.
 #[test]
 fn redis_8_10_1_vector_sets_of_no_vectors() {
     let mut client = Client::new();
@@ -855,7 +856,7 @@ fn redis_8_10_1_vector_sets_of_no_vectors() {
     for (code, is_value) in [(0, true), (4, true), (3, false), (7, false)] {
         let payload = client.call(&[b"DUMP", b"own"]);
         let mut payload = payload.as_bytes().expect("there is a set").to_vec();
-        // The factor and the bound of the error stand before the planes: made negative.
+        // The factor and the error bound precede the planes. The invalid cases set their sign bits.
         let raw = client.run("VEMB own a RAW");
         assert!(raw.starts_with('['), "{raw}");
         let begin = payload.windows(2).position(|window| window == b"\x01a").expect("its name") + 4;
@@ -886,7 +887,7 @@ fn the_table_names_tests_that_there_are() {
     for case in &cases {
         assert!(sources.iter().any(|source| source.contains(case)), "there is no {case}");
     }
-    // And the other way round.
+    // Every test is listed in the document, too.
     let of_tests = sources.iter().flat_map(|source| source.split(['"', ' ', '(', ',']));
     for name in of_tests.filter(|name| name.starts_with("redis_8") || name.starts_with("valkey_")) {
         let is_told = |case: &&str| name.starts_with(*case);

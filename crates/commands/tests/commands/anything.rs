@@ -1,4 +1,4 @@
-//! Every command with arguments of all kinds. `PETREL_TEST_SECONDS` makes it longer,
+//! Every command with arguments of all kinds. `PETREL_TEST_SECONDS` sets the duration,
 //! `PETREL_TEST_SEED` repeats a run.
 
 use crate::allocations::peak_of;
@@ -100,7 +100,7 @@ const WORDS: [&[u8]; 37] = [
     b"ENX",
 ];
 
-/// The name of a command, and of a subcommand if it has any, mostly.
+/// The name of a command, usually with a subcommand if it has any.
 fn name(random: &mut Random) -> Vec<&'static [u8]> {
     let family = FAMILIES[random.below(FAMILIES.len())];
     let spec = &family[random.below(family.len())];

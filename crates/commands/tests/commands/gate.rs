@@ -56,7 +56,7 @@ fn a_pause_of_writes_holds_back_what_may_write() {
             ("EXEC", Answered),
         ],
     );
-    // What no client sends goes on.
+    // Commands that no client sends are executed.
     client.expect(Moment::NONE, &[("SET k v", Answered)]);
     client.exec.shared.pause.start(PauseReason::Failover, 0, i64::MAX, false);
     client.expect(SENT, &[("GET k", Held), ("GET", Answered), ("EXEC", Held)]);
@@ -93,7 +93,7 @@ fn a_worker_lends_its_connections_before_it_runs_a_script() {
 fn while_a_script_is_slow_only_what_needs_no_key_is_executed() {
     let mut client = Client::new();
     let shared = client.exec.shared.clone();
-    // None is slow any more: in a moment it can be executed.
+    // No script is slow any more, so the command can be executed in the next turn.
     client.expect(KEPT_OUT, &[("GET k", Execution::NextTurn), ("EXEC", Execution::NextTurn)]);
     client.expect(
         KEPT_OUT,

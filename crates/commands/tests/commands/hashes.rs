@@ -1,4 +1,4 @@
-//! Hashes: replies as Redis gives them.
+//! Hashes: Redis's replies.
 
 use crate::client::Client;
 
