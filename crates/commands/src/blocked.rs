@@ -47,7 +47,7 @@ pub struct Blocked {
     pub(crate) over: AtomicBool,
 }
 
-/// Bytes that a queue takes for its first waiter, in the table of the key's stripe.
+/// Size of a queue with one client in the table of the key's stripe, in bytes.
 const QUEUE_BYTES: usize = 512;
 
 impl Blocked {
@@ -61,7 +61,7 @@ impl Blocked {
         self.command
     }
 
-    /// Makes it a command that a helper thread executes. Its end depends on no stripe.
+    /// Converts it to a command that a helper thread executes. It needs no stripe to end.
     pub(crate) fn moved(blocked: Blocked) -> Self {
         Blocked { is_moved: true, hashes: Box::default(), ..blocked }
     }
@@ -76,21 +76,21 @@ impl Blocked {
         self.deadline
     }
 
-    /// Whether it is to be [tried again](crate::Executor::try_again) every tenth of a second.
+    /// Whether it is [tried again](crate::Executor::try_again) every tenth of a second.
     pub fn polls(&self) -> bool {
         self.polls
     }
 
-    /// Bytes that it takes, with its places in the queues of its keys.
+    /// Memory use in bytes, including the queues of its keys.
     pub fn footprint(&self) -> usize {
-        // The names are in the tables of their stripes, too.
+        // The tables of the stripes contain the key names, too.
         size_of::<Self>()
             + 2 * self.args.len()
             + size_of_val(&self.ends[..])
             + self.hashes.len() * (size_of::<KeyHash>() + QUEUE_BYTES)
     }
 
-    /// The arguments, the name included.
+    /// The arguments, including the command's name.
     pub(crate) fn args(&self) -> Vec<&[u8]> {
         (0..self.ends.len()).map(|i| self.arg(i)).collect()
     }
@@ -144,9 +144,9 @@ impl Unblocking {
 /// State of a helper thread that executes a blocked client's command.
 pub(crate) struct Helping {
     pub blocked: Arc<Blocked>,
-    /// Executions that were given up for an exclusive lock of the keyspace.
+    /// Number of executions aborted for an exclusive lock of the keyspace.
     pub restarts: u32,
-    /// The time of the last exit from the keyspace.
+    /// Time of the last exit from the keyspace.
     pub out_at: Tick,
     /// Locked stripes, as published in `Shared::long`.
     pub stripes: Vec<u32>,

@@ -56,14 +56,14 @@ pub struct Block {
     polls: bool,
     tries_late: bool,
     replaced: Vec<(usize, Vec<u8>)>,
-    /// Answers where waiting is not allowed.
+    /// Writes the reply if waiting is not allowed.
     at_once: WriteReply,
-    /// Answers when the time is up.
+    /// Writes the reply after a timeout.
     late: WriteReply,
 }
 
 impl Block {
-    /// Waits for any of the keys at these arguments, without end.
+    /// Waits for any of the keys at these arguments, without a timeout.
     pub fn on(keys: Range<usize>, awaited: Awaited) -> Self {
         let null: WriteReply = |reply| reply.null_array();
         Block {
@@ -78,18 +78,18 @@ impl Block {
         }
     }
 
-    /// Waits for no key, only until its time is up, and answers with what `write` writes then.
+    /// Waits only for a timeout, not for a key. `write` writes the reply.
     pub fn for_time(write: WriteReply) -> Self {
         Block { at_once: write, late: write, ..Self::on(0..0, Awaited::LIST) }
     }
 
-    /// Waits until a time in Unix milliseconds, as [`Ctx::timeout_seconds`] and
-    /// [`Ctx::timeout_millis`] read it.
+    /// Sets the end of the wait, in Unix milliseconds, as read by [`Ctx::timeout_seconds`] or
+    /// [`Ctx::timeout_millis`].
     pub fn until(self, deadline: Option<i64>) -> Self {
         Block { deadline, ..self }
     }
 
-    /// Answers a null, and no null array, where waiting is not allowed.
+    /// Replies a plain null instead of a null array if waiting is not allowed.
     pub fn or_null(self) -> Self {
         Block { at_once: |reply| reply.null(), ..self }
     }
@@ -165,10 +165,11 @@ impl Ctx<'_> {
         }
     }
 
-    /// Argument `i` as a timeout in seconds, with decimals: when it ends, or none if it never does.
+    /// Argument `i` as a timeout in seconds, which may be fractional. Returns the end of the wait;
+    /// `None` if it has no end.
     ///
     /// # Errors
-    /// In Redis's words.
+    /// Returns an error in Redis's words.
     pub fn timeout_seconds(&self, i: usize) -> Result<Option<i64>, Fail> {
         const NO_FLOAT: Fail = Fail::fixed("ERR timeout is not a float or out of range");
         let seconds = Extended::parse(self.arg(i)).ok_or(NO_FLOAT)?;
@@ -180,10 +181,10 @@ impl Ctx<'_> {
         }
     }
 
-    /// A word as a timeout in milliseconds: when it ends, or none if it never does.
+    /// Parses a timeout in milliseconds. Returns the end of the wait; `None` if it has no end.
     ///
     /// # Errors
-    /// In Redis's words.
+    /// Returns an error in Redis's words.
     pub fn timeout_millis(&self, word: &[u8]) -> Result<Option<i64>, Fail> {
         const NO_INTEGER: Fail = Fail::fixed("ERR timeout is not an integer or out of range");
         self.deadline_in(integer(word).map_err(|_| NO_INTEGER)?)

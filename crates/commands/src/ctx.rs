@@ -56,7 +56,7 @@ impl<'a> Ctx<'a> {
         self.exec.shared.dialect()
     }
 
-    /// The arguments, the name included.
+    /// The arguments, including the command's name.
     #[inline]
     pub fn args(&self) -> &'a [&'a [u8]] {
         self.request.args

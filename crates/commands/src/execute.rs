@@ -7,7 +7,7 @@
 //!  execute      admit: decide whether it runs (admit.rs); most commands do
 //!               lock every stripe of the command's keys
 //!               handler: reads, changes through mutators, writes the reply
-//!               unlock, free what was replaced
+//!               unlock, free replaced values
 //!               account: calls, time, slow log
 //! ```
 
