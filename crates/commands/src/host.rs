@@ -11,7 +11,7 @@ use petrel_resp::Reply;
 use std::any::Any;
 use std::sync::Arc;
 
-/// Server or embedding program that executes commands. Session commands reach their server through
+/// What `execute` asks of its server or engine. Session commands reach their server through
 /// [`Host::as_any`].
 pub trait Host {
     /// The host itself.

@@ -1,13 +1,13 @@
-//! Blocking commands, tested with a family of commands that exists only here. The results apply to
-//! lists, sorted sets and streams.
+//! Commands that wait for keys, with a family of commands that exists only here: what holds for it
+//! holds for lists, sorted sets and streams.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `family` | the commands |
-//! | `client` | clients that can be blocked |
-//! | `cases` | order and conditions of serving, step by step |
+//! | `client` | clients that wait and are answered |
+//! | `cases` | who is served when, one step after the other |
 //! | `streams` | XREAD and XREADGROUP |
-//! | `threads` | serving with real threads: nothing is lost, no client is overtaken |
+//! | `threads` | the same with real threads: nothing is lost, no client is overtaken |
 
 mod cases;
 mod client;
