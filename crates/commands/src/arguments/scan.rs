@@ -102,7 +102,7 @@ fn is_type_name(name: &[u8]) -> bool {
     Type::ALL.iter().any(|of| name.eq_ignore_ascii_case(of.name().as_bytes()))
 }
 
-/// Copies of the items that a walk has found, concatenated.
+/// Copies of what a walk found, one behind the other.
 #[derive(Default)]
 pub(crate) struct Found {
     bytes: Vec<u8>,
