@@ -13,7 +13,8 @@
 //!                                                  the server             (admit/server_state.rs)
 //! ```
 //!
-//! What will be refused anyway is not held back, so that the client hears of it at once.
+//! A request that would be rejected anyway is not deferred, so that the client gets the error at
+//! once.
 
 mod copies;
 pub(crate) mod pause;
@@ -35,63 +36,64 @@ use crate::watches::watches_keys;
 use petrel_resp::{Dialect, Protocol, Reply};
 use petrel_table::{Flags, GateFlags, Group, bits, bitset};
 
-/// What becomes of a request.
+/// Decision on a request.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// It is executed.
+    /// Execute it.
     Run,
-    /// It joins the open transaction.
+    /// Add it to the open transaction.
     Queue,
-    /// It waits for the end of a pause.
+    /// Defer it until a pause ends.
     Hold,
     /// A slow script keeps the thread out of the keyspace, which it may need.
     Busy,
     /// It runs a script, for which the worker has to lend its driver and its connections first.
     Lend,
-    /// It came from a file or a primary, which says in other commands what it did.
+    /// Ignore it: it comes from a file or a primary, where its effects are other commands.
     Skip,
-    /// Other nodes of the cluster execute it.
+    /// Let other nodes of the cluster execute it.
     Forward(Box<placement::Forwarding>),
-    /// It executes a transaction; then other nodes execute the rest of that. With what the client is
-    /// sent behind the reply.
+    /// Execute the transaction here, then let other nodes execute the rest. The bytes are appended
+    /// after the reply.
     RunWithRest(Box<(Rest, Vec<u8>)>),
-    /// It waits until the reply slot of this number is gone.
+    /// Defer it until the reply slot of this number is done.
     Await(u64),
-    /// It reads keys that may be here as copies; if they are not, other nodes execute it.
+    /// Execute it if copies of its keys are here; otherwise forward it.
     TryCopies,
-    /// It executes a transaction, of which nothing becomes: what it watches may have changed.
+    /// Discard the transaction, because its watched keys may have changed.
     Abandon,
-    /// It is answered with an error.
+    /// Reply an error.
     Refuse(Fail),
 }
 
 bitset! {
-    /// What holds of a request besides the states of its session and of the server.
+    /// Origin of a request and state of its thread, as far as the session and the server do not
+    /// show it.
     Moment: u8 {
-        /// A client sent it, now or before it was blocked: a pause holds it back.
+        /// Sent by a client, now or before it was blocked. A pause applies to it.
         CLIENT = 0 "client",
         /// The worker can lend its driver and its connections to a script.
         LENDS = 1 "lends",
         /// A slow script keeps the thread out of the keyspace.
         KEPT_OUT = 2 "kept_out",
-        /// A script calls it.
+        /// Called by a script.
         IN_SCRIPT = 3 "in_script",
-        /// That script may not write.
+        /// The script is read-only.
         READ_ONLY = 4 "read_only",
-        /// That script has changed nothing yet, and there was no memory left when it began.
+        /// The script has changed nothing yet, and memory was exhausted when it began.
         NO_MEMORY = 5 "no_memory",
-        /// Whether that script has written: later state changes of the server do not end it.
+        /// The script has written, so later state changes of the server do not end it.
         HAS_WRITTEN = 6 "has_written",
     }
 }
 
-/// Modes of connections that are sent what they have not asked for.
+/// Modes of connections that receive unsolicited messages.
 const LISTENER: Modes = Modes::SUBSCRIBER.with(Modes::MONITOR);
 
-/// Modes in which other rules hold.
+/// Modes that need [`Executor::admit_closely`].
 const SPECIAL_MODES: Modes = LISTENER.with(Modes::LOADER).with(Modes::REDIRECTABLE);
 
-/// Moments at which other rules hold.
+/// Moments that need [`Executor::admit_closely`].
 const SPECIAL_MOMENTS: Moment = Moment::KEPT_OUT.with(Moment::IN_SCRIPT);
 
 impl Executor {
@@ -107,7 +109,7 @@ impl Executor {
         self.execute_at(Moment::NONE, request, session, host, reply)
     }
 
-    /// The same at a moment at which it may have to be put off.
+    /// Like [`Executor::execute`], with a moment that may defer the command.
     #[inline]
     pub fn execute_at(
         &mut self,
@@ -140,8 +142,8 @@ impl Executor {
         }
     }
 
-    /// Decides what becomes of a request. `nested`: what it needs is locked, since it is part of a
-    /// transaction or a script, or its client was blocked.
+    /// Decides on a request. `nested`: the locks that it needs are held already, because it is part
+    /// of a transaction or a script, or its client was blocked.
     #[inline]
     pub(crate) fn admit(
         &mut self,
@@ -177,7 +179,7 @@ impl Executor {
         Verdict::Run
     }
 
-    /// The same where the session, the server or the moment is not what it mostly is.
+    /// Like [`Executor::admit`], for an unusual session, server state or moment.
     #[inline(never)]
     fn admit_closely(
         &mut self,
@@ -209,7 +211,7 @@ impl Executor {
         }
     }
 
-    /// Why a client's request is not looked at now, if it is not.
+    /// Reason to defer a client's request, if there is one.
     fn postpone(
         &self,
         command: Command,
@@ -228,8 +230,8 @@ impl Executor {
         (moment.contains(Moment::LENDS) && runs_script(command, session)).then_some(Verdict::Lend)
     }
 
-    /// Whether a pause holds a client's request back. What will be refused, or is only queued, is
-    /// not.
+    /// Whether a pause defers a client's request. Requests that are rejected or only queued are not
+    /// deferred.
     fn is_held_back(&self, command: Command, request: &Request<'_>, session: &Session) -> bool {
         let Some(writes_only) = self.shared.pause.active(self.ks.now_ms()) else { return false };
         let gate = command.spec.gate;
@@ -240,7 +242,7 @@ impl Executor {
             && (!writes_only || self.may_write(command, request, session))
     }
 
-    /// Whether a request is held back where writes are: it may change something here or elsewhere.
+    /// Whether a pause of writes applies to a request: it may change data or reach other clients.
     fn may_write(&self, command: Command, request: &Request<'_>, session: &Session) -> bool {
         let may_write = |command: Command, args: &[&[u8]]| {
             command.spec.flags.intersects(bits!(Flags: WRITE, MAY_REPLICATE))
@@ -256,8 +258,7 @@ impl Executor {
         }
     }
 
-    /// Refuses a call that the session may not make, or that cannot be executed in the states that
-    /// the server is in.
+    /// Rejects a call that the session may not make, or that the server's states do not allow.
     #[inline]
     fn admit_call(
         &mut self,
@@ -285,7 +286,7 @@ impl Executor {
         if self.shared.refuses_some() && !moment.contains(Moment::HAS_WRITTEN) {
             self.admit_in_state(command, args, session, host, reply)?;
         }
-        // What a primary has executed is executed, whatever it takes.
+        // Commands from a primary are executed without regard to the memory limit.
         if spec.flags.contains(Flags::DENYOOM) && !nested && !session.is(Modes::LOADER) {
             self.admit_memory(args, host, reply)?;
         }
@@ -295,7 +296,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Refuses a command that would need memory where there is none.
+    /// Rejects a command that needs memory if the limit is reached.
     #[inline(always)]
     fn admit_memory(
         &mut self,
@@ -311,7 +312,7 @@ impl Executor {
         if has_room { Ok(()) } else { Err(Fail::OUT_OF_MEMORY) }
     }
 
-    /// The error of a name that no command has.
+    /// Error of an unknown command.
     #[cold]
     fn unknown(&self, args: &[&[u8]], session: &Session, moment: Moment) -> Fail {
         if moment.contains(Moment::IN_SCRIPT) {
@@ -323,7 +324,7 @@ impl Executor {
         }
     }
 
-    /// The error of a wrong number of arguments.
+    /// Error of a wrong number of arguments.
     #[cold]
     fn wrong_arity(&self, command: Command, session: &Session, moment: Moment) -> Fail {
         if moment.contains(Moment::IN_SCRIPT) {
@@ -336,12 +337,12 @@ impl Executor {
         Fail::new(self.registry().arity_error(command.index))
     }
 
-    /// Valkey says nothing of commands to a client that has not logged in.
+    /// Whether command names are concealed: Valkey does so for clients that have not logged in.
     fn conceals_commands(&self, session: &Session) -> bool {
         !session.is_authenticated() && self.shared.dialect().is_valkey()
     }
 
-    /// What a connection may send that is sent messages.
+    /// Rejects commands that a connection in subscriber or monitor mode may not send.
     #[cold]
     fn admit_listener(&self, command: Command, session: &Session) -> Outcome {
         if session.is(Modes::SUBSCRIBER) {
@@ -354,8 +355,8 @@ impl Executor {
         Ok(())
     }
 
-    /// A connection that speaks RESP2 cannot tell messages from replies: while it is subscribed it
-    /// may send only what is answered in a way that it can.
+    /// Rejects commands that a subscribed RESP2 connection may not send, since their replies cannot
+    /// be distinguished from messages.
     fn admit_subscriber(&self, command: Command, session: &Session) -> Outcome {
         if session.protocol == Protocol::Resp3
             || session.in_exec
@@ -370,7 +371,8 @@ impl Executor {
         )))
     }
 
-    /// What not every session may do, and what not every moment allows.
+    /// Rejects commands that the session's login, the configuration, a transaction or the ACL does
+    /// not allow.
     fn admit_some(
         &mut self,
         command: Command,
@@ -395,7 +397,7 @@ impl Executor {
         Ok(())
     }
 
-    /// The error of a command that may not be part of a transaction.
+    /// Error of a command that is not allowed in a transaction.
     #[cold]
     pub(crate) fn not_inside(&self, command: Command) -> Fail {
         match self.shared.dialect() {
@@ -407,15 +409,14 @@ impl Executor {
         }
     }
 
-    /// Whether a command spoils a transaction instead of joining it.
+    /// Whether a command aborts a transaction instead of joining it.
     fn spoils_queue(&self, command: Command) -> bool {
         command.spec.gate.contains(GateFlags::NO_MULTI_IN_VALKEY)
             && self.shared.dialect().is_valkey()
     }
 }
 
-/// Whether a call meets the arity of its command and its session has logged in as far as that one
-/// needs it.
+/// Whether a call matches the arity and the session is logged in, if the command needs that.
 fn is_admissible(command: Command, request: &Request<'_>, session: &Session) -> bool {
     command.spec.accepts(request.args.len())
         && (session.is_authenticated() || command.spec.flags.contains(Flags::NO_AUTH))
@@ -426,7 +427,7 @@ fn joins_queue(command: Command, session: &Session) -> bool {
     session.in_multi() && !session.in_exec && !command.spec.gate.contains(GateFlags::RUNS_IN_MULTI)
 }
 
-/// Whether a command is executed while a slow script keeps others out: it needs no lock of a key.
+/// Whether a command is executed while a slow script holds the keyspace: it needs no lock of a key.
 fn is_allowed_busy(command: Command, session: &Session) -> bool {
     let gate = command.spec.gate;
     command.spec.flags.contains(Flags::ALLOW_BUSY)
@@ -445,8 +446,8 @@ fn runs_script(command: Command, session: &Session) -> bool {
     }
 }
 
-/// Whether a command of a file or of a primary's stream is executed: it changes data, or says how
-/// those behind it are to be understood. Nothing else there is obeyed.
+/// Whether a command from a file or a primary's stream is executed: it changes data, or defines how
+/// later commands are read. All others are ignored.
 fn is_replayed(command: Command) -> bool {
     let spec = command.spec;
     let changes_data = spec.flags.intersects(bits!(Flags: WRITE, MAY_REPLICATE))

@@ -1,4 +1,4 @@
-//! What a client that waits is known by, and what it is answered.
+//! Reply to a blocked client, and the ticket that identifies it.
 
 use crate::fail::Fail;
 use bytes::Bytes;
@@ -14,10 +14,10 @@ const DEMOTED: Fail = Fail::fixed(
 /// Writes one reply.
 pub(crate) type WriteReply = fn(&mut dyn Reply);
 
-/// The blocked client, as the host knows it.
+/// Identifies a blocked client to the host.
 pub type Ticket = Arc<dyn Any + Send + Sync>;
 
-/// The reply to a command that has waited, in the protocol of its client.
+/// Reply to a blocked command, in the protocol of its client.
 #[derive(Debug, Default)]
 pub struct Answer {
     /// RESP.
@@ -27,14 +27,14 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What `write` writes.
+    /// Encodes the reply that `write` writes.
     pub fn new(protocol: Protocol, write: impl FnOnce(&mut dyn Reply)) -> Self {
         let mut answer = Answer::default();
         write(&mut RespWriter::new(&mut answer.bytes, &mut answer.shared, protocol));
         answer
     }
 
-    /// All of it in one piece, the large values in their places.
+    /// The whole reply, with the large values in their places.
     pub fn into_bytes(self) -> Vec<u8> {
         let Answer { bytes, shared } = self;
         if shared.is_empty() {
@@ -53,21 +53,21 @@ impl Answer {
     }
 }
 
-/// What ends a wait from outside.
+/// External end of a wait.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WaitEnd {
-    /// Its time is up, or `CLIENT UNBLOCK` says so.
+    /// Timeout, or `CLIENT UNBLOCK` without `ERROR`.
     Timeout,
     /// `CLIENT UNBLOCK … ERROR`.
     Error,
     /// The server has become a replica.
     Demoted,
-    /// The same, and the client goes to the primary by itself: `host:port`.
+    /// Like [`WaitEnd::Demoted`], but the client reconnects to the primary itself: `host:port`.
     Redirected(String),
 }
 
 impl WaitEnd {
-    /// The error that it is to the client, if it is one.
+    /// The error to reply, if it is one.
     pub(crate) fn fail(&self) -> Option<Fail> {
         match self {
             WaitEnd::Timeout => None,

@@ -23,8 +23,8 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::BITFIELD_RO, field::bitfield_ro),
 ];
 
-/// The encoding of a string once one of these commands was to write into it, whether or not that
-/// changed a bit.
+/// Encoding of a string after a write command of this family, whether or not the command changed a
+/// bit.
 const RAW: &str = "raw";
 const BAD_OFFSET: Fail = Fail::fixed("ERR bit offset is not an integer or out of range");
 
@@ -85,8 +85,8 @@ fn bitcount(ctx: &mut Ctx<'_>) -> Outcome {
     let bytes = value.bytes(&mut digits);
     let ones = match given {
         None => popcount::ones(bytes),
-        // Both ends counted from the back and in the wrong order are nothing, even where both lie
-        // before the string.
+        // If both ends count from the back and are in the wrong order, the range is empty, even if
+        // both lie before the string.
         Some(Stretch { start, end: Some(end), .. }) if start < 0 && end < 0 && start > end => 0,
         Some(stretch) => popcount::ones_within(bytes, stretch.bits(bytes.len())),
     };
@@ -110,39 +110,38 @@ fn bitpos(ctx: &mut Ctx<'_>) -> Outcome {
     };
     let key = ctx.key(1);
     let Some(view) = ctx.exec.ks.read(ctx.session.db, key) else {
-        // A string that is not there is one of zeros without end.
+        // A missing string counts as infinitely many zeros.
         return ctx.number(if bit { -1 } else { 0 });
     };
     let (value, mut digits) = (view.string()?, itoa::Buffer::new());
     let bytes = value.bytes(&mut digits);
     let range = given.bits(bytes.len());
     let found = match search::first(bytes, bit, range.clone()) {
-        // Where no end is given, zeros are taken to follow the string.
+        // Without an end, the string counts as followed by zeros.
         None if !bit && given.end.is_none() && !range.is_empty() => Some(range.end),
         found => found,
     };
     ctx.number(found.map_or(-1, |at| at as i64))
 }
 
-/// What the ends of a stretch of a string count.
+/// Unit of the ends of a range.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Unit {
     Byte,
     Bit,
 }
 
-/// A stretch of a string as it was asked for: both ends belong to it, and negative ones count from
-/// the back.
+/// Requested range of a string: both ends are inclusive, and negative ones count from the back.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     start: i64,
-    /// The end of the string if there is none.
+    /// `None`: the end of the string.
     end: Option<i64>,
     unit: Unit,
 }
 
 impl Stretch {
-    /// The bits of a string of `len` bytes that lie in the stretch.
+    /// The bits of the range in a string of `len` bytes.
     fn bits(self, len: usize) -> Range<usize> {
         let scale = if self.unit == Unit::Bit { 1 } else { 8 };
         let units = (len * 8 / scale) as i64;
@@ -156,7 +155,7 @@ impl Stretch {
     }
 }
 
-/// Argument `i`, the last one, as a unit; bytes if it is not there.
+/// Argument `i`, the last one, as a unit; bytes if it is missing.
 fn unit(ctx: &Ctx<'_>, i: usize) -> Result<Unit, Fail> {
     match ctx.args().len() {
         len if len <= i => Ok(Unit::Byte),
@@ -167,7 +166,7 @@ fn unit(ctx: &Ctx<'_>, i: usize) -> Result<Unit, Fail> {
     }
 }
 
-/// Argument `i` as the number of a bit that a string can have.
+/// Argument `i` as the offset of a bit, up to the maximum length of strings.
 fn bit_offset(ctx: &Ctx<'_>, i: usize) -> Result<usize, Fail> {
     let offset = ctx.integer(i).ok().and_then(|offset| usize::try_from(offset).ok());
     offset.filter(|offset| offset / 8 < ctx.host.string_len_max()).ok_or(BAD_OFFSET)

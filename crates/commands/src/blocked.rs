@@ -1,4 +1,4 @@
-//! Clients that wait for keys, as data: what they wait for.
+//! Blocked commands as data, and the keys that they wait for.
 
 use crate::acl::User;
 use crate::answer::{Ticket, WriteReply};
@@ -12,43 +12,42 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed};
 
-/// A command that waits. Held by the queue of each key that it waits for, and by its host.
+/// A blocked command. The queue of each of its keys and the host refer to it.
 pub struct Blocked {
     pub(crate) command: Command,
     pub(crate) keys: Range<usize>,
     pub(crate) awaited: Awaited,
-    /// Hashes of all keys of the command. Its fate is decided with the stripes of all of them
-    /// held.
+    /// Hashes of all keys of the command. All their stripes are locked whenever the wait ends.
     pub(crate) hashes: Box<[KeyHash]>,
     pub(crate) db: u16,
     pub(crate) protocol: Protocol,
     pub(crate) no_touch: bool,
-    /// What remembers its reads.
+    /// Tracking of the keys that it reads.
     pub(crate) tracking: Option<Box<Tracking>>,
-    /// Whose permissions hold when it is executed again.
+    /// Access and user to check when it is executed again.
     pub(crate) access: Access,
     pub(crate) user: Option<Arc<User>>,
     pub(crate) arrival: u64,
     /// Nanoseconds that its first execution took.
     pub(crate) nanos: u64,
     pub(crate) args: Box<[u8]>,
-    /// Where each argument ends.
+    /// End offset of each argument in `args`.
     pub(crate) ends: Box<[usize]>,
     pub(crate) deadline: Option<i64>,
     pub(crate) polls: bool,
     pub(crate) tries_late: bool,
-    /// Answers when the time is up.
+    /// Writes the reply after a timeout.
     pub(crate) late: WriteReply,
     pub(crate) ticket: Ticket,
-    /// Whether a helper executes it; then it waits for no key.
+    /// Whether a helper thread executes it; it waits for no key then.
     pub(crate) is_moved: bool,
-    /// Whether its client wants no replies.
+    /// Whether the client has switched replies off.
     pub(crate) is_unwanted: bool,
-    /// Answered, or given up. Changed with all of its stripes held.
+    /// Whether it was answered or its wait was ended. Changed with all of its stripes locked.
     pub(crate) over: AtomicBool,
 }
 
-/// Bytes that a queue takes for its first waiter, in the table of the key's stripe.
+/// Size of a queue with one client in the table of the key's stripe, in bytes.
 const QUEUE_BYTES: usize = 512;
 
 impl Blocked {
@@ -62,36 +61,36 @@ impl Blocked {
         self.command
     }
 
-    /// Turns it into a command that a helper executes. Its fate depends on no stripe.
+    /// Converts it to a command that a helper thread executes. It needs no stripe to end.
     pub(crate) fn moved(blocked: Blocked) -> Self {
         Blocked { is_moved: true, hashes: Box::default(), ..blocked }
     }
 
-    /// Whether a helper executes it, and it waits for nothing else.
+    /// Whether a helper thread executes it, and it waits for no key.
     pub fn is_moved(&self) -> bool {
         self.is_moved
     }
 
-    /// When the wait ends, in Unix milliseconds.
+    /// End of the wait, in Unix milliseconds.
     pub fn deadline(&self) -> Option<i64> {
         self.deadline
     }
 
-    /// Whether it is to be [tried again](crate::Executor::try_again) every tenth of a second.
+    /// Whether it is [tried again](crate::Executor::try_again) every tenth of a second.
     pub fn polls(&self) -> bool {
         self.polls
     }
 
-    /// Bytes that it takes, with its places in the queues of its keys.
+    /// Memory use in bytes, including the queues of its keys.
     pub fn footprint(&self) -> usize {
-        // The names are in the tables of their stripes, too.
+        // The tables of the stripes contain the key names, too.
         size_of::<Self>()
             + 2 * self.args.len()
             + size_of_val(&self.ends[..])
             + self.hashes.len() * (size_of::<KeyHash>() + QUEUE_BYTES)
     }
 
-    /// The arguments, the name included.
+    /// The arguments, including the command's name.
     pub(crate) fn args(&self) -> Vec<&[u8]> {
         (0..self.ends.len()).map(|i| self.arg(i)).collect()
     }
@@ -105,37 +104,37 @@ impl Blocked {
         self.over.load(Relaxed)
     }
 
-    /// Ends the wait; false if it had ended before. Who waits for no key holds no stripe that would
-    /// say so.
+    /// Ends the wait; false if it has ended before. Atomic because a command that waits for no key
+    /// has no stripe lock to guard the flag.
     pub(crate) fn end(&self) -> bool {
         !self.over.swap(true, AcqRel)
     }
 }
 
-/// Whether a client that waits can be served.
+/// Whether a blocked client can be served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Standing {
-    /// It can.
+    /// Connected.
     Here,
-    /// It is gone, and nothing is to be taken in its name.
+    /// Disconnected. Its command must not take anything.
     Gone,
 }
 
-/// What unblocking needs to remember from command to command.
+/// State of unblocking that outlasts one command.
 #[derive(Default)]
 pub(crate) struct Unblocking {
-    /// A waiter's command is being executed.
+    /// A blocked client's command is being executed.
     pub active: bool,
-    /// And it is the last time: its time is up.
+    /// Last execution of that command, after the timeout.
     pub last: bool,
-    /// The command in hand has not been answered: its client waits.
+    /// The current command blocked its client, so it has no reply yet.
     pub is_waiting: bool,
-    /// Keys with waiters that could not be served for the time being.
+    /// Keys with blocked clients that could not be served yet.
     pub postponed: Vec<ReadyKey>,
 }
 
 impl Unblocking {
-    /// Whether the command in hand waits; asked once.
+    /// Whether the current command blocked its client; resets the flag.
     #[inline]
     pub fn waits(&mut self) -> bool {
         std::mem::take(&mut self.is_waiting)
@@ -145,9 +144,9 @@ impl Unblocking {
 /// State of a helper thread that executes a blocked client's command.
 pub(crate) struct Helping {
     pub blocked: Arc<Blocked>,
-    /// Executions that were given up for an exclusive lock of the keyspace.
+    /// Number of executions aborted for an exclusive lock of the keyspace.
     pub restarts: u32,
-    /// The time of the last exit from the keyspace.
+    /// Time of the last exit from the keyspace.
     pub out_at: Tick,
     /// Locked stripes, as published in `Shared::long`.
     pub stripes: Vec<u32>,

@@ -1,7 +1,7 @@
-//! Commands that wait for a key: BLPOP and its kin.
+//! Blocking commands: BLPOP and others.
 //!
-//! A handler looks whether it can be done at once. If not, it says what it waits for and returns
-//! what [`Ctx::block`] returns, without having written or changed anything:
+//! A handler first tries to finish at once. If it cannot, it returns [`Ctx::block`] with the keys
+//! that it waits for, and has neither written a reply nor changed anything:
 //!
 //! ```text
 //! /// `BLPOP key [key ...] timeout`
@@ -17,21 +17,21 @@
 //! }
 //! ```
 //!
-//! The whole command is executed anew, in the name of its client, whenever one of the keys has
-//! changed and holds what is awaited; its handler then runs as it did the first time, and
-//! [`Ctx::block`] leaves the client where it was in the queue. So a handler must not depend on
-//! anything but its arguments, the client's database and protocol, and the keyspace. An argument
-//! that meant something else later (`XREAD … $`) is replaced: [`Block::replacing`].
+//! Whenever one of the keys has changed and holds the awaited type, the whole command is executed
+//! again for its client. The handler runs as it did the first time, and [`Ctx::block`] keeps the
+//! client's position in the queue. So a handler may depend only on its arguments, the client's
+//! database and protocol, and the keyspace. An argument with a meaning that changes with time
+//! (`XREAD … $`) is replaced: [`Block::replacing`].
 //!
-//! * The keys waited for must be among the keys that the command's key specs name: those are
-//!   locked, hence nothing comes between the look and the wait.
-//! * Inside a transaction, and where nobody can wait, [`Ctx::block`] answers as if the time were
-//!   up.
-//! * The answer to a time that is up is a null array. Only inside a transaction some commands
-//!   answer a plain null instead: [`Block::or_null`]. A command that waits for no key says itself
-//!   what it answers: [`Block::for_time`].
+//! * The awaited keys must be among the keys of the command's key specs: those are locked, so no
+//!   change comes between the handler's look and the wait.
+//! * Inside a transaction, and where waiting is not allowed, [`Ctx::block`] replies as after a
+//!   timeout.
+//! * The reply after a timeout is a null array. Some commands reply a plain null inside a
+//!   transaction: [`Block::or_null`]. A command that waits for no key passes its own reply:
+//!   [`Block::for_time`].
 //!
-//! Who is served when: `unblock.rs`. The queues: `waiting.rs` of the keyspace.
+//! `unblock.rs` serves the blocked clients; their queues are in `waiting.rs` of the keyspace.
 
 use crate::answer::{Ticket, WriteReply};
 use crate::blocked::Blocked;
@@ -47,7 +47,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What a command waits for, and how long.
+/// Keys and timeout of a blocking command.
 #[derive(Clone, Debug)]
 pub struct Block {
     keys: Range<usize>,
@@ -56,14 +56,14 @@ pub struct Block {
     polls: bool,
     tries_late: bool,
     replaced: Vec<(usize, Vec<u8>)>,
-    /// Answers where waiting is not allowed.
+    /// Writes the reply if waiting is not allowed.
     at_once: WriteReply,
-    /// Answers when the time is up.
+    /// Writes the reply after a timeout.
     late: WriteReply,
 }
 
 impl Block {
-    /// Waits for any of the keys at these arguments, without end.
+    /// Waits for any of the keys at these arguments, without a timeout.
     pub fn on(keys: Range<usize>, awaited: Awaited) -> Self {
         let null: WriteReply = |reply| reply.null_array();
         Block {
@@ -78,34 +78,35 @@ impl Block {
         }
     }
 
-    /// Waits for no key, only until its time is up, and answers with what `write` writes then.
+    /// Waits only for a timeout, not for a key. `write` writes the reply.
     pub fn for_time(write: WriteReply) -> Self {
         Block { at_once: write, late: write, ..Self::on(0..0, Awaited::LIST) }
     }
 
-    /// Waits until a time in Unix milliseconds, as [`Ctx::timeout_seconds`] and
-    /// [`Ctx::timeout_millis`] read it.
+    /// Sets the end of the wait, in Unix milliseconds, as read by [`Ctx::timeout_seconds`] or
+    /// [`Ctx::timeout_millis`].
     pub fn until(self, deadline: Option<i64>) -> Self {
         Block { deadline, ..self }
     }
 
-    /// Answers a null, and no null array, where waiting is not allowed.
+    /// Replies a plain null instead of a null array if waiting is not allowed.
     pub fn or_null(self) -> Self {
         Block { at_once: |reply| reply.null(), ..self }
     }
 
-    /// Is tried again every tenth of a second too: time alone may make possible what it waits for.
+    /// Lets the command be tried again every tenth of a second, too, because time alone may end the
+    /// wait.
     pub fn polling(self) -> Self {
         Block { polls: true, ..self }
     }
 
-    /// Is executed once more when its time is up ([`Executor::is_last_try`]), and says itself what
-    /// it answers then.
+    /// Executes the command once more after the timeout ([`Executor::is_last_try`]); the handler
+    /// writes the reply of the timeout itself.
     pub fn trying_late(self) -> Self {
         Block { tries_late: true, ..self }
     }
 
-    /// Lets the command have another argument `i` when it is executed again.
+    /// Replaces argument `i` for later executions.
     pub fn replacing(mut self, i: usize, argument: Vec<u8>) -> Self {
         self.replaced.push((i, argument));
         self
@@ -113,7 +114,7 @@ impl Block {
 }
 
 impl Ctx<'_> {
-    /// Waits as `block` says; what the handler returns then.
+    /// Blocks the client as `block` says. Returns the outcome that the handler is to return.
     pub fn block(&mut self, block: Block) -> Outcome {
         if self.exec.is_unblocking() {
             self.exec.reply_comes_later();
@@ -164,10 +165,11 @@ impl Ctx<'_> {
         }
     }
 
-    /// Argument `i` as a timeout in seconds, with decimals: when it ends, or none if it never does.
+    /// Argument `i` as a timeout in seconds, which may be fractional. Returns the end of the wait;
+    /// `None` if it has no end.
     ///
     /// # Errors
-    /// In Redis's words.
+    /// Returns an error in Redis's words.
     pub fn timeout_seconds(&self, i: usize) -> Result<Option<i64>, Fail> {
         const NO_FLOAT: Fail = Fail::fixed("ERR timeout is not a float or out of range");
         let seconds = Extended::parse(self.arg(i)).ok_or(NO_FLOAT)?;
@@ -179,10 +181,10 @@ impl Ctx<'_> {
         }
     }
 
-    /// A word as a timeout in milliseconds: when it ends, or none if it never does.
+    /// Parses a timeout in milliseconds. Returns the end of the wait; `None` if it has no end.
     ///
     /// # Errors
-    /// In Redis's words.
+    /// Returns an error in Redis's words.
     pub fn timeout_millis(&self, word: &[u8]) -> Result<Option<i64>, Fail> {
         const NO_INTEGER: Fail = Fail::fixed("ERR timeout is not an integer or out of range");
         self.deadline_in(integer(word).map_err(|_| NO_INTEGER)?)

@@ -1,4 +1,4 @@
-//! Durations of commands, from the processor's time-stamp counter where it can be trusted.
+//! Durations of commands, measured by the processor's time-stamp counter if that is reliable.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 pub struct Tick(u64);
 
 impl Tick {
-    /// Later than any.
+    /// Later than any other tick.
     pub const NEVER: Tick = Tick(u64::MAX);
-    /// Earlier than any.
+    /// Earlier than any other tick.
     pub const LONG_AGO: Tick = Tick(0);
 
-    /// As a number that grows with time, for an atomic.
+    /// The tick as a number that grows with time, for an atomic.
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// The tick of a number.
+    /// Creates a tick from its number.
     pub fn of(number: u64) -> Self {
         Tick(number)
     }
 }
 
-/// Turns ticks into durations.
+/// Converts ticks to durations.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// Nanoseconds per tick as a 32.32 fixed-point number.
@@ -57,13 +57,13 @@ impl Clock {
         ((u128::from(ticks) * u128::from(self.scale)) >> 32) as u64
     }
 
-    /// The tick so many nanoseconds before another.
+    /// Returns the tick `nanos` nanoseconds before another.
     pub fn before(self, tick: Tick, nanos: u64) -> Tick {
         let ticks = (u128::from(nanos) << 32) / u128::from(self.scale.max(1));
         Tick(tick.0.saturating_sub(u64::try_from(ticks).unwrap_or(u64::MAX)))
     }
 
-    /// The tick of a moment that is not far from now; [`Tick::LONG_AGO`] if it has passed.
+    /// The tick of an instant in the near future; [`Tick::LONG_AGO`] if it has passed.
     pub fn tick_at(self, moment: Instant) -> Tick {
         let now = self.now();
         let nanos = moment.saturating_duration_since(Instant::now()).as_nanos();
@@ -91,15 +91,15 @@ impl Clock {
     }
 }
 
-/// Whether the kernel itself keeps time by the counter: then its rate is constant and the same on
-/// every core.
+/// Whether the kernel itself uses the counter as its clock source. Its rate is then constant and
+/// equal on all cores.
 fn counter_is_steady() -> bool {
     let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = flags.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
     ["constant_tsc", "nonstop_tsc"].iter().all(|flag| line.split(' ').any(|word| word == *flag))
 }
 
-/// Nanoseconds since this was called first.
+/// Nanoseconds since the first call.
 pub(crate) fn monotonic_nanos() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64

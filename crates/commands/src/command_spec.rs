@@ -1,36 +1,35 @@
-//! What the gate reads of a command, with the command's code.
+//! Command descriptions as the gate reads them, generic over the handler type.
 //!
-//! The code is a type parameter, a function pointer in the end: what it is called with (`Ctx`, with
-//! the session and the executor in it) lies above everything that needs only to know which command
-//! is meant: registry, permissions, queue, logs. They are written for any code; `spec.rs` names the
-//! one that this crate has.
+//! The handler type is a parameter because it refers to `Ctx`, and so to the session and the
+//! executor. The registry, the ACL, the queue and the logs need only the description, and must not
+//! depend on those. `spec.rs` names the handler type of this crate.
 
 use petrel_table::{Flags, GateFlags, KeyFlags, KeySpec, Meta, Place};
 
-/// What `execute` locks before it calls the handler.
+/// Stripes that `execute` locks before it calls the handler.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Locks {
     /// The stripes of the command's keys.
     Keys,
-    /// The whole keyspace.
+    /// All stripes.
     Everything,
-    /// Nothing: the handler locks stripe by stripe, or needs none.
+    /// None: the handler locks stripe by stripe, or needs no lock.
     Itself,
 }
 
-/// What `execute` has to do to find the keys of a call.
+/// Location of the keys in the arguments.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum KeyShape {
-    /// There are none.
+    /// No keys.
     None,
-    /// The first argument, and nothing else.
+    /// Only the first argument.
     First,
-    /// As the key specs say: [`petrel_table::keys::key_positions`].
+    /// As given by the key specs: [`petrel_table::keys::key_positions`].
     Specs,
 }
 
 impl KeyShape {
-    /// The shape that a command's key specs come to.
+    /// The shape of a command's key specs.
     pub const fn of(keys: &[KeySpec]) -> Self {
         let mut real = 0;
         let mut first_only = true;
@@ -50,12 +49,12 @@ impl KeyShape {
     }
 }
 
-/// One command, or one subcommand of a container such as `CLIENT`: its [`Meta`] and its code. All
-/// that `execute` reads of a command lies in one cache line.
+/// A command, or a subcommand of a container such as `CLIENT`: its [`Meta`] and its handler. All
+/// fields that `execute` reads are in one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct CommandSpec<H: 'static> {
-    /// Runs the command: arity is checked, and what `locks` says is locked.
+    /// Runs the command. The arity is checked and `locks` are locked.
     pub handler: H,
     /// [`Meta::flags`].
     pub flags: Flags,
@@ -63,15 +62,15 @@ pub struct CommandSpec<H: 'static> {
     pub gate: GateFlags,
     /// [`Meta::arity`].
     pub arity: i16,
-    /// How to find the keys.
+    /// Location of the keys.
     pub keys: KeyShape,
-    /// What is locked before the handler runs.
+    /// Locked before the handler runs.
     pub locks: Locks,
-    /// Where it runs in a cluster: [`Meta::place`].
+    /// Node that runs it in a cluster: [`Meta::place`].
     pub place: Place,
-    /// Subcommands. A first argument that names none of them is an error.
+    /// Subcommands. Any other first argument is an error.
     pub subcommands: &'static [CommandSpec<H>],
-    /// Everything else.
+    /// All other metadata.
     pub meta: &'static Meta,
 }
 
@@ -100,14 +99,14 @@ impl<H: Copy> CommandSpec<H> {
         }
     }
 
-    /// The same command with other locks.
+    /// Replaces the locks.
     pub const fn locking(self, locks: Locks) -> Self {
         Self { locks, ..self }
     }
 }
 
 impl<H> CommandSpec<H> {
-    /// Whether a call of `len` arguments, the name included, meets the arity.
+    /// Whether a call with `len` arguments, including the name, matches the arity.
     #[inline]
     pub const fn accepts(&self, len: usize) -> bool {
         let least = self.arity.unsigned_abs() as usize;

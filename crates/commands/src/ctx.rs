@@ -1,4 +1,4 @@
-//! What a handler is given.
+//! Context of a call, which handlers receive.
 
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
@@ -10,9 +10,9 @@ use petrel_keyspace::{BLOB_MIN, Key, KeyHash, Transient, Value};
 use petrel_resp::{Dialect, Reply};
 use petrel_table::options::{Options, Reader};
 
-/// One call of a command.
+/// A call of a command.
 pub struct Ctx<'a> {
-    /// The arguments and what is known of them.
+    /// The arguments, with the command and the key hash if they are known.
     pub request: &'a Request<'a>,
     /// The command being called.
     pub command: Command,
@@ -20,18 +20,18 @@ pub struct Ctx<'a> {
     pub exec: &'a mut Executor,
     /// The connection's state.
     pub session: &'a mut Session,
-    /// What runs the command: a server, or a program that embeds the commands.
+    /// The server, or a program that embeds the commands.
     pub host: &'a mut dyn Host,
-    /// Takes the reply.
+    /// Receives the reply.
     pub reply: &'a mut dyn Reply,
 }
 
 impl<'a> Ctx<'a> {
-    /// Counts the growth of a value that its arguments do not hold, such as a string's padding, as
-    /// used memory until the result is dropped; nothing of what a file or a primary has.
+    /// Counts growth of a value beyond the size of the arguments, such as a string's padding, as
+    /// used memory until the result is dropped. Does not count replayed and replicated commands.
     ///
     /// # Errors
-    /// If it does not fit under the memory limit.
+    /// Returns an error if the growth exceeds the memory limit.
     #[inline]
     pub(crate) fn hold_growth(&self, bytes: usize) -> Result<Option<Transient>, Fail> {
         match self.session.is(Modes::LOADER) {
@@ -40,9 +40,9 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Runs a handler with a reply that says nothing about keys and values. The reply is sent
-    /// before other clients' writes are durable, though the handler locks everything: with a full
-    /// disk it would never be sent otherwise.
+    /// Runs a handler that replies nothing about keys and values. The reply is sent before other
+    /// clients' writes are durable, although the handler locks all stripes; with a full disk it
+    /// would never be sent otherwise.
     pub fn without_data<R>(&mut self, handler: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.exec.ks.take_need();
         let done = handler(self);
@@ -51,12 +51,12 @@ impl<'a> Ctx<'a> {
         done
     }
 
-    /// Whose words are spoken.
+    /// The dialect (Redis or Valkey) of error messages.
     pub fn dialect(&self) -> Dialect {
         self.exec.shared.dialect()
     }
 
-    /// The arguments, the name included.
+    /// The arguments, including the command's name.
     #[inline]
     pub fn args(&self) -> &'a [&'a [u8]] {
         self.request.args
@@ -74,7 +74,7 @@ impl<'a> Ctx<'a> {
         Reader::new(self.args().get(from..).unwrap_or_default())
     }
 
-    /// The argument that a reader reads next.
+    /// Index of the argument that a reader reads next.
     pub fn position<O: Options<'a>>(&self, options: &Reader<'a, O>) -> usize {
         self.args().len() - options.left()
     }
@@ -96,14 +96,13 @@ impl<'a> Ctx<'a> {
         Key { bytes, hash }
     }
 
-    /// The hash of a key of a command that may have several.
+    /// The hash of a key of a command that may have several keys.
     #[inline(never)]
     fn located_hash(&self, i: usize, bytes: &[u8]) -> KeyHash {
         self.exec.located(i).unwrap_or_else(|| self.exec.ks.hash(bytes))
     }
 
-    /// Argument `i` as a string value: an integer where the text is one, a shared blob where it is
-    /// long.
+    /// Argument `i` as a string value: an integer if the text is one, a shared blob if it is long.
     #[inline]
     pub fn value(&self, i: usize) -> Value<'a> {
         let bytes = self.arg(i);
@@ -111,7 +110,8 @@ impl<'a> Ctx<'a> {
             return Value::from_text(bytes);
         }
         match self.request.owner {
-            // Keeping the whole receive buffer alive pays only if the value is most of it.
+            // Keeping the whole receive buffer alive is worth it only for a value that is most of
+            // it.
             Some(owner) if bytes.len() >= owner.len() / 4 * 3 => {
                 Value::Blob(owner.slice_ref(bytes))
             }
@@ -125,12 +125,12 @@ impl<'a> Ctx<'a> {
         numbers::integer(self.arg(i))
     }
 
-    /// [`Host::reply_max`], of which nothing holds for what a script is answered.
+    /// [`Host::reply_max`]; a reply to a script has no limit.
     pub fn reply_max(&self) -> Option<usize> {
         if self.exec.is_within_script() { None } else { self.host.reply_max() }
     }
 
-    /// A word as the number of a database.
+    /// Parses a database number.
     pub fn database(&self, word: &[u8]) -> Result<u16, Fail> {
         let number = numbers::integer(word)?;
         if i32::try_from(number).is_err() {
@@ -142,20 +142,20 @@ impl<'a> Ctx<'a> {
         u16::try_from(number).ok().filter(|&db| db < databases).ok_or(Fail::DB_OUT_OF_RANGE)
     }
 
-    /// Whether argument `i` is `word`, in any case.
+    /// Whether argument `i` is `word`, ignoring case.
     #[inline]
     pub fn is(&self, i: usize, word: &str) -> bool {
         self.arg(i).eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// The error for a number of arguments that the command's arity admits, but nothing else.
+    /// Error of a wrong number of arguments that the command's arity does not exclude.
     #[cold]
     pub fn wrong_arity(&self) -> Fail {
         let name = self.command.spec.meta.name;
         Fail::new(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
-    /// Notes an event of a key in the selected database.
+    /// Records a keyspace event of a key in the selected database.
     #[inline]
     pub fn event(&self, class: u32, name: &'static str, key: &[u8]) {
         self.exec.ks.event(class, name, self.session.db, key);

@@ -1,12 +1,11 @@
-//! Events of keys: under which names commands publish what they do, and handing what was noted to
-//! the host.
+//! Keyspace events: the names under which commands publish them, and their delivery to the host.
 
 use crate::execute::Executor;
 use crate::host::Host;
 use crate::spec::Command;
 use petrel_keyspace::Naming;
 
-/// How a command names its events: by what it changes, unless it is listed here.
+/// Naming of a command's events: by effect, unless the command is listed here.
 fn naming_of(command: Command) -> Naming {
     Naming::As(match command.spec.meta.name {
         "append" => "append",
@@ -49,10 +48,10 @@ fn naming_of(command: Command) -> Naming {
 }
 
 impl Executor {
-    /// Notes what the command that comes does to keys.
+    /// Sets the naming of events for the next command.
     #[cold]
     pub(crate) fn begin_events(&mut self, command: Command) {
-        // What is given an expiry that has passed: deleted in Redis, expired in Valkey.
+        // An expiry in the past deletes the key: event `del` in Redis, `expired` in Valkey.
         let expires = self.shared.dialect().is_valkey()
             && matches!(
                 command.spec.meta.name,
@@ -62,7 +61,7 @@ impl Executor {
         self.ks.name_events(naming);
     }
 
-    /// Hands the events that were noted to the host, in order.
+    /// Passes the recorded events to the host, in order.
     #[cold]
     pub fn publish_events(&mut self, host: &mut dyn Host) {
         for event in self.ks.take_events() {

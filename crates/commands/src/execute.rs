@@ -1,13 +1,13 @@
-//! The one gate: every command of every path (socket, transaction, script, embedded) goes through
-//! [`Executor::execute`], which alone checks, locks, runs and accounts.
+//! Execution of commands. Every command of every path (socket, transaction, script, embedded) goes
+//! through [`Executor::execute`], which alone checks, locks, runs and accounts.
 //!
 //! ```text
 //!  prepare      look the name up, hash the first key, prefetch its stripe
 //!  prefetch     prefetch the bucket, then the entries that the lookup will compare
-//!  execute      admit: what becomes of it (admit.rs, above this file); mostly it runs
+//!  execute      admit: decide whether it runs (admit.rs); most commands do
 //!               lock every stripe of the command's keys
 //!               handler: reads, changes through mutators, writes the reply
-//!               unlock, free what was replaced
+//!               unlock, free replaced values
 //!               account: calls, time, slow log
 //! ```
 
@@ -35,63 +35,62 @@ use petrel_table::keys::{InvalidKeys, KeyRef, key_positions};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A command that was looked up lately.
+/// A recently resolved command.
 type Recent = recent::Recent<Handler>;
 
-/// What one thread needs to execute commands.
+/// State of a thread that executes commands.
 pub struct Executor {
-    /// Paths of JSON documents that this thread has parsed. Dropped before the handle by which they
-    /// are counted.
+    /// Parsed JSON paths of this thread. Dropped before the handle, which counts their memory.
     pub(crate) paths: crate::json::PathCache,
-    /// The thread's way into the keyspace.
+    /// Handle of the keyspace.
     pub ks: Handle,
-    /// What all threads share: slow log, error counts, the threads' statistics.
+    /// State shared by all threads: slow log, error counts, statistics.
     pub shared: Arc<Shared>,
     /// This thread's statistics.
     pub stats: Arc<ThreadStats>,
     clock: Clock,
-    /// When the command before this one ended: where this one began.
+    /// End of the previous command, and so the begin of the current one.
     tick: Tick,
-    /// Keys of the command in hand, by argument.
+    /// Keys of the current command, by argument.
     located: Vec<(u32, KeyHash)>,
     key_refs: Vec<KeyRef>,
-    /// A transaction for whoever opens the next.
+    /// Recycled allocation for the next `MULTI`.
     pub(crate) spare_transaction: Option<Box<Transaction>>,
-    /// Hashes of the keys of the transaction in hand.
+    /// Hashes of the keys of the current transaction.
     pub(crate) transaction_keys: Vec<KeyHash>,
-    /// Room for the arguments of a transaction.
+    /// Recycled allocation for the arguments of a transaction.
     pub(crate) transaction_args: Vec<&'static [u8]>,
-    /// What flushes removed, to be freed once nothing is locked; true: in the background.
+    /// Flushed data to free once nothing is locked; true: in the background.
     cleared: Vec<(Cleared, bool)>,
     pub(crate) random: Random,
     recent: Option<Recent>,
-    /// Commands that were looked up lately, by the first and last letters of their names.
+    /// Recently resolved commands, by the first and last letters of their names.
     recents: [Option<Recent>; RECENTS],
-    /// What the user that was asked about last may do.
+    /// Cached permissions of the most recently checked user.
     pub(crate) seen: Option<Seen>,
     pub(crate) unblocking: Unblocking,
-    /// What the thread has for running scripts, once it has run one; not while one runs.
+    /// Lua state for scripts, once the thread has run one; `None` while one runs.
     pub(crate) scripts: Option<Box<ScriptThread>>,
-    /// The same for functions.
+    /// Lua state for functions, likewise.
     pub(crate) functions: Option<Box<FunctionThread>>,
-    /// What commands that change the libraries of functions work on instead, if it is there.
+    /// Draft of the function libraries. Commands that change libraries work on it if it is set.
     pub(crate) draft: Option<List>,
-    /// A script is calling commands, which are part of it.
+    /// A script is calling commands.
     pub(crate) within_script: bool,
-    /// The hash slot that the script in hand has written to, where one commit is of one slot.
+    /// Hash slot that the current script has written to, if a commit is limited to one slot.
     pub(crate) script_slot: Option<HashSlot>,
-    /// The hash slots of the keys of the transaction in hand, if it has commands that every home
-    /// executes for its share: these are the share that is part of it.
+    /// Hash slots of the current transaction's keys, if all primaries execute one of its commands
+    /// for their slots. Here such a command is limited to these slots.
     pub(crate) share: Option<Vec<HashSlot>>,
-    /// Since 1970, what `TIME` answers in the script in hand; none before the first.
+    /// Time since 1970 that `TIME` returns in the current script; `None` before the first call.
     pub(crate) script_time: Option<Duration>,
     /// Commands that scripts have called.
     pub script_calls: u64,
-    /// The error of the command in hand has been counted where it arose.
+    /// The error of the current command was counted at its origin.
     pub(crate) is_error_counted: bool,
-    /// Its commands are not logged.
+    /// Commands of this executor are not logged.
     is_unseen: bool,
-    /// Units until the next look at the clock ([`Ctx::pace`]).
+    /// Units until the next check of the clock ([`Ctx::pace`]).
     pub(crate) units_left: usize,
     /// [`Executor::give_way`].
     pub(crate) gives_way: bool,
@@ -102,7 +101,7 @@ pub struct Executor {
     pub(crate) helping: Option<Helping>,
 }
 
-/// A call that was given up before it changed anything.
+/// A call that was aborted before it changed anything.
 pub(crate) struct PutOffCall<'a> {
     pub command: Command,
     pub request: &'a Request<'a>,
@@ -111,46 +110,47 @@ pub(crate) struct PutOffCall<'a> {
     pub reply: &'a mut dyn Reply,
 }
 
-/// Commands that are remembered.
+/// Number of recently resolved commands that are cached.
 const RECENTS: usize = 16;
 
-/// Keys for which their readers are asked for before it is known whether they have any.
+/// Maximum number of keys with client tracking prefetched before it is known whether they are
+/// tracked.
 const EARLY_MAX: usize = 8;
 
-/// Longer keys are not hashed for a guess: they are hashed once more when they are used.
+/// Maximum length of keys that [`Executor::guess`] hashes, since they are hashed again when used.
 const GUESSED_MAX: usize = 256;
 
-/// What became of a command.
+/// Result of [`Executor::execute`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Execution {
-    /// It has its reply.
+    /// The reply is written.
     Answered,
-    /// It waits, and has no reply yet: its host was told ([`Host::wait`]).
+    /// Blocked: no reply yet; [`Host::wait`] was called.
     Waits,
-    /// It was not executed: a pause holds it back.
+    /// Not executed: deferred by a pause.
     Held,
     /// It was not executed: it runs a script, for which its worker is to lend its connections.
     Lends,
     /// It was not executed, because of a slow script that is over in a moment.
     NextTurn,
-    /// It was not executed and is not to be: what it did stands elsewhere in its file or stream.
+    /// Ignored: its effects are in the file or stream as other commands.
     Skipped,
-    /// Other nodes execute it: its reply comes into the last of the session's
-    /// [reply slots](crate::ReplySlots), behind all that was written before.
+    /// Forwarded to other nodes. The reply arrives in the last of the session's [reply
+    /// slots](crate::ReplySlots), after all that was written before.
     Forwarded,
-    /// It was not executed: it comes behind replies of other nodes
+    /// Not executed: has to wait for replies of other nodes
     /// ([`ReplySlots::may_go_on`](crate::ReplySlots::may_go_on)).
     Awaits,
 }
 
 impl Executor {
-    /// An executor for the calling thread.
+    /// Creates an executor for the calling thread.
     pub fn new(ks: Handle, shared: Arc<Shared>) -> Self {
         let stats = shared.join();
         Self::with_stats(ks, shared, stats)
     }
 
-    /// An executor whose commands are those of nobody: they are not counted, logged or shown.
+    /// Creates an executor of commands that are not counted, logged or shown to `MONITOR`.
     pub fn unseen(ks: Handle, shared: Arc<Shared>) -> Self {
         let stats = Arc::new(ThreadStats::new(shared.registry.len()));
         Executor { is_unseen: true, ..Self::with_stats(ks, shared, stats) }
@@ -206,8 +206,8 @@ impl Executor {
         self.tick = self.clock.now();
     }
 
-    /// The same, unless a script that has run for long keeps others out: false then. The batch has
-    /// begun all the same, but nothing may be executed in it that touches keys.
+    /// Like [`Executor::begin`], but returns false if a slow script holds the keyspace. The batch
+    /// has begun then, but commands that touch keys must not be executed in it.
     #[inline]
     pub fn begin_unless_busy(&mut self) -> bool {
         let running = &self.shared.scripts.running;
@@ -222,21 +222,20 @@ impl Executor {
         self.ks.exit();
     }
 
-    /// Whether this node may number changes, as of the end of the last command or the beginning of
-    /// the batch.
+    /// Whether this node has the lease for changes, as of the end of the last command or the begin
+    /// of the batch.
     #[inline]
     pub fn has_lease(&self, cluster: &dyn Cluster) -> bool {
         self.tick < cluster.lease_until()
     }
 
-    /// Nanoseconds from a [tick](Executor::tick) to the latest: the end of the last command.
+    /// Nanoseconds from a [tick](Executor::tick) to the end of the last command.
     #[inline]
     pub fn nanos_of_commands(&self, tick: Tick) -> u64 {
         self.clock.nanos(tick, self.tick)
     }
 
-    /// Waits until this thread is inside, if it is outside amid a batch: for what has to be done
-    /// with keys, busy or not.
+    /// Enters the keyspace if this thread has left it within a batch. Waits even for a slow script.
     pub fn come_inside(&mut self) {
         if self.ks.is_outside() {
             self.end();
@@ -244,9 +243,9 @@ impl Executor {
         }
     }
 
-    /// Lets a thread that waits for the whole keyspace go first, between two commands of a batch;
-    /// unless a script that has run for long keeps this thread out: false then, and nothing may
-    /// be executed that touches keys.
+    /// Yields to a thread that waits for the exclusive lock, between two commands of a batch.
+    /// Returns false if a slow script holds the keyspace; commands that touch keys must not be
+    /// executed then.
     #[inline]
     pub fn yield_unless_busy(&mut self) -> bool {
         if !self.ks.should_yield() {
@@ -258,8 +257,7 @@ impl Executor {
         is_inside
     }
 
-    /// Looks the command up and hashes its first key, whose stripe is on its way into the cache
-    /// afterwards.
+    /// Resolves the command, hashes its first key and prefetches that key's stripe.
     #[inline(always)]
     pub fn prepare<'a>(&mut self, args: &'a [&'a [u8]], owner: Option<&'a Bytes>) -> Request<'a> {
         let recent = self.recent.and_then(|recent| recent.command(args.first()?));
@@ -275,8 +273,8 @@ impl Executor {
         Request { args, command, hash, owner }
     }
 
-    /// Hash of a key that the command is going to touch, whose stripe is on its way into the cache
-    /// afterwards: its only one, or the first of several where its place says which that is.
+    /// Hash of the command's only key, or of the first of several keys if its position is known.
+    /// Prefetches its stripe.
     #[inline]
     pub fn guess(&self, request: &Request<'_>) -> Option<KeyHash> {
         request.hash.or_else(|| self.first_of_several(request))
@@ -294,25 +292,25 @@ impl Executor {
         Some(hash)
     }
 
-    /// Whether the last command that was prepared runs a script.
+    /// Whether the last prepared command runs a script.
     #[inline]
     pub fn was_script(&self) -> bool {
         self.recent.is_some_and(Recent::runs_script)
     }
 
-    /// Whether this is the name of the last command that was prepared.
+    /// Whether this is the name of the last prepared command.
     #[inline]
     pub fn is_usual(&self, name: &[u8]) -> bool {
         self.recent.is_some_and(|recent| recent.command(name).is_some())
     }
 
-    /// Which argument is the first key, if the next command is like the last one.
+    /// Index of the first key, if the next command is the same as the last one.
     #[inline]
     pub fn usual_key(&self) -> usize {
         self.recent.and_then(Recent::first_key).unwrap_or(1)
     }
 
-    /// The same for a command that a script calls.
+    /// Like [`Executor::prepare`], for a command that a script calls.
     #[inline]
     pub(crate) fn prepare_within<'a>(&mut self, args: &'a [&'a [u8]]) -> Request<'a> {
         let command = self.look_up(args).map(|(command, _)| command);
@@ -325,13 +323,13 @@ impl Executor {
         Request { args, command, hash, owner: None }
     }
 
-    /// Prefetches, for the keys of commands that are about to be executed, first the buckets and
-    /// then so many cache lines of the entries that their lookups will compare: each is asked
-    /// for long before it is used. Who has read a key is asked for once its slot says that
-    /// somebody has; for few keys at once, whose commands do not wait for that.
+    /// Prefetches the buckets of the keys of upcoming commands, then `lines` cache lines of the
+    /// entries that their lookups will compare. Each is requested long before it is used. Client
+    /// tracking is prefetched for keys with a slot marked as tracked; for a few keys already before
+    /// their slots are known.
     #[inline]
     pub fn prefetch(&self, db: u16, hashes: impl Iterator<Item = KeyHash> + Clone, lines: usize) {
-        // A thread that a slow script keeps out, or the stand-in of one, has no use for them.
+        // Useless for a thread that a slow script keeps out of the keyspace, and for a busy loop.
         let Some(peek) = self.ks.peeker() else { return };
         let is_early = self.ks.tracks() && hashes.clone().nth(EARLY_MAX).is_none();
         for hash in hashes.clone() {
@@ -345,7 +343,7 @@ impl Executor {
         }
     }
 
-    /// Executes a command that was let in (admit.rs).
+    /// Executes an admitted command (`admit.rs`).
     #[inline]
     pub(crate) fn execute_admitted(
         &mut self,
@@ -361,7 +359,7 @@ impl Executor {
         let waits = self.unblocking.waits();
         if waits {
             self.tick = self.clock.now();
-            // Shown when it begins to wait, not again when it is served.
+            // Shown to `MONITOR` when it blocks, not again when it is served.
             if written_before.is_some() {
                 self.show(command, request.args, session.db, host);
             }
@@ -402,7 +400,7 @@ impl Executor {
         Some(command)
     }
 
-    /// Looks a command up, first among those that were of late.
+    /// Resolves a command, first among the recent ones.
     #[inline]
     fn look_up(&mut self, args: &[&[u8]]) -> Option<(Command, Option<Recent>)> {
         let name = *args.first()?;
@@ -413,8 +411,8 @@ impl Executor {
             return Some((command, recent));
         }
         let command = self.registry().resolve(args)?;
-        // A subcommand is found by two words, which is not worth remembering; nor does a
-        // container's name say enough.
+        // Subcommands are identified by two words, so neither they nor their containers are cached
+        // by name.
         let is_whole =
             command.spec.subcommands.is_empty() && !self.registry().is_subcommand(command);
         let recent = if is_whole { Recent::new(command, name) } else { None };
@@ -424,20 +422,19 @@ impl Executor {
         Some((command, recent))
     }
 
-    /// Whether the command in hand was called by a script, for which time stands still.
+    /// Whether the current command was called by a script, for which time stands still.
     pub fn is_within_script(&self) -> bool {
         self.within_script
     }
 
-    /// Begins the numbers drawn at random anew, so that they follow from the seed: for simulations.
+    /// Seeds the random numbers, for simulations.
     pub fn seed(&mut self, seed: u64) {
         self.random = Random::new(seed);
     }
 
-    /// Frees memory that commands of many keys have left behind. Called now and then, outside of
-    /// commands.
+    /// Frees excess memory after commands with many keys. Called now and then, outside of commands.
     pub fn trim(&mut self) {
-        /// Keys for which there is room at any time.
+        /// Number of keys that buffers keep room for.
         const KEYS_KEPT: usize = 1024;
         self.located.shrink_to(KEYS_KEPT.max(self.located.len()));
         self.key_refs.clear();
@@ -446,19 +443,18 @@ impl Executor {
         self.transaction_args.shrink_to(KEYS_KEPT);
     }
 
-    /// Frees what this thread keeps for commands to come, though it may be wanted again
-    /// (`MEMORY PURGE`).
+    /// Frees the thread's caches (`MEMORY PURGE`).
     pub fn clear_caches(&mut self) {
         self.paths.clear();
     }
 
-    /// A number drawn at random; good enough to choose keys, not for secrets.
+    /// A random number; good enough to choose keys, not for secrets.
     pub fn random(&mut self) -> u64 {
         self.random.next()
     }
 
-    /// Lets a thread that waits for the whole keyspace go first, amid a command that holds nothing
-    /// at this moment. The wait is part of the command's time.
+    /// Yields to a thread that waits for the exclusive lock, within a command that holds no stripe.
+    /// The wait counts as the command's time.
     pub fn yield_within(&mut self) {
         if !self.ks.holds_any() && self.ks.should_yield() {
             self.ks.exit();
@@ -466,8 +462,8 @@ impl Executor {
         }
     }
 
-    /// The same, unless a script that has run for long keeps this thread out: false then, and the
-    /// command is to end.
+    /// Like [`Executor::yield_within`], but returns false if a slow script holds the keyspace; the
+    /// command has to end then.
     pub fn yield_within_unless_busy(&mut self) -> bool {
         if self.ks.holds_any() || !self.ks.should_yield() {
             return true;
@@ -477,14 +473,14 @@ impl Executor {
         self.ks.enter_unless(|| running.is_busy())
     }
 
-    /// Frees what a flush removed once the command has unlocked: on the spot, or by the host in the
+    /// Frees flushed data after the command has unlocked: immediately, or by the host in the
     /// background.
     pub(crate) fn discard_later(&mut self, cleared: Cleared, in_background: bool) {
         self.cleared.push((cleared, in_background));
     }
 
-    /// Makes room for about `needed` bytes if the memory limit is reached; false if there is none
-    /// to be had. No stripe is held.
+    /// Evicts to make room for about `needed` bytes if the memory limit is reached; false if that
+    /// fails. No stripe is held.
     #[inline]
     pub fn make_room(&mut self, needed: usize) -> bool {
         self.ks.make_room(needed)
@@ -497,8 +493,8 @@ impl Executor {
         Some(self.located[at].1)
     }
 
-    /// The keys of the command in hand that are locked, by argument; none of a command with one key
-    /// at a known place.
+    /// Locked keys of the current command, by argument; empty for a command with one key at a known
+    /// position.
     pub(crate) fn locked_keys(&self) -> &[(u32, KeyHash)] {
         &self.located
     }
@@ -535,8 +531,8 @@ impl Executor {
         self.ks.set_touch(!session.is(Modes::NO_TOUCH));
         let tracks = session.extras.is_some() && command.spec.flags.contains(Flags::READONLY);
         if tracks && command.spec.locks == Locks::Itself {
-            // What it reads it reads under locks of its own, and it may have changed by the time
-            // that the handler returns.
+            // The handler locks by itself, so a key may change before it returns. Therefore the
+            // reads are tracked before, too.
             self.remember_reads(command, request, session);
         }
         let notes_events = self.ks.notes_events();
@@ -557,8 +553,8 @@ impl Executor {
         if tracks {
             self.remember_reads(command, request, session);
         }
-        // Whoever waits for a key that has changed is served before the locks are let go of, but
-        // for those of everybody.
+        // Clients blocked on changed keys are served before unlocking, except after commands that
+        // lock the whole keyspace.
         if !nested && (!self.ks.has_ready() || !self.cleared.is_empty()) {
             self.ks.unlock();
             if command.spec.locks != Locks::Keys {
@@ -568,9 +564,8 @@ impl Executor {
         outcome
     }
 
-    /// Lets others have what is locked, and see what has changed, before the reply of the command
-    /// in hand is complete. As at its end, whoever waits for a key that has changed is served
-    /// before.
+    /// Unlocks, and so publishes the changes, before the reply of the current command is complete.
+    /// Serves clients blocked on changed keys first, as at the end of a command.
     pub(crate) fn commit_early(&mut self, host: &mut dyn Host) {
         if !self.ks.has_ready() || !self.cleared.is_empty() {
             self.ks.unlock();
@@ -592,7 +587,7 @@ impl Executor {
         }
     }
 
-    /// Locks what the command needs, and serves first whoever is to be served there before.
+    /// Locks the stripes that the command needs, and serves clients that are ready there first.
     #[inline]
     pub(crate) fn lock(
         &mut self,
@@ -609,8 +604,8 @@ impl Executor {
         }
     }
 
-    /// Locks what the command needs; it has executed nothing yet. Whoever waits for a script that
-    /// turns out to run for long is answered so.
+    /// Locks the stripes that the command needs, before it executes anything. Returns `BUSY` if a
+    /// script that holds the keyspace turns out to be slow.
     #[inline]
     fn lock_once(&mut self, command: Command, request: &Request<'_>) -> Outcome {
         match (command.spec.locks, request.hash) {
@@ -642,8 +637,7 @@ impl Executor {
             return Ok(());
         }
         self.key_refs.clear();
-        // A count of keys that makes no sense is the handler's to refuse, in the command's own
-        // words.
+        // An invalid number of keys is left to the handler, which returns the command's own error.
         if key_positions(command.spec.meta.keys, args, &mut self.key_refs).is_err() {
             self.key_refs.clear();
         }
@@ -664,7 +658,7 @@ impl Executor {
         }
     }
 
-    /// The outcome of a command with keys that a slow script or a helper holds.
+    /// The outcome of a command if a slow script or a helper thread holds its keys.
     #[cold]
     pub(crate) fn kept_out(&self) -> Fail {
         let running = &self.shared.scripts.running;
@@ -674,7 +668,7 @@ impl Executor {
         }
     }
 
-    /// Hashes of all keys of a command that is being executed and was not called by another.
+    /// Hashes of all keys of the current command, which was not called by another.
     pub(crate) fn locked_for(&self, request: &Request<'_>) -> Box<[KeyHash]> {
         match request.hash {
             Some(hash) => [hash].into(),
@@ -682,12 +676,12 @@ impl Executor {
         }
     }
 
-    /// Nanoseconds since the command in hand began.
+    /// Nanoseconds since the current command began.
     pub(crate) fn nanos_so_far(&self) -> u64 {
         self.clock.nanos(self.tick, self.clock.now())
     }
 
-    /// When the command in hand began, or the batch.
+    /// Begin of the current command or batch.
     #[inline]
     pub fn tick(&self) -> Tick {
         self.tick
@@ -698,28 +692,28 @@ impl Executor {
         self.clock
     }
 
-    /// Lets the command in hand have begun then, though it called others meanwhile.
+    /// Sets the begin of the current command, which has executed others meanwhile.
     pub(crate) fn begin_at(&mut self, tick: Tick) {
         self.tick = tick;
     }
 
-    /// This moment.
+    /// The current tick.
     pub(crate) fn now(&self) -> Tick {
         self.clock.now()
     }
 
-    /// Nanoseconds between two moments.
+    /// Nanoseconds between two ticks.
     #[inline]
     pub(crate) fn nanos_between(&self, from: Tick, to: Tick) -> u64 {
         self.clock.nanos(from, to)
     }
 
-    /// Lets the next command begin so many nanoseconds ago.
+    /// Sets the begin of the next command to `nanos` nanoseconds ago.
     pub(crate) fn begin_before(&mut self, nanos: u64) {
         self.tick = self.clock.before(self.clock.now(), nanos);
     }
 
-    /// Counts a command; returns the nanoseconds that it took.
+    /// Counts a command; returns its duration in nanoseconds.
     #[inline]
     pub(crate) fn account(
         &mut self,
@@ -738,7 +732,8 @@ impl Executor {
         nanos
     }
 
-    /// The same for a call that was begun on another thread, and shown to `MONITOR` there.
+    /// Like [`Executor::account`], for a call that began on another thread and was shown to
+    /// `MONITOR` there.
     pub(crate) fn account_offloaded(
         &mut self,
         command: Command,
@@ -760,8 +755,7 @@ impl Executor {
         }
     }
 
-    /// Notes what a command has cost its keys, for `HOTKEYS`. What a script calls is part of what
-    /// the script costs.
+    /// Adds a command's cost to its keys, for `HOTKEYS`. The cost of a script includes its calls.
     #[cold]
     fn note_keys(&mut self, command: Command, args: &[&[u8]], nanos: u64, replied: usize) {
         if self.is_unseen || self.within_script || !self.shared.hotkeys.is_collecting() {
@@ -777,8 +771,8 @@ impl Executor {
         self.shared.hotkeys.note(keys, (nanos, bytes as u64), self.ks.now_ms());
     }
 
-    /// Shows a command to those who observe all, unless it is one that nobody is to see, or has
-    /// been shown when it began to wait.
+    /// Shows a command to `MONITOR` clients, unless it is hidden from them or was shown when it
+    /// blocked.
     #[cold]
     pub(crate) fn show(&self, command: Command, args: &[&[u8]], db: u16, host: &mut dyn Host) {
         let is_hidden = command.spec.flags.intersects(bits!(Flags: SKIP_MONITOR, ADMIN));

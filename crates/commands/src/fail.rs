@@ -1,4 +1,4 @@
-//! The errors that commands answer, in Redis's words.
+//! Error replies of commands, in Redis's words.
 
 use petrel_keyspace::{CombineError, OutOfMemory, WrongType};
 use petrel_resp::Dialect;
@@ -13,11 +13,11 @@ pub struct Fail(Kind);
 enum Kind {
     /// An error to reply.
     Error(Cow<'static, [u8]>),
-    /// A command given up without a reply.
+    /// An aborted command, without a reply.
     PutOff(PutOff),
 }
 
-/// Reasons for giving up a command that has changed nothing.
+/// Reason for aborting a command that has changed nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PutOff {
     /// The command takes long, or needs a stripe that a helper holds.
@@ -30,10 +30,10 @@ pub(crate) enum PutOff {
     Ended,
 }
 
-/// What a handler returns. On success it has written its reply; on failure it has written nothing.
+/// Result of a handler. On success it has written its reply; on failure it has written nothing.
 pub type Outcome = Result<(), Fail>;
 
-/// What the error begins with that sends a client to another server.
+/// Code of the error that redirects a client to another server.
 const REDIRECT: &str = "REDIRECT ";
 
 impl Fail {
@@ -55,25 +55,25 @@ impl Fail {
         Fail::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
     /// A database number out of range.
     pub const DB_OUT_OF_RANGE: Fail = Fail::fixed("ERR DB index is out of range");
-    /// A write that needs memory when there is none.
+    /// A write that needs memory when the limit is reached.
     pub const OUT_OF_MEMORY: Fail =
         Fail::fixed("OOM command not allowed when used memory > 'maxmemory'.");
     /// A command of a connection that must authenticate first.
     pub const NO_AUTH: Fail = Fail::fixed("NOAUTH Authentication required.");
 
-    /// A write that is to reach replicas when there are too few.
+    /// A write when fewer than `min-replicas-to-write` replicas are connected.
     pub const TOO_FEW_REPLICAS: Fail = Fail::fixed("NOREPLICAS Not enough good replicas to write.");
 
-    /// A write of a replica's client.
+    /// A write by a client of a replica.
     pub const READ_ONLY: Fail =
         Fail::fixed("READONLY You can't write against a read only replica.");
 
-    /// What the client is to send to the primary itself, `host:port`.
+    /// Redirects the client to the primary at `address` (`host:port`).
     pub fn redirect(address: &str) -> Self {
         Fail::new(format!("{REDIRECT}{address}"))
     }
 
-    /// Whether it sends the client elsewhere.
+    /// Whether the error redirects the client to another server.
     pub(crate) fn is_redirection(&self) -> bool {
         self.text().starts_with(REDIRECT.as_bytes())
     }
@@ -83,31 +83,31 @@ impl Fail {
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
     );
 
-    /// A command whose keys have several homes, and which works on all at once.
+    /// A command on several keys of different primaries, if it does not work on each key by itself.
     pub const CROSS_SLOT: Fail =
         Fail::fixed("CROSSSLOT Keys in request don't hash to the same slot");
-    /// A command whose keys are changing their home.
+    /// A command on keys of a slot that changes its primary.
     pub const HOME_CHANGING: Fail = Fail::fixed("TRYAGAIN The primary of the key is changing");
-    /// A command that would be sent to its home when too many are.
+    /// A command to be forwarded while too many are pending.
     pub const TOO_MUCH_FORWARDED: Fail =
         Fail::fixed("TRYAGAIN Too many writes wait for their homes");
-    /// A command whose home is out of reach.
+    /// A command on keys of an unreachable primary.
     pub const HOME_UNREACHABLE: Fail =
         Fail::fixed("CLUSTERDOWN The primary of the key cannot be reached");
-    /// A command whose hash slot has no home.
+    /// A command on a hash slot without a primary.
     pub const SLOT_UNSERVED: Fail = Fail::fixed("CLUSTERDOWN Hash slot not served");
-    /// A command that needs data, at a member that has none.
+    /// A command that needs data, on a member without data.
     pub const WITNESS: Fail = Fail::fixed(
         "CLUSTERDOWN This node is a witness: it votes and holds no data. Connect to another member of the cluster",
     );
 
-    /// A change that all members agree on, where their majority is out of reach.
+    /// A change that all members have to agree on, while their majority cannot be reached.
     pub const NO_MAJORITY: Fail =
         Fail::fixed("CLUSTERDOWN The majority of the members cannot be reached");
-    /// A command of the cluster, without one.
+    /// A cluster command on a server that is not in cluster mode.
     pub const NO_CLUSTER: Fail = Fail::fixed("ERR This instance has cluster support disabled");
 
-    /// A command that needs the data while it is being loaded.
+    /// A command that needs the data while they are being loaded.
     pub fn loading(dialect: Dialect) -> Self {
         Fail::fixed(dialect.choose(
             "LOADING Redis is loading the dataset in memory",
@@ -126,16 +126,16 @@ impl Fail {
         ))
     }
 
-    /// Gives the command up; a helper executes it.
+    /// Aborts the command; a helper thread executes it.
     pub(crate) const PUT_OFF_MOVE: Fail = Fail(Kind::PutOff(PutOff::Move));
-    /// Gives the command up for a thread that waits for the exclusive lock.
+    /// Aborts the command because a thread waits for the exclusive lock; it is executed again.
     pub(crate) const PUT_OFF_AGAIN: Fail = Fail(Kind::PutOff(PutOff::Again));
-    /// Gives the command up for good, perhaps in the middle of its reply.
+    /// Aborts the command for good, maybe within its reply.
     pub(crate) const PUT_OFF_ENDED: Fail = Fail(Kind::PutOff(PutOff::Ended));
-    /// Gives the command up before it begins; a helper executes it, if one may.
+    /// Aborts the command before it begins; a helper thread executes it, if possible.
     pub(crate) const PUT_OFF_EXPECTED: Fail = Fail(Kind::PutOff(PutOff::Expected));
 
-    /// Returns the reason if the command was given up.
+    /// The reason, if the command was aborted.
     pub(crate) fn put_off(&self) -> Option<PutOff> {
         match self.0 {
             Kind::PutOff(why) => Some(why),
@@ -143,12 +143,12 @@ impl Fail {
         }
     }
 
-    /// An error whose text is known beforehand.
+    /// Creates an error with a static text.
     pub const fn fixed(text: &'static str) -> Self {
         Fail(Kind::Error(Cow::Borrowed(text.as_bytes())))
     }
 
-    /// An error whose text is made for the occasion.
+    /// Creates an error with a formatted text.
     pub fn new(text: impl Into<Vec<u8>>) -> Self {
         Fail(Kind::Error(Cow::Owned(text.into())))
     }
@@ -172,7 +172,7 @@ impl Fail {
     }
 }
 
-/// What most commands answer to a word that is no option of theirs, or has too few operands.
+/// Syntax error for an unknown option, or an option without its operands.
 impl From<Unread<'_>> for Fail {
     fn from(_: Unread<'_>) -> Self {
         Fail::SYNTAX

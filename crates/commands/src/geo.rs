@@ -1,10 +1,10 @@
-//! Geographic indexes: sorted sets whose scores are geohashes.
+//! Geographic indexes: sorted sets with geohashes as scores.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `geohash.rs` | places, cells of the grid, scores and texts |
-//! | `area.rs` | circles, boxes and polygons: what is inside, and which cells cover them |
-//! | `search.rs` | GEOSEARCH and its older kin |
+//! | `geohash.rs` | positions, cells of the grid, scores and geohash texts |
+//! | `area.rs` | circles, boxes and polygons: containment, and the cells that cover them |
+//! | `search.rs` | GEOSEARCH and the older GEORADIUS |
 
 mod area;
 mod geohash;
@@ -40,7 +40,7 @@ fn unit(word: &[u8]) -> Result<f64, Fail> {
         .ok_or(Fail::fixed("ERR unsupported unit provided. please use M, KM, FT, MI"))
 }
 
-/// Two words as a place.
+/// Parses a longitude and a latitude.
 fn place(longitude: &[u8], latitude: &[u8]) -> Result<Position, Fail> {
     let coordinate = |word| double::parse(word).ok_or(Fail::NOT_A_FLOAT);
     let place = Position { longitude: coordinate(longitude)?, latitude: coordinate(latitude)? };
@@ -51,12 +51,12 @@ fn place(longitude: &[u8], latitude: &[u8]) -> Result<Position, Fail> {
     Err(Fail::new(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
 }
 
-/// The place of a member.
+/// Position of a member.
 fn place_of(set: &SortedSetRef<'_>, member: &[u8]) -> Option<Position> {
     set.score(member).map(Position::of_score)
 }
 
-/// Writes a place: Redis with the fewest digits that say it, Valkey with 17 behind the point.
+/// Writes a position: Redis with the fewest digits that identify it, Valkey with 17 decimals.
 fn write_place(reply: &mut dyn Reply, dialect: Dialect, place: Position) {
     reply.array(2);
     for degrees in [place.longitude, place.latitude] {
@@ -70,7 +70,7 @@ fn write_place(reply: &mut dyn Reply, dialect: Dialect, place: Position) {
     }
 }
 
-/// Writes a distance in units of so many meters.
+/// Writes a distance, in units of `unit_m` meters.
 fn write_distance(reply: &mut dyn Reply, distance_m: f64, unit_m: f64) {
     reply.bulk(format!("{:.4}", distance_m / unit_m).as_bytes());
 }
@@ -129,7 +129,7 @@ fn geopos(ctx: &mut Ctx<'_>) -> Outcome {
     })
 }
 
-/// Writes an array of what `write` writes of each member's place.
+/// Writes an array with the output of `write` for each member's position.
 fn each_place(ctx: &mut Ctx<'_>, write: fn(&mut dyn Reply, Dialect, Option<Position>)) -> Outcome {
     let (key, db, members, dialect) = (ctx.key(1), ctx.db(), &ctx.args()[2..], ctx.dialect());
     let set = read(&mut ctx.exec.ks, db, key)?;

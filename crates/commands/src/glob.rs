@@ -1,55 +1,54 @@
 //! Glob patterns as Redis writes them: `*`, `?`, `[a-z]`, `[^a]` and backslash.
 //!
-//! A pattern is compared with a text as both are, which takes at most the product of their lengths.
-//! Where that is much, the pattern is [compiled](compiled::Compiled) first: then stars cost
-//! nothing, and what lies between two of them is looked for in linear time if it is bytes. If it is
-//! many `?` and classes, places are ruled out 64 at a time; beyond [`WORK_MAX`] such steps there is
-//! no match.
+//! Short patterns are compared directly, which takes at most the product of both lengths. For
+//! longer ones the pattern is [compiled](compiled::Compiled) first. Then stars cost nothing, and
+//! literal text between two stars is searched in linear time. Long runs of `?` and classes are
+//! searched 64 positions at a time; after [`WORK_MAX`] such steps the text counts as not matching.
 
 mod compiled;
 
 use compiled::Compiled;
 use std::cell::OnceCell;
 
-/// How letters compare.
+/// Comparison of letters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Case {
-    /// `A` is not `a`.
+    /// `A` differs from `a`.
     Sensitive,
     /// ASCII letters match in either case.
     Insensitive,
 }
 
-/// Stars, with something behind each, that a match may take: Redis tries none deeper.
+/// Maximum number of stars followed by other elements that a match may use, as in Redis.
 const STARS_MAX: usize = 1000;
 
-/// With a product of both lengths up to this, a pattern is compared with a text as it is.
+/// Maximum product of both lengths for a direct comparison.
 const DIRECT_MAX: usize = 4096;
 
-/// Longer patterns are not compiled, which takes some times their memory.
+/// Maximum length of a compiled pattern, since compiling takes several times the pattern's memory.
 const COMPILED_MAX: usize = 256 * 1024;
 
-/// Maximum number of steps, of about a nanosecond, of one comparison beyond those that are linear
-/// in both lengths. Only contrived patterns reach it: hundreds of `?` and classes against a text of
-/// thousands of bytes.
+/// Maximum number of steps of one comparison, beyond steps that are linear in both lengths. A step
+/// takes about a nanosecond. Only contrived patterns reach this: hundreds of `?` and classes
+/// against a text of thousands of bytes.
 const WORK_MAX: usize = 1 << 24;
 
-/// A pattern that is compared with many texts.
+/// A pattern for comparison with many texts.
 pub struct Pattern<'p> {
     pattern: &'p [u8],
     case: Case,
-    /// Made for the first text for which it is worth it.
+    /// Compiled for the first text that makes it worth it.
     compiled: OnceCell<Compiled>,
 }
 
 impl<'p> Pattern<'p> {
-    /// A pattern; nothing is done with it yet.
+    /// Creates a pattern without compiling it.
     pub fn new(pattern: &'p [u8], case: Case) -> Self {
         Pattern { pattern, case, compiled: OnceCell::new() }
     }
 
-    /// Whether the whole of `text` matches. Takes time in the sum of both lengths, and some tens of
-    /// milliseconds beyond that at most.
+    /// Whether the whole of `text` matches. Takes time proportional to the sum of both lengths,
+    /// plus at most some tens of milliseconds.
     pub fn matches(&self, text: &[u8]) -> bool {
         let (pattern, case) = (self.pattern, self.case);
         if pattern.len().saturating_mul(text.len()) <= DIRECT_MAX {
@@ -62,23 +61,23 @@ impl<'p> Pattern<'p> {
         self.compiled.get_or_init(|| Compiled::new(pattern, case)).matches(text, &mut work)
     }
 
-    /// Units for comparing it with a text of this length.
+    /// Units for comparing a text of this length.
     pub(crate) fn units(&self, text: usize) -> usize {
         let product = self.pattern.len().saturating_mul(text);
         1 + if product <= DIRECT_MAX { product / 16 } else { text + product / 1024 }
     }
 }
 
-/// Whether the whole of `text` matches: for one text, as [`Pattern::matches`].
+/// Like [`Pattern::matches`], for a single text.
 pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
     Pattern::new(pattern, case).matches(text)
 }
 
-/// Goes through pattern and text side by side, and back to the last star; no match once `work`
-/// steps are done.
+/// Compares pattern and text in parallel and backtracks to the last star. No match after `work`
+/// steps.
 fn matches_directly(pattern: &[u8], text: &[u8], case: Case, work: &mut usize) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on when what follows the last star does not match: one byte further in text.
+    // The position to backtrack to: behind the last star, and one byte further in the text.
     let mut retry = None;
     let mut stars = 0;
     loop {
@@ -114,12 +113,12 @@ fn matches_directly(pattern: &[u8], text: &[u8], case: Case, work: &mut usize) -
     }
 }
 
-/// Whether `text` holds a character that a pattern gives a meaning.
+/// Whether `text` contains a special character of patterns.
 pub fn is_pattern(text: &[u8]) -> bool {
     text.iter().any(|b| matches!(b, b'*' | b'?' | b'['))
 }
 
-/// Whether the first element of `pattern` matches `byte`, and how long it is.
+/// Whether the first element of `pattern` matches `byte`, and the element's length.
 fn match_one(pattern: &[u8], byte: u8, case: Case) -> (bool, usize) {
     match pattern {
         [] => (false, 1),
@@ -130,7 +129,7 @@ fn match_one(pattern: &[u8], byte: u8, case: Case) -> (bool, usize) {
     }
 }
 
-/// Whether a class matches `byte`, and its length with the bracket before it.
+/// Whether a class matches `byte`, and the class's length including its opening bracket.
 fn match_class(class: &[u8], byte: u8, case: Case) -> (bool, usize) {
     let (byte, mut found) = (fold(byte, case), false);
     let (negated, length) =
@@ -138,8 +137,8 @@ fn match_class(class: &[u8], byte: u8, case: Case) -> (bool, usize) {
     (found != negated, length + 1)
 }
 
-/// Reads a class up to its bracket (or the end of the pattern, as Redis does): hands its ranges to
-/// `take`, and says whether it is negated, and its length.
+/// Parses a class up to its closing bracket (or to the end of the pattern, as Redis does). Passes
+/// its ranges to `take`; returns whether it is negated, and its length.
 fn class_of(class: &[u8], case: Case, mut take: impl FnMut(u8, u8)) -> (bool, usize) {
     let negated = class.first() == Some(&b'^');
     let mut at = usize::from(negated);
@@ -208,7 +207,7 @@ mod tests {
         assert!(!insensitive(&("*a".repeat(1001) + "*"), &text));
     }
 
-    /// Tries everything: the meaning of a pattern, in the time that it takes.
+    /// Reference implementation by exhaustive search.
     fn model(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
             ([], _) => text.is_empty(),
@@ -230,7 +229,8 @@ mod tests {
         matches_directly(pattern, text, case, &mut usize::MAX.clone())
     }
 
-    /// What is compiled for long texts means the same, with parts of any length, in either case.
+    /// Compiled patterns match like directly compared ones, for parts of any length and either
+    /// case.
     #[test]
     fn a_compiled_pattern_matches_what_it_says() {
         let mut random = Random::new(11);
@@ -248,8 +248,8 @@ mod tests {
         assert!(matched > 1000, "{matched} matches");
         matched = 0;
         for round in 0..3000 {
-            // Made of the text, with a star here and there, so that many match; long enough for
-            // several blocks.
+            // Derived from the text, with some stars, so that many match; long enough for several
+            // blocks.
             let text = draw(&mut random, b"ab", 400);
             let from = random.below(text.len() as u64 + 1) as usize;
             let mut pattern = b"*".to_vec();
@@ -274,7 +274,7 @@ mod tests {
         assert!(matched > 500 && matched < 2900, "{matched} matches");
     }
 
-    /// A step is a byte that is compared: the product would be 6 and 0.9 thousand million.
+    /// Steps are byte comparisons. The products of the lengths would be 6 and 0.9 billion.
     #[test]
     fn long_patterns_and_texts_take_no_product_of_their_lengths() {
         let text = [&b"a".repeat(60_000)[..], b"b"].concat();
@@ -299,12 +299,12 @@ mod tests {
                 assert!(!matches(&pattern, &text, Case::Sensitive));
             }
         }
-        // What is too long to be compiled.
+        // Patterns that are too long to be compiled.
         let text = "a".repeat(1_000_000);
         assert!(!insensitive(&("*".to_string() + &"?a".repeat(400_000) + "c*"), &text));
         assert!(insensitive(&("*".to_string() + &"?a".repeat(400_000) + "*"), &text));
         assert!(insensitive(&("[a]".repeat(1_000_000)), &text));
-        // Without bounds it would take hours; it takes a second or two.
+        // Takes a second or two; without `WORK_MAX` it would take hours.
         assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
     }
 

@@ -1,4 +1,4 @@
-//! Hashes: fields set, removed, drawn and read. Expiry of fields: `hash_expiry.rs`.
+//! Hash commands. Those for the expiry of fields are in `hashes/expiry.rs`.
 
 pub(crate) mod expiry;
 pub(crate) mod fieldsets;
@@ -75,11 +75,11 @@ fn hsetnx(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(i64::from(!exists))
 }
 
-/// A field of the hash, as a write command looks at it.
+/// Looks a field up for a write command.
 fn look_up<'c>(ctx: &'c mut Ctx<'_>, name: &[u8]) -> Result<Option<Field<'c>>, Fail> {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     if ctx.exec.ks.notes_events() {
-        // That the field has expired is told of before what is done to it.
+        // The event of the expiry precedes the events of the command.
         drop_read(ctx, &[name]);
         ctx.exec.ks.flush_emptied();
         tell_lapsed(ctx, &[name]);
@@ -90,7 +90,7 @@ fn look_up<'c>(ctx: &'c mut Ctx<'_>, name: &[u8]) -> Result<Option<Field<'c>>, F
     }
 }
 
-/// In Valkey's dialect, tells of those of the fields that have expired and are about to be set.
+/// Publishes the expiry of fields that are about to be set, in Valkey's dialect.
 #[cold]
 fn tell_lapsed(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
     if ctx.dialect().is_valkey() {
@@ -114,7 +114,7 @@ fn hget(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Writes the value of a field, which may not be there.
+/// Writes the value of a field, or a null if it does not exist.
 #[inline]
 pub(crate) fn write_value(reply: &mut dyn Reply, field: Option<Field<'_>>) {
     match field {
@@ -138,8 +138,7 @@ fn hmget(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Removes those of the fields that a command has read and that have expired; what Valkey leaves to
-/// the sweep.
+/// Removes the expired ones of the fields that a command has read. Valkey leaves that to the sweep.
 fn drop_read(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
     let (key, db) = (ctx.key(1), ctx.db());
     if !ctx.dialect().is_valkey() {
@@ -147,7 +146,7 @@ fn drop_read(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
     }
 }
 
-/// What a command returns of every field.
+/// Part of each field to return.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Part {
     Both,
@@ -202,7 +201,7 @@ fn hdel(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(removed as i64)
 }
 
-/// Removes those of the fields that have not expired; returns how many.
+/// Removes the fields that have not expired; returns their number.
 fn remove_alive(ctx: &mut Ctx<'_>, fields: &[&[u8]]) -> Result<usize, Fail> {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let hash = ctx.exec.ks.look(db, key).map(|view| view.hash(now)).transpose()?;
@@ -226,7 +225,7 @@ fn hstrlen(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(len.unwrap_or(0) as i64)
 }
 
-/// Length of the value of the field that argument 2 names, if it is there.
+/// Length of the value of the field in argument 2, if it exists.
 fn value_len(ctx: &mut Ctx<'_>) -> Result<Option<usize>, Fail> {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let Some(view) = ctx.exec.ks.read(db, key) else { return Ok(None) };
@@ -281,7 +280,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Sets the field that argument 2 names to the text of a number; its expiry stays.
+/// Sets the field in argument 2 to the text of a number and keeps its expiry.
 fn put_number(ctx: &mut Ctx<'_>, text: &[u8]) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     ctx.exec.ks.hash_set(db, key, &[ctx.arg(2), text], FieldExpiry::Keep)?;

@@ -1,4 +1,4 @@
-//! What commands ask of the server, or of a program that embeds them.
+//! Interface from commands to the server, or to a program that embeds them.
 
 use crate::answer::{Answer, Ticket};
 use crate::blocked::{Blocked, Standing};
@@ -23,84 +23,83 @@ pub trait Host {
     /// Address and name of the connection, for the slow log.
     fn client_label(&mut self) -> (String, String);
 
-    /// The client of the command in hand as `CLIENT LIST` shows it, for the log of refusals.
+    /// The client of the current command in the format of `CLIENT LIST`, for `ACL LOG`.
     fn client_info(&mut self, _session: &Session) -> Vec<u8> {
         Vec::new()
     }
 
-    /// Shows a command that has been executed, secrets replaced, to MONITOR clients: only
-    /// after [`Shared::observe`](crate::Shared::observe).
+    /// Shows an executed command to `MONITOR` clients, with secrets replaced. Called only after
+    /// [`Shared::observe`](crate::Shared::observe).
     fn show(&mut self, _db: u16, _in_script: bool, _args: &[&[u8]]) {}
 
-    /// `proto-max-bulk-len`: bytes that a string may grow to.
+    /// `proto-max-bulk-len`: maximum length of a string in bytes.
     fn string_len_max(&self) -> usize;
 
-    /// `client-query-buffer-limit`: bytes that one client may have queued.
+    /// `client-query-buffer-limit`: maximum number of bytes that one client may have queued.
     fn query_buffer_limit(&self) -> usize;
 
-    /// Bytes of a reply at which the client of the command in hand is closed for having too much
-    /// before it; none if it may have any number.
+    /// Size of a reply at which the current command's client exceeds its output buffer limit and is
+    /// closed; `None` without a limit.
     fn reply_max(&self) -> Option<usize> {
         None
     }
 
-    /// `lazyfree-lazy-user-flush`: whether a flush that does not say how frees in the background.
+    /// `lazyfree-lazy-user-flush`: default of a flush without `SYNC` or `ASYNC`; true: in the
+    /// background.
     fn flushes_in_background(&self) -> bool {
         false
     }
 
-    /// Whether everything that was committed by now, in the epoch `now`, is durable.
+    /// Whether all commits up to the current epoch `now` are durable.
     fn is_all_durable(&self, _now: u64) -> bool {
         false
     }
 
-    /// The epoch up to which every change that was acknowledged to a client is durable, if there
-    /// is a log.
+    /// The epoch up to which all acknowledged changes are durable; `None` without a log.
     fn durable_epoch(&self) -> Option<u64> {
         None
     }
 
-    /// The client of the command in hand is going to wait until this epoch is durable.
+    /// Announces that the client of the current command will wait until `epoch` is durable.
     fn want_durable(&mut self, _epoch: u64) {}
 
-    /// Where the stream of changes that replicas are sent stands: everything that this thread has
-    /// changed is before it. 0 if there is no stream.
+    /// Current offset of the replication stream. All changes of this thread are before it. 0
+    /// without a stream.
     fn stream_offset(&self) -> u64 {
         0
     }
 
-    /// How many replicas have executed everything before an offset of the stream, and how many have
-    /// that on their disks.
+    /// Numbers of replicas that have executed everything before an offset of the stream, and that
+    /// have it on disk.
     fn replicas_at(&self, _offset: u64) -> (usize, usize) {
         (0, 0)
     }
 
-    /// The client of the command in hand is going to wait until replicas have acknowledged that
-    /// offset: they are asked for it.
+    /// Announces that the client of the current command will wait until replicas have acknowledged
+    /// an offset; asks them to.
     fn want_acknowledged(&mut self, _offset: u64) {}
 
-    /// A change of the role that has been asked for and is not made yet is made, unless something
-    /// is held. The thread is in a batch, and runs no script.
+    /// Applies a role change that was deferred, unless stripes are held. The thread is in a batch
+    /// and runs no script.
     fn settle_role(&mut self, _ks: &mut Handle) {}
 
-    /// Where the primary listens, `host:port`, if the client of the command in hand is to go there
-    /// with it: this server follows that one, and the client has said that it can
-    /// (`CLIENT CAPA redirect`). What only reads is answered here if the client wants that
-    /// (`READONLY`).
+    /// Address of the primary, `host:port`, if the current command's client is to be redirected
+    /// there: this server is a replica, and the client supports it (`CLIENT CAPA redirect`). Reads
+    /// are executed here if the client allows it (`READONLY`).
     fn primary_for(&self, _only_reads: bool) -> Option<String> {
         None
     }
 
-    /// Every database was flushed. Called with everything held; `is_all` if nothing else changes
-    /// before it is let go of.
+    /// Called after a flush of all databases, with everything locked. `is_all`: nothing else
+    /// changes before unlocking.
     fn flushed_all(&mut self, _ks: &mut Handle, _is_all: bool) {}
 
-    /// What `RESTORE` does not check: `rdb-version-check`, `DEBUG SET-SKIP-CHECKSUM-VALIDATION`.
+    /// Checks that `RESTORE` skips: `rdb-version-check`, `DEBUG SET-SKIP-CHECKSUM-VALIDATION`.
     fn leniency(&self) -> Leniency {
         Leniency::default()
     }
 
-    /// `dump-dialect`: whose form `DUMP` writes where Redis and Valkey part.
+    /// `dump-dialect`: format of `DUMP` if those of Redis and Valkey differ.
     fn dump_dialect(&self) -> rdb::Dialect {
         rdb::Dialect::default()
     }
@@ -124,60 +123,59 @@ pub trait Host {
     /// Writes a line of a script to the log; `level` from 0 (debug) to 3 (warning).
     fn log(&mut self, _level: u8, _text: &str) {}
 
-    /// Frees what an asynchronous flush removed, on a thread that has time for it.
+    /// Frees the data of an asynchronous flush in the background.
     fn discard(&mut self, cleared: Cleared);
 
-    /// Takes what those who cache are to be told ([`Handle::take_invalidations`]), which the client
-    /// of the command in hand has changed. With `reply`, what that client itself is told is
-    /// written there, before the reply to come; else it gets it after the reply, and after what
-    /// else is done on behalf of the command. Stripes may be held.
+    /// Takes and delivers the invalidations of the current command
+    /// ([`Handle::take_invalidations`]). With `reply`, those for its own client are written there,
+    /// before the reply. Otherwise the client gets them after the reply and the other consequences
+    /// of the command. Stripes may be held.
     fn invalidate(&mut self, ks: &mut Handle, _reply: Option<&mut dyn Reply>) {
         ks.take_invalidations();
     }
 
-    /// Something happened to a key that is published to its subscribers. Called with locks
-    /// held.
+    /// Publishes a keyspace event of a key. Called with locks held.
     fn notify(&mut self, _event: &Event) {}
 
-    /// Names the client of the command in hand, so that it can be answered later; none if it cannot
-    /// wait.
+    /// Identifies the client of the current command for a later reply; `None` if it cannot be
+    /// blocked.
     fn ticket(&mut self) -> Option<Ticket> {
         None
     }
 
-    /// Until when the client of the command in hand waits, in Unix milliseconds, if the command
-    /// says so much: less, if it has waited elsewhere before.
+    /// End of the current command's wait, in Unix milliseconds. `said` is the command's own
+    /// deadline; the result may be earlier if the client has waited elsewhere before.
     fn deadline(&mut self, said: Option<i64>) -> Option<i64> {
         said
     }
 
-    /// The client of the command in hand is going to wait. Called with locks held, just before
-    /// somebody may answer it.
+    /// Announces that the client of the current command is blocked. Called with locks held, just
+    /// before another thread may reply.
     fn wait(&mut self, _blocked: &Arc<Blocked>) {}
 
-    /// Whether a client that waits is still there; its command will be executed at once, unless a
-    /// pause holds it back. Called with locks held.
+    /// Whether a blocked client is connected. Its command will be executed at once, unless a pause
+    /// defers it. Called with locks held.
     fn standing(&mut self, _blocked: &Blocked) -> Standing {
         Standing::Here
     }
 
-    /// Lets the commands that follow be those of another client; returns whose they were.
+    /// Makes `client` the client of the following commands; returns the previous one.
     fn act_for(&mut self, client: Ticket) -> Ticket {
         client
     }
 
-    /// Whether there are threads that execute for the clients of this one what takes long.
+    /// Whether there are helper threads for long commands of this thread's clients.
     fn has_helpers(&mut self) -> bool {
         false
     }
 
-    /// Hands a command of a blocked client to a helper ([`Executor::help_with`]).
+    /// Passes a command of a blocked client to a helper thread ([`Executor::help_with`]).
     ///
     /// [`Executor::help_with`]: crate::Executor::help_with
     fn run_on_helper(&mut self, _blocked: &Arc<Blocked>) {}
 
-    /// Answers a client that waits, and does so no longer. Called with locks held. True if the
-    /// answer goes out with what is committed when they are let go of, be it nothing.
+    /// Replies to a blocked client and unblocks it. Called with locks held. Returns true if the
+    /// reply is sent when they are unlocked and the changes, if any, are committed.
     fn answer(&mut self, _blocked: &Blocked, _answer: Answer) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! HyperLogLogs: how many different elements there were, within a percent, in at most 12 KiB
-//! (Flajolet et al., 2007). What the string holds: `hyperloglog/sketch.rs`.
+//! HyperLogLog: approximate number of distinct elements, within a percent, in at most 12 KiB
+//! (Flajolet et al., 2007). The string format is described in `hyperloglog/sketch.rs`.
 
 mod dense;
 mod estimate;
@@ -41,7 +41,7 @@ fn pfadd(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(i64::from(changed))
 }
 
-/// Makes a sketch of the elements of `PFADD`.
+/// Creates a sketch of the elements of `PFADD`.
 fn create(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<bool, Fail> {
     let (mut draft, sparse_max) = (Draft::empty(), sparse_max(ctx));
     for element in &ctx.args()[2..] {
@@ -53,7 +53,7 @@ fn create(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<bool, Fail> {
     Ok(true)
 }
 
-/// Registers of a dense sketch are written where they lie.
+/// Adds elements to a dense sketch, in place.
 fn add_dense(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<bool, Fail> {
     let mut changed = false;
     for element in &ctx.args()[2..] {
@@ -73,7 +73,7 @@ fn add_dense(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<bool, Fail> {
     Ok(changed)
 }
 
-/// A sparse sketch is copied when the first of its registers is to be raised.
+/// Adds elements to a sparse sketch. Copies it once a register has to be raised.
 fn add_sparse(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<bool, Fail> {
     let sparse_max = sparse_max(ctx);
     let mut draft: Option<Draft> = None;
@@ -119,9 +119,9 @@ fn pfcount(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(count as i64)
 }
 
-/// Keeps the count that a read has found in the sketch. It follows from the registers, so it is no
-/// change and no effect; a `PFCOUNT` that a primary sends does the same on a replica, so that both
-/// have the same bytes. To `WATCH` and client-side caching the key counts as modified, as in Redis.
+/// Stores the count that a read has computed in the sketch. It follows from the registers, so it is
+/// no change and no effect. A `PFCOUNT` from a primary does the same on a replica, so both have the
+/// same bytes. For `WATCH` and client-side caching the key counts as modified, as in Redis.
 fn refresh_count(ctx: &mut Ctx<'_>, key: Key<'_>, count: u64) -> Result<(), Fail> {
     let db = ctx.db();
     ctx.exec.ks.refresh_derived(db, key, COUNT_AT, &count.to_le_bytes())?;
@@ -145,13 +145,14 @@ fn pfmerge(ctx: &mut Ctx<'_>) -> Outcome {
     }
     draft.make_stale();
     store(ctx, key, draft)?;
-    // Also where nothing has changed, as in Redis.
+    // Published even if nothing has changed, as in Redis.
     ctx.exec.ks.signal_modified(db, key);
     ctx.event(class::STRING, "pfadd", key.bytes);
     ctx.ok()
 }
 
-/// Reads the sketches that are named: the highest of each register, and dense if one of them is.
+/// Union of the sketches at the arguments: the maximum of each register; dense if one of them is
+/// dense.
 fn union(ctx: &mut Ctx<'_>) -> Result<(Registers, Form), Fail> {
     let (mut registers, mut form) = ([0; REGISTERS], Form::Sparse);
     let (mut pacer, db) = (ctx.exec.pacer(), ctx.db());
@@ -169,7 +170,7 @@ fn union(ctx: &mut Ctx<'_>) -> Result<(Registers, Form), Fail> {
     Ok((registers, form))
 }
 
-/// Reads the sketch at a key where it lies; `None` if the key does not exist.
+/// Reads the sketch at a key in place; `None` if the key does not exist.
 fn with_sketch<T>(
     ctx: &Ctx<'_>,
     key: Key<'_>,
@@ -181,7 +182,7 @@ fn with_sketch<T>(
     read(Sketch::read(value.bytes(&mut digits))?).map(Some)
 }
 
-/// Says of the sketch at a key that its count is not that of the registers any more.
+/// Marks the cached count of the sketch at a key as stale.
 fn make_stale(ctx: &mut Ctx<'_>, key: Key<'_>) -> Outcome {
     let count = with_sketch(ctx, key, |sketch| Ok(sketch.count()))?;
     if let Some(count) = count.flatten() {
@@ -191,7 +192,7 @@ fn make_stale(ctx: &mut Ctx<'_>, key: Key<'_>) -> Outcome {
     Ok(())
 }
 
-/// Stores what a sketch has become: only what differs, unless it has become shorter.
+/// Stores a changed sketch. Writes only the bytes that differ, unless it has become shorter.
 fn store(ctx: &mut Ctx<'_>, key: Key<'_>, draft: Draft) -> Outcome {
     let db = ctx.session.db;
     let new = draft.bytes();
@@ -219,7 +220,7 @@ fn store(ctx: &mut Ctx<'_>, key: Key<'_>, draft: Draft) -> Outcome {
     Ok(())
 }
 
-/// `hll-sparse-max-bytes`, of the whole string.
+/// `hll-sparse-max-bytes`, which limits the whole string.
 fn sparse_max(ctx: &Ctx<'_>) -> usize {
     ctx.exec.ks.keyspace().limits().hll_sparse_max_bytes().max(0) as usize
 }

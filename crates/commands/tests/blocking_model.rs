@@ -1,6 +1,6 @@
-//! Waiting and serving under a scheduler that tries thousands of interleavings of the locks: no
-//! client is overtaken, nothing is lost, nothing is served twice, and no client is left waiting for
-//! what is there.
+//! Blocking and serving under a scheduler that tries thousands of interleavings of the locks. No
+//! client is overtaken, nothing is lost or served twice, and no client stays blocked on a value
+//! that is there.
 //!
 //! `cargo test -p petrel-commands --features shuttle --test blocking_model`
 
@@ -17,10 +17,10 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};
 use std::sync::{Arc, Mutex};
 
-/// Few, so that most of the keys lie in different ones.
+/// Few, so that most keys are in different stripes.
 const STRIPES: usize = 64;
 
-/// Interleavings tried of each scenario, by each scheduler.
+/// Number of interleavings tried of each scenario, by each scheduler.
 const ITERATIONS: usize = 1000;
 
 fn explore(scenario: fn()) {
@@ -33,12 +33,12 @@ fn explore(scenario: fn()) {
     Runner::new(PctScheduler::new(4, ITERATIONS), config()).run(scenario);
 }
 
-/// Dropping a client waits for others to leave their batches, unseen by the scheduler: clients live
-/// until the end.
+/// Dropping a client waits for others to leave their batches, which the scheduler does not see. So
+/// clients live until the end.
 type Clients = Vec<Client>;
 
-/// Runs each line on a thread of its own; their replies, with the answers of those that waited and
-/// got one.
+/// Runs each line on its own thread. Returns the replies, including those to blocked commands that
+/// were served.
 fn run_beside(world: &Arc<World>, lines: &[&'static str]) -> (Vec<String>, Clients) {
     let threads: Vec<_> = lines
         .iter()
@@ -143,7 +143,7 @@ fn the_end_of_a_wait_and_what_was_waited_for_exclude_each_other() {
     });
 }
 
-/// Everybody gives and takes numbers at random.
+/// Several threads add and take numbers.
 #[test]
 fn every_number_is_taken_once_and_nobody_waits_for_what_is_there() {
     explore(|| {

@@ -1,4 +1,4 @@
-//! Whether a call is within permissions, and if not, what stands against it.
+//! Checks a call against permissions, and reports the part of it that is denied.
 
 use super::permissions::Permissions;
 use super::selector::Selector;
@@ -8,8 +8,8 @@ use petrel_table::keys::{KeyRef, key_positions};
 use petrel_table::{Categories, Channels, Flags};
 use std::ops::Range;
 
-/// What a call lacks. A later one is more relevant: of several selectors the one that came furthest
-/// says why.
+/// The part of a call that the permissions do not allow, in the order of the checks. If all
+/// selectors deny a call, the reason of the selector that passed the most checks is reported.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Reason {
     /// The database.
@@ -22,12 +22,12 @@ pub enum Reason {
     Channel,
 }
 
-/// A call that is not within permissions.
+/// A denied call.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Denial {
-    /// What it lacks.
+    /// The denied part.
     pub reason: Reason,
-    /// The argument that names it; 0 is the command itself.
+    /// Index of the denied argument; 0 is the command itself.
     pub index: usize,
 }
 
@@ -35,11 +35,11 @@ pub struct Denial {
 pub struct Call<'a, H: 'static> {
     /// The command.
     pub command: Command<H>,
-    /// Its arguments, the name included; the arity is met.
+    /// The arguments, including the command's name. Their number matches the arity.
     pub args: &'a [&'a [u8]],
     /// The selected database.
     pub db: u16,
-    /// How many databases there are.
+    /// Number of databases.
     pub databases: u16,
 }
 
@@ -47,10 +47,10 @@ impl Permissions {
     /// Whether a call is within the permissions.
     ///
     /// # Errors
-    /// What stands against it.
+    /// The denial of the selector that passed the most checks.
     pub fn check<H>(&self, call: &Call<'_, H>) -> Result<(), Denial> {
         let mut keys = Vec::new();
-        // A caller that names missing keys gets the command's own error.
+        // A call with invalid key arguments gets the command's own error.
         if key_positions(call.command.spec.meta.keys, call.args, &mut keys).is_err() {
             keys.clear();
         }
@@ -64,8 +64,8 @@ impl Permissions {
         most_relevant.map_or(Ok(()), Err)
     }
 
-    /// Whether a command may be called and read every key that there is: those that it names by
-    /// patterns, too.
+    /// Whether the permissions allow the command and reading every key. A command that takes key
+    /// patterns (`SORT ... GET`) needs this.
     pub fn read_every_key<H>(&self, command: Command<H>, args: &[&[u8]]) -> bool {
         self.all_selectors()
             .any(|selector| selector.allows_command(command, args) && selector.reads_every_key())
@@ -107,7 +107,7 @@ impl Selector {
             return deny(0);
         }
         for index in scope.named {
-            // What is no number of a database is refused by the command.
+            // An invalid database number is left to the command, which returns its own error.
             let number = parse_int(call.args[index]).and_then(|number| u16::try_from(number).ok());
             let named = number.filter(|&db| db < call.databases);
             if named.is_some_and(|db| !self.allows_database(db.into())) {
@@ -131,11 +131,11 @@ fn channels<H>(call: &Call<'_, H>) -> (Range<usize>, bool) {
     }
 }
 
-/// The databases that a call is about.
+/// The databases that a call accesses.
 struct DatabaseScope {
     selected: bool,
     all: bool,
-    /// Arguments that name databases.
+    /// Indices of arguments that are database numbers.
     named: Vec<usize>,
 }
 

@@ -1,4 +1,5 @@
-//! What the gate asks of the users, and what becomes of a refusal.
+//! ACL checks of the gate: permissions of a session, and the error, count and log entry of a
+//! denial.
 
 use super::check::{Call, Denial, Reason};
 use super::log::{Context, LogEntry};
@@ -15,21 +16,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Executor {
-    /// The user that a session acts as; none if it has to log in.
+    /// The user of a session; `None` if it has to log in.
     pub fn user<'s>(&'s self, session: &'s Session) -> Option<&'s Arc<User>> {
         user_of(&self.shared.users, session)
     }
 
-    /// Whether there may be something that a session may not do.
+    /// Whether the session's permissions may be limited.
     #[inline]
     pub(crate) fn restricts(&self, session: &Session) -> bool {
         session.access != Access::Default || self.shared.users.restrict_default()
     }
 
-    /// What a session may do; none if it has to log in.
+    /// Permissions of a session; `None` if it has to log in.
     pub fn permissions(&mut self, session: &Session) -> Option<&Permissions> {
         let user = user_of(&self.shared.users, session)?;
-        // The number first: permissions that come between are asked for again next time.
+        // The version is read first: if the permissions change in between, they are read again next
+        // time.
         let version = user.version();
         let is_seen = |seen: &Seen| seen.version == version && Arc::ptr_eq(&seen.user, user);
         if !self.seen.as_ref().is_some_and(is_seen) {
@@ -39,11 +41,11 @@ impl Executor {
         self.seen.as_ref().map(|seen| &*seen.permissions)
     }
 
-    /// Whether a session may call a command with these arguments, whose number fits the arity.
-    /// Nothing is logged or counted.
+    /// Checks a call of a session, without logging or counting a denial. The number of arguments
+    /// matches the arity.
     ///
     /// # Errors
-    /// What stands against it.
+    /// The denial.
     pub fn check_call(
         &mut self,
         session: &Session,
@@ -59,7 +61,7 @@ impl Executor {
         }
     }
 
-    /// Refuses what the session's user may not do.
+    /// Checks the permissions of the session's user; logs and counts a denial.
     pub(crate) fn admit_user(
         &mut self,
         command: Command,
@@ -105,7 +107,7 @@ impl Executor {
         fail
     }
 
-    /// Counts and logs a refusal.
+    /// Counts and logs a denial.
     pub fn note_refusal(
         &mut self,
         kind: DenialKind,
@@ -145,8 +147,8 @@ fn user_of<'s>(users: &'s Users, session: &'s Session) -> Option<&'s Arc<User>> 
 }
 
 impl Ctx<'_> {
-    /// Whether the caller may read every key that there is with the running command: those that it
-    /// names by patterns, too.
+    /// Whether the caller may run the current command and read every key, which commands with key
+    /// patterns need.
     pub(crate) fn reads_every_key(&mut self) -> bool {
         let (command, args) = (self.command, self.request.args);
         let permissions = self.exec.permissions(self.session);
@@ -154,10 +156,10 @@ impl Ctx<'_> {
     }
 }
 
-/// What was refused, as it is counted and logged.
+/// Kind of a denial in `INFO` and `ACL LOG`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DenialKind {
-    /// To log in.
+    /// A login.
     Login,
     /// A command.
     Command,

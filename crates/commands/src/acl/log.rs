@@ -1,31 +1,31 @@
-//! ACL LOG: what was refused lately, and to which users.
+//! ACL LOG: recent denials.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Refusals that are alike are one entry if they are not further apart, milliseconds.
+/// Maximum age of an entry, in milliseconds, up to which a similar denial is added to it.
 const ALIKE_MS_MAX: i64 = 60_000;
 
-/// Entries that a refusal is compared with.
+/// Maximum number of entries that a new denial is compared with.
 const COMPARED_MAX: usize = 10;
 
-/// Bytes of a key, channel or name that an entry holds.
+/// Maximum length of a logged key, channel or name, in bytes.
 const OBJECT_BYTES_MAX: usize = 1024;
 
-/// Where a command was called.
+/// Origin of a denied command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Context {
-    /// By a connection.
+    /// Called by a connection.
     TopLevel,
     /// In a transaction, when it was queued or executed.
     Multi,
-    /// By a script.
+    /// Called by a script.
     Script,
 }
 
 impl Context {
-    /// As `ACL LOG` prints it.
+    /// Name in `ACL LOG`.
     pub fn name(self) -> &'static str {
         match self {
             Context::TopLevel => "toplevel",
@@ -35,26 +35,26 @@ impl Context {
     }
 }
 
-/// Refusals that are alike.
+/// Entry of the log: one or more similar denials.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
-    /// How many.
+    /// Number of denials.
     pub count: u64,
     /// `auth`, `command`, `key`, `channel` or `database`.
     pub reason: &'static str,
-    /// Where the command was called.
+    /// Origin of the command.
     pub context: Context,
-    /// What was refused.
+    /// The denied command, key, channel, database or user name.
     pub object: Vec<u8>,
-    /// To which user.
+    /// Name of the user.
     pub user: Vec<u8>,
-    /// The last connection, as `CLIENT LIST` shows it.
+    /// The client of the last denial, in the format of `CLIENT LIST`.
     pub client: Vec<u8>,
     /// Number of the entry, unique while the server runs.
     pub id: u64,
-    /// When the first came, Unix time in milliseconds.
+    /// Time of the first denial, Unix milliseconds.
     pub created_ms: i64,
-    /// When the last came.
+    /// Time of the last denial, Unix milliseconds.
     pub updated_ms: i64,
 }
 
@@ -72,7 +72,7 @@ struct Entries {
 }
 
 impl AclLog {
-    /// Sets how many entries are kept (`acllog-max-len`). It holds from the next entry on.
+    /// Sets the maximum number of entries (`acllog-max-len`). Applies from the next entry on.
     pub fn set_len_max(&self, len_max: usize) {
         self.len_max.store(len_max, Relaxed);
     }
@@ -82,12 +82,12 @@ impl AclLog {
         self.entries().newest_first.iter().take(count).cloned().collect()
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub fn clear(&self) {
         self.entries().newest_first.clear();
     }
 
-    /// Adds a refusal, whose number, count and times are set here.
+    /// Adds a denial. Sets the entry's number, count and times.
     pub fn add(&self, mut entry: LogEntry, now_ms: i64) {
         let len_max = self.len_max.load(Relaxed);
         if len_max == 0 {

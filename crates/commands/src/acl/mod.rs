@@ -1,19 +1,19 @@
-//! Users and what they may do:
+//! Users and their permissions:
 //! <https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/>.
 //!
 //! ```text
 //!  rules.rs         "+@read ~k:* (…)" ──▶ Permissions   rule by rule, of ACL SETUSER and files
 //!  permissions.rs   passwords, root selector, further selectors; immutable, shared ──▶ ACL LIST
 //!  selector.rs      commands as a bitset, key and channel patterns, databases
-//!  check.rs         Permissions × call ──▶ may, or the first thing that it may not
-//!  user.rs          a name and its present Permissions, swapped whole
+//!  check.rs         Permissions × call ──▶ allowed, or the first denial
+//!  user.rs          a name and its current Permissions, replaced as a whole
 //!  users.rs         all users by name; passwords are checked here
-//!  gate.rs          what `Executor::admit` asks, what becomes of a refusal: error, count, log.rs
+//!  gate.rs          checks of `Executor::admit`; error, count and log entry (log.rs) of a denial
 //! ```
 //!
-//! A connection refers to its user, and every command looks at what the user may do at that moment;
-//! so a change holds for living connections, for what they have queued, and for what they wait for.
-//! A user who may do everything costs one branch.
+//! A connection refers to its user, and every command is checked against the user's current
+//! permissions. So a change applies to open connections, queued transactions and blocked commands.
+//! A user with full permissions costs one branch.
 
 mod check;
 mod gate;

@@ -1,4 +1,4 @@
-//! Passwords, of which only the SHA-256 is kept.
+//! Passwords, stored only as SHA-256 hashes.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -13,7 +13,7 @@ impl Hash {
         Hash(Sha256::digest(password).into())
     }
 
-    /// A hash written as exactly 64 lower-case hexadecimal digits.
+    /// Parses a hash of exactly 64 lower-case hexadecimal digits.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let digit = |c: u8| match c {
             b'0'..=b'9' => Some(c - b'0'),
@@ -40,7 +40,7 @@ impl Hash {
         })
     }
 
-    /// Whether the hashes are alike, in a time that does not depend on where they differ.
+    /// Whether the hashes are equal, in constant time.
     pub fn matches(&self, other: &Hash) -> bool {
         let differing = self.0.iter().zip(&other.0).fold(0, |all, (a, b)| all | (a ^ b));
         std::hint::black_box(differing) == 0

@@ -1,4 +1,4 @@
-//! All that is said of a user but the name.
+//! Permissions of a user: flags, passwords and selectors.
 
 use super::password::Hash;
 use super::selector::Selector;
@@ -6,7 +6,7 @@ use crate::registry::Registry;
 use petrel_resp::Dialect;
 use petrel_table::KeyFlags;
 
-/// What a user may do, and with which passwords. Rules make one of another: [`Permissions::apply`].
+/// Permissions and passwords of a user. [`Permissions::apply`] changes them by a rule.
 #[derive(Clone, Debug)]
 pub struct Permissions {
     pub(super) enabled: bool,
@@ -18,7 +18,8 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Those of a new user: none; `all_channels` says what `acl-pubsub-default` does.
+    /// Permissions of a new user: none, except all channels if `all_channels` is true
+    /// (`acl-pubsub-default`).
     pub fn new<H>(registry: &Registry<H>, all_channels: bool) -> Self {
         Permissions {
             enabled: false,
@@ -30,7 +31,7 @@ impl Permissions {
         }
     }
 
-    /// Those of the default user of a new server: all, without a password.
+    /// Full permissions without a password, as the default user of a new server has them.
     pub fn everything<H>(registry: &Registry<H>) -> Self {
         Permissions {
             enabled: true,
@@ -40,7 +41,7 @@ impl Permissions {
         }
     }
 
-    /// Asks for this password and no other, or for none at all where it is empty.
+    /// Makes this the only password, or requires none if it is empty.
     pub fn set_password(&mut self, password: &[u8]) {
         self.no_password = password.is_empty();
         self.passwords.clear();
@@ -49,34 +50,34 @@ impl Permissions {
         }
     }
 
-    /// Whether nothing is ever refused.
+    /// Whether no call is ever denied.
     pub fn are_everything<H>(&self, registry: &Registry<H>) -> bool {
         self.root.is_everything(registry)
     }
 
-    /// Whether one can log in.
+    /// Whether the user can log in.
     pub fn are_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Whether any password will do.
+    /// Whether the user can log in with any password.
     pub fn need_no_password(&self) -> bool {
         self.no_password
     }
 
-    /// Whether one can log in with a password of this hash. The time that it takes depends on the
-    /// number of passwords only.
+    /// Whether the user can log in with a password of this hash. The time depends only on the
+    /// number of passwords.
     pub fn accept(&self, password: &Hash) -> bool {
         let known = self.passwords.iter().fold(false, |found, own| found | own.matches(password));
         self.enabled & (self.no_password | known)
     }
 
-    /// The root and the other selectors.
+    /// The root selector and the other ones.
     pub fn all_selectors(&self) -> impl Iterator<Item = &Selector> {
         std::iter::once(&self.root).chain(&self.selectors)
     }
 
-    /// The selector that rules outside of parentheses make.
+    /// The selector of the rules outside of parentheses.
     pub fn root(&self) -> &Selector {
         &self.root
     }
@@ -91,7 +92,8 @@ impl Permissions {
         &self.passwords
     }
 
-    /// `on`, `nopass` and the like. Valkey accepts the flags of payloads and shows none.
+    /// Flags such as `on` and `nopass`. Valkey accepts the flags of payloads but does not show
+    /// them.
     pub fn flags(&self, dialect: Dialect) -> Vec<&'static str> {
         let mut flags = vec![if self.enabled { "on" } else { "off" }];
         if self.no_password {
@@ -105,7 +107,7 @@ impl Permissions {
         flags
     }
 
-    /// Whether a key of a database may be read, by whatever command.
+    /// Whether a key of a database may be read by any command.
     pub fn allow_reading(&self, db: u16, key: &[u8]) -> bool {
         self.all_selectors().any(|selector| {
             selector.allows_database(db.into()) && selector.allows_key(key, KeyFlags::ACCESS)
@@ -118,7 +120,7 @@ impl Permissions {
             .any(|selector| selector.reads_every_key() && !selector.is_restricted_to_databases())
     }
 
-    /// Whether a channel, or a pattern of channels, may be subscribed to or published in.
+    /// Whether a channel, or a pattern of channels, may be subscribed to or published to.
     pub fn allow_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_selectors().any(|selector| selector.allows_channel(channel, is_pattern))
     }

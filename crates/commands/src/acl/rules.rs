@@ -1,5 +1,5 @@
-//! Rules as `ACL SETUSER` and files give them:
-//! <https://redis.io/docs/latest/commands/acl-setuser/>, and Valkey's rules on databases.
+//! Rules of `ACL SETUSER` and ACL files: <https://redis.io/docs/latest/commands/acl-setuser/>, and
+//! Valkey's rules on databases.
 
 use super::password::Hash;
 use super::permissions::Permissions;
@@ -9,13 +9,13 @@ use petrel_keyspace::parse_int;
 use petrel_table::Categories;
 use std::borrow::Cow;
 
-/// Patterns, passwords, rules on commands and databases that a selector has at most, each.
+/// Maximum number of patterns, passwords, and rules on commands and databases of a selector, each.
 const PARTS_MAX: usize = 10_000;
 
-/// Selectors of a user at most.
+/// Maximum number of selectors of a user.
 const SELECTORS_MAX: usize = 1_000;
 
-/// What is wrong with a rule. `text` is that of Redis where it has one.
+/// Error of an invalid rule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RuleError(&'static str);
 
@@ -39,16 +39,16 @@ impl RuleError {
     const DATABASE: RuleError = RuleError("The provided database ID is out of range");
     const TOO_MANY: RuleError = RuleError("too many rules for one user");
 
-    /// One line.
+    /// Message in one line: Redis's where Redis has one.
     pub fn text(self) -> &'static str {
         self.0
     }
 }
 
-/// Joins the words of each selector, which may be spread over several arguments: `(~a`, `+get)`.
+/// Joins the arguments of each selector, which may be several: `(~a`, `+get)`.
 ///
 /// # Errors
-/// The word that opens a selector which is not closed.
+/// Returns the argument that opens an unclosed selector.
 pub fn join_selectors<'a>(words: &[&'a [u8]]) -> Result<Vec<Cow<'a, [u8]>>, &'a [u8]> {
     let mut joined: Vec<Cow<'a, [u8]>> = Vec::new();
     let mut open: Option<&'a [u8]> = None;
@@ -72,10 +72,10 @@ pub fn join_selectors<'a>(words: &[&'a [u8]]) -> Result<Vec<Cow<'a, [u8]>>, &'a 
 }
 
 impl Permissions {
-    /// Changes what one rule says; a selector is one rule ([`join_selectors`]).
+    /// Applies one rule. A whole selector is one rule ([`join_selectors`]).
     ///
     /// # Errors
-    /// What is wrong with the rule; nothing has changed then.
+    /// Returns an error if the rule is invalid; the permissions are unchanged then.
     pub fn apply<H>(
         &mut self,
         registry: &Registry<H>,
@@ -103,7 +103,7 @@ impl Permissions {
             let mut selector = Selector::new(registry, all_channels);
             let words = inner.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
             for word in words {
-                // Where the words are arguments of their own this one would end the selector.
+                // If such a word was an argument of its own, it would end the selector.
                 if word.ends_with(b")") {
                     return Err(RuleError::SYNTAX);
                 }
@@ -143,7 +143,7 @@ impl Permissions {
 }
 
 impl Selector {
-    /// Changes what one rule says.
+    /// Applies one rule.
     fn apply<H>(&mut self, registry: &Registry<H>, rule: &[u8]) -> Result<(), RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
         let parts = self.rules().max(self.keys.len()).max(self.channels.len());
@@ -211,7 +211,7 @@ impl Selector {
         if !command.spec.subcommands.is_empty() {
             return Err(RuleError::UNKNOWN);
         }
-        // What is kept as text must be the text that was given.
+        // The argument is stored as text, so it must be valid UTF-8 without blanks.
         if argument.is_empty() || has_blanks(argument) || std::str::from_utf8(argument).is_err() {
             return Err(RuleError::SYNTAX);
         }
@@ -252,8 +252,8 @@ impl Selector {
     }
 }
 
-/// What stands behind `%`: `R`, `W` or both, then `~` and the pattern; the `~` of an empty pattern
-/// may be missing.
+/// Parses the part of a key rule after `%`: `R`, `W` or both, then `~` and the pattern. The `~` may
+/// be missing if the pattern is empty.
 fn access_and_pattern(rest: &[u8]) -> Result<(&[u8], Access), RuleError> {
     let mut access = Access::NONE;
     for (at, byte) in rest.iter().enumerate() {
@@ -275,8 +275,8 @@ fn category(name: &[u8]) -> Result<Categories, RuleError> {
     Categories::from_name(name).ok_or(RuleError::UNKNOWN)
 }
 
-/// Numbers parted by commas, in ascending order. Databases that this server does not have may be
-/// named.
+/// Parses numbers separated by commas; returns them in ascending order. Numbers of databases that
+/// this server does not have are allowed.
 fn databases(list: &[u8]) -> Result<Vec<u32>, RuleError> {
     let mut databases = Vec::new();
     for number in list.split(|&byte| byte == b',') {
@@ -295,7 +295,7 @@ fn databases(list: &[u8]) -> Result<Vec<u32>, RuleError> {
     if databases.len() > PARTS_MAX { Err(RuleError::TOO_MANY) } else { Ok(databases) }
 }
 
-/// Blanks part rules in files, and where a zero byte ends cannot be said.
+/// Whether a text contains blanks, which separate rules in files, or zero bytes.
 fn has_blanks(text: &[u8]) -> bool {
     text.iter().any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
 }

@@ -1,5 +1,5 @@
-//! A selector: commands, keys, channels and databases that go together. A user may do what one of
-//! its selectors allows.
+//! Selectors: commands, keys, channels and databases that are allowed together. A call is allowed
+//! if one selector of the user allows all of it.
 
 use crate::glob::{self, Case};
 use crate::registry::{Command, Registry};
@@ -8,11 +8,11 @@ use petrel_table::{Categories, KeyFlags};
 use std::collections::BTreeMap;
 
 bitset! {
-    /// What may be done to the keys of a pattern.
+    /// Access to the keys that match a pattern.
     Access: u8 {
-        /// Their data may be read.
+        /// Reading their data.
         READ = 0 "R",
-        /// They may be written.
+        /// Writing.
         WRITE = 1 "W",
     }
 }
@@ -20,30 +20,30 @@ bitset! {
 /// Both.
 pub(super) const READ_WRITE: Access = Access::READ.with(Access::WRITE);
 
-/// A set of rules that a call meets as a whole or not at all.
+/// A set of rules. A call has to be allowed by all of them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Selector {
-    /// One bit per command and subcommand, by its number in the registry.
+    /// Allowed commands and subcommands: one bit for each, by its number in the registry.
     commands: Box<[u64]>,
-    /// By the number of a command that is not allowed as such: first arguments, lower case, with
-    /// which it is.
+    /// Commands that are allowed only with certain first arguments: those arguments, in lower case,
+    /// by the command's number.
     first_args: BTreeMap<u16, Vec<Box<[u8]>>>,
     /// Whether the rules on commands begin with `+@all`.
     begins_with_all: bool,
-    /// What follows, in order: `+` or not, and a lower-case name such as `@read`, `get`,
-    /// `config|get`, `select|0`.
+    /// Further rules on commands, in order: whether it is `+`, and a lower-case name such as
+    /// `@read`, `get`, `config|get`, `select|0`.
     rules: Vec<(bool, Box<str>)>,
     pub(super) keys: Vec<(Box<[u8]>, Access)>,
     pub(super) all_keys: bool,
     pub(super) channels: Vec<Box<[u8]>>,
     pub(super) all_channels: bool,
-    /// Ascending; none: all.
+    /// Allowed databases, ascending; `None`: all.
     pub(super) databases: Option<Vec<u32>>,
 }
 
 impl Selector {
-    /// Allows nothing, but all channels if they are the default (`acl-pubsub-default`); in all
-    /// databases.
+    /// Allows nothing, except all channels if that is the default (`acl-pubsub-default`). Applies
+    /// to all databases.
     pub fn new<H>(registry: &Registry<H>, all_channels: bool) -> Self {
         Selector {
             commands: vec![0; registry.len().div_ceil(64)].into(),
@@ -66,7 +66,7 @@ impl Selector {
         selector
     }
 
-    /// Whether nothing is ever refused.
+    /// Whether no call is ever denied.
     pub fn is_everything<H>(&self, registry: &Registry<H>) -> bool {
         let all_commands = registry.all().all(|command| self.has_bit(command.index));
         all_commands && self.all_keys && self.all_channels && self.databases.is_none()
@@ -96,13 +96,13 @@ impl Selector {
         self.note_rule(allow, format!("@{name}"));
     }
 
-    /// `+command` or `-command`, a subcommand also.
+    /// `+command` or `-command`, also for a subcommand.
     pub(super) fn command<H>(&mut self, registry: &Registry<H>, command: Command<H>, allow: bool) {
         self.set_command(registry, command, allow);
         self.note_rule(allow, registry.full_name(command.index).to_owned());
     }
 
-    /// `+command|argument`, of a command without subcommands.
+    /// `+command|argument`, for a command without subcommands.
     pub(super) fn first_arg<H>(
         &mut self,
         registry: &Registry<H>,
@@ -119,7 +119,7 @@ impl Selector {
         self.note_rule(true, rule);
     }
 
-    /// How many rules on commands there are.
+    /// Number of rules on commands.
     pub(super) fn rules(&self) -> usize {
         self.rules.len()
     }
@@ -140,8 +140,8 @@ impl Selector {
         }
     }
 
-    /// Notes a rule as the last; it takes the place of those that it makes pointless: the same
-    /// about the same, and those about parts of it.
+    /// Appends a rule on commands. Removes earlier rules that it overrides: those on the same name
+    /// and on subcommands of it.
     fn note_rule(&mut self, allow: bool, name: String) {
         self.rules.retain(|(_, other)| {
             let rest = other.strip_prefix(&*name);
@@ -156,7 +156,7 @@ impl Selector {
         word >> (index % 64) & 1 != 0
     }
 
-    /// Whether a command may be called with these arguments, keys and channels apart.
+    /// Whether a command may be called with these arguments, not considering keys and channels.
     #[inline]
     pub(super) fn allows_command<H>(&self, command: Command<H>, args: &[&[u8]]) -> bool {
         self.has_bit(command.index)
@@ -166,8 +166,8 @@ impl Selector {
             })
     }
 
-    /// Whether a key may be used as a command does. What neither reads nor writes data needs any
-    /// pattern that matches.
+    /// Whether a command with these flags may access a key. A command that neither reads nor writes
+    /// data needs any matching pattern.
     pub(super) fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         const WRITES: KeyFlags = KeyFlags::INSERT.with(KeyFlags::UPDATE).with(KeyFlags::DELETE);
         let mut needed = Access::NONE;
@@ -191,7 +191,7 @@ impl Selector {
         self.all_keys || self.keys.iter().any(is_all)
     }
 
-    /// Whether a channel may be used; a pattern of channels must be allowed word for word.
+    /// Whether a channel may be used. A pattern of channels has to be equal to an allowed pattern.
     pub(super) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels
             || self.channels.iter().any(|allowed| match is_pattern {
@@ -204,12 +204,12 @@ impl Selector {
         self.databases.as_ref().is_none_or(|allowed| allowed.binary_search(&db).is_ok())
     }
 
-    /// Whether it does not hold in every database.
+    /// Whether it is limited to certain databases.
     pub fn is_restricted_to_databases(&self) -> bool {
         self.databases.is_some()
     }
 
-    /// What it says of commands: `-@all +get`.
+    /// Rules on commands as text: `-@all +get`.
     pub fn commands_text(&self) -> String {
         let mut text = String::from(if self.begins_with_all { "+@all" } else { "-@all" });
         for (allow, name) in &self.rules {
@@ -219,7 +219,7 @@ impl Selector {
         text
     }
 
-    /// What it says of keys: `~a %R~b`.
+    /// Key patterns as text: `~a %R~b`.
     pub fn keys_text(&self) -> Vec<u8> {
         if self.all_keys {
             return b"~*".to_vec();
@@ -235,7 +235,7 @@ impl Selector {
         patterns.collect::<Vec<_>>().join(&b' ')
     }
 
-    /// What it says of channels: `&a &b`.
+    /// Channel patterns as text: `&a &b`.
     pub fn channels_text(&self) -> Vec<u8> {
         if self.all_channels {
             return b"&*".to_vec();
@@ -244,7 +244,7 @@ impl Selector {
         patterns.collect::<Vec<_>>().join(&b' ')
     }
 
-    /// What it says of databases: `alldbs`, `db=0,1`, or nothing where there is none.
+    /// Databases as text: `alldbs`, `db=0,1`, or empty if none is allowed.
     pub fn databases_text(&self) -> String {
         match self.databases.as_deref() {
             None => "alldbs".to_owned(),
@@ -256,7 +256,7 @@ impl Selector {
         }
     }
 
-    /// The whole as rules that make it of an empty selector, whatever `acl-pubsub-default` is.
+    /// The rules that create this selector from an empty one, independent of `acl-pubsub-default`.
     pub fn text(&self) -> Vec<u8> {
         let channels = self.channels_text();
         let mut words = vec![self.keys_text()];

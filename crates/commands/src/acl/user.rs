@@ -1,15 +1,15 @@
-//! A user: a name, and what it may do at this moment.
+//! Users: a name and the current permissions.
 
 use super::permissions::Permissions;
 use crate::registry::Registry;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A user. Connections refer to it, so a change of its permissions is seen by all of them at once.
+/// A user. Connections refer to it, so all of them see a change of its permissions at once.
 pub struct User {
     name: Box<[u8]>,
     permissions: RwLock<Arc<Permissions>>,
-    /// Goes up with every change, after it.
+    /// Incremented after every change.
     version: AtomicU64,
     everything: AtomicBool,
 }
@@ -25,23 +25,23 @@ impl User {
         }
     }
 
-    /// Its name.
+    /// Name of the user.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// What it may do.
+    /// Current permissions.
     pub fn permissions(&self) -> Arc<Permissions> {
         self.permissions.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Which of its permissions these are: where the number is the same, they are.
+    /// Version of the permissions; changes whenever they change.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Acquire)
     }
 
-    /// Whether it may do everything.
+    /// Whether it has full permissions.
     #[inline]
     pub fn may_do_everything(&self) -> bool {
         self.everything.load(Acquire)
@@ -49,7 +49,8 @@ impl User {
 
     pub(super) fn set<H>(&self, permissions: Permissions, registry: &Registry<H>) {
         let everything = permissions.are_everything(registry);
-        // Never a moment in which less is asked than either of the two asks.
+        // During the change the user has full permissions only if both the old and the new ones are
+        // full.
         if !everything {
             self.everything.store(false, Release);
         }
@@ -65,7 +66,7 @@ impl std::fmt::Debug for User {
     }
 }
 
-/// Permissions as a thread saw them last, so that it need not ask for them each time.
+/// Permissions cached by a thread, with their version.
 pub(crate) struct Seen {
     pub(super) user: Arc<User>,
     pub(super) version: u64,

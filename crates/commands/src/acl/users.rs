@@ -13,46 +13,46 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Users at most.
+/// Maximum number of users.
 const USERS_MAX: usize = 65_536;
 
-/// The users of a server, what is refused to them, and how often.
+/// Users of the server, with the log and the counts of denials.
 pub struct Users {
     default: Arc<User>,
-    /// Whether the default user may not do everything.
+    /// Whether the default user lacks some permission.
     restricts_default: AtomicBool,
-    /// Whether one is the default user without having logged in.
+    /// Whether connections are the default user without logging in.
     is_open: AtomicBool,
     /// `acl-pubsub-default` is `allchannels`.
     all_channels: AtomicBool,
     by_name: Mutex<BTreeMap<Box<[u8]>, Arc<User>>>,
-    /// What was refused lately.
+    /// Recent denials.
     pub log: AclLog,
-    /// What was refused, by [`super::Reason`], and failed attempts to log in.
+    /// Numbers of denials, by [`super::DenialKind`].
     pub(super) refused: [AtomicU64; 5],
 }
 
-/// What a change of all users did to those that there were.
+/// Users affected by loading all users from a file.
 pub struct Change {
-    /// Users that are gone; nothing is allowed to them any more.
+    /// Removed users. Their connections are closed.
     pub removed: Vec<Arc<User>>,
-    /// Users that may have lost something.
+    /// Users with possibly fewer permissions than before.
     pub changed: Vec<Arc<User>>,
 }
 
-/// Why a user was not changed.
+/// Error of a change of a user.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SetError {
-    /// The rule of this number is wrong.
+    /// The rule at this position is invalid.
     Rule(usize, RuleError),
-    /// The name is empty or has blanks in it.
+    /// The name is empty or contains blanks.
     Name,
-    /// There are as many users as there may be.
+    /// The number of users is at its maximum.
     TooMany,
 }
 
 impl Users {
-    /// The default user alone, which may do everything without a password.
+    /// Only the default user, with full permissions and without a password.
     pub fn new<H>(registry: &Registry<H>) -> Self {
         let everything = Permissions::everything(registry);
         let default = Arc::new(User::new(DEFAULT_USER, everything, registry));
@@ -67,29 +67,29 @@ impl Users {
         }
     }
 
-    /// A user who may do everything, and as which no client can log in: the server itself.
+    /// The internal user of the server, with full permissions. No client can log in as it.
     pub fn nobody_above<H>(registry: &Registry<H>) -> Arc<User> {
         Arc::new(User::new(b"", Permissions::everything(registry), registry))
     }
 
-    /// The user that a connection begins as.
+    /// The user of new connections.
     pub fn default_user(&self) -> &Arc<User> {
         &self.default
     }
 
-    /// Whether the default user may not do everything.
+    /// Whether the default user lacks some permission.
     #[inline]
     pub(crate) fn restrict_default(&self) -> bool {
         self.restricts_default.load(Acquire)
     }
 
-    /// Whether a connection is the default user's without having logged in.
+    /// Whether connections are the default user without logging in.
     #[inline]
     pub fn are_open(&self) -> bool {
         self.is_open.load(Acquire)
     }
 
-    /// Whether new users may use all channels (`acl-pubsub-default`).
+    /// Sets whether new users may use all channels (`acl-pubsub-default`).
     pub fn set_channels_default(&self, all: bool) {
         self.all_channels.store(all, Relaxed);
     }
@@ -104,21 +104,21 @@ impl Users {
         self.by_name().values().cloned().collect()
     }
 
-    /// The user, if one may log in with this name and password.
+    /// The user with this name, if it is enabled and accepts the password.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
         let hash = Hash::of(password);
         self.find(name).filter(|user| user.permissions().accept(&hash))
     }
 
-    /// Permissions of a user to be.
+    /// Permissions of a new user.
     pub fn draft<H>(&self, registry: &Registry<H>) -> Permissions {
         Permissions::new(registry, self.all_channels.load(Relaxed))
     }
 
-    /// Changes a user by rules, and makes it if there is none. Returns it.
+    /// Applies rules to a user, and creates it first if it does not exist. Returns the user.
     ///
     /// # Errors
-    /// What is wrong; nothing has changed then.
+    /// Returns an error if the name or a rule is invalid; nothing is changed then.
     pub fn set<H, R: AsRef<[u8]>>(
         &self,
         registry: &Registry<H>,
@@ -152,10 +152,10 @@ impl Users {
         Ok(user)
     }
 
-    /// Changes permissions by rules.
+    /// Applies rules to permissions.
     ///
     /// # Errors
-    /// Which rule is wrong, and why; those before it have been applied.
+    /// Returns the invalid rule's position and error. The rules before it have been applied.
     pub fn apply<H, R: AsRef<[u8]>>(
         &self,
         registry: &Registry<H>,
@@ -170,8 +170,7 @@ impl Users {
         Ok(())
     }
 
-    /// Removes a user, but not the default user. A connection that still refers to it may do
-    /// nothing any more.
+    /// Removes a user, except the default user. Connections of the user lose all permissions.
     pub fn remove<H>(&self, registry: &Registry<H>, name: &[u8]) -> Option<Arc<User>> {
         if name == DEFAULT_USER {
             return None;
@@ -181,10 +180,10 @@ impl Users {
         Some(user)
     }
 
-    /// Lets these be all users; a default user is made if there is none among them.
+    /// Replaces all users. Creates a default user if there is none among the new ones.
     ///
     /// # Errors
-    /// A name that is none, or too many users; nothing has changed then.
+    /// Returns an error for an invalid name or too many users; nothing is changed then.
     pub fn replace_all<H>(
         &self,
         registry: &Registry<H>,
@@ -220,7 +219,7 @@ impl Users {
         Ok(change)
     }
 
-    /// Gives the default user this password and no other, or none at all where it is empty
+    /// Makes this the only password of the default user, or requires none if it is empty
     /// (`requirepass`).
     pub fn set_default_password<H>(&self, registry: &Registry<H>, password: &[u8]) {
         let _changing = self.by_name();
@@ -229,17 +228,17 @@ impl Users {
         self.replace(&self.default, permissions, registry);
     }
 
-    /// How often was refused: attempts to log in, commands, keys, channels, databases.
+    /// Numbers of denials: logins, commands, keys, channels, databases.
     pub fn refused(&self) -> [u64; 5] {
         self.refused.each_ref().map(|count| count.load(Relaxed))
     }
 
-    /// Counts refusals from 0 again (`CONFIG RESETSTAT`).
+    /// Resets the numbers of denials (`CONFIG RESETSTAT`).
     pub fn reset_refused(&self) {
         self.refused.iter().for_each(|count| count.store(0, Relaxed));
     }
 
-    /// The names are locked, so changes come one after the other.
+    /// Replaces a user's permissions. The names are locked, so changes are sequential.
     fn replace<H>(&self, user: &Arc<User>, permissions: Permissions, registry: &Registry<H>) {
         if !Arc::ptr_eq(user, &self.default) {
             return user.set(permissions, registry);
@@ -258,7 +257,7 @@ impl Users {
     }
 }
 
-/// Whether a user can have this name: files part names and rules by blanks.
+/// Checks a user name. ACL files separate names and rules by blanks.
 fn check_name(name: &[u8]) -> Result<(), SetError> {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r' | 0);
     if name.is_empty() || name.iter().any(is_blank) { Err(SetError::Name) } else { Ok(()) }

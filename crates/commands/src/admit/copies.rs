@@ -1,4 +1,4 @@
-//! Reads of keys that are here as copies: of hash slots that are no others' of this node.
+//! Reads of key copies: keys of hash slots that this node does not hold.
 
 use super::Verdict;
 use crate::cluster::{Cluster, HashSlot};
@@ -11,8 +11,8 @@ use petrel_resp::Reply;
 use petrel_table::{KeySpec, Place};
 
 impl Executor {
-    /// Executes a command that reads keys which may be here as copies ([`Verdict::TryCopies`]): if
-    /// one is not, other nodes execute it.
+    /// Executes a command if copies of all keys that it reads are here ([`Verdict::TryCopies`]);
+    /// otherwise forwards it.
     #[inline(never)]
     pub(crate) fn execute_of_copies(
         &mut self,
@@ -25,7 +25,7 @@ impl Executor {
         if let Err(fail) = self.lock(command, request, host) {
             return self.turn_away(Verdict::Refuse(fail), request, session, host, reply);
         }
-        // What is here stays so as long as it is locked.
+        // Found copies stay while their stripes are locked.
         if self.are_here(request, session.db) {
             self.stats.read_copies();
             let execution = self.execute_admitted(true, request, session, host, reply);
@@ -38,7 +38,7 @@ impl Executor {
         self.turn_away(verdict, request, session, host, reply)
     }
 
-    /// Whether all keys of a command are here, whose stripes are held.
+    /// Whether copies of all keys of a command are in this keyspace. Their stripes are locked.
     fn are_here(&self, request: &Request<'_>, db: u16) -> bool {
         let is_here = |at: usize, hash| {
             let key = request.args.get(at).map(|&bytes| Key { bytes, hash });
@@ -51,8 +51,8 @@ impl Executor {
     }
 }
 
-/// Whether a command that reads keys of these slots, not all of which are held here, may find them
-/// here as copies.
+/// Whether the keys that a command reads may be here as copies. This node does not hold all of
+/// these slots.
 pub(super) fn may_be_copied(
     command: Command,
     slots: &[HashSlot],

@@ -1,10 +1,9 @@
-//! What holds commands of clients back for a while: `CLIENT PAUSE`, a shutdown that waits for
-//! replicas, a failover.
+//! Pauses of client commands: `CLIENT PAUSE`, shutdown while replicas lag, failover.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Why commands are held back.
+/// Reason of a pause.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PauseReason {
     /// `CLIENT PAUSE`.
@@ -16,7 +15,7 @@ pub enum PauseReason {
 }
 
 impl PauseReason {
-    /// Its name in `INFO`.
+    /// Name in `INFO`.
     pub fn name(self) -> &'static str {
         match self {
             PauseReason::Command => "client_pause",
@@ -33,18 +32,18 @@ struct Interval {
     writes_only: bool,
 }
 
-/// Which commands are held back, and until when.
+/// Pauses in force, at most one for each reason.
 #[derive(Debug, Default)]
 pub struct Pause {
-    /// When the last of the pauses ends, in Unix milliseconds.
+    /// End of the last pause, in Unix milliseconds.
     until_ms: AtomicI64,
     /// By [`PauseReason`].
     held: Mutex<[Option<Interval>; 3]>,
 }
 
 impl Pause {
-    /// Holds back commands until `until_ms` (Unix time), only writes if `writes_only`. A longer or
-    /// stricter pause for the same reason that is in force stays so.
+    /// Pauses commands until `until_ms` (Unix time), or only writes if `writes_only`. If a pause
+    /// for the same reason is in force, the later end and the stricter scope apply.
     pub fn start(&self, reason: PauseReason, now_ms: i64, until_ms: i64, writes_only: bool) {
         let mut held = self.lock();
         let place = &mut held[reason as usize];
@@ -68,13 +67,13 @@ impl Pause {
         self.until_ms.store(last.unwrap_or(0), Relaxed);
     }
 
-    /// Whether commands are held back now.
+    /// Whether a pause is in force.
     #[inline]
     pub fn is_active(&self, now_ms: i64) -> bool {
         now_ms < self.until_ms.load(Relaxed)
     }
 
-    /// Whether commands are held back now, and if so whether only writes are.
+    /// Whether a pause is in force, and if so whether it applies to writes only.
     #[inline]
     pub fn active(&self, now_ms: i64) -> Option<bool> {
         if self.is_active(now_ms) { Some(self.spares_reads(now_ms)) } else { None }
@@ -86,12 +85,12 @@ impl Pause {
         held.iter().flatten().all(|held| held.writes_only || held.until_ms <= now_ms)
     }
 
-    /// When the pause ends, in Unix milliseconds.
+    /// End of the last pause, in Unix milliseconds.
     pub fn until_ms(&self) -> i64 {
         self.until_ms.load(Relaxed)
     }
 
-    /// Why commands are held back the longest; none if none are.
+    /// Reason of the pause that ends last; `None` if no pause is in force.
     pub fn reason(&self, now_ms: i64) -> Option<PauseReason> {
         use PauseReason::*;
         let held = self.lock();
@@ -123,7 +122,7 @@ mod tests {
         assert_eq!(pause.reason(20), Some(Failover));
         pause.end(Failover);
         assert_eq!((pause.active(99), pause.reason(99)), (Some(false), Some(Command)));
-        // One that is over says nothing of the next.
+        // An expired pause does not affect the next one.
         pause.start(Command, 200, 300, true);
         assert_eq!(pause.active(250), Some(true));
         pause.end(Command);

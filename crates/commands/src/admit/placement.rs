@@ -1,22 +1,24 @@
-//! Where a client's command is executed in a cluster.
+//! Placement of client commands in a cluster: here, at another node, or at several.
+//!
+//! A key's *home* is the primary of its hash slot: the node that orders the slot's changes.
 //!
 //! ```text
-//!  place    keys' homes             verdict
+//!  place    homes of the keys       verdict
 //!  Here     -                       runs here, once all replies of other nodes are there
 //!  Read     all keys are held here  runs here
 //!           else                     as below
 //!  Home     all this node           runs here
-//!           one other node          forwarded, and the connection goes on (reply_slots.rs)
-//!           several                 split if each key is worked on by itself, else CROSSSLOT
-//!  -        -                       agreed on by all members, if it says so: FUNCTION LOAD
+//!           one other node          forwarded; the connection continues (reply_slots.rs)
+//!           several                 split if it works on each key by itself, else CROSSSLOT
+//!  -        -                       agreed on by all members if marked so: FUNCTION LOAD
 //! ```
 //!
-//! Where members hold only some slots, commands that read a whole database ([`whole_database`])
-//! are executed by all homes, and what changes keys of several slots of one home is a commit
-//! for each: that is for commands which work on each key by itself, too.
+//! If members hold only some slots, all primaries execute commands that read a whole database
+//! ([`whole_database`]). A change of several slots of one primary is then one commit for each
+//! slot, so only commands that work on each key by itself may do that.
 //!
-//! Commands of a connection that share a hash slot take effect in their order: one that runs here
-//! waits for those that were forwarded, and those that were forwarded keep their order on the way.
+//! Commands of a connection that share a hash slot take effect in order: a local command waits for
+//! forwarded ones, and forwarded ones stay in order on the way.
 
 use super::copies::may_be_copied;
 use super::{Moment, Verdict};
@@ -38,24 +40,24 @@ use petrel_resp::Protocol;
 use petrel_table::keys::key_positions;
 use petrel_table::{Place, bits};
 
-/// A command that is executed by other nodes.
+/// A command for execution by other nodes.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
-    /// What each is to execute. What is left of a transaction behind it has parts of its own in the
-    /// reply.
+    /// The call of each node. The calls that follow a transaction ([`RemoteCall::rest`]) have parts
+    /// of the reply of their own.
     pub calls: Vec<RemoteCall>,
-    /// How their replies come to one.
+    /// Combination of the replies.
     pub merge: Merge,
-    /// Whether it may wait for its keys there: the connection executes nothing meanwhile.
+    /// Whether it may wait for its keys there. The connection executes nothing meanwhile.
     pub may_wait: bool,
-    /// Where the elements of each reply belong in the whole one ([`Merge::Places`]).
+    /// Position of each reply's elements in the combined reply ([`Merge::Places`]).
     pub places: Vec<Vec<u32>>,
-    /// What its client is sent behind the reply.
+    /// Bytes appended after the reply: invalidations for a tracking client.
     pub after: Vec<u8>,
 }
 
 impl Forwarding {
-    /// Calls of which none waits.
+    /// Creates calls that do not wait.
     fn of(calls: Vec<RemoteCall>, merge: Merge) -> Self {
         let (places, after) = (Vec::new(), Vec::new());
         Forwarding { calls, merge, may_wait: false, places, after }
@@ -81,7 +83,7 @@ const LIMITED_PATTERNS: Fail = Fail::fixed(
 );
 
 impl Executor {
-    /// What becomes of a command that is let in, and is not only queued.
+    /// Decides where an admitted command is executed, unless it is queued by `MULTI`.
     #[inline]
     pub(super) fn place(
         &mut self,
@@ -114,8 +116,8 @@ impl Executor {
         placed.unwrap_or_else(Verdict::Refuse)
     }
 
-    /// What becomes of a command with one key if nothing is on its way to other nodes and it runs
-    /// here: most do.
+    /// Fast path of [`Executor::place`]: a command with one key that runs here while no call to
+    /// another node is pending. `None` if it is not such a command.
     fn place_at_once(
         &self,
         command: Command,
@@ -145,7 +147,7 @@ impl Executor {
         }
     }
 
-    /// What becomes of a command whose keys are not here as copies.
+    /// Places a command that has a key without a copy here.
     pub(super) fn place_elsewhere(
         &mut self,
         command: Command,
@@ -157,14 +159,14 @@ impl Executor {
         placed.unwrap_or_else(Verdict::Refuse)
     }
 
-    /// Refuses what cannot be part of a transaction in a cluster, before it is queued.
+    /// Rejects a command that cannot be part of a transaction in a cluster, before it is queued.
     pub(super) fn admit_queued(&self, command: Command) -> Result<(), Fail> {
         match self.shared.is_in_state(ServerState::Clustered) {
-            // In a transaction it waits for no other member.
+            // In a transaction it does not wait for other members.
             true if command.spec.gate.contains(GateFlags::RUNS_ANYWHERE) => {
                 admit_in_cluster(command)
             }
-            // Of that the others do their share behind it.
+            // Other primaries execute it for their slots after the transaction.
             true if is_flush(command) => admit_in_cluster(command),
             true if self.is_no_part(command) => Err(self.no_part(command)),
             true => admit_in_cluster(command),
@@ -178,12 +180,12 @@ impl Executor {
             || gate.contains(GateFlags::WHOLE_DATABASE) && self.shared.cluster_of_few().is_some()
     }
 
-    /// Whether a command is executed by more than one node, and so is no part of others.
+    /// Whether several nodes execute a command. It can then not be part of a transaction or script.
     fn is_no_part(&self, command: Command) -> bool {
         self.is_at_all_homes(command) || command.spec.gate.contains(GateFlags::AGREED)
     }
 
-    /// The error of such a command as a part of others.
+    /// Error of such a command in a transaction or script.
     pub(super) fn no_part(&self, command: Command) -> Fail {
         let name = self.registry().full_name(command.index).to_ascii_uppercase();
         let anywhere = command.spec.gate.contains(GateFlags::RUNS_ANYWHERE);
@@ -222,7 +224,7 @@ impl Executor {
             };
         }
         if spec.gate.contains(GateFlags::WATCHES) && session.in_multi() {
-            // It is refused there.
+            // The handler rejects it.
             return Ok(Verdict::Run);
         }
         if spec.place == Place::Here {
@@ -233,7 +235,7 @@ impl Executor {
         self.place_by_keys(command, request, (session, cluster), slots, tries_copies)
     }
 
-    /// What becomes of a command by the hash slots of its keys.
+    /// Places a command by the hash slots of its keys.
     fn place_by_keys(
         &mut self,
         command: Command,
@@ -250,7 +252,7 @@ impl Executor {
         }
         let is_held = spec.place == Place::Read && are_readable(&slots, cluster);
         let home = if is_held { Some(Home::Here) } else { home_of(&slots, cluster) };
-        // A primary that has not got the data yet is not the place to read them.
+        // A primary that does not have the data yet cannot serve reads.
         if home == Some(Home::Here) && (is_held || spec.place != Place::Read) {
             if spec.place == Place::Home {
                 self.admit_lease(cluster)?;
@@ -274,7 +276,8 @@ impl Executor {
             return Ok(Verdict::Await(until));
         }
         let may_be_copied = may_be_copied(command, &slots, session, cluster);
-        // Behind others of its slots that were forwarded, it keeps their order on the way.
+        // If commands of the same slots were forwarded before, it is forwarded, too, to keep their
+        // order.
         if tries_copies && may_be_copied && waiting.and_then(|w| w.last_of(&slots)).is_none() {
             return Ok(Verdict::TryCopies);
         }
@@ -292,7 +295,7 @@ impl Executor {
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
 
-    /// Has all members agree on what a command changes.
+    /// Forwards a command that all members have to agree on, such as `FUNCTION LOAD`.
     fn by_agreement(
         &self,
         args: &[&[u8]],
@@ -308,12 +311,12 @@ impl Executor {
         Ok(Verdict::Forward(Box::new(forwarding)))
     }
 
-    /// Refuses what would change something here after others may have taken this node for dead.
+    /// Rejects changes on this node if its lease has ended, since others may take it for failed.
     fn admit_lease(&self, cluster: &dyn Cluster) -> Result<(), Fail> {
         if self.has_lease(cluster) { Ok(()) } else { Err(Fail::SLOT_UNSERVED) }
     }
 
-    /// The arguments with which another node executes a command.
+    /// The arguments of a forwarded command.
     fn args_to_forward(
         &mut self,
         command: Command,
@@ -333,7 +336,8 @@ impl Executor {
         {
             return Err(LIMITED_SCRIPT);
         }
-        // The home does not know who asks, and would read what the patterns of options name.
+        // The other node does not know the user, and would read keys that match the patterns of any
+        // option.
         let has_patterns =
             |arg: &&[u8]| arg.eq_ignore_ascii_case(b"BY") || arg.eq_ignore_ascii_case(b"GET");
         if spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS)
@@ -344,7 +348,7 @@ impl Executor {
             return Err(LIMITED_PATTERNS);
         }
         let mut args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
-        // The other node need not know the script: it travels with the call.
+        // The script's text is part of the call, because the other node may not know it.
         if !spec.gate.contains(GateFlags::SCRIPT_BY_SUM) {
             return Ok(args);
         }
@@ -356,8 +360,8 @@ impl Executor {
         Ok(args)
     }
 
-    /// A transaction is executed by one node: this one if it orders the changes of all keys, or all
-    /// of it only reads what is held here.
+    /// Places a transaction. One node executes it: this one if it is the primary of all keys, or if
+    /// all commands only read slots that are readable here.
     fn place_transaction(
         &mut self,
         session: &Session,
@@ -392,7 +396,7 @@ impl Executor {
             Err(_) => false,
         };
         if is_watch_lost {
-            // The home of the watched keys is another one than when the watch began.
+            // The primary of the watched keys has changed since the watch began.
             return Ok(Verdict::Abandon);
         }
         if only_reads && are_readable(&slots, cluster) {
@@ -403,7 +407,7 @@ impl Executor {
         if home == Home::Here && !only_reads {
             self.admit_lease(cluster)?;
             let Some(rest) = rest else { return Ok(Verdict::Run) };
-            // Invalidations of the keys that are read may come before the reply.
+            // Invalidations of the read keys may arrive before the reply.
             let mut after = Vec::new();
             for request in transaction.queued.requests(&args) {
                 let Some(command) = request.command else { continue };
@@ -416,7 +420,7 @@ impl Executor {
         let places = rest.iter().map(|rest| rest.places.clone()).collect();
         let (may_wait, merge) = match rest.is_some() {
             true => (true, Merge::Transaction),
-            // In a transaction nothing waits.
+            // Commands in a transaction do not wait.
             false => (false, Merge::Only),
         };
         let call = RemoteCall { slots, client, by_key, rest, ..call };
@@ -424,7 +428,8 @@ impl Executor {
         Ok(Verdict::Forward(Box::new(Forwarding { may_wait, places, after, ..forwarding })))
     }
 
-    /// A transaction as another node executes it, and what the client is sent behind the reply.
+    /// The call with which another node executes a transaction, and the bytes appended after its
+    /// reply.
     fn queue_to_forward(
         &mut self,
         queue: &Queue,
@@ -453,8 +458,8 @@ impl Executor {
         ))
     }
 
-    /// A script writes only to keys whose changes this node orders, and reads only what is held
-    /// here, declared or not.
+    /// Checks a command that a script calls. It may write only keys that this node is the primary
+    /// of, and read only keys that are held here, declared or not.
     fn place_in_script(
         &mut self,
         command: Command,
@@ -479,7 +484,7 @@ impl Executor {
             if written.any(|&slot| *self.script_slot.get_or_insert(slot) != slot) {
                 return Err(Fail::CROSS_SLOT);
             }
-            // It is one transaction, as one of `EXEC`.
+            // The script is one transaction, like that of `EXEC`.
             if !moment.contains(Moment::HAS_WRITTEN) {
                 self.admit_lease(cluster)?;
             }
@@ -491,13 +496,13 @@ impl Executor {
     }
 }
 
-/// Whether a command removes keys of all homes.
+/// Whether a command removes keys of all primaries.
 pub(super) fn is_flush(command: Command) -> bool {
     let spec = command.spec;
     spec.gate.contains(GateFlags::AT_ALL_HOMES) && spec.flags.contains(Flags::WRITE)
 }
 
-/// Refuses what there is none of in a cluster: what says so, and writes that name no key.
+/// Rejects commands that a cluster does not support: those marked so, and writes that name no key.
 fn admit_in_cluster(command: Command) -> Result<(), Fail> {
     let spec = command.spec;
     let name = || spec.meta.name.to_ascii_uppercase();
@@ -511,7 +516,7 @@ fn admit_in_cluster(command: Command) -> Result<(), Fail> {
     }
 }
 
-/// Refuses what waits for the log of this member where there is none.
+/// Rejects a command that waits for the log of this member if there is none.
 fn admit_log(command: Command, args: &[&[u8]], host: &dyn Host) -> Result<(), Fail> {
     if !command.spec.gate.contains(GateFlags::ASKS_LOGS) {
         return Ok(());
@@ -520,7 +525,7 @@ fn admit_log(command: Command, args: &[&[u8]], host: &dyn Host) -> Result<(), Fa
     if local && host.durable_epoch().is_none() { Err(NO_LOG) } else { Ok(()) }
 }
 
-/// Has each home execute a command for its share.
+/// Forwards a command to all primaries, for their slots.
 fn at_all_homes(
     command: Command,
     args: &[&[u8]],
@@ -537,7 +542,7 @@ fn at_all_homes(
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
     let calls = homes.into_iter().map(|mut slots| {
         if merge == Merge::Min {
-            // It changes nothing: any slot leads there.
+            // Without changes, any slot of a primary will do to address it.
             slots.truncate(1);
         }
         let by_key = slots.len() > 1 && !cluster.holds_all();
@@ -547,8 +552,9 @@ fn at_all_homes(
     Ok(Verdict::Forward(Box::new(forwarding)))
 }
 
-/// Has homes execute a command that reads a whole database: each for its share and their replies
-/// together, or each for any key and one of them is the reply, or the one at which a walk is.
+/// Forwards a command that reads a whole database. Either all primaries execute it and the replies
+/// are combined, or one of the replies is taken, or only the primary that a cursor belongs to
+/// executes it.
 fn whole_database(
     command: Command,
     args: &[&[u8]],
@@ -563,13 +569,13 @@ fn whole_database(
     let homes = cluster.homes().ok_or(Fail::HOME_CHANGING)?;
     let homes = match meta.tip("request_policy") {
         Some("special") => {
-            // A cursor that is none is the handler's to refuse.
+            // An invalid cursor is left to the handler, which returns the error.
             let at = args.get(1).and_then(|arg| parse_cursor(arg)).map_or(0, HomeCursor::home);
             vec![homes.get(at).or(homes.first()).copied().ok_or(Fail::HOME_CHANGING)?]
         }
         _ => homes,
     };
-    // Any of its slots leads to a home.
+    // Any slot of a primary will do to address it.
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
     let calls: Vec<_> = homes.iter().map(|&slot| call(session, vec![slot], args.clone())).collect();
     let merge = if calls.len() == 1 { Merge::Only } else { Merge::First };
@@ -578,8 +584,8 @@ fn whole_database(
     Ok(Verdict::Forward(Box::new(forwarding)))
 }
 
-/// Adds the hash slots of the keys of a call, each once, ascending. A count of keys that makes no
-/// sense is the handler's to refuse.
+/// Adds the hash slots of the keys of a call, each once, ascending. An invalid number of keys is
+/// left to the handler.
 pub(crate) fn add_slots(
     command: Command,
     args: &[&[u8]],
@@ -613,7 +619,7 @@ pub(super) fn sort(slots: &mut Vec<HashSlot>) {
     slots.dedup();
 }
 
-/// The home of all these slots; none if they have several.
+/// The primary of all these slots; `None` if there are several.
 fn home_of(slots: &[HashSlot], cluster: &dyn Cluster) -> Option<Home> {
     let mut homes = slots.iter().map(|&slot| cluster.home_of(slot));
     let first = homes.next().unwrap_or(Home::Here);
@@ -625,8 +631,9 @@ fn are_readable(slots: &[HashSlot], cluster: &dyn Cluster) -> bool {
     cluster.holds_all() || slots.iter().all(|&slot| cluster.is_readable(slot))
 }
 
-/// The message that lets a client that caches what it reads forget the keys of a call that another
-/// node executes, since it would not hear of their changes. Empty if it caches nothing of that.
+/// The invalidation message for a client that tracks the keys of a call which another node
+/// executes, since this node does not learn of their changes. Empty if the client tracks none of
+/// them.
 fn forget(
     command: Command,
     args: &[&[u8]],
@@ -661,11 +668,11 @@ pub(super) fn call(session: &Session, slots: Vec<HashSlot>, command: Vec<Vec<u8>
     RemoteCall { slots, db: session.db, resp3, commands: vec![command], ..RemoteCall::default() }
 }
 
-/// A call of a command that works on each key by itself, as its tips say.
+/// A call that can be split because its command works on each key by itself, as its tips show.
 struct Split {
-    /// How the replies to its parts come to one.
+    /// Combination of the replies to its parts.
     merge: Merge,
-    /// Arguments for each key, the key first.
+    /// Number of arguments for each key, including the key, which is the first.
     step: usize,
 }
 
@@ -685,8 +692,8 @@ impl Split {
     }
 }
 
-/// Splits a command that works on each key by itself into one for each home; none if it is no such
-/// command.
+/// Splits a command that works on each key by itself into one call for each primary; `None` for
+/// other commands.
 fn split(
     command: Command,
     args: &[&[u8]],

@@ -1,5 +1,5 @@
-//! Clients that go to the primary by themselves (`CLIENT CAPA redirect`): a replica sends them
-//! there with what touches data, as Valkey does: <https://valkey.io/commands/client-capa/>.
+//! Redirection of clients with `CLIENT CAPA redirect`: a replica redirects commands on data to the
+//! primary, as Valkey does: <https://valkey.io/commands/client-capa/>.
 
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
@@ -9,8 +9,8 @@ use crate::spec::{Command, Flags};
 use petrel_table::bits;
 
 impl Executor {
-    /// Refuses a command that its client is to send to the primary. A transaction goes there
-    /// whole: what `EXEC` runs was looked at when it was called.
+    /// Rejects a command with a redirection to the primary. A transaction is redirected as a whole,
+    /// so commands that `EXEC` runs are not checked again.
     #[cold]
     pub(super) fn admit_redirectable(
         &mut self,

@@ -1,4 +1,4 @@
-//! What scripts may do: which of them begin, and which commands they may call.
+//! Admission of scripts and of the commands that they call.
 
 use super::Moment;
 use crate::execute::Executor;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const READ_ONLY: Fail = Fail::fixed("ERR Write commands are not allowed from read-only scripts.");
 
-/// The error of a call of a command that there is not.
+/// Error of a call of an unknown command.
 pub(super) fn unknown(dialect: Dialect) -> Fail {
     Fail::fixed(dialect.choose(
         "ERR Unknown Redis command called from script",
@@ -21,7 +21,7 @@ pub(super) fn unknown(dialect: Dialect) -> Fail {
     ))
 }
 
-/// The error of a call with a wrong number of arguments.
+/// Error of a call with a wrong number of arguments.
 pub(super) fn wrong_arity(dialect: Dialect) -> Fail {
     Fail::fixed(dialect.choose(
         "ERR Wrong number of args calling Redis command from script",
@@ -37,7 +37,7 @@ fn not_from_script(dialect: Dialect) -> Fail {
 }
 
 impl Executor {
-    /// Refuses a command that a script may not call.
+    /// Rejects a command that a script may not call.
     #[inline]
     pub(super) fn admit_from_script(&self, command: Command, moment: Moment) -> Outcome {
         let flags = command.spec.flags;
@@ -54,7 +54,7 @@ impl Executor {
         }
         if moment.contains(Moment::NO_MEMORY)
             && flags.contains(Flags::DENYOOM)
-            // What keeps all writes from being executed is what they are told of.
+            // If the server rejects all writes, that error is reported instead.
             && self.shared.write_refusal().is_none()
         {
             return Err(Fail::OUT_OF_MEMORY);
@@ -62,8 +62,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Refuses a script or a function that may not begin; the moment of the commands that it calls
-    /// otherwise.
+    /// Checks whether a script or function may begin. Returns the moment of the commands that it
+    /// calls.
     pub(crate) fn admit_program(
         &mut self,
         call: &Call<'_>,
@@ -77,12 +77,12 @@ impl Executor {
             ));
         }
         let may_write = call.access == Access::Write && !says(ScriptFlags::NO_WRITES);
-        // What a primary sends is executed in any state.
+        // Commands from a primary are executed in any state.
         let is_loader = session.is(Modes::LOADER);
         if !is_loader && self.shared.refuses_some() {
             self.admit_program_in_state(call, may_write)?;
         }
-        // A write within it is about as long as what it is called with, or more.
+        // A write of the script is expected to need at least as much as the script's arguments.
         let needed = args.iter().map(|arg| arg.len()).sum();
         let lacks_memory = !session.in_exec && !is_loader && !self.make_room(needed);
         let allows_oom = says(ScriptFlags::ALLOW_OOM);
@@ -101,7 +101,7 @@ impl Executor {
         Ok(with(moment, lacks_memory && !allows_oom, Moment::NO_MEMORY))
     }
 
-    /// Refuses a script that cannot run in the states that the server is in.
+    /// Rejects a script that the server's states do not allow.
     #[cold]
     fn admit_program_in_state(&self, call: &Call<'_>, may_write: bool) -> Outcome {
         let shared = &self.shared;

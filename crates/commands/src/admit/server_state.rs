@@ -1,5 +1,5 @@
-//! States of the server in which it refuses commands for a while: loading, `MISCONF`, read-only
-//! replica, no member of its cluster.
+//! Server states in which commands are rejected for a while: loading, `MISCONF`, read-only replica,
+//! not a member of its cluster.
 
 use crate::execute::Executor;
 use crate::fail::{Fail, Outcome};
@@ -10,7 +10,7 @@ use crate::spec::{Command, Flags, GateFlags};
 use petrel_resp::Reply;
 
 impl Executor {
-    /// Refuses what cannot be executed in this state of the server.
+    /// Rejects commands that the server's states do not allow.
     #[cold]
     pub(super) fn admit_in_state(
         &mut self,
@@ -37,7 +37,7 @@ impl Executor {
         }
         if !flags.contains(Flags::LOADING) {
             if self.shared.is_in_state(ServerState::Apart) {
-                // A witness may be loading what every member gets.
+                // A witness may be loading the data that every member gets.
                 self.admit_apart(command, session)?;
             } else if self.shared.is_loading() {
                 return Err(Fail::loading(self.shared.dialect()));
@@ -47,15 +47,15 @@ impl Executor {
         if !self.counts_as_write(command, session, &fail) {
             return Ok(());
         }
-        // A lack of memory is the error of both.
+        // If memory is exhausted, too, that is the reported error.
         if flags.contains(Flags::DENYOOM) && !self.within_script {
             self.admit_memory(args, host, reply)?;
         }
         Err(fail)
     }
 
-    /// Refuses what needs the cluster's data, where there are none. A witness, which never has any,
-    /// answers `PING`: it is as healthy as it will be.
+    /// Rejects commands that need the cluster's data on a node without data. A witness, which never
+    /// has any, replies to `PING`, because it is healthy nevertheless.
     fn admit_apart(&self, command: Command, session: &Session) -> Outcome {
         let cluster = self.shared.cluster.get();
         match cluster.and_then(|cluster| cluster.lacks_data()) {
@@ -65,13 +65,13 @@ impl Executor {
         }
     }
 
-    /// Whether a client asks whether the server is healthy.
+    /// Whether a command is a health check.
     fn asks_after_health(&self, command: Command, session: &Session) -> bool {
         let is_called = !self.within_script && !session.in_exec;
         is_called && command.spec.gate.contains(GateFlags::HEALTH_CHECK)
     }
 
-    /// Refuses what may not be answered from data that may be old.
+    /// Rejects commands that need fresh data if the data may be stale.
     fn admit_stale(&self, command: Command, session: &Session) -> Outcome {
         let is_fresh = |command: Command| !command.spec.flags.contains(Flags::STALE);
         if self.within_script {
@@ -87,8 +87,8 @@ impl Executor {
         if is_refused { Err(Fail::MASTER_DOWN) } else { Ok(()) }
     }
 
-    /// Whether a command writes, or executes a transaction that does. What `EXEC` runs was looked
-    /// at when it was called.
+    /// Whether a command writes, or executes a transaction that writes. Commands that `EXEC` runs
+    /// were checked with it.
     fn writes(&self, command: Command, session: &Session) -> bool {
         let writes = |command: Command| command.spec.flags.contains(Flags::WRITE);
         if session.in_exec && !self.within_script {
@@ -98,8 +98,8 @@ impl Executor {
         writes(command) || queued.is_some_and(|queue| queue.commands().any(writes))
     }
 
-    /// Whether a command is refused where writes are. `PING` is refused so that whoever asks after
-    /// the server's health hears of it, unless it is others who are missing.
+    /// Whether a command is rejected where writes are. `PING` is rejected too, so that health
+    /// checks fail; except when only replicas are missing (`NOREPLICAS`).
     fn counts_as_write(&self, command: Command, session: &Session, fail: &Fail) -> bool {
         let tells = *fail != Fail::TOO_FEW_REPLICAS;
         tells && self.asks_after_health(command, session) || self.writes(command, session)

@@ -1,15 +1,15 @@
-//! Transactions with commands that every home executes for its share: `FLUSHALL`, `FLUSHDB`.
+//! Transactions with commands that every primary executes for its slots: `FLUSHALL`, `FLUSHDB`.
 //!
 //! ```text
 //!  MULTI  SET {t}a 1  FLUSHALL  SET {t}b 2  EXEC
-//!   home of {t}    all of it at one moment; of FLUSHALL the slots of the transaction's keys
-//!   all homes      then: FLUSHALL in their other slots
-//!   client         EXEC's reply, once all have answered
+//!   primary of {t}   executes all of it atomically; FLUSHALL only in the slots of its keys
+//!   all primaries    then execute FLUSHALL in their other slots
+//!   client           gets EXEC's reply once all have answered
 //! ```
 //!
-//! An error of the second step is the reply to the command, within that of the transaction, which
-//! was executed. Its home looks at all keys of the databases for each flush, with everything
-//! locked.
+//! An error of the second step is the reply to the flush, inside the reply to the transaction,
+//! which was executed. For each flush the first primary scans all keys of the databases, with the
+//! whole keyspace locked.
 
 use super::placement::{add_slots, call, is_flush, sort};
 use crate::answer::Answer;
@@ -27,14 +27,14 @@ use petrel_resp::{Reply, RespWriter};
 use petrel_table::GateFlags;
 use std::collections::BTreeMap;
 
-/// Keys that are looked at in one step.
+/// Number of keys scanned in one step.
 const KEYS_PER_STEP: usize = 4096;
 
-/// Flushes in a transaction, and calls of homes behind it, at most.
+/// Maximum numbers of flushes in a transaction and of calls of primaries after it.
 const FLUSHES_MAX: usize = 16;
 const CALLS_MAX: usize = 1024;
 
-/// Bytes of the reply to a transaction that is refused, at most.
+/// Maximum size of the reply to a rejected transaction, in bytes.
 const REFUSAL_MAX: usize = 16 * 1024;
 
 const TOO_MANY: Fail =
@@ -52,10 +52,11 @@ fn slots_of(queue: &Queue, args: &[&[u8]], cluster: &dyn Cluster) -> Vec<HashSlo
 }
 
 impl Executor {
-    /// What homes have to execute behind a transaction, if there is something.
+    /// Calls that the primaries execute after a transaction; `None` if it flushes nothing.
     ///
     /// # Errors
-    /// If it has commands that see the keys of all homes, or too many flushes.
+    /// Returns an error if the transaction has commands that read the keys of all primaries, or too
+    /// many flushes.
     pub(super) fn rest_of(
         &mut self,
         queue: &Queue,
@@ -69,13 +70,13 @@ impl Executor {
         let args = queue.args();
         let databases = self.ks.keyspace().databases();
         let (mut places, mut db) = (Vec::new(), session.db);
-        // By database: what each home executes. One that changes all of them is enough.
+        // Calls by database. A flush of all databases replaces the others.
         let mut flushes: BTreeMap<Option<u16>, Vec<u8>> = BTreeMap::new();
         for (at, request) in (0..).zip(queue.requests(&args)) {
             let Some(command) = request.command else { continue };
             let gate = command.spec.gate;
             if gate.contains(GateFlags::WHOLE_DATABASE) {
-                // It would see the keys of other homes, which are not removed yet.
+                // It would read keys of other primaries that are not removed yet.
                 let name = self.registry().full_name(command.index).to_ascii_uppercase();
                 return Err(Fail::new(format!(
                     "ERR {name} is not supported beside FLUSHALL or FLUSHDB in a transaction of a cluster"
@@ -88,7 +89,7 @@ impl Executor {
             }
             if is_flush(command) && flush_mode(request.args).is_ok() {
                 if self.admit_user(command, request.args, session, host).is_err() {
-                    // Executing it says so.
+                    // The handler returns the error.
                     continue;
                 }
                 let of = gate.contains(GateFlags::ONE_DATABASE).then_some(db);
@@ -123,8 +124,8 @@ impl Executor {
         Ok(Some(Box::new(Rest { places, calls })).filter(|rest| !rest.calls.is_empty()))
     }
 
-    /// Executes a transaction here, and lets all homes execute the rest of it. The client is sent
-    /// `after` behind the reply, which waits for them.
+    /// Executes a transaction here, then lets all primaries execute its rest. The reply is complete
+    /// once they have answered; `after` is appended to it.
     #[cold]
     pub(super) fn execute_with_rest(
         &mut self,
@@ -141,8 +142,8 @@ impl Executor {
         };
         let (mut bytes, mut shared) = (Vec::new(), Vec::new());
         let is_dropped = session.replies != Replies::On;
-        // What is not executed is answered in less, so that what is cut was executed. A reply that
-        // is dropped holds its place all the same.
+        // A rejected transaction has a shorter reply than this, so a cut reply is from an executed
+        // one. A dropped reply keeps its reply slot.
         let room = if is_dropped { usize::MAX } else { reply.room_left().max(REFUSAL_MAX) };
         let mut own = RespWriter::new(&mut bytes, &mut shared, session.protocol).limited(room);
         let execution = self.execute_admitted(false, request, session, host, &mut own);
@@ -174,10 +175,9 @@ impl Executor {
         Execution::Forwarded
     }
 
-    /// Notes which share of commands is part of a transaction, if it has some that every home
-    /// executes for its share.
+    /// Sets the hash slots that a flush is limited to within the transaction, if it contains one.
     ///
-    /// What is replayed from a file is another server's, and the flush of all keys.
+    /// Replayed transactions come from another server; their flushes remove all keys.
     pub(crate) fn begin_shares(&mut self, queue: &Queue, args: &[&[u8]], session: &Session) {
         if self.shared.is_in_state(ServerState::Clustered)
             && !session.is(Modes::LOADER)
@@ -188,7 +188,7 @@ impl Executor {
         }
     }
 
-    /// Removes all keys of hash slots in a database, or in all, whose stripes are held.
+    /// Removes all keys of hash slots, in one database or in all. Their stripes are locked.
     pub(crate) fn remove_slots(&mut self, slots: &[HashSlot], db: Option<u16>) {
         let Some(cluster) = self.shared.cluster.get().cloned() else { return };
         if slots.is_empty() {

@@ -1,5 +1,4 @@
-//! What a request comes to that is not executed now: it is queued, put off or answered with an
-//! error.
+//! Handles requests that are not executed now: queued (`MULTI`), deferred, forwarded or rejected.
 
 use super::Verdict;
 use super::placement::Forwarding;
@@ -15,7 +14,7 @@ use petrel_resp::Reply;
 use petrel_table::GateFlags;
 
 impl Executor {
-    /// Does with a command what it comes to if it is not executed now.
+    /// Acts on any verdict but [`Verdict::Run`].
     #[inline(never)]
     pub(crate) fn turn_away(
         &mut self,
@@ -60,8 +59,8 @@ impl Executor {
         Execution::Answered
     }
 
-    /// Lets other nodes execute a command, whose reply slot is the session's last from now on. A
-    /// transaction is over with that.
+    /// Forwards a command to other nodes. Its reply slot becomes the session's last. If the command
+    /// is `EXEC`, the transaction ends.
     #[cold]
     fn forward(
         &mut self,
@@ -113,7 +112,7 @@ impl Executor {
                 self.refuse_request(command, fail, session, reply);
                 return Execution::Answered;
             }
-            // Some parts are on their way: the reply to the whole is the error.
+            // Some parts are on their way already, so the error becomes the reply to the whole.
             Some((at, fail)) => {
                 let error = fail.to_reply();
                 let waiting = session.reply_slots_mut();
@@ -129,8 +128,7 @@ impl Executor {
         Execution::Forwarded
     }
 
-    /// Answers a command with an error; its transaction, if one is open, cannot be executed any
-    /// more.
+    /// Rejects a command with an error. An open transaction cannot be executed any more.
     #[cold]
     pub(super) fn refuse_request(
         &mut self,
@@ -143,8 +141,8 @@ impl Executor {
         self.reject(command, &fail, reply);
     }
 
-    /// The same because of a slow script, which may hold the keys that the session watches: then
-    /// nothing becomes of its transaction.
+    /// Rejects a command with `BUSY` because of a slow script. A transaction with watched keys is
+    /// left unchanged, because ending its watches needs stripes that the script may have locked.
     #[cold]
     fn refuse_busy(
         &mut self,

@@ -1,6 +1,6 @@
-//! The text of a SCAN cursor.
+//! Text of a SCAN cursor.
 
-/// Parses a cursor, as lenient as C's `strtoull` towards spaces and a plus sign.
+/// Parses a cursor. Accepts leading spaces and a plus sign, like C's `strtoull`.
 pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii_start();
     let digits = text.strip_prefix(b"+").unwrap_or(text);

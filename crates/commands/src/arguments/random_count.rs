@@ -1,34 +1,33 @@
-//! The counts of SRANDMEMBER, HRANDFIELD and ZRANDMEMBER: how many are drawn, and whether one may
-//! be drawn twice.
+//! Counts of SRANDMEMBER, HRANDFIELD and ZRANDMEMBER. A negative count allows repetition.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::long::{Pacer, UNITS_PER_ITEM};
 
-/// Draws with repetition at most where nothing bounds their reply.
+/// Maximum number of draws with repetition if nothing else limits the reply.
 const REPEATED_MAX: u64 = 1 << 24;
 
-/// Draws between two looks at how long the reply has become.
+/// Number of draws between two checks of the reply's length.
 const RUN: usize = 4096;
 
 const OUT_OF_RANGE: Fail = Fail::fixed("ERR value is out of range");
 
-/// How many a command draws.
+/// Number of elements to draw, with or without repetition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Draws {
-    /// So many different ones, or all if there are not more.
+    /// This number of different elements, or all if there are fewer.
     Distinct(usize),
-    /// So many, each drawn from all.
+    /// This number of elements, each drawn from all.
     Repeated(usize),
 }
 
 impl Draws {
-    /// The same if each comes with a value: half as many can be asked for.
+    /// Checks the count of a reply that has a value for each element: its maximum is half as large.
     pub fn of_pairs(self) -> Result<Self, Fail> {
         if self.count() > i64::MAX as usize / 2 { Err(OUT_OF_RANGE) } else { Ok(self) }
     }
 
-    /// How many are returned if there are enough.
+    /// Number of elements returned if there are enough.
     pub fn count(self) -> usize {
         match self {
             Draws::Distinct(count) | Draws::Repeated(count) => count,
@@ -36,11 +35,11 @@ impl Draws {
     }
 }
 
-/// Draws with repetition, a run at a time: `draw` says how long the reply is then. Once it is
-/// `reply_max` long it ends, in its middle: its client is closed before any of it is sent.
+/// Draws with repetition, one run after another. `draw` returns the length of the reply after a
+/// run. At `reply_max` the reply ends in its middle; the client is closed before any of it is sent.
 ///
 /// # Errors
-/// If the command is to end.
+/// Returns an error if the command is to end.
 pub(crate) fn draw_repeated(
     count: usize,
     reply_max: Option<usize>,
@@ -60,7 +59,7 @@ pub(crate) fn draw_repeated(
     Ok(())
 }
 
-/// Argument `i` as a count: a negative one asks for repetition.
+/// Argument `i` as a count; a negative one allows repetition.
 pub(crate) fn draws(ctx: &mut Ctx<'_>, i: usize) -> Result<Draws, Fail> {
     let count = ctx.integer(i)?;
     if count == i64::MIN {

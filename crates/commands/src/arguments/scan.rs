@@ -1,4 +1,4 @@
-//! What SCAN, SSCAN, HSCAN and ZSCAN have in common: cursors, options and the form of the reply.
+//! Common parts of SCAN, SSCAN, HSCAN and ZSCAN: cursors, options and replies.
 
 use super::cursor::parse_cursor;
 use crate::ctx::Ctx;
@@ -9,13 +9,13 @@ use crate::numbers::integer;
 use petrel_keyspace::Type;
 use petrel_table::options::ScanOption;
 
-/// Units for looking at an item.
+/// Units for examining an item.
 const UNITS_PER_ITEM: usize = 4;
 
-/// What one call looks at unless told otherwise.
+/// Default of `COUNT`.
 const COUNT: usize = 10;
 
-/// What is walked.
+/// Kind of scan.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Scanned {
     /// The keys of a database, by `SCAN`.
@@ -30,9 +30,9 @@ pub(crate) enum Scanned {
 
 /// The options of a call.
 pub(crate) struct Options<'a> {
-    /// How many to look at, at least 1.
+    /// `COUNT`: number of items to examine, at least 1.
     pub count: usize,
-    /// `TYPE`: what the value of a key has to be.
+    /// `TYPE`: type of the wanted values.
     pub type_name: Option<&'a [u8]>,
     /// `NOVALUES`.
     pub no_values: bool,
@@ -85,8 +85,7 @@ impl<'a> Options<'a> {
         self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
     }
 
-    /// Like [`Options::admits`], but in a walk that holds stripes: admits nothing once it is
-    /// `ended`.
+    /// Like [`Options::admits`], for a walk that holds stripes: false once it is `ended`.
     pub fn admits_within(&self, name: &[u8], pacer: &mut Pacer, ended: &mut Outcome) -> bool {
         let units = self.pattern.as_ref().map_or(0, |pattern| pattern.units(name.len()));
         pacer.goes_on(UNITS_PER_ITEM + units, ended) && self.admits(name)
@@ -127,7 +126,7 @@ impl Found {
         }
     }
 
-    /// Writes the reply of a scan: where to go on, and what was found.
+    /// Writes the reply of a scan: the next cursor and the found items.
     pub fn write_with_cursor(&self, ctx: &mut Ctx<'_>, cursor: u64) -> Outcome {
         ctx.reply.array(2);
         ctx.reply.bulk(itoa::Buffer::new().format(cursor).as_bytes());

@@ -1,25 +1,25 @@
-//! BITOP: strings combined bit by bit, a block at a time so that each source is read once and only
-//! the result is allocated.
+//! BITOP: combines strings bit by bit. It works block by block, so that each source is read once
+//! and only the result is allocated.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::long::Pacer;
 use petrel_keyspace::{StrRef, Value};
 
-/// Bytes of the result that are made at a time: they stay in the first-level cache while the
-/// sources pass.
+/// Size of a block in bytes. A block of the result stays in the L1 cache while the sources are
+/// combined into it.
 const BLOCK: usize = 4096;
 
-/// Units for combining a block with another.
+/// Units for combining one block with another.
 const UNITS_PER_BLOCK: usize = 32;
 
-/// What becomes of the bits of the sources at one place.
+/// Operation on the bits of all sources at one offset.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Operation {
     And,
     Or,
     Xor,
-    /// Of the one source, the opposite.
+    /// Inverted; for one source only.
     Not,
     /// In the first source, and in no other.
     Diff,
@@ -46,7 +46,7 @@ impl Operation {
         NAMES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, found)| *found)
     }
 
-    /// Whether it makes sense of so many sources.
+    /// Checks the number of sources.
     fn check(self, sources: usize) -> Outcome {
         let wrong = match self {
             Operation::Not if sources != 1 => "BITOP NOT must be called with a single source key.",
@@ -64,7 +64,7 @@ impl Operation {
         Err(Fail::new(format!("ERR {wrong}")))
     }
 
-    /// Makes the block of the result that begins at `at`. `out` is zero.
+    /// Computes the block of the result that begins at `at`. `out` is zero.
     fn fill(self, out: &mut [u8], at: usize, sources: &[&[u8]]) {
         let [first, others @ ..] = sources else { return };
         let len = out.len();
@@ -138,7 +138,7 @@ fn combine(ctx: &Ctx<'_>, operation: Operation, pacer: &mut Pacer) -> Result<Vec
     let sources: Vec<_> =
         values.iter().zip(&mut digits).map(|(value, digits)| value.bytes(digits)).collect();
     let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
-    // Before there is memory for the result.
+    // Checked before memory for the result is allocated.
     pacer.pace(len / BLOCK * UNITS_PER_BLOCK)?;
     let _held = ctx.hold_growth(len)?;
     let mut result = vec![0; len];
@@ -149,13 +149,13 @@ fn combine(ctx: &Ctx<'_>, operation: Operation, pacer: &mut Pacer) -> Result<Vec
     Ok(result)
 }
 
-/// What a source has of a block.
+/// The part of a source that is in a block; shorter at the end of the source.
 fn block(source: &[u8], at: usize, len: usize) -> &[u8] {
     let begin = at.min(source.len());
     &source[begin..(at + len).min(source.len())]
 }
 
-/// Combines each byte with that of a source, which zeros follow.
+/// Combines each byte with that of a source. A short source counts as followed by zeros.
 #[inline(always)]
 fn merge(out: &mut [u8], source: &[u8], with: impl Fn(u8, u8) -> u8) {
     let (overlap, rest) = out.split_at_mut(source.len());
@@ -163,7 +163,7 @@ fn merge(out: &mut [u8], source: &[u8], with: impl Fn(u8, u8) -> u8) {
     rest.iter_mut().for_each(|byte| *byte = with(*byte, 0));
 }
 
-/// The same where a zero of the source changes nothing.
+/// Like [`merge`], for operations that a zero of the source leaves unchanged.
 #[inline(always)]
 fn merge_overlap(out: &mut [u8], source: &[u8], with: impl Fn(u8, u8) -> u8) {
     out.iter_mut().zip(source).for_each(|(byte, other)| *byte = with(*byte, *other));

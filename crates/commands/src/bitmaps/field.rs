@@ -10,27 +10,27 @@ const BAD_TYPE: Fail = Fail::fixed(
     "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
 );
 
-/// A field lies in at most this many bytes.
+/// Maximum number of bytes that a field overlaps.
 const WINDOW: usize = 9;
 
-/// Where a field is and what it holds.
+/// Offset and type of an integer field.
 #[derive(Clone, Copy, Debug)]
 struct Field {
     signed: bool,
-    /// 1 to 64; of an unsigned one to 63.
+    /// 1 to 64; at most 63 if unsigned.
     width: u32,
-    /// Its first bit.
+    /// Offset of the first bit.
     offset: usize,
 }
 
-/// What a number becomes that does not fit its field.
+/// Treatment of numbers that do not fit the field.
 #[derive(Clone, Copy, Debug)]
 enum Overflow {
-    /// Its lowest bits.
+    /// Keep the lowest bits.
     Wrap,
-    /// The nearest number that fits.
+    /// Take the nearest number that fits.
     Saturate,
-    /// Nothing is written.
+    /// Write nothing.
     Fail,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn bitfield(ctx: &mut Ctx<'_>) -> Outcome {
     };
     ctx.hold_growth(len.saturating_sub(before))?;
     run(ctx, checked.count)?;
-    // The string reaches the farthest bit that was to be written, whether or not it was.
+    // The string is extended to the farthest bit of all writes, even if a write failed.
     let view = ctx.exec.ks.peek(db, key);
     let is_raw = view.is_some_and(|view| view.encoding() == RAW);
     let value = view.map(|view| view.string()).transpose()?;
@@ -90,10 +90,10 @@ fn get(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
     run(ctx, count)
 }
 
-/// What is known of all operations before the first is executed.
+/// Results of checking all operations, before the first is executed.
 struct Checked {
     count: usize,
-    /// Bytes that the string has at least afterwards; none if nothing is written.
+    /// Minimum length of the string afterwards, in bytes; `None` if nothing is written.
     written_bytes: Option<usize>,
 }
 
@@ -112,7 +112,8 @@ fn check(ctx: &Ctx<'_>) -> Result<Checked, Fail> {
     Ok(checked)
 }
 
-/// The operation that an option is; none if it says how the following ones overflow.
+/// Parses an option as an operation; `None` for an `OVERFLOW` option, which applies to the
+/// following operations.
 fn operation(
     option: BitfieldOption<'_>,
     len_max: usize,
@@ -136,7 +137,7 @@ fn operation(
     Ok(Some(Operation { field, action, overflow: *overflow }))
 }
 
-/// Executes the operations, which have been checked like the type of the value, and replies.
+/// Executes the operations and replies. The operations and the type of the value have been checked.
 fn run(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
     ctx.reply.array(count);
     let (key, db) = (ctx.key(1), ctx.db());
@@ -210,12 +211,13 @@ impl Field {
         if self.signed { (1 << (self.width - 1)) - 1 } else { (1 << self.width) - 1 }
     }
 
-    /// The number that `SET` is taken to mean: for an unsigned field a negative one is large.
+    /// The number that `SET` writes: for an unsigned field, a negative number counts as a large
+    /// one.
     fn as_written(self, number: i64) -> i128 {
         if self.signed { number.into() } else { (number as u64).into() }
     }
 
-    /// What is to be written for `number`, if anything.
+    /// The number to write for `number`; `None` if nothing is to be written.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) = (self.min(), self.max());
         let fitting = match overflow {
@@ -228,7 +230,7 @@ impl Field {
     }
 }
 
-/// The bytes that a field lies in, as one number; what is beyond the string is 0.
+/// The bytes that a field overlaps, as one number. Bytes beyond the string are 0.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     bytes: [u8; WINDOW],
@@ -249,7 +251,7 @@ impl Window {
 
     fn get(&self, field: Field) -> i64 {
         let bits = (self.number() >> Self::below(field)) & Self::mask(field);
-        // The field's sign bit is moved to the top and back.
+        // Shifts the field's sign bit to the top and back.
         let spare = 64 - field.width;
         let top = (bits as u64) << spare;
         if field.signed { (top as i64) >> spare } else { (top >> spare) as i64 }
@@ -272,7 +274,7 @@ impl Window {
         (1 << field.width) - 1
     }
 
-    /// Bits of the window behind the field.
+    /// Number of bits in the window after the field.
     fn below(field: Field) -> usize {
         WINDOW * 8 - field.offset % 8 - field.width as usize
     }

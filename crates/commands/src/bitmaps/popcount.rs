@@ -1,14 +1,14 @@
-//! Counting ones. The only unsafe code is the call of the same loop compiled for processors that
-//! count by themselves.
+//! Counts ones. The only unsafe code calls the same loop compiled for processors with a population
+//! count instruction.
 
 use std::ops::Range;
 
-/// Bits of `bytes` that are 1.
+/// Number of ones in `bytes`.
 pub(super) fn ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
-            // SAFETY: the processor has what the function is compiled for.
+            // SAFETY: the processor has the features that the function is compiled for.
             return unsafe { ones_avx2(bytes) };
         }
         if is_x86_feature_detected!("popcnt") {
@@ -19,7 +19,7 @@ pub(super) fn ones(bytes: &[u8]) -> u64 {
     ones_by_word(bytes)
 }
 
-/// Bits of `bytes` within `range`, which lies inside them, that are 1.
+/// Number of ones in the bits `range` of `bytes`. The range is inside of `bytes`.
 pub(super) fn ones_within(bytes: &[u8], range: Range<usize>) -> u64 {
     if range.is_empty() {
         return 0;

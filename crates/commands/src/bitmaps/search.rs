@@ -1,16 +1,17 @@
-//! Finding the first 1 or the first 0.
+//! Search for the first 1 or the first 0.
 
 use std::ops::Range;
 
-/// Bytes that are skipped at once where they hold nothing that is looked for.
+/// Number of bytes that are skipped at once.
 const STRIDE: usize = 64;
 
-/// The first bit of `bytes` within `range`, which lies inside them, that equals `bit`.
+/// Position of the first bit equal to `bit` within the bits `range` of `bytes`. The range is inside
+/// of `bytes`.
 pub(super) fn first(bytes: &[u8], bit: bool, range: Range<usize>) -> Option<usize> {
     if range.is_empty() {
         return None;
     }
-    // Turns what is looked for into ones.
+    // Inverts the bytes if a 0 is searched, so that the search is always for a 1.
     let flip = if bit { 0x00 } else { 0xff };
     let (begin, end) = (range.start / 8, range.end.div_ceil(8));
     let head = (bytes[begin] ^ flip) & 0xff >> (range.start % 8);
@@ -26,7 +27,7 @@ pub(super) fn first(bytes: &[u8], bit: bool, range: Range<usize>) -> Option<usiz
     Some(at * 8 + byte.leading_zeros() as usize).filter(|&found| found < range.end)
 }
 
-/// How many bytes at the beginning are equal to `blank`.
+/// Number of leading bytes equal to `blank`.
 fn leading_blank(bytes: &[u8], blank: u8) -> usize {
     let (strides, _) = bytes.as_chunks::<STRIDE>();
     let differs = |stride: &&[u8; STRIDE]| {

@@ -1,27 +1,27 @@
-//! Areas to be searched: what is inside, and which cells of the grid cover them.
+//! Search areas: containment of positions, and the cells of the grid that cover an area.
 
 use super::geohash::{Bounds, Cell, EARTH_RADIUS_M, PRECISION_MAX, Position};
 use std::ops::Range;
 
-/// Half the way around the equator of the map, in meters.
+/// Half the length of the equator, in meters.
 const HALF_EQUATOR_M: f64 = 20_037_726.37;
 
-/// The form of an area.
+/// Shape of an area.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    /// All places within a distance of the center, in meters.
+    /// All positions within a distance of the center, in meters.
     Circle {
         /// The distance.
         radius_m: f64,
     },
-    /// Places that are within half of both lengths of the center, in meters.
+    /// Positions within half of both lengths of the center, in meters.
     Box {
-        /// From west to east.
+        /// Length from west to east.
         width_m: f64,
-        /// From south to north.
+        /// Length from south to north.
         height_m: f64,
     },
-    /// Places inside of lines that are straight on the map.
+    /// Positions inside a polygon with sides that are straight on the map.
     Polygon {
         /// The corners in order; the last is joined to the first.
         vertices: Vec<Position>,
@@ -36,17 +36,17 @@ pub struct Area {
 }
 
 impl Area {
-    /// A circle or a box around a place.
+    /// A circle or a box around a position.
     pub fn around(center: Position, shape: Shape) -> Self {
         Area { center, shape }
     }
 
-    /// A polygon; distances are from the middle of its corners.
+    /// A polygon. Distances are measured from the middle of its corners.
     pub fn polygon(vertices: Vec<Position>) -> Self {
         Area { center: middle(&vertices), shape: Shape::Polygon { vertices } }
     }
 
-    /// Distance from the center in meters, if the place is in the area.
+    /// Distance from the center in meters, if the position is in the area.
     pub fn distance_inside_m(&self, place: &Position) -> Option<f64> {
         let inside = match &self.shape {
             Shape::Circle { radius_m } => {
@@ -63,7 +63,7 @@ impl Area {
         inside.then(|| self.center.distance_m(place))
     }
 
-    /// Ranges of scores of which one holds each member of the area, center first.
+    /// Ranges of scores that together contain every member of the area, center first.
     pub fn score_ranges(&self) -> Vec<Range<u64>> {
         let bounds = self.bounds();
         let mut precision = self.precision(&bounds);
@@ -91,8 +91,8 @@ impl Area {
         cells.into_iter().map(Cell::scores).collect()
     }
 
-    /// The halvings of the map after which a cell and its eight neighbors cover the area, or all
-    /// but.
+    /// Number of halvings of the map after which a cell and its eight neighbors cover the area, or
+    /// nearly.
     fn precision(&self, bounds: &Bounds) -> u32 {
         let radius_m = self.radius_m(bounds);
         let mut precision = PRECISION_MAX as i32;
@@ -104,7 +104,7 @@ impl Area {
                 precision += 1;
             }
         }
-        // Degrees of longitude are shorter there.
+        // Degrees of longitude are shorter near the poles.
         let latitude = self.center.latitude.abs();
         precision -= i32::from(latitude > 66.0) + i32::from(latitude > 80.0);
         precision.clamp(1, PRECISION_MAX as i32) as u32
@@ -126,7 +126,7 @@ impl Area {
         }
     }
 
-    /// A rectangle around the area; may reach beyond the edges of the map.
+    /// A bounding rectangle of the area, which may reach beyond the edges of the map.
     fn bounds(&self) -> Bounds {
         let (width_m, height_m) = match &self.shape {
             Shape::Circle { radius_m } => (radius_m * 2.0, radius_m * 2.0),
@@ -135,12 +135,13 @@ impl Area {
         };
         let Position { longitude, latitude } = self.center;
         let north = (height_m / 2.0 / EARTH_RADIUS_M).to_degrees();
-        // The parallel farther from the equator is the shorter one: it takes more degrees.
+        // The box is as wide as `width_m` even at its parallel nearest to the pole, where that
+        // takes the most degrees.
         let farthest = latitude.abs() + north;
         let east = if farthest < 90.0 {
             (width_m / 2.0 / EARTH_RADIUS_M / farthest.to_radians().cos()).to_degrees()
         } else {
-            // All meridians meet within.
+            // The area contains the pole, so it spans all longitudes.
             180.0
         };
         Bounds {
@@ -152,12 +153,12 @@ impl Area {
     }
 }
 
-/// The cell itself and its neighbors, east and north, in the order in which they are searched.
+/// The cell itself and its neighbors (east, north), in the order of the search.
 const DIRECTIONS: [(i32, i32); 9] =
     [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
 
-/// Whether a cell and its neighbors, some of which may lie around the edges of the map, reach as
-/// far as the bounds.
+/// Whether a cell and its neighbors cover the bounds. Neighbors may wrap around the edges of the
+/// map.
 fn neighbors_cover(within: &Bounds, bounds: &Bounds) -> bool {
     let (width, height) = (within.east - within.west, within.north - within.south);
     within.west - width <= bounds.west
@@ -166,7 +167,7 @@ fn neighbors_cover(within: &Bounds, bounds: &Bounds) -> bool {
         && within.north + height >= bounds.north
 }
 
-/// The point of the globe below the middle of places in space.
+/// The point of the globe below the mean of positions in space.
 fn middle(places: &[Position]) -> Position {
     let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
     for place in places {
@@ -189,7 +190,8 @@ fn bounds_of(places: &[Position]) -> Bounds {
     }
 }
 
-/// Whether a line from the place to the east crosses the sides of a polygon an odd number of times.
+/// Whether a line from the position to the east crosses the sides of a polygon an odd number of
+/// times.
 fn encloses(vertices: &[Position], place: &Position) -> bool {
     let Some(mut from) = vertices.last() else { return false };
     let mut inside = false;

@@ -1,13 +1,13 @@
-//! Geohashes: places on the globe as bits, of which longitude and latitude take turns, each bit
-//! halving the cell.
+//! Geohashes: positions on the globe as alternating bits of longitude and latitude, each of which
+//! halves the cell.
 //!
-//! The score of a member is a cell of 26 halvings each way, so 52 bits, which a double holds
-//! exactly. Latitudes end where the square map of Web Mercator does (EPSG:3857); the geohash text,
-//! which others read, spans all latitudes (<https://en.wikipedia.org/wiki/Geohash>).
+//! The score of a member is a cell of 26 halvings in each direction: 52 bits, which a double holds
+//! exactly. Latitudes are limited like the square map of Web Mercator (EPSG:3857). The geohash
+//! text, which other programs read, spans all latitudes (<https://en.wikipedia.org/wiki/Geohash>).
 
 use std::ops::Range;
 
-/// Halvings each way of a score.
+/// Number of halvings of a score in each direction.
 pub const PRECISION_MAX: u32 = 26;
 /// The largest latitude that can be stored, in degrees.
 pub const LATITUDE_MAX: f64 = 85.05112878;
@@ -20,29 +20,29 @@ pub const EARTH_RADIUS_M: f64 = 6_372_797.560856;
 const TEXT_LEN: usize = 11;
 const TEXT_ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
 
-/// A place on the globe, in degrees.
+/// A position on the globe, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Position {
-    /// East of Greenwich.
+    /// Degrees east of Greenwich.
     pub longitude: f64,
-    /// North of the equator.
+    /// Degrees north of the equator.
     pub latitude: f64,
 }
 
 /// A rectangle of the map, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// Least longitude.
+    /// Minimum longitude.
     pub west: f64,
-    /// Greatest longitude.
+    /// Maximum longitude.
     pub east: f64,
-    /// Least latitude.
+    /// Minimum latitude.
     pub south: f64,
-    /// Greatest latitude.
+    /// Maximum latitude.
     pub north: f64,
 }
 
-/// A cell of the grid that comes of halving the map `precision` times each way.
+/// A cell of the grid that results from halving the map `precision` times in each direction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Cell {
     /// Column, from the west.
@@ -53,7 +53,7 @@ pub struct Cell {
 }
 
 impl Position {
-    /// Whether it is on the map.
+    /// Whether the position is on the map.
     pub fn is_valid(&self) -> bool {
         self.longitude.abs() <= LONGITUDE_MAX && self.latitude.abs() <= LATITUDE_MAX
     }
@@ -75,8 +75,8 @@ impl Position {
         EARTH_RADIUS_M * (other.latitude.to_radians() - self.latitude.to_radians()).abs()
     }
 
-    /// The score of a member at this place, which is valid. At the eastern and the northern end it
-    /// is beyond those of all cells.
+    /// The score of a member at this valid position. At the eastern and the northern edge it is
+    /// above those of all cells.
     pub fn score(&self) -> u64 {
         let cell = Cell {
             x: index(self.longitude, LONGITUDE_MAX, PRECISION_MAX),
@@ -86,9 +86,8 @@ impl Position {
         cell.bits()
     }
 
-    /// The middle of the cell that a score is. One that is no cell's is cut to 64 bits as x86
-    /// processors do it, which is what Redis answers there; such places are at the edges of the
-    /// map.
+    /// The middle of the cell of a score. A score of no cell is truncated to 64 bits as x86
+    /// processors do, so that the result is Redis's; such positions are at the edges of the map.
     pub fn of_score(score: f64) -> Self {
         const TOP: u64 = 1 << 63;
         let cut = |score: f64| {
@@ -116,7 +115,7 @@ impl Position {
 }
 
 impl Cell {
-    /// The cell in which a valid place lies.
+    /// The cell of a valid position.
     pub fn of(place: &Position, precision: u32) -> Self {
         let last = (1 << precision) - 1;
         Cell {
@@ -130,12 +129,14 @@ impl Cell {
         Cell { x: gathered(bits >> 1), y: gathered(bits), precision: PRECISION_MAX }
     }
 
-    /// Bits of latitude and longitude in turns, that of longitude the higher.
+    /// Alternating bits of latitude and longitude; that of longitude is the higher one of each
+    /// pair.
     fn bits(self) -> u64 {
         spread(self.x) << 1 | spread(self.y)
     }
 
-    /// The cell so many columns to the east and rows to the north; around the edges of the map.
+    /// The cell `east` columns to the east and `north` rows to the north; wraps around the edges of
+    /// the map.
     pub fn neighbor(self, east: i32, north: i32) -> Self {
         let mask = (1 << self.precision) - 1;
         Cell {
@@ -145,7 +146,7 @@ impl Cell {
         }
     }
 
-    /// The edges.
+    /// The edges of the cell.
     pub fn bounds(self) -> Bounds {
         let cells = f64::from(1 << self.precision);
         let edge = |index: f64, max: f64| -max + index / cells * (max - -max);
@@ -166,21 +167,21 @@ impl Cell {
         }
     }
 
-    /// The scores of all places in the cell.
+    /// The scores of all positions in the cell.
     pub fn scores(self) -> Range<u64> {
         let shift = 2 * (PRECISION_MAX - self.precision);
         self.bits() << shift..(self.bits() + 1) << shift
     }
 }
 
-/// Which of the `2^precision` parts of `-max ..= max` a coordinate lies in. The upper end lies in
-/// one that is beyond the last.
+/// Index of a coordinate's part if `-max ..= max` is divided into `2^precision` parts. The upper
+/// end has an index beyond the last part.
 fn index(coordinate: f64, max: f64, precision: u32) -> u32 {
     let share = (coordinate - -max) / (max - -max);
     (share * f64::from(1 << precision)) as u32
 }
 
-/// Puts a zero above each bit.
+/// Inserts a zero above each bit.
 fn spread(bits: u32) -> u64 {
     let mut wide = u64::from(bits);
     for (shift, mask) in SPREAD {
@@ -189,7 +190,7 @@ fn spread(bits: u32) -> u64 {
     wide
 }
 
-/// The even bits, put together.
+/// Gathers the even bits.
 fn gathered(bits: u64) -> u32 {
     let mut packed = bits & SPREAD[4].1;
     for i in (0..4).rev() {
@@ -198,7 +199,7 @@ fn gathered(bits: u64) -> u32 {
     (packed | packed >> SPREAD[0].0) as u32
 }
 
-/// Steps that leave runs of 16, 8, 4, 2 bits and single ones apart by their own length.
+/// Masks and shifts that separate runs of 16, 8, 4, 2 bits and single ones.
 const SPREAD: [(u32, u64); 5] = [
     (16, 0x0000_ffff_0000_ffff),
     (8, 0x00ff_00ff_00ff_00ff),

@@ -1,4 +1,4 @@
-//! Members of a geographic index inside an area: GEOSEARCH, and GEORADIUS, which came before it.
+//! Searches for members of a geographic index inside an area: GEOSEARCH and the older GEORADIUS.
 
 use super::area::{Area, Shape};
 use super::geohash::Position;
@@ -30,14 +30,14 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::GEOSEARCHSTORE, |ctx| search(ctx, Syntax::SearchStore)),
 ];
 
-/// Units for looking at a member, and for sorting, storing or returning one.
+/// Units for examining a member, and for sorting, storing or returning one.
 const UNITS_PER_PLACE: usize = 10;
 const UNITS_PER_HIT: usize = 30;
 
-/// Vertices of a polygon at least.
+/// Minimum number of vertices of a polygon.
 const VERTICES_MIN: usize = 3;
 
-/// How the arguments of a command are laid out.
+/// Argument layout of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Syntax {
     /// `key longitude latitude radius unit [options]`
@@ -66,25 +66,25 @@ impl Syntax {
     }
 }
 
-/// Where a search begins. In a key that does not exist no member has a place.
+/// Center of a search. A member of a missing key has no position.
 #[derive(Clone, Copy, Debug)]
 enum Center {
     Position(Position),
     Member(Option<Position>),
 }
 
-/// In which order members are wanted.
+/// Order of the returned members.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Order {
     Nearest,
     Farthest,
 }
 
-/// What a command asks for.
+/// Parsed arguments.
 struct Asked {
     center: Option<Center>,
     shape: Option<Shape>,
-    /// Meters in the unit of distances.
+    /// Length of the unit of distances, in meters.
     unit_m: f64,
     with_distance: bool,
     with_hash: bool,
@@ -92,13 +92,13 @@ struct Asked {
     count: Option<usize>,
     any: bool,
     order: Option<Order>,
-    /// The argument that is the key to store at.
+    /// Index of the destination key.
     destination: Option<usize>,
-    /// Distances become scores.
+    /// Whether the distances are stored as scores.
     stores_distances: bool,
 }
 
-/// The place of a member that must exist if the set does.
+/// Position of a member, which must exist if the set exists.
 fn member_place(member: &[u8], set: Option<SortedSetRef<'_>>) -> Result<Option<Position>, Fail> {
     let Some(set) = set else { return Ok(None) };
     let missing = || Fail::new([b"ERR member ", member, b" does not exist"].concat());
@@ -123,7 +123,7 @@ fn search(ctx: &mut Ctx<'_>, syntax: Syntax) -> Outcome {
         Some(set) => asked.hits(&set, &mut held, &mut pacer)?,
         None => Vec::new(),
     };
-    // The remaining work is in proportion to the result.
+    // The remaining work is proportional to the result.
     pacer.pace(hits.len().saturating_mul(UNITS_PER_HIT))?;
     let Some(destination) = asked.destination.map(|i| ctx.key(i)) else {
         let dialect = ctx.dialect();
@@ -140,7 +140,7 @@ fn search(ctx: &mut Ctx<'_>, syntax: Syntax) -> Outcome {
 }
 
 impl Asked {
-    /// Reads the arguments of a command whose source is `set`.
+    /// Parses the arguments. `set` is the source, if it exists.
     fn parse(ctx: &Ctx<'_>, syntax: Syntax, set: Option<SortedSetRef<'_>>) -> Result<Self, Fail> {
         let mut asked = Asked {
             center: None,
@@ -163,7 +163,7 @@ impl Asked {
             }
             Syntax::RadiusByMember { .. } => {
                 asked.center = Some(Center::Member(member_place(ctx.arg(2), set)?));
-                // Of a key that does not exist, Redis does not look at the radius.
+                // If the key does not exist, Redis does not check the radius.
                 if set.is_some() {
                     asked.circle(ctx.arg(3), ctx.arg(4))?;
                 } else {
@@ -182,7 +182,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Takes an option with what stands behind it.
+    /// Takes an option and its operands.
     fn option<'a>(
         &mut self,
         ctx: &Ctx<'a>,
@@ -220,7 +220,7 @@ impl Asked {
         Ok(())
     }
 
-    /// Center and shape. Either may be stated again in the same way, but not in another.
+    /// Takes a center or a shape. Each may be repeated in the same form, but not in another.
     fn search_option<'a>(
         &mut self,
         ctx: &Ctx<'a>,
@@ -280,7 +280,7 @@ impl Asked {
         Ok(())
     }
 
-    /// Takes the vertices, of which there must be `count`.
+    /// Takes exactly `count` vertices.
     fn polygon<'a>(
         &mut self,
         ctx: &Ctx<'_>,
@@ -330,14 +330,14 @@ impl Asked {
         if self.any && self.count.is_none() {
             return Err(Fail::fixed("ERR the ANY argument requires COUNT argument"));
         }
-        // The nearest ones, if not just any.
+        // The nearest ones, unless `ANY` is given.
         if self.count.is_some() && !self.any && self.order.is_none() {
             self.order = Some(Order::Nearest);
         }
         Ok(())
     }
 
-    /// The area; none if the center is nowhere.
+    /// The area; `None` if the center has no position.
     fn area(&self) -> Option<Area> {
         match (self.shape.clone()?, self.center) {
             (Shape::Polygon { vertices }, _) => Some(Area::polygon(vertices)),
@@ -348,7 +348,7 @@ impl Asked {
         }
     }
 
-    /// The members that are wanted, in the order in which they are.
+    /// The wanted members, in the wanted order.
     fn hits<'s>(
         &self,
         set: &SortedSetRef<'s>,

@@ -1,31 +1,31 @@
-//! A pattern prepared for long texts: the part after each star is searched in time that is linear
-//! in the text, times a factor of at most a 64th of the `?` and classes in a row, up to the work
-//! that the caller allows.
+//! Patterns compiled for long texts. The part after each star is searched in time linear in the
+//! text, times at most a 64th of the length of a run of `?` and classes, up to a limit of the
+//! caller.
 
 use super::{Case, STARS_MAX, class_of, equal, fold};
 use memchr::memmem;
 
-/// Elements that are compared at once: the bits of a word.
+/// Number of elements compared at once: one for each bit of a word.
 const BLOCK: usize = 64;
 
-/// Number of elements that are compared one by one.
+/// Maximum number of elements that are compared one by one.
 const FEW: usize = 8;
 
-/// Which bytes an element matches: a bit for each.
+/// Set of bytes: one bit for each.
 type Set = [u64; 4];
 
 const ANY: Set = [u64::MAX; 4];
 
-/// What matches one byte.
+/// A pattern element that matches one byte.
 #[derive(Clone, Copy, Debug)]
 enum Element {
-    /// This one.
+    /// This byte.
     Byte(u8),
-    /// Those in the set of this number.
+    /// The bytes of the set with this number.
     Set(u32),
 }
 
-/// What lies between two stars, or between one and an end of the pattern.
+/// Part of a pattern between two stars, or between a star and an end of the pattern.
 #[derive(Debug)]
 enum Part {
     Bytes(Box<[u8]>),
@@ -35,12 +35,12 @@ enum Part {
 /// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Compiled {
-    /// One more than there are stars, where neighbouring stars are one.
+    /// Number of stars plus one; adjacent stars count as one.
     parts: Vec<Part>,
     sets: Vec<Set>,
-    /// Bytes of the shortest text that matches.
+    /// Minimum length of a matching text, in bytes.
     len_min: usize,
-    /// It has more stars than are tried.
+    /// Whether the pattern has more stars than `STARS_MAX`, so that nothing matches.
     is_hopeless: bool,
 }
 
@@ -68,7 +68,7 @@ impl Compiled {
         compiled
     }
 
-    /// The first element of a pattern, and its length.
+    /// Parses the first element of a pattern; returns it and its length.
     fn element(&mut self, pattern: &[u8], case: Case) -> (Element, usize) {
         let (set, length) = match pattern {
             [b'?', ..] => (ANY, 1),
@@ -91,7 +91,7 @@ impl Compiled {
     }
 
     fn add(&mut self, set: Set) -> Element {
-        // Most patterns repeat one: the question mark.
+        // Most patterns use a single set: that of the question mark.
         let known = self.sets.iter().rev().take(2).position(|known| *known == set);
         let number = match known {
             Some(back) => self.sets.len() - 1 - back,
@@ -117,7 +117,7 @@ impl Compiled {
         self.parts.push(part);
     }
 
-    /// Whether the whole of `text` matches; no match once `work` steps are done.
+    /// Whether the whole of `text` matches. No match after `work` steps.
     pub fn matches(&self, text: &[u8], work: &mut usize) -> bool {
         if self.is_hopeless || text.len() < self.len_min {
             return false;
@@ -125,13 +125,13 @@ impl Compiled {
         let [first, between @ .., last] = &self.parts[..] else {
             return self.parts[0].len() == text.len() && self.is_at(&self.parts[0], text, 0);
         };
-        // The shortest text is no longer than this one, so the two ends do not overlap.
+        // `text` is at least `len_min` long, so the first and the last part do not overlap.
         let end = text.len() - last.len();
         if !self.is_at(first, text, 0) || !self.is_at(last, text, end) {
             return false;
         }
         let mut rest = &text[first.len()..end];
-        // The first place is the best: it leaves most to what follows.
+        // The first match of each part is the best one, since it leaves most text for the others.
         between.iter().all(|part| match self.find(part, rest, work) {
             Some(at) => {
                 rest = &rest[at + part.len()..];
@@ -155,12 +155,12 @@ impl Compiled {
         }
     }
 
-    /// Whether elements match the beginning of a text that is long enough.
+    /// Whether elements match the beginning of a text, which is long enough.
     fn are_at(&self, elements: &[Element], text: &[u8]) -> bool {
         elements.iter().zip(text).all(|(&element, &byte)| self.accepts(element, byte))
     }
 
-    /// The first place of a part in `text`.
+    /// Position of the first match of a part in `text`.
     fn find(&self, part: &Part, text: &[u8], work: &mut usize) -> Option<usize> {
         let last = text.len().checked_sub(part.len())?;
         match part {
@@ -172,9 +172,9 @@ impl Compiled {
         }
     }
 
-    /// The first place of many elements in `text`, at most `last`: for each block of them, all
-    /// places are found at once, bit by bit, and those are kept that the blocks before it have
-    /// found, too. Once they are few each of them is looked at.
+    /// Position of the first match of many elements in `text`, at most `last`. For each block of
+    /// elements a bit-parallel scan finds all its positions; positions that do not match all blocks
+    /// so far are dropped. Once few are left, they are checked one by one.
     fn find_long(
         &self,
         elements: &[Element],
@@ -210,7 +210,7 @@ impl Compiled {
         places_of(&places).next()
     }
 
-    /// For each byte, which elements of a block accept it.
+    /// For each byte, a mask of the block's elements that match it.
     fn masks(&self, block: &[Element]) -> [u64; 256] {
         let mut masks = [0; 256];
         for (bit, &element) in block.iter().enumerate() {
@@ -237,7 +237,7 @@ impl Part {
     }
 }
 
-/// Places with set bits, in ascending order.
+/// Positions of set bits, ascending.
 fn places_of(words: &[u64]) -> impl Iterator<Item = usize> {
     words.iter().enumerate().flat_map(|(index, &word)| {
         let bits = std::iter::successors(Some(word), |&left| Some(left & left.wrapping_sub(1)));
@@ -258,7 +258,7 @@ fn set_of(is_in: impl Fn(u8) -> bool) -> Set {
     set
 }
 
-/// The bytes that a class matches, and its length.
+/// The set of bytes that a class matches, and the class's length.
 fn class_set(class: &[u8], case: Case) -> (Set, usize) {
     let mut folded: Set = [0; 4];
     let (negated, length) = class_of(class, case, |low, high| {

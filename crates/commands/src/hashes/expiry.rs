@@ -1,5 +1,5 @@
-//! Fields of hashes that expire: HEXPIRE and its like, HTTL and its like, HPERSIST, HGETEX, HSETEX,
-//! HGETDEL.
+//! Commands for the expiry of hash fields: HEXPIRE, HTTL and their variants, HPERSIST, HGETEX,
+//! HSETEX, HGETDEL.
 
 mod valkey;
 
@@ -31,22 +31,22 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::HSETEX, hsetex),
 ];
 
-/// The latest expiry of a field, in Unix milliseconds.
+/// Maximum expiry of a field, in Unix milliseconds.
 const EXPIRY_MAX: i64 = (1 << 46) - 1;
 
 const FIELDS_AGAIN: Fail = Fail::fixed("ERR FIELDS keyword specified multiple times");
 const TOO_FEW: Fail = Fail::fixed("ERR wrong number of arguments");
 
-/// What a command answers of a field that is not there, or not at all.
+/// Reply for a missing field.
 const MISSING: i64 = -2;
-/// What a command answers of a field without an expiry.
+/// Reply for a field without an expiry.
 const WITHOUT: i64 = -1;
 
 fn unknown(argument: &[u8]) -> Fail {
     Fail::new([b"ERR unknown argument: ", argument].concat())
 }
 
-/// A word as the expiry of a field, in Unix milliseconds; it may lie in the past.
+/// Parses the expiry of a field, in Unix milliseconds; it may be in the past.
 fn moment(ctx: &Ctx<'_>, word: &[u8], unit: Unit) -> Result<i64, Fail> {
     let n = integer(word)?;
     if n < 0 {
@@ -56,7 +56,7 @@ fn moment(ctx: &Ctx<'_>, word: &[u8], unit: Unit) -> Result<i64, Fail> {
     moment.ok_or_else(|| crate::arguments::expiry::invalid(ctx))
 }
 
-/// Whether the key holds a hash; another type is an error.
+/// Whether the key exists. Returns an error if it is no hash.
 fn exists(ctx: &mut Ctx<'_>, reads: bool) -> Result<bool, Fail> {
     let (key, db) = (ctx.key(1), ctx.db());
     let ks = &mut ctx.exec.ks;
@@ -66,8 +66,8 @@ fn exists(ctx: &mut Ctx<'_>, reads: bool) -> Result<bool, Fail> {
     }
 }
 
-/// Whether the key holds a hash, and what `parse` makes of the arguments: Redis looks at the key
-/// first, Valkey last.
+/// Whether the key holds a hash, and the arguments parsed by `parse`. Redis checks the key first,
+/// Valkey last.
 fn with_key<T>(
     ctx: &mut Ctx<'_>,
     reads: bool,
@@ -80,14 +80,14 @@ fn with_key<T>(
     Ok((exists(ctx, reads)?, parse(ctx)?))
 }
 
-/// The expiry of a field that is there: none inside if it has none.
+/// Expiry of a field: `None` if the field is missing, `Some(None)` if it has no expiry.
 fn expiry_of(ctx: &mut Ctx<'_>, field: &[u8]) -> Option<Option<i64>> {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let hash = ctx.exec.ks.peek(db, key)?.hash(now).ok()?;
     hash.get(field).map(|field| field.expiry)
 }
 
-/// Where the fields are of a command that has nothing but `FIELDS numfields field ...` after its
+/// Argument range of the fields, for a command with only `FIELDS numfields field ...` after its
 /// key.
 fn only_fields(ctx: &mut Ctx<'_>) -> Result<Range<usize>, Fail> {
     if ctx.dialect().is_valkey() {
@@ -111,7 +111,7 @@ fn only_fields(ctx: &mut Ctx<'_>) -> Result<Range<usize>, Fail> {
     Ok(4..args)
 }
 
-/// Where the fields are behind `FIELDS numfields`, each of `width` arguments.
+/// Argument range of the fields after `FIELDS numfields`, with `width` arguments for each field.
 fn fields_of<'a, O: Options<'a>>(
     ctx: &Ctx<'a>,
     options: &mut Reader<'a, O>,
@@ -177,8 +177,8 @@ fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>), Fail> {
     Ok((condition, fields.ok_or(Fail::fixed("ERR missing FIELDS argument"))?))
 }
 
-/// What became of one field: missing, 0 if the condition does not hold, 1 if the expiry is set, 2
-/// if it was in the past and the field is gone.
+/// Sets the expiry of one field and returns the reply: `MISSING`, 0 if the condition does not hold,
+/// 1 if the expiry is set, 2 if it was in the past and the field is removed.
 fn expire_field(
     ctx: &mut Ctx<'_>,
     field: &[u8],
@@ -198,8 +198,8 @@ fn expire_field(
     Ok(1)
 }
 
-/// Removes fields because the expiry they are given has passed, which counts. In Redis they are
-/// told of as deleted, in Valkey as expired.
+/// Removes fields that are given an expiry in the past, and counts them as expired. Redis publishes
+/// `hdel`, Valkey `hexpired`.
 fn expire_now(ctx: &mut Ctx<'_>, fields: &[&[u8]]) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     if ctx.dialect().is_valkey() {
@@ -270,8 +270,8 @@ fn hgetdel(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Removes those of the fields that have expired, if an event, a watch or tracking wants to know:
-/// before what is done to the others. Valkey leaves that to the sweep.
+/// Removes expired fields before the command changes the others, if an event, a watch or tracking
+/// is affected. Valkey leaves that to the sweep.
 fn drop_expired_first(ctx: &mut Ctx<'_>, fields: Range<usize>) {
     if ctx.exec.ks.notes_events() && !ctx.dialect().is_valkey() {
         let (key, db) = (ctx.key(1), ctx.db());
@@ -279,7 +279,7 @@ fn drop_expired_first(ctx: &mut Ctx<'_>, fields: Range<usize>) {
     }
 }
 
-/// Tells of those of the fields that have expired and are about to be set again.
+/// Publishes the expiry of fields that are about to be set again.
 pub(crate) fn tell_expired(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.now_ms());
     let ks = &mut ctx.exec.ks;
@@ -292,14 +292,14 @@ pub(crate) fn tell_expired(ctx: &mut Ctx<'_>, fields: &[&[u8]]) {
     ks.event_of_fields("hexpired", db, key, &expired);
 }
 
-/// Writes the value of a field of the hash, if that is there.
+/// Writes the value of a field, or a null if it does not exist.
 fn write_field(ctx: &mut Ctx<'_>, field: &[u8]) {
     let (key, db, now) = (ctx.key(1), ctx.db(), ctx.exec.ks.fields_now());
     let hash = ctx.exec.ks.peek(db, key).and_then(|view| view.hash(now).ok());
     write_value(ctx.reply, hash.and_then(|hash| hash.get(field)));
 }
 
-/// What becomes of the expiry of fields that `HGETEX` reads or `HSETEX` sets.
+/// Expiry option of `HGETEX` and `HSETEX`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stated {
     Nothing,
@@ -308,7 +308,7 @@ enum Stated {
     Keep,
 }
 
-/// When `HSETEX` acts.
+/// Condition of `HSETEX` on the existence of fields or of the key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum When {
     Always,
@@ -316,15 +316,15 @@ enum When {
     There,
 }
 
-/// What tells the options of `HGETEX` from those of `HSETEX`.
+/// Differences between the options of `HGETEX` and `HSETEX`.
 struct Syntax {
-    /// What the option means that leaves the expiry out of it: `PERSIST` or `KEEPTTL`.
+    /// The option without an expiry: `PERSIST` or `KEEPTTL`.
     word: Stated,
-    /// Whether fields may be demanded to be there, or not to be.
+    /// Whether `FNX` and `FXX` are options.
     conditional: bool,
-    /// Arguments of a field.
+    /// Number of arguments for each field.
     width: usize,
-    /// The error of two expiries.
+    /// Error of two expiry options.
     ambiguous: Fail,
 }
 
@@ -348,19 +348,19 @@ const HSETEX: Syntax = Syntax {
 
 struct ExOptions {
     expiry: Stated,
-    /// Demanded of each field.
+    /// Condition on each field.
     when: When,
-    /// Demanded of the key.
+    /// Condition on the key.
     of_key: When,
     fields: Range<usize>,
 }
 
-/// Whether a word that was read as no option is the one in front of the fields.
+/// Whether a word is `FIELDS`, which precedes the fields.
 fn is_fields(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"FIELDS")
 }
 
-/// The options from argument 2 on; they may stand before or behind the fields.
+/// Parses the options from argument 2 on, which may be before or after the fields.
 fn ex_options(ctx: &mut Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
     if ctx.dialect().is_valkey() {
         return valkey::ex_options(ctx, syntax);
@@ -469,7 +469,7 @@ fn hsetex(ctx: &mut Ctx<'_>) -> Outcome {
     let expiry = match options.expiry {
         Stated::At(at) if at <= now && !ctx.exec.ks.keeps_expired() => {
             if ctx.exec.ks.notes_events() {
-                // Each is seen to be set before it goes.
+                // Publishes that each field was set before it is removed.
                 ctx.exec.ks.hash_set(db, key, pairs, FieldExpiry::Clear)?;
                 if ctx.dialect().is_valkey() {
                     ctx.exec.ks.event_of_fields("hexpire", db, key, &all);

@@ -1,8 +1,8 @@
-//! Names of fields that a connection has prepared for `HIMPORT SET`.
+//! Field names that a connection has prepared for `HIMPORT SET`.
 
 use std::collections::HashMap;
 
-/// What a connection has prepared: fields, by the name of their set.
+/// Prepared field sets of a connection, by name.
 #[derive(Debug, Default)]
 pub struct Fieldsets {
     pub(super) sets: HashMap<Box<[u8]>, Fieldset>,
@@ -10,18 +10,18 @@ pub struct Fieldsets {
     pub(super) bytes: usize,
 }
 
-/// Fields in their own order, each with the place of its value.
+/// Sorted fields, each with the index of its value.
 #[derive(Debug)]
 pub(super) struct Fieldset {
     pub fields: Box<[(Box<[u8]>, usize)]>,
     pub bytes: usize,
 }
 
-/// What a field takes beside its name.
+/// Size of a field without its name.
 pub(super) const FIELD_OVERHEAD: usize = size_of::<(Box<[u8]>, usize)>();
 
 impl Fieldsets {
-    /// Bytes that they take, about.
+    /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! HIMPORT: hashes made of values alone, their fields having been named once for the connection.
+//! HIMPORT: creates hashes from values only. The connection names the fields once.
 
 use super::fieldsets::{FIELD_OVERHEAD, Fieldset};
 use crate::ctx::Ctx;
@@ -38,7 +38,7 @@ fn prepare(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// `HIMPORT SET key fieldset-name value [value ...]`: a hash of the key is replaced, with its
+/// `HIMPORT SET key fieldset-name value [value ...]`: replaces a hash of the key and removes its
 /// expiry.
 fn set(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, values) = (ctx.key(2), ctx.db(), &ctx.args()[4..]);

@@ -1,9 +1,9 @@
-//! Registers of six bits each, packed from the lowest bit of the first byte on.
+//! Dense registers: six bits each, packed from the lowest bit of the first byte on.
 
 use super::sketch::{REGISTERS, Registers};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Bytes of all registers.
+/// Size of all registers in bytes.
 pub(super) const LEN: usize = REGISTERS * BITS / 8;
 
 const BITS: usize = 6;
@@ -11,28 +11,28 @@ const MASK: u16 = 0x3f;
 /// Eight registers take six bytes.
 const GROUP: usize = 6;
 
-/// Whether eight registers are taken at a time; `PFDEBUG SIMD OFF` has them taken one by one.
+/// Whether eight registers are unpacked at a time; `PFDEBUG SIMD OFF` unpacks them one by one.
 pub(super) static BY_WORD: AtomicBool = AtomicBool::new(true);
 
-/// A register.
+/// Value of a register.
 pub(super) fn get(packed: &[u8], register: usize) -> u8 {
     let (at, shift) = (register * BITS / 8, register * BITS % 8);
     ((pair(packed, at) >> shift) & MASK) as u8
 }
 
-/// The bytes that giving a register a value changes, and where they begin.
+/// The bytes that change if a register is set to a value: their offset, content and number.
 pub(super) fn patch(packed: &[u8], register: usize, value: u8) -> (usize, [u8; 2], usize) {
     let (at, shift) = (register * BITS / 8, register * BITS % 8);
     let pair = pair(packed, at) & !(MASK << shift) | u16::from(value) << shift;
     (at, pair.to_le_bytes(), if shift + BITS > 8 { 2 } else { 1 })
 }
 
-/// The two bytes that a register at `at` may lie in; the last register lies in one.
+/// The two bytes at `at`, which contain a register. The last register is in a single byte.
 fn pair(packed: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([packed[at], packed.get(at + 1).copied().unwrap_or(0)])
 }
 
-/// Raises each register to the one packed here, where that is higher.
+/// Raises each register to its packed value if that is higher.
 pub(super) fn raise(registers: &mut Registers, packed: &[u8]) {
     if !BY_WORD.load(Relaxed) {
         for (register, value) in registers.iter_mut().enumerate() {
@@ -60,7 +60,7 @@ pub(super) fn pack(registers: &Registers) -> [u8; LEN] {
     packed
 }
 
-/// Eight registers, a byte each.
+/// Unpacks eight registers into a byte each.
 fn spread(group: &[u8; GROUP]) -> [u8; 8] {
     let [a, b, c, d, e, f] = *group;
     let bits = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);

@@ -1,15 +1,15 @@
-//! The number of elements that registers speak of: Otmar Ertl, "New cardinality estimation
+//! Estimate of the number of elements from the registers: Otmar Ertl, "New cardinality estimation
 //! algorithms for HyperLogLog sketches" (2017), algorithm 6.
 
 use super::sketch::{RANK_MAX, REGISTERS};
 
-/// How many registers hold each value.
+/// Number of registers with each value.
 pub(super) type Histogram = [u32; 64];
 
 /// 1 / (2 ln 2), the limit of the bias correction for many registers.
 const ALPHA: f64 = 0.5 / std::f64::consts::LN_2;
 
-/// Rounded to the nearest integer.
+/// The estimate, rounded to the nearest integer.
 pub(super) fn estimate(histogram: &Histogram) -> u64 {
     let registers = REGISTERS as f64;
     let share = |value: usize| f64::from(histogram[value]) / registers;
@@ -22,7 +22,7 @@ pub(super) fn estimate(histogram: &Histogram) -> u64 {
     (ALPHA * registers * registers / sum).round() as u64
 }
 
-/// x + the sum over k of x^(2^k) 2^(k-1), for registers that no element fell on.
+/// x + the sum over k of x^(2^k) 2^(k-1), for registers without an element.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -39,7 +39,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// (1 - x - the sum over k of (1 - x^(2^-k))^2 2^-k) / 3, for registers that can count no higher.
+/// (1 - x - the sum over k of (1 - x^(2^-k))^2 2^-k) / 3, for registers at their maximum.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;

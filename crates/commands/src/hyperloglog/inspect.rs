@@ -1,4 +1,4 @@
-//! PFDEBUG and PFSELFTEST: the inside of a HyperLogLog, and whether it is what it should be.
+//! PFDEBUG and PFSELFTEST: inspection and self-test of HyperLogLogs.
 
 use super::sketch::{self, Draft, Form, REGISTERS};
 use super::{dense, estimate, sparse, store, with_sketch};
@@ -43,8 +43,7 @@ pub(super) fn pfdebug(ctx: &mut Ctx<'_>) -> Outcome {
     }
 }
 
-/// Whether dense registers are taken eight at a time, by words as wide as the processor adds, or
-/// one by one.
+/// `PFDEBUG SIMD ON | OFF`: unpacks dense registers eight at a time or one by one.
 fn simd(ctx: &mut Ctx<'_>) -> Outcome {
     let (on, answer) = match () {
         () if ctx.is(2, "ON") => (true, "enabled"),
@@ -68,7 +67,7 @@ fn make_dense(ctx: &mut Ctx<'_>, key: Key<'_>) -> Outcome {
     draft.flatten().map_or(Ok(()), |draft| store(ctx, key, draft))
 }
 
-/// A run as `PFDEBUG DECODE` writes it: `z` and `Z` for zeros of one byte and of two, `v` for a
+/// A run in the format of `PFDEBUG DECODE`: `z` and `Z` for zeros of one byte and of two, `v` for a
 /// value.
 fn show(run: sparse::Run) -> String {
     match (run.value, run.size) {
@@ -85,7 +84,7 @@ pub(super) fn pfselftest(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// Registers hold what they were raised to, whatever their neighbours hold.
+/// Checks that registers hold their raised values, independent of their neighbours.
 fn check_registers(ctx: &mut Ctx<'_>) -> Outcome {
     let (mut draft, mut expected) = (Draft::empty(), [0; REGISTERS]);
     for _ in 0..4 * REGISTERS {
@@ -102,7 +101,7 @@ fn check_registers(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Sparse and dense sketches count alike, and with errors as small as they should be.
+/// Checks that sparse and dense sketches have equal counts, with small enough errors.
 fn check_counts(ctx: &mut Ctx<'_>) -> Outcome {
     const ELEMENTS: u64 = 100_000;
     /// Six standard deviations, of 1.04 / sqrt(registers) each, and one element.

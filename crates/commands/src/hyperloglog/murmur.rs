@@ -1,10 +1,10 @@
-//! MurmurHash64A (Austin Appleby, MurmurHash2, public domain), which says what register an element
-//! falls on.
+//! MurmurHash64A (Austin Appleby, MurmurHash2, public domain), which chooses the register of an
+//! element.
 
 const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;
 
-/// The hash of `bytes`, whose words are read as little-endian on every processor.
+/// The hash of `bytes`, read as little-endian words on every processor.
 pub(super) fn hash(bytes: &[u8], seed: u64) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut hash = seed ^ (bytes.len() as u64).wrapping_mul(MULTIPLIER);

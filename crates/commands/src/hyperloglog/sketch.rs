@@ -1,4 +1,4 @@
-//! A HyperLogLog as it lies in its string:
+//! String format of a HyperLogLog:
 //!
 //! ```text
 //!  0      4          5        8               16
@@ -9,24 +9,24 @@
 //! +------+----------+--------+---------------+-----------
 //! ```
 //!
-//! The format is Redis's, to the byte: strings are read and written by either.
+//! The format is Redis's byte for byte, so strings can be exchanged in both directions.
 
 use super::estimate::Histogram;
 use super::sparse::{self, Corrupted, Raised, RunPosition};
 use super::{dense, murmur};
 use crate::fail::Fail;
 
-/// Registers of a sketch: the low 14 bits of an element's hash choose one.
+/// Number of registers of a sketch. The low 14 bits of an element's hash choose one.
 pub(super) const REGISTERS: usize = 1 << INDEX_BITS;
 /// The highest rank of an element.
 pub(super) const RANK_MAX: u8 = 64 - INDEX_BITS as u8 + 1;
-/// Where the registers begin.
+/// Offset of the registers.
 pub(super) const HEADER: usize = 16;
-/// Where the count is.
+/// Offset of the cached count.
 pub(super) const COUNT_AT: usize = 8;
-/// The byte of the count that holds the bit.
+/// Offset of the byte of the count that contains the stale bit.
 pub(super) const STALE_AT: usize = 15;
-/// The bit that says that the count is not that of the registers.
+/// Bit that marks the cached count as stale.
 pub(super) const STALE: u8 = 0x80;
 
 const INDEX_BITS: usize = 14;
@@ -39,21 +39,21 @@ const SEED: u64 = 0xadc8_3b19;
 /// A byte per register.
 pub(super) type Registers = [u8; REGISTERS];
 
-/// How the registers are held.
+/// Encoding of the registers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
     Dense,
     Sparse,
 }
 
-/// Where an element falls: its register, and the rank that the register is to be raised to.
+/// The register of an element, and the rank to raise it to.
 pub(super) fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur::hash(element, SEED);
     let rest = hash >> INDEX_BITS | 1 << (64 - INDEX_BITS);
     (hash as usize % REGISTERS, rest.trailing_zeros() as u8 + 1)
 }
 
-/// A string that has been found to be a sketch; of a sparse one, the runs have not been looked at.
+/// A string with a valid header of a sketch. The runs of a sparse one have not been checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sketch<'a> {
     bytes: &'a [u8],
@@ -71,17 +71,17 @@ impl<'a> Sketch<'a> {
         Ok(Sketch { bytes, form: form.ok_or(NOT_A_SKETCH)? })
     }
 
-    /// The registers in their form.
+    /// The encoded registers.
     pub fn registers(self) -> &'a [u8] {
         &self.bytes[HEADER..]
     }
 
-    /// Whether the count is not that of the registers.
+    /// Whether the cached count is stale.
     pub fn is_stale(self) -> bool {
         self.bytes[STALE_AT] & STALE != 0
     }
 
-    /// The count, if it is that of the registers.
+    /// The cached count, unless it is stale.
     pub fn count(self) -> Option<u64> {
         let (count, _) = self.bytes[COUNT_AT..].split_first_chunk()?;
         (!self.is_stale()).then(|| u64::from_le_bytes(*count))
@@ -95,7 +95,7 @@ impl<'a> Sketch<'a> {
         }
     }
 
-    /// Raises each register to the one here, where that is higher.
+    /// Raises each of `registers` to its value here if that is higher.
     pub fn raise(self, registers: &mut Registers) -> Result<(), Fail> {
         match self.form {
             Form::Dense => dense::raise(registers, self.registers()),
@@ -104,7 +104,7 @@ impl<'a> Sketch<'a> {
         Ok(())
     }
 
-    /// How many registers hold each value.
+    /// Number of registers with each value.
     pub fn histogram(self) -> Result<Histogram, Fail> {
         if self.form == Form::Dense {
             let mut registers = [0; REGISTERS];
@@ -120,9 +120,9 @@ impl<'a> Sketch<'a> {
     }
 }
 
-/// How many registers hold each value; each is below 64.
+/// Number of registers with each value; all values are below 64.
 pub(super) fn histogram(registers: &Registers) -> Histogram {
-    // Four at a time, so that equal neighbours need not wait for each other.
+    // Four counters for each value, so that equal neighbours do not wait for each other.
     let mut quarters = [[0u32; 64]; 4];
     let (fours, _) = registers.as_chunks::<4>();
     for four in fours {
@@ -133,16 +133,16 @@ pub(super) fn histogram(registers: &Registers) -> Histogram {
     std::array::from_fn(|value| quarters.iter().map(|quarter| quarter[value]).sum())
 }
 
-/// A sketch that is being changed: all of its string.
+/// The string of a sketch while it is changed.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     bytes: Vec<u8>,
-    /// Where a sparse one was searched last.
+    /// Position of the last search in a sparse sketch.
     place: RunPosition,
 }
 
 impl Draft {
-    /// Of no elements.
+    /// The empty sketch.
     pub fn empty() -> Self {
         let mut bytes = Vec::with_capacity(HEADER + sparse::EMPTY.len() + GROWTH);
         bytes.extend_from_slice(MAGIC);
@@ -171,13 +171,13 @@ impl Draft {
         Sketch { bytes: &self.bytes, form }
     }
 
-    /// Says that the count is not that of the registers any more.
+    /// Marks the cached count as stale.
     pub fn make_stale(&mut self) {
         self.bytes[STALE_AT] |= STALE;
     }
 
-    /// Raises a register to `rank`, if it is lower; one that a sparse sketch of at most
-    /// `sparse_max` bytes cannot take makes the sketch dense. True if it was lower.
+    /// Raises a register to `rank` and returns true, if it is lower. If a sparse sketch of at most
+    /// `sparse_max` bytes cannot hold the value, the sketch becomes dense.
     pub fn raise(&mut self, register: usize, rank: u8, sparse_max: usize) -> Result<bool, Fail> {
         if self.sketch().form == Form::Sparse {
             let Draft { bytes, place } = self;
@@ -196,7 +196,7 @@ impl Draft {
         Ok(true)
     }
 
-    /// Holds the registers densely from here on.
+    /// Converts the registers to the dense encoding.
     pub fn make_dense(&mut self) -> Result<(), Fail> {
         if self.sketch().form == Form::Sparse {
             let mut registers = [0; REGISTERS];
@@ -206,7 +206,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Holds these registers, densely.
+    /// Replaces the registers, in the dense encoding.
     pub fn set_dense(&mut self, registers: &Registers) {
         self.bytes[ENCODING_AT] = DENSE;
         self.bytes.truncate(HEADER);
@@ -214,7 +214,7 @@ impl Draft {
     }
 }
 
-/// Bytes by which raising one register lengthens a sparse sketch at most.
+/// Maximum number of bytes by which raising one register lengthens a sparse sketch.
 const GROWTH: usize = 4;
 
 const NOT_A_SKETCH: Fail = Fail::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");

@@ -1,4 +1,4 @@
-//! Registers as runs of equal values, as long as most are 0:
+//! Sparse registers: runs of equal values, used while most are 0.
 //!
 //! ```text
 //! 00nnnnnn           n + 1 registers (1 to 64) are 0
@@ -6,38 +6,38 @@
 //! 1vvvvvnn           n + 1 registers (1 to 4) are v + 1 (1 to 32)
 //! ```
 //!
-//! How registers are divided into runs follows from the order in which they were raised: a run is
-//! split where one of its registers is raised, and around that place neighbours of one value are
-//! joined where they fit a run.
+//! The division into runs depends on the order in which registers were raised. A run is split where
+//! one of its registers is raised; around it, adjacent runs of equal value are joined if the result
+//! fits one run.
 
 use super::sketch::{REGISTERS, Registers};
 
-/// The highest value that a run can have.
+/// Maximum value of a run.
 pub(super) const VALUE_MAX: u8 = 32;
-/// All registers 0.
+/// Encoding of all registers 0.
 pub(super) const EMPTY: [u8; 2] = [0x40 | ((REGISTERS - 1) >> 8) as u8, (REGISTERS - 1) as u8];
 
 const SHORT_ZEROS_MAX: usize = 64;
 const VALUES_MAX: usize = 4;
-/// Runs around a raised register that are considered for joining, one after the other: the one
-/// before it, the up to three that it was split into, the one behind.
+/// Number of runs around a raised register that are considered for joining: the one before it, up
+/// to three that it was split into, and the one after it.
 const JOINED_STEPS: usize = 5;
 
-/// The runs do not add up to all registers.
+/// Error: the runs do not add up to all registers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Corrupted;
 
-/// Registers with one value that follow each other.
+/// Consecutive registers with one value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Run {
     pub value: u8,
     pub len: usize,
-    /// Bytes that it takes.
+    /// Encoded size in bytes.
     pub size: usize,
 }
 
 impl Run {
-    /// The run at the beginning of `bytes`.
+    /// Decodes the run at the beginning of `bytes`.
     fn read(bytes: &[u8]) -> Option<Self> {
         let first = usize::from(*bytes.first()?);
         Some(match first >> 6 {
@@ -51,7 +51,7 @@ impl Run {
     }
 }
 
-/// The runs in order; ends early where a byte is missing.
+/// The runs in order. Ends early if a byte is missing.
 pub(super) fn runs(mut bytes: &[u8]) -> impl Iterator<Item = Run> {
     std::iter::from_fn(move || {
         let run = Run::read(bytes)?;
@@ -60,14 +60,14 @@ pub(super) fn runs(mut bytes: &[u8]) -> impl Iterator<Item = Run> {
     })
 }
 
-/// Checks that the runs are those of all registers.
+/// Checks that the runs add up to all registers.
 pub(super) fn check(bytes: &[u8]) -> Result<(), Corrupted> {
     let (registers, size) =
         runs(bytes).fold((0, 0), |(len, size), run| (len + run.len, size + run.size));
     if registers == REGISTERS && size == bytes.len() { Ok(()) } else { Err(Corrupted) }
 }
 
-/// Raises each register to the one here, where that is higher.
+/// Raises each of `registers` to its value here if that is higher.
 pub(super) fn raise_all(registers: &mut Registers, bytes: &[u8]) -> Result<(), Corrupted> {
     check(bytes)?;
     let mut rest = &mut registers[..];
@@ -91,26 +91,26 @@ pub(super) fn get(bytes: &[u8], register: usize) -> Result<u8, Corrupted> {
     covering.map(|run| run.value).ok_or(Corrupted)
 }
 
-/// What came of raising a register.
+/// Result of raising a register.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Raised {
-    /// It was as high already.
+    /// The register was at least as high.
     Not,
     Done,
-    /// There is no room for it, or the value is beyond [`VALUE_MAX`].
+    /// The runs would be too long, or the value exceeds [`VALUE_MAX`].
     Refused,
 }
 
-/// A run, and the registers before it, at which the search for a register begins. Registers that
-/// are raised in ascending order need not be searched for from the first one each time.
+/// A run and the number of registers before it, where the search for a register begins. It saves
+/// searching from the first run if registers are raised in ascending order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RunPosition {
     at: usize,
     register: usize,
 }
 
-/// Raises a register to `value`, if it is lower. The runs begin at `start` of `bytes`, which do not
-/// grow beyond `len_max`.
+/// Raises a register to `value` if it is lower. The runs begin at `start` in `bytes`, which does
+/// not grow beyond `len_max`.
 pub(super) fn raise(
     bytes: &mut Vec<u8>,
     start: usize,
@@ -125,7 +125,7 @@ pub(super) fn raise(
     if place.register > register || place.at < start {
         *place = RunPosition { at: start, register: 0 };
     }
-    // The run itself and the two before it.
+    // The current run and the two before it.
     let mut trail = [*place; 3];
     let run = loop {
         let run = Run::read(&bytes[trail[0].at..]).ok_or(Corrupted)?;
@@ -154,7 +154,7 @@ pub(super) fn raise(
     Ok(Raised::Done)
 }
 
-/// Writes a run, if it has any registers.
+/// Encodes a run, unless it is empty.
 fn push(bytes: &mut [u8; 5], at: &mut usize, value: u8, len: usize) {
     let Some(more) = len.checked_sub(1) else { return };
     if value > 0 {
@@ -173,7 +173,7 @@ fn values(value: u8, len: usize) -> u8 {
     0x80 | (value - 1) << 2 | (len - 1) as u8
 }
 
-/// Joins neighbours of one value from the run at `at` on.
+/// Joins adjacent runs of equal value, from the run at `at` on.
 fn join(bytes: &mut Vec<u8>, mut at: usize) {
     for _ in 0..JOINED_STEPS {
         let Some(run) = bytes.get(at..).and_then(Run::read) else { return };

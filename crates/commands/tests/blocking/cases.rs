@@ -1,9 +1,9 @@
-//! Who is served when.
+//! Order and conditions in which blocked clients are served.
 
 use crate::client::{Client, World};
 use petrel_commands::{PauseReason, Standing, WaitEnd};
 
-/// A world with so many clients, numbered from 0; the first never waits.
+/// A world with `CLIENTS` clients, numbered from 0; the first is never blocked.
 fn world<const CLIENTS: usize>() -> (World, [Client; CLIENTS]) {
     let world = World::new(16);
     let clients = std::array::from_fn(|id| world.client(id as u64));
@@ -177,7 +177,7 @@ fn another_database_is_another_key() {
 #[test]
 fn a_wait_ends_once() {
     let (world, [mut a, mut b, mut c]) = world();
-    // The clock stands still in between, as it does within a worker's turn.
+    // The clock does not advance in between, as within a worker's turn.
     let now = b.exec.ks.now_ms();
     b.run("WAITGET k j 1");
     assert_eq!(b.host.blocked.as_ref().unwrap().deadline(), Some(now + 1000));
@@ -268,7 +268,7 @@ fn many_waiters_are_served_in_turns() {
     assert_eq!(count(&mut others), 1024);
     a.serve_ready();
     assert_eq!(count(&mut others), 2048);
-    // Whoever wants the key first serves the rest.
+    // The first command on the key serves the remaining clients.
     let mut b = world.client(3000);
     assert_eq!(b.run("GET k"), "$1 1");
     assert_eq!(count(&mut others), 2999);

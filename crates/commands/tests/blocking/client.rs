@@ -1,4 +1,4 @@
-//! Clients that can wait, each with an executor of its own, as if on a thread of its own.
+//! Clients that can be blocked, each with its own executor, as if on a thread of its own.
 
 use crate::family;
 use petrel_commands::{
@@ -11,7 +11,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// What clients share.
+/// State shared by all clients.
 pub struct World {
     pub keyspace: Arc<Keyspace>,
     pub shared: Arc<Shared>,
@@ -20,9 +20,9 @@ pub struct World {
 
 #[derive(Default)]
 struct State {
-    /// By client: answers to commands that waited.
+    /// Replies to blocked commands, by client.
     answers: Mutex<HashMap<u64, Vec<String>>>,
-    /// How clients stand that are not simply there.
+    /// Standing of clients that are not [`Standing::Here`].
     standings: Mutex<HashMap<u64, Standing>>,
 }
 
@@ -42,7 +42,7 @@ impl World {
         Client { exec, session: Session::new(true), host }
     }
 
-    /// Nobody waits, and nothing is left of those who did.
+    /// Asserts that no client is blocked and that no state of blocked clients is left.
     pub fn assert_idle(&self) {
         assert_eq!(self.shared.blocked_clients(), 0);
         assert_eq!(self.keyspace.waited_keys(), Default::default());
@@ -117,7 +117,7 @@ impl Host for ClientHost {
 }
 
 impl Client {
-    /// Runs a command; its reply with spaces for line ends, or `waits`.
+    /// Runs a command. Returns its reply with spaces for line ends, or `waits`.
     pub fn run(&mut self, line: &str) -> String {
         if let Some(db) = line.strip_prefix("SELECT ") {
             self.session.db = db.parse().unwrap();
@@ -138,29 +138,29 @@ impl Client {
         bytes.escape_ascii().to_string().replace("\\r\\n", " ").trim_end().into()
     }
 
-    /// The answer to a command that waited, if it has come.
+    /// The reply to a blocked command, if it has arrived.
     pub fn answer(&mut self) -> Option<String> {
         self.host.state.answers.lock().unwrap().get_mut(&self.host.id)?.pop()
     }
 
-    /// How the client stands from now on.
+    /// Sets the standing of the client.
     pub fn stands(&self, standing: Standing) {
         self.host.state.standings.lock().unwrap().insert(self.host.id, standing);
     }
 
-    /// Ends the wait of a client; false if it has its answer already.
+    /// Ends the wait of a client; false if it has its reply already.
     pub fn end_wait(&mut self, of: &Client, end: WaitEnd) -> bool {
         let blocked = of.host.blocked.clone().unwrap();
         self.batch(|exec, host| exec.end_wait(&blocked, end, host))
     }
 
-    /// Ends the client's own wait without an answer, as the end of its connection does.
+    /// Ends the client's own wait without a reply, like the end of its connection.
     pub fn leave(&mut self) -> bool {
         let blocked = self.host.blocked.clone().unwrap();
         self.batch(|exec, _| exec.give_up(&blocked))
     }
 
-    /// Tries the client's own command again, as its worker does now and then.
+    /// Tries the client's own command again, as its worker does at intervals.
     pub fn try_again(&mut self) {
         let blocked = self.host.blocked.clone().unwrap();
         assert!(blocked.polls());

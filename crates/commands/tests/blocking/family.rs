@@ -1,4 +1,4 @@
-//! Commands that wait for strings, one for each way of waiting that there is.
+//! Commands that wait for strings, one for each kind of waiting.
 
 use petrel_commands::spec::{Group, KeyFlags, Meta};
 use petrel_commands::{Awaited, Block, CommandSpec, Ctx, Fail, Outcome};
@@ -29,7 +29,7 @@ fn string(ctx: &mut Ctx<'_>, i: usize) -> Option<Vec<u8>> {
     ctx.exec.ks.read(db, key).and_then(|view| Some(view.string().ok()?.to_bytes().to_vec()))
 }
 
-/// `WAITGET key [key ...] timeout`: takes the first string that there is, as BLPOP does with lists
+/// `WAITGET key [key ...] timeout`: takes the first existing string, like BLPOP for lists
 fn waitget(ctx: &mut Ctx<'_>) -> Outcome {
     let last = ctx.args().len() - 1;
     let deadline = ctx.timeout_seconds(last)?;
@@ -46,7 +46,7 @@ fn waitget(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.block(Block::on(1..last, Awaited::STRING).until(deadline))
 }
 
-/// `WAITMOVE source destination timeout`: moves a number, as BLMOVE does with an element
+/// `WAITMOVE source destination timeout`: moves a number, like BLMOVE for elements
 fn waitmove(ctx: &mut Ctx<'_>) -> Outcome {
     let deadline = ctx.timeout_seconds(3)?;
     let Some(value) = string(ctx, 1) else {
@@ -60,8 +60,8 @@ fn waitmove(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// `WAITLOOK key after timeout`: reads a string that is greater than `after`, or learns that there
-/// is none any more; as XREADGROUP does with streams. `$` stands for the string that there is.
+/// `WAITLOOK key after timeout`: reads a string that is greater than `after`, or reports that the
+/// key was deleted, like XREADGROUP for streams. `$` stands for the current string.
 fn waitlook(ctx: &mut Ctx<'_>) -> Outcome {
     let deadline = ctx.timeout_millis(ctx.arg(3))?;
     let Some(value) = string(ctx, 1) else {

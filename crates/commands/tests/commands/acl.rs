@@ -1,4 +1,4 @@
-//! Permissions, tried to be got around one by one.
+//! Attempts to circumvent permissions.
 
 use crate::client::Client;
 use petrel_commands::acl::{Denial, Reason};
@@ -7,7 +7,7 @@ use petrel_commands::{Access, Fail};
 const KEY: &str = "NOPERM No permissions to access a key";
 const DATABASE: &str = "NOPERM No permissions to access database";
 
-/// An administrator, and a user whose rules are these.
+/// An administrator, and a user `u` with these rules.
 pub fn with_rules(rules: &str) -> (Client, Client) {
     let admin = Client::new();
     let mut user = admin.another();
@@ -28,7 +28,7 @@ fn refused(command: &str) -> String {
     format!("NOPERM User u has no permissions to run the '{command}' command")
 }
 
-/// What was refused last, as the log has it.
+/// The last denial in `ACL LOG`.
 fn last(client: &Client) -> (&'static str, &'static str, String) {
     let entry = client.exec.shared.users.log.newest(1).remove(0);
     (entry.reason, entry.context.name(), String::from_utf8(entry.object).expect("text"))
@@ -47,11 +47,11 @@ fn commands_in_any_case_and_subcommands_one_by_one() {
     }
     assert_eq!(user.run("oBJECT eNCODING k"), refused("object|encoding"));
     assert!(!user.run("OBJECT FREQ k").starts_with("NOPERM"));
-    // The first argument decides, in any case.
+    // The first argument decides, ignoring case.
     assert!(!user.run("LOLWUT version").starts_with("NOPERM"));
     assert_eq!(user.run("LOLWUT"), refused("lolwut"));
     assert_eq!(user.run("LOLWUT 5 VERSION"), refused("lolwut"));
-    // What does not exist, or has another arity, is answered to every user.
+    // Errors for unknown commands and wrong arity are returned to every user.
     assert_eq!(user.run("NOSUCH"), "ERR unknown command 'NOSUCH', with args beginning with: ");
     assert_eq!(user.run("SET k"), "ERR wrong number of arguments for 'set' command");
     assert_eq!(user.run("OBJECT NOSUCH"), "ERR unknown subcommand 'NOSUCH'. Try OBJECT HELP.");
@@ -125,8 +125,8 @@ fn keys_by_what_is_done_to_them() {
     }
 }
 
-/// Of every command that names keys, each key is one by one another's: wherever it stands, it is
-/// found.
+/// For every command with keys, access is denied if any one of its keys is denied, wherever it is
+/// among the arguments.
 #[test]
 fn no_key_goes_unnoticed() {
     let (_admin, mut user) = with_rules("+@all ~k*");
@@ -191,7 +191,7 @@ fn no_key_goes_unnoticed() {
         "ZUNION 2 k1 k2",
         "ZUNIONSTORE k1 2 k2 k3",
     ] {
-        // The last of options that come twice is the one that counts.
+        // The last one of a repeated option counts.
         let words: Vec<&str> = call.split(' ').collect();
         let is_key = |word: &str| matches!(word, "k1" | "k2" | "k3");
         let is_last = |i: usize| {
@@ -228,7 +228,7 @@ fn selectors_do_not_add_up() {
     ] {
         assert_eq!(user.run(call), reply, "{call}");
     }
-    // The selector that came furthest says what is missing.
+    // The selector that passed the most checks determines the reason.
     assert_eq!(last(&user), ("key", "toplevel", "x".to_owned()));
 }
 
@@ -250,7 +250,7 @@ fn patterns_of_sort_need_every_key() {
     }
     set(&admin, "(+sort %R~*)");
     assert_eq!(user.run("SORT l GET k*"), "[\"a\" \"b\"]");
-    // To read everything with another command is not enough.
+    // Reading all keys has to be allowed by the same selector as the command.
     set(&admin, "resetkeys ~l clearselectors (+get allkeys)");
     assert_eq!(user.run("SORT l GET k*"), GET);
 }
@@ -336,7 +336,7 @@ fn the_default_user_can_be_restricted_and_those_who_have_not_logged_in_may_do_no
     assert_eq!(client.run("SET k v"), "OK");
     rules(&["+get", "resetpass", ">secret"]);
     assert!(!shared.users.are_open());
-    // Who is the default user stays it.
+    // A session that is the default user already stays logged in.
     assert_eq!(client.run("GET k"), "\"v\"");
     client.session.log_out();
     assert_eq!(client.run("GET k"), String::from_utf8_lossy(Fail::NO_AUTH.text()));

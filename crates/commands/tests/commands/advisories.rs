@@ -1,10 +1,11 @@
-//! Faults that release notes of Redis 8.4 to 8.10 and Valkey 8.1 to 9.1 tell of, tried here: each case is named after
-//! the release that fixed it (`docs/advisories.md`). Those that need a server are in the tests of the binary.
+//! Bugs from the release notes of Redis 8.4 to 8.10 and Valkey 8.1 to 9.1. Each case is named after
+//! the release that fixed it (`docs/advisories.md`). Cases that need a server are in the tests of
+//! the binary.
 
 use crate::acl::{set, with_rules};
 use crate::client::Client;
 
-/// Calls and the replies that a server without the fault gives, by the release that fixed it.
+/// Calls and the correct replies, by the release that fixed them.
 const CASES: [(&str, &str); 42] = [
     (
         "redis_8_10_0_lset_index_is_not_cut_to_32_bits",
@@ -486,7 +487,7 @@ fn faults_that_others_had_are_not_found_here() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Calls of a user with these rules that are refused, by the release that fixed it.
+/// Calls that are denied to a user with these rules, by the release that fixed it.
 const REFUSED: [(&str, &str, &[&str]); 7] = [
     (
         "redis_8_10_0_sort_georadius_and_xread",
@@ -572,7 +573,7 @@ fn permissions_that_others_did_not_ask_for_are_asked_for_here() {
     }
 }
 
-/// Redis 8.10.2: what a transaction holds is asked for again when it is executed.
+/// Redis 8.10.2: permissions of queued commands are checked again by `EXEC`.
 #[test]
 fn redis_8_10_2_permissions_that_are_withdrawn_before_exec() {
     let (mut admin, mut user) = with_rules("+@all ~a* ~b*");
@@ -633,7 +634,8 @@ fn of_text(kind: u8, text: &[u8]) -> Vec<u8> {
     [&[kind, text.len() as u8], text].concat()
 }
 
-/// A stream of one entry, of this node, with a group whose consumers are said to have these entries pending.
+/// A stream of one entry, of this node, with a group and its consumers, each with this number of
+/// pending entries.
 fn stream(node: &[&[u8]], consumers: &[(&[u8], usize)]) -> Vec<u8> {
     let id = [1u64.to_be_bytes(), 1u64.to_be_bytes()].concat();
     let mut bytes = vec![21, 1];
@@ -641,7 +643,7 @@ fn stream(node: &[&[u8]], consumers: &[(&[u8], usize)]) -> Vec<u8> {
     bytes.extend(&of_text(0, &listpack(node))[1..]);
     // Length, last ID, first ID, greatest ID that was deleted, entries that were added.
     bytes.extend([1, 1, 1, 1, 1, 0, 0, 1]);
-    // A group, its last ID, entries that were read, and what is pending.
+    // One group: its name, last ID, number of read entries, and pending entries.
     bytes.extend([1, 1, b'g', 1, 1, 1, 1]);
     bytes.extend([&id[..], &[0; 8], &[1]].concat());
     bytes.push(consumers.len() as u8);
@@ -652,7 +654,7 @@ fn stream(node: &[&[u8]], consumers: &[(&[u8], usize)]) -> Vec<u8> {
     bytes
 }
 
-/// Payloads of values that are none are refused, by the release that fixed it; one of each kind is a value.
+/// Invalid payloads are rejected, by the release that fixed it. One payload of each kind is valid.
 #[test]
 fn payloads_of_values_that_are_none() {
     const NODE: &[&[u8]] = &[b"1", b"0", b"1", b"f", b"0", b"2", b"0", b"0", b"v", b"4"];
@@ -739,7 +741,7 @@ fn payloads_of_values_that_are_none() {
     ];
     for (name, is_value, payload) in cases {
         let mut client = Client::new();
-        // A checksum of 0 says that there is none.
+        // A checksum of 0 means that there is no checksum.
         let payload = [&payload[..], &[11, 0], &[0; 8]].concat();
         let reply = crate::client::show(&client.call(&[b"RESTORE", b"k", b"0", &payload]));
         let expected = if is_value { "OK" } else { "ERR Bad data format" };
@@ -749,8 +751,8 @@ fn payloads_of_values_that_are_none() {
     }
 }
 
-/// Valkey 9.0.6: counts that follow from a payload are checked. Redis checks some of them, and all with
-/// `sanitize-dump-payload`. In files and from a primary they are corrected.
+/// Valkey 9.0.6: counts that can be derived from a payload are checked. Redis checks some of them,
+/// and all with `sanitize-dump-payload`. In files and from a primary they are corrected.
 #[test]
 fn valkey_9_0_6_counts_of_payloads() {
     const NODE: &[&[u8]] = &[b"1", b"0", b"1", b"f", b"0", b"2", b"0", b"0", b"v", b"4"];
@@ -787,7 +789,7 @@ fn valkey_9_0_6_counts_of_payloads() {
         ("items of an old list", true, changed(old(10), 10, 1)),
         ("fields of a zipmap", true, of_text(9, b"\x02\x01f\x01\x00v\xff")),
     ] {
-        // A checksum of 0 says that there is none.
+        // A checksum of 0 means that there is no checksum.
         let payload = [&payload[..], &[11, 0], &[0; 8]].concat();
         for any_count in [false, true] {
             let mut client = Client::new();
@@ -800,7 +802,8 @@ fn valkey_9_0_6_counts_of_payloads() {
     }
 }
 
-/// Redis 8.10.1: codes, levels and links of restored vector sets are those of vectors. Scores stay between 0 and 1.
+/// Redis 8.10.1: codes, levels and links of restored vector sets are validated. Scores stay between
+/// 0 and 1.
 #[test]
 fn redis_8_10_1_vector_sets_of_no_vectors() {
     let mut client = Client::new();
@@ -853,7 +856,7 @@ fn redis_8_10_1_vector_sets_of_no_vectors() {
     for (code, is_value) in [(0, true), (4, true), (3, false), (7, false)] {
         let payload = client.call(&[b"DUMP", b"own"]);
         let mut payload = payload.as_bytes().expect("there is a set").to_vec();
-        // The factor and the bound of the error stand before the planes: made negative.
+        // The factor and the error bound precede the planes. The invalid cases set their sign bits.
         let raw = client.run("VEMB own a RAW");
         assert!(raw.starts_with('['), "{raw}");
         let begin = payload.windows(2).position(|window| window == b"\x01a").expect("its name") + 4;
@@ -884,7 +887,7 @@ fn the_table_names_tests_that_there_are() {
     for case in &cases {
         assert!(sources.iter().any(|source| source.contains(case)), "there is no {case}");
     }
-    // And the other way round.
+    // Every test is listed in the document, too.
     let of_tests = sources.iter().flat_map(|source| source.split(['"', ' ', '(', ',']));
     for name in of_tests.filter(|name| name.starts_with("redis_8") || name.starts_with("valkey_")) {
         let is_told = |case: &&str| name.starts_with(*case);

@@ -1,4 +1,4 @@
-//! What a thread has allocated, and the most it had at once: the tests' own allocator counts it.
+//! Current and peak memory allocated by a thread, counted by the tests' own allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Old and new may be there at once.
+        // Old and new block may exist at the same time.
         count(size as isize);
         count(-(layout.size() as isize));
         // SAFETY: the caller's promise.
@@ -49,8 +49,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `work`, and returns the bytes by which the thread's allocations exceeded those before it at
-/// their peak.
+/// Runs `work`. Returns the peak growth of the thread's allocations in bytes.
 pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = NOW.get();
     PEAK.set(before);

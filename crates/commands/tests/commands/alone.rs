@@ -1,4 +1,4 @@
-//! Commands about replication, cluster and modules: the answers of a server that has none of them.
+//! Commands about replication, cluster and modules, on a server without them.
 
 use crate::client::Client;
 

@@ -1,4 +1,4 @@
-//! Every command with arguments of all kinds. `PETREL_TEST_SECONDS` makes it longer,
+//! Every command with arguments of all kinds. `PETREL_TEST_SECONDS` sets the duration,
 //! `PETREL_TEST_SEED` repeats a run.
 
 use crate::allocations::peak_of;
@@ -100,7 +100,7 @@ const WORDS: [&[u8]; 37] = [
     b"ENX",
 ];
 
-/// The name of a command, and of a subcommand if it has any, mostly.
+/// The name of a command, usually with a subcommand if it has any.
 fn name(random: &mut Random) -> Vec<&'static [u8]> {
     let family = FAMILIES[random.below(FAMILIES.len())];
     let spec = &family[random.below(family.len())];
@@ -159,9 +159,9 @@ fn every_call_has_one_reply() {
     eprintln!("{calls} calls");
 }
 
-/// The most that a call may allocate: strings here are at most 1 MiB, and values a few times that.
+/// Maximum allocation of a call: strings here are at most 1 MiB, and values a few times that.
 const ALLOCATED_MAX: usize = 64 << 20;
-/// Calls after which the keys are filled anew.
+/// Number of calls after which the keys are filled again.
 const CALLS_PER_ROUND: usize = 2000;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Bitmaps: replies as Redis gives them.
+//! Bitmaps: Redis's replies.
 
 use crate::client::Client;
 use crate::random::{Random, duration};
@@ -180,14 +180,14 @@ fn a_large_string_is_changed_where_it_lies() {
     client.follow("BITCOUNT a => 7");
 }
 
-/// Random calls against a vector of bits.
+/// Random calls, compared with a vector of bits.
 #[test]
 fn bits_are_those_of_a_vector() {
     let mut random = Random::seeded();
     let mut client = Client::new();
     let begin = Instant::now();
     while begin.elapsed() < duration() / 2 {
-        // Below and beyond the length from which strings are shared blobs.
+        // Below and above the length from which strings are shared blobs.
         let reach = [20, 300, 16_500 * 8][random.below(3)];
         let mut bits: Vec<bool> = Vec::new();
         client.run("DEL a b r");

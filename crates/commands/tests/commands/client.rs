@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The moment at which every client's clock starts, in Unix milliseconds.
+/// Start of every client's clock, in Unix milliseconds.
 pub const START_MS: i64 = 1_700_000_000_000;
 
 /// The part of `MEMORY` that needs no server.
@@ -30,19 +30,18 @@ pub struct Client {
     helper: Option<Executor>,
 }
 
-/// What the commands ask of a server.
+/// Host of the commands, in place of a server.
 pub struct FakeHost {
     pub string_len_max: usize,
-    /// Keys that were handed over to be freed in the background.
+    /// Number of keys passed to the background for freeing.
     pub discarded: usize,
     pub dialect: Dialect,
     pub leniency: Leniency,
-    /// Events of keys, as `name:key`, with the number of the database behind if it is not 0.
+    /// Keyspace events as `name:key`, followed by the database number if it is not 0.
     pub events: Vec<String>,
-    /// Invalidated keys: those of a prefix that is listened to, and those that were read. `*`
-    /// stands for all.
+    /// Invalidated keys: in broadcasting mode, and of tracked reads. `*` stands for all keys.
     pub invalidated: [BTreeSet<String>; 2],
-    /// Commands that were handed to the helper, if there is one.
+    /// Commands that were passed to the helper, if there is one.
     pub moved: Option<Vec<Arc<Blocked>>>,
 }
 
@@ -114,7 +113,7 @@ impl Client {
         Self::with_options(&Options { stripes: 16, ..Options::default() })
     }
 
-    /// The same of a keyspace with these options.
+    /// The only client of a new keyspace with these options.
     pub fn with_options(options: &Options) -> Self {
         let keyspace = Keyspace::new(options);
         let families = [FAMILIES, &[MEMORY]].concat();
@@ -145,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Has a helper execute what is expected to take any time at all.
+    /// Lets a helper execute all commands that are expected to take some time.
     pub fn helped(mut self) -> Self {
         let ks = self.exec.ks.keyspace().attach();
         let helper = Executor::new(ks, self.exec.shared.clone());
@@ -162,10 +161,10 @@ impl Client {
         self.exec.ks.set_clock(now + millis);
     }
 
-    /// Runs one command; there must be one reply, well formed.
+    /// Runs one command. There has to be one well-formed reply.
     pub fn call(&mut self, args: &[&[u8]]) -> Value {
         if let [b"SELECT", db] = args {
-            // Commands of the connection are the server's.
+            // Connection commands are part of the server crate.
             self.session.db = petrel_keyspace::parse_int(db).expect("a database") as u16;
             return Value::Simple("OK".into());
         }
@@ -215,15 +214,14 @@ impl Client {
         }
     }
 
-    /// Runs a command written as on a command line, and returns its reply as [`show`] writes it.
+    /// Runs a command in command-line syntax, and returns its reply in the format of [`show`].
     pub fn run(&mut self, line: &str) -> String {
         let args = split(line);
         let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
         show(&self.call(&args))
     }
 
-    /// Runs `command ⇒ reply` lines in order; a reply may be longer than its line shows where it
-    /// ends in `...`.
+    /// Runs `command ⇒ reply` lines in order. An expected reply that ends in `...` is a prefix.
     pub fn follow(&mut self, script: &str) {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (command, expected) = line.split_once(" => ").expect("a line has an arrow");
@@ -235,7 +233,7 @@ impl Client {
         }
     }
 
-    /// Speaks RESP3 from now on.
+    /// Switches to RESP3.
     pub fn resp3(mut self) -> Self {
         self.session.protocol = Protocol::Resp3;
         self
@@ -253,7 +251,8 @@ impl Drop for Client {
     }
 }
 
-/// Words parted by spaces; in double quotes also with spaces, `\n` and `\xHH`.
+/// Splits a line into words separated by spaces. Double-quoted words may contain spaces, `\n` and
+/// `\xHH`.
 pub fn split(line: &str) -> Vec<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = Vec::new();
     let mut rest = line.trim().bytes().peekable();
@@ -311,7 +310,7 @@ pub fn show(value: &Value) -> String {
     text
 }
 
-/// Arguments, readably.
+/// Arguments in readable form.
 pub fn show_args(args: &[&[u8]]) -> String {
     let shown = args.iter().map(|arg| {
         let text = arg.escape_ascii().to_string();

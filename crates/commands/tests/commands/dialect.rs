@@ -1,4 +1,4 @@
-//! Valkey's words and forms, where it parts from Redis.
+//! Valkey's dialect: error texts and formats that differ from Redis's.
 
 use crate::client::{Client, show};
 use petrel_commands::Dialect;

@@ -1,11 +1,11 @@
-//! Calls drawn from the command table: arguments as the table describes them, mostly.
+//! Random calls from the command table, mostly with arguments as the table describes them.
 
 use crate::client::Client;
 use crate::random::Random;
 use petrel_commands::FAMILIES;
 use petrel_table::{Arg, ArgFlags, ArgKind};
 
-/// Keys with a value of each type, small and large, and keys without any.
+/// Keys with a small and a large value of each type, and missing keys.
 const KEYS: [&[u8]; 14] = [
     b"text", b"number", b"list", b"list:l", b"set", b"set:l", b"ints", b"zset", b"zset:l", b"hash",
     b"hash:l", b"stream", b"hll", b"none",
@@ -13,7 +13,7 @@ const KEYS: [&[u8]; 14] = [
 
 const SMALL: [&[u8]; 8] = [b"0", b"1", b"2", b"3", b"5", b"10", b"100", b"-1"];
 
-/// Arguments that mean something to the commands that have one of this name.
+/// Valid arguments for the commands that have an argument of this name.
 const BY_NAME: &[(&str, &[&[u8]])] = &[
     ("cursor", &[b"0", b"1", b"4294967296"]),
     (
@@ -48,7 +48,7 @@ const BY_NAME: &[(&str, &[&[u8]])] = &[
     ("lastid", &[b"9-9", b"0-0", b"1-0"]),
 ];
 
-/// Fills the keys anew.
+/// Resets the keys.
 pub fn populate(client: &mut Client) {
     client.run("DISCARD");
     client.run("FLUSHALL");
@@ -81,18 +81,18 @@ pub fn populate(client: &mut Client) {
     client.run("XREADGROUP GROUP g c COUNT 10 STREAMS stream >");
 }
 
-/// Draws calls.
+/// Draws random calls.
 pub struct Drawer<'a> {
-    /// What chances are taken from.
+    /// Source of randomness.
     pub random: &'a mut Random,
-    /// What takes an argument's place now and then.
+    /// Values that occasionally replace an argument.
     pub wild: &'a [&'a [u8]],
-    /// Values as `DUMP` writes them.
+    /// Payloads of `DUMP`.
     pub payloads: &'a [Vec<u8>],
 }
 
 impl Drawer<'_> {
-    /// A call of any command.
+    /// A random call.
     pub fn call(&mut self) -> Vec<Vec<u8>> {
         let family = FAMILIES[self.random.below(FAMILIES.len())];
         let spec = &family[self.random.below(family.len())];
@@ -109,7 +109,7 @@ impl Drawer<'_> {
     }
 
     fn arguments(&mut self, arguments: &[Arg], call: &mut Vec<Vec<u8>>) {
-        // What announces how many of the next follow, as `numkeys` does.
+        // Count of the following arguments, if the last argument announced one, like `numkeys`.
         let mut announced = None;
         for arg in arguments {
             if arg.flags.contains(ArgFlags::OPTIONAL) && self.random.below(2) == 0 {
@@ -165,10 +165,10 @@ impl Drawer<'_> {
         call.push(drawn.to_vec());
     }
 
-    /// A value with a few bytes changed.
+    /// A payload with a few bytes changed.
     fn payload(&mut self) -> Vec<u8> {
         let mut payload = self.payloads[self.random.below(self.payloads.len())].clone();
-        // The last ten bytes say the version and the checksum.
+        // The last ten bytes are the version and the checksum.
         let body = payload.len() - 10;
         for _ in 0..self.random.below(4) {
             payload[self.random.below(body)] = self.random.below(256) as u8;
@@ -179,7 +179,7 @@ impl Drawer<'_> {
         payload
     }
 
-    /// Makes one call in four a wrong one.
+    /// Makes one call in four invalid.
     fn spoil(&mut self, named: usize, call: &mut Vec<Vec<u8>>) {
         if call.len() == named {
             return;

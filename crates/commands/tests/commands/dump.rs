@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: replies as Redis gives them. `peers` moves values to and from other servers.
+//! DUMP and RESTORE: Redis's replies. `peers` moves values to and from other servers.
 
 use crate::client::{Client, START_MS};
 use petrel_keyspace::Policy;
@@ -6,14 +6,14 @@ use petrel_resp::Value;
 
 /// The string `a`.
 const GOOD: &str = r#""\x00\x01\x61\x09\x00\x6f\x0c\xbe\x57\xdb\xb0\x1e\x05""#;
-/// A list without elements.
+/// An empty list.
 const EMPTY_LIST: &str = r#""\x01\x00\x09\x00\x8b\x0a\x74\x00\x38\x91\x20\xe7""#;
-/// A module's value.
+/// A value of a module.
 const MODULE: &str = r#""\x07\x00\x09\x00\x22\xf5\xdb\xc0\x84\x8a\x8c\xb0""#;
-/// The string `a`, of a version that is not known.
+/// The string `a`, of an unknown version.
 const NEWER: &str = r#""\x00\x01\x61\x0f\x00\xa4\x7a\x8a\x97\x21\x9a\x80\x4c""#;
 
-/// Runs a script in which the payloads above are named.
+/// Runs a script that refers to the payloads above by name.
 fn follow(client: &mut Client, script: &str) {
     let names = [("GOOD", GOOD), ("EMPTY", EMPTY_LIST), ("MODULE", MODULE), ("NEWER", NEWER)];
     let script = names

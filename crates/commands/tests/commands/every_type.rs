@@ -1,14 +1,14 @@
-//! COPY, RENAME, DUMP, OBJECT, MEMORY USAGE and SCAN of values of each type, small and large.
+//! COPY, RENAME, DUMP, OBJECT, MEMORY USAGE and SCAN for small and large values of each type.
 
 use crate::client::{Client, show};
 use crate::look::look;
 use petrel_resp::Value;
 
-/// Elements of the large ones.
+/// Number of elements of the large values.
 const LARGE: usize = 1000;
 
-/// The type, what makes a value at `k`, what changes it, and the encodings of the small and the
-/// large one.
+/// A type, the command lines that create and change a value at `k`, and the encodings of the small
+/// and the large value.
 struct Case {
     kind: &'static str,
     make: fn(usize) -> String,
@@ -55,7 +55,7 @@ const CASES: [Case; 6] = [
     },
 ];
 
-/// Makes the value; hashes get a field that expires, streams a group.
+/// Creates the value. Hashes get a field with an expiry, streams a group.
 fn make(client: &mut Client, case: &Case, len: usize) {
     client.run("DEL k copy");
     for n in 0..len {
@@ -88,7 +88,7 @@ fn copies_are_equal_and_apart() {
             let kept = look_at(&mut client, b"kept");
             assert_eq!(look_at(&mut client, b"copy"), kept);
             let expected = match (case.kind, encoding) {
-                // A field expires.
+                // A field has an expiry.
                 ("hash", "listpack") => "listpackex",
                 _ => encoding,
             };
@@ -125,7 +125,7 @@ fn what_is_dumped_is_restored() {
             let reply = client.call(&[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]);
             assert_eq!(show(&reply), "OK");
             assert_eq!(look(&mut client, &[]), seen);
-            // What is broken leaves what is there.
+            // A broken payload does not change the key.
             let value = payload.len() - b"vvcccccccc".len();
             for cut in [value - 1, value / 2, 1] {
                 let mut broken = payload[..cut].to_vec();
@@ -151,7 +151,7 @@ fn memory_follows_the_value() {
         assert!((20..1500).contains(&small), "{} {small}", case.kind);
         make(&mut client, case, LARGE);
         let large = bytes(&mut client, "MEMORY USAGE k");
-        // Each element is of some bytes, and nothing is much larger than it is.
+        // Each element has some bytes, and none is much larger than its content.
         let each = (large - small) as f64 / LARGE as f64;
         assert!((4.0..100.0).contains(&each), "{}: {each} bytes each", case.kind);
         for samples in [0, 1, 5, 1_000_000] {

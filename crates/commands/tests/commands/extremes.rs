@@ -1,4 +1,4 @@
-//! Arguments at the ends of their ranges and beyond: Redis's replies and errors.
+//! Arguments at and beyond the limits of their ranges: Redis's replies and errors.
 
 use crate::client::Client;
 use petrel_resp::Value;

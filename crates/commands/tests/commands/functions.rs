@@ -1,4 +1,4 @@
-//! Functions: libraries, what they may declare, and calls.
+//! Functions: libraries, their declarations, and calls.
 
 use crate::client::Client;
 

@@ -1,5 +1,5 @@
-//! What becomes of requests that are not executed at once: held back, refused while a script is
-//! slow, put off until a worker has lent its connections, left out of a stream.
+//! Requests that are not executed at once: deferred by a pause, rejected or deferred because of a
+//! slow script, deferred until a worker has lent its connections, or ignored in a stream.
 
 use crate::client::Client;
 use petrel_commands::{Execution, Modes, Moment, PauseReason, Session};
@@ -8,11 +8,11 @@ use petrel_resp::RespWriter;
 /// A client's request, as a worker takes it that can lend its connections.
 const SENT: Moment = Moment::CLIENT.with(Moment::LENDS);
 
-/// One at a worker that a slow script keeps out.
+/// A request at a worker that a slow script keeps out of the keyspace.
 const KEPT_OUT: Moment = Moment::CLIENT.with(Moment::KEPT_OUT);
 
 impl Client {
-    /// What becomes of a call at a moment, and the reply if there is one.
+    /// The result of a call at a moment, and the reply if there is one.
     fn at(&mut self, moment: Moment, line: &str) -> (Execution, String) {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let (mut bytes, mut values) = (Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ fn a_pause_of_writes_holds_back_what_may_write() {
             ("EXEC", Answered),
         ],
     );
-    // What no client sends goes on.
+    // Commands that no client sends are executed.
     client.expect(Moment::NONE, &[("SET k v", Answered)]);
     client.exec.shared.pause.start(PauseReason::Failover, 0, i64::MAX, false);
     client.expect(SENT, &[("GET k", Held), ("GET", Answered), ("EXEC", Held)]);
@@ -93,7 +93,7 @@ fn a_worker_lends_its_connections_before_it_runs_a_script() {
 fn while_a_script_is_slow_only_what_needs_no_key_is_executed() {
     let mut client = Client::new();
     let shared = client.exec.shared.clone();
-    // None is slow any more: in a moment it can be executed.
+    // No script is slow any more, so the command can be executed in the next turn.
     client.expect(KEPT_OUT, &[("GET k", Execution::NextTurn), ("EXEC", Execution::NextTurn)]);
     client.expect(
         KEPT_OUT,
@@ -107,7 +107,7 @@ fn while_a_script_is_slow_only_what_needs_no_key_is_executed() {
             ("UNWATCH", Execution::NextTurn),
         ],
     );
-    // Whose watches would have to be ended.
+    // `DISCARD` would have to end the watch.
     client.expect(Moment::CLIENT, &[("WATCH k", Execution::Answered)]);
     client.expect(KEPT_OUT, &[("MULTI", Execution::Answered), ("DISCARD", Execution::NextTurn)]);
     let stats = |name: &[u8]| shared.command(shared.registry.resolve(&[name]).unwrap().index);

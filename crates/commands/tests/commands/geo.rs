@@ -1,4 +1,4 @@
-//! Geographic indexes: replies as Redis gives them, and of polygons as Valkey does.
+//! Geographic indexes: Redis's replies, and Valkey's for polygons.
 
 use crate::client::Client;
 

@@ -1,4 +1,4 @@
-//! Hashes: replies as Redis gives them.
+//! Hashes: Redis's replies.
 
 use crate::client::Client;
 
@@ -239,7 +239,7 @@ fn fields_expire() {
     client.wait(3_900);
     client.follow("HGETALL h => [\"a\" \"1\"]\nHSETNX h c 4 => 1\nHDEL h c => 1");
     client.wait(7_000);
-    // What has expired counts until it is removed.
+    // Expired fields count until they are removed.
     client.follow(
         r#"
         HGETALL h => []

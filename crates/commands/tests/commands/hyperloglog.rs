@@ -1,4 +1,4 @@
-//! HyperLogLogs: replies as Redis gives them.
+//! HyperLogLogs: Redis's replies.
 
 use crate::client::Client;
 

@@ -8,7 +8,7 @@ fn registry() -> Registry {
     Registry::new(FAMILIES)
 }
 
-/// A new user after these rules; the error of the rule that is wrong.
+/// A new user after these rules, or the error of the invalid rule.
 fn made_of(registry: &Registry, rules: &[&[u8]]) -> Result<Permissions, String> {
     let mut permissions = Permissions::new(registry, false);
     let joined = join_selectors(rules).map_err(|open| format!("open {}", open.escape_ascii()))?;
@@ -116,7 +116,7 @@ fn what_is_no_rule_is_refused() {
     assert_eq!(line(&registry, "(~a (+get"), "open (~a");
 }
 
-/// Words that rules are made of, and bytes that they are not.
+/// Parts of rules, and other bytes.
 fn rule() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         "on",
@@ -179,8 +179,8 @@ fn rule() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever rules say, applying them ends well; and what they made is made again by the line
-    /// that shows it.
+    /// Applying arbitrary rules never panics, and the line that `ACL LIST` shows makes an equal
+    /// user.
     #[test]
     fn a_line_that_is_read_again_gives_the_same_user(
         rules in prop::collection::vec(rule(), 0..30),
@@ -189,7 +189,7 @@ proptest! {
         let mut user = Permissions::new(&registry, false);
         let rules: Vec<&[u8]> = rules.iter().map(Vec::as_slice).collect();
         for rule in join_selectors(&rules).unwrap_or_default() {
-            // What is wrong with one rule does not matter to the next.
+            // An invalid rule does not affect later ones.
             let before = user.line(b"u", Dialect::Redis);
             if user.apply(&registry, &rule, false).is_err() {
                 prop_assert_eq!(user.line(b"u", Dialect::Redis), before);

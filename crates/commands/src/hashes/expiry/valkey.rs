@@ -1,5 +1,5 @@
-//! How Valkey writes what expires of a hash: the options stand before `FIELDS`, which ends the
-//! command, and `HSETEX` may demand something of the key.
+//! Valkey's syntax for the expiry of hash fields. Options precede `FIELDS`, which is last, and
+//! `HSETEX` may have a condition on the key.
 
 use super::{ExOptions, Stated, Syntax, When, exists, is_fields};
 use crate::arguments::expiry::{self, Unit};
@@ -13,15 +13,15 @@ use std::ops::Range;
 const COUNT: Fail =
     Fail::fixed("ERR numfields should be greater than 0 and match the provided number of fields");
 
-/// A word as the expiry of a field, in Unix milliseconds.
+/// Parses the expiry of a field, in Unix milliseconds.
 pub(super) fn moment(ctx: &Ctx<'_>, word: &[u8], unit: Unit) -> Result<i64, Fail> {
     let n = integer(word)?;
     let moment = unit.moment(n, ctx.exec.ks.now_ms()).filter(|_| n >= 0);
     moment.ok_or_else(|| expiry::invalid(ctx))
 }
 
-/// Where the fields are, each of `width` arguments: from `first` on, behind their number, to the
-/// end of the command.
+/// Argument range of the fields, with `width` arguments for each: from `first`, after their number,
+/// to the end.
 fn fields_from(
     ctx: &Ctx<'_>,
     first: usize,
@@ -39,7 +39,7 @@ fn fields_from(
     }
 }
 
-/// Where the fields are of a command that has nothing but fields after its key.
+/// Argument range of the fields, for a command with only fields after its key.
 pub(super) fn only_fields(ctx: &Ctx<'_>) -> Result<Range<usize>, Fail> {
     let reads = ctx.command.spec.meta.name.ends_with("ttl")
         || ctx.command.spec.meta.name.ends_with("expiretime");
@@ -49,7 +49,7 @@ pub(super) fn only_fields(ctx: &Ctx<'_>) -> Result<Range<usize>, Fail> {
     }
 }
 
-/// The options of `HEXPIRE` and its like; several demands may be made at once.
+/// Parses the options of `HEXPIRE` and its variants; several conditions are allowed.
 pub(super) fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>), Fail> {
     let at = (3..ctx.args().len()).find(|&i| ctx.is(i, "FIELDS")).ok_or(COUNT)?;
     if at + 1 == ctx.args().len() {
@@ -59,10 +59,10 @@ pub(super) fn expire_options(ctx: &Ctx<'_>) -> Result<(Condition, Range<usize>),
     Ok((Condition::parse(options)?, fields_from(ctx, at + 2, 1, COUNT)?))
 }
 
-/// The options of `HGETEX` and `HSETEX`, each of which may be repeated. The number of the expiry is
-/// read at last.
+/// Parses the options of `HGETEX` and `HSETEX`, which may be repeated. The number of the expiry is
+/// parsed last.
 pub(super) fn ex_options(ctx: &mut Ctx<'_>, syntax: &Syntax) -> Result<ExOptions, Fail> {
-    // Without what ends the command nothing else is looked at.
+    // Without `FIELDS` no other error is reported.
     if !(2..ctx.args().len() - 1).any(|i| ctx.is(i, "FIELDS")) {
         return Err(COUNT);
     }
