@@ -1,9 +1,8 @@
-//! JSON documents, as RedisJSON answers. What reads them: `json/read.rs`, `json/get.rs`; what
-//! replaces values: `json/set.rs`; what changes values where they are: `json/update.rs`.
+//! JSON documents, compatible with RedisJSON. Reads: `json/read.rs`, `json/get.rs`; replacement of
+//! values: `json/set.rs`; changes in place: `json/update.rs`.
 //!
-//! A path that begins with `$` (JSONPath) has a reply for each value that it finds. Any other is a
-//! legacy path, whose reply is about one: the first that is found by what reads, the last that was
-//! changed by what writes.
+//! A path that begins with `$` (JSONPath) has a reply per match. Any other path is a legacy path
+//! with one reply: the first match for reads, the last changed value for writes.
 
 mod budget;
 mod get;
@@ -221,12 +220,12 @@ fn each<'d>(
     visited
 }
 
-/// Whether what lies in so many containers may be so deep itself.
+/// Whether a value of this depth fits below `outer` containers within `DEPTH_MAX`.
 fn fits(outer: usize, depth: usize) -> bool {
     depth == 0 || outer + depth <= DEPTH_MAX
 }
 
-/// Adds what happens to a value of a document, while other `bytes` are taken for its sake.
+/// Adds an action on a value to the batch. `bytes` is memory held beside the batch, for the limit.
 fn push<'a>(
     batch: &mut Batch<'a>,
     root: Value<'_>,
@@ -241,11 +240,11 @@ fn push<'a>(
     memory.hold(batch.footprint() + bytes)
 }
 
-/// How changes of one document are made.
+/// Write plan of one document.
 enum Plan<'a> {
-    /// One by one, each with its own effect.
+    /// Single changes, each with its own effect.
     Changes(Batch<'a>),
-    /// All at once, since this is less.
+    /// Replacement of the whole document, because it is smaller than the single changes.
     Whole(Document),
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn write_element(reply: &mut dyn Reply, element: &Element<'_>) {
     reply.bulk_joined(first, second);
 }
 
-/// Refuses elements beyond what a list can hold.
+/// Rejects elements above the length limit of lists.
 #[inline]
 pub(crate) fn check_elements(elements: &[&[u8]]) -> Outcome {
     if elements.iter().any(|element| element.len() > ELEMENT_LEN_MAX) {
@@ -58,7 +58,7 @@ pub(crate) fn check_elements(elements: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Elements of a list that are asked for by first and last, both counted from the end if negative.
+/// Range of list elements: first and last, both counted from the end if negative.
 fn span(start: i64, stop: i64, len: usize) -> Range<usize> {
     let len = len as i64;
     let from_front = |at: i64| if at < 0 { at.saturating_add(len) } else { at };
@@ -241,7 +241,7 @@ fn lrem(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(removed as i64)
 }
 
-/// An integer whose sign can be changed.
+/// Parses an integer that can be negated.
 fn signed(word: &[u8]) -> Result<i64, Fail> {
     match integer(word)? {
         i64::MIN => Err(Fail::fixed(
@@ -268,14 +268,14 @@ fn ltrim(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// What `LPOS` looks for.
+/// Arguments of `LPOS`.
 struct Search {
     /// Matches to pass over.
     skip: usize,
     from: End,
-    /// How many matches are wanted; none: one, and not in an array.
+    /// Maximum number of matches; `None`: one, not in an array.
     count: Option<usize>,
-    /// How many elements are compared.
+    /// Maximum number of compared elements.
     most: usize,
 }
 

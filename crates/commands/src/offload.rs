@@ -1,9 +1,9 @@
-//! Commands that are finished on another thread of the server: MIGRATE, which waits for
-//! another server, and those that change users, which wait for other workers.
+//! Offloaded commands, finished on another thread of the server: MIGRATE, which waits for another
+//! server, and commands that change users, which wait for other workers.
 //!
-//! The handler calls [`Ctx::offload`] and hands over what there is to do. The thread that does it
-//! asks the gate before each of its steps ([`Executor::admit_offloaded`]), works on keys with
-//! [`Executor::on_keys`], and answers the client in the end with [`Executor::finish`], which
+//! The handler calls [`Ctx::offload`] with the remaining work. The offload thread asks the gate
+//! before each of its steps ([`Executor::admit_offloaded`]), works on keys with
+//! [`Executor::on_keys`], and replies to the client in the end with [`Executor::finish`], which
 //! accounts for the whole call.
 
 use crate::admit::{Moment, Verdict};
@@ -91,8 +91,8 @@ impl Executor {
         }
     }
 
-    /// Works on keys whose stripes are locked meanwhile, and serves clients blocked on what has
-    /// changed. The thread is in a batch and holds nothing.
+    /// Works on keys under their stripes' locks, and serves clients blocked on changed keys. The
+    /// thread must be in a batch and hold no locks.
     pub fn on_keys<R>(
         &mut self,
         hashes: &[KeyHash],

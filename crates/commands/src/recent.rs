@@ -39,14 +39,14 @@ impl<H> Recent<H> {
         self.command.spec.flags.contains(Flags::SCRIPT_RUNNER)
     }
 
-    /// Which of the command's arguments is its first key, if its place says so.
+    /// Argument index of the command's first key, if its key spec fixes it.
     #[inline]
     pub fn first_key(self) -> Option<usize> {
         self.command.spec.meta.keys.first()?.first()
     }
 }
 
-/// One to eight bytes as a word in which each of them shows.
+/// Packs one to eight bytes into a word; every byte affects it.
 #[inline]
 fn load(bytes: &[u8]) -> Option<u64> {
     let pair = |at: usize| u64::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));

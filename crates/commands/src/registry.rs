@@ -12,9 +12,9 @@ use crate::command_spec::CommandSpec;
 /// A command as found in the registry.
 #[derive(Debug)]
 pub struct Command<H: 'static> {
-    /// What the table says of it.
+    /// Specification in the command table.
     pub spec: &'static CommandSpec<H>,
-    /// Its number, below [`Registry::len`]: an index for statistics and permission bits.
+    /// Number below [`Registry::len`]: an index for statistics and permission bits.
     pub index: u16,
 }
 
@@ -149,13 +149,14 @@ impl<H> Registry<H> {
         Ok(())
     }
 
-    /// Puts every command into its place anew; false if two cannot be told apart.
+    /// Rebuilds the hash table; false if two names collide in all compared bytes.
     fn fill(&mut self) -> bool {
         self.slots.fill_with(|| Slot::EMPTY);
         (0..self.entries.len()).all(|index| self.insert(index))
     }
 
-    /// Puts a command into its place; false if it is not told from another.
+    /// Inserts a command into the hash table; false if its name cannot be distinguished from
+    /// another.
     fn insert(&mut self, index: usize) -> bool {
         let Entry { spec, container, called: Some(called), .. } = &self.entries[index] else {
             return true;
@@ -254,7 +255,7 @@ impl<H> Registry<H> {
         })
     }
 
-    /// How many commands and subcommands there are.
+    /// Number of commands and subcommands.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -351,7 +352,7 @@ impl Name {
         Self { words, scope: u32::from(name.len() as u16) | u32::from(container) << 16 }
     }
 
-    /// Where in the table the search for the name begins, if cut to the size of the table.
+    /// Hash of the name: start of its probe sequence, modulo the table size.
     #[inline(always)]
     fn hash(self) -> usize {
         const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -502,7 +503,7 @@ mod tests {
         for (from, to) in [("nosuch", "x"), ("client", long)] {
             assert!(registry.rename(from.as_bytes(), to.as_bytes()).is_err(), "{from} {to}");
         }
-        // A name that cannot be told from another leaves all as it was.
+        // Renaming to an indistinguishable name fails and changes nothing.
         let like_it = format!("{}xx{}", &long[..10], &long[12..]);
         assert!(registry.rename(b"client", like_it.as_bytes()).is_err());
         assert_eq!(index(&registry, "client"), Some("client".to_owned()));

@@ -1,5 +1,5 @@
-//! Reply slots: a connection whose commands are executed in part by other nodes goes on with those
-//! behind them, and its replies wait here until it is their turn.
+//! Reply slots: a connection proceeds past commands that other nodes execute. The replies to later
+//! commands wait here for their turn.
 //!
 //! ```text
 //!  sent       GET a   INCR x   GET b   GET c   SET y   GET d     x and y have other nodes as homes
@@ -7,8 +7,8 @@
 //!             slot 1: before a, INCR   slot 2: before b c, SET      behind: d
 //! ```
 //!
-//! Local replies between two remote ones stand before the second, or behind the last. What is due
-//! is everything up to the first reply that is missing.
+//! Local replies between two remote ones are kept before the second, or behind the last. Replies
+//! are due up to the first missing one.
 
 mod merge;
 
@@ -30,7 +30,7 @@ pub const HELD_BYTES_MAX: usize = 1024 * 1024;
 /// Bits of the number of a slot. Those above say which part of a command a reply is to.
 const SEQ_BITS: u32 = 48;
 
-/// What the reply to a part of a command is to be named by, if its slot has this number.
+/// Name of the reply to a part of a command, from the number of its slot.
 pub fn part_of(seq: u64, part: usize) -> u64 {
     seq | (part as u64) << SEQ_BITS
 }
@@ -41,15 +41,15 @@ struct Remote {
     seq: u64,
     /// Replies of local commands before it.
     before: Answer,
-    /// Its hash slots.
+    /// Hash slots of the command.
     slots: Box<[HashSlot]>,
-    /// Replies that are missing.
+    /// Number of missing partial replies.
     missing: usize,
-    /// What has come of its reply.
+    /// Partial replies received so far.
     reply: Whole,
-    /// What its client is sent behind it.
+    /// Pushes to send after the reply.
     after: Vec<u8>,
-    /// Its reply is not sent.
+    /// The reply is not sent.
     is_dropped: bool,
 }
 
@@ -111,8 +111,8 @@ impl ReplySlots {
         self.remote.iter().rev().find(shares).map(|remote| remote.seq)
     }
 
-    /// The same without those that have exactly these hash slots: what is sent to another node
-    /// keeps its order on the way.
+    /// Like [`Self::last_of`], but ignores commands with exactly these hash slots: messages to one
+    /// node keep their order.
     pub fn last_overlapping(&self, slots: &[HashSlot]) -> Option<u64> {
         let overlaps = |remote: &&Remote| {
             *remote.slots != *slots && remote.slots.iter().any(|slot| slots.contains(slot))
@@ -125,7 +125,7 @@ impl ReplySlots {
         self.last + 1
     }
 
-    /// Adds a slot for the reply to a command that other nodes execute in so many parts.
+    /// Adds a slot for the reply to a command that other nodes execute in `parts` parts.
     pub fn push(&mut self, slots: &[HashSlot], parts: usize, merge: Merge, is_dropped: bool) {
         self.last += 1;
         self.remote.push_back(Remote {
@@ -175,8 +175,7 @@ impl ReplySlots {
         }
     }
 
-    /// Holds back local replies: those before the command whose slot was added last if `before`,
-    /// else those behind it.
+    /// Queues local replies: before the most recent remote command if `before`, else after it.
     pub fn hold(&mut self, replies: Answer, before: bool) {
         let held = match self.remote.back_mut().filter(|_| before) {
             Some(last) => &mut last.before,
@@ -185,7 +184,7 @@ impl ReplySlots {
         self.bytes += append(held, replies);
     }
 
-    /// A reply of another node, by what it is named; one without a slot is dropped.
+    /// Stores a reply of another node by its name; a reply without a slot is dropped.
     pub fn answer(&mut self, name: u64, reply: &[u8]) {
         let (seq, part) = (name & ((1 << SEQ_BITS) - 1), (name >> SEQ_BITS) as usize);
         let Ok(at) = self.remote.binary_search_by_key(&seq, |remote| remote.seq) else { return };
@@ -205,7 +204,7 @@ impl ReplySlots {
         self.bytes += remote.reply.len();
     }
 
-    /// Moves what is due to the end of `due`.
+    /// Moves due replies to the end of `due`.
     pub fn take_due(&mut self, due: &mut Answer) {
         while let Some(first) = self.remote.front_mut() {
             self.bytes -= append(due, std::mem::take(&mut first.before));

@@ -1,4 +1,4 @@
-//! What a connection carries from command to command, as far as commands know.
+//! Session: the state of a connection that commands read and change.
 
 use crate::acl::User;
 use crate::hashes::fieldsets::Fieldsets;
@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 bitset! {
-    /// What a connection has been put into, and is not by default.
+    /// Modes of a connection that are off by default.
     Modes: u8 {
         /// `CLIENT NO-TOUCH`: reads do not count as use of a key.
         NO_TOUCH = 0 "no-touch",
@@ -28,68 +28,67 @@ bitset! {
     }
 }
 
-/// State of a connection that commands read and change. An idle connection keeps one, so it is
-/// small: what few connections need lies behind a box.
+/// rarely used state lies behind a box.
 #[derive(Debug)]
 pub struct Session {
     /// Selected database.
     pub db: u16,
     /// Protocol that `HELLO` chose.
     pub protocol: Protocol,
-    /// Whose permissions hold.
+    /// Origin of the session's permissions.
     pub access: Access,
-    /// What it has been put into.
+    /// Modes that are on.
     pub modes: Modes,
-    /// What becomes of replies (`CLIENT REPLY`).
+    /// Reply mode (`CLIENT REPLY`).
     pub replies: Replies,
-    /// Set while `EXEC` runs the queued commands.
+    /// True while `EXEC` runs the queued commands.
     pub in_exec: bool,
-    /// The connection is to be closed once its output is written.
+    /// Closes the connection once its output is written.
     pub close: bool,
-    /// What few connections need; none until something of it is.
+    /// Rarely used state, allocated on first use.
     pub extras: Option<Box<Extras>>,
 }
 
-/// State of a connection that most never have.
+/// State of a connection that most connections do not use.
 #[derive(Debug, Default)]
 pub struct Extras {
     /// An open `MULTI`, or watched keys.
     pub transaction: Option<Box<Transaction>>,
     /// `CLIENT TRACKING ON`.
     pub tracking: Option<Tracking>,
-    /// `CLIENT IMPORT-SOURCE ON`: sees what has expired, as long as that is kept.
+    /// `CLIENT IMPORT-SOURCE ON`: reads expired keys while they are still stored.
     pub imports: bool,
-    /// The user, if it is not the default user: read where `access` says so.
+    /// ACL user other than the default user; valid if `access` is `User`.
     pub user: Option<Arc<User>>,
-    /// Replies that wait for those of other nodes.
+    /// Replies waiting for replies of other nodes.
     pub slots: Option<Box<ReplySlots>>,
-    /// What `HIMPORT PREPARE` has prepared.
+    /// Field sets of `HIMPORT PREPARE`.
     pub fieldsets: Option<Box<Fieldsets>>,
 }
 
-/// Whose permissions hold for a session.
+/// Origin of a session's permissions.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Access {
-    /// Those of the default user.
+    /// The default user.
     #[default]
     Default,
-    /// Those of the user in [`Extras::user`].
+    /// The user in [`Extras::user`].
     User,
-    /// Nobody's: it has to log in.
+    /// Not authenticated.
     Nobody,
 }
 
-/// What becomes of the replies of a connection.
+/// Reply mode of a connection.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Replies {
-    /// They are sent.
+    /// Replies are sent.
     #[default]
     On,
-    /// They are dropped.
+    /// Replies are dropped.
     Off,
-    /// This one and the next are dropped: set by the command that asks for it.
+    /// `CLIENT REPLY SKIP` itself: drops its reply and the next.
     SkipNext,
-    /// This one is dropped, unless the command turns replies on.
+    /// Drops this reply, unless the command turns replies on.
     Skip,
 }
 
@@ -98,12 +97,11 @@ pub enum Replies {
 pub struct Transaction {
     /// True after `MULTI`.
     pub open: bool,
-    /// A command could not be queued: `EXEC` will refuse.
+    /// A command could not be queued, so `EXEC` will be rejected.
     pub spoiled: bool,
     /// Commands in order.
     pub queued: Queue,
-    /// The database that is selected when all of them have been executed, if one of them selects
-    /// one.
+    /// Database selected after the queued commands, if one of them selects one.
     pub db: Option<u16>,
     /// Bytes of the queued arguments.
     pub bytes: usize,
@@ -111,12 +109,12 @@ pub struct Transaction {
     pub watched: HashSet<WatchedKey>,
     /// Bytes of their names.
     pub watched_bytes: usize,
-    /// The same at another node, which is their home.
+    /// Watched keys with a home on another node.
     pub watched_away: Option<Box<WatchedAway>>,
 }
 
 impl Transaction {
-    /// Makes it as good as new, for another connection.
+    /// Resets it for reuse by another connection; keeps the queue's memory.
     pub(crate) fn clear(&mut self) {
         let Transaction { open, spoiled, queued, db, bytes, watched, .. } = self;
         (*open, *spoiled, *db, *bytes) = (false, false, None, 0);
@@ -192,37 +190,37 @@ impl Session {
         open.and_then(|transaction| transaction.db).unwrap_or(self.db)
     }
 
-    /// What few connections have, made if it is not there.
+    /// Rarely used state, allocated if missing.
     pub fn extras_mut(&mut self) -> &mut Extras {
         self.extras.get_or_insert_default()
     }
 
-    /// What is remembered of its reads, if `CLIENT TRACKING` is on.
+    /// Tracking state, if `CLIENT TRACKING` is on.
     pub fn tracking(&self) -> Option<&Tracking> {
         self.extras.as_ref()?.tracking.as_ref()
     }
 
-    /// The same, to be changed.
+    /// Like [`Session::tracking`], but mutable.
     pub fn tracking_mut(&mut self) -> Option<&mut Tracking> {
         self.extras.as_mut()?.tracking.as_mut()
     }
 
-    /// Replies that wait for those of other nodes, if there are some.
+    /// Replies waiting for replies of other nodes, if any.
     pub fn reply_slots(&self) -> Option<&ReplySlots> {
         self.extras.as_ref()?.slots.as_deref()
     }
 
-    /// The same, made if there are none.
+    /// Like [`Session::reply_slots`], but mutable; created if missing.
     pub fn reply_slots_mut(&mut self) -> &mut ReplySlots {
         self.extras_mut().slots.get_or_insert_default()
     }
 
-    /// Whether it tracks what it reads, or imports data.
+    /// Whether `CLIENT TRACKING` or `CLIENT IMPORT-SOURCE` is on.
     pub(crate) fn tracks_or_imports(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| extras.tracking.is_some() || extras.imports)
     }
 
-    /// Lets it import data, or no longer.
+    /// Switches `CLIENT IMPORT-SOURCE` on or off.
     pub fn set_imports(&mut self, on: bool) {
         if on || self.extras.is_some() {
             self.extras_mut().imports = on;
@@ -235,7 +233,7 @@ impl Session {
         self.extras.as_ref()?.transaction.as_deref()
     }
 
-    /// The transaction, made if there is none.
+    /// The transaction, created if missing.
     pub fn transaction_mut(&mut self) -> &mut Transaction {
         self.extras_mut().transaction.get_or_insert_default()
     }

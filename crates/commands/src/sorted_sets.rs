@@ -57,10 +57,10 @@ pub(crate) fn write_member(reply: &mut dyn Reply, member: Item<'_>) {
     }
 }
 
-/// How members are written.
+/// Reply format of members.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Listing {
-    /// One behind the other.
+    /// Members only.
     Members,
     /// Each followed by its score.
     Flat,
@@ -112,7 +112,7 @@ impl Gathered {
         self.push_text(member.bytes(&mut itoa::Buffer::new()), score);
     }
 
-    /// The same.
+    /// Like [`Gathered::push`], with the member as text.
     pub fn push_text(&mut self, member: &[u8], score: f64) {
         self.texts.extend_from_slice(member);
         self.members.push((score, self.texts.len()));

@@ -20,7 +20,7 @@ pub use petrel_table::{
 /// error.
 pub type Handler = fn(&mut Ctx<'_>) -> Outcome;
 
-/// One command, or one subcommand of a container such as `CLIENT`.
+/// Command, or subcommand of a container such as `CLIENT`.
 pub type CommandSpec = command_spec::CommandSpec<Handler>;
 
 /// A command as found in the registry.
@@ -39,8 +39,8 @@ pub type Queue = queue::Queue<Handler>;
 pub type Queued = queue::Queued<Handler>;
 
 impl CommandSpec {
-    /// A command whose first argument names a subcommand, and which cannot be called without: its
-    /// arity must be -2 or stricter.
+    /// Creates a command with subcommands that cannot be called without one: its arity must be -2
+    /// or stricter.
     pub const fn container(meta: &'static Meta, subcommands: &'static [Self]) -> Self {
         assert!(meta.arity <= -2, "a container needs a subcommand");
         Self::with_subcommands(meta, subcommand_missing, subcommands)

@@ -55,7 +55,7 @@ fn get(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// When `SET` or `DELEX` acts.
+/// Condition of `SET` or `DELEX`.
 #[derive(Clone, Copy, Debug)]
 enum Condition<'a> {
     Always,
@@ -94,8 +94,8 @@ impl<'a> Condition<'a> {
         }
     }
 
-    /// Whether it holds of a value. What a digest is compared with is read only if there is a value
-    /// to compare.
+    /// Whether the condition holds for a value. A digest is parsed only if there is a value to
+    /// compare.
     fn holds(self, old: Option<StrRef<'_>>) -> Result<bool, Fail> {
         let equals =
             |with: &[u8]| old.is_some_and(|old| old.bytes(&mut itoa::Buffer::new()) == with);
@@ -112,7 +112,7 @@ impl<'a> Condition<'a> {
     }
 }
 
-/// What becomes of the expiry.
+/// Change of the expiry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Expiry {
     Clear,

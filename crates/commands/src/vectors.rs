@@ -1,8 +1,8 @@
-//! Vector sets: elements with a vector each, and what there is to know of them. Adding:
-//! `vectors/add.rs`; searching: `vectors/similar.rs`.
+//! Vector sets: elements with a vector each. Adding: `vectors/add.rs`; searching:
+//! `vectors/similar.rs`.
 //!
-//! Reading commands take a reference to the set and let go of its stripe: a long search keeps no
-//! other command waiting.
+//! Commands that read take a reference to the set and unlock its stripe, so a long search blocks no
+//! other command.
 
 mod add;
 mod similar;
@@ -102,7 +102,7 @@ fn vector_at(ctx: &Ctx<'_>, i: usize) -> Result<(Vec<f32>, usize), Fail> {
     Ok((values.iter().map(component).collect::<Result<_, _>>()?, i + 2 + dim))
 }
 
-/// What a distance is as a similarity: 1 for the same direction, 0 for the opposite.
+/// Converts a distance to a similarity: 1 for equal directions, 0 for opposite ones.
 fn score(distance: f32) -> f64 {
     1.0 - f64::from(distance) / 2.0
 }

@@ -6,9 +6,9 @@ use crate::spec::Command;
 use petrel_keyspace::Handle;
 use petrel_table::GateFlags;
 
-/// What a refused command does to the client's transaction: one that is open can no longer be
-/// executed, and a refused `EXEC` ends it with every watch, be it open or not. Gives back the error
-/// to reply.
+/// Marks the client's transaction as failed by a rejected command: an open transaction can no
+/// longer be executed, and a rejected `EXEC` ends it with every watch, open or not. Returns the
+/// error to reply.
 pub(crate) fn spoil(
     ks: &mut Handle,
     session: &mut Session,
@@ -26,7 +26,7 @@ pub(crate) fn spoil(
     if fail.is_redirection() { fail } else { aborted(&fail) }
 }
 
-/// What `EXEC` answers when it is refused for this.
+/// Error of an `EXEC` that is rejected because of `fail`.
 pub(crate) fn aborted(fail: &Fail) -> Fail {
     let reason = fail.text();
     let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);

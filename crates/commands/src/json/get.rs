@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// How values are answered.
+/// Reply format of values.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
     /// As text.
@@ -86,7 +86,7 @@ thread_local! {
     static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Calls with an empty buffer for a text, whose memory is used again.
+/// Calls `write` with an empty text buffer. The buffer's memory is kept per thread for reuse.
 pub(super) fn with_text<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let mut text = TEXT.take();
     let result = write(&mut text);
@@ -164,7 +164,7 @@ fn print_found(
     Ok(())
 }
 
-/// What JSON.GET is asked beside paths.
+/// Options of JSON.GET.
 struct Options<'a> {
     format: Format<'a>,
     form: Form,

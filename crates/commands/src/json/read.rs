@@ -1,4 +1,4 @@
-//! What there is to know of the values of a document.
+//! JSON commands that describe values: JSON.TYPE, JSON.STRLEN and the like.
 
 use super::budget::Budget;
 use super::{
@@ -74,19 +74,19 @@ impl<'d> Found<'d> {
     }
 }
 
-/// What a command says of values that it is not for, and of what is not there.
+/// Replies of a command to missing values and values of another kind.
 struct Manner {
-    /// What a legacy path is answered that finds a value of another kind.
+    /// Error if a legacy path matches a value of another kind.
     other: fn() -> Fail,
-    /// What a legacy path is answered that finds nothing; nil if it is none.
+    /// Error if a legacy path matches nothing; `None` replies nil.
     nothing: Option<Fail>,
-    /// What a JSONPath is answered where there is no key; nil if it is none.
+    /// Error if the key of a JSONPath does not exist; `None` replies nil.
     no_key: Option<Fail>,
 }
 
-/// Answers what `write` says of each value that the path at argument 2 finds, or of the first; it
-/// says whether the value is of the kind that the command is for, and writes nothing if not. `cost`
-/// are the steps that it takes.
+/// Replies with each match of the path at argument 2, or with the first of a legacy path. `write`
+/// returns false, and writes nothing, for a value of another kind. `cost` returns the steps that it
+/// takes.
 fn answer(
     ctx: &mut Ctx<'_>,
     manner: &Manner,
@@ -135,7 +135,7 @@ pub(super) fn type_of(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, path) = (ctx.key(1), ctx.db(), path_at(ctx, 2)?);
     let mut budget = Budget::of(&ctx.exec.ks, path);
     let (reply, Executor { ks, paths, .. }) = (&mut *ctx.reply, &mut *ctx.exec);
-    // RESP3 has an array around what it was before.
+    // RESP3 replies have an additional array around the type.
     let is_wrapped = reply.protocol() == Protocol::Resp3;
     let wrap = |reply: &mut dyn Reply| {
         if is_wrapped {

@@ -32,14 +32,14 @@ fn dump(ctx: &mut Ctx<'_>) -> Outcome {
         return Ok(());
     };
     expect(size_units(view), ctx.exec.units_here)?;
-    // Of a hash what has expired too, as long as it is not removed.
+    // Expired hash fields are included until they are removed.
     let payload =
         value::dump(view, 0, dialect).map_err(|error| Fail::new(format!("ERR {error}")))?;
     ctx.reply.shared(payload.into());
     Ok(())
 }
 
-/// How a restored key was used, as far as the policy in force keeps it.
+/// `IDLETIME` or `FREQ` of RESTORE, used if the eviction policy keeps it.
 #[derive(Clone, Copy, Debug)]
 enum Use {
     Unstated,

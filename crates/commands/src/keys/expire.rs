@@ -21,7 +21,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::PERSIST, persist),
 ];
 
-/// When `EXPIRE` acts; several demands may be made at once.
+/// Conditions of `EXPIRE`; they may be combined.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Condition {
     /// Only without an expiry.

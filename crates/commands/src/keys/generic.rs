@@ -136,7 +136,7 @@ fn move_to(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(i64::from(moved))
 }
 
-/// How a value gets to another key: whether it stays where it was, and the events of it.
+/// Copy or move of a value to another key, and its keyspace events.
 #[derive(Clone, Copy)]
 struct Way {
     copies: bool,

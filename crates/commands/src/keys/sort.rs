@@ -37,7 +37,7 @@ const OUTSIDE_MAX: usize = 512;
 /// Bytes that are kept of each element of a list that is to be stored, beside its text.
 const ENDS_BYTES: usize = size_of::<usize>() + size_of::<&[u8]>();
 
-/// How often the keys may have become others while they were being locked.
+/// Maximum number of attempts to lock the keys of patterns, which may change meanwhile.
 const ATTEMPTS: usize = 3;
 
 const BY_DENIED: Fail =
@@ -151,9 +151,9 @@ fn store(ctx: &mut Ctx<'_>, destination: usize, bytes: &[u8], ends: &[usize]) ->
     ctx.number(elements.len() as i64)
 }
 
-/// What the arguments ask for.
+/// Arguments of SORT.
 struct Options<'a> {
-    /// It is called by a script.
+    /// Called by a script.
     in_script: bool,
     by: Option<Pattern<'a>>,
     /// `BY` with a pattern that is the same for every element.
@@ -233,7 +233,7 @@ impl<'a> Options<'a> {
         by.chain(&self.get).filter(|pattern| matches!(pattern, Pattern::At { .. }))
     }
 
-    /// Which of this many elements are asked for.
+    /// Range that `LIMIT` selects of `len` elements.
     fn window(&self, len: usize) -> Range<usize> {
         let start = usize::try_from(self.offset).unwrap_or(0).min(len);
         let count = usize::try_from(self.count).unwrap_or(len);
@@ -252,7 +252,7 @@ impl<'a> Options<'a> {
         // Copying comes first.
         pacer.pace(len)?;
         let window = self.window(len);
-        // What is stored, and what a script sees, must not depend on how a set happens to be held.
+        // The stored order, and the order that a script sees, must not depend on a set's encoding.
         let is_set = view.type_of() == Type::Set;
         if self.unsorted && !(is_set && (self.store.is_some() || self.in_script)) {
             return Ok(self.unsorted_elements(view, window, joined)?);
@@ -328,7 +328,7 @@ impl<'a> Options<'a> {
         Ok(elements)
     }
 
-    /// What an element is sorted by.
+    /// Sort key of an element.
     fn weight<'k>(&self, element: &Text<'k>, source: &Source<'k>) -> Result<Weight<'k>, Fail> {
         let by = match &self.by {
             Some(pattern) if !self.unsorted => source.look_up(pattern, element),
@@ -463,7 +463,7 @@ impl<'k> Text<'k> {
     }
 }
 
-/// What `BY` and `GET` may say.
+/// Pattern of `BY` or `GET`.
 enum Pattern<'a> {
     /// `#`: the element itself.
     Element,
@@ -539,7 +539,7 @@ fn len_of(view: View<'_>) -> Result<usize, WrongType> {
     }
 }
 
-/// The elements of a list; those that lie in two pieces are put together in `joined`.
+/// Elements of a list; those stored in two pieces are joined in `joined`.
 fn texts<'k>(
     elements: impl Iterator<Item = Element<'k>> + Clone,
     joined: &'k mut Vec<u8>,
@@ -575,8 +575,8 @@ fn each_element<'k>(
     Ok(())
 }
 
-/// Locks the keys that patterns name as well. Nothing has been executed yet, so what is held may be
-/// let go of; within a transaction everything is held.
+/// Locks the keys of patterns as well. Nothing has been executed yet, so the locks may be released
+/// and taken again; a transaction holds all locks already.
 fn lock_outside(ctx: &mut Ctx<'_>, options: &Options<'_>) {
     if options.outside().next().is_none() {
         return;

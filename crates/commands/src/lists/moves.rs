@@ -1,5 +1,4 @@
-//! What moves elements from list to list, takes them from the first list of several, or waits for
-//! them.
+//! Commands that move elements between lists, pop from the first of several lists, or block.
 
 use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
@@ -60,7 +59,7 @@ impl Ends {
     }
 }
 
-/// How many elements move, and in which order they arrive.
+/// Number of elements to move, and the order in which they arrive.
 #[derive(Clone, Copy)]
 struct HowMany {
     count: usize,
@@ -138,7 +137,7 @@ fn blmovem(ctx: &mut Ctx<'_>) -> Outcome {
     move_many(ctx, ends, how_many, Some(block))
 }
 
-/// What waits for a source, until the time at argument `i`.
+/// Blocks on the source until the timeout at argument `i`.
 fn wait_for_source(ctx: &Ctx<'_>, i: usize) -> Result<Block, Fail> {
     Ok(Block::on(1..2, Awaited::LIST).until(ctx.timeout_seconds(i)?))
 }

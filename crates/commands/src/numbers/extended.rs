@@ -12,8 +12,8 @@ const MANTISSA_BITS: i32 = 64;
 const EXPONENT_MIN: i32 = -16445;
 /// Numbers are below two to this power.
 const MAGNITUDE_MAX: i32 = 16384;
-/// A number of more decimal digits before the point is infinite; one whose first digit is farther
-/// behind it is 0.
+/// Numbers with more digits before the decimal point are infinite; numbers with the first digit
+/// farther behind the point are 0.
 const DECIMAL_EXPONENT_MAX: i64 = 4934;
 const DECIMAL_EXPONENT_MIN: i64 = -4970;
 /// Digits after the point that are printed at most.
@@ -88,9 +88,9 @@ impl Extended {
         let (Some(a), Some(b)) = (self.normalised(), other.normalised()) else { return None };
         let (large, small) =
             if (a.exponent, a.mantissa) >= (b.exponent, b.mantissa) { (a, b) } else { (b, a) };
-        // The larger one lies below the top bit, where the carry goes; of the smaller one, what is
-        // shifted out is remembered as one bit: it only ever decides a rounding, because
-        // then 60 zeros or more are in between.
+        // The larger mantissa lies below the top bit, which takes the carry. The bits shifted out
+        // of the smaller one are kept as one sticky bit: it only decides rounding, since at least
+        // 60 zeros are in between.
         const SPARE: u32 = 62;
         let distance = large.exponent.abs_diff(small.exponent);
         let top = u128::from(large.mantissa) << SPARE;
@@ -129,9 +129,9 @@ impl Extended {
         matches!(self, Extended::Infinite { .. })
     }
 
-    /// How it compares with another; 0 equals -0.
+    /// Compares two numbers; 0 equals -0.
     pub fn compare(self, other: Self) -> Ordering {
-        // Sign, exponent and mantissa of what is not 0 are in the order of the numbers.
+        // Sign, exponent and mantissa of numbers other than 0 are in numerical order.
         let magnitude = |number: Self| match number.normalised() {
             None => (i32::MAX, 0),
             Some(Normalised { exponent, mantissa, .. }) => (exponent, mantissa),
@@ -268,7 +268,7 @@ fn print_scaled(scaled: u128) -> Vec<u8> {
 struct Scientific {
     /// Values of the digits, without leading zeros.
     digits: Vec<u8>,
-    /// How many of them, or of the zeros left out, come after the point.
+    /// Number of digits, or of omitted zeros, after the point.
     behind_point: i64,
     exponent: i64,
 }

@@ -1,13 +1,13 @@
-//! How the replies to the parts of a command come to one.
+//! Merges the replies to the parts of a command.
 
-/// How they do.
+/// Merge strategy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Merge {
-    /// There is one part.
+    /// A single part.
     Only,
-    /// The numbers are added up.
+    /// Sum of the numbers.
     Sum,
-    /// All say the same.
+    /// All replies are equal.
     Same,
     /// The least of the numbers, or of those at each place of the arrays.
     Min,
@@ -15,10 +15,10 @@ pub enum Merge {
     Places,
     /// The arrays follow each other.
     Joined,
-    /// One that is no null, by the places of the parts.
+    /// The first reply other than null, in the order of the parts' places.
     First,
-    /// The first part is the reply to a transaction. The others come if it was executed: an error
-    /// of one of them is the reply to the commands at the places of the first part.
+    /// The first part is the reply to a transaction. If it was executed, an error in one of the
+    /// other parts replaces the replies at the places of the first part.
     Transaction,
 }
 
@@ -29,16 +29,16 @@ const MISFIT: &[u8] = b"-ERR The homes of the keys have answered in another form
 pub(super) struct Whole {
     how: Merge,
     bytes: Vec<u8>,
-    /// Where the elements of each part belong.
+    /// Places of each part's elements in the merged array.
     places: Vec<Vec<u32>>,
-    /// The parts that have come, and their lengths.
+    /// Received parts, and their lengths.
     came: Vec<(usize, usize)>,
-    /// Whether what has come is a null, and its place ([`Merge::First`]).
+    /// Whether the best reply so far is a null, and its place ([`Merge::First`]).
     first: Option<(bool, Option<u32>)>,
 }
 
 impl Whole {
-    /// One of which nothing has come.
+    /// Creates an empty merge.
     pub fn new(how: Merge) -> Self {
         Whole { how, bytes: Vec::new(), places: Vec::new(), came: Vec::new(), first: None }
     }
@@ -48,12 +48,12 @@ impl Whole {
         self.places = places;
     }
 
-    /// Bytes of what has come.
+    /// Number of bytes received.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// What has come; all of it, once no part is missing.
+    /// Bytes received; the merged reply once no part is missing.
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -160,7 +160,7 @@ fn number(reply: &[u8]) -> Option<i64> {
     petrel_keyspace::parse_int(reply.strip_prefix(b":")?.strip_suffix(b"\r\n")?)
 }
 
-/// The first line without its end, and what is behind it.
+/// Splits off the first line, without its line end.
 fn line(reply: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = reply.windows(2).position(|pair| pair == b"\r\n")?;
     Some((&reply[..end], &reply[end + 2..]))
@@ -207,8 +207,8 @@ fn is_among(places: &[u32], at: usize) -> bool {
     u32::try_from(at).is_ok_and(|at| places.binary_search(&at).is_ok())
 }
 
-/// Whether a reply is that to a transaction that was executed, and all commands at these places
-/// have done what they were to do.
+/// Whether a reply is that of an executed transaction in which all commands at these places
+/// succeeded.
 pub(crate) fn are_done(reply: &[u8], places: &[u32]) -> bool {
     let Some((count, mut rest)) = behind_pushes(reply).and_then(array) else { return false };
     let mut done = 0;

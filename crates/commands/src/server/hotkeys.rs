@@ -1,8 +1,8 @@
-//! Which keys cost most processor time, and most bytes on the network, while an operator wants to
-//! know (`HOTKEYS`).
+//! Hot keys: the keys with the most processor time and network bytes, recorded on an operator's
+//! request (`HOTKEYS`).
 //!
-//! Commands are looked at after their execution ([`Hotkeys::note`]), every one or one of so many.
-//! The costs of a command are shared out among its keys. Few keys are remembered: see [`Top`].
+//! Commands are recorded after execution ([`Hotkeys::note`]), all or a sample. The costs of a
+//! command are divided among its keys. The number of stored keys is bounded: see [`Top`].
 
 mod top;
 
@@ -10,7 +10,7 @@ use parking::Guarded;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub use top::Top;
 
-/// A mutex whose lock survives a panic of its holder.
+/// A mutex that ignores poisoning.
 mod parking {
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,29 +29,29 @@ mod parking {
 /// Longer keys are not remembered.
 const KEY_LEN_MAX: usize = 16 * 1024;
 
-/// What to look at.
+/// Arguments of `HOTKEYS START`.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     /// Processor time of keys.
     pub time: bool,
     /// Bytes of keys on the network.
     pub bytes: bool,
-    /// Keys that are wanted.
+    /// Number of keys to report.
     pub keys: usize,
-    /// One of this many commands is looked at.
+    /// Sampling ratio: one of this many commands is recorded.
     pub ratio: u64,
-    /// Milliseconds after which to stop.
+    /// Milliseconds after which the collection stops.
     pub millis_max: Option<i64>,
 }
 
 /// A collection, under way or stopped.
 #[derive(Debug)]
 pub struct Collection {
-    /// What was asked for.
+    /// Arguments of the collection.
     pub wish: Wish,
-    /// When it began, in Unix milliseconds.
+    /// Start, in Unix milliseconds.
     pub began_at: i64,
-    /// When it ended; none while it is under way.
+    /// End, in Unix milliseconds; `None` while it is active.
     pub ended_at: Option<i64>,
     /// Nanoseconds by key.
     pub times: Top,
@@ -76,7 +76,7 @@ pub struct Hotkeys {
     collection: Guarded<Option<Collection>>,
     /// Commands with keys since it began.
     commands: AtomicU64,
-    /// Their nanoseconds and bytes.
+    /// Nanoseconds and bytes of these commands.
     totals: [AtomicU64; 2],
     /// [`Wish::ratio`]; 0 if nothing is collected.
     ratio: AtomicU64,

@@ -20,8 +20,7 @@ pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
     ],
 )];
 
-/// What every command that loads or unloads a module is answered, whatever the configuration
-/// allows.
+/// Error of every command that loads or unloads a module, whatever the configuration allows.
 pub const NO_MODULES: Fail =
     Fail::fixed("ERR MODULE command not allowed. This server cannot load modules.");
 

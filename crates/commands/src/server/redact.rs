@@ -1,5 +1,4 @@
-//! What a command's arguments look like to others than its client: in the logs of costly commands,
-//! and to `MONITOR`.
+//! Redacts arguments of a command, such as passwords, for the slow log and `MONITOR`.
 
 use std::borrow::Cow;
 

@@ -23,8 +23,8 @@ fn only_for_primaries(name: &str) -> Fail {
     ))
 }
 
-/// `WAIT numreplicas timeout`: how many replicas have executed the client's writes; the end of the
-/// time, or `CLIENT UNBLOCK`, ends it with those that there are by then.
+/// `WAIT numreplicas timeout`: waits for replicas that have executed the client's writes. The
+/// timeout and `CLIENT UNBLOCK` end the wait with the number reached by then.
 fn wait(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.exec.shared.is_replica.load(Relaxed) {
         return Err(only_for_primaries("WAIT"));
@@ -61,8 +61,7 @@ fn wait(ctx: &mut Ctx<'_>) -> Outcome {
 pub(crate) const NO_LOG: Fail =
     Fail::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
-/// What `WAITAOF` waits for: whether for the log of its own server, and for those of how many
-/// others.
+/// Parses `WAITAOF`: whether to wait for the local log, and the number of replicas' logs.
 ///
 /// # Errors
 /// If the arguments are out of range.
@@ -95,10 +94,10 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
         true => waited_for(ctx.arg(3)).ok_or(Fail::NOT_AN_INTEGER)?,
         false => (ctx.exec.ks.keyspace().epochs().now(), ctx.host.stream_offset()),
     };
-    // In a transaction, where it does not wait: what was committed before that.
+    // A transaction does not wait: there, the writes committed before it count.
     let is_durable = durable.is_some_and(|durable| durable >= epoch)
         || ctx.session.in_exec && ctx.host.is_all_durable(epoch);
-    // A member of a cluster gets here in transactions alone: elsewhere each home waits.
+    // A member of a cluster gets here in transactions alone; otherwise each home waits.
     let synced = match ctx.exec.shared.cluster.get() {
         Some(cluster) => cluster.logs_in_step(),
         None => ctx.host.replicas_at(offset).1,
@@ -129,7 +128,7 @@ fn waited_for(text: &[u8]) -> Option<(u64, u64)> {
     Some((epoch.parse().ok()?, offset.parse().ok()?))
 }
 
-/// What `WAITAOF` answers where it cannot wait: nobody is known to have written everything.
+/// Reply of `WAITAOF` if it cannot wait: no log is known to contain the writes.
 fn nobody(reply: &mut dyn Reply) {
     reply.array(2);
     reply.integer(0);

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) mod commands;
 
-/// One costly command.
+/// Entry of a slow or large command.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
     /// Number of the entry, unique while the server runs.
@@ -28,15 +28,14 @@ pub struct LogEntry {
     pub name: String,
 }
 
-/// What was logged since the start or the last `CONFIG RESETSTAT`, whatever has left the log
-/// meanwhile.
+/// Totals since the start or the last `CONFIG RESETSTAT`, including entries that have left the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogTotals {
     /// Entries.
     pub count: u64,
     /// Nanoseconds or bytes of all of them.
     pub sum: u64,
-    /// Those of the costliest.
+    /// Largest cost of an entry, in the same unit.
     pub max: u64,
 }
 
@@ -52,7 +51,7 @@ impl LogTotals {
 pub struct CommandLog {
     /// Nanoseconds, or bytes, from which on a command is logged; `u64::MAX`: nothing is.
     threshold: AtomicU64,
-    /// How many of the units of `threshold` are one in which a cost is configured and answered.
+    /// Factor between the unit of `threshold` and the unit of the configuration and replies.
     unit: u64,
     len_max: AtomicU64,
     args_max: AtomicUsize,
@@ -98,8 +97,8 @@ impl CommandLog {
         self.entries().truncate(len_max as usize);
     }
 
-    /// Sets how many arguments are kept of an entry, at least 2, and how many bytes of an argument;
-    /// what is left out is said in the last.
+    /// Sets the number of arguments kept per entry, at least 2, and the bytes kept per argument.
+    /// note in the last place states the number of omitted arguments.
     pub fn shorten(&self, args_max: usize, arg_len_max: usize) {
         self.args_max.store(args_max, Relaxed);
         self.arg_len_max.store(arg_len_max, Relaxed);

@@ -1,4 +1,4 @@
-//! What is counted about commands. Each thread counts for itself; whoever asks sums up.
+//! Command statistics: per-thread counters, summed on read.
 
 use crate::acl::Users;
 use crate::admit::pause::Pause;
@@ -21,16 +21,16 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Distinct error codes counted at most. Who makes up more than these makes up any number.
+/// Maximum number of distinct error codes tracked. Scripts can invent codes, so this bounds memory.
 const ERROR_CODES_MAX: usize = 128;
 
-/// What stands instead of all codes when there were too many.
+/// Replaces all codes after there were too many.
 const ERRORS_DISABLED: &[u8] = b"ERRORSTATS_DISABLED";
 
-/// What stands for all codes that came when there were too many, in Valkey's dialect.
+/// Counts all errors beyond the limit of codes, in Valkey's dialect.
 const ERRORS_OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
 
-/// Codes of errors that the server itself answers: there is always room to count these apart.
+/// Codes of the server's own errors, which are counted apart even above the limit.
 const OWN_CODES: &[&str] = &[
     "BUSY",
     "BUSYGROUP",
@@ -56,41 +56,41 @@ const OWN_CODES: &[&str] = &[
     "WRONGTYPE",
 ];
 
-/// Who observes every command.
+/// Observer of every command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Observer {
-    /// `MONITOR`: they are shown to the host.
+    /// `MONITOR`: commands are passed to the host.
     Monitor = 1,
     /// `HOTKEYS`.
     Hotkeys = 2,
 }
 
-/// What all threads that execute commands share.
+/// State shared by all threads that execute commands.
 pub struct Shared {
     /// Every command that exists.
     pub registry: Registry,
-    /// Who may do what.
+    /// ACL users.
     pub users: Users,
-    /// What keys cost.
+    /// Hot keys.
     pub hotkeys: Hotkeys,
-    /// Commands that took long.
+    /// Slow commands.
     pub slowlog: CommandLog,
-    /// Commands that were long.
+    /// Commands with long requests.
     pub large_requests: CommandLog,
     /// Commands with long replies.
     pub large_replies: CommandLog,
     /// The latency monitor.
     pub latency: LatencyMonitor,
-    /// The scripts that are known, and those that run.
+    /// The script cache, and the running scripts.
     pub scripts: Scripts,
     /// The stripes that helper threads hold.
     pub long: LongHeld,
     /// The libraries of functions.
     pub libraries: Libraries,
-    /// What holds back clients' commands.
+    /// `CLIENT PAUSE`.
     pub pause: Pause,
-    /// The server follows another.
+    /// The server is a replica.
     pub is_replica: AtomicBool,
     /// The cluster that the server is a member of ([`ServerState::Clustered`]).
     pub cluster: OnceLock<Arc<dyn Cluster>>,
@@ -101,7 +101,7 @@ pub struct Shared {
     poses_as_redis: AtomicBool,
     /// Bits of [`ServerState`]: the states that the server is in.
     states: AtomicU8,
-    /// Why the log cannot be written, if it cannot ([`ServerState::NotLogged`]).
+    /// Write error of the log ([`ServerState::NotLogged`]).
     log_failure: Mutex<Option<String>>,
     blocked: AtomicI64,
     errors: Mutex<Errors>,
@@ -146,7 +146,7 @@ impl Shared {
         stats
     }
 
-    /// Whose words are spoken.
+    /// Dialect (Redis or Valkey) of error messages and INFO.
     #[inline]
     pub fn dialect(&self) -> Dialect {
         self.dialect.get().copied().unwrap_or_default()
@@ -157,17 +157,17 @@ impl Shared {
         self.dialect.get_or_init(|| dialect);
     }
 
-    /// Lets the server call itself Redis, whatever it speaks.
+    /// Makes the server introduce itself as Redis, whatever its dialect.
     pub fn pose_as_redis(&self, on: bool) {
         self.poses_as_redis.store(on, Relaxed);
     }
 
-    /// Whose name and version it goes by where it introduces itself.
+    /// Product, Redis or Valkey, that the server introduces itself as.
     pub fn identity(&self) -> Dialect {
         if self.poses_as_redis.load(Relaxed) { Dialect::Redis } else { self.dialect() }
     }
 
-    /// What scripts are told of the server.
+    /// Release that scripts see.
     pub(crate) fn release(&self) -> petrel_lua::Release {
         let dialect = self.dialect();
         let redis_version = crate::redis_version(dialect);
@@ -198,12 +198,12 @@ impl Shared {
         cluster.filter(|cluster| !cluster.holds_all())
     }
 
-    /// What is said to those whose writes are refused because the log cannot be written.
+    /// Sets the error of the log to report when writes are rejected.
     pub fn note_log_failure(&self, why: &str) {
         *lock(&self.log_failure) = Some(why.into());
     }
 
-    /// Why writes are refused, if they are.
+    /// Error for writes, if they are rejected.
     pub fn write_refusal(&self) -> Option<Fail> {
         if self.is_in_state(ServerState::NotLogged) {
             let why = lock(&self.log_failure).clone().unwrap_or_default();
@@ -233,12 +233,12 @@ impl Shared {
         }
     }
 
-    /// Clients that wait for a key.
+    /// Number of blocked clients.
     pub fn blocked_clients(&self) -> usize {
         self.blocked.load(Relaxed).max(0) as usize
     }
 
-    /// So many more wait.
+    /// Adds to the number of blocked clients.
     pub fn count_blocked(&self, delta: i64) {
         self.blocked.fetch_add(delta, Relaxed);
     }
@@ -323,7 +323,7 @@ impl Shared {
         }
     }
 
-    /// Says whether somebody observes every command.
+    /// Switches an observer of every command on or off.
     pub fn observe(&self, observer: Observer, on: bool) {
         let bit = observer as u8;
         if on {
@@ -333,7 +333,7 @@ impl Shared {
         }
     }
 
-    /// Whether somebody observes every command.
+    /// Whether every command is observed.
     #[inline]
     pub fn is_observed(&self) -> bool {
         self.observers.load(Relaxed) != 0
@@ -437,7 +437,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One thread's figures; only the thread itself adds.
+/// Statistics of one thread; only the thread itself increments them.
 pub struct ThreadStats {
     cells: Box<[Cell]>,
     track_latency: AtomicBool,
@@ -496,7 +496,7 @@ fn add(figure: &AtomicU64, n: u64) {
 /// Sums of one command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CommandStats {
-    /// Executions, those that failed included.
+    /// Executions, including failed ones.
     pub calls: u64,
     /// Time spent executing.
     pub nanos: u64,
@@ -542,7 +542,7 @@ impl Durations {
         0
     }
 
-    /// How many did not exceed `nanos`, to the resolution of the buckets.
+    /// Number of durations up to `nanos`, to the resolution of the buckets.
     pub fn at_most(&self, nanos: u64) -> u64 {
         self.counts
             .iter()

@@ -1,4 +1,4 @@
-//! Unions, intersections and differences. Sets take part as sorted sets whose scores are all 1.
+//! Unions, intersections and differences of sorted sets and sets. All scores of a set are 1.
 
 use super::{Gathered, Listing};
 use crate::ctx::Ctx;
@@ -36,7 +36,7 @@ enum Operation {
     Difference,
 }
 
-/// What becomes of a member's scores.
+/// Aggregation of a member's scores.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Aggregate {
     #[default]
@@ -79,7 +79,7 @@ fn or_zero(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// What a command combines, and how.
+/// Arguments of a command.
 struct Asked {
     /// Arguments.
     keys: Range<usize>,
@@ -90,7 +90,7 @@ struct Asked {
     limit: usize,
 }
 
-/// Which options a command has.
+/// Form of a command, which determines its options.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Form {
     List,
@@ -177,7 +177,7 @@ fn look_at(ctx: &mut Ctx<'_>, keys: Range<usize>) -> Outcome {
     Ok(())
 }
 
-/// What a key holds.
+/// Members of a set or sorted set.
 #[derive(Clone, Copy)]
 enum Members<'a> {
     Set(SetRef<'a>),
@@ -243,14 +243,14 @@ impl Pace {
     }
 }
 
-/// One of the keys that are combined.
+/// Operand of a union, intersection or difference.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     members: Members<'a>,
     weight: f64,
 }
 
-/// The sources that exist, in the order of the keys; `None` for those that do not.
+/// Operands in the order of the keys; `None` for missing keys.
 fn sources<'a>(ctx: &'a Ctx<'_>, asked: &Asked) -> Vec<Option<Source<'a>>> {
     let view = |i: usize| ctx.exec.ks.view(ctx.session.db, ctx.key(i));
     let members = |i: usize| {

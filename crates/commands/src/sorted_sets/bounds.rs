@@ -17,14 +17,14 @@ pub(crate) enum Bounds<'a> {
     Members(MemberBound<'a>, MemberBound<'a>),
 }
 
-/// One end of a range of scores.
+/// Bound of a range of scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ScoreBound {
     score: f64,
     excluded: bool,
 }
 
-/// One end of a range of members.
+/// Bound of a range of members.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MemberBound<'a> {
     /// Before every member.

@@ -24,20 +24,20 @@ pub static COMMANDS: &[CommandSpec] = &[
 
 const NOT_A_NUMBER: Fail = Fail::fixed("ERR resulting score is not a number (NaN)");
 
-/// What `ZADD` may do, and what it answers.
+/// Options of `ZADD`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AddOptions {
-    /// Members that are there stay as they are.
+    /// `NX`: existing members are not changed.
     pub only_new: bool,
-    /// No member is added.
+    /// `XX`: no member is added.
     pub only_present: bool,
-    /// Scores only grow.
+    /// `GT`: scores only grow.
     pub greater: bool,
-    /// Scores only shrink.
+    /// `LT`: scores only shrink.
     pub less: bool,
-    /// Members that got another score are counted too.
+    /// `CH`: counts members with a changed score too.
     pub changed: bool,
-    /// The score is added to the one that is there.
+    /// `INCR`: adds to the existing score.
     pub increment: bool,
 }
 
@@ -155,7 +155,7 @@ fn zincrby(ctx: &mut Ctx<'_>) -> Outcome {
     increment(ctx, AddOptions { increment: true, ..AddOptions::default() }, 2)
 }
 
-/// Adds argument `at` to the score of the member behind it, and says what the sum is.
+/// Adds argument `at` to the score of the next argument's member, and replies with the sum.
 fn increment(ctx: &mut Ctx<'_>, options: AddOptions, at: usize) -> Outcome {
     let delta = parse_score(ctx, at)?;
     ctx.exec.ks.name_events(Naming::As("zincr"));

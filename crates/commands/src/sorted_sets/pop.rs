@@ -25,7 +25,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::BZMPOP, bzmpop),
 ];
 
-/// Where members are taken from.
+/// End of the sorted set that members are popped from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum End {
     Lowest,

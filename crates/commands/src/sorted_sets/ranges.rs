@@ -27,7 +27,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::ZREMRANGEBYLEX, |ctx| remove(ctx, By::Member)),
 ];
 
-/// What the bounds of a range are.
+/// Type of a range's bounds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum By {
     Rank,
@@ -56,8 +56,8 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Reads bounds and options from argument `from` on. An option is known where the command does
-    /// not imply what it says.
+    /// Parses bounds and options from argument `from` on. Options that the command implies are not
+    /// accepted.
     #[inline]
     fn parse(
         ctx: &Ctx<'a>,

@@ -34,7 +34,7 @@ struct Options<'a> {
     nomkstream: bool,
     production: Option<Production<'a>>,
     id: Wanted,
-    /// Where the fields begin.
+    /// Index of the first field.
     fields: usize,
 }
 

@@ -1,14 +1,13 @@
-//! `MAXCOUNT` and `MAXSIZE` of XREAD and XREADGROUP: what a reply may hold in all, whichever
-//! streams it comes from.
+//! `MAXCOUNT` and `MAXSIZE` of XREAD and XREADGROUP: limits on a whole reply, across its streams.
 
 use petrel_keyspace::types::stream::EntryRef;
 
-/// What is left of a reply's entries and bytes.
+/// Entries and bytes left for a reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     entries: usize,
     bytes: usize,
-    /// Nothing has been taken yet: one entry is, however large.
+    /// Nothing has been taken yet: the first entry always fits, whatever its size.
     untouched: bool,
 }
 

@@ -13,11 +13,11 @@ use petrel_table::options::{XautoclaimOption, XclaimOption};
 const LOOKED_AT: usize = 10;
 /// Entries that XAUTOCLAIM claims unless COUNT says otherwise.
 const COUNT: usize = 100;
-/// Entries that it may be told to claim.
+/// Maximum number of entries to claim in one call.
 const COUNT_MAX: i64 = i64::MAX / 16;
 
 struct Options {
-    /// When the entries are said to have been delivered.
+    /// Delivery time to set.
     delivered_ms: i64,
     retries: Option<u64>,
     force: bool,

@@ -8,7 +8,7 @@ use petrel_keyspace::types::stream::{References, StreamId, StreamMut};
 use petrel_table::options::StreamDeleteOption;
 use std::ops::Range;
 
-/// What became of an entry, as the replies say it.
+/// Result per entry, as in the replies.
 const DELETED: i64 = 1;
 const NOT_FOUND: i64 = -1;
 const REFERRED_TO: i64 = 2;
@@ -54,7 +54,7 @@ pub(super) fn xackdel(ctx: &mut Ctx<'_>) -> Outcome {
         let outcome = if !stream.remove_pending(group, id) {
             NOT_FOUND
         } else {
-            // What was pending and has been deleted before is as good as deleted now.
+            // A pending entry that was deleted before counts as deleted now.
             delete(&mut stream, id, references).max(DELETED)
         };
         ctx.reply.integer(outcome);

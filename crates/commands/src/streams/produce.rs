@@ -9,7 +9,7 @@ use petrel_keyspace::types::stream::Producers;
 use petrel_table::options::XcfgsetOption;
 use twox_hash::XxHash3_128;
 
-/// What XADD says of the producer.
+/// Producer options of XADD.
 #[derive(Clone, Copy)]
 pub(super) enum Production<'a> {
     /// `IDMP`
@@ -31,7 +31,7 @@ impl Production<'_> {
     pub const NEEDS_ANY_ID: Fail =
         Fail::fixed("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs");
 
-    /// Takes what an option says, which is an error if there was one before, or a part is empty.
+    /// Stores a parsed option; an error if there was one before, or if a part is empty.
     pub fn take(self, found: &mut Option<Self>) -> Outcome {
         const TWICE: Fail = Fail::fixed("ERR syntax error, IDMP/IDMPAUTO specified multiple times");
         const NO_PRODUCER: Fail =

@@ -14,7 +14,7 @@ const FOR_GROUPS_ONLY: Fail = Fail::fixed(
     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
 );
 
-/// What is read of one stream.
+/// Stream to read.
 struct Part {
     key: usize,
     /// Entries above this ID.

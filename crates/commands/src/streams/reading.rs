@@ -30,13 +30,13 @@ const MAX_COUNT_BELOW_COUNT: Fail =
     Fail::fixed("ERR MAXCOUNT must be greater than or equal to COUNT");
 const NEGATIVE_IDLE_TIME: Fail = Fail::fixed("ERR min-idle-time must be a positive integer");
 
-/// What XREAD or XREADGROUP is called with.
+/// Arguments of XREAD or XREADGROUP.
 pub(super) struct Reading<'a> {
     /// Entries of each stream; `usize::MAX` for all.
     pub count: usize,
-    /// `MAXCOUNT` and `MAXSIZE`: what the reply may hold in all.
+    /// `MAXCOUNT` and `MAXSIZE`: limits on the whole reply.
     pub budget: Budget,
-    /// `BLOCK`: until when, if there is an end.
+    /// `BLOCK`: the deadline; the inner `None` blocks forever.
     pub block: Option<Option<i64>>,
     /// `GROUP`: the group, and the consumer.
     pub group: Option<(&'a [u8], &'a [u8])>,

@@ -84,7 +84,7 @@ impl TrimOptions {
         Ok(true)
     }
 
-    /// The trim that the options come to; none if they name none.
+    /// Builds the trim from the options; `None` if they name none.
     pub fn trim(&self, ctx: &Ctx<'_>) -> Result<Option<Trim>, Fail> {
         let Some(to) = self.to else {
             return if self.limit.is_some() { Err(LIMIT_WITHOUT_STRATEGY) } else { Ok(None) };

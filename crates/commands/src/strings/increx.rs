@@ -16,14 +16,14 @@ use std::cmp::Ordering;
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::new(&meta::INCREX, increx)];
 
-/// What is added.
+/// Increment of INCREX.
 #[derive(Clone, Copy, Debug)]
 enum Increment {
     Int(i64),
     Float(Extended),
 }
 
-/// What becomes of the expiry of a key that is changed.
+/// Change of the expiry of a changed key.
 #[derive(Clone, Copy, Debug)]
 enum Expiry {
     Keep,
@@ -44,7 +44,7 @@ impl Expiry {
     }
 }
 
-/// The options, as far as they are read before what they say.
+/// Options, before their operands are parsed.
 #[derive(Default)]
 struct Options<'a> {
     increment: Option<Increment>,
@@ -103,7 +103,8 @@ fn float_increment(text: &[u8]) -> Result<Extended, Fail> {
     Ok(number)
 }
 
-/// What becomes of the expiry; read after the bounds.
+/// Parses the change of the expiry; called after the bounds are parsed, for Redis's order of
+/// errors.
 fn expiry(ctx: &Ctx<'_>, options: &Options<'_>) -> Result<Expiry, Fail> {
     match (options.stated.moment(ctx)?, options.if_none) {
         (None, true) => Err(Fail::fixed("ERR ENX flag requires an expiration")),

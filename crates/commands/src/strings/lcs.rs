@@ -123,7 +123,7 @@ fn length(ctx: &mut Ctx<'_>, a: &[u8], b: &[u8]) -> Result<u32, Fail> {
     Ok(above[b.len()])
 }
 
-/// One row of the table: lengths for every prefix of `b`, given those of the row above.
+/// Fills a row of the table: lengths for every prefix of `b`, given the row above.
 fn fill_row(above: &[u32], row: &mut [u32], byte: u8, b: &[u8]) {
     let mut left = 0;
     for j in 0..b.len() {

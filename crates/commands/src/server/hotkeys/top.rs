@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-/// This many times more keys are remembered than are wanted: a key whose weight is more than this
-/// share of the whole is found for certain.
+/// Stored keys per reported key. A key with a larger share of the total weight than one per stored
+/// key is always found.
 const REMEMBERED: usize = 16;
 
 /// Sums of weights by key. When twice as many keys are there as are to be remembered, the lighter

@@ -31,7 +31,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     ),
 ];
 
-/// Entries that `SLOWLOG GET` answers unless told otherwise.
+/// Default number of entries that `SLOWLOG GET` returns.
 const COUNT: usize = 10;
 
 /// `SLOWLOG GET [count]`: -1 for all
