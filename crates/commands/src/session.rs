@@ -19,15 +19,16 @@ bitset! {
         NO_TOUCH = 0 "no-touch",
         /// Subscribed to a channel or pattern. With RESP2 it may send few commands then.
         SUBSCRIBER = 1 "subscriber",
-        /// Sent every command that is executed. It may send none that has to do with keys.
+        /// Receives every executed command. It may send no command on keys.
         MONITOR = 2 "monitor",
-        /// Loads data: nothing is refused because that is not done yet.
+        /// Loads data: its commands are not rejected while the server is loading.
         LOADER = 3 "loader",
-        /// `CLIENT CAPA redirect`: goes to the primary by itself, if this is a replica.
+        /// `CLIENT CAPA redirect`: follows redirections from a replica to its primary.
         REDIRECTABLE = 4 "redirectable",
     }
 }
 
+/// State of a connection that commands read and change. Idle connections keep one as well, so
 /// rarely used state lies behind a box.
 #[derive(Debug)]
 pub struct Session {
@@ -142,29 +143,29 @@ impl Session {
         }
     }
 
-    /// Whether it has been put into a mode.
+    /// Whether a mode is on.
     #[inline]
     pub fn is(&self, mode: Modes) -> bool {
         self.modes.contains(mode)
     }
 
-    /// Puts it into a mode, or out of it.
+    /// Switches a mode on or off.
     pub fn set(&mut self, mode: Modes, on: bool) {
         self.modes = if on { self.modes.with(mode) } else { self.modes.without(mode) };
     }
 
-    /// Whether it has logged in, or need not.
+    /// Whether the session is authenticated, or needs no authentication.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
         self.access != Access::Nobody
     }
 
-    /// The user that it has logged in as, if that is not the default user.
+    /// The authenticated user, unless it is the default user.
     pub fn user(&self) -> Option<&Arc<User>> {
         self.extras.as_ref()?.user.as_ref().filter(|_| self.access == Access::User)
     }
 
-    /// Acts as this user from now on; none: as the default user.
+    /// Switches to this user; `None`: the default user.
     pub fn become_user(&mut self, user: Option<Arc<User>>) {
         self.access = if user.is_some() { Access::User } else { Access::Default };
         if user.is_some() || self.extras.is_some() {
@@ -172,7 +173,7 @@ impl Session {
         }
     }
 
-    /// Has to log in from now on.
+    /// Requires authentication from now on.
     pub fn log_out(&mut self) {
         self.become_user(None);
         self.access = Access::Nobody;
@@ -184,7 +185,7 @@ impl Session {
         self.transaction().is_some_and(|transaction| transaction.open)
     }
 
-    /// The database that a command is about which is to be executed or queued now.
+    /// Database of the next command to execute or queue.
     pub(crate) fn db_of_next_queued(&self) -> u16 {
         let open = self.transaction().filter(|transaction| transaction.open);
         open.and_then(|transaction| transaction.db).unwrap_or(self.db)

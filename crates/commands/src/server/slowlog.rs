@@ -97,7 +97,7 @@ impl CommandLog {
         self.entries().truncate(len_max as usize);
     }
 
-    /// Sets the number of arguments kept per entry, at least 2, and the bytes kept per argument.
+    /// Sets the number of arguments kept per entry, at least 2, and the bytes kept per argument. A
     /// note in the last place states the number of omitted arguments.
     pub fn shorten(&self, args_max: usize, arg_len_max: usize) {
         self.args_max.store(args_max, Relaxed);

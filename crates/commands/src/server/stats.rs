@@ -152,7 +152,7 @@ impl Shared {
         self.dialect.get().copied().unwrap_or_default()
     }
 
-    /// Lets these words be spoken: said once, before any command is executed.
+    /// Sets the dialect. Called once, before the first command.
     pub fn speak(&self, dialect: Dialect) {
         self.dialect.get_or_init(|| dialect);
     }
