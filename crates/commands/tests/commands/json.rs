@@ -1,5 +1,5 @@
-//! JSON documents: replies as RedisJSON gives them, effects that make the same document elsewhere,
-//! and what a stranger may send.
+//! JSON documents: replies like RedisJSON's, effects that reproduce the document elsewhere, and
+//! hostile input.
 
 use crate::allocations::peak_of;
 use crate::client::{Client, show, show_args};
@@ -328,7 +328,7 @@ fn a_document_takes_little_more_than_its_text() {
     }
 }
 
-/// What is told what another keyspace does.
+/// Replica that applies another keyspace's effects.
 struct Follower {
     handle: Handle,
     encoder: Encoder,
@@ -508,7 +508,7 @@ fn execute(client: &mut Client, mut stream: &[u8]) {
     let _ = std::mem::replace(&mut client.session, Session::new(true));
 }
 
-/// What Redis 8.8 dumps of a document: `[1.5,"a"]`, and one with a typed array.
+/// Redis 8.8's DUMP payloads of a document: `[1.5,"a"]`, and one with a typed array.
 #[test]
 fn what_redis_dumps_is_read() {
     let mut client = Client::new();
@@ -672,7 +672,7 @@ fn what_a_command_holds_is_used_memory() {
         client.exec.clear_caches();
         assert_eq!(keyspace.stats().used, used, "{command}");
     }
-    // What each match takes beside what it changes.
+    // Memory per match, in addition to the changes.
     let call = [b"JSON.NUMINCRBY" as &[u8], b"n", b"$..*", b"1"];
     let (reply, peak) = measured(&mut client, &call);
     assert!(reply.starts_with("OOM ") && peak < 32 << 20, "{reply}, {peak} bytes");
@@ -706,8 +706,8 @@ fn comparing_documents_is_no_quadratic_work() {
     assert_eq!(show(&client.call(&calls)), TOO_MUCH);
 }
 
-/// Whatever a path and a document, a command ends after so many steps: with all of them used up it
-/// takes a second or so here, where nothing is optimized.
+/// Work per command is bounded for any path and document. The full budget takes about a second
+/// here, without optimization.
 #[test]
 fn no_path_keeps_a_thread_for_long() {
     let mut client = Client::new();
@@ -765,7 +765,7 @@ fn patterns_of_filters_are_bounded() {
     assert_eq!(types_at(r"$[?@ =~ '^\\w{4}$']"), "[\"string\"]");
     let many = format!("$[?{}]", vec!["@ =~ 'a'"; 17].join("||"));
     assert_eq!(types_at(&many), "a path has at most 16 patterns");
-    // What they take is bounded, counted, and freed when it is asked for.
+    // Memory of the caches is bounded, counted, and freed on request.
     let keyspace = client.exec.ks.keyspace().clone();
     client.exec.clear_caches();
     let used = keyspace.stats().used;

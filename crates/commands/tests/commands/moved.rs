@@ -1,6 +1,6 @@
-//! Commands that are given up and executed anew by a helper: their replies and what they change are
-//! those of the same commands executed at once. Here each is given up where it first can be, so that
-//! one which had changed or answered something before would be seen.
+//! Commands that are aborted and executed again by a helper thread: their replies and effects equal
+//! those of an uninterrupted execution. Each command is aborted here at its first opportunity,
+//! which reveals changes or replies made too early.
 
 use crate::client::{Client, show, show_args};
 use crate::drawn::{self, Drawer};

@@ -1,6 +1,6 @@
-//! Values of every type go from another server to Petrel and back with DUMP and RESTORE, and are
-//! the same on both sides. The other servers are `redis-server` and `valkey-server` on the PATH,
-//! and those whose paths `PETREL_TEST_PEERS` gives, parted by colons.
+//! Values of every type move from another server to Petrel and back with DUMP and RESTORE, and are
+//! equal on both sides. The other servers are `redis-server` and `valkey-server` on the PATH, and
+//! those in `PETREL_TEST_PEERS` (paths separated by colons).
 
 use crate::client::{Client, show, show_args};
 use crate::look::{Server, look, unknown_to};
@@ -97,7 +97,7 @@ fn element(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// How many elements: few, about the thresholds of encodings, many.
+/// Number of elements: few, around the thresholds of encodings, or many.
 fn len(random: &mut Random) -> usize {
     match random.below(10) {
         0 => 1,
@@ -150,7 +150,7 @@ fn sorted_set(random: &mut Random) -> Vec<Call> {
     calls
 }
 
-/// A hash, some of whose fields may expire.
+/// Calls that make a hash, optionally with fields that expire.
 fn hash_of(random: &mut Random, expiring: bool) -> Vec<Call> {
     let mut calls = with_elements("HSET", random, element);
     for call in &mut calls {
@@ -205,7 +205,7 @@ fn stream(random: &mut Random) -> Vec<Call> {
     calls
 }
 
-/// What only new servers know: entries that were given back, and producers.
+/// Stream with features of new servers only: entries that were given back, and producers.
 fn new_stream(random: &mut Random) -> Vec<Call> {
     let mut lines: Vec<_> =
         (1..9).map(|ms| format!("XADD k {ms}-1 f v{}", random.below(9))).collect();

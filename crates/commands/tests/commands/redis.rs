@@ -1,5 +1,5 @@
-//! The same random calls of strings and keys here and in a Redis server found on the PATH: the
-//! replies are equal. `PETREL_TEST_SECONDS` makes it longer, `PETREL_TEST_SEED` repeats a run.
+//! Random calls of string and key commands here and in a Redis server found on the PATH: the
+//! replies are equal. `PETREL_TEST_SECONDS` sets the duration, `PETREL_TEST_SEED` repeats a run.
 
 use crate::client::{Client, show, show_args};
 use crate::random::{Random, duration};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// A version, such as `[8, 2, 3]`.
 pub type Version = [u32; 3];
 
-/// The numbers of `8.2.3`; what is left out is 0.
+/// Parses a version such as `8.2.3`; missing numbers are 0.
 pub fn parse_version(text: &str) -> Version {
     let mut numbers = text.split('.').map(|number| number.parse().expect("a version"));
     std::array::from_fn(|_| numbers.next().unwrap_or(0))
@@ -64,8 +64,8 @@ impl Redis {
         Some(Redis { server, directory, connection })
     }
 
-    /// A `redis-server` of Redis whose version is at least `since`, with more parameters; else
-    /// none, with a line that says why.
+    /// Starts a `redis-server` of version `since` or later, with more parameters. If there is none,
+    /// prints the reason and returns `None`.
     pub fn start_since(since: Version, parameters: &[&str]) -> Option<Self> {
         let Some(mut redis) = Self::start_program(Path::new("redis-server"), &[]) else {
             eprintln!("skipped: no redis-server on the PATH");
@@ -194,9 +194,9 @@ const PATTERNS: [&[u8]; 9] =
     [b"*", b"?", b"[a-c]", b"[^a]*", b"l*s", b"\\a", b"*[", b"[b-a", b"*\\"];
 const DATABASES: [&[u8]; 6] = [b"0", b"1", b"2", b"15", b"16", b"x"];
 
-/// DBSIZE is not among them: Redis counts keys whose time had passed when they were set, until it
-/// finds them. GT and LT go with absolute times only, since the two servers read their clocks at
-/// different moments.
+/// Without DBSIZE: Redis counts keys that were set with an expiry in the past until it finds them.
+/// GT and LT are used with absolute times only, since the two servers read their clocks at
+/// different times.
 ///
 /// A call: its name, then one letter per argument. Lower-case words in brackets are alternatives.
 const CALLS: &[&str] = &[
@@ -319,7 +319,7 @@ fn comparable(args: &[&[u8]], mut reply: Value) -> String {
     show(&reply)
 }
 
-/// Makes equal what is up to two seconds below one of the expiries that are set.
+/// Rounds values that are up to two seconds below an expiry that was set.
 fn blur(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(blur),
@@ -340,7 +340,7 @@ fn sort(value: &mut Value) {
 /// Older versions lack options that are compared (`EXPIRE` with `NX`, `SET` with `NX` and `GET`).
 pub const COMPARED_SINCE: Version = [7, 0, 0];
 
-/// What Redis answers otherwise in some versions, so that it is not compared.
+/// Differences between versions of Redis, which are not compared.
 struct Unlike {
     /// `GETRANGE` to an end before the string: empty in some versions of 8.0, the first byte
     /// before and after them.

@@ -1,4 +1,4 @@
-//! The same random calls of bitmaps and HyperLogLogs here and in a Redis server found on the PATH:
+//! Random calls of bitmap and HyperLogLog commands here and in a Redis server found on the PATH:
 //! replies and strings are equal.
 
 use crate::client::{Client, show, show_args};
@@ -106,8 +106,7 @@ const SKETCH_CALLS: &[&str] = &[
     "SPARSE MAX 40",
     "SPARSE MAX 0",
 ];
-/// What a sketch is spoiled with; not with a first half of a run, which Redis completes with what
-/// is behind.
+/// Bytes that corrupt a sketch. The first half of a run is not among them: Redis reads past it.
 const PIECES: [&[u8]; 10] = [
     b"",
     b"\x00",

@@ -1,4 +1,4 @@
-//! Scripts: what they return, what they may not do, and that they leave nothing behind.
+//! Scripts: results, restrictions, and memory freed afterwards.
 
 use crate::client::{Client, show};
 use std::sync::atomic::Ordering::Relaxed;
@@ -255,7 +255,7 @@ fn scripts_that_exhaust_what_there_is_fail() {
     ] {
         let reply = client.run(&format!("EVAL \"{script}\" 0"));
         assert!(reply.starts_with("ERR ") && reply.contains(error), "{script}: {reply}");
-        // What it had is free again, and scripts go on.
+        // Its memory is free again, and further scripts run.
         assert_eq!(client.run("EVAL \"return #string.rep('x', 1e6)\" 0"), "1000000", "{script}");
     }
 }
@@ -319,8 +319,8 @@ fn scripts_under_the_memory_limit() {
         EVAL "redis.call('DEL', 'k') return redis.call('SET', 'k', 'x')" 0 => OK
         "##,
     );
-    // With something to be evicted a script has its room, and what it uses is not taken from it
-    // while it runs.
+    // Eviction makes room for a script beforehand, and does not count the script's memory while it
+    // runs.
     keyspace.set_memory_limit(0, petrel_keyspace::Policy::AllKeysLru);
     for n in 0..200 {
         client.run(&format!("SET filler{n} {}", "x".repeat(100)));

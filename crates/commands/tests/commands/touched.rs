@@ -1,20 +1,20 @@
-//! What each write command does to others, in every state of its key: whose `EXEC` is aborted,
-//! which events are published, which keys are invalidated. `touched.txt` has the answers of Redis
-//! 8.2.3: they are compared with Petrel's always, and with those of a `redis-server` of at least
-//! that version if there is one on the PATH.
+//! Side effects of each write command, in every state of its key: aborted transactions of watching
+//! clients, published events, and invalidated keys. `touched.txt` has the results of Redis 8.2.3.
+//! They are always compared with Petrel's, and with those of a `redis-server` of at least that
+//! version if there is one on the PATH.
 //!
-//! A line of the file without indentation is a call, after others that prepare it, parted by ` ; `,
-//! and after the version that brought it if it is newer. The indented lines below it say what it
-//! does in which states of the key `k`; in those that are not named it does nothing. What stands
-//! behind the arrow:
+//! A line of the file without indentation is a call. Preparing calls precede it, separated by ` ;
+//! `, and before them the first version with the command, if newer. The indented lines below list
+//! states of the key `k`, and after the arrow the call's side effects in these states; in other
+//! states it has none:
 //!
 //! ```text
 //! events in their order, as name:key | watched keys that abort EXEC | invalidated keys, * for all
 //! ```
 //!
-//! A line that begins with `!` is Petrel's answer where it is not that of Redis, with the reason at
-//! its end. `PETREL_TEST_RECORD=1` writes the file anew: with the answers of the server on the
-//! PATH, or with Petrel's to calls that are too new for it.
+//! A line that begins with `!` is Petrel's result where it differs from Redis's, with the reason at
+//! its end. `PETREL_TEST_RECORD=1` rewrites the file: with the results of the server on the PATH,
+//! or with Petrel's for calls that this server does not know.
 
 use crate::client::{Client, split};
 use crate::redis::{Connection, Redis, Version, parse_version};
@@ -62,7 +62,7 @@ const EXPIRED_AFTER_MS: i64 = 3;
 /// The keys that are watched, each by a client of its own.
 const WATCHED: [&str; 3] = ["k", "d", "o"];
 
-/// What a call does to others.
+/// Side effects of a call.
 #[derive(Clone, Default, Eq, PartialEq)]
 struct Outcome(String);
 
@@ -82,11 +82,11 @@ impl Outcome {
     }
 }
 
-/// A call of the file, and what is said of it.
+/// A call of the file, and its expected results.
 struct Case {
     line: String,
     since: Version,
-    /// The calls before it, and it.
+    /// Preparing calls, and the call itself.
     calls: Vec<Vec<Vec<u8>>>,
     /// By state.
     redis: [Outcome; STATES.len()],
@@ -107,7 +107,7 @@ impl Case {
         Case { line, since, calls, redis: Default::default(), petrel: Default::default() }
     }
 
-    /// What Petrel is to answer.
+    /// Expected result of Petrel.
     fn expected(&self, state: usize) -> &Outcome {
         self.petrel[state].as_ref().map_or(&self.redis[state], |(outcome, _)| outcome)
     }
@@ -188,7 +188,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// A server of which can be asked what a call does to others.
+/// A server that reports the side effects of a call.
 trait Observed {
     fn outcome(&mut self, state: &str, calls: &[Vec<Vec<u8>>]) -> Outcome;
 }
@@ -197,7 +197,7 @@ fn borrowed(call: &[Vec<u8>]) -> Vec<&[u8]> {
     call.iter().map(|word| &word[..]).collect()
 }
 
-/// What makes a state, and the calls before the last one.
+/// Calls that create a state, and the preparing calls.
 fn preparation(state: &str, calls: &[Vec<Vec<u8>>]) -> Vec<Vec<Vec<u8>>> {
     let clean = ["SELECT 0", "FLUSHALL", "FUNCTION FLUSH"].map(split);
     let state = state.split(" ; ").filter(|line| !line.is_empty()).map(split);
@@ -268,7 +268,7 @@ impl Observed for Petrel {
     }
 }
 
-/// The keys whose watchers' transactions do not take place.
+/// Watched keys with an aborted transaction.
 fn aborted<W>(
     watchers: &mut [W],
     mut call: impl FnMut(&mut W, &[&[u8]]) -> Value,
@@ -407,7 +407,7 @@ fn calls_touch_in_redis_what_the_file_says() {
     assert!(differences.is_empty(), "\n{differences}");
 }
 
-/// Writes the file anew, with the comments at its beginning.
+/// Rewrites the file, keeping the comments at its beginning.
 fn record(cases: &mut [Case], version: Version, peer: &mut Peer) {
     let mut petrel = Petrel::new();
     let old = std::fs::read_to_string(FILE).unwrap();
@@ -426,7 +426,7 @@ fn record(cases: &mut [Case], version: Version, peer: &mut Peer) {
 
 #[test]
 fn the_file_has_every_command_that_writes() {
-    /// They ask another server, or are about libraries that are not there.
+    /// Commands that call another server, or require a library of functions.
     const LEFT_OUT: [&str; 7] = [
         "migrate",
         "cluster flushslot",

@@ -156,7 +156,7 @@ fn searches_are_checked_as_redis_does() {
     );
 }
 
-/// Words of a random call on the key `k`, whose sets have two dimensions mostly.
+/// Words of a random call on the key `k`. Most sets have two dimensions.
 fn draw(random: &mut Random) -> Vec<Vec<u8>> {
     let mut words: Vec<String> = Vec::new();
     let name = format!("e{}", random.below(8));
