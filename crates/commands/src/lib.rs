@@ -76,10 +76,10 @@ pub use session::{Access, Extras, Modes, Replies, Session, Transaction};
 pub use spec::{Command, CommandSpec, Queue, Queued, Registry, Request};
 pub use tracking::mode::{Tracking, TrackingMode};
 
-/// The release of Redis whose behaviour is kept to.
+/// Compatible release of Redis.
 pub const REDIS_VERSION: &str = "8.8.0";
 
-/// The release of Valkey whose words are spoken in its dialect.
+/// Compatible release of Valkey, for its dialect.
 pub const VALKEY_VERSION: &str = "9.1.0";
 
 /// The version of Redis that a server says it is: in Valkey's dialect the one that Valkey says.

@@ -1,4 +1,5 @@
-//! The scripts that the server knows. Every thread compiles for itself those that it runs.
+//! The script cache of the server, by SHA-1. Every thread compiles for itself the scripts that it
+//! runs.
 
 use super::key_use::KeyUse;
 use super::running::Running;
@@ -10,35 +11,35 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Scripts kept that came with `EVAL` alone; those that `SCRIPT LOAD` brought stay until they are
-/// flushed.
+/// Maximum number of scripts cached by `EVAL` alone; scripts loaded with `SCRIPT LOAD` stay until
+/// they are flushed.
 const EVAL_MAX: usize = 500;
 
-/// Bytes that those take at most.
+/// Maximum bytes of the scripts cached by `EVAL` alone.
 const EVAL_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes that an interpreter may have, unless it is configured.
+/// Default maximum bytes of an interpreter.
 const MEMORY_MAX: usize = 512 << 20;
 
-/// The error of a sum that is of no known script.
+/// Error of an unknown SHA-1.
 pub(crate) const NO_SCRIPT: Fail = Fail::fixed("NOSCRIPT No matching script. Please use EVAL.");
 
 /// A script.
 #[derive(Debug)]
 pub struct Script {
-    /// Its sum.
+    /// SHA-1 of the text.
     pub sha: Sha,
-    /// Its text, the first line with its flags included.
+    /// Text, including the first line with its flags.
     pub text: Box<[u8]>,
-    /// What the first line says; none if it says nothing.
+    /// Flags of the first line; `None` without such a line.
     pub flags: Option<Flags>,
     /// Use of keys, as far as known.
     pub key_use: KeyUse,
-    /// It is kept however many others there are.
+    /// Exempt from eviction (`SCRIPT LOAD`).
     loaded: AtomicBool,
-    /// When it was used last, in calls of scripts that were looked up.
+    /// Last use, in looked-up calls of scripts.
     used: AtomicU64,
-    /// It is not known any more.
+    /// Evicted or flushed.
     forgotten: AtomicBool,
 }
 
@@ -60,7 +61,7 @@ struct Known {
     by_sha: HashMap<Sha, Arc<Script>>,
     /// Bytes of all.
     bytes: usize,
-    /// Those that came with `EVAL` alone, and their bytes.
+    /// Number of scripts cached by `EVAL` alone, and their bytes.
     passing: usize,
     passing_bytes: usize,
 }
@@ -80,8 +81,8 @@ impl Known {
         script
     }
 
-    /// Forgets the one that was not used for longest of those that came with `EVAL` alone; false if
-    /// there is none.
+    /// Evicts the least recently used of the scripts cached by `EVAL` alone; false if there is
+    /// none.
     fn evict(&mut self) -> bool {
         let passing = self.by_sha.values().filter(|script| !script.loaded.load(Relaxed));
         let oldest =
@@ -95,22 +96,21 @@ impl Known {
     }
 }
 
-/// What all threads know of scripts.
+/// Script state shared by all threads.
 #[derive(Debug)]
 pub struct Scripts {
-    /// Which script runs, and whether it is to end.
+    /// Running scripts, and their termination.
     pub running: Running,
-    /// Bytes that each thread's interpreters may have.
+    /// Maximum bytes of each thread's interpreters.
     pub memory_max: AtomicUsize,
     /// Milliseconds after which a script is slow; 0: none is.
     pub slow_ms: AtomicU64,
-    /// Scripts may call the commands too that are not meant for them (`DEBUG
-    /// SET-DISABLE-DENY-SCRIPTS`).
+    /// Scripts may call all commands (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
     pub allows_everything: AtomicBool,
     /// Bytes of the interpreters of all threads: of those for scripts, and of those for functions.
     pub interpreters: [AtomicUsize; 2],
     known: Mutex<Known>,
-    /// Bytes that scripts have come to take since [`Scripts::take_uncounted`].
+    /// Growth of the scripts' memory since [`Scripts::take_uncounted`], in bytes.
     uncounted: AtomicI64,
     calls: AtomicU64,
     flushes: AtomicU64,
@@ -140,12 +140,12 @@ impl Scripts {
         self.lock().by_sha.get(sha).cloned()
     }
 
-    /// How many there are.
+    /// Number of cached scripts.
     pub fn count(&self) -> usize {
         self.lock().by_sha.len()
     }
 
-    /// How many were forgotten because there were too many, or they were too large.
+    /// Number of scripts evicted because there were too many, or they were too large.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
     }
@@ -279,7 +279,7 @@ mod tests {
             assert!(scripts.find(&shas[0]).is_none());
             assert!(scripts.find(&kept).is_some());
         }
-        // What is loaded stays, and is none of those.
+        // Loaded scripts stay, and do not count among those.
         let (used, evicted) = (scripts.footprint(), scripts.evicted());
         let stays = add(&scripts, 1, 6 << 20, false);
         assert_eq!(add(&scripts, 1, 6 << 20, true), stays);

@@ -1,5 +1,5 @@
-//! What one thread has for running functions: an interpreter, made when it is first wanted, with
-//! the libraries whose functions it called.
+//! State of a thread for running functions: an interpreter, created on first use, with the
+//! libraries of the functions called.
 
 use super::cache::Scripts;
 use super::declared::names_declared_keys;
@@ -29,7 +29,7 @@ pub(crate) struct Callable {
 }
 
 impl Callable {
-    /// What is known of the function.
+    /// Description of the function.
     pub fn function(&self) -> &Function {
         &self.library.functions[self.place]
     }
@@ -41,7 +41,7 @@ pub(crate) struct Examined {
     compiled: Vec<Compiled>,
 }
 
-/// What one thread has for running functions.
+/// State of a thread for running functions.
 pub(crate) struct FunctionThread {
     pub lua: Lua,
     /// By name in small letters.
@@ -161,8 +161,8 @@ impl FunctionThread {
         Ok(libraries)
     }
 
-    /// Keeps the functions of a library that has become known, if there is room: those that are not
-    /// kept are compiled when they are called.
+    /// Keeps the compiled functions of a new library, if there is room. The others are compiled on
+    /// their first call.
     pub fn adopt(
         &mut self,
         scripts: &Scripts,
@@ -258,7 +258,7 @@ impl FunctionThread {
     }
 }
 
-/// What a library that is being loaded can ask of the server: nothing but the log.
+/// The server as seen by a library that is being loaded: only the log.
 struct Loader {
     since: Instant,
 }

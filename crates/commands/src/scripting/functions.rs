@@ -286,8 +286,8 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
         thread.examine_all(&shared.scripts, &shared.registry, &texts)
     })?;
     ctx.exec.change_libraries(|list| {
-        // What comes in the payload must agree with itself; what is there gives way or not, as the
-        // policy says.
+        // Libraries within the payload must not conflict. Conflicts with existing libraries are
+        // resolved by the policy.
         let mut restored = List::default();
         for library in libraries {
             restored.add(library, false)?;
@@ -371,9 +371,10 @@ impl Executor {
 }
 
 impl Shared {
-    /// The same through another thread's handle, which is in a batch.
+    /// Like [`Executor::record_libraries`], but through another thread's handle, which is in a
+    /// batch.
     pub fn record_libraries(&self, ks: &mut Handle) {
-        // The number first: a list that is newer than its number is followed by its own.
+        // The number first: a list newer than its number is recorded again with its own.
         let number = self.library_changes();
         let texts = self.library_texts();
         let sources: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
@@ -412,7 +413,7 @@ impl Shared {
         exchanged
     }
 
-    /// The same, but that what there is stays if it fails.
+    /// Like [`Self::replace_libraries`], but keeps the existing libraries on failure.
     ///
     /// # Errors
     /// If a text is no library, or two declare the same.
@@ -423,7 +424,7 @@ impl Shared {
         let (known, new): (Vec<&Vec<u8>>, Vec<&Vec<u8>>) = texts.iter().partition(is_known);
         let new: Vec<Vec<u8>> = new.into_iter().cloned().collect();
         let libraries = self.examine_libraries(&new)?;
-        // Functions of libraries that stay are not compiled anew.
+        // Libraries that stay are not compiled again.
         let stays = |library: &&Arc<Library>| known.iter().any(|text| library.code[..] == text[..]);
         let kept = before.libraries.values().filter(stays).cloned();
         let mut list = List::default();
@@ -441,11 +442,11 @@ impl Shared {
         libraries
     }
 
-    /// Adds libraries of functions, all or none of them; with `replace`, in the place of those of
-    /// the same names.
+    /// Adds libraries of functions, all or none of them. `replace`: they replace libraries of the
+    /// same names.
     ///
     /// # Errors
-    /// If a text is no library, or what it declares is there already.
+    /// If a text is no library, or declares an existing name.
     pub fn add_libraries(&self, texts: &[Vec<u8>], replace: bool) -> Result<(), Fail> {
         let libraries = self.examine_libraries(texts)?;
         self.libraries

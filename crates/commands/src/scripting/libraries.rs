@@ -1,6 +1,5 @@
-//! The libraries of functions that the server knows, in a list that changes where it lies unless
-//! another thread reads it at that moment; every thread loads for itself the libraries whose
-//! functions it calls.
+//! The libraries of functions. Changes to the list are made in place, unless another thread is
+//! reading it. Every thread loads for itself the libraries that it uses.
 
 use super::key_use::KeyUse;
 use super::shebang::Flags;
@@ -12,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 /// A library.
 #[derive(Debug)]
 pub struct Library {
-    /// Its name.
+    /// Name of the library.
     pub name: String,
-    /// Its text, the first line with its name included.
+    /// Source text, including the first line with the name.
     pub code: Box<[u8]>,
-    /// Its functions.
+    /// Functions that the library declares.
     pub functions: Vec<Function>,
 }
 
@@ -37,11 +36,11 @@ impl Library {
 /// A function of a library.
 #[derive(Debug)]
 pub struct Function {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
-    /// What is said of it.
+    /// Description that the library gave.
     pub description: Option<Vec<u8>>,
-    /// What it says of itself.
+    /// Flags that the library gave.
     pub flags: Flags,
     /// Use of keys, as far as known.
     pub key_use: KeyUse,
@@ -96,10 +95,10 @@ impl List {
 #[derive(Debug, Default)]
 pub struct Libraries {
     list: RwLock<Arc<List>>,
-    /// One change at a time.
+    /// Serializes changes.
     changing: Mutex<()>,
     changes: AtomicU64,
-    /// Bytes of the libraries as they were counted last.
+    /// Bytes of the libraries when they were last counted.
     counted: AtomicUsize,
     uncounted: AtomicI64,
 }
@@ -153,8 +152,8 @@ impl Libraries {
         })
     }
 
-    /// Makes a change that fails, if it does, before it has changed anything: what there is is not
-    /// copied.
+    /// Changes the list in place, without a copy. `change` must not fail after it has changed
+    /// anything.
     fn change_in_place(
         &self,
         change: impl FnOnce(&mut List) -> Result<(), Fail>,

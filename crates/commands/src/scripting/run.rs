@@ -36,7 +36,7 @@ const ASK_NANOS: u64 = 5_000_000;
 /// Cache lines that are asked for of the entry of a script's first key.
 const ENTRY_LINES: usize = 2;
 
-/// What the command that runs a script lets it do.
+/// Access that the calling command allows a script.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
     Write,
@@ -75,7 +75,7 @@ pub(crate) fn evalsha(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     })
 }
 
-/// Shows a call to those who observe all, before the commands that the script calls.
+/// Shows a call to `MONITOR` before the commands that the script calls.
 fn show_to_monitors(ctx: &mut Ctx<'_>) {
     if ctx.exec.shared.is_monitored() {
         let shared = ctx.exec.shared.clone();
@@ -83,7 +83,7 @@ fn show_to_monitors(ctx: &mut Ctx<'_>) {
     }
 }
 
-/// Works with what the thread has for scripts, which is not to be reached otherwise meanwhile.
+/// Runs `work` with the thread's script state, which is taken out of the executor meanwhile.
 fn with_thread<'c, T>(
     ctx: &mut Ctx<'c>,
     work: impl FnOnce(&mut Ctx<'c>, &mut ScriptThread) -> T,
@@ -103,7 +103,7 @@ impl Executor {
             .unwrap_or_else(|| Box::new(ScriptThread::new(&shared.scripts, shared.release())))
     }
 
-    /// Works with what the thread has for scripts, outside of any.
+    /// Runs `work` with the thread's script state, outside of scripts.
     pub(crate) fn script_thread<T>(
         &mut self,
         work: impl FnOnce(&mut ScriptThread, &Shared) -> T,
@@ -115,7 +115,7 @@ impl Executor {
         result
     }
 
-    /// Counts what the scripts that the server knows have come to take as used memory.
+    /// Adds the growth of the script cache and the libraries to used memory.
     #[inline]
     pub(crate) fn count_scripts(&mut self) {
         let shared = &self.shared;
@@ -148,14 +148,14 @@ fn run_script(
     result
 }
 
-/// What is known of a script or a function before it runs.
+/// Properties of a script or a function, known before it runs.
 pub(crate) struct Call<'a> {
     pub kind: ProgramKind,
-    /// What it says of itself; none for a script that says nothing.
+    /// Flags that it declares; `None` for a script without any.
     pub flags: Option<ScriptFlags>,
     pub access: Access,
     pub key_use: &'a KeyUse,
-    /// What errors call it.
+    /// Name in errors.
     pub name: &'a dyn Fn() -> String,
 }
 
@@ -324,26 +324,26 @@ pub(crate) struct Runner<'a> {
     exec: &'a mut Executor,
     session: &'a mut Session,
     host: &'a mut dyn Host,
-    /// What holds of the commands that it calls.
+    /// Gate's view of the commands that it calls.
     moment: Moment,
-    /// The script is part of a transaction, which has locked what it needs.
+    /// The script is part of a transaction, which has locked all keys.
     nested: bool,
-    /// It has called a command that may have an effect.
+    /// The script has called a command that may have an effect.
     acted: bool,
     /// The reason for halting it, if it is halted.
     halt: Option<Halt>,
     call: &'a Call<'a>,
     pulse: Pulse<'a>,
-    /// When it was last asked whether the script is to go on.
+    /// Time of the last check whether the script may continue.
     asked: Tick,
-    /// The script is over, and what it returned is being written.
+    /// The script has ended, and its result is being written.
     writes_result: bool,
-    /// What has been counted as memory of the result.
+    /// Bytes of the result counted as used memory.
     result_bytes: i64,
 }
 
 impl Runner<'_> {
-    /// Whether everything that a command touches is locked; what is not is locked now.
+    /// Locks the keys of a command that are not locked yet.
     #[inline]
     fn reach(&mut self, command: Command, request: &Request<'_>) -> Result<(), Halt> {
         let covered = match (command.spec.locks, request.hash) {

@@ -6,22 +6,22 @@ use petrel_resp::Dialect;
 use petrel_table::bitset;
 
 bitset! {
-    /// What a script says of itself.
+    /// Flags of a script.
     Flags: u8 {
-        /// It only reads.
+        /// Executes read-only commands only.
         NO_WRITES = 0 "no-writes",
-        /// It may run when memory is short.
+        /// May run above the memory limit.
         ALLOW_OOM = 1 "allow-oom",
-        /// It may run on a replica with stale data.
+        /// May run on a replica with stale data.
         ALLOW_STALE = 2 "allow-stale",
-        /// It does not run on a cluster.
+        /// Does not run in a cluster.
         NO_CLUSTER = 3 "no-cluster",
-        /// Its keys may be in several hash slots.
+        /// May use keys in several hash slots.
         ALLOW_CROSS_SLOT_KEYS = 4 "allow-cross-slot-keys",
     }
 }
 
-/// What the first line of a script says; none if it is no such line.
+/// Parses the flags in the first line of a script; `None` if it does not begin with `#!`.
 pub(crate) fn parse_script(text: &[u8], dialect: Dialect) -> Result<Option<Flags>, Fail> {
     if !text.starts_with(b"#!") {
         return Ok(None);
@@ -96,8 +96,8 @@ pub(crate) fn parse_library(text: &[u8]) -> Result<String, Fail> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// The text that is compiled: without what the first line says, but with its end, so that lines
-/// keep their numbers.
+/// Text to compile: without the first line's content, but with its newline, so that line numbers
+/// stay correct.
 pub(crate) fn body(text: &[u8]) -> &[u8] {
     if text.starts_with(b"#!") {
         let end = text.iter().position(|&c| c == b'\n').unwrap_or(text.len());

@@ -1,5 +1,5 @@
-//! What one thread has for running scripts: an interpreter, made when it is first wanted, and the
-//! functions that it compiled.
+//! State of a thread for running scripts: an interpreter, created on first use, and the compiled
+//! functions.
 
 use super::cache::{NO_SCRIPT, Script, ScriptRef, Scripts};
 use super::declared::names_declared_keys;
@@ -32,10 +32,10 @@ pub(crate) struct Ready {
     pub function: Compiled,
 }
 
-/// A map by what is a hash already.
+/// A map with keys that are hashes already.
 type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Identity>>;
 
-/// What one thread has for running scripts.
+/// State of a thread for running scripts.
 pub(crate) struct ScriptThread {
     pub lua: Lua,
     dialect: Dialect,
@@ -170,7 +170,7 @@ impl ScriptThread {
         scripts.flushes() != self.flushes
     }
 
-    /// Forgets what was compiled before the last flush.
+    /// Drops functions compiled before the last flush.
     #[inline]
     fn follow(&mut self, scripts: &Scripts) {
         let flushes = scripts.flushes();
@@ -228,7 +228,7 @@ fn word(sha: &Sha) -> u64 {
     u64::from_le_bytes(*first)
 }
 
-/// Hashes what is a hash already.
+/// Hasher for keys that are hashes already.
 #[derive(Default)]
 struct Identity(u64);
 
