@@ -33,10 +33,10 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::LPOS, lpos),
 ];
 
-/// Units for passing over an element.
+/// Work units for passing over an element.
 const UNITS_PER_LOOK: usize = 1;
 
-/// Longest element, bytes.
+/// Maximum length of an element, in bytes.
 const ELEMENT_LEN_MAX: usize = u32::MAX as usize - 1024;
 
 const NOT_POSITIVE: Fail = Fail::fixed("ERR value is out of range, must be positive");
@@ -66,7 +66,7 @@ fn span(start: i64, stop: i64, len: usize) -> Range<usize> {
     if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
 }
 
-/// The place that `index` means, counted from the end if negative.
+/// Position of `index`, counted from the end if negative.
 fn place(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 { index.saturating_add(len as i64) } else { index };
     usize::try_from(index).ok().filter(|&index| index < len)
@@ -189,7 +189,7 @@ fn lindex(ctx: &mut Ctx<'_>) -> Outcome {
         return Ok(());
     };
     let list = view.list()?;
-    // Of a key that does not exist, Redis does not look at the index.
+    // Redis does not check the index if the key does not exist.
     match place(index?, list.len()).and_then(|index| list.get(index)) {
         Some(element) => write_element(ctx.reply, &element),
         None => ctx.reply.null(),
@@ -260,7 +260,7 @@ fn ltrim(ctx: &mut Ctx<'_>) -> Outcome {
         expect((before - span.len()) * UNITS_PER_LOOK, ctx.exec.units_here)?;
         list.trim(span.clone());
         if span.len() == before {
-            // Nothing has changed; in Redis it counts as a change all the same.
+            // Nothing has changed, but Redis aborts transactions that watch the key.
             ctx.exec.ks.signal_modified(db, key);
             ctx.event(class::LIST, "ltrim", key.bytes);
         }
@@ -270,7 +270,7 @@ fn ltrim(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// Arguments of `LPOS`.
 struct Search {
-    /// Matches to pass over.
+    /// Matches to skip.
     skip: usize,
     from: End,
     /// Maximum number of matches; `None`: one, not in an array.
@@ -328,7 +328,7 @@ fn search(ctx: &Ctx<'_>) -> Result<Search, Fail> {
     Ok(search)
 }
 
-/// A number that is not negative, 0 meaning that there is no limit.
+/// Parses a non-negative number; 0 means no limit.
 fn at_least_zero(word: &[u8], otherwise: &'static str) -> Result<usize, Fail> {
     let n = parse_int(word).and_then(|n| usize::try_from(n).ok());
     n.map(|n| if n == 0 { usize::MAX } else { n }).ok_or(Fail::fixed(otherwise))

@@ -32,15 +32,14 @@ pub struct Offloaded {
 }
 
 impl Offloaded {
-    /// The protocol of the answer.
+    /// RESP version of the client.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 }
 
 impl Ctx<'_> {
-    /// Leaves the reply to the host, which executes nothing else for the client before it has
-    /// answered.
+    /// Hands the call to the host, which executes no other command of the client before the reply.
     ///
     /// # Errors
     /// In a transaction, which cannot wait, and where there is no client to answer; the host is
@@ -66,7 +65,7 @@ impl Ctx<'_> {
 }
 
 impl Executor {
-    /// Whether a call may go on: false while a pause holds it back. The thread holds nothing.
+    /// Whether a call may proceed: false while clients are paused. The thread holds no locks.
     ///
     /// # Errors
     /// If it is refused by now: the server has become a replica, or the user may no longer do it.
@@ -109,8 +108,7 @@ impl Executor {
         result
     }
 
-    /// Accounts for a call as for any other, all of it being its time, and makes its answer: a
-    /// status, or an error.
+    /// Adds a call to the statistics, and builds its reply: a status, or an error.
     pub fn finish(
         &mut self,
         call: &Offloaded,

@@ -11,8 +11,8 @@
 //!           unlock
 //! ```
 //!
-//! * Every decision about a blocked client is made with the stripes of all of its keys locked, so it
-//!   is either blocked or done. There is no state in between, and no change of a key can be missed.
+//! * Every decision about a blocked client is made with the stripes of all of its keys locked: it is
+//!   either blocked or done. There is no state in between, and no change of a key can be missed.
 //! * The command that made a key ready keeps its locks until the key's blocked clients are served.
 //!   If such a client has keys in other stripes, the locks have to be released first. The key then
 //!   stays ready, and the next thread that locks it serves its clients before doing anything else
@@ -127,8 +127,8 @@ impl Executor {
         locked
     }
 
-    /// Like [`Executor::give_up`], but returns `None` while a slow script holds the keys: the thread
-    /// may have left the keyspace. The thread holds no locks.
+    /// Like [`Executor::give_up`], but returns `None` while a slow script holds the keys: the
+    /// thread may have left the keyspace. The thread holds no locks.
     pub fn give_up_unless_busy(&mut self, blocked: &Blocked) -> Option<bool> {
         if !self.lock_unless_busy(blocked) {
             return None;

@@ -1,4 +1,4 @@
-//! JSON.MERGE: patches as RFC 7396 has them.
+//! JSON.MERGE: merge patches (RFC 7396).
 
 use super::budget::Budget;
 use super::set::{Setting, adding};
@@ -15,7 +15,7 @@ use petrel_json::{
 };
 use petrel_keyspace::{Handle, JsonChange, Key};
 
-/// Bytes that merges into values that lie in each other may copy.
+/// Maximum bytes that merges into nested matches may copy.
 const COPIED_MAX: usize = 256 << 20;
 /// Maximum number of member name comparisons to find the changes of a patch.
 const COMPARED_MAX: usize = 1 << 24;
@@ -59,7 +59,7 @@ enum Merging<'p> {
 }
 
 impl Merging<'_> {
-    /// Merges; whether everything is merged that was to be.
+    /// Carries out the merge; returns whether it is complete.
     fn carry_out(&self, ks: &mut Handle, (db, key): (u16, Key<'_>)) -> Result<bool, Fail> {
         match self {
             Merging::Root(document) => {
@@ -175,7 +175,7 @@ fn merging_all<'p>(
     Ok(Setting::Values(Plan::Whole(document), is_all))
 }
 
-/// Bytes that merging a patch takes for a table of its members.
+/// Memory for the table of a patch's members, in bytes.
 fn merging_bytes(patch: Value<'_>) -> usize {
     /// A name and a value, and a byte of the table, which is half full.
     const PER_MEMBER: usize = 2 * (size_of::<(&[u8], Value<'_>)>() + 1);

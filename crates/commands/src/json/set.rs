@@ -22,9 +22,9 @@ const NOT_STATIC: Fail = Fail::fixed("Err wrong static path");
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Condition {
     None,
-    /// Nothing is there.
+    /// `NX`: the path has no match.
     Nothing,
-    /// Something is there.
+    /// `XX`: the path has a match.
     Something,
 }
 
@@ -34,14 +34,14 @@ pub(super) enum Setting<'v> {
     Root,
     /// Changes of values; `false` if some were left as they are because they would become too deep.
     Values(Plan<'v>, bool),
-    /// The value is set at the place that the path names.
+    /// The value is set at the place of a static path.
     Static,
     /// Nothing changes.
     Nothing,
 }
 
 impl Setting<'_> {
-    /// Sets the value; whether all is set that was to be.
+    /// Carries out the change; returns whether it is complete.
     pub fn carry_out(
         &self,
         ks: &mut Handle,
@@ -194,8 +194,7 @@ pub(super) fn set(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// `JSON.MSET key path value [key path value ...]`: an error before anything is set is all that
-/// happens.
+/// `JSON.MSET key path value [key path value ...]`: if a triplet is invalid, nothing is set.
 pub(super) fn mset(ctx: &mut Ctx<'_>) -> Outcome {
     let (len, db) = (ctx.args().len(), ctx.db());
     let mut triplets = Vec::with_capacity(len / 3);
@@ -218,7 +217,7 @@ pub(super) fn mset(ctx: &mut Ctx<'_>) -> Outcome {
         }
         triplets.push((key, asked, value));
     }
-    // As much again.
+    // A second budget of the same size, for the changes.
     let mut budget = Budget::of_many(&ctx.exec.ks);
     let Executor { ks, paths, .. } = &mut *ctx.exec;
     let mut is_all = true;
@@ -260,7 +259,7 @@ pub(super) fn del(ctx: &mut Ctx<'_>) -> Outcome {
         }
     }
     let removed = batch.len().max(1);
-    // Without its last value the document is gone.
+    // Removing the last value removes the document.
     if path.is_root() || batch.empties(root) {
         ks.name_events(Naming::Stated);
         ks.remove(db, key);

@@ -25,11 +25,10 @@ type Plans<'p, 'v, R> = dyn Fn(Value<'_>, usize) -> Result<Option<Planned<'v, R>
 /// beside the reply.
 type Finish<'f, R> = (&'f dyn Fn(&[Option<R>], Value<'_>, &mut dyn Reply) -> Outcome, usize);
 
-/// Changes the values that a path finds, as `plan` says of each: none if the value is not of the
-/// kind that the command is for. `plan` gets the number of containers around the value.
+/// Changes the matches of a path. `plan` gets each value and the number of containers around it; it
+/// returns `None` for a value of another kind.
 ///
-/// The reply is written before anything changes: it may be about removed values, of any size and
-/// found any number of times.
+/// The reply is written before anything changes, because it may contain removed values.
 fn update<'v, R>(
     ctx: &mut Ctx<'_>,
     asked: Asked<'_>,
@@ -127,10 +126,10 @@ fn number_at(ctx: &Ctx<'_>, i: usize) -> Result<Number, Fail> {
     value.root().number().ok_or(Fail::fixed("bad input number"))
 }
 
-/// RESP3 has an array of the new numbers, whatever the path; RESP2 has them as text: an array, or
-/// the last one.
+/// Carries out an arithmetic command. RESP3 replies with an array of the new numbers; RESP2 with
+/// their text: an array, or the last one for a legacy path.
 fn calculate(ctx: &mut Ctx<'_>, how: Arithmetic) -> Outcome {
-    /// Bytes of the text of a number, as most are.
+    /// Typical bytes of a number's text.
     const DIGITS: usize = 24;
     // An argument other than a number is an error only if the path matches a number.
     let (path, with) = (path_at(ctx, 2)?, number_at(ctx, 3));

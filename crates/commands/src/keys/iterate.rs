@@ -1,5 +1,5 @@
-//! Walking the keys of a database: KEYS, SCAN and RANDOMKEY. Stripes are held one at a time and for
-//! a few keys, so that a walk over many keys delays no other command for long.
+//! Iteration over the keys of a database: KEYS, SCAN and RANDOMKEY. Stripes are locked one at a
+//! time and for a few keys, so that a scan of many keys delays no other command for long.
 
 use crate::arguments::scan::{self, Found, Options, Scanned};
 use crate::cluster::{Cluster, Home};
@@ -24,10 +24,10 @@ const KEYS_PER_HOLD_FIRST: usize = 8;
 const KEYS_PER_HOLD_MAX: usize = 512;
 const HOLD_NANOS: u64 = 200_000;
 
-/// Units for looking at a key.
+/// Work units for scanning a key.
 const UNITS_PER_KEY: usize = 8;
 
-/// Keys that are drawn until one is of this home.
+/// Maximum number of draws for a key of a slot of this node.
 const OWN_TRIES: usize = 100;
 
 /// `KEYS pattern`
@@ -61,7 +61,7 @@ fn scan(ctx: &mut Ctx<'_>) -> Outcome {
     found.write_with_cursor(ctx, at.go_on(next, stripes, &*cluster))
 }
 
-/// Whether this node orders the changes of a key.
+/// Whether this node is the home of a key.
 fn is_own(key: &[u8], cluster: &dyn Cluster) -> bool {
     cluster.home_of(cluster.slot_of(key)) == Home::Here
 }
@@ -109,7 +109,7 @@ fn walk(
         if !ctx.exec.yield_within_unless_busy() {
             return Err(ctx.exec.kept_out());
         }
-        // Comparing names with a pattern may have taken longer than is known beforehand.
+        // Pattern matching may have taken longer than estimated.
         ctx.pace(units.max(nanos as usize / 16))?;
     }
 }

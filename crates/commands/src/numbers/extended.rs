@@ -5,7 +5,7 @@
 use crate::numbers::big_uint::BigUint;
 use std::cmp::Ordering;
 
-/// Longest text of a number, as in Redis.
+/// Maximum length of a number's text, as in Redis.
 const TEXT_LEN_MAX: usize = 5 * 1024 - 1;
 const MANTISSA_BITS: i32 = 64;
 /// Exponent of the lowest bit of the smallest subnormal number.
@@ -16,7 +16,7 @@ const MAGNITUDE_MAX: i32 = 16384;
 /// farther behind the point are 0.
 const DECIMAL_EXPONENT_MAX: i64 = 4934;
 const DECIMAL_EXPONENT_MIN: i64 = -4970;
-/// Digits after the point that are printed at most.
+/// Maximum number of digits printed after the point.
 const DECIMALS: usize = 17;
 const DECIMALS_SCALE: u128 = 10u128.pow(DECIMALS as u32);
 
@@ -47,8 +47,8 @@ impl Extended {
         exponent: MAGNITUDE_MAX - MANTISSA_BITS,
     };
 
-    /// Reads what C's `strtold` reads: decimal and hexadecimal numbers and infinity, with nothing
-    /// before or behind. None also for NaN and for numbers too large or too close to 0.
+    /// Parses numbers like C's `strtold`: decimal, hexadecimal and infinity, without anything
+    /// before or after. `None` also for NaN, and for numbers too large or too close to 0.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > TEXT_LEN_MAX {
             return None;
@@ -68,11 +68,11 @@ impl Extended {
         matches!(number, Extended::Finite { .. }).then_some(number)
     }
 
-    /// The nearest double; none if it is 0 although the number is not.
+    /// The nearest double; `None` if that is 0 although the number is not.
     pub fn to_double(self) -> Option<f64> {
         match self {
             Extended::Finite { negative, mantissa, exponent } => {
-                // In two steps, each of which is a double: a power of two may be too small for one.
+                // In two steps: a power of two may be too small for one double.
                 let half = exponent / 2;
                 let magnitude = mantissa as f64 * 2f64.powi(half) * 2f64.powi(exponent - half);
                 let lost = magnitude == 0.0 && mantissa != 0;
@@ -83,7 +83,7 @@ impl Extended {
         }
     }
 
-    /// The sum; none if it is not finite.
+    /// The sum; `None` if it is not finite.
     pub fn add(self, other: Self) -> Option<Self> {
         let (Some(a), Some(b)) = (self.normalised(), other.normalised()) else { return None };
         let (large, small) =
@@ -107,7 +107,7 @@ impl Extended {
         matches!(sum, Extended::Finite { .. }).then_some(sum)
     }
 
-    /// The number with the other sign.
+    /// The number with the opposite sign.
     pub fn opposite(self) -> Self {
         match self {
             Extended::Finite { negative, mantissa, exponent } => {
@@ -124,7 +124,7 @@ impl Extended {
         }
     }
 
-    /// Whether it is no number.
+    /// Whether it is infinite.
     pub fn is_infinite(self) -> bool {
         matches!(self, Extended::Infinite { .. })
     }
@@ -152,7 +152,7 @@ impl Extended {
         }
     }
 
-    /// Prints all digits before the point and up to 17 behind it, without trailing zeros. None if
+    /// Prints all digits before the point and up to 17 after it, without trailing zeros. `None` if
     /// infinite.
     pub fn print(self) -> Option<Vec<u8>> {
         let Extended::Finite { negative, mantissa, exponent } = self else { return None };

@@ -68,7 +68,7 @@ impl LatencyMonitor {
         }
     }
 
-    /// Notes that `event` took so long, if that is above the threshold.
+    /// Records the duration of `event`, if it is above the threshold.
     pub fn note(&self, event: &'static str, nanos: u64) {
         if nanos < self.threshold_nanos() {
             return;

@@ -15,7 +15,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::WAITAOF, waitaof).locking(Locks::Itself),
 ];
 
-/// The error of a command that only a primary executes.
+/// Error of a command that only a primary executes.
 fn only_for_primaries(name: &str) -> Fail {
     Fail::new(format!(
         "ERR {name} cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
@@ -31,17 +31,17 @@ fn wait(ctx: &mut Ctx<'_>) -> Outcome {
     }
     let replicas = ctx.integer(1)?;
     let deadline = if ctx.exec.is_unblocking() { None } else { ctx.timeout_millis(ctx.arg(2))? };
-    // Executed again it has, instead of its timeout, the offset that it waits for: all of its
-    // client's writes are before it.
+    // On a retry, the timeout argument is replaced with the offset to wait for: all of its client's
+    // writes are before it.
     let is_again = ctx.exec.is_unblocking();
     let offset = match is_again {
         true => ctx.integer(2)?.unsigned_abs(),
         false => {
-            // What this batch has done so far is in the stream.
+            // The writes of this batch so far are in the stream.
             ctx.host.stream_offset()
         }
     };
-    // A member of a cluster gets here in transactions alone: elsewhere each home waits.
+    // A member of a cluster gets here in transactions alone; otherwise each home waits.
     let acknowledged = match ctx.exec.shared.cluster.get() {
         Some(cluster) => cluster.members_in_step(),
         None => ctx.host.replicas_at(offset).0,
@@ -57,7 +57,7 @@ fn wait(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.block(block.replacing(2, offset.to_string().into()).polling().trying_late())
 }
 
-/// The error of a wait for a log that is not written.
+/// Error of a wait for the log while no log is written.
 pub(crate) const NO_LOG: Fail =
     Fail::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
@@ -87,8 +87,8 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     if local && durable.is_none() {
         return Err(NO_LOG);
     }
-    // Executed again it has, instead of its timeout, the epoch and the offset that it waits for:
-    // all of its client's writes are in that epoch or an earlier one, and before the offset.
+    // On a retry, the timeout argument is replaced with the epoch and the offset to wait for: all
+    // of its client's writes are in that epoch or an earlier one, and before the offset.
     let is_again = ctx.exec.is_unblocking();
     let (epoch, offset) = match is_again {
         true => waited_for(ctx.arg(3)).ok_or(Fail::NOT_AN_INTEGER)?,
@@ -122,7 +122,7 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.block(block.polling().trying_late())
 }
 
-/// The epoch and the offset that `WAITAOF` has been waiting for.
+/// Parses the epoch and the offset of a retried `WAITAOF`.
 fn waited_for(text: &[u8]) -> Option<(u64, u64)> {
     let (epoch, offset) = std::str::from_utf8(text).ok()?.split_once(' ')?;
     Some((epoch.parse().ok()?, offset.parse().ok()?))

@@ -1,5 +1,5 @@
-//! Logs of commands that cost much: time (`slowlog-log-slower-than`), bytes of the request, bytes
-//! of the reply.
+//! Slow log and command logs: commands by execution time (`slowlog-log-slower-than`), request size
+//! and reply size.
 
 use crate::registry::{Command, Registry};
 use crate::server::redact::shown;
@@ -49,7 +49,7 @@ impl LogTotals {
 
 /// A log, newest entry first.
 pub struct CommandLog {
-    /// Nanoseconds, or bytes, from which on a command is logged; `u64::MAX`: nothing is.
+    /// Minimum nanoseconds or bytes of a logged command; `u64::MAX`: off.
     threshold: AtomicU64,
     /// Factor between the unit of `threshold` and the unit of the configuration and replies.
     unit: u64,
@@ -58,7 +58,7 @@ pub struct CommandLog {
     arg_len_max: AtomicUsize,
     next_id: AtomicU64,
     entries: Mutex<VecDeque<LogEntry>>,
-    /// By the command's number.
+    /// Totals by command index.
     totals: Mutex<BTreeMap<u16, LogTotals>>,
 }
 
@@ -86,7 +86,7 @@ impl CommandLog {
         }
     }
 
-    /// Sets the threshold (microseconds or bytes; negative: nothing is logged) and the length.
+    /// Sets the threshold (microseconds or bytes; negative: off) and the length.
     pub fn configure(&self, threshold: i64, len_max: u64) {
         let threshold = match threshold {
             threshold if threshold < 0 => u64::MAX,
@@ -119,7 +119,7 @@ impl CommandLog {
         self.len() == 0
     }
 
-    /// Forgets all entries, not the totals.
+    /// Removes all entries, but keeps the totals.
     pub fn clear(&self) {
         self.entries().clear();
     }
@@ -140,19 +140,19 @@ impl CommandLog {
         all
     }
 
-    /// Counts from 0 again.
+    /// Resets the totals.
     pub fn forget_totals(&self) {
         self.totals().clear();
     }
 
-    /// Nanoseconds or bytes from which on a command is logged; `u64::MAX`: nothing is.
+    /// Minimum nanoseconds or bytes of a logged command; `u64::MAX`: off.
     #[inline]
     pub fn threshold(&self) -> u64 {
         self.threshold.load(Relaxed)
     }
 
-    /// Logs a command if it cost enough; `label` is asked for the address and the name of its
-    /// client then.
+    /// Logs a command if it is above the threshold; only then calls `label` for the address and
+    /// name of its client.
     pub(crate) fn note<H>(
         &self,
         registry: &Registry<H>,

@@ -1,14 +1,14 @@
-//! States of the server that the gate goes by.
+//! Server states that the command gate checks.
 
-/// A state of the server in which it refuses commands.
+/// State of the server that rejects commands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum ServerState {
-    /// Data is being loaded: what needs it is refused.
+    /// Data is being loaded: commands that need it are rejected.
     Loading = 1,
-    /// Saving in the background failed, and is meant to be relied upon: writes are refused.
+    /// The last background save failed, with `stop-writes-on-bgsave-error`: writes are rejected.
     NotSaved = 2,
-    /// The log cannot be written: writes are refused.
+    /// The log cannot be written: writes are rejected.
     NotLogged = 4,
     /// Fewer replicas than `min-replicas-to-write` are connected: writes are rejected.
     NotReplicated = 8,

@@ -109,7 +109,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Nothing counted yet.
+    /// Creates the state, with all counters 0.
     pub fn new(registry: Registry) -> Arc<Self> {
         Clock::get();
         Arc::new(Shared {
@@ -138,7 +138,7 @@ impl Shared {
         })
     }
 
-    /// Statistics of a new thread.
+    /// Creates the statistics of a new thread.
     pub fn join(&self) -> Arc<ThreadStats> {
         let stats = Arc::new(ThreadStats::new(self.registry.len()));
         stats.track_latency.store(self.track_latency.load(Relaxed), Relaxed);
@@ -174,13 +174,13 @@ impl Shared {
         petrel_lua::Release { dialect, redis_version, valkey_version: crate::VALKEY_VERSION }
     }
 
-    /// Whether data is being loaded: commands that need it are refused meanwhile.
+    /// Whether data is being loaded: commands that need it are rejected meanwhile.
     #[inline]
     pub fn is_loading(&self) -> bool {
         self.is_in_state(ServerState::Loading)
     }
 
-    /// Whether the server is in any [`ServerState`], and so refuses some commands.
+    /// Whether the server is in any [`ServerState`] that rejects commands.
     #[inline]
     pub(crate) fn refuses_some(&self) -> bool {
         self.states.load(Relaxed) != 0
@@ -215,7 +215,7 @@ impl Shared {
         self.is_in_state(ServerState::NotReplicated).then_some(Fail::TOO_FEW_REPLICAS)
     }
 
-    /// The server is in this state from now on, or no longer.
+    /// Enters or leaves a state.
     pub fn set_state(&self, state: ServerState, on: bool) {
         let bit = state as u8;
         if on {
@@ -225,7 +225,7 @@ impl Shared {
         }
     }
 
-    /// Whether latency distributions are kept (`latency-tracking`).
+    /// Switches latency distributions on or off (`latency-tracking`).
     pub fn set_latency_tracking(&self, on: bool) {
         self.track_latency.store(on, Relaxed);
         for thread in lock(&self.threads).iter() {
@@ -243,7 +243,7 @@ impl Shared {
         self.blocked.fetch_add(delta, Relaxed);
     }
 
-    /// Commands that have read copies of other nodes' keys.
+    /// Number of commands that have read copies of other nodes' keys.
     pub fn reads_of_copies(&self) -> u64 {
         lock(&self.threads).iter().map(|thread| thread.of_copies.load(Relaxed)).sum()
     }
@@ -292,7 +292,7 @@ impl Shared {
         lock(&self.errors).total
     }
 
-    /// Counts from 0 again (`CONFIG RESETSTAT`).
+    /// Resets the statistics (`CONFIG RESETSTAT`).
     pub fn reset(&self) {
         *lock(&self.errors) = Errors::default();
         self.slowlog.forget_totals();
@@ -303,7 +303,7 @@ impl Shared {
         }
     }
 
-    /// Forgets one command's figures. Calls that another thread counts at this moment may survive.
+    /// Resets one command's counters. Concurrent calls on other threads may survive.
     pub fn reset_command(&self, index: u16) {
         for thread in lock(&self.threads).iter() {
             let cell = &thread.cells[usize::from(index)];
@@ -314,7 +314,7 @@ impl Shared {
         self.reset_durations(index);
     }
 
-    /// Forgets one command's distribution (`LATENCY RESET` leaves it, `CONFIG RESETSTAT` does not).
+    /// Resets one command's latency distribution (`CONFIG RESETSTAT`; not `LATENCY RESET`).
     pub fn reset_durations(&self, index: u16) {
         for thread in lock(&self.threads).iter() {
             if let Some(counts) = thread.cells[usize::from(index)].durations.get() {
@@ -339,7 +339,7 @@ impl Shared {
         self.observers.load(Relaxed) != 0
     }
 
-    /// Durations from which on a command needs a look by [`Shared::note_slow`].
+    /// Minimum duration in nanoseconds of commands to pass to [`Shared::note_slow`].
     #[inline]
     pub(crate) fn slow_nanos(&self) -> u64 {
         self.slowlog.threshold().min(self.latency.threshold_nanos())
@@ -357,13 +357,13 @@ impl Shared {
         self.slowlog.note(&self.registry, command, args, nanos, || host.client_label());
     }
 
-    /// From how many bytes on a command needs a look by [`Shared::note_large`].
+    /// Minimum size in bytes of requests and replies to pass to [`Shared::note_large`].
     #[inline]
     pub fn large_bytes(&self) -> u64 {
         self.large_requests.threshold().min(self.large_replies.threshold())
     }
 
-    /// Logs a command if it or its reply was large; both in bytes as they were sent.
+    /// Logs a command if its request or reply is large, in bytes as sent.
     #[cold]
     pub fn note_large(
         &self,
@@ -376,12 +376,13 @@ impl Shared {
         self.large_replies.note(&self.registry, command, args, reply, || host.client_label());
     }
 
-    /// Whether commands are to be shown to the host.
+    /// Whether commands are passed to the host for `MONITOR`.
     pub(crate) fn is_monitored(&self) -> bool {
         self.observers.load(Relaxed) & Observer::Monitor as u8 != 0
     }
 
-    /// Shows a command, in this database and perhaps of a script, to the host.
+    /// Passes a command with its database to the host for `MONITOR`, and whether a script called
+    /// it.
     #[cold]
     pub(crate) fn show(
         &self,
@@ -393,7 +394,7 @@ impl Shared {
         host.show(db, in_script, &shown(self.registry.full_name(command.index), args));
     }
 
-    /// Whether there were too many codes to count them apart.
+    /// Whether codes are no longer tracked, because there were too many.
     pub fn errors_are_disabled(&self) -> bool {
         lock(&self.errors).disabled
     }
@@ -413,8 +414,8 @@ struct Errors {
 }
 
 impl Errors {
-    /// Redis gives up when there are too many, Valkey counts together what scripts make up from
-    /// then on.
+    /// Counts an error. Above the limit of codes, Redis stops tracking codes, and Valkey counts new
+    /// codes of scripts together.
     fn count(&mut self, code: &[u8], dialect: Dialect) {
         self.total += 1;
         let is_full = self.by_code.len() >= ERROR_CODES_MAX;
@@ -500,18 +501,18 @@ pub struct CommandStats {
     pub calls: u64,
     /// Time spent executing.
     pub nanos: u64,
-    /// Calls that were refused before execution.
+    /// Calls rejected before execution.
     pub rejected: u64,
     /// Executions that ended in an error.
     pub failed: u64,
 }
 
-/// Sub-buckets per power of two: a value is known within an eighth.
+/// Sub-buckets per power of two, as a logarithm: the relative error is below 1/8.
 const STEPS_LOG2: u32 = 3;
 /// Durations from 2^40 ns (18 minutes) on share the last bucket.
 const BUCKETS: usize = (41 - STEPS_LOG2 as usize) << STEPS_LOG2;
 
-/// A distribution of durations, in log-linear buckets.
+/// Distribution of durations, in log-linear buckets.
 #[derive(Clone, Debug)]
 pub struct Durations {
     counts: [u64; BUCKETS],
@@ -529,7 +530,7 @@ impl Durations {
         self.counts.iter().sum()
     }
 
-    /// The duration in nanoseconds that `percent` of all do not exceed.
+    /// Percentile of the durations, in nanoseconds.
     pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = (self.total() as f64 * percent / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0;

@@ -57,7 +57,7 @@ fn history(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// The event that argument 2 names, in any case.
+/// The event at argument 2, in any case.
 fn event(ctx: &Ctx<'_>) -> Option<(&'static str, Event)> {
     let wanted = ctx.arg(2);
     let events = ctx.exec.shared.latency.snapshot();
@@ -138,7 +138,7 @@ fn steps(durations: &Durations) -> Vec<(u64, u64)> {
     let mut steps = Vec::new();
     let (mut before, mut nanos) = (0, 1024u64);
     while before < durations.total() {
-        // Whatever is beyond the largest bucket counts in it.
+        // Durations beyond the largest bucket count in it.
         let count = if nanos >= 1 << 40 { durations.total() } else { durations.at_most(nanos) };
         if count > before {
             steps.push(((nanos + nanos / 128 - 1) / 1000, count));

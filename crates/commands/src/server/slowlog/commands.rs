@@ -1,4 +1,4 @@
-//! SLOWLOG, and COMMANDLOG, which is Valkey's and knows the logs of sizes too:
+//! SLOWLOG, and Valkey's COMMANDLOG, which also covers large requests and replies:
 //! <https://valkey.io/commands/commandlog-get/>.
 
 use super::{CommandLog, LogEntry};
