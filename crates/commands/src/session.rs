@@ -17,7 +17,7 @@ bitset! {
     Modes: u8 {
         /// `CLIENT NO-TOUCH`: reads do not count as use of a key.
         NO_TOUCH = 0 "no-touch",
-        /// Subscribed to a channel or pattern. With RESP2 it may send few commands then.
+        /// Subscribed to a channel or pattern. RESP2 then allows few commands.
         SUBSCRIBER = 1 "subscriber",
         /// Receives every executed command. It may send no command on keys.
         MONITOR = 2 "monitor",
@@ -239,17 +239,17 @@ impl Session {
         self.extras_mut().transaction.get_or_insert_default()
     }
 
-    /// The transaction if `MULTI` has opened it.
+    /// The transaction, if `MULTI` has opened it.
     pub fn open_transaction(&mut self) -> Option<&mut Transaction> {
         self.extras.as_mut()?.transaction.as_deref_mut().filter(|transaction| transaction.open)
     }
 
-    /// Forgets the fieldsets, and gives them to the caller.
+    /// Takes the field sets out.
     pub fn take_fieldsets(&mut self) -> Option<Box<Fieldsets>> {
         self.extras.as_mut()?.fieldsets.take()
     }
 
-    /// Exchanges the fieldsets for others.
+    /// Swaps the field sets.
     pub(crate) fn swap_fieldsets(&mut self, others: &mut Option<Box<Fieldsets>>) {
         if let Some(extras) = self.extras.as_mut() {
             std::mem::swap(&mut extras.fieldsets, others);
@@ -258,18 +258,18 @@ impl Session {
         }
     }
 
-    /// The commands of the transaction if `MULTI` has opened it.
+    /// Queued commands of an open `MULTI`.
     pub fn open_transaction_queue(&self) -> Option<&Queue> {
         self.transaction().filter(|transaction| transaction.open).map(|open| &open.queued)
     }
 
-    /// The commands that this one runs, if it is `EXEC`.
+    /// Commands that this one runs, if it is `EXEC`.
     pub(crate) fn queue_run_by(&self, command: Command) -> Option<&Queue> {
         let runs = command.spec.gate.contains(GateFlags::RUNS_QUEUE);
         self.open_transaction_queue().filter(|_| runs)
     }
 
-    /// Ends the transaction and gives it to the caller.
+    /// Ends the transaction and returns it.
     pub fn take_transaction(&mut self) -> Option<Box<Transaction>> {
         self.extras.as_mut()?.transaction.take()
     }

@@ -1,4 +1,4 @@
-//! Ends transactions and watches, under the locks of the watched keys.
+//! Ends of transactions and watches, under the locks of the watched keys.
 
 use crate::fail::Fail;
 use crate::session::Session;
@@ -22,7 +22,7 @@ pub(crate) fn spoil(
         return fail;
     }
     abandon(ks, session);
-    // A client that can be sent elsewhere sends the whole transaction there.
+    // A redirected client sends the whole transaction to the other node.
     if fail.is_redirection() { fail } else { aborted(&fail) }
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn release(ks: &mut Handle, session: &mut Session) {
     }
 }
 
-/// Whether the session watches keys, so that ending its transaction takes their locks.
+/// Whether the session watches keys; ending its transaction then requires their locks.
 pub(crate) fn watches_keys(session: &Session) -> bool {
     session.transaction().is_some_and(|transaction| !transaction.watched.is_empty())
 }

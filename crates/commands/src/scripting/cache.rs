@@ -24,7 +24,7 @@ const MEMORY_MAX: usize = 512 << 20;
 /// Error of an unknown SHA-1.
 pub(crate) const NO_SCRIPT: Fail = Fail::fixed("NOSCRIPT No matching script. Please use EVAL.");
 
-/// A script.
+/// Cached script.
 #[derive(Debug)]
 pub struct Script {
     /// SHA-1 of the text.
@@ -44,18 +44,18 @@ pub struct Script {
 }
 
 impl Script {
-    /// Whether the server has forgotten it.
+    /// Whether it was evicted or flushed.
     pub fn is_forgotten(&self) -> bool {
         self.forgotten.load(Relaxed)
     }
 
-    /// Bytes that it takes.
+    /// Memory in bytes.
     fn footprint(&self) -> usize {
         size_of::<Self>() + self.text.len()
     }
 }
 
-/// The scripts themselves.
+/// Scripts by SHA-1.
 #[derive(Debug, Default)]
 struct Known {
     by_sha: HashMap<Sha, Arc<Script>>,
@@ -67,7 +67,7 @@ struct Known {
 }
 
 impl Known {
-    /// Adds a script, for `EVAL` alone, or finds it.
+    /// Adds a script for `EVAL`, or finds it.
     fn add(&mut self, script: Script) -> Arc<Script> {
         if let Some(known) = self.by_sha.get(&script.sha) {
             return known.clone();
@@ -107,7 +107,7 @@ pub struct Scripts {
     pub slow_ms: AtomicU64,
     /// Scripts may call all commands (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
     pub allows_everything: AtomicBool,
-    /// Bytes of the interpreters of all threads: of those for scripts, and of those for functions.
+    /// Bytes of all threads' interpreters: for scripts, and for functions.
     pub interpreters: [AtomicUsize; 2],
     known: Mutex<Known>,
     /// Growth of the scripts' memory since [`Scripts::take_uncounted`], in bytes.
@@ -135,7 +135,7 @@ impl Default for Scripts {
 }
 
 impl Scripts {
-    /// The script of this sum.
+    /// Finds a script by its SHA-1.
     pub fn find(&self, sha: &Sha) -> Option<Arc<Script>> {
         self.lock().by_sha.get(sha).cloned()
     }
@@ -150,30 +150,30 @@ impl Scripts {
         self.evicted.load(Relaxed)
     }
 
-    /// Counts evictions from 0 again.
+    /// Resets the counter of evictions.
     pub fn reset_stats(&self) {
         self.evicted.store(0, Relaxed);
     }
 
-    /// Bytes that the texts take.
+    /// Memory of the texts, in bytes.
     pub fn footprint(&self) -> usize {
         self.lock().bytes
     }
 
-    /// Counts the memory of an interpreter for scripts (0) or for functions (1).
+    /// Records the memory of an interpreter for scripts (0) or for functions (1).
     pub(super) fn count_interpreter(&self, of: usize, before: usize, now: usize) {
         self.interpreters[of].fetch_add(now.wrapping_sub(before), Relaxed);
         self.uncounted.fetch_add(now as i64 - before as i64, Relaxed);
     }
 
-    /// Bytes that they and interpreters take more, or less, than when this was asked last: to be
+    /// Growth of the memory of scripts and interpreters since the last call, in bytes: to be
     /// counted as used memory.
     #[inline]
     pub fn take_uncounted(&self) -> i64 {
         if self.uncounted.load(Relaxed) == 0 { 0 } else { self.uncounted.swap(0, Relaxed) }
     }
 
-    /// Forgets them all.
+    /// Removes all scripts.
     pub fn flush(&self) {
         let forgotten = std::mem::take(&mut *self.lock());
         forgotten.by_sha.values().for_each(|script| script.forgotten.store(true, Relaxed));
@@ -186,8 +186,7 @@ impl Scripts {
         self.flushes.load(Relaxed)
     }
 
-    /// Makes a script known, which has been compiled; `loaded` if it is to stay. The same again, if
-    /// it is known.
+    /// Adds a compiled script, or returns the existing one; `loaded` exempts it from eviction.
     pub fn add(&self, script: Script, loaded: bool) -> Arc<Script> {
         let mut known = self.lock();
         let before = known.bytes;
@@ -207,7 +206,7 @@ impl Scripts {
         script
     }
 
-    /// Notes that a script is used.
+    /// Updates the last use of a script.
     #[inline]
     pub fn note_use(&self, script: &Script) {
         if !script.loaded.load(Relaxed) {
@@ -221,7 +220,7 @@ impl Scripts {
 }
 
 impl Script {
-    /// A script of this text.
+    /// Creates a script.
     ///
     /// # Errors
     /// If its first line cannot be understood.
@@ -238,7 +237,7 @@ impl Script {
     }
 }
 
-/// A sum of 40 hexadecimal digits.
+/// Parses a SHA-1 of 40 hexadecimal digits.
 pub(crate) fn parse_sum(text: &[u8]) -> Option<Sha> {
     let digits: &[u8; 40] = text.try_into().ok()?;
     let mut sum = [0; 20];
@@ -250,7 +249,7 @@ pub(crate) fn parse_sum(text: &[u8]) -> Option<Sha> {
     Some(sum)
 }
 
-/// A script by its text or its sum.
+/// Reference to a cached script.
 pub(crate) type ScriptRef = Arc<Script>;
 
 #[cfg(test)]
@@ -273,7 +272,7 @@ mod tests {
             assert!(scripts.footprint() <= EVAL_BYTES_MAX + (2 << 20), "{}", scripts.footprint());
             counted += scripts.take_uncounted();
             assert_eq!(counted, scripts.footprint() as i64);
-            // The last stay, unless one alone is too large.
+            // The most recent stay, unless one alone is too large.
             let last = scripts.find(shas.last().unwrap()).is_some();
             assert_eq!(last, len < EVAL_BYTES_MAX);
             assert!(scripts.find(&shas[0]).is_none());

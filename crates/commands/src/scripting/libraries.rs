@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// A library.
+/// Library of functions.
 #[derive(Debug)]
 pub struct Library {
     /// Name of the library.
@@ -20,9 +20,9 @@ pub struct Library {
 }
 
 impl Library {
-    /// Bytes that it takes in a list, about.
+    /// Approximate memory in a list, in bytes.
     fn footprint(&self) -> usize {
-        /// Bytes of places in ordered and other tables, for each name.
+        /// Bytes per name in maps.
         const PLACE_BYTES: usize = 128;
         let of_function = |function: &Function| {
             let description = function.description.as_ref().map_or(0, Vec::len);
@@ -33,7 +33,7 @@ impl Library {
     }
 }
 
-/// A function of a library.
+/// Function of a library.
 #[derive(Debug)]
 pub struct Function {
     /// Name of the function.
@@ -46,17 +46,17 @@ pub struct Function {
     pub key_use: KeyUse,
 }
 
-/// A list of libraries, which does not change.
+/// Immutable list of libraries.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     /// By name.
     pub libraries: BTreeMap<String, Arc<Library>>,
-    /// Functions by name in small letters: the library of each, and its place there.
+    /// Functions by lower-case name: the library, and the index in it.
     pub functions: HashMap<Vec<u8>, (Arc<Library>, usize)>,
 }
 
 impl List {
-    /// Adds a library, in place of one of its name if `replace`.
+    /// Adds a library; with `replace`, instead of an existing one of its name.
     ///
     /// # Errors
     /// If there is one of its name, or another has a function of the name of one of its.
@@ -91,7 +91,7 @@ impl List {
     }
 }
 
-/// The libraries that the server knows.
+/// Libraries of the server.
 #[derive(Debug, Default)]
 pub struct Libraries {
     list: RwLock<Arc<List>>,
@@ -104,7 +104,7 @@ pub struct Libraries {
 }
 
 impl Libraries {
-    /// The libraries as they are now.
+    /// The current libraries.
     pub fn list(&self) -> Arc<List> {
         self.list.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -133,7 +133,7 @@ impl Libraries {
         self.changes.load(Relaxed)
     }
 
-    /// Adds a library, in place of one of its name if `replace`.
+    /// Adds a library; with `replace`, instead of an existing one of its name.
     ///
     /// # Errors
     /// As [`List::add`].
@@ -166,7 +166,7 @@ impl Libraries {
         Ok(())
     }
 
-    /// Changes a copy of the list, which takes its place unless `change` fails.
+    /// Changes a copy of the list, which replaces it unless `change` fails.
     ///
     /// # Errors
     /// As `change`.

@@ -45,7 +45,7 @@ pub(crate) fn parse_script(text: &[u8], dialect: Dialect) -> Result<Option<Flags
             return Err(quoting(b"ERR Unknown lua shebang option: ", word));
         };
         for name in names.split(|&c| c == b',').filter(|name| !name.is_empty()) {
-            // In small letters only, other than where a library declares a function.
+            // Lower case only, unlike flags in a function's declaration.
             let flag = Flags::from_name(name)
                 .filter(|_| !name.iter().any(u8::is_ascii_uppercase))
                 .ok_or_else(|| quoting(b"ERR Unexpected flag in script shebang: ", name))?;
@@ -55,7 +55,7 @@ pub(crate) fn parse_script(text: &[u8], dialect: Dialect) -> Result<Option<Flags
     Ok(Some(flags))
 }
 
-/// The name that the first line of a library gives it.
+/// Parses a library's name from its first line.
 pub(crate) fn parse_library(text: &[u8]) -> Result<String, Fail> {
     if !text.starts_with(b"#!") {
         return Err(Fail::fixed("ERR Missing library metadata"));
@@ -63,7 +63,7 @@ pub(crate) fn parse_library(text: &[u8]) -> Result<String, Fail> {
     let Some(end) = text.iter().position(|&c| c == b'\n') else {
         return Err(Fail::fixed("ERR Invalid library metadata"));
     };
-    // The engine stands directly behind the mark; it may be missing.
+    // The engine's name directly follows `#!`; it may be missing.
     let mut words = text[2..end].split(u8::is_ascii_whitespace);
     let engine = words.next().unwrap_or_default();
     let words = words.filter(|word| !word.is_empty());

@@ -1,4 +1,4 @@
-//! Members by name: added, removed, their scores and ranks.
+//! Commands on members by name: adding, removing, scores and ranks.
 
 use super::read;
 use crate::ctx::Ctx;
@@ -57,7 +57,7 @@ impl AddOptions {
         Ok(())
     }
 
-    /// The new score of a member; none if it is to stay as it is.
+    /// The new score of a member; `None` if it does not change.
     #[inline]
     fn decide(&self, old: Option<f64>, score: f64) -> Option<f64> {
         let Some(old) = old else { return (!self.only_present).then_some(score) };
@@ -105,7 +105,7 @@ fn parse_score(ctx: &Ctx<'_>, i: usize) -> Result<f64, Fail> {
     double::parse(ctx.arg(i)).ok_or(Fail::NOT_A_FLOAT)
 }
 
-/// Adds the members at some arguments, one for each score, and says how many.
+/// Adds the members at some arguments, one per score, and returns the number added.
 #[inline]
 pub(crate) fn add(
     ctx: &mut Ctx<'_>,
@@ -127,7 +127,8 @@ pub(crate) fn add(
     ctx.number(if options.changed { changed } else { added })
 }
 
-/// Makes a sorted set of all members at once, if there is no such key and each is named once.
+/// Creates a sorted set of all members at once, if the key does not exist and no member occurs
+/// twice.
 fn create(ctx: &mut Ctx<'_>, scores: &[f64], members: impl Iterator<Item = usize>) -> bool {
     let (key, db) = (ctx.key(1), ctx.db());
     if ctx.exec.ks.look(db, key).is_some() {

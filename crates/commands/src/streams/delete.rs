@@ -70,7 +70,7 @@ fn none_found(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
     Ok(())
 }
 
-/// Deletes an entry unless it is referred to and that counts.
+/// Deletes an entry, unless references to it prevent that.
 fn delete(stream: &mut StreamMut<'_>, id: StreamId, references: References) -> i64 {
     match references {
         References::Acked if !stream.groups().have_acknowledged(id) => return REFERRED_TO,
@@ -80,7 +80,8 @@ fn delete(stream: &mut StreamMut<'_>, id: StreamId, references: References) -> i
     if stream.delete(id) { DELETED } else { NOT_FOUND }
 }
 
-/// The options from argument `from` on: what becomes of references, and which arguments are IDs.
+/// Parses the options from argument `from` on: the handling of references, and the range of the
+/// IDs.
 fn options(ctx: &Ctx<'_>, from: usize) -> Result<(References, Range<usize>), Fail> {
     const NOT_POSITIVE: Fail = Fail::fixed("ERR Number of IDs must be a positive integer");
     const NO_MATCH: Fail =

@@ -72,7 +72,7 @@ pub(super) fn xreadgroup(ctx: &mut Ctx<'_>) -> Outcome {
     }
 }
 
-/// Cuts the parts that have something for the consumer to what fits the reply.
+/// Cuts the non-empty parts to the budget of the reply.
 fn limit(ctx: &mut Ctx<'_>, parts: &mut [Part], reading: &Reading<'_>) -> Outcome {
     let (group, consumer) = reading.group.unwrap_or_default();
     let mut budget = reading.budget;
@@ -165,7 +165,7 @@ fn claimable(stream: &mut StreamMut<'_>, group: &[u8], idle: i64, max: usize) ->
     group.claimable(until).filter(|&id| stream.contains(id)).take(max).collect()
 }
 
-/// A delivery of entries of one stream to a consumer of a group.
+/// Delivery of one stream's entries to a consumer of a group.
 struct Delivery<'a> {
     stream: StreamMut<'a>,
     group: &'a [u8],
@@ -261,7 +261,7 @@ impl Delivery<'_> {
         group.map_or(StreamId::MAX, |group| group.last_delivered())
     }
 
-    /// Notes that the group was given these entries, which follow the last one.
+    /// Advances the group past these new entries.
     fn advance(&mut self, ids: &[StreamId]) {
         let (Some(group), Some(&last)) = (self.stream.groups().get(self.group), ids.last()) else {
             return;
@@ -270,8 +270,7 @@ impl Delivery<'_> {
         self.stream.put_group(self.group, last, read);
     }
 
-    /// Delivers a pending entry to the consumer, with how long it has been idle and how often it
-    /// was delivered.
+    /// Delivers a pending entry to the consumer, with its idle time and its number of deliveries.
     fn claim(&mut self, id: StreamId, owner: Option<ConsumerId>, reply: &mut dyn Reply) {
         let pending = self.pending(id);
         let Some(entry) = self.stream.get(id) else { return };

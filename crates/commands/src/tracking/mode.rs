@@ -3,7 +3,7 @@
 use petrel_keyspace::Reader;
 use std::sync::Arc;
 
-/// `CLIENT TRACKING ON`.
+/// State of `CLIENT TRACKING ON`.
 #[derive(Clone, Debug)]
 pub struct Tracking {
     /// Identity of the connection in the tracking table.

@@ -106,7 +106,7 @@ fn options(ctx: &Ctx<'_>, from: usize) -> Result<Options, Fail> {
             Ok(VsimOption::Withscores) => options.with_scores = true,
             Ok(VsimOption::Withattribs) => options.with_attributes = true,
             Ok(VsimOption::Truth) => options.exact = true,
-            // Every worker searches; there is no other thread to be spared.
+            // Accepted without effect: every worker searches on its own thread.
             Ok(VsimOption::Nothread) => {}
             Ok(VsimOption::Count(text)) => options.count = positive(text, "ERR invalid COUNT")?,
             Ok(VsimOption::Ef(text)) => options.ef = Some(positive(text, "ERR invalid EF")?),
