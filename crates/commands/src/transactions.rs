@@ -37,8 +37,8 @@ fn multi(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// Refuses a command inside a transaction: in Redis the transaction goes on, in Valkey it is
-/// spoiled.
+/// Rejects a command inside a transaction. In Redis the transaction continues, in Valkey it will be
+/// aborted.
 #[cold]
 fn refuse_inside(ctx: &mut Ctx<'_>, in_redis: &'static str) -> Fail {
     if ctx.dialect() == Dialect::Redis {
@@ -72,7 +72,7 @@ fn watch(ctx: &mut Ctx<'_>) -> Outcome {
         if watched.is_empty() {
             *watched_bytes = 0;
         }
-        // A key that is watched already is so from the first time on.
+        // A key that is already watched stays watched from its first time on.
         if watched.contains(&watch) {
             ctx.exec.ks.unwatch(&watch);
         } else {

@@ -11,8 +11,8 @@
 //!           unlock
 //! ```
 //!
-//! * Every decision about a blocked client is made with the stripes of all of its keys locked: it is
-//!   either blocked or done. There is no state in between, and no change of a key can be missed.
+//! * Every decision about a blocked client is made with the stripes of all of its keys locked. The
+//!   client is either blocked or done, without a state in between, and misses no change of a key.
 //! * The command that made a key ready keeps its locks until the key's blocked clients are served.
 //!   If such a client has keys in other stripes, the locks have to be released first. The key then
 //!   stays ready, and the next thread that locks it serves its clients before doing anything else

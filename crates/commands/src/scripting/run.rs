@@ -1,4 +1,4 @@
-//! Running a script: its flags, its locks, and the commands that it calls.
+//! Execution of a script: its flags, its locks, and the commands that it calls.
 
 use super::cache::{NO_SCRIPT, parse_sum};
 use super::compiling::Compiling;
@@ -26,14 +26,14 @@ use petrel_table::keys::key_positions;
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-/// The error of a call that a proof has excluded ([`KeyUse::keeps_to_declared`]).
+/// Error of a call that contradicts the proof ([`KeyUse::keeps_to_declared`]).
 const DISPROVEN: &str = "ERR internal error: the script was taken for one that uses declared keys only, and it does not";
 
-/// Time that commands may take before it is asked whether the script is to go on, which its
-/// instructions bring about else.
+/// Time of commands after which to check whether the script may continue. Instructions of the
+/// interpreter trigger checks, too.
 const ASK_NANOS: u64 = 5_000_000;
 
-/// Cache lines that are asked for of the entry of a script's first key.
+/// Cache lines to prefetch of the entry of a script's first key.
 const ENTRY_LINES: usize = 2;
 
 /// Access that the calling command allows a script.
@@ -178,7 +178,7 @@ pub(crate) fn run(
     let first = prefetch_first_bucket(ctx, keys);
     let started = ctx.exec.tick();
     let (db, replies) = (ctx.session.db, ctx.session.replies);
-    // A script has fieldsets of its own.
+    // A script has field sets of its own.
     let mut fieldsets = None;
     let mut takes_token = call.key_use.takes_token();
     loop {
@@ -269,7 +269,7 @@ fn prefetch_first_bucket(ctx: &mut Ctx<'_>, keys: &[&[u8]]) -> Option<KeyHash> {
     first
 }
 
-/// The error of a script as its caller gets it.
+/// Converts the error of a script for its caller.
 #[cold]
 fn describe(failure: Failure, call: &Call<'_>) -> Fail {
     let mut text = failure.text;
@@ -281,9 +281,8 @@ fn describe(failure: Failure, call: &Call<'_>) -> Fail {
     Fail::new(text)
 }
 
-/// Locks the declared keys, and takes the script token first if it will be wanted. False if another
-/// script keeps this one from that for long, and then nothing is locked. `first` is the hash of the
-/// first key.
+/// Locks the declared keys, after the script token if it is needed. False, with nothing locked, if
+/// another slow script holds the keys. `first` is the hash of the first key.
 #[inline]
 fn lock(
     exec: &mut Executor,
@@ -363,7 +362,7 @@ impl Runner<'_> {
             return true;
         }
         let mut keys = Vec::new();
-        // A count of keys that makes no sense is refused by the command; it touches none then.
+        // A command rejects a nonsensical number of keys, and then touches none.
         let _ = key_positions(command.spec.meta.keys, request.args, &mut keys);
         keys.iter().all(|key| {
             let hash = self.exec.ks.hash(request.args[key.index as usize]);
@@ -391,7 +390,7 @@ impl Runner<'_> {
             self.take_token()?;
         }
         self.acted = true;
-        // A script may finish a change that it has begun.
+        // A script may finish a change that it has begun, even above the memory limit.
         self.moment = self.moment.without(Moment::NO_MEMORY);
         self.pulse.set_wrote(true);
         Ok(())

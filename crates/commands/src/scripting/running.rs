@@ -124,7 +124,7 @@ impl Running {
         self.slow.load(Relaxed) <= self.apparent.load(Relaxed)
     }
 
-    /// The one that began first.
+    /// The script that began first.
     pub fn first(&self) -> Option<Arc<Watched>> {
         self.lock().first().cloned()
     }
@@ -171,7 +171,7 @@ impl Running {
         self.deadline.is_short.store(true, Relaxed);
     }
 
-    /// The server does not stop.
+    /// Cancels the end of scripts, because the server does not stop.
     pub fn end_none(&self) {
         self.deadline.nanos.store(u64::MAX, Relaxed);
         self.deadline.is_short.store(false, Relaxed);

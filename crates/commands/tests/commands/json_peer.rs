@@ -38,7 +38,7 @@ const COMMANDS: [&str; 24] = [
     "OBJLEN",
     "RESP",
 ];
-/// Texts that are no JSON, and texts at the edges of it.
+/// Invalid JSON and edge cases.
 const ODD: [&str; 12] =
     ["nul", "{", "[1,", "{\"a\"}", "1 2", "'x'", "\"abc", "", "01", "{a:1}", "\"\\x\"", " 1 "];
 const INDICES: [&str; 8] = ["0", "1", "-1", "2", "100", "-100", "x", "1.5"];
@@ -112,7 +112,7 @@ fn draw(random: &mut Random) -> Vec<String> {
     let mut words = vec![format!("JSON.{command}"), key.to_owned()];
     match command {
         "SET" => {
-            // Setting elements of an array of numbers ends the server there.
+            // Setting elements of an array of numbers crashes RedisJSON.
             let paths =
                 ["$", "$", ".", "$.a", "$.a.b", "b", "$..a", "$.nope.x", "$..nope", "$.*.q"];
             words.push(random.pick(&paths).to_owned());
@@ -135,14 +135,14 @@ fn draw(random: &mut Random) -> Vec<String> {
             words.extend([path.to_owned(), value(random, 1), "m".to_owned(), "$".to_owned()]);
             words.push(value(random, 1));
         }
-        // It merges into no element of an array of numbers.
+        // RedisJSON merges into no element of an array of numbers.
         "MERGE" => {
             let path = random.pick(&["$", "$.a", "$.a.b", "$.a.b.c", "..a", "$..nope", "b", "."]);
-            // A member of null removes one, after which the others have another order there.
+            // A null removes a member, which reorders the others in RedisJSON.
             words.extend([path.to_owned(), any_value(random).replace("null", "7")]);
         }
         "DEL" => words.push(random.pick(&["$", ".", "$[0]", "$.a[1]", "$.c[0:2]"]).to_owned()),
-        // Of values in each other, and in an array of numbers, it stops at an error.
+        // RedisJSON stops with an error at nested matches, and in arrays of numbers.
         "CLEAR" => words.push(random.pick(&["$", "$.a", "$.a.b", ".b", "$.nope", "."]).to_owned()),
         "ARRAPPEND" | "STRAPPEND" => words.extend([path(random), any_value(random)]),
         "NUMINCRBY" | "NUMMULTBY" => {
@@ -161,7 +161,7 @@ fn draw(random: &mut Random) -> Vec<String> {
                 let form = random.pick(&["STRINGS", "EXPAND", "EXPAND1", "X"]);
                 words.extend(["FORMAT".to_owned(), (*form).to_owned()]);
             }
-            // Of arrays in each other, the inner ones are popped first there.
+            // RedisJSON pops from the inner ones of nested arrays first.
             let path = path(random).replace("..*", ".*");
             words.extend([path, random.pick(&INDICES).to_owned()]);
         }

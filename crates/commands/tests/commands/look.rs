@@ -1,4 +1,4 @@
-//! Looking at values of any type, here and in other servers.
+//! Reading values of any type, here and in other servers.
 
 use crate::client::{Client, show};
 use crate::redis::Redis;
@@ -48,7 +48,7 @@ fn hash(server: &mut dyn Server) -> Value {
     for pair in items.chunks(2) {
         let Value::Bulk(name) = &pair[0] else { panic!("no field") };
         let expiry = match server.ask(&[b"HPEXPIRETIME", b"k", b"FIELDS", b"1", name]) {
-            // Where fields do not expire.
+            // Servers without field expiry.
             Value::Error(_) => Value::Array(vec![Value::Integer(-1)]),
             expiry => expiry,
         };
@@ -78,7 +78,7 @@ pub fn unknown_to(look: &str) -> Vec<&'static str> {
     MAYBE_UNKNOWN.into_iter().filter(|name| !look.contains(name)).collect()
 }
 
-/// Leaves out names with what follows each, at any depth.
+/// Removes names and the value after each, at any depth.
 fn leave_out(value: &mut Value, names: &[&str]) {
     let Value::Array(items) = value else { return };
     let is_named = |item: &Value| match item {

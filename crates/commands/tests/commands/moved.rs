@@ -9,7 +9,8 @@ use petrel_keyspace::Options;
 use petrel_resp::Value;
 use std::time::Instant;
 
-/// Commands that draw by chance, wait, tell of their thread or of memory, or of the order of members.
+/// Commands with random, blocking, thread- or memory-dependent results, or undefined order of
+/// members.
 const OTHERWISE: &[&str] = &[
     "keys",
     "scan",

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Random(u64);
 
 impl Random {
-    /// From `PETREL_TEST_SEED`, or else from the clock; tells the seed so that a failure can be
-    /// repeated.
+    /// Seeds the generator from `PETREL_TEST_SEED` or the clock, and prints the seed, so that a
+    /// failure can be repeated.
     pub fn seeded() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         let seed = std::env::var("PETREL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());

@@ -34,7 +34,7 @@ pub struct Connection {
 }
 
 impl Redis {
-    /// None if there is no such program. `parameters` are added to its command line.
+    /// Starts a program with additional `parameters`; `None` if it does not exist.
     pub fn start_program(program: &Path, parameters: &[&str]) -> Option<Self> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Relaxed);
@@ -92,7 +92,7 @@ impl Redis {
         String::from_utf8_lossy(info.as_bytes().unwrap()).into_owned()
     }
 
-    /// The version that the server says it is.
+    /// Version that the server reports.
     pub fn version(&mut self) -> Version {
         let info = self.info();
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
@@ -182,12 +182,12 @@ const NUMBERS: [&[u8]; 14] = [
 ];
 const FLOATS: [&[u8]; 10] =
     [b"0.1", b"-3", b"1e300", b"1e-20", b"0x10", b"inf", b"nan", b"5.", b"1e17", b"x"];
-/// Far enough in the future or past for the clocks to be of no matter.
+/// Times far enough in the future or past that clock differences do not matter.
 const SECONDS: [&[u8]; 8] =
     [b"1000", b"5000", b"100000", b"-1", b"0", b"9223372036854775807", b"x", b"9999999999"];
 const MILLIS: [&[u8]; 7] =
     [b"1000000", b"5000000", b"9999999999", b"-1", b"0", b"9223372036854775807", b"x"];
-/// For `SET`, none that has passed: Redis counts setting an absent key in the past as a change of a
+/// Without past times for `SET`: Redis counts setting an absent key in the past as a change of a
 /// watched key.
 const UNIX_TIMES: [&[u8]; 5] = [b"9999999999999", b"-1", b"0", b"9223372036854775807", b"x"];
 const PATTERNS: [&[u8]; 9] =
@@ -304,8 +304,8 @@ fn arguments(random: &mut Random) -> Vec<&'static [u8]> {
         .collect()
 }
 
-/// A reply in a form in which both servers' are equal: keys in order, and what may be a time left
-/// without its last digits, since the two clocks are not read at the same moment.
+/// Reply in a form equal on both servers: sorted keys, and remaining times without their last
+/// digits, since the two clocks are not read at the same time.
 fn comparable(args: &[&[u8]], mut reply: Value) -> String {
     match args[0] {
         b"KEYS" | b"SCAN" => sort(&mut reply),

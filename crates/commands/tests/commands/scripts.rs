@@ -213,7 +213,7 @@ fn ways_out() {
     );
 }
 
-/// Memory, the interpreter's stack and the thread's: each has an end that is an error.
+/// Exhausting memory, the interpreter's stack or the thread's stack ends with an error.
 #[test]
 fn scripts_that_exhaust_what_there_is_fail() {
     const MEMORY: &str = "not enough memory";
@@ -278,7 +278,8 @@ fn transactions_and_scripts() {
     );
 }
 
-/// Each change of a watched key counts, by whatever way it came, and none that did not happen.
+/// Every change of a watched key aborts the transaction, however it is made, and no other call
+/// does.
 #[test]
 fn watched_keys_and_scripts() {
     let mut client = Client::new();
@@ -335,7 +336,7 @@ fn scripts_under_the_memory_limit() {
     assert!(keyspace.stats().evicted > 0);
 }
 
-/// PFCOUNT may write the count that it keeps, and so is refused where only reading is allowed.
+/// PFCOUNT may write its cached count, so it is rejected in read-only scripts.
 #[test]
 fn counting_in_a_hyperloglog_is_no_mere_reading() {
     let mut client = Client::new();

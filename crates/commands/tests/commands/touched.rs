@@ -3,10 +3,10 @@
 //! They are always compared with Petrel's, and with those of a `redis-server` of at least that
 //! version if there is one on the PATH.
 //!
-//! A line of the file without indentation is a call. Preparing calls precede it, separated by ` ;
-//! `, and before them the first version with the command, if newer. The indented lines below list
-//! states of the key `k`, and after the arrow the call's side effects in these states; in other
-//! states it has none:
+//! A line of the file without indentation is a call. Preparing calls precede it, separated by
+//! semicolons, and before them the first version with the command, if newer. The indented lines
+//! below list states of the key `k`, and after the arrow the call's side effects in these states;
+//! in other states it has none:
 //!
 //! ```text
 //! events in their order, as name:key | watched keys that abort EXEC | invalidated keys, * for all
@@ -30,7 +30,7 @@ use std::time::Duration;
 
 const FILE: &str = "tests/commands/touched.txt";
 
-/// States of the key `k`, and what makes them.
+/// States of the key `k`, with the calls that create them.
 const STATES: [(&str, &str); 16] = [
     ("absent", ""),
     ("expired", "SET k hello PX 1"),
@@ -53,10 +53,10 @@ const STATES: [(&str, &str); 16] = [
     ),
 ];
 
-/// In the file, all states in which there is a key.
+/// Stands for all states with a key, in the file.
 const EVERY: &str = "any";
 
-/// Longer than the time to live of a key that is to have expired.
+/// Longer than the time to live of the expired key.
 const EXPIRED_AFTER_MS: i64 = 3;
 
 /// The keys that are watched, each by a client of its own.
@@ -138,7 +138,7 @@ impl Case {
         }
     }
 
-    /// The case as the file has it.
+    /// Text of the case in the file.
     fn show(&self) -> String {
         let mut text = format!("{}\n", self.line);
         let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
@@ -171,7 +171,7 @@ impl Case {
     }
 }
 
-/// Whether there is no key in a state.
+/// Whether the key does not exist in a state.
 fn is_absent(state: &str) -> bool {
     matches!(state, "absent" | "expired")
 }
@@ -222,7 +222,7 @@ impl Petrel {
 }
 
 impl Petrel {
-    /// Makes a state, and has the keys watched, if wished, and read.
+    /// Creates a state, lets clients watch the keys if requested, and read them.
     fn prepare(&mut self, state: &str, calls: &[Vec<Vec<u8>>], watches: bool) {
         let writer = &mut self.writer;
         for call in preparation(state, calls) {
@@ -253,7 +253,7 @@ impl Observed for Petrel {
         self.writer.call(&call);
         let aborted = aborted(&mut self.watchers, |watcher, args| watcher.call(args));
         if state.contains(" PX ") {
-            // The watch has removed what had expired.
+            // The watch has removed the expired key.
             self.prepare(state, calls, false);
             self.writer.call(&call);
         }
@@ -301,7 +301,7 @@ impl Peer {
         peer
     }
 
-    /// Everything that the listener has been sent.
+    /// All messages that the listener has received.
     fn heard(&mut self) -> (Vec<String>, BTreeSet<String>) {
         let (mut events, mut invalidated) = (Vec::new(), BTreeSet::new());
         self.listener.send(&[b"PING"]);
@@ -360,7 +360,7 @@ fn find(name: &str) -> &'static CommandSpec {
     specs.find(|spec| spec.meta.name == name).unwrap_or_else(|| panic!("no command {name}"))
 }
 
-/// The differences between what `expected` says and what `observed` does.
+/// Differences between the expected and the observed results.
 fn differences<'c>(
     observed: &mut dyn Observed,
     cases: impl Iterator<Item = &'c Case>,

@@ -1,9 +1,8 @@
-//! Every command on a value of every other type than its own: Redis's error, and the value is as it
-//! was.
+//! Every command on a value of every other type: Redis's error, and the value is unchanged.
 
 use crate::client::Client;
 
-/// Types with what makes a value of each at a key.
+/// Types, with calls that create a value of each at a key.
 const MAKERS: [(&str, &str); 7] = [
     ("string", "SET string 1"),
     ("list", "RPUSH list 1"),
