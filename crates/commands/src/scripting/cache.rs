@@ -37,7 +37,7 @@ pub struct Script {
     pub key_use: KeyUse,
     /// Exempt from eviction (`SCRIPT LOAD`).
     loaded: AtomicBool,
-    /// Last use, in looked-up calls of scripts.
+    /// Time of the last use, counted in script look-ups.
     used: AtomicU64,
     /// Evicted or flushed.
     forgotten: AtomicBool,
