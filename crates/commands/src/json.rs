@@ -1,9 +1,8 @@
-//! JSON documents, as RedisJSON answers. What reads them: `json/read.rs`, `json/get.rs`; what
-//! replaces values: `json/set.rs`; what changes values where they are: `json/update.rs`.
+//! JSON documents, compatible with RedisJSON. Reads: `json/read.rs`, `json/get.rs`; replacement of
+//! values: `json/set.rs`; changes in place: `json/update.rs`.
 //!
-//! A path that begins with `$` (JSONPath) has a reply for each value that it finds. Any other is a
-//! legacy path, whose reply is about one: the first that is found by what reads, the last that was
-//! changed by what writes.
+//! A path that begins with `$` (JSONPath) has a reply per match. Any other path is a legacy path
+//! with one reply: the first match for reads, the last changed value for writes.
 
 mod budget;
 mod get;
@@ -28,7 +27,7 @@ use petrel_table::commands as meta;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A handler after which the memory of its paths is counted.
+/// Wraps a handler so that the memory of cached paths is counted afterwards.
 macro_rules! counted {
     ($handler:path) => {
         |ctx| {
@@ -77,7 +76,7 @@ const NOT_AN_INTEGER: Fail = Fail::fixed("Couldn't parse as integer");
 const NOT_THERE: Fail = Fail::fixed("ERR Path does not exist");
 const NO_ROOT: Fail = Fail::fixed("ERR new objects must be created at the root");
 
-/// Bytes that changes made one by one may move; beyond, the document is copied once.
+/// Maximum bytes that single changes may move; beyond, the document is copied once.
 const MOVED_MAX: usize = 16 << 20;
 
 const FOUND_TOO_MUCH: Fail = Fail::fixed("ERR the path matches too much: use fewer '..' and '*'");
@@ -112,7 +111,7 @@ fn document<'v>(view: Option<View<'v>>) -> Result<Option<Value<'v>>, Fail> {
     view.map(|view| view.json().map_err(|_| WRONG_TYPE)).transpose()
 }
 
-/// A path as a client sent it. It is parsed once it is known that there is a document.
+/// Path as a client sent it. It is parsed only if a document exists.
 #[derive(Clone, Copy)]
 struct Asked<'a>(&'a str);
 
@@ -129,14 +128,14 @@ impl Asked<'_> {
         paths.parse(self.0).map_err(|error| Fail::new(error.to_string()))
     }
 
-    /// Whether it finds one value at most, by its looks: no other path has none of these.
+    /// Whether the path can match at most one value, judged by its characters.
     fn is_plain(self) -> bool {
         let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b':' | b',');
         !self.0.bytes().any(|byte| is_special(&byte)) && !self.0.contains("..")
     }
 }
 
-/// Argument `i` as a path; the root, as a legacy path, if there is none.
+/// Argument `i` as a path; without that argument, the root as a legacy path.
 fn path_at<'a>(ctx: &Ctx<'a>, i: usize) -> Result<Asked<'a>, Fail> {
     let text = ctx.args().get(i).copied().unwrap_or(b".");
     str::from_utf8(text).map(Asked).map_err(|_| NOT_UTF8)
@@ -151,7 +150,7 @@ fn value_at(ctx: &Ctx<'_>, i: usize, how: Parse) -> Result<Document, Fail> {
     parse(text, how).map_err(|error| Fail::new(error.to_string()))
 }
 
-/// Argument `i` as a JSON value, where errors in it have a code.
+/// Argument `i` as a JSON value; syntax errors get an error code.
 fn coded_value_at(ctx: &Ctx<'_>, i: usize) -> Result<Document, Fail> {
     let text = ctx.arg(i);
     if str::from_utf8(text).is_err() {
@@ -165,7 +164,7 @@ fn integer_at(ctx: &Ctx<'_>, i: usize) -> Result<i64, Fail> {
     ctx.integer(i).map_err(|_| NOT_AN_INTEGER)
 }
 
-/// The arguments from `i` on as JSON values: how many, their tapes, and how deep the deepest is.
+/// Arguments from `i` on as JSON values: their number, their tapes, and the largest depth.
 fn values_at(ctx: &Ctx<'_>, i: usize) -> Result<(usize, Vec<u8>, usize), Fail> {
     let (mut tapes, mut depth) = (Vec::new(), 0);
     for i in i..ctx.args().len() {
@@ -176,17 +175,17 @@ fn values_at(ctx: &Ctx<'_>, i: usize) -> Result<(usize, Vec<u8>, usize), Fail> {
     Ok((ctx.args().len() - i, tapes, depth))
 }
 
-/// A legacy path that has nothing of the kind that a command is for.
+/// Error of a legacy path without a match of the right kind.
 fn no_such(what: &str) -> Fail {
     Fail::new(format!("ERR Path does not exist or {what}"))
 }
 
-/// A value of another kind than a command is for.
+/// Error of a value of another kind.
 fn wrong_kind(expected: &str) -> Fail {
     Fail::new(format!("WRONGTYPE wrong type of path value - expected {expected}"))
 }
 
-/// The first value that a path finds.
+/// First match of a path.
 fn first<'d>(path: &Path, root: Value<'d>, budget: &mut Budget) -> Result<Option<Value<'d>>, Fail> {
     if path.is_static() {
         return Ok(path.find_static(root));
@@ -199,11 +198,11 @@ fn first<'d>(path: &Path, root: Value<'d>, budget: &mut Budget) -> Result<Option
     Ok(first)
 }
 
-/// Is shown values of a document, with the steps to each and the memory that it may take.
+/// Callback for values of a document, with the path to each and the memory budget.
 type Visit<'v, 'd> = dyn FnMut(Value<'d>, &[Step<'d>], &mut Memory) -> Outcome + 'v;
 
-/// Calls for all values that a path finds until it fails. Each takes steps as for a copy of the
-/// value, and for a look at its elements.
+/// Calls `visit` for all matches of a path until it fails. Each match costs the steps of copying
+/// the value, and of looking at its elements.
 fn each<'d>(
     path: &Path,
     root: Value<'d>,
@@ -221,12 +220,12 @@ fn each<'d>(
     visited
 }
 
-/// Whether what lies in so many containers may be so deep itself.
+/// Whether a value of this depth fits below `outer` containers within `DEPTH_MAX`.
 fn fits(outer: usize, depth: usize) -> bool {
     depth == 0 || outer + depth <= DEPTH_MAX
 }
 
-/// Adds what happens to a value of a document, while other `bytes` are taken for its sake.
+/// Adds an action on a value to the batch. `bytes` is memory held beside the batch, for the limit.
 fn push<'a>(
     batch: &mut Batch<'a>,
     root: Value<'_>,
@@ -241,11 +240,11 @@ fn push<'a>(
     memory.hold(batch.footprint() + bytes)
 }
 
-/// How changes of one document are made.
+/// Write plan of one document.
 enum Plan<'a> {
-    /// One by one, each with its own effect.
+    /// Single changes, each with its own effect.
     Changes(Batch<'a>),
-    /// All at once, since this is less.
+    /// Replacement of the whole document, because it is smaller than the single changes.
     Whole(Document),
 }
 
@@ -285,7 +284,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Makes what happens to the value at a place of the document at a key.
+/// Applies an action to the value at a place of the document at a key.
 fn carry_out_one(
     ks: &mut Handle,
     db: u16,

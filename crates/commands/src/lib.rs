@@ -76,18 +76,18 @@ pub use session::{Access, Extras, Modes, Replies, Session, Transaction};
 pub use spec::{Command, CommandSpec, Queue, Queued, Registry, Request};
 pub use tracking::mode::{Tracking, TrackingMode};
 
-/// The release of Redis whose behaviour is kept to.
+/// Compatible release of Redis.
 pub const REDIS_VERSION: &str = "8.8.0";
 
-/// The release of Valkey whose words are spoken in its dialect.
+/// Compatible release of Valkey, for its dialect.
 pub const VALKEY_VERSION: &str = "9.1.0";
 
-/// The version of Redis that a server says it is: in Valkey's dialect the one that Valkey says.
+/// Redis version that the server reports: in Valkey's dialect, the one that Valkey reports.
 pub fn redis_version(dialect: Dialect) -> &'static str {
     dialect.choose(REDIS_VERSION, "7.2.4")
 }
 
-/// The families of commands that need nothing but a keyspace.
+/// Families of commands that need only a keyspace.
 pub static FAMILIES: &[&[CommandSpec]] = &[
     strings::COMMANDS,
     strings::parts::COMMANDS,

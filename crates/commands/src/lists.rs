@@ -33,10 +33,10 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::LPOS, lpos),
 ];
 
-/// Units for passing over an element.
+/// Work units for passing over an element.
 const UNITS_PER_LOOK: usize = 1;
 
-/// Longest element, bytes.
+/// Maximum length of an element, in bytes.
 const ELEMENT_LEN_MAX: usize = u32::MAX as usize - 1024;
 
 const NOT_POSITIVE: Fail = Fail::fixed("ERR value is out of range, must be positive");
@@ -49,7 +49,7 @@ pub(crate) fn write_element(reply: &mut dyn Reply, element: &Element<'_>) {
     reply.bulk_joined(first, second);
 }
 
-/// Refuses elements beyond what a list can hold.
+/// Rejects elements above the length limit of lists.
 #[inline]
 pub(crate) fn check_elements(elements: &[&[u8]]) -> Outcome {
     if elements.iter().any(|element| element.len() > ELEMENT_LEN_MAX) {
@@ -58,7 +58,7 @@ pub(crate) fn check_elements(elements: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Elements of a list that are asked for by first and last, both counted from the end if negative.
+/// Range of list elements: first and last, both counted from the end if negative.
 fn span(start: i64, stop: i64, len: usize) -> Range<usize> {
     let len = len as i64;
     let from_front = |at: i64| if at < 0 { at.saturating_add(len) } else { at };
@@ -66,7 +66,7 @@ fn span(start: i64, stop: i64, len: usize) -> Range<usize> {
     if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
 }
 
-/// The place that `index` means, counted from the end if negative.
+/// Position of `index`, counted from the end if negative.
 fn place(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 { index.saturating_add(len as i64) } else { index };
     usize::try_from(index).ok().filter(|&index| index < len)
@@ -189,7 +189,7 @@ fn lindex(ctx: &mut Ctx<'_>) -> Outcome {
         return Ok(());
     };
     let list = view.list()?;
-    // Of a key that does not exist, Redis does not look at the index.
+    // Redis does not check the index if the key does not exist.
     match place(index?, list.len()).and_then(|index| list.get(index)) {
         Some(element) => write_element(ctx.reply, &element),
         None => ctx.reply.null(),
@@ -241,7 +241,7 @@ fn lrem(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(removed as i64)
 }
 
-/// An integer whose sign can be changed.
+/// Parses an integer that can be negated.
 fn signed(word: &[u8]) -> Result<i64, Fail> {
     match integer(word)? {
         i64::MIN => Err(Fail::fixed(
@@ -260,7 +260,7 @@ fn ltrim(ctx: &mut Ctx<'_>) -> Outcome {
         expect((before - span.len()) * UNITS_PER_LOOK, ctx.exec.units_here)?;
         list.trim(span.clone());
         if span.len() == before {
-            // Nothing has changed; in Redis it counts as a change all the same.
+            // Nothing has changed, but Redis aborts transactions that watch the key.
             ctx.exec.ks.signal_modified(db, key);
             ctx.event(class::LIST, "ltrim", key.bytes);
         }
@@ -268,14 +268,14 @@ fn ltrim(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// What `LPOS` looks for.
+/// Arguments of `LPOS`.
 struct Search {
-    /// Matches to pass over.
+    /// Matches to skip.
     skip: usize,
     from: End,
-    /// How many matches are wanted; none: one, and not in an array.
+    /// Maximum number of matches; `None`: one, not in an array.
     count: Option<usize>,
-    /// How many elements are compared.
+    /// Maximum number of compared elements.
     most: usize,
 }
 
@@ -328,7 +328,7 @@ fn search(ctx: &Ctx<'_>) -> Result<Search, Fail> {
     Ok(search)
 }
 
-/// A number that is not negative, 0 meaning that there is no limit.
+/// Parses a non-negative number; 0 means no limit.
 fn at_least_zero(word: &[u8], otherwise: &'static str) -> Result<usize, Fail> {
     let n = parse_int(word).and_then(|n| usize::try_from(n).ok());
     n.map(|n| if n == 0 { usize::MAX } else { n }).ok_or(Fail::fixed(otherwise))

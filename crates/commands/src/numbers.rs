@@ -1,5 +1,5 @@
-//! Numbers as commands read and write them: doubles as Redis prints them, and the x86 long double
-//! of INCRBYFLOAT and HINCRBYFLOAT.
+//! Parsing and printing of numbers: doubles as Redis prints them, and the x86 long double of
+//! INCRBYFLOAT and HINCRBYFLOAT.
 
 pub(crate) mod big_uint;
 pub(crate) mod double;
@@ -8,7 +8,7 @@ pub(crate) mod extended;
 use crate::fail::Fail;
 use petrel_keyspace::parse_int;
 
-/// A word as a 64-bit integer.
+/// Parses a 64-bit integer.
 ///
 /// # Errors
 /// If it is none.

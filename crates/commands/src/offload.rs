@@ -1,9 +1,9 @@
-//! Commands that are finished on another thread of the server: MIGRATE, which waits for
-//! another server, and those that change users, which wait for other workers.
+//! Offloaded commands, finished on another thread of the server: MIGRATE, which waits for another
+//! server, and commands that change users, which wait for other workers.
 //!
-//! The handler calls [`Ctx::offload`] and hands over what there is to do. The thread that does it
-//! asks the gate before each of its steps ([`Executor::admit_offloaded`]), works on keys with
-//! [`Executor::on_keys`], and answers the client in the end with [`Executor::finish`], which
+//! The handler calls [`Ctx::offload`] with the remaining work. The offload thread asks the gate
+//! before each of its steps ([`Executor::admit_offloaded`]), works on keys with
+//! [`Executor::on_keys`], and replies to the client in the end with [`Executor::finish`], which
 //! accounts for the whole call.
 
 use crate::admit::{Moment, Verdict};
@@ -32,15 +32,14 @@ pub struct Offloaded {
 }
 
 impl Offloaded {
-    /// The protocol of the answer.
+    /// RESP version of the client.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 }
 
 impl Ctx<'_> {
-    /// Leaves the reply to the host, which executes nothing else for the client before it has
-    /// answered.
+    /// Hands the call to the host, which executes no other command of the client before the reply.
     ///
     /// # Errors
     /// In a transaction, which cannot wait, and where there is no client to answer; the host is
@@ -66,7 +65,7 @@ impl Ctx<'_> {
 }
 
 impl Executor {
-    /// Whether a call may go on: false while a pause holds it back. The thread holds nothing.
+    /// Whether a call may proceed: false while clients are paused. The thread holds no locks.
     ///
     /// # Errors
     /// If it is refused by now: the server has become a replica, or the user may no longer do it.
@@ -91,8 +90,8 @@ impl Executor {
         }
     }
 
-    /// Works on keys whose stripes are locked meanwhile, and serves clients blocked on what has
-    /// changed. The thread is in a batch and holds nothing.
+    /// Works on keys under their stripes' locks, and serves clients blocked on changed keys. The
+    /// thread must be in a batch and hold no locks.
     pub fn on_keys<R>(
         &mut self,
         hashes: &[KeyHash],
@@ -109,8 +108,7 @@ impl Executor {
         result
     }
 
-    /// Accounts for a call as for any other, all of it being its time, and makes its answer: a
-    /// status, or an error.
+    /// Adds a call to the statistics, and builds its reply: a status, or an error.
     pub fn finish(
         &mut self,
         call: &Offloaded,

@@ -13,7 +13,7 @@ const RETAINED_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Queue<H: 'static> {
     commands: Vec<Queued<H>>,
-    /// What any of them is.
+    /// Union of the commands' flags.
     flags: Flags,
     /// Where each argument ends in `text`.
     ends: Vec<usize>,
@@ -27,7 +27,7 @@ pub struct Queued<H: 'static> {
     pub command: Command<H>,
     /// [`Request::hash`].
     pub hash: Option<KeyHash>,
-    /// How many arguments there are up to the end of this command.
+    /// End of this command's arguments in `ends`.
     args_end: usize,
 }
 
@@ -48,7 +48,7 @@ impl<H> Queue<H> {
         self.commands.push(Queued { command, hash, args_end: self.ends.len() });
     }
 
-    /// How many commands there are.
+    /// Number of commands.
     pub fn len(&self) -> usize {
         self.commands.len()
     }
@@ -75,7 +75,7 @@ impl<H> Queue<H> {
         args
     }
 
-    /// The same, put behind what is there.
+    /// Appends all arguments to `args`.
     pub fn add_args<'a>(&'a self, args: &mut Vec<&'a [u8]>) {
         let mut begin = 0;
         let arg = |&end: &usize| &self.text[std::mem::replace(&mut begin, end)..end];

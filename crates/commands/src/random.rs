@@ -5,7 +5,7 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A generator whose numbers follow from the seed.
+    /// Creates a generator with a deterministic sequence for the seed.
     pub fn new(seed: u64) -> Self {
         Random(seed | 1)
     }

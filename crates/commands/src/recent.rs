@@ -1,10 +1,10 @@
-//! The command that a thread looked up last: pipelines repeat themselves, and mostly spell a name
-//! alike each time.
+//! Cache of the last command that a thread looked up: pipelines repeat commands, mostly with the
+//! same spelling.
 
 use crate::registry::Command;
 use petrel_table::Flags;
 
-/// A command with its name as it was spelled, at most eight bytes as one word.
+/// Command with its name as spelled, up to eight bytes as one word.
 #[derive(Debug)]
 pub(crate) struct Recent<H: 'static> {
     command: Command<H>,
@@ -22,12 +22,12 @@ impl<H> Clone for Recent<H> {
 impl<H> Copy for Recent<H> {}
 
 impl<H> Recent<H> {
-    /// Remembers a command, unless its name is longer than a word.
+    /// Caches a command, unless its name is longer than a word.
     pub fn new(command: Command<H>, name: &[u8]) -> Option<Self> {
         Some(Recent { command, word: load(name)?, len: name.len() })
     }
 
-    /// The command, if `name` is its name as it was spelled.
+    /// The command, if `name` has the cached spelling.
     #[inline]
     pub fn command(self, name: &[u8]) -> Option<Command<H>> {
         (name.len() == self.len && load(name) == Some(self.word)).then_some(self.command)
@@ -39,14 +39,14 @@ impl<H> Recent<H> {
         self.command.spec.flags.contains(Flags::SCRIPT_RUNNER)
     }
 
-    /// Which of the command's arguments is its first key, if its place says so.
+    /// Argument index of the command's first key, if its key spec fixes it.
     #[inline]
     pub fn first_key(self) -> Option<usize> {
         self.command.spec.meta.keys.first()?.first()
     }
 }
 
-/// One to eight bytes as a word in which each of them shows.
+/// Packs one to eight bytes into a word; every byte affects it.
 #[inline]
 fn load(bytes: &[u8]) -> Option<u64> {
     let pair = |at: usize| u64::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));

@@ -1,4 +1,5 @@
-//! From a command's name to its spec. Built once from the families' tables, read by every worker.
+//! Command registry: finds a command by its name. Built once from the families' tables, read by
+//! every worker.
 //!
 //! The table is open-addressed and at most a quarter full. A slot holds the lower-cased name as two
 //! words, so that a lookup is two loads, a few shifts, a multiplication and a comparison: no loop
@@ -9,12 +10,12 @@ use std::fmt::Write;
 
 use crate::command_spec::CommandSpec;
 
-/// A command as found in the registry.
+/// Command in the registry.
 #[derive(Debug)]
 pub struct Command<H: 'static> {
-    /// What the table says of it.
+    /// Specification in the command table.
     pub spec: &'static CommandSpec<H>,
-    /// Its number, below [`Registry::len`]: an index for statistics and permission bits.
+    /// Number below [`Registry::len`]: an index for statistics and permission bits.
     pub index: u16,
 }
 
@@ -27,27 +28,26 @@ impl<H> Clone for Command<H> {
 
 impl<H> Copy for Command<H> {}
 
-/// Every command and subcommand that the server knows.
+/// Registry of commands and subcommands.
 #[derive(Debug)]
 pub struct Registry<H: 'static> {
     slots: Box<[Slot<H>]>,
     entries: Box<[Entry<H>]>,
 }
 
-/// A command by its number.
+/// Command with its names.
 #[derive(Debug)]
 struct Entry<H: 'static> {
     spec: &'static CommandSpec<H>,
     /// `client|setname`.
     full_name: Box<str>,
-    /// The name that it is called by, in lower case, without its container; none if it cannot be
-    /// called.
+    /// Current name in lower case, without the container; `None` if the command is disabled.
     called: Option<Box<str>>,
     /// The number of the container plus one; 0 for a command of its own.
     container: u16,
 }
 
-/// A place in the table; exactly half a cache line.
+/// Slot of the hash table; exactly half a cache line.
 #[derive(Debug)]
 #[repr(align(32))]
 struct Slot<H: 'static> {
@@ -77,13 +77,13 @@ struct Name {
 /// Longer names are compared in full.
 const NAME_IN_WORDS_MAX: usize = 16;
 
-/// The longest name of a command, bytes.
+/// Maximum length of a command's name, in bytes.
 const NAME_LEN_MAX: usize = 255;
 
 /// Lower bound of slots per command.
 const SLOTS_PER_COMMAND: usize = 4;
 
-/// An error text quotes at most this many bytes of a name, and of all arguments together.
+/// Maximum bytes of a name, and of all arguments together, quoted in an error.
 const QUOTED_BYTES_MAX: usize = 128;
 
 impl<H> Registry<H> {
@@ -121,8 +121,8 @@ impl<H> Registry<H> {
         registry
     }
 
-    /// Lets the command that is called `from` be called `to`, or not at all if that is empty.
-    /// Permissions, statistics and `COMMAND` go by the names that commands have from the start.
+    /// Renames the command `from` to `to`, or disables it if `to` is empty (`rename-command`).
+    /// Permissions, statistics and `COMMAND` use the original names.
     ///
     /// # Errors
     /// Why it cannot be; nothing has changed then.
@@ -149,13 +149,14 @@ impl<H> Registry<H> {
         Ok(())
     }
 
-    /// Puts every command into its place anew; false if two cannot be told apart.
+    /// Rebuilds the hash table; false if two names collide in all compared bytes.
     fn fill(&mut self) -> bool {
         self.slots.fill_with(|| Slot::EMPTY);
         (0..self.entries.len()).all(|index| self.insert(index))
     }
 
-    /// Puts a command into its place; false if it is not told from another.
+    /// Inserts a command into the hash table; false if its name cannot be distinguished from
+    /// another.
     fn insert(&mut self, index: usize) -> bool {
         let Entry { spec, container, called: Some(called), .. } = &self.entries[index] else {
             return true;
@@ -207,8 +208,8 @@ impl<H> Registry<H> {
         }
     }
 
-    /// The subcommand of this name; out of line, so that commands without subcommands are found in
-    /// straight code.
+    /// Finds a subcommand. Out of line, so that commands without subcommands are found in straight
+    /// code.
     #[inline(never)]
     fn find_sub(&self, container: Command<H>, name: &[u8]) -> Option<Command<H>> {
         self.lookup(container.index + 1, name)
@@ -233,7 +234,7 @@ impl<H> Registry<H> {
         Some(Command { spec, index })
     }
 
-    /// Compares a name that two words cannot hold.
+    /// Compares a name longer than two words.
     #[cold]
     #[inline(never)]
     fn is_called(&self, index: u16, name: &[u8]) -> bool {
@@ -241,12 +242,12 @@ impl<H> Registry<H> {
         called.is_some_and(|called| called.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// The command that has this full name from the start, in any case, whatever it is called by.
+    /// Finds a command by its original full name, in any case.
     pub fn find_original(&self, full_name: &[u8]) -> Option<Command<H>> {
         let found = self.find_full(full_name);
         let is_it = |index: u16| self.full_name(index).as_bytes().eq_ignore_ascii_case(full_name);
         found.filter(|found| is_it(found.index)).or_else(|| {
-            // Only where commands have been renamed is there something to find.
+            // Renamed commands are not found by their original name in the table.
             let is_renamed =
                 |entry: &Entry<H>| entry.called.as_deref() != Some(entry.spec.meta.name);
             let is_any = self.entries.iter().any(is_renamed);
@@ -254,7 +255,7 @@ impl<H> Registry<H> {
         })
     }
 
-    /// How many commands and subcommands there are.
+    /// Number of commands and subcommands.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -332,8 +333,8 @@ fn quoted(name: &[u8]) -> &[u8] {
 }
 
 impl Name {
-    /// A name in any case. Its length is cut to 16 bits: longer ones equal no command's, since they
-    /// are compared in full.
+    /// Prepares a name in any case. Its length is cut to 16 bits: longer names equal no command's,
+    /// since they are compared in full.
     #[inline(always)]
     fn new(container: u16, name: &[u8]) -> Self {
         let words = match name.len() {
@@ -351,7 +352,7 @@ impl Name {
         Self { words, scope: u32::from(name.len() as u16) | u32::from(container) << 16 }
     }
 
-    /// Where in the table the search for the name begins, if cut to the size of the table.
+    /// Hash of the name: start of its probe sequence, modulo the table size.
     #[inline(always)]
     fn hash(self) -> usize {
         const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -502,7 +503,7 @@ mod tests {
         for (from, to) in [("nosuch", "x"), ("client", long)] {
             assert!(registry.rename(from.as_bytes(), to.as_bytes()).is_err(), "{from} {to}");
         }
-        // A name that cannot be told from another leaves all as it was.
+        // Renaming to an indistinguishable name fails and changes nothing.
         let like_it = format!("{}xx{}", &long[..10], &long[12..]);
         assert!(registry.rename(b"client", like_it.as_bytes()).is_err());
         assert_eq!(index(&registry, "client"), Some("client".to_owned()));

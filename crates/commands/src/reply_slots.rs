@@ -1,5 +1,5 @@
-//! Reply slots: a connection whose commands are executed in part by other nodes goes on with those
-//! behind them, and its replies wait here until it is their turn.
+//! Reply slots: a connection proceeds past commands that other nodes execute. The replies to later
+//! commands wait here for their turn.
 //!
 //! ```text
 //!  sent       GET a   INCR x   GET b   GET c   SET y   GET d     x and y have other nodes as homes
@@ -7,8 +7,8 @@
 //!             slot 1: before a, INCR   slot 2: before b c, SET      behind: d
 //! ```
 //!
-//! Local replies between two remote ones stand before the second, or behind the last. What is due
-//! is everything up to the first reply that is missing.
+//! Local replies between two remote ones are kept before the second, or behind the last. Replies
+//! are due up to the first missing one.
 
 mod merge;
 
@@ -21,16 +21,16 @@ use bytes::Bytes;
 use merge::Whole;
 use std::collections::VecDeque;
 
-/// Replies of other nodes that a connection waits for at most.
+/// Maximum number of pending remote commands per connection.
 pub const REMOTE_MAX: usize = 1024;
 
-/// Bytes of replies that are held back, from which on nothing more is executed.
+/// Bytes of queued replies above which the connection executes no further commands.
 pub const HELD_BYTES_MAX: usize = 1024 * 1024;
 
-/// Bits of the number of a slot. Those above say which part of a command a reply is to.
+/// Bits for a slot's number in a reply's name; the bits above are the number of the part.
 const SEQ_BITS: u32 = 48;
 
-/// What the reply to a part of a command is to be named by, if its slot has this number.
+/// Name of the reply to a part of a command, from the number of its slot.
 pub fn part_of(seq: u64, part: usize) -> u64 {
     seq | (part as u64) << SEQ_BITS
 }
@@ -41,55 +41,55 @@ struct Remote {
     seq: u64,
     /// Replies of local commands before it.
     before: Answer,
-    /// Its hash slots.
+    /// Hash slots of the command.
     slots: Box<[HashSlot]>,
-    /// Replies that are missing.
+    /// Number of missing partial replies.
     missing: usize,
-    /// What has come of its reply.
+    /// Partial replies received so far.
     reply: Whole,
-    /// What its client is sent behind it.
+    /// Pushes to send after the reply.
     after: Vec<u8>,
-    /// Its reply is not sent.
+    /// The reply is not sent.
     is_dropped: bool,
 }
 
-/// The replies of a connection that wait for replies of other nodes.
+/// Queued replies of a connection with pending remote commands.
 #[derive(Debug, Default)]
 pub struct ReplySlots {
     remote: VecDeque<Remote>,
-    /// Replies of local commands behind all of them.
+    /// Replies of local commands after the last remote command.
     behind: Answer,
-    /// Bytes of replies.
+    /// Bytes of queued replies.
     bytes: usize,
     last: u64,
-    /// The next command of the connection waits until the slot of this number is gone.
+    /// Slot that has to be completed before the connection's next command.
     awaited: Option<u64>,
-    /// The slot of a command that may wait for its keys at another node.
+    /// Slot of a remote command that may block.
     holding_up: Option<u64>,
 }
 
 impl ReplySlots {
-    /// Whether no remote reply is waited for.
+    /// Whether no remote reply is pending.
     pub fn is_empty(&self) -> bool {
         self.remote.is_empty()
     }
 
-    /// Whether nothing is waited for, and nothing held back.
+    /// Whether no remote reply is pending and no reply is queued.
     pub fn is_over(&self) -> bool {
         self.remote.is_empty() && self.bytes == 0 && self.awaited.is_none()
     }
 
-    /// Remote replies that are waited for.
+    /// Number of pending remote commands.
     pub fn len(&self) -> usize {
         self.remote.len()
     }
 
-    /// Bytes of replies that are held back.
+    /// Bytes of queued replies.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The slot that has to be gone before anything more is executed, since there is enough.
+    /// Slot that has to be completed before further commands are executed, if a limit is reached.
     pub fn full_until(&self) -> Option<u64> {
         if self.holding_up.is_some() {
             return self.holding_up;
@@ -100,19 +100,19 @@ impl ReplySlots {
         self.remote.get(self.remote.len() / 2).map(|remote| remote.seq)
     }
 
-    /// The last slot, which has to be gone before a command that is not to overtake anything.
+    /// Number of the last slot. A command that must not overtake any other waits for it.
     pub fn last(&self) -> Option<u64> {
         self.remote.back().map(|remote| remote.seq)
     }
 
-    /// The last slot of a command which has one of these hash slots.
+    /// Number of the last slot with one of these hash slots.
     pub fn last_of(&self, slots: &[HashSlot]) -> Option<u64> {
         let shares = |remote: &&Remote| remote.slots.iter().any(|slot| slots.contains(slot));
         self.remote.iter().rev().find(shares).map(|remote| remote.seq)
     }
 
-    /// The same without those that have exactly these hash slots: what is sent to another node
-    /// keeps its order on the way.
+    /// Like [`Self::last_of`], but ignores commands with exactly these hash slots: messages to one
+    /// node keep their order.
     pub fn last_overlapping(&self, slots: &[HashSlot]) -> Option<u64> {
         let overlaps = |remote: &&Remote| {
             *remote.slots != *slots && remote.slots.iter().any(|slot| slots.contains(slot))
@@ -125,7 +125,7 @@ impl ReplySlots {
         self.last + 1
     }
 
-    /// Adds a slot for the reply to a command that other nodes execute in so many parts.
+    /// Adds a slot for the reply to a command that other nodes execute in `parts` parts.
     pub fn push(&mut self, slots: &[HashSlot], parts: usize, merge: Merge, is_dropped: bool) {
         self.last += 1;
         self.remote.push_back(Remote {
@@ -139,7 +139,7 @@ impl ReplySlots {
         });
     }
 
-    /// Says where the elements of each part of the reply belong, for the slot that was added last
+    /// Sets the places of each part's elements in the reply, for the last slot added
     /// ([`Merge::Places`]).
     pub fn place(&mut self, places: Vec<Vec<u32>>) {
         if let Some(last) = self.remote.back_mut() {
@@ -147,25 +147,24 @@ impl ReplySlots {
         }
     }
 
-    /// Lets the client be sent something behind the reply of the slot that was added last.
+    /// Sends a push after the reply of the last slot added.
     pub fn send_after(&mut self, message: Vec<u8>) {
         let Some(last) = self.remote.back_mut().filter(|last| !last.is_dropped) else { return };
         self.bytes = self.bytes + message.len() - last.after.len();
         last.after = message;
     }
 
-    /// Lets nothing more be executed until the slot that was added last is gone.
+    /// Executes no further commands until the last slot added is completed.
     pub fn hold_up(&mut self) {
         self.holding_up = self.last();
     }
 
-    /// Whether a command may be waiting for its keys at another node.
+    /// Whether a remote command may be blocked.
     pub fn is_held_up(&self) -> bool {
         self.holding_up.is_some()
     }
 
-    /// Takes the slot back that was added last, for a command that could not be sent; what stands
-    /// before it stays.
+    /// Removes the last slot added, for a command that could not be sent; replies before it stay.
     pub fn take_back(&mut self) {
         if let Some(remote) = self.remote.pop_back() {
             self.last -= 1;
@@ -175,8 +174,7 @@ impl ReplySlots {
         }
     }
 
-    /// Holds back local replies: those before the command whose slot was added last if `before`,
-    /// else those behind it.
+    /// Queues local replies: before the most recent remote command if `before`, else after it.
     pub fn hold(&mut self, replies: Answer, before: bool) {
         let held = match self.remote.back_mut().filter(|_| before) {
             Some(last) => &mut last.before,
@@ -185,7 +183,7 @@ impl ReplySlots {
         self.bytes += append(held, replies);
     }
 
-    /// A reply of another node, by what it is named; one without a slot is dropped.
+    /// Stores a reply of another node by its name; a reply without a slot is dropped.
     pub fn answer(&mut self, name: u64, reply: &[u8]) {
         let (seq, part) = (name & ((1 << SEQ_BITS) - 1), (name >> SEQ_BITS) as usize);
         let Ok(at) = self.remote.binary_search_by_key(&seq, |remote| remote.seq) else { return };
@@ -205,7 +203,7 @@ impl ReplySlots {
         self.bytes += remote.reply.len();
     }
 
-    /// Moves what is due to the end of `due`.
+    /// Moves due replies to the end of `due`.
     pub fn take_due(&mut self, due: &mut Answer) {
         while let Some(first) = self.remote.front_mut() {
             self.bytes -= append(due, std::mem::take(&mut first.before));
@@ -221,12 +219,12 @@ impl ReplySlots {
         self.bytes -= append(due, std::mem::take(&mut self.behind));
     }
 
-    /// The connection's next command waits until the slot `until` is gone.
+    /// Delays the connection's next command until the slot `until` is completed.
     pub fn wait_for(&mut self, until: u64) {
         self.awaited = Some(until);
     }
 
-    /// Whether a command has waited and is to be executed now; asked once.
+    /// Whether a delayed command may be executed now; resets the delay.
     pub fn may_go_on(&mut self) -> bool {
         let Some(awaited) = self.awaited else { return false };
         let is_gone = self.remote.front().is_none_or(|first| first.seq > awaited);
@@ -237,7 +235,7 @@ impl ReplySlots {
     }
 }
 
-/// Appends replies; their bytes.
+/// Appends replies, and returns their bytes.
 fn append(to: &mut Answer, mut replies: Answer) -> usize {
     let offset = to.bytes.len();
     let mut bytes = replies.bytes.len();

@@ -1,10 +1,10 @@
-//! A command as a client sends it.
+//! Request: a command as sent by a client.
 
 use crate::registry::Command;
 use bytes::Bytes;
 use petrel_keyspace::KeyHash;
 
-/// A command as it was read, with what `Executor::prepare` found out about it.
+/// Parsed command, with the results of `Executor::prepare`.
 pub struct Request<'a, H: 'static> {
     /// Arguments, the name included; at least one.
     pub args: &'a [&'a [u8]],

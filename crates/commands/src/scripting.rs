@@ -1,18 +1,18 @@
-//! Scripts: EVAL, EVALSHA, their forms that only read, SCRIPT.
+//! Scripts: EVAL, EVALSHA, their read-only forms, SCRIPT.
 //!
 //! ```text
-//!  EVAL   text ──▶ this thread's compiled function, or the server's scripts (by SHA-1), or it is
-//!                  compiled and made known
+//!  EVAL   text ──▶ this thread's compiled function, or the script cache (by SHA-1), or it is
+//!                  compiled and cached
 //!         memory? ─ the script token, for a script known to need it ─ lock the declared keys
-//!         Lua ── redis.call ──▶ Runner::call ── Executor::admit ── keys locked, or the rest is now
+//!         Lua ── redis.call ──▶ Runner::call ── Executor::admit ── keys locked, or the rest now
 //!                                 │ a first write: the token, unless it is proven (declared.rs)
 //!                                 │ that no undeclared key is used
-//!                                 └──▶ executed within the script: no locks, no serving of waiters
-//!         unlock ─ serve clients blocked on what has changed: as after any command
+//!                                 └──▶ executed within the script: no locking, no unblocking
+//!         unlock ─ serve clients blocked on changed keys: as after any command
 //! ```
 //!
 //! A script's effects lie between the locking and the unlocking of one command, so they are one
-//! transaction: [`run::run`] is where it begins and ends.
+//! transaction, which [`run::run`] begins and ends.
 
 pub(crate) mod cache;
 mod compiling;

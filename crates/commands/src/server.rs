@@ -1,5 +1,5 @@
-//! Commands about the server itself, and what they observe: statistics, latency, slow commands, hot
-//! keys, memory, the command table.
+//! Commands about the server itself, and their data: statistics, latency, slow commands, hot keys,
+//! memory, the command table.
 
 pub(crate) mod cluster;
 pub(crate) mod command;

@@ -1,4 +1,4 @@
-//! What a connection carries from command to command, as far as commands know.
+//! Session: the state of a connection that commands read and change.
 
 use crate::acl::User;
 use crate::hashes::fieldsets::Fieldsets;
@@ -13,83 +13,83 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 bitset! {
-    /// What a connection has been put into, and is not by default.
+    /// Modes of a connection that are off by default.
     Modes: u8 {
         /// `CLIENT NO-TOUCH`: reads do not count as use of a key.
         NO_TOUCH = 0 "no-touch",
-        /// Subscribed to a channel or pattern. With RESP2 it may send few commands then.
+        /// Subscribed to a channel or pattern. RESP2 then allows few commands.
         SUBSCRIBER = 1 "subscriber",
-        /// Sent every command that is executed. It may send none that has to do with keys.
+        /// Receives every executed command. It may send no command on keys.
         MONITOR = 2 "monitor",
-        /// Loads data: nothing is refused because that is not done yet.
+        /// Loads data: its commands are not rejected while the server is loading.
         LOADER = 3 "loader",
-        /// `CLIENT CAPA redirect`: goes to the primary by itself, if this is a replica.
+        /// `CLIENT CAPA redirect`: follows redirections from a replica to its primary.
         REDIRECTABLE = 4 "redirectable",
     }
 }
 
-/// State of a connection that commands read and change. An idle connection keeps one, so it is
-/// small: what few connections need lies behind a box.
+/// State of a connection that commands read and change. Idle connections keep one as well, so
+/// rarely used state lies behind a box.
 #[derive(Debug)]
 pub struct Session {
     /// Selected database.
     pub db: u16,
     /// Protocol that `HELLO` chose.
     pub protocol: Protocol,
-    /// Whose permissions hold.
+    /// Origin of the session's permissions.
     pub access: Access,
-    /// What it has been put into.
+    /// Modes that are on.
     pub modes: Modes,
-    /// What becomes of replies (`CLIENT REPLY`).
+    /// Reply mode (`CLIENT REPLY`).
     pub replies: Replies,
-    /// Set while `EXEC` runs the queued commands.
+    /// True while `EXEC` runs the queued commands.
     pub in_exec: bool,
-    /// The connection is to be closed once its output is written.
+    /// Closes the connection once its output is written.
     pub close: bool,
-    /// What few connections need; none until something of it is.
+    /// Rarely used state, allocated on first use.
     pub extras: Option<Box<Extras>>,
 }
 
-/// State of a connection that most never have.
+/// State of a connection that most connections do not use.
 #[derive(Debug, Default)]
 pub struct Extras {
     /// An open `MULTI`, or watched keys.
     pub transaction: Option<Box<Transaction>>,
     /// `CLIENT TRACKING ON`.
     pub tracking: Option<Tracking>,
-    /// `CLIENT IMPORT-SOURCE ON`: sees what has expired, as long as that is kept.
+    /// `CLIENT IMPORT-SOURCE ON`: reads expired keys while they are still stored.
     pub imports: bool,
-    /// The user, if it is not the default user: read where `access` says so.
+    /// ACL user other than the default user; valid if `access` is `User`.
     pub user: Option<Arc<User>>,
-    /// Replies that wait for those of other nodes.
+    /// Replies waiting for replies of other nodes.
     pub slots: Option<Box<ReplySlots>>,
-    /// What `HIMPORT PREPARE` has prepared.
+    /// Field sets of `HIMPORT PREPARE`.
     pub fieldsets: Option<Box<Fieldsets>>,
 }
 
-/// Whose permissions hold for a session.
+/// Origin of a session's permissions.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Access {
-    /// Those of the default user.
+    /// The default user.
     #[default]
     Default,
-    /// Those of the user in [`Extras::user`].
+    /// The user in [`Extras::user`].
     User,
-    /// Nobody's: it has to log in.
+    /// Not authenticated.
     Nobody,
 }
 
-/// What becomes of the replies of a connection.
+/// Reply mode of a connection.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Replies {
-    /// They are sent.
+    /// Replies are sent.
     #[default]
     On,
-    /// They are dropped.
+    /// Replies are dropped.
     Off,
-    /// This one and the next are dropped: set by the command that asks for it.
+    /// `CLIENT REPLY SKIP` itself: drops its reply and the next.
     SkipNext,
-    /// This one is dropped, unless the command turns replies on.
+    /// Drops this reply, unless the command turns replies on.
     Skip,
 }
 
@@ -98,12 +98,11 @@ pub enum Replies {
 pub struct Transaction {
     /// True after `MULTI`.
     pub open: bool,
-    /// A command could not be queued: `EXEC` will refuse.
+    /// A command could not be queued, so `EXEC` will be rejected.
     pub spoiled: bool,
     /// Commands in order.
     pub queued: Queue,
-    /// The database that is selected when all of them have been executed, if one of them selects
-    /// one.
+    /// Database selected after the queued commands, if one of them selects one.
     pub db: Option<u16>,
     /// Bytes of the queued arguments.
     pub bytes: usize,
@@ -111,12 +110,12 @@ pub struct Transaction {
     pub watched: HashSet<WatchedKey>,
     /// Bytes of their names.
     pub watched_bytes: usize,
-    /// The same at another node, which is their home.
+    /// Watched keys with a home on another node.
     pub watched_away: Option<Box<WatchedAway>>,
 }
 
 impl Transaction {
-    /// Makes it as good as new, for another connection.
+    /// Resets it for reuse by another connection; keeps the queue's memory.
     pub(crate) fn clear(&mut self) {
         let Transaction { open, spoiled, queued, db, bytes, watched, .. } = self;
         (*open, *spoiled, *db, *bytes) = (false, false, None, 0);
@@ -144,29 +143,29 @@ impl Session {
         }
     }
 
-    /// Whether it has been put into a mode.
+    /// Whether a mode is on.
     #[inline]
     pub fn is(&self, mode: Modes) -> bool {
         self.modes.contains(mode)
     }
 
-    /// Puts it into a mode, or out of it.
+    /// Switches a mode on or off.
     pub fn set(&mut self, mode: Modes, on: bool) {
         self.modes = if on { self.modes.with(mode) } else { self.modes.without(mode) };
     }
 
-    /// Whether it has logged in, or need not.
+    /// Whether the session is authenticated, or needs no authentication.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
         self.access != Access::Nobody
     }
 
-    /// The user that it has logged in as, if that is not the default user.
+    /// The authenticated user, unless it is the default user.
     pub fn user(&self) -> Option<&Arc<User>> {
         self.extras.as_ref()?.user.as_ref().filter(|_| self.access == Access::User)
     }
 
-    /// Acts as this user from now on; none: as the default user.
+    /// Switches to this user; `None`: the default user.
     pub fn become_user(&mut self, user: Option<Arc<User>>) {
         self.access = if user.is_some() { Access::User } else { Access::Default };
         if user.is_some() || self.extras.is_some() {
@@ -174,7 +173,7 @@ impl Session {
         }
     }
 
-    /// Has to log in from now on.
+    /// Requires authentication from now on.
     pub fn log_out(&mut self) {
         self.become_user(None);
         self.access = Access::Nobody;
@@ -186,43 +185,43 @@ impl Session {
         self.transaction().is_some_and(|transaction| transaction.open)
     }
 
-    /// The database that a command is about which is to be executed or queued now.
+    /// Database of the next command to execute or queue.
     pub(crate) fn db_of_next_queued(&self) -> u16 {
         let open = self.transaction().filter(|transaction| transaction.open);
         open.and_then(|transaction| transaction.db).unwrap_or(self.db)
     }
 
-    /// What few connections have, made if it is not there.
+    /// Rarely used state, allocated if missing.
     pub fn extras_mut(&mut self) -> &mut Extras {
         self.extras.get_or_insert_default()
     }
 
-    /// What is remembered of its reads, if `CLIENT TRACKING` is on.
+    /// Tracking state, if `CLIENT TRACKING` is on.
     pub fn tracking(&self) -> Option<&Tracking> {
         self.extras.as_ref()?.tracking.as_ref()
     }
 
-    /// The same, to be changed.
+    /// Like [`Session::tracking`], but mutable.
     pub fn tracking_mut(&mut self) -> Option<&mut Tracking> {
         self.extras.as_mut()?.tracking.as_mut()
     }
 
-    /// Replies that wait for those of other nodes, if there are some.
+    /// Replies waiting for replies of other nodes, if any.
     pub fn reply_slots(&self) -> Option<&ReplySlots> {
         self.extras.as_ref()?.slots.as_deref()
     }
 
-    /// The same, made if there are none.
+    /// Like [`Session::reply_slots`], but mutable; created if missing.
     pub fn reply_slots_mut(&mut self) -> &mut ReplySlots {
         self.extras_mut().slots.get_or_insert_default()
     }
 
-    /// Whether it tracks what it reads, or imports data.
+    /// Whether `CLIENT TRACKING` or `CLIENT IMPORT-SOURCE` is on.
     pub(crate) fn tracks_or_imports(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| extras.tracking.is_some() || extras.imports)
     }
 
-    /// Lets it import data, or no longer.
+    /// Switches `CLIENT IMPORT-SOURCE` on or off.
     pub fn set_imports(&mut self, on: bool) {
         if on || self.extras.is_some() {
             self.extras_mut().imports = on;
@@ -235,22 +234,22 @@ impl Session {
         self.extras.as_ref()?.transaction.as_deref()
     }
 
-    /// The transaction, made if there is none.
+    /// The transaction, created if missing.
     pub fn transaction_mut(&mut self) -> &mut Transaction {
         self.extras_mut().transaction.get_or_insert_default()
     }
 
-    /// The transaction if `MULTI` has opened it.
+    /// The transaction, if `MULTI` has opened it.
     pub fn open_transaction(&mut self) -> Option<&mut Transaction> {
         self.extras.as_mut()?.transaction.as_deref_mut().filter(|transaction| transaction.open)
     }
 
-    /// Forgets the fieldsets, and gives them to the caller.
+    /// Takes the field sets out.
     pub fn take_fieldsets(&mut self) -> Option<Box<Fieldsets>> {
         self.extras.as_mut()?.fieldsets.take()
     }
 
-    /// Exchanges the fieldsets for others.
+    /// Swaps the field sets.
     pub(crate) fn swap_fieldsets(&mut self, others: &mut Option<Box<Fieldsets>>) {
         if let Some(extras) = self.extras.as_mut() {
             std::mem::swap(&mut extras.fieldsets, others);
@@ -259,18 +258,18 @@ impl Session {
         }
     }
 
-    /// The commands of the transaction if `MULTI` has opened it.
+    /// Queued commands of an open `MULTI`.
     pub fn open_transaction_queue(&self) -> Option<&Queue> {
         self.transaction().filter(|transaction| transaction.open).map(|open| &open.queued)
     }
 
-    /// The commands that this one runs, if it is `EXEC`.
+    /// Commands that this one runs, if it is `EXEC`.
     pub(crate) fn queue_run_by(&self, command: Command) -> Option<&Queue> {
         let runs = command.spec.gate.contains(GateFlags::RUNS_QUEUE);
         self.open_transaction_queue().filter(|_| runs)
     }
 
-    /// Ends the transaction and gives it to the caller.
+    /// Ends the transaction and returns it.
     pub fn take_transaction(&mut self) -> Option<Box<Transaction>> {
         self.extras.as_mut()?.transaction.take()
     }

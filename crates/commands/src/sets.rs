@@ -1,5 +1,5 @@
-//! Sets: members added, removed, drawn and read. Unions, intersections and differences:
-//! `set_algebra.rs`.
+//! Sets: adding, removing, drawing and reading members. Unions, intersections and differences:
+//! `sets/algebra.rs`.
 
 pub(crate) mod algebra;
 

@@ -22,7 +22,7 @@ use petrel_keyspace::types::sorted_set::{SortedSetRef, order};
 use petrel_keyspace::{Handle, Key};
 use petrel_resp::{Protocol, Reply};
 
-/// The sorted set at a key, to be read.
+/// The sorted set at a key, for reading.
 #[inline]
 pub(crate) fn read<'a>(
     ks: &'a mut Handle,
@@ -35,7 +35,7 @@ pub(crate) fn read<'a>(
     }
 }
 
-/// The sorted set at a key that is about to be changed.
+/// The sorted set at a key that will be changed.
 #[inline]
 pub(crate) fn look<'a>(
     ks: &'a mut Handle,
@@ -57,19 +57,19 @@ pub(crate) fn write_member(reply: &mut dyn Reply, member: Item<'_>) {
     }
 }
 
-/// How members are written.
+/// Reply format of members.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Listing {
-    /// One behind the other.
+    /// Members only.
     Members,
-    /// Each followed by its score.
+    /// Members and scores alternating.
     Flat,
-    /// Each in an array with its score.
+    /// An array of member and score each.
     Pairs,
 }
 
 impl Listing {
-    /// With scores or without, as the client's protocol has it.
+    /// Selects the format for the client's protocol, with or without scores.
     #[inline]
     pub fn with_scores(scores: bool, reply: &dyn Reply) -> Self {
         match (scores, reply.protocol()) {
@@ -85,7 +85,7 @@ impl Listing {
         reply.array(if self == Listing::Flat { 2 * len } else { len });
     }
 
-    /// Writes one.
+    /// Writes a member.
     #[inline]
     pub fn write(self, reply: &mut dyn Reply, member: Item<'_>, score: f64) {
         if self == Listing::Pairs {
@@ -98,21 +98,21 @@ impl Listing {
     }
 }
 
-/// Members with their scores, copied before they are stored.
+/// Members with their scores, collected before they are stored.
 #[derive(Default)]
 pub(crate) struct Gathered {
     texts: Vec<u8>,
-    /// Score, and where the member ends in `texts`.
+    /// Score, and end of the member in `texts`.
     members: Vec<(f64, usize)>,
 }
 
 impl Gathered {
-    /// Adds a member, which is not there yet.
+    /// Adds a new member.
     pub fn push(&mut self, member: Item<'_>, score: f64) {
         self.push_text(member.bytes(&mut itoa::Buffer::new()), score);
     }
 
-    /// The same.
+    /// Like [`Gathered::push`], with the member as text.
     pub fn push_text(&mut self, member: &[u8], score: f64) {
         self.texts.extend_from_slice(member);
         self.members.push((score, self.texts.len()));
@@ -123,15 +123,15 @@ impl Gathered {
         self.members.len()
     }
 
-    /// Sets a key to a sorted set of the members, or removes it if there are none; returns their
-    /// number.
+    /// Stores the members as a sorted set at a key, or deletes the key if there are none; returns
+    /// their number.
     pub fn store(&self, ks: &mut Handle, db: u16, key: Key<'_>) -> usize {
         let mut members = self.members();
         ks.sorted_set_store(db, key, &mut members);
         members.len()
     }
 
-    /// Scores and members, in order.
+    /// Sorted scores and members.
     pub fn sorted(&self) -> Vec<(f64, &[u8])> {
         let mut members = self.members();
         members.sort_unstable_by(|a, b| order((a.1, a.0), (b.1, b.0)));

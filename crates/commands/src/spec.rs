@@ -1,4 +1,4 @@
-//! Commands with their code: what [`petrel_table`] says of each, joined to its handler.
+//! Command specifications with code: joins the entries of [`petrel_table`] to their handlers.
 //!
 //! ```text
 //! pub static COMMANDS: &[CommandSpec] = &[
@@ -16,39 +16,38 @@ pub use petrel_table::{
     KeyFlags, KeyRange, KeySpec, Meta, Place,
 };
 
-/// A command handler. It reads `ctx.args()` and writes one reply to `ctx.reply`, or returns the
-/// error.
+/// Command handler. It reads `ctx.args()` and writes one reply to `ctx.reply`, or returns an error.
 pub type Handler = fn(&mut Ctx<'_>) -> Outcome;
 
-/// One command, or one subcommand of a container such as `CLIENT`.
+/// Command, or subcommand of a container such as `CLIENT`.
 pub type CommandSpec = command_spec::CommandSpec<Handler>;
 
-/// A command as found in the registry.
+/// Command in the registry.
 pub type Command = registry::Command<Handler>;
 
-/// Every command and subcommand that the server knows.
+/// Registry of commands and subcommands.
 pub type Registry = registry::Registry<Handler>;
 
-/// A command as it was read.
+/// Parsed request.
 pub type Request<'a> = request::Request<'a, Handler>;
 
-/// Commands that wait for `EXEC`.
+/// Commands queued for `EXEC`.
 pub type Queue = queue::Queue<Handler>;
 
-/// A command that waits for `EXEC`.
+/// Command queued for `EXEC`.
 pub type Queued = queue::Queued<Handler>;
 
 impl CommandSpec {
-    /// A command whose first argument names a subcommand, and which cannot be called without: its
-    /// arity must be -2 or stricter.
+    /// Creates a command with subcommands that cannot be called without one: its arity must be -2
+    /// or stricter.
     pub const fn container(meta: &'static Meta, subcommands: &'static [Self]) -> Self {
         assert!(meta.arity <= -2, "a container needs a subcommand");
         Self::with_subcommands(meta, subcommand_missing, subcommands)
     }
 }
 
-/// The handler of a container called alone. The arity check of `execute` answers first; the reply
-/// is the same for a caller that skips it.
+/// Handler of a container called without a subcommand. The arity check of `execute` rejects it
+/// first, with the same error.
 fn subcommand_missing(_: &mut Ctx<'_>) -> Outcome {
     Err(Fail::fixed("ERR wrong number of arguments"))
 }

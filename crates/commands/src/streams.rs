@@ -67,10 +67,10 @@ const INVALID_ID: Fail = Fail::fixed("ERR Invalid stream ID specified as stream 
 const INVALID_START: Fail = Fail::fixed("ERR invalid start ID for the interval");
 const INVALID_END: Fail = Fail::fixed("ERR invalid end ID for the interval");
 
-/// Longest text that is read as an ID.
+/// Maximum length of an ID's text.
 const ID_LEN_MAX: usize = 127;
 
-/// Reads `ms-seq`, or `ms` alone, which stands for `seq_if_missing`.
+/// Parses `ms-seq`, or `ms` alone with `seq_if_missing`.
 fn parse_id(text: &[u8], seq_if_missing: u64) -> Result<StreamId, Fail> {
     if text.len() > ID_LEN_MAX {
         return Err(INVALID_ID);
@@ -78,12 +78,12 @@ fn parse_id(text: &[u8], seq_if_missing: u64) -> Result<StreamId, Fail> {
     StreamId::parse(text, seq_if_missing).ok_or(INVALID_ID)
 }
 
-/// Reads all arguments of a range as IDs.
+/// Parses all arguments of a range as IDs.
 fn parse_ids(args: &[&[u8]]) -> Result<Vec<StreamId>, Fail> {
     args.iter().map(|text| parse_id(text, 0)).collect()
 }
 
-/// Reads the beginning of an interval: an ID, `-` or `+`; behind a `(` an ID that is left out.
+/// Parses the start of an interval: an ID, `-` or `+`; `(` before an ID excludes it.
 fn parse_start(text: &[u8]) -> Result<StreamId, Fail> {
     match text {
         [b'(', rest @ ..] => parse_id(rest, 0)?.next().ok_or(INVALID_START),
@@ -91,7 +91,7 @@ fn parse_start(text: &[u8]) -> Result<StreamId, Fail> {
     }
 }
 
-/// Reads the end of an interval, likewise.
+/// Parses the end of an interval, likewise.
 fn parse_end(text: &[u8]) -> Result<StreamId, Fail> {
     match text {
         [b'(', rest @ ..] => parse_id(rest, u64::MAX)?.previous().ok_or(INVALID_END),
@@ -135,13 +135,13 @@ fn write_known(reply: &mut dyn Reply, n: Option<i64>) {
     }
 }
 
-/// The error that names a key and a group of which one does not exist.
+/// Error for a key or a group that does not exist.
 fn no_such_group(ctx: &Ctx<'_>, key: usize, group: usize) -> Fail {
     let (key, group) = (ctx.arg(key), ctx.arg(group));
     Fail::new([b"NOGROUP No such key '", key, b"' or consumer group '", group, b"'"].concat())
 }
 
-/// Checks that the key is a stream with the group, as arguments 1 and 2 name them.
+/// Checks that the key at argument 1 is a stream with the group at argument 2.
 fn check_group(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, group) = (ctx.key(1), ctx.db(), ctx.arg(2));
     let found = match ctx.exec.ks.read(db, key) {
@@ -151,7 +151,7 @@ fn check_group(ctx: &mut Ctx<'_>) -> Outcome {
     if found { Ok(()) } else { Err(no_such_group(ctx, 1, 2)) }
 }
 
-/// The error of a subcommand called with the wrong options.
+/// Error of a subcommand with wrong options.
 fn wrong_subcommand(ctx: &Ctx<'_>) -> Fail {
     let container = ctx.arg(0).to_ascii_uppercase();
     let parts: [&[u8]; 5] = [

@@ -1,4 +1,4 @@
-//! Strings: GET, SET and the commands on whole values. Ranges of a value: `parts.rs`; numbers:
+//! Strings: GET, SET and other commands on whole values. Ranges of a value: `parts.rs`; numbers:
 //! `counters.rs`.
 
 pub(crate) mod counters;
@@ -55,7 +55,7 @@ fn get(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// When `SET` or `DELEX` acts.
+/// Condition of `SET` or `DELEX`.
 #[derive(Clone, Copy, Debug)]
 enum Condition<'a> {
     Always,
@@ -68,7 +68,7 @@ enum Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    /// Takes another condition beside this one: `NX` or `XX` may be repeated, and nothing else.
+    /// Combines two conditions: only `NX` and `XX` may be repeated.
     fn join(&mut self, other: Self) -> Outcome {
         match (*self, other) {
             (Condition::Always, _)
@@ -79,13 +79,12 @@ impl<'a> Condition<'a> {
         Ok(())
     }
 
-    /// Whether it depends on more than whether the key exists.
+    /// Whether the condition depends on the value, not only on whether the key exists.
     fn reads_value(self) -> bool {
         !matches!(self, Condition::Always | Condition::Missing | Condition::Present)
     }
 
-    /// Whether it holds of a key that exists or does not, where it [reads no
-    /// value](Self::reads_value).
+    /// Whether a condition that [does not read the value](Self::reads_value) holds.
     fn holds_for(self, exists: bool) -> bool {
         match self {
             Condition::Missing => !exists,
@@ -94,8 +93,8 @@ impl<'a> Condition<'a> {
         }
     }
 
-    /// Whether it holds of a value. What a digest is compared with is read only if there is a value
-    /// to compare.
+    /// Whether the condition holds for a value. A digest is parsed only if there is a value to
+    /// compare.
     fn holds(self, old: Option<StrRef<'_>>) -> Result<bool, Fail> {
         let equals =
             |with: &[u8]| old.is_some_and(|old| old.bytes(&mut itoa::Buffer::new()) == with);
@@ -112,7 +111,7 @@ impl<'a> Condition<'a> {
     }
 }
 
-/// What becomes of the expiry.
+/// Change of the expiry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Expiry {
     Clear,
@@ -214,7 +213,8 @@ fn set_with(ctx: &mut Ctx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcom
     Ok(())
 }
 
-/// Sets a key; an expiry that has passed already deletes it, and counts. Says whether it is set.
+/// Sets a key, and returns whether it is set. An expiry in the past deletes the key, which counts
+/// as a change.
 pub(crate) fn store(
     ctx: &mut Ctx<'_>,
     key: Key<'_>,
@@ -283,7 +283,7 @@ fn getex(ctx: &mut Ctx<'_>) -> Outcome {
         ctx.reply.null();
         return Ok(());
     };
-    // Of a key that does not exist, Redis does not look at the expiry; Valkey has done so before.
+    // If the key does not exist, Redis does not check the expiry; Valkey has checked it before.
     let value = view.string()?;
     let expiry = expiry?;
     let had_expiry = view.expiry().is_some();
@@ -294,7 +294,7 @@ fn getex(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// The expiry that is asked for, and whether `PERSIST` is.
+/// Parses the expiry, and whether `PERSIST` is given.
 fn getex_options<'a>(ctx: &Ctx<'a>) -> Result<(Stated<'a>, bool), Fail> {
     let (mut stated, mut persist) = (Stated::default(), false);
     for option in ctx.options(2) {
@@ -403,8 +403,8 @@ fn set_pairs(ctx: &mut Ctx<'_>, from: usize, to: usize) {
     }
 }
 
-/// Sets one key for `MSETEX`, which tells of the expiry before it tells of the value; in Valkey's
-/// dialect after.
+/// Sets one key for `MSETEX`, which publishes the event of the expiry before that of the value; in
+/// Valkey's dialect after it.
 fn set_and_tell(ctx: &mut Ctx<'_>, i: usize, expiry: Expiry) {
     let (key, value, db) = (ctx.key(i), ctx.value(i + 1), ctx.db());
     let old = ctx.exec.ks.peek(db, key).map(|view| (view.type_of(), view.expiry()));
@@ -441,7 +441,7 @@ fn delex(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.args().len() != 4 {
         return Err(ctx.wrong_arity());
     }
-    // The condition is read only if there is a value that it is of.
+    // The condition is parsed only if the key exists.
     let Some(old) = ctx.exec.ks.look(db, key) else { return ctx.number(0) };
     if old.string().is_err() {
         return Err(Fail::fixed("ERR Key should be of string type if conditions are specified"));
@@ -491,7 +491,7 @@ fn digest_of(value: StrRef<'_>) -> u64 {
     twox_hash::XxHash3_64::oneshot(value.bytes(&mut itoa::Buffer::new()))
 }
 
-/// Whether a value has the digest that `text` says in 16 hexadecimal digits of either case.
+/// Whether a value has the digest `text`, 16 hexadecimal digits of either case.
 fn has_digest(value: StrRef<'_>, text: &[u8]) -> Result<bool, Fail> {
     let text: &[u8; 16] = text
         .try_into()

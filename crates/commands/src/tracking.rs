@@ -1,5 +1,5 @@
-//! What a connection reads is remembered for it if it asked for that (`CLIENT TRACKING`): the keys
-//! of every command that only reads, under the locks that the command held.
+//! Client tracking (`CLIENT TRACKING`): remembers the keys of every read-only command under the
+//! locks of the command.
 
 pub(crate) mod mode;
 
@@ -12,7 +12,7 @@ use petrel_resp::Reply;
 use petrel_table::keys::key_positions;
 
 impl Executor {
-    /// Executes a command of a connection that tracks what it reads, or imports data.
+    /// Executes a command of a connection with `CLIENT TRACKING` or `CLIENT IMPORT-SOURCE`.
     #[cold]
     pub(crate) fn execute_apart(
         &mut self,
@@ -37,7 +37,7 @@ impl Executor {
         execution
     }
 
-    /// Executes a command of a connection that tracks what it reads.
+    /// Executes a command of a connection with `CLIENT TRACKING`.
     fn execute_tracking(
         &mut self,
         moment: Moment,
@@ -49,7 +49,7 @@ impl Executor {
         if self.ks.holds_any() || session.in_exec {
             return self.execute_one(moment, request, session, host, reply);
         }
-        // What has to go for want of room, in the table or in memory, is told before the reply.
+        // Invalidations due to a full tracking table or evictions are sent before the reply.
         self.ks.forget_readers();
         self.make_room(0);
         if self.ks.has_invalidations() {
@@ -71,8 +71,8 @@ impl Executor {
         execution
     }
 
-    /// Remembers the keys of a command that reads, if the connection wants it, while what it has
-    /// read cannot change.
+    /// Registers the connection as a reader of the command's keys, if it tracks them. Called while
+    /// the keys are still locked, so that no change is missed.
     #[cold]
     pub(crate) fn remember_reads(
         &mut self,
@@ -83,7 +83,7 @@ impl Executor {
         let Some(tracking) = session.tracking().filter(|tracking| tracking.remembers()) else {
             return;
         };
-        // A script remembers what its commands read.
+        // Commands in a script register their keys themselves.
         if command.spec.meta.group == Group::Scripting {
             return;
         }

@@ -1,8 +1,8 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
 //! `EXEC` locks the stripes of all keys of all queued commands and of all watched keys before it
-//! runs the first, so that nobody sees a transaction half done. A queued command whose keys are not
-//! known beforehand makes it take the whole keyspace.
+//! runs the first, so that no client sees a transaction half done. If the keys of a queued command
+//! are not known beforehand, it locks the whole keyspace.
 
 use crate::ctx::Ctx;
 use crate::execute::Executor;
@@ -37,8 +37,8 @@ fn multi(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// Refuses a command inside a transaction: in Redis the transaction goes on, in Valkey it is
-/// spoiled.
+/// Rejects a command inside a transaction. In Redis the transaction continues, in Valkey it will be
+/// aborted.
 #[cold]
 fn refuse_inside(ctx: &mut Ctx<'_>, in_redis: &'static str) -> Fail {
     if ctx.dialect() == Dialect::Redis {
@@ -72,7 +72,7 @@ fn watch(ctx: &mut Ctx<'_>) -> Outcome {
         if watched.is_empty() {
             *watched_bytes = 0;
         }
-        // A key that is watched already is so from the first time on.
+        // A key that is already watched stays watched from its first time on.
         if watched.contains(&watch) {
             ctx.exec.ks.unwatch(&watch);
         } else {
@@ -118,8 +118,8 @@ const RETAINED_ARGS_MAX: usize = 4096;
 
 /// Executes the commands of a transaction, or none of them.
 ///
-/// While a script runs for long that it would have to wait for, it is refused. The watches are left
-/// then: whoever ends them has to take the locks of their keys.
+/// Fails while a slow script holds the keys. It leaves the watches then, since removing them
+/// requires the locks of their keys.
 fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
     let needs_room = transaction.queued.flags().contains(Flags::DENYOOM);
     let no_room = needs_room && !ctx.exec.make_room(transaction.bytes);
@@ -160,7 +160,7 @@ fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
     if args.capacity() <= RETAINED_ARGS_MAX {
         ctx.exec.transaction_args = recycle(args);
     }
-    // Whoever waits for what has changed is served before the locks are let go of.
+    // Clients blocked on changed keys are served before the locks are released.
     Ok(())
 }
 
@@ -170,8 +170,8 @@ pub fn abandon(exec: &mut Executor, session: &mut Session) {
     watches::abandon(&mut exec.ks, session);
 }
 
-/// The same, unless a script that has run for long keeps the keys: false then; it is to be called
-/// again, and the thread may be outside.
+/// Like [`abandon`], but returns false while a slow script holds the keys: the caller has to try
+/// again, and the thread may have left the keyspace.
 pub fn abandon_unless_busy(exec: &mut Executor, session: &mut Session) -> bool {
     let shared = exec.shared.clone();
     let extras = session.extras.as_mut();
@@ -195,8 +195,7 @@ pub fn abandon_unless_busy(exec: &mut Executor, session: &mut Session) -> bool {
     true
 }
 
-/// Locks what a transaction needs; false if a script keeps it from that for long, and then nothing
-/// is locked.
+/// Locks the keys of a transaction; false, with nothing locked, if a slow script holds them.
 fn lock_transaction(
     exec: &mut Executor,
     transaction: &Transaction,

@@ -1,25 +1,24 @@
-//! Unblocking the clients that wait for keys.
+//! Unblocking clients that are blocked on keys.
 //!
 //! ```text
-//!  handler finds nothing ── Ctx::block ── a place in the queue of each key, under its lock
+//!  handler finds nothing ── Ctx::block ── joins the queue of each key, under its lock
 //!
 //!  another command changes a key ── the key is ready ── executed, counted
-//!  settle   for each ready key, while a waiter may be served as the key is:
-//!             the stripes of all of the waiter's keys are locked; is it still the first?
-//!             its command is executed; if it does not wait again: out of all queues, and the
-//!             answer to its worker
+//!  settle   for each ready key, while it may satisfy a blocked client:
+//!             lock the stripes of all of the client's keys; is it still the first?
+//!             execute its command; unless it blocks again: leave all queues, and send the
+//!             reply to its worker
 //!           unlock
 //! ```
 //!
-//! * Everything about a waiter is decided with the stripes of all of its keys held: whoever serves
-//!   it, and whoever ends its wait, finds it either waiting or gone. There is no state in between,
-//!   and no change of a key can be missed.
-//! * The locks of the command that made a key ready are kept until its waiters are served. Where a
-//!   waiter has keys in other stripes they have to be let go before; the key then still says that
-//!   it is ready, and whoever locks it first serves its waiters before doing anything else
-//!   ([`Executor::help`]). So nobody comes between a push and those who waited for it.
-//! * What a served command changes may make further keys ready; they are served in turn, without
-//!   recursion. Each success takes a waiter away, so there is an end.
+//! * Every decision about a blocked client is made with the stripes of all of its keys locked. The
+//!   client is either blocked or done, without a state in between, and misses no change of a key.
+//! * The command that made a key ready keeps its locks until the key's blocked clients are served.
+//!   If such a client has keys in other stripes, the locks have to be released first. The key then
+//!   stays ready, and the next thread that locks it serves its clients before doing anything else
+//!   ([`Executor::help`]). So no command gets between a push and the clients blocked on it.
+//! * Served commands may make further keys ready; these are served in turn, without recursion. Each
+//!   success removes a blocked client, so this ends.
 
 use crate::admit::Moment;
 use crate::admit::placement::add_slots;
@@ -37,42 +36,42 @@ use petrel_resp::{Protocol, RespWriter};
 use petrel_table::Place;
 use std::sync::Arc;
 
-/// Waiters tried on behalf of one command at most; the others are served in the next turn of the
-/// thread, or by whoever wants one of their keys before.
+/// Maximum number of blocked clients tried per command. The others are served in the thread's next
+/// turn, or before by the next command that locks their key.
 const TRIED_AT_ONCE: usize = 1024;
 
-/// Waiters tried before others may have the locks.
+/// Blocked clients tried before the locks are offered to other threads.
 const TRIED_PER_LOCK: usize = 16;
 
-/// What became of a waiter's command.
+/// Result of trying a blocked client's command.
 pub(crate) enum Tried {
-    /// It was executed: what to answer.
+    /// Executed: the reply.
     Served(Answer),
     /// Executed, but its reply was dropped for its length.
     Cut,
-    /// It found nothing again.
+    /// The command would block again.
     WaitsOn,
-    /// It was not executed: a pause holds it back.
+    /// Not executed, because clients are paused.
     Held,
 }
 
 impl Executor {
-    /// Whether a command that has waited is executed again.
+    /// Whether the current command is one that was blocked and is executed again.
     pub fn is_unblocking(&self) -> bool {
         self.unblocking.active
     }
 
-    /// Whether the command in hand has waited, and its time is up.
+    /// Whether the current command was blocked, and its timeout has expired.
     pub(crate) fn is_last_try(&self) -> bool {
         self.unblocking.last
     }
 
-    /// The command in hand is answered later: its client waits, or goes on waiting.
+    /// The current command replies later: its client blocks, or stays blocked.
     pub(crate) fn reply_comes_later(&mut self) {
         self.unblocking.is_waiting = true;
     }
 
-    /// Puts a client into the queues of the keys that it waits for. All of its stripes are held.
+    /// Adds a client to the queues of its keys. All of its stripes are locked.
     pub(crate) fn begin_wait(&mut self, blocked: &Arc<Blocked>) {
         for i in blocked.keys.clone() {
             let key = self.ks.key(blocked.arg(i));
@@ -82,8 +81,8 @@ impl Executor {
         self.unblocking.is_waiting = true;
     }
 
-    /// Ends a wait and answers the client. False if it has been answered already. The thread is in
-    /// a batch, and holds nothing or everything.
+    /// Ends a block and replies to the client. False if it was served already. The thread is in a
+    /// batch, and holds no locks or all.
     pub fn end_wait(&mut self, blocked: &Blocked, end: WaitEnd, host: &mut dyn Host) -> bool {
         if !self.give_up(blocked) {
             return false;
@@ -112,8 +111,8 @@ impl Executor {
         true
     }
 
-    /// The same, unless a script that has run for long keeps the keys: false then, the client waits
-    /// on, and the thread may be outside. The thread holds nothing.
+    /// Like [`Executor::end_wait`], but returns false while a slow script holds the keys: the
+    /// client stays blocked, and the thread may have left the keyspace. The thread holds no locks.
     pub fn end_wait_unless_busy(
         &mut self,
         blocked: &Blocked,
@@ -128,8 +127,8 @@ impl Executor {
         locked
     }
 
-    /// As [`Executor::give_up`]; none if a script that has run for long keeps the keys, and the
-    /// thread may be outside then. The thread holds nothing.
+    /// Like [`Executor::give_up`], but returns `None` while a slow script holds the keys: the
+    /// thread may have left the keyspace. The thread holds no locks.
     pub fn give_up_unless_busy(&mut self, blocked: &Blocked) -> Option<bool> {
         if !self.lock_unless_busy(blocked) {
             return None;
@@ -174,26 +173,25 @@ impl Executor {
         self.settle(host);
     }
 
-    /// Whether keys are ready whose waiters this thread has yet to serve.
+    /// Whether this thread has made keys ready and not yet served their blocked clients.
     #[inline]
     pub fn has_ready(&self) -> bool {
         self.ks.has_ready()
     }
 
-    /// Whether there are waiters whom a pause kept from being served.
+    /// Whether blocked clients were not served because clients are paused.
     pub fn has_postponed(&self) -> bool {
         !self.unblocking.postponed.is_empty()
     }
 
-    /// Serves those who wait for keys that this thread made ready, as far as it goes at once: after
-    /// upkeep, and while [`Executor::has_ready`]. After a command it happens by itself. The
-    /// thread is in a batch.
+    /// Serves clients blocked on keys that this thread made ready, up to a limit: after upkeep, and
+    /// while [`Executor::has_ready`]. Commands do this themselves. The thread is in a batch.
     pub fn serve_ready(&mut self, host: &mut dyn Host) {
         self.settle(host);
     }
 
-    /// Serves those whom a pause held back, now that it is over. The thread is in a batch and holds
-    /// nothing.
+    /// Serves the clients that were held back by a pause, after its end. The thread is in a batch
+    /// and holds no locks.
     pub fn serve_postponed(&mut self, host: &mut dyn Host) {
         for ready in std::mem::take(&mut self.unblocking.postponed) {
             let key = self.ks.key(&ready.key);
@@ -204,12 +202,12 @@ impl Executor {
         self.settle(host);
     }
 
-    /// Serves those who wait for keys that this thread made ready; nothing is held afterwards.
+    /// Serves clients blocked on keys that this thread made ready, and releases all locks.
     #[cold]
     pub(crate) fn settle(&mut self, host: &mut dyn Host) {
         if self.ks.has_ready() {
-            // In a transaction or a script time stood still; what has expired by now is not there
-            // for who waited.
+            // The clock stands still in transactions and scripts. Blocked clients must not see keys
+            // that have expired meanwhile.
             self.ks.refresh_clock();
         }
         let mut left = TRIED_AT_ONCE;
@@ -220,8 +218,7 @@ impl Executor {
         self.ks.unlock();
     }
 
-    /// Serves those who wait for ready keys of the stripes that are held; nothing is held
-    /// afterwards.
+    /// Serves clients blocked on ready keys of the locked stripes, and releases all locks.
     #[cold]
     pub(crate) fn help(&mut self, host: &mut dyn Host) {
         while let Some(ready) = self.ks.held_ready() {
@@ -230,8 +227,8 @@ impl Executor {
         self.settle(host);
     }
 
-    /// Lets go of what is held and locks these stripes instead, or all: for a command that finds
-    /// its keys in what it has locked, and has executed nothing yet.
+    /// Releases all locks and locks these stripes, or all: for a command that learns its keys from
+    /// locked data, and has executed nothing yet.
     pub(crate) fn lock_instead(&mut self, hashes: Option<&[KeyHash]>, host: &mut dyn Host) {
         loop {
             self.ks.unlock();
@@ -246,7 +243,7 @@ impl Executor {
         }
     }
 
-    /// Tries those who wait for a key, in order. What is held may be let go of on the way.
+    /// Tries the clients blocked on a key, in order. Locks may be released on the way.
     fn serve(&mut self, ready: &ReadyKey, left: &mut usize, host: &mut dyn Host) {
         let key = self.ks.key(&ready.key);
         if !self.ks.holds(key.hash) {
@@ -256,7 +253,7 @@ impl Executor {
         let mut locked = TRIED_PER_LOCK;
         while let Some((arrival, waiter)) = self.ks.next_waiter(ready.db, key) {
             let Ok(blocked) = waiter.downcast::<Blocked>() else {
-                // Nobody else puts waiters into the queues.
+                // No other code adds entries to the queues.
                 self.ks.leave(ready.db, key, arrival);
                 continue;
             };
@@ -265,7 +262,7 @@ impl Executor {
             }
             let is_covered = blocked.hashes.iter().all(|&hash| self.ks.holds(hash));
             if locked == 0 || !is_covered {
-                // By the time that all are locked it may be gone, or have been tried.
+                // The client may be gone or served once all stripes are locked.
                 locked = TRIED_PER_LOCK;
                 self.ks.unlock();
                 self.yield_within();
@@ -277,7 +274,8 @@ impl Executor {
         }
     }
 
-    /// Executes the command of a waiter, whose stripes are held, and answers unless it waits again.
+    /// Executes the command of a blocked client, with its stripes locked, and replies unless it
+    /// blocks again.
     fn try_waiter(
         &mut self,
         blocked: &Blocked,
@@ -291,7 +289,7 @@ impl Executor {
         }
         self.ks.begin_try(ready.db, key);
         let tried = match self.is_elsewhere(blocked) {
-            // What has come is another node's to give away; the waiter is about to go there.
+            // Another node is the home of the keys now, and will serve the client.
             true => Tried::WaitsOn,
             false => {
                 // A helper's own command, which made the key ready, has ended.
@@ -316,15 +314,14 @@ impl Executor {
         }
     }
 
-    /// Answers a waiter whose command was executed under the locks that are held.
+    /// Replies to a blocked client after its command was executed under the held locks.
     fn answer(&mut self, blocked: &Blocked, answer: Answer, host: &mut dyn Host) {
         if host.answer(blocked, answer) {
             self.ks.commit_at_unlock();
         }
     }
 
-    /// Whether what a waiter waits for is another node's to give away: its keys have got another
-    /// home since the wait began.
+    /// Whether another node has become the home of the blocked client's keys since it blocked.
     pub fn is_elsewhere(&self, blocked: &Blocked) -> bool {
         let place = blocked.command.spec.place;
         if place == Place::Here
@@ -344,7 +341,7 @@ impl Executor {
         }
     }
 
-    /// The call that lets a waiter, whose wait here has ended, go on at the home of its keys.
+    /// Builds the call that continues a block at the home of its keys.
     pub fn call_again(&self, blocked: &Blocked) -> RemoteCall {
         let args = blocked.args();
         let (mut slots, mut by_key) = (Vec::new(), false);
@@ -364,7 +361,7 @@ impl Executor {
         }
     }
 
-    /// The reply to a waiter whose wait has ended in another way than by what it waited for.
+    /// Reply to a blocked client that was not served: a timeout, or an error.
     pub fn late_reply(&self, blocked: &Blocked, end: WaitEnd) -> Answer {
         match end.fail() {
             None => Answer::new(blocked.protocol, blocked.late),
@@ -372,7 +369,7 @@ impl Executor {
         }
     }
 
-    /// Executes a waiter's command in the name of its client.
+    /// Executes a blocked client's command on behalf of the client.
     pub(crate) fn execute_again(
         &mut self,
         blocked: &Blocked,
@@ -416,8 +413,8 @@ impl Executor {
         }
     }
 
-    /// Takes a waiter out of its queues for good; false if somebody has before. All of its stripes
-    /// are held.
+    /// Removes a blocked client from its queues; false if it was removed before. All of its stripes
+    /// are locked.
     pub(crate) fn dismiss(&mut self, blocked: &Blocked) -> bool {
         if !blocked.end() {
             return false;

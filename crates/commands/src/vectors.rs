@@ -1,8 +1,8 @@
-//! Vector sets: elements with a vector each, and what there is to know of them. Adding:
-//! `vectors/add.rs`; searching: `vectors/similar.rs`.
+//! Vector sets: elements with a vector each. Adding: `vectors/add.rs`; searching:
+//! `vectors/similar.rs`.
 //!
-//! Reading commands take a reference to the set and let go of its stripe: a long search keeps no
-//! other command waiting.
+//! Commands that read take a reference to the set and unlock its stripe, so a long search blocks no
+//! other command.
 
 mod add;
 mod similar;
@@ -50,7 +50,7 @@ impl From<VectorError> for Fail {
     }
 }
 
-/// The number of arguments is checked by the commands, as those of a module do.
+/// Checks the number of arguments, which the commands do themselves, like those of a module.
 fn expect(ctx: &Ctx<'_>, is_met: bool) -> Outcome {
     if is_met {
         return Ok(());
@@ -59,7 +59,7 @@ fn expect(ctx: &Ctx<'_>, is_met: bool) -> Outcome {
     Err(Fail::new(format!("ERR wrong number of arguments for '{name}' command")))
 }
 
-/// The set at the first key. The key's stripe is held only for this.
+/// The set at the first key. The key's stripe is locked only for this lookup.
 fn set_at_key(ctx: &mut Ctx<'_>) -> Result<Option<Arc<VectorSet>>, Fail> {
     let (key, db) = (ctx.key(1), ctx.db());
     let gives_way = ctx.gives_way();
@@ -79,8 +79,8 @@ fn set_at_key(ctx: &mut Ctx<'_>) -> Result<Option<Arc<VectorSet>>, Fail> {
     Ok(set?)
 }
 
-/// A vector in the arguments from `i` on: `FP32 blob` or `VALUES n x ...`. Returns its components
-/// and where the arguments go on.
+/// Parses a vector from argument `i` on: `FP32 blob` or `VALUES n x ...`. Returns its components
+/// and the index of the next argument.
 fn vector_at(ctx: &Ctx<'_>, i: usize) -> Result<(Vec<f32>, usize), Fail> {
     let args = ctx.args();
     let next = args.get(i + 1).ok_or(INVALID_VECTOR)?;
@@ -102,7 +102,7 @@ fn vector_at(ctx: &Ctx<'_>, i: usize) -> Result<(Vec<f32>, usize), Fail> {
     Ok((values.iter().map(component).collect::<Result<_, _>>()?, i + 2 + dim))
 }
 
-/// What a distance is as a similarity: 1 for the same direction, 0 for the opposite.
+/// Converts a distance to a similarity: 1 for equal directions, 0 for opposite ones.
 fn score(distance: f32) -> f64 {
     1.0 - f64::from(distance) / 2.0
 }
@@ -236,7 +236,7 @@ fn vinfo(ctx: &mut Ctx<'_>) -> Outcome {
         ("hnsw-max-node-uid", info.inserted),
     ] {
         ctx.reply.simple(name);
-        // No figure comes near 2^63.
+        // All values are far below 2^63.
         ctx.reply.integer(n as i64);
     }
     Ok(())
@@ -275,7 +275,7 @@ fn vrandmember(ctx: &mut Ctx<'_>) -> Outcome {
 
 /// Draws with repetition.
 fn draw_some(ctx: &mut Ctx<'_>, set: &VectorSet, count: u64) -> Outcome {
-    /// Draws where nothing bounds the reply.
+    /// Maximum number of draws if the reply is not bounded otherwise.
     const DRAWS_MAX: u64 = 1 << 24;
     let reply_max = ctx.reply_max();
     if count > i64::MAX as u64 || (reply_max.is_none() && count > DRAWS_MAX) {
@@ -287,7 +287,7 @@ fn draw_some(ctx: &mut Ctx<'_>, set: &VectorSet, count: u64) -> Outcome {
     reply.array(count as usize);
     draw_repeated(count as usize, reply_max, &mut pacer, |run| {
         for _ in 0..run {
-            // It may be emptied meanwhile; the reply has its length nevertheless.
+            // The set may be emptied meanwhile, but the length of the reply has been sent.
             match set.random(&mut |bound| random.below(bound)) {
                 Some(name) => reply.bulk(&name),
                 None => reply.null(),
@@ -311,7 +311,7 @@ fn vrange(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// An end of a range of names; `open` is the symbol of that end for no bound at all.
+/// Parses a bound of a range of names; `open` stands for no bound.
 fn bound<'a>(text: &'a [u8], open: &[u8]) -> Result<Bound<&'a [u8]>, Fail> {
     match text {
         _ if text == open => Ok(Bound::Unbounded),

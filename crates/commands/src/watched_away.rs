@@ -1,21 +1,21 @@
-//! Keys that a connection watches at another node.
+//! Keys watched at another node.
 
 use crate::cluster::{Cluster, HashSlot};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Keys that a connection watches at another node, which is their home and so the only one that
-/// knows their changes in their order: it keeps the watches, and executes the transaction if
-/// nothing has changed. Its `OK` to `WATCH` comes behind every change before, so what the
-/// connection reads here afterwards is not older than the watch. A node that is their home no
-/// longer has dropped them, and a transaction finds none at the next one: nothing becomes of it.
+/// Keys that a connection watches at their home, another node. Only the home knows the order of the
+/// keys' changes: it keeps the watches, and executes the transaction if nothing has changed. Its
+/// `OK` to `WATCH` is sent after every earlier change, so later reads of the connection here are
+/// not older than the watch. A node that is no longer the home drops the watches; a transaction
+/// then finds none at the next home and is aborted.
 pub struct WatchedAway {
-    /// Names them at that node; no two of a process are equal.
+    /// Identifier at that node, unique within this process.
     id: u64,
-    /// `WATCH`es that were forwarded.
+    /// Number of forwarded `WATCH`es.
     forwarded: u16,
-    /// Their hash slots.
+    /// Hash slots of the watched keys.
     pub(crate) slots: Vec<HashSlot>,
     cluster: Arc<dyn Cluster>,
 }
@@ -27,21 +27,21 @@ impl WatchedAway {
         WatchedAway { id, forwarded: 0, slots: Vec::new(), cluster }
     }
 
-    /// What a forwarded command says of them ([`RemoteCall::client`](crate::RemoteCall)): which
-    /// they are, and in the lowest 16 bits how many `WATCH`es came before it. A node that knows of
-    /// another number has dropped some.
+    /// Identifier sent with forwarded commands ([`RemoteCall::client`](crate::RemoteCall)): `id`,
+    /// and in the lowest 16 bits the number of `WATCH`es before. A node with another number has
+    /// dropped some watches.
     pub(crate) fn number(&self) -> u64 {
         self.id << 16 | u64::from(self.forwarded)
     }
 
-    /// A `WATCH` of keys with these slots is forwarded.
+    /// Records that a `WATCH` of keys in these slots is forwarded.
     pub(crate) fn add(&mut self, slots: &[HashSlot]) {
         self.forwarded = self.forwarded.saturating_add(1);
         self.slots
             .extend(slots.iter().filter(|slot| !self.slots.contains(slot)).collect::<Vec<_>>());
     }
 
-    /// `EXEC` is forwarded, which ends them at their home.
+    /// Records that `EXEC` is forwarded, which ends the watches at their home.
     pub(crate) fn end(&mut self) {
         self.slots.clear();
     }

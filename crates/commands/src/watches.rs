@@ -1,4 +1,4 @@
-//! Ends transactions and watches, under the locks of the watched keys.
+//! Ends of transactions and watches, under the locks of the watched keys.
 
 use crate::fail::Fail;
 use crate::session::Session;
@@ -6,9 +6,9 @@ use crate::spec::Command;
 use petrel_keyspace::Handle;
 use petrel_table::GateFlags;
 
-/// What a refused command does to the client's transaction: one that is open can no longer be
-/// executed, and a refused `EXEC` ends it with every watch, be it open or not. Gives back the error
-/// to reply.
+/// Marks the client's transaction as failed by a rejected command: an open transaction can no
+/// longer be executed, and a rejected `EXEC` ends it with every watch, open or not. Returns the
+/// error to reply.
 pub(crate) fn spoil(
     ks: &mut Handle,
     session: &mut Session,
@@ -22,11 +22,11 @@ pub(crate) fn spoil(
         return fail;
     }
     abandon(ks, session);
-    // A client that can be sent elsewhere sends the whole transaction there.
+    // A redirected client sends the whole transaction to the other node.
     if fail.is_redirection() { fail } else { aborted(&fail) }
 }
 
-/// What `EXEC` answers when it is refused for this.
+/// Error of an `EXEC` that is rejected because of `fail`.
 pub(crate) fn aborted(fail: &Fail) -> Fail {
     let reason = fail.text();
     let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
@@ -60,7 +60,7 @@ pub(crate) fn release(ks: &mut Handle, session: &mut Session) {
     }
 }
 
-/// Whether the session watches keys, so that ending its transaction takes their locks.
+/// Whether the session watches keys; ending its transaction then requires their locks.
 pub(crate) fn watches_keys(session: &Session) -> bool {
     session.transaction().is_some_and(|transaction| !transaction.watched.is_empty())
 }

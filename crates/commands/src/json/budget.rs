@@ -1,24 +1,26 @@
-//! Limits of one command of this family: steps, and memory beside the document.
+//! Limits of one JSON command: steps, and memory beside the document.
 
 use super::Asked;
 use crate::fail::{Fail, Outcome};
 use petrel_json::Work;
 use petrel_keyspace::{Handle, Transient};
 
-/// Bytes that a command may hold beside the document, where no memory limit says less.
+/// Maximum bytes that a command may hold beside the document, unless the memory limit allows less.
 const HELD_MAX: usize = 512 << 20;
 
-/// The rest of a command's budget.
+/// Remaining budget of a command.
 pub(super) struct Budget {
     pub work: Work,
     pub memory: Memory,
 }
 
-/// Memory that a command holds while it runs. It is counted as used, and the limit holds for it.
+/// Memory that a command holds while it runs. It counts as used memory, and is subject to the
+/// memory limit.
 pub(super) struct Memory(Option<Transient>);
 
 impl Budget {
-    /// The budget of a command with this path. One that finds one value at most holds little.
+    /// Budget of a command with this path. With at most one match, it holds too little memory to
+    /// count.
     pub fn of(ks: &Handle, path: Asked<'_>) -> Self {
         let memory = if path.is_plain() { None } else { Some(ks.transient()) };
         Budget { work: Work::default(), memory: Memory(memory) }

@@ -14,26 +14,26 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// How values are answered.
+/// Reply format of values.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
     /// As text.
     Text,
-    /// As replies, those in containers too.
+    /// As replies, including values within containers.
     Expand,
-    /// As replies, containers and strings as text.
+    /// As replies; containers and strings as text.
     Expand1,
 }
 
 impl Form {
-    /// By its name, where text is called `text`.
+    /// Parses a format's name; `text` is the name of the text format.
     pub fn from_name(name: &[u8], text: &str) -> Result<Self, Fail> {
         let forms = [(text, Form::Text), ("EXPAND", Form::Expand), ("EXPAND1", Form::Expand1)];
         let found = forms.into_iter().find(|(word, _)| name.eq_ignore_ascii_case(word.as_bytes()));
         found.map(|(_, form)| form).ok_or(Fail::fixed("ERR wrong reply format"))
     }
 
-    /// Only RESP3 has forms.
+    /// Rejects formats other than text in RESP2.
     pub fn check(reply: &dyn Reply) -> Outcome {
         match reply.protocol() {
             Protocol::Resp3 => Ok(()),
@@ -78,15 +78,15 @@ impl Form {
 /// reply.
 const TEXT_KEPT_MAX: usize = 64 << 10;
 
-/// Bytes that all paths of a JSON.GET may have: parsed they take fifty times as much.
+/// Maximum bytes of all paths of a JSON.GET; parsed, they take fifty times as much.
 const PATHS_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
-    /// The memory of the last text.
+    /// Memory of the last text.
     static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Calls with an empty buffer for a text, whose memory is used again.
+/// Calls `write` with an empty text buffer. The buffer's memory is kept per thread for reuse.
 pub(super) fn with_text<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let mut text = TEXT.take();
     let result = write(&mut text);
@@ -97,7 +97,7 @@ pub(super) fn with_text<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     result
 }
 
-/// Writes a text, and takes it if it is long.
+/// Writes a text. A long text moves into the reply, others are copied.
 fn write_whole(text: &mut Vec<u8>, reply: &mut dyn Reply) {
     match text.len() > TEXT_KEPT_MAX {
         true => reply.shared(std::mem::take(text).into()),
@@ -116,12 +116,12 @@ fn write_text(value: Value<'_>, reply: &mut dyn Reply) {
     });
 }
 
-/// The format of a text that ends where it is too long, or where the reply is.
+/// Format that stops printing at the length limit, or once the reply is full.
 fn ended<'f>(format: &Format<'f>, reply: &dyn Reply) -> Format<'f> {
     Format { len_max: format.len_max.min(reply.room_left()), ..*format }
 }
 
-/// Writes a text, unless it is too long.
+/// Writes a text, unless it exceeds the length limit.
 fn write(reply: &mut dyn Reply, format: &Format<'_>, text: &mut Vec<u8>) -> Outcome {
     if text.len() > format.len_max {
         return Err(Fail::STRING_TOO_LONG);
@@ -155,7 +155,7 @@ fn print_found(
             values.add(value, text);
             memory.hold(text.capacity())
         });
-        // The rest would be left out.
+        // The rest would be cut off.
         let is_full = text.len() > format.len_max;
         if added.is_ok() && !is_full { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
@@ -164,7 +164,7 @@ fn print_found(
     Ok(())
 }
 
-/// What JSON.GET is asked beside paths.
+/// Options of JSON.GET.
 struct Options<'a> {
     format: Format<'a>,
     form: Form,
@@ -190,7 +190,7 @@ impl<'a> Options<'a> {
         };
         *words = ahead;
         let (place, text) = match option {
-            // It means nothing any more.
+            // `NOESCAPE` is accepted without effect, as in RedisJSON.
             JsonGetOption::Noescape => return Ok(true),
             JsonGetOption::Format(name) => {
                 Form::check(ctx.reply)?;
@@ -220,7 +220,7 @@ pub(super) fn get(ctx: &mut Ctx<'_>) -> Outcome {
     get_one(ctx, &options.format, asked)
 }
 
-/// Values of one path as text.
+/// Replies with the matches of one path as text.
 fn get_one(ctx: &mut Ctx<'_>, format: &Format<'_>, asked: Asked<'_>) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     let mut budget = Budget::of(&ctx.exec.ks, asked);
@@ -240,8 +240,8 @@ fn get_one(ctx: &mut Ctx<'_>, format: &Format<'_>, asked: Asked<'_>) -> Outcome 
     })
 }
 
-/// Values of several paths: an object that has those of each under its path. One JSONPath among
-/// them, and each has an array of values.
+/// Replies with the matches of several paths: an object with each path as a name. If any is a
+/// JSONPath, all values are arrays.
 fn get_several<'a>(
     ctx: &mut Ctx<'a>,
     mut options: Options<'a>,
@@ -249,7 +249,7 @@ fn get_several<'a>(
 ) -> Outcome {
     let (key, db) = (ctx.key(1), ctx.db());
     let (mut asked, mut bytes) = (Vec::new(), 0);
-    // Options may stand behind a path too.
+    // Options may follow paths, too.
     while words.left() > 0 {
         if !options.take(ctx, &mut words)? {
             let path = path_at(ctx, ctx.position(&words))?;
@@ -285,7 +285,7 @@ fn get_several<'a>(
     write(reply, &format, &mut text)
 }
 
-/// Answers the values of each path as replies.
+/// Replies with the matches of each path in RESP.
 fn write_found(
     paths: &[Arc<Path>],
     root: Value<'_>,
@@ -303,7 +303,7 @@ fn write_found(
     Ok(())
 }
 
-/// Appends an object that has the values of each path under it.
+/// Appends an object with the matches of each path.
 fn print_several(
     paths: &[Arc<Path>],
     root: Value<'_>,
@@ -340,7 +340,7 @@ pub(super) fn mget(ctx: &mut Ctx<'_>) -> Outcome {
     let (db, asked) = (ctx.db(), path_at(ctx, last)?);
     let mut budget = Budget::of_many(&ctx.exec.ks);
     let path = asked.path(&mut ctx.exec.paths)?;
-    // Nothing is written before it is known that no key takes too much.
+    // All keys are checked against the budget before anything is written.
     for i in 1..last {
         let key = ctx.key(i);
         if let Some(root) = ctx.exec.ks.peek(db, key).and_then(|view| view.json().ok()) {
@@ -364,7 +364,7 @@ pub(super) fn mget(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Takes the steps for writing the values that a path finds.
+/// Takes the steps for writing the matches of a path.
 fn estimate(path: &Path, root: Value<'_>, budget: &mut Budget) -> Outcome {
     if path.is_legacy() {
         let value = first(path, root, budget)?;
@@ -378,7 +378,7 @@ fn estimate(path: &Path, root: Value<'_>, budget: &mut Budget) -> Outcome {
     Ok(taken?)
 }
 
-/// Writes the values that a path finds in one of several documents, after [`estimate`].
+/// Writes the matches of a path in one of several documents, after [`estimate`].
 fn write_one(path: &Path, root: Value<'_>, budget: &mut Budget, reply: &mut dyn Reply) {
     let format = ended(&Format::default(), reply);
     with_text(|text| {
@@ -390,7 +390,7 @@ fn write_one(path: &Path, root: Value<'_>, budget: &mut Budget, reply: &mut dyn 
         match printed {
             Ok(true) if text.len() <= format.len_max => write_whole(text, reply),
             Ok(false) => reply.null(),
-            // The reply has begun, and there is no memory for the rest.
+            // The reply has begun, and no memory is left for the rest.
             _ => reply.refuse(),
         }
     });

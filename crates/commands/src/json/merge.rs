@@ -1,4 +1,4 @@
-//! JSON.MERGE: patches as RFC 7396 has them.
+//! JSON.MERGE: merge patches (RFC 7396).
 
 use super::budget::Budget;
 use super::set::{Setting, adding};
@@ -15,9 +15,9 @@ use petrel_json::{
 };
 use petrel_keyspace::{Handle, JsonChange, Key};
 
-/// Bytes that merges into values that lie in each other may copy.
+/// Maximum bytes that merges into nested matches may copy.
 const COPIED_MAX: usize = 256 << 20;
-/// How many members may be compared by their names to find out what a patch changes.
+/// Maximum number of member name comparisons to find the changes of a patch.
 const COMPARED_MAX: usize = 1 << 24;
 
 /// `JSON.MERGE key path value`
@@ -43,23 +43,23 @@ pub(super) fn merge(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// A change of a merge: a value is set at a place, or what is there removed.
+/// Change of a merge: the value to set at a place, or `None` to remove it.
 type Changed<'p> = (Vec<Step<'p>>, Option<Document>);
 
-/// What merging a patch into the values at a path comes to.
+/// Result of merging a patch into the values at a path.
 enum Merging<'p> {
     /// The key gets this document.
     Root(Document),
-    /// Something changes inside of one value.
+    /// Changes inside of one value.
     Changes(Vec<Changed<'p>>),
-    /// Values change. Some others would have become too deep, if `false`, and stay what they are.
+    /// Changes of values; `false` if some were left as they are because they would become too deep.
     Values(Plan<'p>, bool),
     /// Nothing changes.
     Nothing,
 }
 
 impl Merging<'_> {
-    /// Merges; whether everything is merged that was to be.
+    /// Carries out the merge; returns whether it is complete.
     fn carry_out(&self, ks: &mut Handle, (db, key): (u16, Key<'_>)) -> Result<bool, Fail> {
         match self {
             Merging::Root(document) => {
@@ -81,7 +81,7 @@ impl Merging<'_> {
     }
 }
 
-/// What merging a patch into what a path finds comes to; of no document if there is no such key.
+/// Merges a patch into the matches of a path. `root` is `None` if the key does not exist.
 fn merging<'p>(
     root: Option<Value<'_>>,
     path: &'p Path,
@@ -108,8 +108,8 @@ fn merging<'p>(
     })
 }
 
-/// The changes that a patch makes in one value of a document, unless they are so many that it is
-/// less to set the value.
+/// Changes that a patch makes in one value of a document; `None` if setting the whole value takes
+/// less.
 fn few_changes<'p>(
     steps: &[Step<'p>],
     root: Value<'_>,
@@ -163,7 +163,7 @@ fn merging_all<'p>(
         push(&mut batch, root, (target, steps), action, (memory, held))
     })?;
     if places.is_empty() {
-        // What is added is the patch itself, with its nulls.
+        // The added value is the patch itself, with its nulls.
         return adding(root, path, patch, budget);
     }
     batch.settle();
@@ -175,15 +175,15 @@ fn merging_all<'p>(
     Ok(Setting::Values(Plan::Whole(document), is_all))
 }
 
-/// Bytes that merging a patch takes for a table of its members.
+/// Memory for the table of a patch's members, in bytes.
 fn merging_bytes(patch: Value<'_>) -> usize {
     /// A name and a value, and a byte of the table, which is half full.
     const PER_MEMBER: usize = 2 * (size_of::<(&[u8], Value<'_>)>() + 1);
     patch.members().map(|(_, value)| PER_MEMBER + merging_bytes(value)).sum()
 }
 
-/// Merges into values that lie in each other: the outer ones first, then what is left of the inner
-/// ones. Returns the document, and whether no value would have become too deep.
+/// Merges into nested matches: outer ones first, then the inner ones that still exist. Returns the
+/// document, and whether no value would have become too deep.
 fn merged_inside(
     root: Value<'_>,
     places: &[Place],

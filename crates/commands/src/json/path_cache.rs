@@ -1,28 +1,28 @@
-//! Paths as they were parsed: a program sends the same few paths again and again, and to parse one
-//! takes several allocations.
+//! Cache of parsed paths. Programs send the same few paths again and again, and parsing one takes
+//! several allocations.
 
 use petrel_json::{Path, PathError};
 use petrel_keyspace::{Handle, Transient};
 use std::sync::Arc;
 
-/// Paths that a thread keeps; a power of two.
+/// Number of paths that a thread caches; a power of two.
 const PATHS: usize = 64;
 
-/// Longest path that is kept, in bytes.
+/// Maximum length of a cached path, in bytes.
 const TEXT_MAX: usize = 64;
 
-/// Bytes of memory that the kept paths of a thread take, with their compiled patterns.
+/// Maximum memory of a thread's cached paths with their compiled patterns, in bytes.
 const BYTES_MAX: usize = 2 << 20;
 
-/// The paths of a thread: each at the place that its text's hash says; a path takes the place of
-/// another one.
+/// Cached paths of a thread, indexed by a hash of the text. A path replaces another with the same
+/// index.
 #[derive(Default)]
 pub(crate) struct PathCache {
     paths: Box<[Option<Kept>]>,
     /// Bytes of the paths, counted as used memory.
     bytes: usize,
     counted: Option<Transient>,
-    /// Paths with patterns that have been used since they were measured: a bit for each place.
+    /// Bit per index: paths with patterns that were used since they were last measured.
     used: u64,
 }
 
@@ -32,7 +32,7 @@ struct Kept {
 }
 
 impl PathCache {
-    /// The path that a text is.
+    /// Parses a path, or returns it from the cache.
     ///
     /// # Errors
     /// Errors of [`Path::parse`]; they are not cached.
@@ -58,7 +58,7 @@ impl PathCache {
         self.forget(place);
         self.bytes += path.footprint();
         self.paths[place] = Some(Kept { path: path.clone(), bytes: path.footprint() });
-        // What patterns take is known once they have been used.
+        // Patterns are compiled on first use, so their memory is measured afterwards.
         self.used |= 1 << place;
     }
 
@@ -68,7 +68,7 @@ impl PathCache {
         }
     }
 
-    /// Counts the memory of the paths after a command, and forgets some if it is too much.
+    /// Updates the counted memory of the paths after a command, and drops some above the limit.
     #[inline]
     pub fn settle(&mut self, ks: &Handle) {
         if self.used != 0 {
@@ -89,7 +89,7 @@ impl PathCache {
                 kept.bytes = bytes;
             }
         }
-        // From the next place on, so that the most recent path goes last.
+        // From the next index on, so that the most recent path is dropped last.
         for place in (first + 1..=first + PATHS).map(|place| place % PATHS) {
             if self.bytes <= BYTES_MAX {
                 break;

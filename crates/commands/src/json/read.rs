@@ -1,4 +1,4 @@
-//! What there is to know of the values of a document.
+//! JSON commands that describe values: JSON.TYPE, JSON.STRLEN and the like.
 
 use super::budget::Budget;
 use super::{
@@ -12,18 +12,18 @@ use petrel_keyspace::parse_int;
 use petrel_resp::{Protocol, Reply};
 use std::ops::ControlFlow;
 
-/// Values that are kept from one search to the next.
+/// Maximum number of matches kept from a search.
 const KEPT_MAX: usize = 4096;
 
-/// Values that a path finds: their number is announced before they are written. A few are kept,
-/// many are searched for once more.
+/// Matches of a path. Their number is sent before them. Few matches are kept; many are searched for
+/// a second time.
 pub(super) struct Found<'d> {
     count: usize,
     kept: Vec<Value<'d>>,
 }
 
 impl<'d> Found<'d> {
-    /// Searches. Each value takes the steps that `cost` says, for what will be done with it.
+    /// Searches for matches, and takes the steps that `cost` returns for each, for its later use.
     ///
     /// # Errors
     /// If that is too much. Another search is not, then.
@@ -50,7 +50,7 @@ impl<'d> Found<'d> {
         })?;
         taken?;
         if found.count > KEPT_MAX {
-            // As much again.
+            // Cost of the second search.
             budget.work.spend(before - budget.work.left())?;
             found.kept = Vec::new();
         }
@@ -61,7 +61,7 @@ impl<'d> Found<'d> {
         self.count
     }
 
-    /// Calls for each.
+    /// Calls `visit` for each match.
     pub fn each(&self, path: &Path, root: Value<'d>, visit: &mut dyn FnMut(Value<'d>)) {
         if self.count <= KEPT_MAX {
             return self.kept.iter().copied().for_each(visit);
@@ -74,19 +74,19 @@ impl<'d> Found<'d> {
     }
 }
 
-/// What a command says of values that it is not for, and of what is not there.
+/// Replies of a command to missing values and values of another kind.
 struct Manner {
-    /// What a legacy path is answered that finds a value of another kind.
+    /// Error if a legacy path matches a value of another kind.
     other: fn() -> Fail,
-    /// What a legacy path is answered that finds nothing; nil if it is none.
+    /// Error if a legacy path matches nothing; `None` replies nil.
     nothing: Option<Fail>,
-    /// What a JSONPath is answered where there is no key; nil if it is none.
+    /// Error if the key of a JSONPath does not exist; `None` replies nil.
     no_key: Option<Fail>,
 }
 
-/// Answers what `write` says of each value that the path at argument 2 finds, or of the first; it
-/// says whether the value is of the kind that the command is for, and writes nothing if not. `cost`
-/// are the steps that it takes.
+/// Replies with each match of the path at argument 2, or with the first of a legacy path. `write`
+/// returns false, and writes nothing, for a value of another kind. `cost` returns the steps that it
+/// takes.
 fn answer(
     ctx: &mut Ctx<'_>,
     manner: &Manner,
@@ -125,7 +125,7 @@ fn answer(
     }
 }
 
-/// Steps for what takes the same time for every value.
+/// Cost of values that all take the same time.
 fn little(_: Value<'_>) -> u64 {
     0
 }
@@ -135,7 +135,7 @@ pub(super) fn type_of(ctx: &mut Ctx<'_>) -> Outcome {
     let (key, db, path) = (ctx.key(1), ctx.db(), path_at(ctx, 2)?);
     let mut budget = Budget::of(&ctx.exec.ks, path);
     let (reply, Executor { ks, paths, .. }) = (&mut *ctx.reply, &mut *ctx.exec);
-    // RESP3 has an array around what it was before.
+    // RESP3 replies have an additional array around the type.
     let is_wrapped = reply.protocol() == Protocol::Resp3;
     let wrap = |reply: &mut dyn Reply| {
         if is_wrapped {
@@ -236,7 +236,7 @@ pub(super) fn writing(value: Value<'_>) -> u64 {
     value.tape().len() as u64 / 8
 }
 
-/// A container is an array that begins with its bracket.
+/// Writes a container as an array with its bracket as first element.
 fn write_resp(value: Value<'_>, reply: &mut dyn Reply) {
     match value.kind() {
         Kind::Null => reply.null(),
@@ -267,7 +267,7 @@ fn write_resp(value: Value<'_>, reply: &mut dyn Reply) {
     }
 }
 
-/// A number as RESP has it.
+/// Writes a number in RESP.
 pub(super) fn write_number(value: Value<'_>, reply: &mut dyn Reply) {
     match value.number() {
         Some(number) => write_of_number(number, reply),
@@ -333,8 +333,8 @@ pub(super) fn arr_index(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// The index of a value in an array, searched from one index up to another, which is 0 for the end;
-/// -1 if it is not found. Negative indices count from the end.
+/// Index of a value in an array between two indices, where 0 as the second is the end; -1 if it is
+/// not found. Negative indices count from the end.
 fn index_of(
     array: Value<'_>,
     wanted: Value<'_>,
@@ -393,7 +393,7 @@ pub(super) fn debug(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Argument `i` as an integer; none if it is not there or none.
+/// Argument `i` as an integer; `None` if it is missing or no integer.
 pub(super) fn index_at(ctx: &Ctx<'_>, i: usize) -> Option<i64> {
     parse_int(ctx.args().get(i)?)
 }

@@ -1,4 +1,4 @@
-//! What replaces and removes values: JSON.SET, JSON.MSET, JSON.DEL, JSON.CLEAR.
+//! Commands that replace and remove values: JSON.SET, JSON.MSET, JSON.DEL, JSON.CLEAR.
 
 use super::budget::Budget;
 use super::{
@@ -18,30 +18,30 @@ use std::sync::Arc;
 
 const NOT_STATIC: Fail = Fail::fixed("Err wrong static path");
 
-/// What JSON.SET demands of its path.
+/// Condition of JSON.SET on its path: `NX` or `XX`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Condition {
     None,
-    /// Nothing is there.
+    /// `NX`: the path has no match.
     Nothing,
-    /// Something is there.
+    /// `XX`: the path has a match.
     Something,
 }
 
-/// What setting a value at a path comes to.
+/// Result of setting a value at a path.
 pub(super) enum Setting<'v> {
-    /// The key gets the value.
+    /// The value becomes the document.
     Root,
-    /// Values change. Some others would have become too deep, if `false`, and stay what they are.
+    /// Changes of values; `false` if some were left as they are because they would become too deep.
     Values(Plan<'v>, bool),
-    /// The value is set at the place that the path names.
+    /// The value is set at the place of a static path.
     Static,
     /// Nothing changes.
     Nothing,
 }
 
 impl Setting<'_> {
-    /// Sets the value; whether all is set that was to be.
+    /// Carries out the change; returns whether it is complete.
     pub fn carry_out(
         &self,
         ks: &mut Handle,
@@ -67,7 +67,7 @@ impl Setting<'_> {
     }
 }
 
-/// What setting a value comes to where there is no document.
+/// Sets a value where there is no document.
 fn creating<'v>(path: Asked<'_>, condition: Condition) -> Result<Setting<'v>, Fail> {
     match (condition, path.is_root()) {
         (Condition::Something, _) => Ok(Setting::Nothing),
@@ -76,7 +76,7 @@ fn creating<'v>(path: Asked<'_>, condition: Condition) -> Result<Setting<'v>, Fa
     }
 }
 
-/// What setting a value comes to, and the path in a document.
+/// Plans setting a value. Returns the parsed path too if there is a document.
 fn prepare<'v>(
     root: Option<Value<'_>>,
     (asked, paths): (Asked<'_>, &mut PathCache),
@@ -91,7 +91,7 @@ fn prepare<'v>(
     Ok((setting(root, &path, value, condition, budget)?, Some(path)))
 }
 
-/// What setting a value at a path of a document comes to.
+/// Plans setting a value at a path of a document.
 fn setting<'v>(
     root: Value<'_>,
     path: &Path,
@@ -130,7 +130,7 @@ fn setting<'v>(
     }
 }
 
-/// What setting a value comes to where nothing is: an object may get another member.
+/// Plans setting a value at a path without matches: an object may get another member.
 pub(super) fn adding<'v>(
     root: Value<'_>,
     path: &Path,
@@ -194,8 +194,7 @@ pub(super) fn set(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// `JSON.MSET key path value [key path value ...]`: an error before anything is set is all that
-/// happens.
+/// `JSON.MSET key path value [key path value ...]`: if a triplet is invalid, nothing is set.
 pub(super) fn mset(ctx: &mut Ctx<'_>) -> Outcome {
     let (len, db) = (ctx.args().len(), ctx.db());
     let mut triplets = Vec::with_capacity(len / 3);
@@ -218,17 +217,17 @@ pub(super) fn mset(ctx: &mut Ctx<'_>) -> Outcome {
         }
         triplets.push((key, asked, value));
     }
-    // As much again.
+    // A second budget of the same size, for the changes.
     let mut budget = Budget::of_many(&ctx.exec.ks);
     let Executor { ks, paths, .. } = &mut *ctx.exec;
     let mut is_all = true;
     for (key, asked, value) in &triplets {
-        // What an earlier triplet has changed may be in the way of a later one.
+        // An earlier triplet may have changed the path of a later one.
         let root = document(ks.look(db, *key));
         let prepared = root
             .and_then(|root| prepare(root, (*asked, paths), value, Condition::None, &mut budget));
         is_all &= match prepared {
-            // No object is where the value would be added.
+            // The parent of the path is no object.
             Ok((Setting::Nothing, _)) => true,
             Ok((setting, path)) => {
                 setting.carry_out(ks, (db, *key), path.as_deref(), value).unwrap_or_default()
@@ -260,7 +259,7 @@ pub(super) fn del(ctx: &mut Ctx<'_>) -> Outcome {
         }
     }
     let removed = batch.len().max(1);
-    // Without its last value the document is gone.
+    // Removing the last value removes the document.
     if path.is_root() || batch.empties(root) {
         ks.name_events(Naming::Stated);
         ks.remove(db, key);
@@ -293,7 +292,7 @@ pub(super) fn clear(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(cleared as i64)
 }
 
-/// What a value is when it was cleared; none if it is that already, or never is.
+/// Cleared form of a value; `None` if it is cleared already, or of a kind that cannot be cleared.
 fn cleared(value: Value<'_>) -> Option<&'static [u8]> {
     let is_zero = |value: Value<'_>| value.number().is_none_or(|number| number.as_f64() == 0.0);
     match value.kind() {

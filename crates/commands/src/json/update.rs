@@ -1,4 +1,4 @@
-//! What changes values where they are: numbers, strings, booleans, arrays.
+//! Commands that change values in place: numbers, strings, booleans, arrays.
 
 use super::budget::Budget;
 use super::get::{Form, with_text};
@@ -14,22 +14,21 @@ use petrel_json::tape::Writer;
 use petrel_json::{Action, Arithmetic, ArithmeticError, Batch, Kind, Misfit, Number, Value};
 use petrel_resp::{Protocol, Reply};
 
-/// What becomes of a value, and what is said of it. No action: it stays what it is.
+/// Action on a value, or `None` to leave it, and the result to reply.
 type Planned<'v, R> = (Option<Action<'v>>, R);
 
-/// Says it of each value, which lies in so many containers.
+/// Plans the change of a value below the given number of containers.
 type Plans<'p, 'v, R> = dyn Fn(Value<'_>, usize) -> Result<Option<Planned<'v, R>>, Fail> + 'p;
 
-/// Writes the reply from the results for the values, in the order in which they were found, and
-/// from the document as it was; on failure it has written nothing. The number is that of the bytes
-/// that it takes meanwhile, beside the reply, for each value.
+/// Writes the reply from the results in match order and from the document before the changes; on
+/// failure it has written nothing. The number is the memory in bytes that it takes per value,
+/// beside the reply.
 type Finish<'f, R> = (&'f dyn Fn(&[Option<R>], Value<'_>, &mut dyn Reply) -> Outcome, usize);
 
-/// Changes the values that a path finds, as `plan` says of each: none if the value is not of the
-/// kind that the command is for. `plan` gets the number of containers around the value.
+/// Changes the matches of a path. `plan` gets each value and the number of containers around it; it
+/// returns `None` for a value of another kind.
 ///
-/// The reply is written before anything changes: it may be about removed values, of any size and
-/// found any number of times.
+/// The reply is written before anything changes, because it may contain removed values.
 fn update<'v, R>(
     ctx: &mut Ctx<'_>,
     asked: Asked<'_>,
@@ -67,8 +66,8 @@ fn update<'v, R>(
     plan.carry_out(ks, db, key).inspect_err(|_| reply.take_back(begin))
 }
 
-/// Answers what was said of each value: of the last one, if the path is a legacy path, which must
-/// have found something.
+/// Replies with the result of each value; for a legacy path with the last, and an error if nothing
+/// matched.
 fn answer<R>(
     is_legacy: bool,
     said: &[Option<R>],
@@ -99,7 +98,7 @@ fn answer_all<R>(said: &[Option<R>], reply: &mut dyn Reply, write: &dyn Fn(&R, &
 }
 
 fn write_len(len: &usize, reply: &mut dyn Reply) {
-    // No document has so many.
+    // No document has more than `i64::MAX` elements.
     reply.integer(*len as i64);
 }
 
@@ -118,7 +117,7 @@ pub(super) fn num_pow_by(ctx: &mut Ctx<'_>) -> Outcome {
     calculate(ctx, Arithmetic::Power)
 }
 
-/// Argument `i` as a number in JSON; most are integers, whose text is the same elsewhere.
+/// Argument `i` as a JSON number. Most are integers, which need no JSON parser.
 fn number_at(ctx: &Ctx<'_>, i: usize) -> Result<Number, Fail> {
     if let Some(integer) = index_at(ctx, i) {
         return Ok(Number::Integer(integer));
@@ -127,12 +126,12 @@ fn number_at(ctx: &Ctx<'_>, i: usize) -> Result<Number, Fail> {
     value.root().number().ok_or(Fail::fixed("bad input number"))
 }
 
-/// RESP3 has an array of the new numbers, whatever the path; RESP2 has them as text: an array, or
-/// the last one.
+/// Carries out an arithmetic command. RESP3 replies with an array of the new numbers; RESP2 with
+/// their text: an array, or the last one for a legacy path.
 fn calculate(ctx: &mut Ctx<'_>, how: Arithmetic) -> Outcome {
-    /// Bytes of the text of a number, as most are.
+    /// Typical bytes of a number's text.
     const DIGITS: usize = 24;
-    // What is no number is an error once there is a number to change.
+    // An argument other than a number is an error only if the path matches a number.
     let (path, with) = (path_at(ctx, 2)?, number_at(ctx, 3));
     let plan = |value: Value<'_>, _| {
         let Some(number) = value.number() else { return Ok(None) };
@@ -187,7 +186,7 @@ pub(super) fn str_append(ctx: &mut Ctx<'_>) -> Outcome {
         4 => (path_at(ctx, 2)?, 3),
         _ => return Err(ctx.wrong_arity()),
     };
-    // What is no string is an error once there is a string to append it to.
+    // An argument other than a string is an error only if the path matches a string.
     let appended = coded_value_at(ctx, at);
     let plan = |value: Value<'_>, _| {
         let Some(text) = value.string() else { return Ok(None) };

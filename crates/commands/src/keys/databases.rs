@@ -36,7 +36,7 @@ fn flushall(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether the arguments say that memory is freed in the background; none if they do not say.
+/// Parses `ASYNC` (true) or `SYNC` (false); `None` without arguments.
 ///
 /// # Errors
 /// If they are no mode.

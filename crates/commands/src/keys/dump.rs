@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: values as bytes, in the form that Redis and Valkey share.
+//! DUMP and RESTORE: values in the serialization format of Redis and Valkey.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -16,7 +16,7 @@ use petrel_table::options::RestoreOption;
 pub static COMMANDS: &[CommandSpec] =
     &[CommandSpec::new(&meta::DUMP, dump), CommandSpec::new(&meta::RESTORE, restore)];
 
-/// Bytes of a payload that are read in about ten nanoseconds.
+/// Payload bytes that are restored per unit of work.
 const BYTES_RESTORED_PER_UNIT: usize = 4;
 
 const BAD_FRAME: Fail = Fail::fixed("ERR DUMP payload version or checksum are wrong");
@@ -32,14 +32,14 @@ fn dump(ctx: &mut Ctx<'_>) -> Outcome {
         return Ok(());
     };
     expect(size_units(view), ctx.exec.units_here)?;
-    // Of a hash what has expired too, as long as it is not removed.
+    // Expired hash fields are included until they are removed.
     let payload =
         value::dump(view, 0, dialect).map_err(|error| Fail::new(format!("ERR {error}")))?;
     ctx.reply.shared(payload.into());
     Ok(())
 }
 
-/// How a restored key was used, as far as the policy in force keeps it.
+/// `IDLETIME` or `FREQ` of RESTORE, used if the eviction policy keeps it.
 #[derive(Clone, Copy, Debug)]
 enum Use {
     Unstated,
@@ -68,7 +68,7 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
     let expiry = match (ttl, options.absolute) {
         (0, _) => None,
         (ttl, true) => Some(ttl),
-        // Beyond the end of time it has passed, as in Redis, where it wraps.
+        // A time beyond the range of the clock wraps into the past, as in Redis.
         (ttl, false) => Some(now.wrapping_add(ttl)),
     };
     let payload = ctx.arg(3);
@@ -94,7 +94,7 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.ok()
 }
 
-/// Tells of a key that was restored over one of type `before`.
+/// Publishes the events of a restored key; `before` is the type of the value that it replaced.
 fn tell_restored(ctx: &mut Ctx<'_>, key: Key<'_>, before: Option<Type>) {
     let db = ctx.db();
     let ks = &mut ctx.exec.ks;

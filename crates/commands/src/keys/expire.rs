@@ -21,32 +21,32 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::PERSIST, persist),
 ];
 
-/// When `EXPIRE` acts; several demands may be made at once.
+/// Conditions of `EXPIRE`; they may be combined.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Condition {
     /// Only without an expiry.
     nx: bool,
     /// Only with an expiry.
     xx: bool,
-    /// Only if later than the expiry there is; none counts as never.
+    /// Only if later than the current expiry; no expiry counts as infinite.
     gt: bool,
-    /// Only if earlier than the expiry there is; none counts as never.
+    /// Only if earlier than the current expiry; no expiry counts as infinite.
     lt: bool,
 }
 
 impl Condition {
-    /// The demand of `NX`.
+    /// Condition of `NX`.
     pub const NX: Self = Condition { nx: true, ..Self::NONE };
-    /// The demand of `XX`.
+    /// Condition of `XX`.
     pub const XX: Self = Condition { xx: true, ..Self::NONE };
-    /// The demand of `GT`.
+    /// Condition of `GT`.
     pub const GT: Self = Condition { gt: true, ..Self::NONE };
-    /// The demand of `LT`.
+    /// Condition of `LT`.
     pub const LT: Self = Condition { lt: true, ..Self::NONE };
 
     const NONE: Self = Condition { nx: false, xx: false, gt: false, lt: false };
 
-    /// Both demands.
+    /// Combines two conditions.
     fn and(self, other: Self) -> Self {
         Condition {
             nx: self.nx || other.nx,
@@ -56,7 +56,7 @@ impl Condition {
         }
     }
 
-    /// The demands of the options, which must go together.
+    /// Parses the conditions, which must be compatible.
     pub fn parse(options: Reader<'_, ExpireOption>) -> Result<Self, Fail> {
         let mut condition = Condition::default();
         for option in options {
@@ -82,7 +82,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// Whether an expiry may take the place of the one there is.
+    /// Whether an expiry may replace the current one.
     pub fn holds(&self, old: Option<i64>, new: i64) -> bool {
         let forbidden = self.nx && old.is_some()
             || self.xx && old.is_none()

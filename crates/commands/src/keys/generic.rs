@@ -1,5 +1,5 @@
-//! Keys of any type, named one by one: DEL, EXISTS, TYPE, RENAME, COPY, MOVE. Their expiry:
-//! `expire.rs`; all of them together: `walk.rs` and `databases.rs`.
+//! Commands on individual keys of any type: DEL, EXISTS, TYPE, RENAME, COPY, MOVE. Expiry:
+//! `expire.rs`; whole databases: `iterate.rs` and `databases.rs`.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -53,7 +53,7 @@ fn exists(ctx: &mut Ctx<'_>) -> Outcome {
 /// `TOUCH key [key ...]`
 fn touch(ctx: &mut Ctx<'_>) -> Outcome {
     let db = ctx.db();
-    // It is what `CLIENT NO-TOUCH` is left for.
+    // `TOUCH` counts as use of a key even with `CLIENT NO-TOUCH`.
     ctx.exec.ks.set_touch(true);
     let mut existing = 0;
     for i in 1..ctx.args().len() {
@@ -136,7 +136,7 @@ fn move_to(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(i64::from(moved))
 }
 
-/// How a value gets to another key: whether it stays where it was, and the events of it.
+/// Copy or move of a value to another key, and its keyspace events.
 #[derive(Clone, Copy)]
 struct Way {
     copies: bool,
@@ -148,8 +148,8 @@ const RENAME: Way = Way { copies: false, from: Some("rename_from"), to: "rename_
 const COPY: Way = Way { copies: true, from: None, to: "copy_to" };
 const MOVE: Way = Way { copies: false, from: Some("move_from"), to: "move_to" };
 
-/// Brings a value to another key, over whatever is there, and tells of it; false if there is no
-/// value.
+/// Stores a value at another key, replacing the existing one, and publishes the events; false if
+/// the source does not exist.
 fn arrive(
     ctx: &mut Ctx<'_>,
     way: Way,
@@ -165,7 +165,7 @@ fn arrive(
         true => ks.copy(db, from, to_db, to),
         false => ks.rename(db, from, to_db, to),
     };
-    // A key that is renamed to itself goes nowhere.
+    // Renaming a key to itself changes nothing.
     if !done || !ks.notes_events() || (db, from.bytes) == (to_db, to.bytes) {
         return done;
     }

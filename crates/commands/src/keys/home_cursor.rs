@@ -1,12 +1,12 @@
-//! The cursor of `SCAN` where the members of a cluster hold only some hash slots: each home walks
-//! the keys whose changes it orders, one home after the other.
+//! The cursor of `SCAN` in a cluster: iterates over the homes (the primaries of hash slots) in
+//! order, each with the keys of its own slots.
 //!
 //! ```text
-//!  home: 6 bits, which of them | mark: the homes as they were | stripe | position: 32 bits
+//!  home: 6 bits, its number | mark: hash of the homes | stripe | position: 32 bits
 //! ```
 //!
-//! A walk that finds other homes than it has begun with begins anew, so that it misses no key that
-//! was there all along. The mark has the bits that the home's stripes leave.
+//! An iteration restarts if the homes change, so that it misses no key that exists throughout. The
+//! mark has the bits that the home's stripes leave.
 
 use crate::cluster::{Cluster, Home};
 use petrel_keyspace::Cursor;
@@ -14,23 +14,23 @@ use petrel_keyspace::Cursor;
 const HOME_BITS: u32 = 6;
 const POSITION_BITS: u32 = 32;
 
-/// Where a walk through all homes is.
+/// Position of an iteration over all homes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct HomeCursor {
-    /// Which of the homes, by their order.
+    /// Number of the home, in their order.
     at: usize,
-    /// Where in its keyspace.
+    /// Position in the home's keyspace.
     local: u64,
 }
 
 impl HomeCursor {
-    /// Which home a client's cursor is at.
+    /// Number of the home in a client's cursor.
     pub fn home(number: u64) -> usize {
         (number >> (u64::BITS - HOME_BITS)) as usize
     }
 
-    /// Reads a client's cursor here. None if the walk has to begin anew: the homes are others, or
-    /// this node is not the one that it is at.
+    /// Parses a client's cursor. `None` if the iteration has to restart, because the homes have
+    /// changed or the cursor is of another node.
     pub fn read(number: u64, stripes: usize, cluster: &dyn Cluster) -> Option<Self> {
         let cursor = match number {
             0 => HomeCursor { at: 0, local: 0 },
@@ -49,13 +49,13 @@ impl HomeCursor {
         is_here.then_some(cursor)
     }
 
-    /// Where the walk is in the keyspace of this home.
+    /// Position in the keyspace of this home.
     pub fn local(self) -> Cursor {
         Cursor::from_number(self.local)
     }
 
-    /// The number for the client once this home has been walked up to `next`; 0 at the end of the
-    /// last one.
+    /// Cursor for the client after this home was scanned up to `next`; 0 at the end of the last
+    /// home.
     pub fn go_on(self, next: Cursor, stripes: usize, cluster: &dyn Cluster) -> u64 {
         let next = match next.number() {
             0 => HomeCursor { at: self.at + 1, local: 0 },
@@ -65,7 +65,7 @@ impl HomeCursor {
         if next.at < homes { next.number(stripes, cluster) } else { 0 }
     }
 
-    /// The number for a client whose walk begins anew.
+    /// Cursor of an iteration that restarts.
     pub fn anew(stripes: usize, cluster: &dyn Cluster) -> u64 {
         HomeCursor { at: 0, local: 0 }.number(stripes, cluster)
     }

@@ -1,5 +1,5 @@
-//! Walking the keys of a database: KEYS, SCAN and RANDOMKEY. Stripes are held one at a time and for
-//! a few keys, so that a walk over many keys delays no other command for long.
+//! Iteration over the keys of a database: KEYS, SCAN and RANDOMKEY. Stripes are locked one at a
+//! time and for a few keys, so that a scan of many keys delays no other command for long.
 
 use crate::arguments::scan::{self, Found, Options, Scanned};
 use crate::cluster::{Cluster, Home};
@@ -18,16 +18,16 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::RANDOMKEY, randomkey).locking(Locks::Itself),
 ];
 
-/// Keys that a walk looks at before it lets go of the stripe, at first and at most: twice as many
-/// while that takes no longer than [`HOLD_NANOS`], half as many when it does.
+/// Keys scanned per lock of a stripe: the number doubles while a scan takes no longer than
+/// [`HOLD_NANOS`], and halves otherwise.
 const KEYS_PER_HOLD_FIRST: usize = 8;
 const KEYS_PER_HOLD_MAX: usize = 512;
 const HOLD_NANOS: u64 = 200_000;
 
-/// Units for looking at a key.
+/// Work units for scanning a key.
 const UNITS_PER_KEY: usize = 8;
 
-/// Keys that are drawn until one is of this home.
+/// Maximum number of draws for a key of a slot of this node.
 const OWN_TRIES: usize = 100;
 
 /// `KEYS pattern`
@@ -61,14 +61,14 @@ fn scan(ctx: &mut Ctx<'_>) -> Outcome {
     found.write_with_cursor(ctx, at.go_on(next, stripes, &*cluster))
 }
 
-/// Whether this node orders the changes of a key.
+/// Whether this node is the home of a key.
 fn is_own(key: &[u8], cluster: &dyn Cluster) -> bool {
     cluster.home_of(cluster.slot_of(key)) == Home::Here
 }
 
-/// Looks at `count` keys or a few more, and keeps those that are wanted by name and type. Of those
-/// that have expired, the ones wanted by name are removed; in Valkey's dialect those wanted by name
-/// and type. If a script that turns out to run for long is in the way, the walk is given up.
+/// Scans `count` keys or a few more, and keeps those with a matching name and type. Removes expired
+/// keys with a matching name; in Valkey's dialect those with matching name and type. Gives up if a
+/// slow script holds a stripe.
 fn walk(
     ctx: &mut Ctx<'_>,
     mut cursor: Cursor,
@@ -95,7 +95,7 @@ fn walk(
             }
         };
         let at_once = count.min(per_hold);
-        // A script itself walks what it holds.
+        // A script scans stripes that it holds itself.
         let next = ctx.exec.ks.scan_unless(db, cursor, at_once, &removable, each, &is_kept);
         let Some(next) = next else { return Err(ctx.exec.kept_out()) };
         cursor = next;
@@ -109,7 +109,7 @@ fn walk(
         if !ctx.exec.yield_within_unless_busy() {
             return Err(ctx.exec.kept_out());
         }
-        // Comparing names with a pattern may have taken longer than is known beforehand.
+        // Pattern matching may have taken longer than estimated.
         ctx.pace(units.max(nanos as usize / 16))?;
     }
 }
@@ -133,8 +133,7 @@ fn draw(ctx: &mut Ctx<'_>) -> Option<Vec<u8>> {
     ks.random_key(db, &mut || random.next())
 }
 
-/// A key whose changes this node orders: one that is drawn, or the first if all that are drawn are
-/// others.
+/// A random key of a slot of this node; the first such key if no draw hits one.
 fn random_own(ctx: &mut Ctx<'_>, cluster: &dyn Cluster) -> Result<Option<Vec<u8>>, Fail> {
     for _ in 0..OWN_TRIES {
         match draw(ctx) {

@@ -1,4 +1,4 @@
-//! OBJECT: how a value is held, and how it was used.
+//! OBJECT: the encoding and the usage of a value.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -23,7 +23,7 @@ pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
 fn encoding(ctx: &mut Ctx<'_>) -> Outcome {
     let Some(key) = existing(ctx) else { return Ok(()) };
     if let Some(view) = ctx.exec.ks.peek(ctx.session.db, key) {
-        // Valkey has no small form of hashes with fields that expire.
+        // Valkey has no compact encoding for hashes with field expiry.
         let encoding = match view.encoding() {
             "listpackex" if ctx.exec.shared.dialect().is_valkey() => "hashtable",
             other => other,

@@ -1,8 +1,8 @@
 //! SORT and SORT_RO.
 //!
-//! What `BY` and `GET` read lies at keys that follow from the elements. Their stripes are not known
-//! before the elements are: [`lock_outside`] locks those of few keys, and the whole keyspace for
-//! many.
+//! `BY` and `GET` read keys with names made from the elements. Their stripes are only known once
+//! the elements are: [`lock_outside`] locks the stripes of few such keys, and the whole keyspace
+//! for many.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -23,21 +23,21 @@ use std::ops::{ControlFlow, Range};
 pub static COMMANDS: &[CommandSpec] =
     &[CommandSpec::new(&meta::SORT, sort), CommandSpec::new(&meta::SORT_RO, sort_ro)];
 
-/// Units for looking up the value that a pattern names, and for comparing two elements.
+/// Work units for looking up the value of a pattern, and for comparing two elements.
 const UNITS_PER_LOOK: usize = 15;
 const UNITS_PER_COMPARISON: usize = 2;
 
-/// Rows that are sorted in one go.
+/// Rows sorted in one step.
 const RUN: usize = 16 * 1024;
 
-/// Keys named by patterns that are locked one by one at most; for more, the whole keyspace is
+/// Maximum number of keys of patterns that are locked one by one; for more, the whole keyspace is
 /// locked.
 const OUTSIDE_MAX: usize = 512;
 
-/// Bytes that are kept of each element of a list that is to be stored, beside its text.
+/// Additional bytes per element of a list to store.
 const ENDS_BYTES: usize = size_of::<usize>() + size_of::<&[u8]>();
 
-/// How often the keys may have become others while they were being locked.
+/// Maximum number of attempts to lock the keys of patterns, which may change meanwhile.
 const ATTEMPTS: usize = 3;
 
 const BY_DENIED: Fail =
@@ -101,7 +101,7 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
         return Ok(());
     };
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
-    // Gathered values are copied once more, into the list.
+    // Collected values are copied once more, into the list.
     let mut gathered = source.ks.transient();
     options.each_result(&elements, &source, |result| {
         bytes.extend_from_slice(result.as_ref().map_or(&[], Text::bytes));
@@ -118,8 +118,8 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Outcome {
     store(ctx, destination, &bytes, &ends)
 }
 
-/// Removes the fields that were asked for and had expired, as other reads do; Valkey leaves them to
-/// the sweep.
+/// Removes expired fields that were read, as other reads do; Valkey leaves them to the active
+/// expiry cycle.
 fn drop_expired(ctx: &mut Ctx<'_>, fields: &[(Vec<u8>, Vec<u8>)]) {
     let (db, is_valkey) = (ctx.db(), ctx.dialect().is_valkey());
     let ks = &mut ctx.exec.ks;
@@ -129,13 +129,12 @@ fn drop_expired(ctx: &mut Ctx<'_>, fields: &[(Vec<u8>, Vec<u8>)]) {
     }
 }
 
-/// Whether the caller may read keys that follow from elements, so that it cannot be known
-/// beforehand which they are.
+/// Whether the caller may read all keys, since the keys of patterns are not known beforehand.
 fn reads_every_key(ctx: &mut Ctx<'_>) -> bool {
     !ctx.exec.restricts(ctx.session) || ctx.reads_every_key()
 }
 
-/// Puts a list in the place of the destination; `ends` says where each element ends.
+/// Stores the results as a list at the destination; `ends` has the end of each element in `bytes`.
 fn store(ctx: &mut Ctx<'_>, destination: usize, bytes: &[u8], ends: &[usize]) -> Outcome {
     let (db, key) = (ctx.db(), ctx.key(destination));
     let mut begin = 0;
@@ -151,19 +150,19 @@ fn store(ctx: &mut Ctx<'_>, destination: usize, bytes: &[u8], ends: &[usize]) ->
     ctx.number(elements.len() as i64)
 }
 
-/// What the arguments ask for.
+/// Arguments of SORT.
 struct Options<'a> {
-    /// It is called by a script.
+    /// Called by a script.
     in_script: bool,
     by: Option<Pattern<'a>>,
-    /// `BY` with a pattern that is the same for every element.
+    /// `BY` with a constant pattern: no sorting.
     unsorted: bool,
     get: Vec<Pattern<'a>>,
     descending: bool,
     alphabetic: bool,
     offset: i64,
     count: i64,
-    /// The argument that names the destination.
+    /// Argument index of the destination.
     store: Option<usize>,
 }
 
@@ -206,9 +205,8 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Refuses patterns that may name keys which are not held here, where members of a cluster hold
-    /// only some slots: those without a hash tag that puts their keys beside the one that is
-    /// sorted.
+    /// Rejects patterns for keys of other nodes, if members of a cluster hold only some slots: a
+    /// pattern needs a hash tag for the same slot as the sorted key.
     fn admit_patterns(&self, ctx: &Ctx<'_>) -> Outcome {
         let Some(cluster) = ctx.exec.shared.cluster_of_few() else { return Ok(()) };
         let slot = cluster.slot_of(ctx.arg(1));
@@ -227,20 +225,20 @@ impl<'a> Options<'a> {
         if self.get.iter().all(is_beside) { Ok(()) } else { Err(GET_APART) }
     }
 
-    /// The patterns that name keys.
+    /// Patterns that name keys.
     fn outside(&self) -> impl Iterator<Item = &Pattern<'a>> {
         let by = self.by.iter().filter(|_| !self.unsorted);
         by.chain(&self.get).filter(|pattern| matches!(pattern, Pattern::At { .. }))
     }
 
-    /// Which of this many elements are asked for.
+    /// Range that `LIMIT` selects of `len` elements.
     fn window(&self, len: usize) -> Range<usize> {
         let start = usize::try_from(self.offset).unwrap_or(0).min(len);
         let count = usize::try_from(self.count).unwrap_or(len);
         start..start.saturating_add(count).min(len)
     }
 
-    /// The elements that are asked for, in order.
+    /// Selected elements, in order.
     fn chosen<'k>(
         &self,
         view: View<'k>,
@@ -249,10 +247,10 @@ impl<'a> Options<'a> {
         pacer: &mut Pacer,
     ) -> Result<Vec<Text<'k>>, Fail> {
         let len = len_of(view)?;
-        // Copying comes first.
+        // Cost of copying the elements.
         pacer.pace(len)?;
         let window = self.window(len);
-        // What is stored, and what a script sees, must not depend on how a set happens to be held.
+        // The stored order, and the order that a script sees, must not depend on a set's encoding.
         let is_set = view.type_of() == Type::Set;
         if self.unsorted && !(is_set && (self.store.is_some() || self.in_script)) {
             return Ok(self.unsorted_elements(view, window, joined)?);
@@ -274,7 +272,7 @@ impl<'a> Options<'a> {
         }
         let order = |a: &Row<'_>, b: &Row<'_>| a.order(b, self.descending);
         if window.end < len / 2 {
-            // Only what comes first has to be in order.
+            // Only the selected elements and those before them have to be in order.
             if window.end > 0 {
                 pacer.pace(len * UNITS_PER_COMPARISON)?;
                 rows.select_nth_unstable_by(window.end - 1, order);
@@ -328,7 +326,7 @@ impl<'a> Options<'a> {
         Ok(elements)
     }
 
-    /// What an element is sorted by.
+    /// Sort key of an element.
     fn weight<'k>(&self, element: &Text<'k>, source: &Source<'k>) -> Result<Weight<'k>, Fail> {
         let by = match &self.by {
             Some(pattern) if !self.unsorted => source.look_up(pattern, element),
@@ -341,8 +339,8 @@ impl<'a> Options<'a> {
         number.map(Weight::Number).ok_or(NO_NUMBER)
     }
 
-    /// Passes the results of each element to `each`, until it breaks or fails: the element, or the
-    /// values that the patterns of `GET` name.
+    /// Calls `each` with the results of each element, until it breaks or fails: the element itself,
+    /// or the values of the `GET` patterns.
     fn each_result<'k>(
         &self,
         elements: &[Text<'k>],
@@ -363,7 +361,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Sorts runs of rows, then merges them: no step takes long, however many there are.
+/// Sorts runs of rows and merges them, with a bounded time per step.
 fn sort_rows(
     rows: &mut Vec<Row<'_>>,
     order: &impl Fn(&Row<'_>, &Row<'_>) -> Ordering,
@@ -396,7 +394,7 @@ fn sort_rows(
     Ok(())
 }
 
-/// An element, and what decides where it comes.
+/// Element with its sort key.
 #[derive(Clone, Copy)]
 struct Row<'k> {
     weight: Weight<'k>,
@@ -407,12 +405,12 @@ struct Row<'k> {
 #[derive(Clone, Copy)]
 enum Weight<'k> {
     Number(f64),
-    /// None comes first.
+    /// `None` sorts first.
     Text(Option<Text<'k>>),
 }
 
 impl Row<'_> {
-    /// Elements of equal numbers are ordered by themselves; those of equal texts stay as they were.
+    /// Compares rows. Equal numbers are ordered by the elements; equal texts keep their order.
     fn order(&self, other: &Self, descending: bool) -> Ordering {
         let order = match (&self.weight, &other.weight) {
             (Weight::Number(a), Weight::Number(b)) => a
@@ -430,7 +428,7 @@ impl Row<'_> {
     }
 }
 
-/// A string where it lies, or the digits of an integer.
+/// Text in the keyspace, or the digits of an integer.
 #[derive(Clone, Copy)]
 enum Text<'k> {
     Lies(&'k [u8]),
@@ -442,7 +440,7 @@ impl<'k> Text<'k> {
         match item {
             Item::Text(text) => Text::Lies(text),
             Item::Int(n) => Self::of_int(n),
-            // Scores are no elements.
+            // Elements are never scores.
             Item::Double(_) => Text::Lies(&[]),
         }
     }
@@ -463,13 +461,13 @@ impl<'k> Text<'k> {
     }
 }
 
-/// What `BY` and `GET` may say.
+/// Pattern of `BY` or `GET`.
 enum Pattern<'a> {
     /// `#`: the element itself.
     Element,
-    /// Nothing that depends on the element, hence nothing at all.
+    /// Pattern without `*`: independent of the element, so it matches nothing.
     Nowhere,
-    /// The element between two texts names a key: a string, or a hash of which a field is meant.
+    /// Key name before and after the element, of a string, or of a hash with a field.
     At { before: &'a [u8], after: &'a [u8], field: Option<&'a [u8]> },
 }
 
@@ -490,17 +488,17 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// The name of the key.
+    /// Name of the key for an element.
     fn key(before: &[u8], element: &Text<'_>, after: &[u8]) -> Vec<u8> {
         [before, element.bytes(), after].concat()
     }
 }
 
-/// The database that patterns name keys of.
+/// Database in which patterns are looked up.
 struct Source<'k> {
     ks: &'k Handle,
     db: u16,
-    /// Keys of hashes with a field each that was asked for and had expired.
+    /// Expired hash fields that were read, with their keys.
     expired: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
@@ -539,7 +537,7 @@ fn len_of(view: View<'_>) -> Result<usize, WrongType> {
     }
 }
 
-/// The elements of a list; those that lie in two pieces are put together in `joined`.
+/// Elements of a list; those stored in two pieces are joined in `joined`.
 fn texts<'k>(
     elements: impl Iterator<Item = Element<'k>> + Clone,
     joined: &'k mut Vec<u8>,
@@ -575,8 +573,8 @@ fn each_element<'k>(
     Ok(())
 }
 
-/// Locks the keys that patterns name as well. Nothing has been executed yet, so what is held may be
-/// let go of; within a transaction everything is held.
+/// Locks the keys of patterns as well. Nothing has been executed yet, so the locks may be released
+/// and taken again; a transaction holds all locks already.
 fn lock_outside(ctx: &mut Ctx<'_>, options: &Options<'_>) {
     if options.outside().next().is_none() {
         return;
@@ -599,12 +597,12 @@ fn lock_outside(ctx: &mut Ctx<'_>, options: &Options<'_>) {
     }
 }
 
-/// Hashes of the keys that the patterns name for the elements that there are; none if they are
+/// Hashes of the keys that the patterns name for the current elements; `None` if there are too
 /// many.
 fn outside_hashes(ctx: &Ctx<'_>, options: &Options<'_>) -> Option<Vec<KeyHash>> {
     let ks = &ctx.exec.ks;
     let Some(view) = ks.view(ctx.db(), ctx.key(1)) else { return Some(Vec::new()) };
-    // Another type is refused later.
+    // A value of a wrong type is rejected later.
     let len = len_of(view).unwrap_or(0);
     if len.saturating_mul(options.outside().count()) > OUTSIDE_MAX {
         return None;

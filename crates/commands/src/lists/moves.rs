@@ -1,5 +1,4 @@
-//! What moves elements from list to list, takes them from the first list of several, or waits for
-//! them.
+//! Commands that move elements between lists, pop from the first of several lists, or block.
 
 use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
@@ -38,13 +37,13 @@ fn end(ctx: &Ctx<'_>, i: usize) -> Result<End, Fail> {
     }
 }
 
-/// A number of 1 or more.
+/// Parses a number of at least 1.
 fn at_least_one(word: &[u8], otherwise: &'static str) -> Result<usize, Fail> {
     let n = parse_int(word).and_then(|n| usize::try_from(n).ok());
     n.filter(|&n| n > 0).ok_or(Fail::fixed(otherwise))
 }
 
-/// From where to where elements move: the keys are arguments 1 and 2.
+/// Source and destination ends; the keys are arguments 1 and 2.
 #[derive(Clone, Copy)]
 struct Ends {
     from: End,
@@ -54,20 +53,20 @@ struct Ends {
 const POP_PUSH: Ends = Ends { from: End::Back, to: End::Front };
 
 impl Ends {
-    /// Arguments 3 and 4.
+    /// Parses arguments 3 and 4.
     fn stated(ctx: &Ctx<'_>) -> Result<Self, Fail> {
         Ok(Ends { from: end(ctx, 3)?, to: end(ctx, 4)? })
     }
 }
 
-/// How many elements move, and in which order they arrive.
+/// Number of elements to move, and the order in which they arrive.
 #[derive(Clone, Copy)]
 struct HowMany {
     count: usize,
-    /// All of them or none.
+    /// Moves all elements or none.
     exactly: bool,
-    /// As if one were moved after the other, which turns their order if they come from the end to
-    /// which they go.
+    /// The order as if elements were moved one by one, which reverses elements if they are pushed
+    /// at the end that they are popped from.
     one_by_one: bool,
 }
 
@@ -138,7 +137,7 @@ fn blmovem(ctx: &mut Ctx<'_>) -> Outcome {
     move_many(ctx, ends, how_many, Some(block))
 }
 
-/// What waits for a source, until the time at argument `i`.
+/// Blocks on the source until the timeout at argument `i`.
 fn wait_for_source(ctx: &Ctx<'_>, i: usize) -> Result<Block, Fail> {
     Ok(Block::on(1..2, Awaited::LIST).until(ctx.timeout_seconds(i)?))
 }
@@ -164,8 +163,8 @@ fn move_many(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany, block: Option<Blo
     Ok(())
 }
 
-/// Moves elements from the list at argument 1 to that at argument 2 and gives them in the order in
-/// which they lie there; none if there are too few.
+/// Moves elements from the list at argument 1 to that at argument 2, and returns them in their
+/// order in the destination; `None` if there are too few.
 fn moved(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany) -> Result<Option<Vec<Vec<u8>>>, Fail> {
     let (db, source, destination) = (ctx.db(), ctx.key(1), ctx.key(2));
     let ks = &mut ctx.exec.ks;
@@ -182,7 +181,7 @@ fn moved(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany) -> Result<Option<Vec<
     let Some(mut list) = ks.list_mut(db, source)? else { return Ok(None) };
     let is_rotation = source.bytes == destination.bytes;
     if is_rotation && count == len {
-        // The list must not become empty in between: it would lose its expiry.
+        // The list must not become empty in between, because it would lose its expiry.
         let elements = list.read().iter_from(0).map(|element| element.to_vec()).collect();
         let elements = arranged(elements, ends, how_many.one_by_one, End::Front);
         push(&elements, ends.to, |elements| list.push(ends.to, elements));
@@ -206,14 +205,14 @@ fn moved(ctx: &mut Ctx<'_>, ends: Ends, how_many: HowMany) -> Result<Option<Vec<
     Ok(Some(elements))
 }
 
-/// Tells that elements have moved: that they have arrived first.
+/// Publishes the events of moved elements, the push first.
 fn tell_moved(ctx: &mut Ctx<'_>, ends: Ends) {
     let names = |end, front, back| if end == End::Front { front } else { back };
     ctx.event(class::LIST, names(ends.to, "lpush", "rpush"), ctx.arg(2));
     ctx.event(class::LIST, names(ends.from, "lpop", "rpop"), ctx.arg(1));
 }
 
-/// Elements that were read from one end on, in the order in which they are to lie.
+/// Reorders elements that were popped from one end into their order in the destination.
 fn arranged(
     mut elements: Vec<Vec<u8>>,
     ends: Ends,
@@ -227,8 +226,7 @@ fn arranged(
     elements
 }
 
-/// Lets `push` have the elements in the order in which they are to be pushed at `to`, to lie in the
-/// order that they have.
+/// Calls `push` with the elements in the order in which they have to be pushed at `to`.
 fn push<T>(elements: &[Vec<u8>], to: End, push: impl FnOnce(&[&[u8]]) -> T) -> T {
     let mut pushed: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
     if to == End::Front {
@@ -271,7 +269,7 @@ fn several(ctx: &Ctx<'_>, i: usize) -> Result<(Range<usize>, End, usize), Fail> 
     Ok((i + 1..side, end, count))
 }
 
-/// Pops from the first list among the keys at some arguments; false, when nothing is written, if
+/// Pops from the first existing list among the keys at some arguments. False, without a reply, if
 /// there is none.
 fn popped_many(
     ctx: &mut Ctx<'_>,

@@ -1,5 +1,4 @@
-//! Natural numbers of any size, as far as reading and printing [`crate::numbers::extended`] needs
-//! them.
+//! Natural numbers of any size, with the operations that [`crate::numbers::extended`] needs.
 
 /// A natural number.
 #[derive(Clone, Debug)]
@@ -20,7 +19,7 @@ impl From<u128> for BigUint {
 }
 
 impl BigUint {
-    /// From decimal digits, most significant first.
+    /// Creates a number from decimal digits, most significant first.
     pub fn from_digits(digits: &[u8]) -> Self {
         let mut number = BigUint { limbs: Vec::new() };
         for chunk in digits.chunks(LIMB_DIGITS) {

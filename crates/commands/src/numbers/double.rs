@@ -6,8 +6,8 @@ use petrel_keyspace::parse_int;
 /// Integers up to this magnitude are doubles without rounding.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// Reads a decimal or hexadecimal number or infinity, with nothing before or behind. None also for
-/// NaN, and for numbers too large or too close to 0 for a double.
+/// Parses a decimal or hexadecimal number or infinity, without anything before or after. `None`
+/// also for NaN, and for numbers too large or too close to 0 for a double.
 #[inline]
 pub(crate) fn parse(text: &[u8]) -> Option<f64> {
     match parse_int(text) {
@@ -34,8 +34,8 @@ fn parse_decimal(text: &[u8]) -> Option<f64> {
     (value.is_infinite() == names_infinity && (value == 0.0) == is_zero).then_some(value)
 }
 
-/// Reads a bound of a range: as [`parse`], but more than the largest double is infinite, less than
-/// the smallest is 0, so is an empty text, and a zero byte ends the text.
+/// Parses a bound of a range: like [`parse`], but too large numbers are infinite, too small numbers
+/// and an empty text are 0, and a zero byte ends the text.
 pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
     match text.split(|&byte| byte == 0).next().unwrap_or_default() {
         [] => Some(0.0),

@@ -5,18 +5,18 @@
 use crate::numbers::big_uint::BigUint;
 use std::cmp::Ordering;
 
-/// Longest text of a number, as in Redis.
+/// Maximum length of a number's text, as in Redis.
 const TEXT_LEN_MAX: usize = 5 * 1024 - 1;
 const MANTISSA_BITS: i32 = 64;
 /// Exponent of the lowest bit of the smallest subnormal number.
 const EXPONENT_MIN: i32 = -16445;
 /// Numbers are below two to this power.
 const MAGNITUDE_MAX: i32 = 16384;
-/// A number of more decimal digits before the point is infinite; one whose first digit is farther
-/// behind it is 0.
+/// Numbers with more digits before the decimal point are infinite; numbers with the first digit
+/// farther behind the point are 0.
 const DECIMAL_EXPONENT_MAX: i64 = 4934;
 const DECIMAL_EXPONENT_MIN: i64 = -4970;
-/// Digits after the point that are printed at most.
+/// Maximum number of digits printed after the point.
 const DECIMALS: usize = 17;
 const DECIMALS_SCALE: u128 = 10u128.pow(DECIMALS as u32);
 
@@ -47,8 +47,8 @@ impl Extended {
         exponent: MAGNITUDE_MAX - MANTISSA_BITS,
     };
 
-    /// Reads what C's `strtold` reads: decimal and hexadecimal numbers and infinity, with nothing
-    /// before or behind. None also for NaN and for numbers too large or too close to 0.
+    /// Parses numbers like C's `strtold`: decimal, hexadecimal and infinity, without anything
+    /// before or after. `None` also for NaN, and for numbers too large or too close to 0.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > TEXT_LEN_MAX {
             return None;
@@ -68,11 +68,11 @@ impl Extended {
         matches!(number, Extended::Finite { .. }).then_some(number)
     }
 
-    /// The nearest double; none if it is 0 although the number is not.
+    /// The nearest double; `None` if that is 0 although the number is not.
     pub fn to_double(self) -> Option<f64> {
         match self {
             Extended::Finite { negative, mantissa, exponent } => {
-                // In two steps, each of which is a double: a power of two may be too small for one.
+                // In two steps: a power of two may be too small for one double.
                 let half = exponent / 2;
                 let magnitude = mantissa as f64 * 2f64.powi(half) * 2f64.powi(exponent - half);
                 let lost = magnitude == 0.0 && mantissa != 0;
@@ -83,14 +83,14 @@ impl Extended {
         }
     }
 
-    /// The sum; none if it is not finite.
+    /// The sum; `None` if it is not finite.
     pub fn add(self, other: Self) -> Option<Self> {
         let (Some(a), Some(b)) = (self.normalised(), other.normalised()) else { return None };
         let (large, small) =
             if (a.exponent, a.mantissa) >= (b.exponent, b.mantissa) { (a, b) } else { (b, a) };
-        // The larger one lies below the top bit, where the carry goes; of the smaller one, what is
-        // shifted out is remembered as one bit: it only ever decides a rounding, because
-        // then 60 zeros or more are in between.
+        // The larger mantissa lies below the top bit, which takes the carry. The bits shifted out
+        // of the smaller one are kept as one sticky bit: it only decides rounding, since at least
+        // 60 zeros are in between.
         const SPARE: u32 = 62;
         let distance = large.exponent.abs_diff(small.exponent);
         let top = u128::from(large.mantissa) << SPARE;
@@ -107,7 +107,7 @@ impl Extended {
         matches!(sum, Extended::Finite { .. }).then_some(sum)
     }
 
-    /// The number with the other sign.
+    /// The number with the opposite sign.
     pub fn opposite(self) -> Self {
         match self {
             Extended::Finite { negative, mantissa, exponent } => {
@@ -124,14 +124,14 @@ impl Extended {
         }
     }
 
-    /// Whether it is no number.
+    /// Whether it is infinite.
     pub fn is_infinite(self) -> bool {
         matches!(self, Extended::Infinite { .. })
     }
 
-    /// How it compares with another; 0 equals -0.
+    /// Compares two numbers; 0 equals -0.
     pub fn compare(self, other: Self) -> Ordering {
-        // Sign, exponent and mantissa of what is not 0 are in the order of the numbers.
+        // Sign, exponent and mantissa of numbers other than 0 are in numerical order.
         let magnitude = |number: Self| match number.normalised() {
             None => (i32::MAX, 0),
             Some(Normalised { exponent, mantissa, .. }) => (exponent, mantissa),
@@ -152,7 +152,7 @@ impl Extended {
         }
     }
 
-    /// Prints all digits before the point and up to 17 behind it, without trailing zeros. None if
+    /// Prints all digits before the point and up to 17 after it, without trailing zeros. `None` if
     /// infinite.
     pub fn print(self) -> Option<Vec<u8>> {
         let Extended::Finite { negative, mantissa, exponent } = self else { return None };
@@ -268,7 +268,7 @@ fn print_scaled(scaled: u128) -> Vec<u8> {
 struct Scientific {
     /// Values of the digits, without leading zeros.
     digits: Vec<u8>,
-    /// How many of them, or of the zeros left out, come after the point.
+    /// Number of digits, or of omitted zeros, after the point.
     behind_point: i64,
     exponent: i64,
 }

@@ -1,64 +1,64 @@
-//! How the replies to the parts of a command come to one.
+//! Merges the replies to the parts of a command.
 
-/// How they do.
+/// Merge strategy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Merge {
-    /// There is one part.
+    /// A single part.
     Only,
-    /// The numbers are added up.
+    /// Sum of the numbers.
     Sum,
-    /// All say the same.
+    /// All replies are equal.
     Same,
-    /// The least of the numbers, or of those at each place of the arrays.
+    /// Minimum of the numbers, or of the numbers at each index of the arrays.
     Min,
-    /// Each element of the arrays has its place in the whole.
+    /// Elements of the arrays move to given places.
     Places,
-    /// The arrays follow each other.
+    /// Arrays are concatenated.
     Joined,
-    /// One that is no null, by the places of the parts.
+    /// The first reply other than null, in the order of the parts' places.
     First,
-    /// The first part is the reply to a transaction. The others come if it was executed: an error
-    /// of one of them is the reply to the commands at the places of the first part.
+    /// The first part is the reply to a transaction. If it was executed, an error in one of the
+    /// other parts replaces the replies at the places of the first part.
     Transaction,
 }
 
 const MISFIT: &[u8] = b"-ERR The homes of the keys have answered in another form than expected\r\n";
 
-/// A reply that comes in parts. An error of one part is the reply to the whole.
+/// Reply that arrives in parts. An error of one part is the reply to the whole.
 #[derive(Debug)]
 pub(super) struct Whole {
     how: Merge,
     bytes: Vec<u8>,
-    /// Where the elements of each part belong.
+    /// Places of each part's elements in the merged array.
     places: Vec<Vec<u32>>,
-    /// The parts that have come, and their lengths.
+    /// Received parts, and their lengths.
     came: Vec<(usize, usize)>,
-    /// Whether what has come is a null, and its place ([`Merge::First`]).
+    /// Whether the best reply so far is a null, and its place ([`Merge::First`]).
     first: Option<(bool, Option<u32>)>,
 }
 
 impl Whole {
-    /// One of which nothing has come.
+    /// Creates an empty merge.
     pub fn new(how: Merge) -> Self {
         Whole { how, bytes: Vec::new(), places: Vec::new(), came: Vec::new(), first: None }
     }
 
-    /// Says where the elements of each part belong.
+    /// Sets the places of each part's elements.
     pub fn place(&mut self, places: Vec<Vec<u32>>) {
         self.places = places;
     }
 
-    /// Bytes of what has come.
+    /// Number of bytes received.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// What has come; all of it, once no part is missing.
+    /// Bytes received; the merged reply once no part is missing.
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Whether no more parts come behind this reply to a part.
+    /// Whether no further parts follow this reply to a part.
     pub fn ends_with(&self, part: usize, reply: &[u8]) -> bool {
         let places = || self.places.first().map(Vec::as_slice).unwrap_or_default();
         self.how == Merge::Transaction && part == 0 && !are_done(reply, places())
@@ -109,7 +109,7 @@ impl Whole {
         }
     }
 
-    /// The array of all elements, each at its place.
+    /// Array of all elements at their places.
     fn placed(&self) -> Option<Vec<u8>> {
         let len = self.places.iter().map(Vec::len).sum();
         let mut elements: Vec<&[u8]> = vec![&[]; len];
@@ -135,7 +135,7 @@ fn is_null(reply: &[u8]) -> bool {
     matches!(reply, b"$-1\r\n" | b"_\r\n")
 }
 
-/// Two arrays as one.
+/// Concatenates two arrays.
 fn joined(first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
     let (first, second) = (array(first)?, array(second)?);
     let mut whole = format!("*{}\r\n", first.0.checked_add(second.0)?).into_bytes();
@@ -144,7 +144,7 @@ fn joined(first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
     Some(whole)
 }
 
-/// An array of the lesser numbers of two that are equally long.
+/// Array of the minima of two equally long arrays.
 fn least(first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
     let ((len, mut first), (other_len, mut second)) = (array(first)?, array(second)?);
     let mut whole = format!("*{len}\r\n").into_bytes();
@@ -160,7 +160,7 @@ fn number(reply: &[u8]) -> Option<i64> {
     petrel_keyspace::parse_int(reply.strip_prefix(b":")?.strip_suffix(b"\r\n")?)
 }
 
-/// The first line without its end, and what is behind it.
+/// Splits off the first line, without its line end.
 fn line(reply: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = reply.windows(2).position(|pair| pair == b"\r\n")?;
     Some((&reply[..end], &reply[end + 2..]))
@@ -172,7 +172,7 @@ fn array(reply: &[u8]) -> Option<(usize, &[u8])> {
     Some((usize::try_from(petrel_keyspace::parse_int(head)?).ok()?, elements))
 }
 
-/// The first of some elements, and those behind it.
+/// Splits off the first element.
 fn element(elements: &[u8]) -> Option<(&[u8], &[u8])> {
     let (mut rest, mut pending) = (elements, 1usize);
     while pending > 0 {
@@ -194,7 +194,7 @@ fn element(elements: &[u8]) -> Option<(&[u8], &[u8])> {
     elements.split_at_checked(elements.len() - rest.len())
 }
 
-/// A reply without the pushes before it.
+/// Strips pushes before a reply.
 fn behind_pushes(mut reply: &[u8]) -> Option<&[u8]> {
     while reply.first() == Some(&b'>') {
         reply = element(reply)?.1;
@@ -202,13 +202,13 @@ fn behind_pushes(mut reply: &[u8]) -> Option<&[u8]> {
     Some(reply)
 }
 
-/// Whether a number is one of these, which ascend.
+/// Whether `at` is in `places`, which are ascending.
 fn is_among(places: &[u32], at: usize) -> bool {
     u32::try_from(at).is_ok_and(|at| places.binary_search(&at).is_ok())
 }
 
-/// Whether a reply is that to a transaction that was executed, and all commands at these places
-/// have done what they were to do.
+/// Whether a reply is that of an executed transaction in which all commands at these places
+/// succeeded.
 pub(crate) fn are_done(reply: &[u8], places: &[u32]) -> bool {
     let Some((count, mut rest)) = behind_pushes(reply).and_then(array) else { return false };
     let mut done = 0;
@@ -220,7 +220,7 @@ pub(crate) fn are_done(reply: &[u8], places: &[u32]) -> bool {
     done == places.len()
 }
 
-/// The reply to a transaction with other elements at these places.
+/// Replaces the elements at these places in the reply to a transaction.
 fn replaced(reply: &[u8], places: &[u32], by: &[u8]) -> Option<Vec<u8>> {
     let (count, mut rest) = array(behind_pushes(reply)?)?;
     let mut whole = reply[..reply.len() - rest.len()].to_vec();

@@ -1,4 +1,5 @@
-//! The scripts that the server knows. Every thread compiles for itself those that it runs.
+//! The script cache of the server, by SHA-1. Every thread compiles for itself the scripts that it
+//! runs.
 
 use super::key_use::KeyUse;
 use super::running::Running;
@@ -10,63 +11,63 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Scripts kept that came with `EVAL` alone; those that `SCRIPT LOAD` brought stay until they are
-/// flushed.
+/// Maximum number of scripts cached by `EVAL` alone; scripts loaded with `SCRIPT LOAD` stay until
+/// they are flushed.
 const EVAL_MAX: usize = 500;
 
-/// Bytes that those take at most.
+/// Maximum bytes of the scripts cached by `EVAL` alone.
 const EVAL_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes that an interpreter may have, unless it is configured.
+/// Default maximum bytes of an interpreter.
 const MEMORY_MAX: usize = 512 << 20;
 
-/// The error of a sum that is of no known script.
+/// Error of an unknown SHA-1.
 pub(crate) const NO_SCRIPT: Fail = Fail::fixed("NOSCRIPT No matching script. Please use EVAL.");
 
-/// A script.
+/// Cached script.
 #[derive(Debug)]
 pub struct Script {
-    /// Its sum.
+    /// SHA-1 of the text.
     pub sha: Sha,
-    /// Its text, the first line with its flags included.
+    /// Text, including the first line with its flags.
     pub text: Box<[u8]>,
-    /// What the first line says; none if it says nothing.
+    /// Flags of the first line; `None` without such a line.
     pub flags: Option<Flags>,
     /// Use of keys, as far as known.
     pub key_use: KeyUse,
-    /// It is kept however many others there are.
+    /// Exempt from eviction (`SCRIPT LOAD`).
     loaded: AtomicBool,
-    /// When it was used last, in calls of scripts that were looked up.
+    /// Time of the last use, counted in script look-ups.
     used: AtomicU64,
-    /// It is not known any more.
+    /// Evicted or flushed.
     forgotten: AtomicBool,
 }
 
 impl Script {
-    /// Whether the server has forgotten it.
+    /// Whether it was evicted or flushed.
     pub fn is_forgotten(&self) -> bool {
         self.forgotten.load(Relaxed)
     }
 
-    /// Bytes that it takes.
+    /// Memory in bytes.
     fn footprint(&self) -> usize {
         size_of::<Self>() + self.text.len()
     }
 }
 
-/// The scripts themselves.
+/// Scripts by SHA-1.
 #[derive(Debug, Default)]
 struct Known {
     by_sha: HashMap<Sha, Arc<Script>>,
     /// Bytes of all.
     bytes: usize,
-    /// Those that came with `EVAL` alone, and their bytes.
+    /// Number of scripts cached by `EVAL` alone, and their bytes.
     passing: usize,
     passing_bytes: usize,
 }
 
 impl Known {
-    /// Adds a script, for `EVAL` alone, or finds it.
+    /// Adds a script for `EVAL`, or finds it.
     fn add(&mut self, script: Script) -> Arc<Script> {
         if let Some(known) = self.by_sha.get(&script.sha) {
             return known.clone();
@@ -80,8 +81,8 @@ impl Known {
         script
     }
 
-    /// Forgets the one that was not used for longest of those that came with `EVAL` alone; false if
-    /// there is none.
+    /// Evicts the least recently used of the scripts cached by `EVAL` alone; false if there is
+    /// none.
     fn evict(&mut self) -> bool {
         let passing = self.by_sha.values().filter(|script| !script.loaded.load(Relaxed));
         let oldest =
@@ -95,22 +96,21 @@ impl Known {
     }
 }
 
-/// What all threads know of scripts.
+/// Script state shared by all threads.
 #[derive(Debug)]
 pub struct Scripts {
-    /// Which script runs, and whether it is to end.
+    /// Running scripts, and their termination.
     pub running: Running,
-    /// Bytes that each thread's interpreters may have.
+    /// Maximum bytes of each thread's interpreters.
     pub memory_max: AtomicUsize,
     /// Milliseconds after which a script is slow; 0: none is.
     pub slow_ms: AtomicU64,
-    /// Scripts may call the commands too that are not meant for them (`DEBUG
-    /// SET-DISABLE-DENY-SCRIPTS`).
+    /// Scripts may call all commands (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
     pub allows_everything: AtomicBool,
-    /// Bytes of the interpreters of all threads: of those for scripts, and of those for functions.
+    /// Bytes of all threads' interpreters: for scripts, and for functions.
     pub interpreters: [AtomicUsize; 2],
     known: Mutex<Known>,
-    /// Bytes that scripts have come to take since [`Scripts::take_uncounted`].
+    /// Growth of the scripts' memory since [`Scripts::take_uncounted`], in bytes.
     uncounted: AtomicI64,
     calls: AtomicU64,
     flushes: AtomicU64,
@@ -135,45 +135,45 @@ impl Default for Scripts {
 }
 
 impl Scripts {
-    /// The script of this sum.
+    /// Finds a script by its SHA-1.
     pub fn find(&self, sha: &Sha) -> Option<Arc<Script>> {
         self.lock().by_sha.get(sha).cloned()
     }
 
-    /// How many there are.
+    /// Number of cached scripts.
     pub fn count(&self) -> usize {
         self.lock().by_sha.len()
     }
 
-    /// How many were forgotten because there were too many, or they were too large.
+    /// Number of scripts evicted because there were too many, or they were too large.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
     }
 
-    /// Counts evictions from 0 again.
+    /// Resets the counter of evictions.
     pub fn reset_stats(&self) {
         self.evicted.store(0, Relaxed);
     }
 
-    /// Bytes that the texts take.
+    /// Memory of the texts, in bytes.
     pub fn footprint(&self) -> usize {
         self.lock().bytes
     }
 
-    /// Counts the memory of an interpreter for scripts (0) or for functions (1).
+    /// Records the memory of an interpreter for scripts (0) or for functions (1).
     pub(super) fn count_interpreter(&self, of: usize, before: usize, now: usize) {
         self.interpreters[of].fetch_add(now.wrapping_sub(before), Relaxed);
         self.uncounted.fetch_add(now as i64 - before as i64, Relaxed);
     }
 
-    /// Bytes that they and interpreters take more, or less, than when this was asked last: to be
+    /// Growth of the memory of scripts and interpreters since the last call, in bytes: to be
     /// counted as used memory.
     #[inline]
     pub fn take_uncounted(&self) -> i64 {
         if self.uncounted.load(Relaxed) == 0 { 0 } else { self.uncounted.swap(0, Relaxed) }
     }
 
-    /// Forgets them all.
+    /// Removes all scripts.
     pub fn flush(&self) {
         let forgotten = std::mem::take(&mut *self.lock());
         forgotten.by_sha.values().for_each(|script| script.forgotten.store(true, Relaxed));
@@ -186,8 +186,7 @@ impl Scripts {
         self.flushes.load(Relaxed)
     }
 
-    /// Makes a script known, which has been compiled; `loaded` if it is to stay. The same again, if
-    /// it is known.
+    /// Adds a compiled script, or returns the existing one; `loaded` exempts it from eviction.
     pub fn add(&self, script: Script, loaded: bool) -> Arc<Script> {
         let mut known = self.lock();
         let before = known.bytes;
@@ -207,7 +206,7 @@ impl Scripts {
         script
     }
 
-    /// Notes that a script is used.
+    /// Updates the last use of a script.
     #[inline]
     pub fn note_use(&self, script: &Script) {
         if !script.loaded.load(Relaxed) {
@@ -221,7 +220,7 @@ impl Scripts {
 }
 
 impl Script {
-    /// A script of this text.
+    /// Creates a script.
     ///
     /// # Errors
     /// If its first line cannot be understood.
@@ -238,7 +237,7 @@ impl Script {
     }
 }
 
-/// A sum of 40 hexadecimal digits.
+/// Parses a SHA-1 of 40 hexadecimal digits.
 pub(crate) fn parse_sum(text: &[u8]) -> Option<Sha> {
     let digits: &[u8; 40] = text.try_into().ok()?;
     let mut sum = [0; 20];
@@ -250,7 +249,7 @@ pub(crate) fn parse_sum(text: &[u8]) -> Option<Sha> {
     Some(sum)
 }
 
-/// A script by its text or its sum.
+/// Reference to a cached script.
 pub(crate) type ScriptRef = Arc<Script>;
 
 #[cfg(test)]
@@ -273,13 +272,13 @@ mod tests {
             assert!(scripts.footprint() <= EVAL_BYTES_MAX + (2 << 20), "{}", scripts.footprint());
             counted += scripts.take_uncounted();
             assert_eq!(counted, scripts.footprint() as i64);
-            // The last stay, unless one alone is too large.
+            // The most recent stay, unless one alone is too large.
             let last = scripts.find(shas.last().unwrap()).is_some();
             assert_eq!(last, len < EVAL_BYTES_MAX);
             assert!(scripts.find(&shas[0]).is_none());
             assert!(scripts.find(&kept).is_some());
         }
-        // What is loaded stays, and is none of those.
+        // Loaded scripts stay, and do not count among those.
         let (used, evicted) = (scripts.footprint(), scripts.evicted());
         let stays = add(&scripts, 1, 6 << 20, false);
         assert_eq!(add(&scripts, 1, 6 << 20, true), stays);

@@ -1,5 +1,4 @@
-//! Service to other clients while a long script is compiled: as while it runs, they are answered,
-//! and can end it.
+//! Serves other clients while a long script is compiled, as while a script runs. They can end it.
 
 use super::cache::Scripts;
 use super::running::{ProgramKind, Watched};

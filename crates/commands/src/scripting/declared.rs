@@ -1,4 +1,4 @@
-//! Checks before a script runs whether a call in it names declared keys only, for
+//! Static check before a script runs: whether a call in it names declared keys only, for
 //! [`petrel_lua::Lua::keeps_to_keys`].
 
 use crate::command_spec::{CommandSpec, KeyShape, Locks};
@@ -6,8 +6,8 @@ use crate::registry::Registry;
 use petrel_lua::{CallArg, CallShape, CallTail};
 use petrel_table::{BeginSearch, FindKeys, Flags, KeyFlags, KeySpec};
 
-/// Whether everything that a call touches is locked where the declared keys are, as `Runner::reach`
-/// decides for a call that is made. An unknown key counts as one that was not declared.
+/// Whether a call touches declared keys only, with the rules of `Runner::reach`. An unknown key
+/// counts as undeclared.
 pub(super) fn names_declared_keys<H>(registry: &Registry<H>, call: &CallShape<'_>) -> bool {
     let Some(spec) = called(registry, call) else { return false };
     if spec.locks == Locks::Everything || spec.flags.contains(Flags::TOUCHES_ARBITRARY_KEYS) {
@@ -20,7 +20,7 @@ pub(super) fn names_declared_keys<H>(registry: &Registry<H>, call: &CallShape<'_
     }
 }
 
-/// The command that is called, if its name and that of its subcommand are known.
+/// The called command, if the names of it and its subcommand are known.
 fn called<H>(registry: &Registry<H>, call: &CallShape<'_>) -> Option<&'static CommandSpec<H>> {
     let name = |index: usize| match call.args.get(index) {
         Some(CallArg::Text(name)) => Some(*name),
@@ -45,7 +45,7 @@ fn finds_declared_keys(spec: &KeySpec, call: &CallShape<'_>) -> bool {
         return true;
     }
     let BeginSearch::Index(begin) = spec.begin else { return false };
-    // Keys found by words among the arguments depend on the values of these.
+    // Keys located by keywords depend on the values of the arguments.
     if spec.locate.is_some() || spec.flags.contains(KeyFlags::INCOMPLETE) {
         return false;
     }
@@ -85,7 +85,7 @@ mod tests {
     use petrel_resp::Dialect;
     use std::borrow::Cow;
 
-    /// The server of scripts that are compiled only.
+    /// Server stub for scripts that are only compiled.
     struct Nobody;
 
     impl Server for Nobody {
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// Calls that name declared keys only.
+    /// Calls with declared keys only.
     const DECLARED: &[&str] = &[
         "redis.call('GET', KEYS[1])",
         "redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX')",
@@ -128,7 +128,7 @@ mod tests {
         "redis.call('json.set', KEYS[1], '$', ARGV[1])",
     ];
 
-    /// Calls of which that is not known.
+    /// Calls that may use undeclared keys.
     const UNDECLARED: &[&str] = &[
         "redis.call('GET', 'k')",
         "redis.call('mget', KEYS[1], 'k')",

@@ -1,5 +1,5 @@
-//! What one thread has for running functions: an interpreter, made when it is first wanted, with
-//! the libraries whose functions it called.
+//! State of a thread for running functions: an interpreter, created on first use, with the
+//! libraries of the functions called.
 
 use super::cache::Scripts;
 use super::declared::names_declared_keys;
@@ -15,13 +15,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Time that a library may take to declare its functions.
+/// Maximum time for a library to declare its functions.
 const LOAD_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// Functions that a thread keeps compiled before anybody has called them.
+/// Maximum number of functions that a thread keeps compiled before their first call.
 const KEPT_MAX: usize = 10_000;
 
-/// A function that the thread can call.
+/// Compiled function.
 pub(crate) struct Callable {
     pub library: Arc<Library>,
     place: usize,
@@ -29,22 +29,22 @@ pub(crate) struct Callable {
 }
 
 impl Callable {
-    /// What is known of the function.
+    /// Description of the function.
     pub fn function(&self) -> &Function {
         &self.library.functions[self.place]
     }
 }
 
-/// A library, and its functions as the thread that examined it has compiled them.
+/// Library with its functions, compiled by the thread that examined it.
 pub(crate) struct Examined {
     pub library: Arc<Library>,
     compiled: Vec<Compiled>,
 }
 
-/// What one thread has for running functions.
+/// State of a thread for running functions.
 pub(crate) struct FunctionThread {
     pub lua: Lua,
-    /// By name in small letters.
+    /// Functions by lower-case name.
     functions: HashMap<Vec<u8>, Arc<Callable>>,
     changes: u64,
     counted: usize,
@@ -57,7 +57,7 @@ impl FunctionThread {
         FunctionThread { lua, functions: HashMap::new(), changes: 0, counted: 0 }
     }
 
-    /// The function of this name, in any case.
+    /// Finds a function by its name, in any case.
     pub fn find(
         &mut self,
         scripts: &Scripts,
@@ -81,7 +81,7 @@ impl FunctionThread {
         self.functions.get(&key).cloned().ok_or(UNKNOWN)
     }
 
-    /// Loads a library that another thread has found to be right.
+    /// Loads a library that another thread has validated.
     fn load_known(&mut self, library: &Arc<Library>) -> Result<(), Fail> {
         for declared in self.declare(&library.code)? {
             let place =
@@ -100,8 +100,8 @@ impl FunctionThread {
         Ok(())
     }
 
-    /// Finds out what functions a library has. They are compiled then: [`FunctionThread::adopt`]
-    /// keeps them, once the library is known.
+    /// Loads a library to determine its functions. They are compiled then;
+    /// [`FunctionThread::adopt`] keeps them once the library is added.
     pub fn examine<H>(
         &mut self,
         scripts: &Scripts,
@@ -145,7 +145,7 @@ impl FunctionThread {
         Ok(examined)
     }
 
-    /// Finds out what functions libraries have, and keeps none of them.
+    /// Determines the functions of libraries, and keeps none of them.
     pub fn examine_all<H>(
         &mut self,
         scripts: &Scripts,
@@ -161,8 +161,8 @@ impl FunctionThread {
         Ok(libraries)
     }
 
-    /// Keeps the functions of a library that has become known, if there is room: those that are not
-    /// kept are compiled when they are called.
+    /// Keeps the compiled functions of a new library, if there is room. The others are compiled on
+    /// their first call.
     pub fn adopt(
         &mut self,
         scripts: &Scripts,
@@ -171,7 +171,7 @@ impl FunctionThread {
         is_new: bool,
     ) {
         if is_new && libraries.changes() == self.changes + 1 {
-            // Nothing else has changed: no function that is kept has to go.
+            // Nothing else has changed: all kept functions stay valid.
             self.changes += 1;
         }
         let is_full = self.lua.memory() > scripts.memory_max.load(Relaxed) / 2;
@@ -189,7 +189,7 @@ impl FunctionThread {
         self.count_memory(scripts);
     }
 
-    /// Forgets the functions of a library that did not become known.
+    /// Drops the functions of a library that was not added.
     pub fn discard(&mut self, examined: Examined) {
         examined.compiled.into_iter().for_each(|compiled| self.lua.release(compiled));
     }
@@ -211,7 +211,7 @@ impl FunctionThread {
         }
     }
 
-    /// Tells the server how much memory the interpreter has.
+    /// Records the memory of the interpreter.
     pub fn count_memory(&mut self, scripts: &Scripts) {
         let now = self.lua.memory();
         if now != self.counted {
@@ -220,17 +220,17 @@ impl FunctionThread {
         }
     }
 
-    /// Takes its memory out of what all threads have.
+    /// Removes this interpreter's memory from the total.
     pub fn count_out(self, scripts: &Scripts) {
         scripts.count_interpreter(1, self.counted, 0);
     }
 
-    /// Whether there are no libraries any more since it called a function.
+    /// Whether all libraries were flushed since it called a function.
     pub fn is_flushed(&self, libraries: &Libraries) -> bool {
         libraries.changes() != self.changes && libraries.list().libraries.is_empty()
     }
 
-    /// Forgets the functions of libraries that are not in the list.
+    /// Drops the functions of libraries that are not in the list.
     #[cold]
     fn forget_but(&mut self, list: &List) {
         let is_known = |callable: &Callable| {
@@ -258,7 +258,7 @@ impl FunctionThread {
     }
 }
 
-/// What a library that is being loaded can ask of the server: nothing but the log.
+/// The server as seen by a library that is being loaded: only the log.
 struct Loader {
     since: Instant,
 }

@@ -286,8 +286,8 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
         thread.examine_all(&shared.scripts, &shared.registry, &texts)
     })?;
     ctx.exec.change_libraries(|list| {
-        // What comes in the payload must agree with itself; what is there gives way or not, as the
-        // policy says.
+        // Libraries within the payload must not conflict. Conflicts with existing libraries are
+        // resolved by the policy.
         let mut restored = List::default();
         for library in libraries {
             restored.add(library, false)?;
@@ -307,18 +307,18 @@ fn restore(ctx: &mut Ctx<'_>) -> Outcome {
 }
 
 impl Executor {
-    /// Executes a command that changes the libraries of functions on a copy of them, which is what
-    /// there is after [`Executor::end_draft`].
+    /// Makes commands change a copy of the libraries, until [`Executor::end_draft`] returns the
+    /// copy.
     pub fn begin_draft(&mut self) {
         self.draft = Some(List::clone(&self.shared.libraries.list()));
     }
 
-    /// The texts of the libraries that the copy has, in which nothing is changed any more.
+    /// Ends the work on the copy, and returns the texts of its libraries.
     pub fn end_draft(&mut self) -> Vec<Vec<u8>> {
         self.draft.take().map(|draft| texts(&draft)).unwrap_or_default()
     }
 
-    /// Whether there is a library of this name where a command works.
+    /// Whether a library of this name exists in the copy, or without one, in the server.
     fn knows_library(&self, name: &str) -> bool {
         match &self.draft {
             Some(draft) => draft.libraries.contains_key(name),
@@ -326,7 +326,7 @@ impl Executor {
         }
     }
 
-    /// Changes a copy of the libraries, which takes their place unless `change` fails.
+    /// Changes a copy of the libraries, which replaces them unless `change` fails.
     fn change_libraries(&mut self, change: impl FnOnce(&mut List) -> Outcome) -> Outcome {
         let Some(draft) = &mut self.draft else { return self.shared.libraries.change(change) };
         let mut changed = draft.clone();
@@ -359,8 +359,8 @@ impl Executor {
         self.change_libraries(|list| list.add(library, replace))
     }
 
-    /// Records the libraries of functions as they are now, for the sinks of effects. A copy that a
-    /// command works on is not recorded.
+    /// Records the current libraries for the sinks of effects. Does nothing while commands change a
+    /// copy.
     pub fn record_libraries(&mut self) {
         if self.draft.is_some() {
             return;
@@ -371,23 +371,24 @@ impl Executor {
 }
 
 impl Shared {
-    /// The same through another thread's handle, which is in a batch.
+    /// Like [`Executor::record_libraries`], but through another thread's handle, which is in a
+    /// batch.
     pub fn record_libraries(&self, ks: &mut Handle) {
-        // The number first: a list that is newer than its number is followed by its own.
+        // The number is read first: a newer list is recorded again with its own number.
         let number = self.library_changes();
         let texts = self.library_texts();
         let sources: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
         ks.record_functions(number, &sources);
     }
 
-    /// Bytes of scripts and functions: their texts, and the interpreters of all threads.
+    /// Memory of scripts and functions in bytes: texts, and interpreters of all threads.
     pub fn script_bytes(&self) -> u64 {
         let interpreters = self.scripts.interpreters.iter().map(|bytes| bytes.load(Relaxed));
         (self.scripts.footprint() + self.libraries.text_bytes() + interpreters.sum::<usize>())
             as u64
     }
 
-    /// The texts of all libraries of functions.
+    /// Texts of all libraries.
     pub fn library_texts(&self) -> Vec<Vec<u8>> {
         texts(&self.libraries.list())
     }
@@ -397,7 +398,7 @@ impl Shared {
         self.libraries.changes()
     }
 
-    /// Puts libraries of functions in the place of all that there are, at once.
+    /// Replaces all libraries at once.
     ///
     /// # Errors
     /// If a text is no library, or two declare the same: there are none then.
@@ -412,7 +413,7 @@ impl Shared {
         exchanged
     }
 
-    /// The same, but that what there is stays if it fails.
+    /// Like [`Self::replace_libraries`], but keeps the existing libraries on failure.
     ///
     /// # Errors
     /// If a text is no library, or two declare the same.
@@ -423,7 +424,7 @@ impl Shared {
         let (known, new): (Vec<&Vec<u8>>, Vec<&Vec<u8>>) = texts.iter().partition(is_known);
         let new: Vec<Vec<u8>> = new.into_iter().cloned().collect();
         let libraries = self.examine_libraries(&new)?;
-        // Functions of libraries that stay are not compiled anew.
+        // Libraries that stay are not compiled again.
         let stays = |library: &&Arc<Library>| known.iter().any(|text| library.code[..] == text[..]);
         let kept = before.libraries.values().filter(stays).cloned();
         let mut list = List::default();
@@ -441,11 +442,11 @@ impl Shared {
         libraries
     }
 
-    /// Adds libraries of functions, all or none of them; with `replace`, in the place of those of
-    /// the same names.
+    /// Adds libraries of functions, all or none of them. `replace`: they replace libraries of the
+    /// same names.
     ///
     /// # Errors
-    /// If a text is no library, or what it declares is there already.
+    /// If a text is no library, or declares an existing name.
     pub fn add_libraries(&self, texts: &[Vec<u8>], replace: bool) -> Result<(), Fail> {
         let libraries = self.examine_libraries(texts)?;
         self.libraries

@@ -1,4 +1,4 @@
-//! Use of undeclared keys by a script or a function.
+//! Record of whether a script or a function uses undeclared keys.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

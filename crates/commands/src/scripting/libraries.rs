@@ -1,6 +1,5 @@
-//! The libraries of functions that the server knows, in a list that changes where it lies unless
-//! another thread reads it at that moment; every thread loads for itself the libraries whose
-//! functions it calls.
+//! The libraries of functions. Changes to the list are made in place, unless another thread is
+//! reading it. Every thread loads for itself the libraries that it uses.
 
 use super::key_use::KeyUse;
 use super::shebang::Flags;
@@ -9,21 +8,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// A library.
+/// Library of functions.
 #[derive(Debug)]
 pub struct Library {
-    /// Its name.
+    /// Name of the library.
     pub name: String,
-    /// Its text, the first line with its name included.
+    /// Source text, including the first line with the name.
     pub code: Box<[u8]>,
-    /// Its functions.
+    /// Functions that the library declares.
     pub functions: Vec<Function>,
 }
 
 impl Library {
-    /// Bytes that it takes in a list, about.
+    /// Approximate memory in a list, in bytes.
     fn footprint(&self) -> usize {
-        /// Bytes of places in ordered and other tables, for each name.
+        /// Bytes per name in maps.
         const PLACE_BYTES: usize = 128;
         let of_function = |function: &Function| {
             let description = function.description.as_ref().map_or(0, Vec::len);
@@ -34,30 +33,30 @@ impl Library {
     }
 }
 
-/// A function of a library.
+/// Function of a library.
 #[derive(Debug)]
 pub struct Function {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
-    /// What is said of it.
+    /// Description that the library gave.
     pub description: Option<Vec<u8>>,
-    /// What it says of itself.
+    /// Flags that the library gave.
     pub flags: Flags,
     /// Use of keys, as far as known.
     pub key_use: KeyUse,
 }
 
-/// A list of libraries, which does not change.
+/// Immutable list of libraries.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     /// By name.
     pub libraries: BTreeMap<String, Arc<Library>>,
-    /// Functions by name in small letters: the library of each, and its place there.
+    /// Functions by lower-case name: the library, and the index in it.
     pub functions: HashMap<Vec<u8>, (Arc<Library>, usize)>,
 }
 
 impl List {
-    /// Adds a library, in place of one of its name if `replace`.
+    /// Adds a library; with `replace`, instead of an existing one of its name.
     ///
     /// # Errors
     /// If there is one of its name, or another has a function of the name of one of its.
@@ -92,20 +91,20 @@ impl List {
     }
 }
 
-/// The libraries that the server knows.
+/// Libraries of the server.
 #[derive(Debug, Default)]
 pub struct Libraries {
     list: RwLock<Arc<List>>,
-    /// One change at a time.
+    /// Serializes changes.
     changing: Mutex<()>,
     changes: AtomicU64,
-    /// Bytes of the libraries as they were counted last.
+    /// Bytes of the libraries when they were last counted.
     counted: AtomicUsize,
     uncounted: AtomicI64,
 }
 
 impl Libraries {
-    /// The libraries as they are now.
+    /// The current libraries.
     pub fn list(&self) -> Arc<List> {
         self.list.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -134,7 +133,7 @@ impl Libraries {
         self.changes.load(Relaxed)
     }
 
-    /// Adds a library, in place of one of its name if `replace`.
+    /// Adds a library; with `replace`, instead of an existing one of its name.
     ///
     /// # Errors
     /// As [`List::add`].
@@ -153,8 +152,8 @@ impl Libraries {
         })
     }
 
-    /// Makes a change that fails, if it does, before it has changed anything: what there is is not
-    /// copied.
+    /// Changes the list in place, without a copy. `change` must not fail after it has changed
+    /// anything.
     fn change_in_place(
         &self,
         change: impl FnOnce(&mut List) -> Result<(), Fail>,
@@ -167,7 +166,7 @@ impl Libraries {
         Ok(())
     }
 
-    /// Changes a copy of the list, which takes its place unless `change` fails.
+    /// Changes a copy of the list, which replaces it unless `change` fails.
     ///
     /// # Errors
     /// As `change`.

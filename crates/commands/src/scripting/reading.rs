@@ -1,11 +1,11 @@
-//! Scripts and functions that only read, told before they run.
+//! Detects scripts and functions with the flag `no-writes` before they run.
 
 use super::cache::parse_sum;
 use super::shebang::{Flags, parse_script};
 use crate::server::stats::Shared;
 use crate::spec::Command;
 
-/// Whether a call is of a script or function that says of itself that it only reads.
+/// Whether a call is of a script or function with the flag `no-writes`.
 pub fn only_reads(command: Command, args: &[&[u8]], shared: &Shared) -> bool {
     let flags = match (command.spec.meta.name, args.get(1)) {
         ("eval", Some(text)) => parse_script(text, shared.dialect()).ok().flatten(),

@@ -1,4 +1,4 @@
-//! Running a script: its flags, its locks, and the commands that it calls.
+//! Execution of a script: its flags, its locks, and the commands that it calls.
 
 use super::cache::{NO_SCRIPT, parse_sum};
 use super::compiling::Compiling;
@@ -26,17 +26,17 @@ use petrel_table::keys::key_positions;
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-/// The error of a call that a proof has excluded ([`KeyUse::keeps_to_declared`]).
+/// Error of a call that contradicts the proof ([`KeyUse::keeps_to_declared`]).
 const DISPROVEN: &str = "ERR internal error: the script was taken for one that uses declared keys only, and it does not";
 
-/// Time that commands may take before it is asked whether the script is to go on, which its
-/// instructions bring about else.
+/// Time of commands after which to check whether the script may continue. Instructions of the
+/// interpreter trigger checks, too.
 const ASK_NANOS: u64 = 5_000_000;
 
-/// Cache lines that are asked for of the entry of a script's first key.
+/// Cache lines to prefetch of the entry of a script's first key.
 const ENTRY_LINES: usize = 2;
 
-/// What the command that runs a script lets it do.
+/// Access that the calling command allows a script.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
     Write,
@@ -75,7 +75,7 @@ pub(crate) fn evalsha(ctx: &mut Ctx<'_>, access: Access) -> Outcome {
     })
 }
 
-/// Shows a call to those who observe all, before the commands that the script calls.
+/// Shows a call to `MONITOR` before the commands that the script calls.
 fn show_to_monitors(ctx: &mut Ctx<'_>) {
     if ctx.exec.shared.is_monitored() {
         let shared = ctx.exec.shared.clone();
@@ -83,7 +83,7 @@ fn show_to_monitors(ctx: &mut Ctx<'_>) {
     }
 }
 
-/// Works with what the thread has for scripts, which is not to be reached otherwise meanwhile.
+/// Runs `work` with the thread's script state, which is taken out of the executor meanwhile.
 fn with_thread<'c, T>(
     ctx: &mut Ctx<'c>,
     work: impl FnOnce(&mut Ctx<'c>, &mut ScriptThread) -> T,
@@ -103,7 +103,7 @@ impl Executor {
             .unwrap_or_else(|| Box::new(ScriptThread::new(&shared.scripts, shared.release())))
     }
 
-    /// Works with what the thread has for scripts, outside of any.
+    /// Runs `work` with the thread's script state, outside of scripts.
     pub(crate) fn script_thread<T>(
         &mut self,
         work: impl FnOnce(&mut ScriptThread, &Shared) -> T,
@@ -115,7 +115,7 @@ impl Executor {
         result
     }
 
-    /// Counts what the scripts that the server knows have come to take as used memory.
+    /// Adds the growth of the script cache and the libraries to used memory.
     #[inline]
     pub(crate) fn count_scripts(&mut self) {
         let shared = &self.shared;
@@ -148,14 +148,14 @@ fn run_script(
     result
 }
 
-/// What is known of a script or a function before it runs.
+/// Properties of a script or a function, known before it runs.
 pub(crate) struct Call<'a> {
     pub kind: ProgramKind,
-    /// What it says of itself; none for a script that says nothing.
+    /// Flags that it declares; `None` for a script without any.
     pub flags: Option<ScriptFlags>,
     pub access: Access,
     pub key_use: &'a KeyUse,
-    /// What errors call it.
+    /// Name in errors.
     pub name: &'a dyn Fn() -> String,
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn run(
     let first = prefetch_first_bucket(ctx, keys);
     let started = ctx.exec.tick();
     let (db, replies) = (ctx.session.db, ctx.session.replies);
-    // A script has fieldsets of its own.
+    // A script has field sets of its own.
     let mut fieldsets = None;
     let mut takes_token = call.key_use.takes_token();
     loop {
@@ -269,7 +269,7 @@ fn prefetch_first_bucket(ctx: &mut Ctx<'_>, keys: &[&[u8]]) -> Option<KeyHash> {
     first
 }
 
-/// The error of a script as its caller gets it.
+/// Converts the error of a script for its caller.
 #[cold]
 fn describe(failure: Failure, call: &Call<'_>) -> Fail {
     let mut text = failure.text;
@@ -281,9 +281,8 @@ fn describe(failure: Failure, call: &Call<'_>) -> Fail {
     Fail::new(text)
 }
 
-/// Locks the declared keys, and takes the script token first if it will be wanted. False if another
-/// script keeps this one from that for long, and then nothing is locked. `first` is the hash of the
-/// first key.
+/// Locks the declared keys, after the script token if it is needed. False, with nothing locked, if
+/// another slow script holds the keys. `first` is the hash of the first key.
 #[inline]
 fn lock(
     exec: &mut Executor,
@@ -324,26 +323,26 @@ pub(crate) struct Runner<'a> {
     exec: &'a mut Executor,
     session: &'a mut Session,
     host: &'a mut dyn Host,
-    /// What holds of the commands that it calls.
+    /// Gate's view of the commands that it calls.
     moment: Moment,
-    /// The script is part of a transaction, which has locked what it needs.
+    /// The script is part of a transaction, which has locked all keys.
     nested: bool,
-    /// It has called a command that may have an effect.
+    /// The script has called a command that may have an effect.
     acted: bool,
     /// The reason for halting it, if it is halted.
     halt: Option<Halt>,
     call: &'a Call<'a>,
     pulse: Pulse<'a>,
-    /// When it was last asked whether the script is to go on.
+    /// Time of the last check whether the script may continue.
     asked: Tick,
-    /// The script is over, and what it returned is being written.
+    /// The script has ended, and its result is being written.
     writes_result: bool,
-    /// What has been counted as memory of the result.
+    /// Bytes of the result counted as used memory.
     result_bytes: i64,
 }
 
 impl Runner<'_> {
-    /// Whether everything that a command touches is locked; what is not is locked now.
+    /// Locks the keys of a command that are not locked yet.
     #[inline]
     fn reach(&mut self, command: Command, request: &Request<'_>) -> Result<(), Halt> {
         let covered = match (command.spec.locks, request.hash) {
@@ -363,7 +362,7 @@ impl Runner<'_> {
             return true;
         }
         let mut keys = Vec::new();
-        // A count of keys that makes no sense is refused by the command; it touches none then.
+        // A command rejects a nonsensical number of keys, and then touches none.
         let _ = key_positions(command.spec.meta.keys, request.args, &mut keys);
         keys.iter().all(|key| {
             let hash = self.exec.ks.hash(request.args[key.index as usize]);
@@ -391,7 +390,7 @@ impl Runner<'_> {
             self.take_token()?;
         }
         self.acted = true;
-        // A script may finish a change that it has begun.
+        // A script may finish a change that it has begun, even above the memory limit.
         self.moment = self.moment.without(Moment::NO_MEMORY);
         self.pulse.set_wrote(true);
         Ok(())

@@ -1,5 +1,5 @@
-//! The scripts that have run for a while, on any thread: those that `SCRIPT KILL` ends, and for
-//! which others are answered `BUSY`.
+//! Long-running scripts of all threads: `SCRIPT KILL` can end them, and slow ones make other
+//! clients get `BUSY`.
 
 use crate::clock::monotonic_nanos;
 use crate::fail::{Fail, Outcome};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What runs.
+/// Kind of a running program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ProgramKind {
     /// A script.
@@ -20,9 +20,9 @@ pub enum ProgramKind {
 /// A script that has run for a while.
 #[derive(Debug)]
 pub struct Watched {
-    /// What it is.
+    /// Script or function.
     pub kind: ProgramKind,
-    /// Its sum, or the function's name.
+    /// SHA-1 of the script, or name of the function.
     pub name: String,
     /// The call, with its name first.
     pub command: Vec<Box<[u8]>>,
@@ -90,9 +90,9 @@ impl Drop for AppearsBusy<'_> {
 #[derive(Debug, Default)]
 pub struct Running {
     scripts: Mutex<Vec<Arc<Watched>>>,
-    /// Those that run for longer than `busy-reply-threshold`, and those that seem to.
+    /// Number of scripts that run for longer than `busy-reply-threshold`, including apparent ones.
     pub(super) slow: AtomicUsize,
-    /// The latter.
+    /// Number of apparent ones, see [`Running::appear_busy`].
     apparent: AtomicUsize,
     deadline: Deadline,
 }
@@ -118,19 +118,18 @@ impl Running {
         AppearsBusy(self)
     }
 
-    /// Whether none runs for long any more, though it seems so: who asks now is to be answered in a
-    /// moment.
+    /// Whether only apparent slow scripts are left: clients will be served in a moment.
     #[cold]
     pub fn was_busy(&self) -> bool {
         self.slow.load(Relaxed) <= self.apparent.load(Relaxed)
     }
 
-    /// The one that began first.
+    /// The script that began first.
     pub fn first(&self) -> Option<Arc<Watched>> {
         self.lock().first().cloned()
     }
 
-    /// Lets those of a kind end that may: those that have not written.
+    /// Kills all scripts of a kind that have not written.
     ///
     /// # Errors
     /// If none runs, or none may be ended.
@@ -172,7 +171,7 @@ impl Running {
         self.deadline.is_short.store(true, Relaxed);
     }
 
-    /// The server does not stop.
+    /// Cancels the end of scripts, because the server does not stop.
     pub fn end_none(&self) {
         self.deadline.nanos.store(u64::MAX, Relaxed);
         self.deadline.is_short.store(false, Relaxed);
@@ -188,7 +187,7 @@ impl Running {
         !waits && script.is_slow.load(Relaxed) || monotonic_nanos() >= nanos
     }
 
-    /// What everybody is answered while a script is slow.
+    /// Error for clients while a script is slow.
     pub fn busy(&self, dialect: Dialect) -> Fail {
         let slow = self
             .lock()

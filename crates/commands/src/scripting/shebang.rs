@@ -6,22 +6,22 @@ use petrel_resp::Dialect;
 use petrel_table::bitset;
 
 bitset! {
-    /// What a script says of itself.
+    /// Flags of a script.
     Flags: u8 {
-        /// It only reads.
+        /// Executes read-only commands only.
         NO_WRITES = 0 "no-writes",
-        /// It may run when memory is short.
+        /// May run above the memory limit.
         ALLOW_OOM = 1 "allow-oom",
-        /// It may run on a replica with stale data.
+        /// May run on a replica with stale data.
         ALLOW_STALE = 2 "allow-stale",
-        /// It does not run on a cluster.
+        /// Does not run in a cluster.
         NO_CLUSTER = 3 "no-cluster",
-        /// Its keys may be in several hash slots.
+        /// May use keys in several hash slots.
         ALLOW_CROSS_SLOT_KEYS = 4 "allow-cross-slot-keys",
     }
 }
 
-/// What the first line of a script says; none if it is no such line.
+/// Parses the flags in the first line of a script; `None` if it does not begin with `#!`.
 pub(crate) fn parse_script(text: &[u8], dialect: Dialect) -> Result<Option<Flags>, Fail> {
     if !text.starts_with(b"#!") {
         return Ok(None);
@@ -45,7 +45,7 @@ pub(crate) fn parse_script(text: &[u8], dialect: Dialect) -> Result<Option<Flags
             return Err(quoting(b"ERR Unknown lua shebang option: ", word));
         };
         for name in names.split(|&c| c == b',').filter(|name| !name.is_empty()) {
-            // In small letters only, other than where a library declares a function.
+            // Lower case only, unlike flags in a function's declaration.
             let flag = Flags::from_name(name)
                 .filter(|_| !name.iter().any(u8::is_ascii_uppercase))
                 .ok_or_else(|| quoting(b"ERR Unexpected flag in script shebang: ", name))?;
@@ -55,7 +55,7 @@ pub(crate) fn parse_script(text: &[u8], dialect: Dialect) -> Result<Option<Flags
     Ok(Some(flags))
 }
 
-/// The name that the first line of a library gives it.
+/// Parses a library's name from its first line.
 pub(crate) fn parse_library(text: &[u8]) -> Result<String, Fail> {
     if !text.starts_with(b"#!") {
         return Err(Fail::fixed("ERR Missing library metadata"));
@@ -63,7 +63,7 @@ pub(crate) fn parse_library(text: &[u8]) -> Result<String, Fail> {
     let Some(end) = text.iter().position(|&c| c == b'\n') else {
         return Err(Fail::fixed("ERR Invalid library metadata"));
     };
-    // The engine stands directly behind the mark; it may be missing.
+    // The engine's name directly follows `#!`; it may be missing.
     let mut words = text[2..end].split(u8::is_ascii_whitespace);
     let engine = words.next().unwrap_or_default();
     let words = words.filter(|word| !word.is_empty());
@@ -96,8 +96,8 @@ pub(crate) fn parse_library(text: &[u8]) -> Result<String, Fail> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// The text that is compiled: without what the first line says, but with its end, so that lines
-/// keep their numbers.
+/// Text to compile: without the first line's content, but with its newline, so that line numbers
+/// stay correct.
 pub(crate) fn body(text: &[u8]) -> &[u8] {
     if text.starts_with(b"#!") {
         let end = text.iter().position(|&c| c == b'\n').unwrap_or(text.len());

@@ -1,5 +1,5 @@
-//! What one thread has for running scripts: an interpreter, made when it is first wanted, and the
-//! functions that it compiled.
+//! State of a thread for running scripts: an interpreter, created on first use, and the compiled
+//! functions.
 
 use super::cache::{NO_SCRIPT, Script, ScriptRef, Scripts};
 use super::declared::names_declared_keys;
@@ -14,34 +14,34 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use twox_hash::XxHash3_64;
 
-/// Functions that a thread keeps compiled; beyond, it forgets them all.
+/// Maximum number of functions that a thread keeps compiled; beyond, it drops all.
 const COMPILED_MAX: usize = 2000;
 
-/// Bytes of their texts, at most, unless one alone has more.
+/// Maximum bytes of their texts, unless a single one has more.
 const COMPILED_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes of a text that is hashed word by word, at most.
+/// Maximum bytes of a text that is hashed word by word.
 const FOLDED_MAX: usize = 512;
 
-/// An odd number without a pattern: the fraction of the golden ratio.
+/// Odd multiplier without a bit pattern: the fraction of the golden ratio.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A script that the thread has compiled.
+/// Compiled script.
 pub(crate) struct Ready {
     pub script: ScriptRef,
     pub function: Compiled,
 }
 
-/// A map by what is a hash already.
+/// A map with keys that are hashes already.
 type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Identity>>;
 
-/// What one thread has for running scripts.
+/// State of a thread for running scripts.
 pub(crate) struct ScriptThread {
     pub lua: Lua,
     dialect: Dialect,
     by_text: ByHash<Arc<Ready>>,
     by_sha: ByHash<Arc<Ready>>,
-    /// Bytes of the texts of all that is compiled.
+    /// Bytes of the texts of all compiled scripts.
     compiled_bytes: usize,
     flushes: u64,
     counted: usize,
@@ -63,7 +63,7 @@ impl ScriptThread {
         }
     }
 
-    /// The script of this text, compiled.
+    /// Finds or compiles a script by its text.
     #[inline]
     pub fn of_text<H>(
         &mut self,
@@ -83,7 +83,7 @@ impl ScriptThread {
         }
     }
 
-    /// The script of this sum, compiled.
+    /// Finds or compiles a script by its SHA-1.
     #[inline]
     pub fn of_sum<H>(
         &mut self,
@@ -106,7 +106,7 @@ impl ScriptThread {
         }
     }
 
-    /// Makes a script known to the server.
+    /// Adds a script to the server's cache.
     pub fn load<H>(
         &mut self,
         scripts: &Scripts,
@@ -151,7 +151,7 @@ impl ScriptThread {
         Ok(ready)
     }
 
-    /// Tells the server how much memory the interpreter has.
+    /// Records the memory of the interpreter.
     pub fn count_memory(&mut self, scripts: &Scripts) {
         let now = self.lua.memory();
         if now != self.counted {
@@ -160,7 +160,7 @@ impl ScriptThread {
         }
     }
 
-    /// Takes its memory out of what all threads have.
+    /// Removes this interpreter's memory from the total.
     pub fn count_out(self, scripts: &Scripts) {
         scripts.count_interpreter(0, self.counted, 0);
     }
@@ -170,7 +170,7 @@ impl ScriptThread {
         scripts.flushes() != self.flushes
     }
 
-    /// Forgets what was compiled before the last flush.
+    /// Drops functions compiled before the last flush.
     #[inline]
     fn follow(&mut self, scripts: &Scripts) {
         let flushes = scripts.flushes();
@@ -202,14 +202,13 @@ impl ScriptThread {
     }
 }
 
-/// A hash of a text. Whether two texts are the same is decided by comparing them.
+/// Hash of a text. Texts with equal hashes are compared.
 #[inline]
 fn hash(text: &[u8]) -> u64 {
     if text.len() > FOLDED_MAX { XxHash3_64::oneshot(text) } else { folded(text) }
 }
 
-/// The words of a text, multiplied together: of a short one in fewer instructions than a hash for
-/// texts of any length takes.
+/// Product of a text's words: for short texts faster than a hash for texts of any length.
 #[inline]
 fn folded(text: &[u8]) -> u64 {
     let fold = |hash: u64, word: [u8; 8]| {
@@ -228,7 +227,7 @@ fn word(sha: &Sha) -> u64 {
     u64::from_le_bytes(*first)
 }
 
-/// Hashes what is a hash already.
+/// Hasher for keys that are hashes already.
 #[derive(Default)]
 struct Identity(u64);
 

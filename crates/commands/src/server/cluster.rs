@@ -1,5 +1,5 @@
-//! CLUSTER, ASKING, CLUSTERSCAN: what the cluster says of itself, and the answers of a server that
-//! is a member of none.
+//! CLUSTER, ASKING, CLUSTERSCAN: information on the cluster, and the replies of a server outside of
+//! any cluster.
 
 use crate::cluster::ClusterLink;
 use crate::ctx::Ctx;

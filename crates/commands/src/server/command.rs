@@ -1,5 +1,4 @@
-//! COMMAND and its subcommands: what the server says of its own commands. All of it is read off the
-//! table.
+//! COMMAND and its subcommands, generated from the command table.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -140,10 +139,10 @@ fn list(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Which commands `COMMAND LIST` names.
+/// Filter of `COMMAND LIST`.
 enum Filter<'a> {
     All,
-    /// Those of a module (no command comes from one), or of a category that does not exist.
+    /// Commands of a module (there are none), or of an unknown category.
     Nothing,
     Category(Categories),
     Pattern(&'a [u8]),

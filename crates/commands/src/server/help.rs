@@ -6,13 +6,13 @@ use crate::spec::Meta;
 use petrel_resp::Dialect;
 use petrel_table::Syntax;
 
-/// `<container> HELP`. Serves any command with subcommands, and those that tell their subcommands
-/// apart themselves, such as `DEBUG`, by [`Meta::help`].
+/// `<container> HELP`. Serves any command with subcommands, and commands such as `DEBUG` that parse
+/// their subcommands themselves, by [`Meta::help`].
 pub fn help(ctx: &mut Ctx<'_>) -> Outcome {
     help_on(ctx, |_| true)
 }
 
-/// The same with some of the subcommands, by name.
+/// Like [`help`], but lists only subcommands that `is_shown` accepts by name.
 pub fn help_on(ctx: &mut Ctx<'_>, is_shown: impl Fn(&str) -> bool) -> Outcome {
     let Some(container) = ctx.exec.registry().find(ctx.arg(0)) else { return Ok(()) };
     let container = container.spec;
@@ -34,7 +34,7 @@ pub fn help_on(ctx: &mut Ctx<'_>, is_shown: impl Fn(&str) -> bool) -> Outcome {
     Ok(())
 }
 
-/// A subcommand: its syntax, and indented under it what it does.
+/// Lines of a subcommand: its syntax, and an indented summary.
 fn entry(meta: &Meta, dialect: Dialect, lines: &mut Vec<String>) {
     if dialect.is_valkey() && !meta.help_valkey.is_empty() {
         return entries(meta.help_valkey, lines);

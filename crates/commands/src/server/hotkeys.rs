@@ -1,8 +1,8 @@
-//! Which keys cost most processor time, and most bytes on the network, while an operator wants to
-//! know (`HOTKEYS`).
+//! Hot keys: the keys with the most processor time and network bytes, recorded on an operator's
+//! request (`HOTKEYS`).
 //!
-//! Commands are looked at after their execution ([`Hotkeys::note`]), every one or one of so many.
-//! The costs of a command are shared out among its keys. Few keys are remembered: see [`Top`].
+//! Commands are recorded after execution ([`Hotkeys::note`]), all or a sample. The costs of a
+//! command are divided among its keys. The number of stored keys is bounded: see [`Top`].
 
 mod top;
 
@@ -10,48 +10,48 @@ use parking::Guarded;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub use top::Top;
 
-/// A mutex whose lock survives a panic of its holder.
+/// A mutex that ignores poisoning.
 mod parking {
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
-    /// See the module.
+    /// Mutex without poisoning.
     #[derive(Debug, Default)]
     pub struct Guarded<T>(Mutex<T>);
 
     impl<T> Guarded<T> {
-        /// Locks it.
+        /// Locks the mutex.
         pub fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
     }
 }
 
-/// Longer keys are not remembered.
+/// Maximum length of a recorded key, in bytes.
 const KEY_LEN_MAX: usize = 16 * 1024;
 
-/// What to look at.
+/// Arguments of `HOTKEYS START`.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     /// Processor time of keys.
     pub time: bool,
     /// Bytes of keys on the network.
     pub bytes: bool,
-    /// Keys that are wanted.
+    /// Number of keys to report.
     pub keys: usize,
-    /// One of this many commands is looked at.
+    /// Sampling ratio: one of this many commands is recorded.
     pub ratio: u64,
-    /// Milliseconds after which to stop.
+    /// Milliseconds after which the collection stops.
     pub millis_max: Option<i64>,
 }
 
-/// A collection, under way or stopped.
+/// Collection, active or stopped.
 #[derive(Debug)]
 pub struct Collection {
-    /// What was asked for.
+    /// Arguments of the collection.
     pub wish: Wish,
-    /// When it began, in Unix milliseconds.
+    /// Start, in Unix milliseconds.
     pub began_at: i64,
-    /// When it ended; none while it is under way.
+    /// End, in Unix milliseconds; `None` while it is active.
     pub ended_at: Option<i64>,
     /// Nanoseconds by key.
     pub times: Top,
@@ -60,7 +60,7 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// Whether it is under way at this time; if its time is up, it ends.
+    /// Whether the collection is active; ends it if its time is over.
     pub fn is_active(&mut self, now_ms: i64) -> bool {
         if let (None, Some(millis)) = (self.ended_at, self.wish.millis_max) {
             let end = self.began_at.saturating_add(millis);
@@ -70,20 +70,20 @@ impl Collection {
     }
 }
 
-/// The collection that there is, if any.
+/// Hot key collection of the server.
 #[derive(Debug, Default)]
 pub struct Hotkeys {
     collection: Guarded<Option<Collection>>,
     /// Commands with keys since it began.
     commands: AtomicU64,
-    /// Their nanoseconds and bytes.
+    /// Nanoseconds and bytes of these commands.
     totals: [AtomicU64; 2],
     /// [`Wish::ratio`]; 0 if nothing is collected.
     ratio: AtomicU64,
 }
 
 impl Hotkeys {
-    /// Begins a collection; false if one is under way.
+    /// Starts a collection; false if one is active.
     pub fn start(&self, wish: Wish, now_ms: i64) -> bool {
         let mut collection = self.collection.lock();
         if collection.as_mut().is_some_and(|collection| collection.is_active(now_ms)) {
@@ -98,7 +98,7 @@ impl Hotkeys {
         true
     }
 
-    /// Ends the collection; false if none was under way.
+    /// Ends the collection; false if none was active.
     pub fn stop(&self, now_ms: i64) -> bool {
         self.ratio.store(0, Relaxed);
         let mut collection = self.collection.lock();
@@ -108,7 +108,7 @@ impl Hotkeys {
         was_active
     }
 
-    /// Forgets the collection; false if it is under way.
+    /// Discards the collection; false if it is active.
     pub fn forget(&self, now_ms: i64) -> bool {
         let mut collection = self.collection.lock();
         let is_active = collection.as_mut().is_some_and(|collection| collection.is_active(now_ms));
@@ -118,18 +118,18 @@ impl Hotkeys {
         !is_active
     }
 
-    /// Shows the collection, with the nanoseconds and the bytes of all commands.
+    /// Calls `look` with the collection, and with the nanoseconds and bytes of all commands.
     pub fn look<R>(&self, look: impl FnOnce(&mut Collection, [u64; 2]) -> R) -> Option<R> {
         let totals = [&self.totals[0], &self.totals[1]].map(|total| total.load(Relaxed));
         self.collection.lock().as_mut().map(|collection| look(collection, totals))
     }
 
-    /// Whether something is collected.
+    /// Whether a collection is active.
     pub fn is_collecting(&self) -> bool {
         self.ratio.load(Relaxed) > 0
     }
 
-    /// Notes a command with its keys, its nanoseconds and its bytes.
+    /// Records the keys, nanoseconds and bytes of a command.
     pub fn note<'k>(
         &self,
         keys: impl ExactSizeIterator<Item = &'k [u8]>,

@@ -15,7 +15,7 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Samples kept per event, as in Redis.
 const SAMPLES_MAX: usize = 160;
 
-/// One second's worst latency of an event.
+/// Worst latency of an event within one second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     /// Unix time in seconds.
@@ -24,7 +24,7 @@ pub struct Sample {
     pub millis: u64,
 }
 
-/// What is known of one kind of event.
+/// Latency history of one kind of event.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
     /// Samples, oldest first.
@@ -33,7 +33,7 @@ pub struct Event {
     pub max_millis: u64,
     /// All latencies together, in milliseconds.
     pub sum_millis: u64,
-    /// How often it was above the threshold.
+    /// Number of times that the latency was above the threshold.
     pub count: u64,
 }
 
@@ -68,7 +68,7 @@ impl LatencyMonitor {
         }
     }
 
-    /// Notes that `event` took so long, if that is above the threshold.
+    /// Records the duration of `event`, if it is above the threshold.
     pub fn note(&self, event: &'static str, nanos: u64) {
         if nanos < self.threshold_nanos() {
             return;

@@ -1,4 +1,4 @@
-//! LOLWUT: petrels over the sea, a different sea each time.
+//! LOLWUT: draws petrels over a random sea.
 
 use crate::ctx::Ctx;
 use crate::fail::Outcome;
@@ -44,7 +44,7 @@ fn lolwut(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// A sky with birds over three swells that run through one another.
+/// Draws a sky with birds above three superimposed swells.
 fn draw(random: &mut Random, columns: usize, rows: usize) -> String {
     let mut canvas = vec![vec![' '; columns]; rows];
     let swells: Vec<Swell> = (0..3).map(|_| Swell::new(random)).collect();

@@ -1,5 +1,4 @@
-//! MEMORY USAGE. The other subcommands of MEMORY need a server, whose table of commands joins them
-//! with this one.
+//! MEMORY USAGE. The server adds the other subcommands of MEMORY.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};

@@ -20,18 +20,16 @@ pub static COMMANDS: &[CommandSpec] = &[CommandSpec::container(
     ],
 )];
 
-/// What every command that loads or unloads a module is answered, whatever the configuration
-/// allows.
+/// Error of every command that loads or unloads a module, whatever the configuration allows.
 pub const NO_MODULES: Fail =
     Fail::fixed("ERR MODULE command not allowed. This server cannot load modules.");
 
-/// Modules of Redis and Valkey with commands that are built in here, and the versions that they
-/// state:
-/// programs look for the commands by these names.
+/// Modules of Redis and Valkey with built-in commands, and their versions. Client programs detect
+/// the commands by these names.
 pub fn built_in_modules(dialect: Dialect) -> [(&'static str, u32); 2] {
     let numbers = redis_version(dialect).split('.').map(|part| part.parse().unwrap_or(0));
     let version = numbers.fold(0, |all: u32, number: u32| 100 * all + number);
-    // JSON came with versions of its own until Redis 8, and does with Valkey.
+    // JSON had versions of its own until Redis 8, and has them in Valkey.
     let json = dialect.choose(("ReJSON", version), ("json", 10_000));
     [("vectorset", 1), json]
 }

@@ -1,9 +1,8 @@
-//! What a command's arguments look like to others than its client: in the logs of costly commands,
-//! and to `MONITOR`.
+//! Redacts arguments of a command, such as passwords, for the slow log and `MONITOR`.
 
 use std::borrow::Cow;
 
-/// Stands for a secret.
+/// Replacement of a secret.
 const REDACTED: &[u8] = b"(redacted)";
 
 /// Configuration parameters that hold secrets, under all of their names.
@@ -20,7 +19,7 @@ const SECRET_PARAMETERS: [&str; 7] = [
 /// The first argument of `MIGRATE` that may be an option.
 const MIGRATE_OPTIONS: usize = 6;
 
-/// The arguments of a call of the command with this full name, secrets replaced.
+/// Arguments of a call of the command with this full name, with secrets replaced.
 pub fn shown<'a>(full_name: &str, args: &'a [&'a [u8]]) -> Cow<'a, [&'a [u8]]> {
     let is_secret: fn(&[&[u8]], usize) -> bool = match full_name {
         "auth" => |_, i| i >= 1,
@@ -43,8 +42,8 @@ pub fn shown<'a>(full_name: &str, args: &'a [&'a [u8]]) -> Cow<'a, [&'a [u8]]> {
     Cow::Owned(shown.map(|(i, &arg)| if is_secret(args, i) { REDACTED } else { arg }).collect())
 }
 
-/// Whether argument `i` is one of the `count` that follow this word, which is at `from` at the
-/// earliest.
+/// Whether argument `i` is one of the `count` arguments after this word, which occurs at `from` or
+/// later.
 fn follows(args: &[&[u8]], i: usize, word: &str, count: usize, from: usize) -> bool {
     let first = i.saturating_sub(count).max(from);
     (first..i).any(|at| args[at].eq_ignore_ascii_case(word.as_bytes()))

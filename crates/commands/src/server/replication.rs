@@ -15,7 +15,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::WAITAOF, waitaof).locking(Locks::Itself),
 ];
 
-/// The error of a command that only a primary executes.
+/// Error of a command that only a primary executes.
 fn only_for_primaries(name: &str) -> Fail {
     Fail::new(format!(
         "ERR {name} cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
@@ -23,25 +23,25 @@ fn only_for_primaries(name: &str) -> Fail {
     ))
 }
 
-/// `WAIT numreplicas timeout`: how many replicas have executed the client's writes; the end of the
-/// time, or `CLIENT UNBLOCK`, ends it with those that there are by then.
+/// `WAIT numreplicas timeout`: waits for replicas that have executed the client's writes. The
+/// timeout and `CLIENT UNBLOCK` end the wait with the number reached by then.
 fn wait(ctx: &mut Ctx<'_>) -> Outcome {
     if ctx.exec.shared.is_replica.load(Relaxed) {
         return Err(only_for_primaries("WAIT"));
     }
     let replicas = ctx.integer(1)?;
     let deadline = if ctx.exec.is_unblocking() { None } else { ctx.timeout_millis(ctx.arg(2))? };
-    // Executed again it has, instead of its timeout, the offset that it waits for: all of its
-    // client's writes are before it.
+    // On a retry, the timeout argument is replaced with the offset to wait for: all of its client's
+    // writes are before it.
     let is_again = ctx.exec.is_unblocking();
     let offset = match is_again {
         true => ctx.integer(2)?.unsigned_abs(),
         false => {
-            // What this batch has done so far is in the stream.
+            // The writes of this batch so far are in the stream.
             ctx.host.stream_offset()
         }
     };
-    // A member of a cluster gets here in transactions alone: elsewhere each home waits.
+    // A member of a cluster gets here in transactions alone; otherwise each home waits.
     let acknowledged = match ctx.exec.shared.cluster.get() {
         Some(cluster) => cluster.members_in_step(),
         None => ctx.host.replicas_at(offset).0,
@@ -57,12 +57,11 @@ fn wait(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.block(block.replacing(2, offset.to_string().into()).polling().trying_late())
 }
 
-/// The error of a wait for a log that is not written.
+/// Error of a wait for the log while no log is written.
 pub(crate) const NO_LOG: Fail =
     Fail::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
-/// What `WAITAOF` waits for: whether for the log of its own server, and for those of how many
-/// others.
+/// Parses `WAITAOF`: whether to wait for the local log, and the number of replicas' logs.
 ///
 /// # Errors
 /// If the arguments are out of range.
@@ -88,17 +87,17 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     if local && durable.is_none() {
         return Err(NO_LOG);
     }
-    // Executed again it has, instead of its timeout, the epoch and the offset that it waits for:
-    // all of its client's writes are in that epoch or an earlier one, and before the offset.
+    // On a retry, the timeout argument is replaced with the epoch and the offset to wait for: all
+    // of its client's writes are in that epoch or an earlier one, and before the offset.
     let is_again = ctx.exec.is_unblocking();
     let (epoch, offset) = match is_again {
         true => waited_for(ctx.arg(3)).ok_or(Fail::NOT_AN_INTEGER)?,
         false => (ctx.exec.ks.keyspace().epochs().now(), ctx.host.stream_offset()),
     };
-    // In a transaction, where it does not wait: what was committed before that.
+    // A transaction does not wait: there, the writes committed before it count.
     let is_durable = durable.is_some_and(|durable| durable >= epoch)
         || ctx.session.in_exec && ctx.host.is_all_durable(epoch);
-    // A member of a cluster gets here in transactions alone: elsewhere each home waits.
+    // A member of a cluster gets here in transactions alone; otherwise each home waits.
     let synced = match ctx.exec.shared.cluster.get() {
         Some(cluster) => cluster.logs_in_step(),
         None => ctx.host.replicas_at(offset).1,
@@ -123,13 +122,13 @@ fn waitaof(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.block(block.polling().trying_late())
 }
 
-/// The epoch and the offset that `WAITAOF` has been waiting for.
+/// Parses the epoch and the offset of a retried `WAITAOF`.
 fn waited_for(text: &[u8]) -> Option<(u64, u64)> {
     let (epoch, offset) = std::str::from_utf8(text).ok()?.split_once(' ')?;
     Some((epoch.parse().ok()?, offset.parse().ok()?))
 }
 
-/// What `WAITAOF` answers where it cannot wait: nobody is known to have written everything.
+/// Reply of `WAITAOF` if it cannot wait: no log is known to contain the writes.
 fn nobody(reply: &mut dyn Reply) {
     reply.array(2);
     reply.integer(0);

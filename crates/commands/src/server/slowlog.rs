@@ -1,5 +1,5 @@
-//! Logs of commands that cost much: time (`slowlog-log-slower-than`), bytes of the request, bytes
-//! of the reply.
+//! Slow log and command logs: commands by execution time (`slowlog-log-slower-than`), request size
+//! and reply size.
 
 use crate::registry::{Command, Registry};
 use crate::server::redact::shown;
@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) mod commands;
 
-/// One costly command.
+/// Entry of a slow or large command.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
     /// Number of the entry, unique while the server runs.
@@ -28,15 +28,14 @@ pub struct LogEntry {
     pub name: String,
 }
 
-/// What was logged since the start or the last `CONFIG RESETSTAT`, whatever has left the log
-/// meanwhile.
+/// Totals since the start or the last `CONFIG RESETSTAT`, including entries that have left the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogTotals {
     /// Entries.
     pub count: u64,
     /// Nanoseconds or bytes of all of them.
     pub sum: u64,
-    /// Those of the costliest.
+    /// Largest cost of an entry, in the same unit.
     pub max: u64,
 }
 
@@ -50,16 +49,16 @@ impl LogTotals {
 
 /// A log, newest entry first.
 pub struct CommandLog {
-    /// Nanoseconds, or bytes, from which on a command is logged; `u64::MAX`: nothing is.
+    /// Minimum nanoseconds or bytes of a logged command; `u64::MAX`: off.
     threshold: AtomicU64,
-    /// How many of the units of `threshold` are one in which a cost is configured and answered.
+    /// Factor between the unit of `threshold` and the unit of the configuration and replies.
     unit: u64,
     len_max: AtomicU64,
     args_max: AtomicUsize,
     arg_len_max: AtomicUsize,
     next_id: AtomicU64,
     entries: Mutex<VecDeque<LogEntry>>,
-    /// By the command's number.
+    /// Totals by command index.
     totals: Mutex<BTreeMap<u16, LogTotals>>,
 }
 
@@ -87,7 +86,7 @@ impl CommandLog {
         }
     }
 
-    /// Sets the threshold (microseconds or bytes; negative: nothing is logged) and the length.
+    /// Sets the threshold (microseconds or bytes; negative: off) and the length.
     pub fn configure(&self, threshold: i64, len_max: u64) {
         let threshold = match threshold {
             threshold if threshold < 0 => u64::MAX,
@@ -98,8 +97,8 @@ impl CommandLog {
         self.entries().truncate(len_max as usize);
     }
 
-    /// Sets how many arguments are kept of an entry, at least 2, and how many bytes of an argument;
-    /// what is left out is said in the last.
+    /// Sets the number of arguments kept per entry, at least 2, and the bytes kept per argument. A
+    /// note in the last place states the number of omitted arguments.
     pub fn shorten(&self, args_max: usize, arg_len_max: usize) {
         self.args_max.store(args_max, Relaxed);
         self.arg_len_max.store(arg_len_max, Relaxed);
@@ -120,7 +119,7 @@ impl CommandLog {
         self.len() == 0
     }
 
-    /// Forgets all entries, not the totals.
+    /// Removes all entries, but keeps the totals.
     pub fn clear(&self) {
         self.entries().clear();
     }
@@ -141,19 +140,19 @@ impl CommandLog {
         all
     }
 
-    /// Counts from 0 again.
+    /// Resets the totals.
     pub fn forget_totals(&self) {
         self.totals().clear();
     }
 
-    /// Nanoseconds or bytes from which on a command is logged; `u64::MAX`: nothing is.
+    /// Minimum nanoseconds or bytes of a logged command; `u64::MAX`: off.
     #[inline]
     pub fn threshold(&self) -> u64 {
         self.threshold.load(Relaxed)
     }
 
-    /// Logs a command if it cost enough; `label` is asked for the address and the name of its
-    /// client then.
+    /// Logs a command if it is above the threshold; only then calls `label` for the address and
+    /// name of its client.
     pub(crate) fn note<H>(
         &self,
         registry: &Registry<H>,

@@ -1,26 +1,25 @@
-//! States of the server that the gate goes by.
+//! Server states that the command gate checks.
 
-/// A state of the server in which it refuses commands.
+/// State of the server that rejects commands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum ServerState {
-    /// Data is being loaded: what needs it is refused.
+    /// Data is being loaded: commands that need it are rejected.
     Loading = 1,
-    /// Saving in the background failed, and is meant to be relied upon: writes are refused.
+    /// The last background save failed, with `stop-writes-on-bgsave-error`: writes are rejected.
     NotSaved = 2,
-    /// The log cannot be written: writes are refused.
+    /// The log cannot be written: writes are rejected.
     NotLogged = 4,
-    /// There are fewer replicas than writes are meant to reach (`min-replicas-to-write`): writes
-    /// are refused.
+    /// Fewer replicas than `min-replicas-to-write` are connected: writes are rejected.
     NotReplicated = 8,
-    /// The server follows another, whose writes alone are executed (`replica-read-only`).
+    /// The server is a replica that rejects clients' writes (`replica-read-only`).
     ReadOnly = 16,
-    /// The server follows another, has no link to it, and is not to show data that may be old
+    /// The server is a replica without a link to its primary, and must not serve stale data
     /// (`replica-serve-stale-data no`).
     Stale = 32,
-    /// The server is a member of a cluster: commands are executed where their keys have their home.
+    /// The server is a member of a cluster: commands are executed at the homes of their keys.
     Clustered = 64,
-    /// The server is to be a member of a cluster, and is none at the moment, or has not got the
-    /// cluster's data yet: what needs them is refused.
+    /// The server is configured as a cluster member, but has not joined or has not yet received the
+    /// cluster's data: commands that need data are rejected.
     Apart = 128,
 }

@@ -1,4 +1,4 @@
-//! What is counted about commands. Each thread counts for itself; whoever asks sums up.
+//! Command statistics: per-thread counters, summed on read.
 
 use crate::acl::Users;
 use crate::admit::pause::Pause;
@@ -21,16 +21,16 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Distinct error codes counted at most. Who makes up more than these makes up any number.
+/// Maximum number of distinct error codes tracked. Scripts can invent codes, so this bounds memory.
 const ERROR_CODES_MAX: usize = 128;
 
-/// What stands instead of all codes when there were too many.
+/// Replaces all codes after there were too many.
 const ERRORS_DISABLED: &[u8] = b"ERRORSTATS_DISABLED";
 
-/// What stands for all codes that came when there were too many, in Valkey's dialect.
+/// Counts all errors beyond the limit of codes, in Valkey's dialect.
 const ERRORS_OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
 
-/// Codes of errors that the server itself answers: there is always room to count these apart.
+/// Codes of the server's own errors, which are counted apart even above the limit.
 const OWN_CODES: &[&str] = &[
     "BUSY",
     "BUSYGROUP",
@@ -56,41 +56,41 @@ const OWN_CODES: &[&str] = &[
     "WRONGTYPE",
 ];
 
-/// Who observes every command.
+/// Observer of every command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Observer {
-    /// `MONITOR`: they are shown to the host.
+    /// `MONITOR`: commands are passed to the host.
     Monitor = 1,
     /// `HOTKEYS`.
     Hotkeys = 2,
 }
 
-/// What all threads that execute commands share.
+/// State shared by all threads that execute commands.
 pub struct Shared {
     /// Every command that exists.
     pub registry: Registry,
-    /// Who may do what.
+    /// ACL users.
     pub users: Users,
-    /// What keys cost.
+    /// Hot keys.
     pub hotkeys: Hotkeys,
-    /// Commands that took long.
+    /// Slow commands.
     pub slowlog: CommandLog,
-    /// Commands that were long.
+    /// Commands with long requests.
     pub large_requests: CommandLog,
     /// Commands with long replies.
     pub large_replies: CommandLog,
     /// The latency monitor.
     pub latency: LatencyMonitor,
-    /// The scripts that are known, and those that run.
+    /// The script cache, and the running scripts.
     pub scripts: Scripts,
     /// The stripes that helper threads hold.
     pub long: LongHeld,
     /// The libraries of functions.
     pub libraries: Libraries,
-    /// What holds back clients' commands.
+    /// `CLIENT PAUSE`.
     pub pause: Pause,
-    /// The server follows another.
+    /// The server is a replica.
     pub is_replica: AtomicBool,
     /// The cluster that the server is a member of ([`ServerState::Clustered`]).
     pub cluster: OnceLock<Arc<dyn Cluster>>,
@@ -101,7 +101,7 @@ pub struct Shared {
     poses_as_redis: AtomicBool,
     /// Bits of [`ServerState`]: the states that the server is in.
     states: AtomicU8,
-    /// Why the log cannot be written, if it cannot ([`ServerState::NotLogged`]).
+    /// Write error of the log ([`ServerState::NotLogged`]).
     log_failure: Mutex<Option<String>>,
     blocked: AtomicI64,
     errors: Mutex<Errors>,
@@ -109,7 +109,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Nothing counted yet.
+    /// Creates the state, with all counters 0.
     pub fn new(registry: Registry) -> Arc<Self> {
         Clock::get();
         Arc::new(Shared {
@@ -138,7 +138,7 @@ impl Shared {
         })
     }
 
-    /// Statistics of a new thread.
+    /// Creates the statistics of a new thread.
     pub fn join(&self) -> Arc<ThreadStats> {
         let stats = Arc::new(ThreadStats::new(self.registry.len()));
         stats.track_latency.store(self.track_latency.load(Relaxed), Relaxed);
@@ -146,41 +146,41 @@ impl Shared {
         stats
     }
 
-    /// Whose words are spoken.
+    /// Dialect (Redis or Valkey) of error messages and INFO.
     #[inline]
     pub fn dialect(&self) -> Dialect {
         self.dialect.get().copied().unwrap_or_default()
     }
 
-    /// Lets these words be spoken: said once, before any command is executed.
+    /// Sets the dialect. Called once, before the first command.
     pub fn speak(&self, dialect: Dialect) {
         self.dialect.get_or_init(|| dialect);
     }
 
-    /// Lets the server call itself Redis, whatever it speaks.
+    /// Makes the server introduce itself as Redis, whatever its dialect.
     pub fn pose_as_redis(&self, on: bool) {
         self.poses_as_redis.store(on, Relaxed);
     }
 
-    /// Whose name and version it goes by where it introduces itself.
+    /// Product, Redis or Valkey, that the server introduces itself as.
     pub fn identity(&self) -> Dialect {
         if self.poses_as_redis.load(Relaxed) { Dialect::Redis } else { self.dialect() }
     }
 
-    /// What scripts are told of the server.
+    /// Release that scripts see.
     pub(crate) fn release(&self) -> petrel_lua::Release {
         let dialect = self.dialect();
         let redis_version = crate::redis_version(dialect);
         petrel_lua::Release { dialect, redis_version, valkey_version: crate::VALKEY_VERSION }
     }
 
-    /// Whether data is being loaded: commands that need it are refused meanwhile.
+    /// Whether data is being loaded: commands that need it are rejected meanwhile.
     #[inline]
     pub fn is_loading(&self) -> bool {
         self.is_in_state(ServerState::Loading)
     }
 
-    /// Whether the server is in any [`ServerState`], and so refuses some commands.
+    /// Whether the server is in any [`ServerState`] that rejects commands.
     #[inline]
     pub(crate) fn refuses_some(&self) -> bool {
         self.states.load(Relaxed) != 0
@@ -198,12 +198,12 @@ impl Shared {
         cluster.filter(|cluster| !cluster.holds_all())
     }
 
-    /// What is said to those whose writes are refused because the log cannot be written.
+    /// Sets the error of the log to report when writes are rejected.
     pub fn note_log_failure(&self, why: &str) {
         *lock(&self.log_failure) = Some(why.into());
     }
 
-    /// Why writes are refused, if they are.
+    /// Error for writes, if they are rejected.
     pub fn write_refusal(&self) -> Option<Fail> {
         if self.is_in_state(ServerState::NotLogged) {
             let why = lock(&self.log_failure).clone().unwrap_or_default();
@@ -215,7 +215,7 @@ impl Shared {
         self.is_in_state(ServerState::NotReplicated).then_some(Fail::TOO_FEW_REPLICAS)
     }
 
-    /// The server is in this state from now on, or no longer.
+    /// Enters or leaves a state.
     pub fn set_state(&self, state: ServerState, on: bool) {
         let bit = state as u8;
         if on {
@@ -225,7 +225,7 @@ impl Shared {
         }
     }
 
-    /// Whether latency distributions are kept (`latency-tracking`).
+    /// Switches latency distributions on or off (`latency-tracking`).
     pub fn set_latency_tracking(&self, on: bool) {
         self.track_latency.store(on, Relaxed);
         for thread in lock(&self.threads).iter() {
@@ -233,17 +233,17 @@ impl Shared {
         }
     }
 
-    /// Clients that wait for a key.
+    /// Number of blocked clients.
     pub fn blocked_clients(&self) -> usize {
         self.blocked.load(Relaxed).max(0) as usize
     }
 
-    /// So many more wait.
+    /// Adds to the number of blocked clients.
     pub fn count_blocked(&self, delta: i64) {
         self.blocked.fetch_add(delta, Relaxed);
     }
 
-    /// Commands that have read copies of other nodes' keys.
+    /// Number of commands that have read copies of other nodes' keys.
     pub fn reads_of_copies(&self) -> u64 {
         lock(&self.threads).iter().map(|thread| thread.of_copies.load(Relaxed)).sum()
     }
@@ -292,7 +292,7 @@ impl Shared {
         lock(&self.errors).total
     }
 
-    /// Counts from 0 again (`CONFIG RESETSTAT`).
+    /// Resets the statistics (`CONFIG RESETSTAT`).
     pub fn reset(&self) {
         *lock(&self.errors) = Errors::default();
         self.slowlog.forget_totals();
@@ -303,7 +303,7 @@ impl Shared {
         }
     }
 
-    /// Forgets one command's figures. Calls that another thread counts at this moment may survive.
+    /// Resets one command's counters. Concurrent calls on other threads may survive.
     pub fn reset_command(&self, index: u16) {
         for thread in lock(&self.threads).iter() {
             let cell = &thread.cells[usize::from(index)];
@@ -314,7 +314,7 @@ impl Shared {
         self.reset_durations(index);
     }
 
-    /// Forgets one command's distribution (`LATENCY RESET` leaves it, `CONFIG RESETSTAT` does not).
+    /// Resets one command's latency distribution (`CONFIG RESETSTAT`; not `LATENCY RESET`).
     pub fn reset_durations(&self, index: u16) {
         for thread in lock(&self.threads).iter() {
             if let Some(counts) = thread.cells[usize::from(index)].durations.get() {
@@ -323,7 +323,7 @@ impl Shared {
         }
     }
 
-    /// Says whether somebody observes every command.
+    /// Switches an observer of every command on or off.
     pub fn observe(&self, observer: Observer, on: bool) {
         let bit = observer as u8;
         if on {
@@ -333,13 +333,13 @@ impl Shared {
         }
     }
 
-    /// Whether somebody observes every command.
+    /// Whether every command is observed.
     #[inline]
     pub fn is_observed(&self) -> bool {
         self.observers.load(Relaxed) != 0
     }
 
-    /// Durations from which on a command needs a look by [`Shared::note_slow`].
+    /// Minimum duration in nanoseconds of commands to pass to [`Shared::note_slow`].
     #[inline]
     pub(crate) fn slow_nanos(&self) -> u64 {
         self.slowlog.threshold().min(self.latency.threshold_nanos())
@@ -357,13 +357,13 @@ impl Shared {
         self.slowlog.note(&self.registry, command, args, nanos, || host.client_label());
     }
 
-    /// From how many bytes on a command needs a look by [`Shared::note_large`].
+    /// Minimum size in bytes of requests and replies to pass to [`Shared::note_large`].
     #[inline]
     pub fn large_bytes(&self) -> u64 {
         self.large_requests.threshold().min(self.large_replies.threshold())
     }
 
-    /// Logs a command if it or its reply was large; both in bytes as they were sent.
+    /// Logs a command if its request or reply is large, in bytes as sent.
     #[cold]
     pub fn note_large(
         &self,
@@ -376,12 +376,13 @@ impl Shared {
         self.large_replies.note(&self.registry, command, args, reply, || host.client_label());
     }
 
-    /// Whether commands are to be shown to the host.
+    /// Whether commands are passed to the host for `MONITOR`.
     pub(crate) fn is_monitored(&self) -> bool {
         self.observers.load(Relaxed) & Observer::Monitor as u8 != 0
     }
 
-    /// Shows a command, in this database and perhaps of a script, to the host.
+    /// Passes a command with its database to the host for `MONITOR`, and whether a script called
+    /// it.
     #[cold]
     pub(crate) fn show(
         &self,
@@ -393,7 +394,7 @@ impl Shared {
         host.show(db, in_script, &shown(self.registry.full_name(command.index), args));
     }
 
-    /// Whether there were too many codes to count them apart.
+    /// Whether codes are no longer tracked, because there were too many.
     pub fn errors_are_disabled(&self) -> bool {
         lock(&self.errors).disabled
     }
@@ -413,8 +414,8 @@ struct Errors {
 }
 
 impl Errors {
-    /// Redis gives up when there are too many, Valkey counts together what scripts make up from
-    /// then on.
+    /// Counts an error. Above the limit of codes, Redis stops tracking codes, and Valkey counts new
+    /// codes of scripts together.
     fn count(&mut self, code: &[u8], dialect: Dialect) {
         self.total += 1;
         let is_full = self.by_code.len() >= ERROR_CODES_MAX;
@@ -437,7 +438,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One thread's figures; only the thread itself adds.
+/// Statistics of one thread; only the thread itself increments them.
 pub struct ThreadStats {
     cells: Box<[Cell]>,
     track_latency: AtomicBool,
@@ -496,22 +497,22 @@ fn add(figure: &AtomicU64, n: u64) {
 /// Sums of one command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CommandStats {
-    /// Executions, those that failed included.
+    /// Executions, including failed ones.
     pub calls: u64,
     /// Time spent executing.
     pub nanos: u64,
-    /// Calls that were refused before execution.
+    /// Calls rejected before execution.
     pub rejected: u64,
     /// Executions that ended in an error.
     pub failed: u64,
 }
 
-/// Sub-buckets per power of two: a value is known within an eighth.
+/// Sub-buckets per power of two, as a logarithm: the relative error is below 1/8.
 const STEPS_LOG2: u32 = 3;
 /// Durations from 2^40 ns (18 minutes) on share the last bucket.
 const BUCKETS: usize = (41 - STEPS_LOG2 as usize) << STEPS_LOG2;
 
-/// A distribution of durations, in log-linear buckets.
+/// Distribution of durations, in log-linear buckets.
 #[derive(Clone, Debug)]
 pub struct Durations {
     counts: [u64; BUCKETS],
@@ -529,7 +530,7 @@ impl Durations {
         self.counts.iter().sum()
     }
 
-    /// The duration in nanoseconds that `percent` of all do not exceed.
+    /// Percentile of the durations, in nanoseconds.
     pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = (self.total() as f64 * percent / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -542,7 +543,7 @@ impl Durations {
         0
     }
 
-    /// How many did not exceed `nanos`, to the resolution of the buckets.
+    /// Number of durations up to `nanos`, to the resolution of the buckets.
     pub fn at_most(&self, nanos: u64) -> u64 {
         self.counts
             .iter()

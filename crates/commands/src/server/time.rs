@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::new(&meta::TIME, time).locking(Locks::Itself)];
 
-/// `TIME`: the clock itself, not the thread's coarse one, but in a script: there it is one moment
-/// until the script is slow, and goes on then, though nothing expires by it.
+/// `TIME`: the exact clock instead of the thread's coarse one. In a script, time stands still until
+/// the script is slow.
 fn time(ctx: &mut Ctx<'_>) -> Outcome {
     let since = match ctx.exec.is_within_script() {
         true => ctx.exec.script_time(),
@@ -24,14 +24,14 @@ fn time(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Since 1970.
+/// Time since 1970.
 pub(crate) fn time_of_day() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 impl Executor {
-    /// The time that a script gets: within the millisecond by which keys expire, until the
-    /// script is slow.
+    /// Time for scripts: stands still within the millisecond used for expiry, until the script is
+    /// slow.
     fn script_time(&mut self) -> Duration {
         let begin = Duration::from_millis(self.ks.now_ms().max(0) as u64);
         let end = begin + Duration::from_micros(999);

@@ -74,7 +74,7 @@ fn count(ctx: &mut Ctx<'_>, operation: SetOperation) -> Outcome {
                 let stated = integer(stated).ok().and_then(|limit| usize::try_from(limit).ok());
                 limit = stated.ok_or(Fail::fixed("ERR LIMIT can't be negative"))?;
             }
-            // An exact count is as close as an estimate is allowed to be.
+            // An exact count satisfies a request for an estimate.
             SetCountOption::Approx if operation == SetOperation::Union => {}
             SetCountOption::Approx => return Err(Fail::SYNTAX),
         }

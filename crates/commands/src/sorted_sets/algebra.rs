@@ -1,4 +1,4 @@
-//! Unions, intersections and differences. Sets take part as sorted sets whose scores are all 1.
+//! Unions, intersections and differences of sorted sets and sets. All scores of a set are 1.
 
 use super::{Gathered, Listing};
 use crate::ctx::Ctx;
@@ -36,14 +36,14 @@ enum Operation {
     Difference,
 }
 
-/// What becomes of a member's scores.
+/// Aggregation of a member's scores.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Aggregate {
     #[default]
     Sum,
     Least,
     Greatest,
-    /// The sum of the weights of those sources that have the member.
+    /// Sum of the weights of the operands with the member.
     Count,
 }
 
@@ -59,8 +59,7 @@ impl Aggregate {
         }
     }
 
-    /// The contribution of a source to a member that it has: 0 if one of score and weight is
-    /// infinite, the other 0, in any order of the sources.
+    /// Contribution of an operand to a member's score. Zero times infinity is 0, in either order.
     fn part(self, score: f64, weight: f64) -> f64 {
         if self == Aggregate::Count { weight } else { or_zero(score * weight) }
     }
@@ -74,14 +73,14 @@ impl Aggregate {
     }
 }
 
-/// Infinities of both signs cancel out.
+/// Replaces NaN, the sum of opposite infinities, with 0.
 fn or_zero(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// What a command combines, and how.
+/// Arguments of a command.
 struct Asked {
-    /// Arguments.
+    /// Indices of the key arguments.
     keys: Range<usize>,
     weights: Vec<f64>,
     aggregate: Aggregate,
@@ -90,7 +89,7 @@ struct Asked {
     limit: usize,
 }
 
-/// Which options a command has.
+/// Form of a command, which determines its options.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Form {
     List,
@@ -99,7 +98,7 @@ enum Form {
 }
 
 impl Asked {
-    /// Reads `numkeys key [key ...] [options]` from argument `from` on.
+    /// Parses `numkeys key [key ...] [options]` from argument `from` on.
     fn parse(
         ctx: &mut Ctx<'_>,
         from: usize,
@@ -133,7 +132,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Takes an option with the list behind it.
+    /// Parses an option with its operands.
     fn option<'a>(
         &mut self,
         option: SortedSetAlgebraOption<'a>,
@@ -165,7 +164,7 @@ impl Asked {
     }
 }
 
-/// Counts the reads of keys, and demands that each holds a set or a sorted set.
+/// Counts the key reads for statistics, and checks that each key holds a set or a sorted set.
 fn look_at(ctx: &mut Ctx<'_>, keys: Range<usize>) -> Outcome {
     for i in keys {
         let (key, db) = (ctx.key(i), ctx.db());
@@ -177,7 +176,7 @@ fn look_at(ctx: &mut Ctx<'_>, keys: Range<usize>) -> Outcome {
     Ok(())
 }
 
-/// What a key holds.
+/// Members of a set or sorted set.
 #[derive(Clone, Copy)]
 enum Members<'a> {
     Set(SetRef<'a>),
@@ -199,7 +198,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Hands members and scores to `each` until it breaks.
+    /// Calls `each` with members and scores until it breaks.
     fn try_each(&self, mut each: impl FnMut(Item<'a>, f64) -> ControlFlow<()>) {
         let _ = match self {
             Members::Set(set) => set.try_each(&mut |member| each(member, SET_SCORE)),
@@ -209,8 +208,8 @@ impl<'a> Members<'a> {
         };
     }
 
-    /// Hands members and scores to `each`, as far as `pace` goes on: it counts the lookups in other
-    /// sets for each.
+    /// Calls `each` with members and scores until `pace` stops. Each member costs its lookups in
+    /// other sets.
     fn each(
         &self,
         (pace, looks): (&mut Pace, usize),
@@ -225,13 +224,13 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Units for sorting and storing or returning a member.
+/// Work units for sorting and storing or returning a member.
 const UNITS_PER_MEMBER: usize = 40;
 
-/// Units for looking up a member.
+/// Work units for looking up a member.
 const UNITS_PER_LOOK: usize = 10;
 
-/// The work that is done, and whether it has been ended.
+/// Work done, and whether the command was aborted.
 struct Pace {
     pacer: Pacer,
     ended: Outcome,
@@ -243,14 +242,14 @@ impl Pace {
     }
 }
 
-/// One of the keys that are combined.
+/// Operand of a union, intersection or difference.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     members: Members<'a>,
     weight: f64,
 }
 
-/// The sources that exist, in the order of the keys; `None` for those that do not.
+/// Operands in the order of the keys; `None` for missing keys.
 fn sources<'a>(ctx: &'a Ctx<'_>, asked: &Asked) -> Vec<Option<Source<'a>>> {
     let view = |i: usize| ctx.exec.ks.view(ctx.session.db, ctx.key(i));
     let members = |i: usize| {
@@ -264,7 +263,7 @@ fn sources<'a>(ctx: &'a Ctx<'_>, asked: &Asked) -> Vec<Option<Source<'a>>> {
     weighed.map(|(i, &weight)| members(i).map(|members| Source { members, weight })).collect()
 }
 
-/// Bytes that the members of the result take, at most: in a table, with their scores and in order.
+/// Maximum bytes of the result's members: in a table, with their scores and in order.
 fn bytes_max(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> usize {
     const MEMBER_BYTES: usize =
         2 * size_of::<(Cow<'_, [u8]>, f64)>() + 2 * size_of::<(f64, &[u8])>();
@@ -284,7 +283,7 @@ fn bytes_max(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> usize {
     len * MEMBER_BYTES
 }
 
-/// All members of the result, in no order.
+/// Computes the members of the result, in no order.
 fn combine(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> Result<Gathered, Fail> {
     let (sources, mut pace) = (sources(ctx, asked), Pace::of(ctx));
     let mut gathered = Gathered::default();
@@ -299,12 +298,12 @@ fn combine(ctx: &Ctx<'_>, operation: Operation, asked: &Asked) -> Result<Gathere
         Operation::Difference => subtract(&sources, &mut gathered, &mut pace),
     }
     pace.ended?;
-    // The remaining work is in proportion to the result: sorting it, most of all.
+    // The remaining work, mainly sorting, is proportional to the result.
     pace.pacer.pace(gathered.len().saturating_mul(UNITS_PER_MEMBER))?;
     Ok(gathered)
 }
 
-/// The sources that exist, the smallest first.
+/// Existing operands, smallest first.
 fn by_len<'a>(sources: &[Option<Source<'a>>]) -> Vec<Source<'a>> {
     let mut sources: Vec<Source<'a>> = sources.iter().copied().flatten().collect();
     sources.sort_by_key(|source| source.members.len());
@@ -333,7 +332,7 @@ fn unite(
     scores.iter().for_each(|(member, &score)| gathered.push_text(member, score));
 }
 
-/// Hands the members that all sources have to `each` until it breaks.
+/// Calls `each` with the members common to all operands until it breaks.
 fn intersect(
     sources: &[Option<Source<'_>>],
     aggregate: Aggregate,

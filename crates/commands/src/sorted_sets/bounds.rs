@@ -1,4 +1,4 @@
-//! Ranges of a sorted set, by rank, score or member, as ranges of ranks.
+//! Converts ranges of a sorted set by rank, score or member into ranges of ranks.
 
 use crate::fail::Fail;
 use crate::numbers::double;
@@ -6,7 +6,7 @@ use petrel_keyspace::parse_int;
 use petrel_keyspace::types::sorted_set::{MemberRef, Part, Run, SortedSetRef};
 use std::ops::Range;
 
-/// A range as a command states it.
+/// Range as given in a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bounds<'a> {
     /// By rank; negative ones count from the end.
@@ -17,19 +17,19 @@ pub(crate) enum Bounds<'a> {
     Members(MemberBound<'a>, MemberBound<'a>),
 }
 
-/// One end of a range of scores.
+/// Bound of a range of scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ScoreBound {
     score: f64,
     excluded: bool,
 }
 
-/// One end of a range of members.
+/// Bound of a range of members.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MemberBound<'a> {
     /// Before every member.
     Lowest,
-    /// Behind every member.
+    /// After every member.
     Highest,
     Included(&'a [u8]),
     Excluded(&'a [u8]),
@@ -46,13 +46,13 @@ impl ScoreBound {
         Ok(ScoreBound { score, excluded })
     }
 
-    /// Whether a range that begins here begins above a score.
+    /// Whether this lower bound excludes a score.
     #[inline]
     fn is_above(&self, score: f64) -> bool {
         score < self.score || self.excluded && score == self.score
     }
 
-    /// Whether a range that ends here has not ended before a score.
+    /// Whether this upper bound includes a score.
     #[inline]
     fn is_from(&self, score: f64) -> bool {
         score < self.score || !self.excluded && score == self.score
@@ -70,7 +70,7 @@ impl<'a> MemberBound<'a> {
         }
     }
 
-    /// Whether a range that begins here begins above a member.
+    /// Whether this lower bound excludes a member.
     fn is_above(&self, member: MemberRef<'_>) -> bool {
         match *self {
             MemberBound::Lowest => false,
@@ -80,7 +80,7 @@ impl<'a> MemberBound<'a> {
         }
     }
 
-    /// Whether a range that ends here has not ended before a member.
+    /// Whether this upper bound includes a member.
     fn is_from(&self, member: MemberRef<'_>) -> bool {
         match *self {
             MemberBound::Lowest => false,
@@ -92,23 +92,23 @@ impl<'a> MemberBound<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    /// A range by rank.
+    /// Parses a range by rank.
     pub fn ranks(start: &[u8], stop: &[u8]) -> Result<Self, Fail> {
         let rank = |text| parse_int(text).ok_or(Fail::NOT_AN_INTEGER);
         Ok(Bounds::Ranks(rank(start)?, rank(stop)?))
     }
 
-    /// A range by score.
+    /// Parses a range by score.
     pub fn scores(min: &[u8], max: &[u8]) -> Result<Self, Fail> {
         Ok(Bounds::Scores(ScoreBound::parse(min)?, ScoreBound::parse(max)?))
     }
 
-    /// A range by member.
+    /// Parses a range by member.
     pub fn members(min: &'a [u8], max: &'a [u8]) -> Result<Self, Fail> {
         Ok(Bounds::Members(MemberBound::parse(min)?, MemberBound::parse(max)?))
     }
 
-    /// The ranks of a set that are in the range.
+    /// Ranks of a set within the range.
     pub fn ranks_of(&self, set: &SortedSetRef<'_>) -> Range<usize> {
         let range = match *self {
             Bounds::Ranks(start, stop) => ranks_of(start, stop, set.len()),
@@ -123,8 +123,8 @@ impl<'a> Bounds<'a> {
         range.start..range.end.max(range.start)
     }
 
-    /// The part of a set that is in the range. If the part is taken from the end, ranks count from
-    /// there too.
+    /// Part of a set within the range. If the part is taken from the end, ranks count from there
+    /// too.
     #[inline]
     pub fn run_of<'s>(&self, set: &SortedSetRef<'s>, part: Part) -> Run<'s> {
         match *self {

@@ -1,4 +1,4 @@
-//! Members by name: added, removed, their scores and ranks.
+//! Commands on members by name: adding, removing, scores and ranks.
 
 use super::read;
 use crate::ctx::Ctx;
@@ -24,20 +24,20 @@ pub static COMMANDS: &[CommandSpec] = &[
 
 const NOT_A_NUMBER: Fail = Fail::fixed("ERR resulting score is not a number (NaN)");
 
-/// What `ZADD` may do, and what it answers.
+/// Options of `ZADD`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AddOptions {
-    /// Members that are there stay as they are.
+    /// `NX`: existing members are not changed.
     pub only_new: bool,
-    /// No member is added.
+    /// `XX`: no member is added.
     pub only_present: bool,
-    /// Scores only grow.
+    /// `GT`: scores only grow.
     pub greater: bool,
-    /// Scores only shrink.
+    /// `LT`: scores only shrink.
     pub less: bool,
-    /// Members that got another score are counted too.
+    /// `CH`: counts members with a changed score too.
     pub changed: bool,
-    /// The score is added to the one that is there.
+    /// `INCR`: adds to the existing score.
     pub increment: bool,
 }
 
@@ -57,7 +57,7 @@ impl AddOptions {
         Ok(())
     }
 
-    /// The new score of a member; none if it is to stay as it is.
+    /// The new score of a member; `None` if it does not change.
     #[inline]
     fn decide(&self, old: Option<f64>, score: f64) -> Option<f64> {
         let Some(old) = old else { return (!self.only_present).then_some(score) };
@@ -105,7 +105,7 @@ fn parse_score(ctx: &Ctx<'_>, i: usize) -> Result<f64, Fail> {
     double::parse(ctx.arg(i)).ok_or(Fail::NOT_A_FLOAT)
 }
 
-/// Adds the members at some arguments, one for each score, and says how many.
+/// Adds the members at some arguments, one per score, and returns the number added.
 #[inline]
 pub(crate) fn add(
     ctx: &mut Ctx<'_>,
@@ -127,7 +127,8 @@ pub(crate) fn add(
     ctx.number(if options.changed { changed } else { added })
 }
 
-/// Makes a sorted set of all members at once, if there is no such key and each is named once.
+/// Creates a sorted set of all members at once, if the key does not exist and no member occurs
+/// twice.
 fn create(ctx: &mut Ctx<'_>, scores: &[f64], members: impl Iterator<Item = usize>) -> bool {
     let (key, db) = (ctx.key(1), ctx.db());
     if ctx.exec.ks.look(db, key).is_some() {
@@ -155,7 +156,7 @@ fn zincrby(ctx: &mut Ctx<'_>) -> Outcome {
     increment(ctx, AddOptions { increment: true, ..AddOptions::default() }, 2)
 }
 
-/// Adds argument `at` to the score of the member behind it, and says what the sum is.
+/// Adds argument `at` to the score of the next argument's member, and replies with the sum.
 fn increment(ctx: &mut Ctx<'_>, options: AddOptions, at: usize) -> Outcome {
     let delta = parse_score(ctx, at)?;
     ctx.exec.ks.name_events(Naming::As("zincr"));

@@ -1,4 +1,4 @@
-//! Members taken from either end, and commands that wait for some.
+//! Pops of members from either end, blocking or not.
 
 use super::{Listing, look};
 use crate::blocking::{Awaited, Block};
@@ -25,21 +25,21 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::BZMPOP, bzmpop),
 ];
 
-/// Where members are taken from.
+/// End of the sorted set that members are popped from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum End {
     Lowest,
     Highest,
 }
 
-/// Members that are about to be taken.
+/// Members to be popped.
 struct Taken<'a> {
     run: Run<'a>,
     end: End,
 }
 
 impl Taken<'_> {
-    /// Writes them, outermost first.
+    /// Writes the members, outermost first.
     fn write(&self, listing: Listing, reply: &mut dyn Reply) {
         let write = |member: Item<'_>, score| listing.write(reply, member, score);
         match self.end {
@@ -49,7 +49,7 @@ impl Taken<'_> {
     }
 }
 
-/// Takes up to `count` members from a key, after `write` has written them; false, and nothing
+/// Pops up to `count` members from a key, after `write` has written them. False, with nothing
 /// written, if there are none.
 fn take(
     ctx: &mut Ctx<'_>,
@@ -90,7 +90,7 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> Outcome {
     Ok(())
 }
 
-/// A count that may be 0.
+/// Parses a non-negative count.
 fn positive(ctx: &Ctx<'_>, i: usize) -> Result<usize, Fail> {
     let count = ctx.integer(i).ok().and_then(|count| usize::try_from(count).ok());
     count.ok_or(Fail::fixed("ERR value is out of range, must be positive"))
@@ -103,7 +103,7 @@ struct Choice {
     count: usize,
 }
 
-/// `numkeys key [key ...] <MIN | MAX> [COUNT count]` from argument `from` on
+/// Parses `numkeys key [key ...] <MIN | MAX> [COUNT count]` from argument `from` on.
 fn choice(ctx: &Ctx<'_>, from: usize) -> Result<Choice, Fail> {
     let at_least_1 = |word: &[u8], text| match integer(word).map(usize::try_from) {
         Ok(Ok(n @ 1..)) => Ok(n),
@@ -130,7 +130,7 @@ fn choice(ctx: &Ctx<'_>, from: usize) -> Result<Choice, Fail> {
     Ok(Choice { keys: from + 1..at, end, count })
 }
 
-/// Takes members from the first key that has any.
+/// Pops members from the first non-empty key.
 fn take_first(ctx: &mut Ctx<'_>, choice: &Choice) -> Result<bool, Fail> {
     ctx.exec.ks.name_events(Naming::As(match choice.end {
         End::Lowest => "zpopmin",

@@ -1,4 +1,4 @@
-//! Ranges: returned, stored, counted and removed.
+//! Commands on ranges: returning, storing, counting and removing.
 
 use super::bounds::Bounds;
 use super::{Gathered, Listing, look, read};
@@ -27,7 +27,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(&meta::ZREMRANGEBYLEX, |ctx| remove(ctx, By::Member)),
 ];
 
-/// What the bounds of a range are.
+/// Type of a range's bounds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum By {
     Rank,
@@ -45,19 +45,18 @@ impl By {
     }
 }
 
-/// A range as a command asks for it.
+/// Range arguments of a command.
 struct Asked<'a> {
     bounds: Bounds<'a>,
     reverse: bool,
     scores: bool,
-    /// Members to be passed over, and how many are wanted then; a negative number of them means
-    /// all.
+    /// `LIMIT`: members to skip, and maximum number to return; negative: all.
     limit: Option<(i64, i64)>,
 }
 
 impl<'a> Asked<'a> {
-    /// Reads bounds and options from argument `from` on. An option is known where the command does
-    /// not imply what it says.
+    /// Parses bounds and options from argument `from` on. Options that the command implies are not
+    /// accepted.
     #[inline]
     fn parse(
         ctx: &Ctx<'a>,
@@ -101,7 +100,7 @@ impl<'a> Asked<'a> {
         Ok(Asked { bounds, reverse, scores, limit })
     }
 
-    /// The members that are asked for, the lowest first.
+    /// Selected members, lowest first.
     #[inline]
     fn run_of<'s>(&self, set: &SortedSetRef<'s>) -> Run<'s> {
         let wanted = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);

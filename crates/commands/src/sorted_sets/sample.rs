@@ -1,4 +1,4 @@
-//! Members drawn at random, and walks in no order.
+//! Random members, and iteration with ZSCAN.
 
 use super::{Listing, read};
 use crate::arguments::random_count::{Draws, draw_repeated, draws};

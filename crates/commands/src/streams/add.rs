@@ -16,10 +16,10 @@ const EXHAUSTED: Fail =
     Fail::fixed("ERR The stream has exhausted the last possible ID, unable to add more items");
 const TOO_LARGE: Fail = Fail::fixed("ERR Elements are too large to be stored");
 
-/// Bytes of all fields and values of an entry together.
+/// Maximum bytes of all fields and values of an entry.
 const ENTRY_LEN_MAX: usize = 1 << 30;
 
-/// The ID that an entry is to have.
+/// Requested ID of an entry.
 #[derive(Clone, Copy)]
 enum Wanted {
     /// `*`
@@ -34,7 +34,7 @@ struct Options<'a> {
     nomkstream: bool,
     production: Option<Production<'a>>,
     id: Wanted,
-    /// Where the fields begin.
+    /// Index of the first field.
     fields: usize,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn xadd(ctx: &mut Ctx<'_>) -> Outcome {
         return Err(TOO_LARGE);
     }
     let (key, db) = (ctx.key(1), ctx.db());
-    // To an empty stream every ID may be added that got this far, so none is made in vain.
+    // An empty stream accepts every ID that was parsed, so no stream is created in vain.
     let opened = ctx.exec.ks.open_stream(db, key, !options.nomkstream)?;
     let Some(mut stream) = opened else {
         ctx.reply.null();
@@ -89,7 +89,7 @@ fn add(stream: &mut StreamMut<'_>, wanted: Wanted, fields: &[&[u8]]) -> Result<S
     if stream.add(id, fields) { Ok(id) } else { Err(NOT_GREATER) }
 }
 
-/// The ID of a new entry.
+/// Determines the ID of a new entry.
 fn new_id(stream: &Stream, wanted: Wanted, now_ms: i64) -> Result<StreamId, Fail> {
     let last = stream.last_id();
     if last == StreamId::MAX {

@@ -1,35 +1,34 @@
-//! `MAXCOUNT` and `MAXSIZE` of XREAD and XREADGROUP: what a reply may hold in all, whichever
-//! streams it comes from.
+//! `MAXCOUNT` and `MAXSIZE` of XREAD and XREADGROUP: limits on a whole reply, across its streams.
 
 use petrel_keyspace::types::stream::EntryRef;
 
-/// What is left of a reply's entries and bytes.
+/// Entries and bytes left for a reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     entries: usize,
     bytes: usize,
-    /// Nothing has been taken yet: one entry is, however large.
+    /// Nothing has been taken yet: the first entry always fits, whatever its size.
     untouched: bool,
 }
 
 impl Budget {
-    /// A budget of this many entries and bytes; `usize::MAX` each for no limit.
+    /// Creates a budget of this many entries and bytes; `usize::MAX` for no limit.
     pub fn new(entries: usize, bytes: usize) -> Self {
         Budget { entries, bytes, untouched: true }
     }
 
-    /// Whether there is a limit at all.
+    /// Whether there is any limit.
     pub fn is_limited(&self) -> bool {
         self.entries != usize::MAX || self.bytes != usize::MAX
     }
 
-    /// Whether nothing more fits: the streams that follow are left out.
+    /// Whether nothing more fits, so that the remaining streams are left out.
     pub fn is_spent(&self) -> bool {
         self.entries == 0 || self.bytes == 0
     }
 
-    /// Takes entries of the stream at `key`, of these sizes in bytes, as long as they fit; returns
-    /// how many.
+    /// Takes entries of the stream at `key`, of these sizes in bytes, as long as they fit, and
+    /// returns their number.
     pub fn take(&mut self, key: &[u8], sizes: impl Iterator<Item = usize>) -> usize {
         let mut taken = 0;
         let mut heading = header_len(2) + bulk_len(key.len()) + header_len(1);
@@ -59,12 +58,12 @@ pub(super) fn entry_len(entry: EntryRef<'_>) -> usize {
     id + fields + texts.sum::<usize>()
 }
 
-/// Bytes of a string of this many bytes, with what frames it.
+/// Bytes of a bulk string of this length with its framing.
 fn bulk_len(len: usize) -> usize {
     header_len(len) + len + 2
 }
 
-/// Bytes of the line that announces an array of this many elements, or a string of this many bytes.
+/// Bytes of the header line of an array or a bulk string of this length.
 fn header_len(n: usize) -> usize {
     1 + n.checked_ilog10().unwrap_or(0) as usize + 1 + 2
 }

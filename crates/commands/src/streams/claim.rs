@@ -1,4 +1,4 @@
-//! Pending entries that go to another consumer: XCLAIM and XAUTOCLAIM.
+//! Transfer of pending entries to another consumer: XCLAIM and XAUTOCLAIM.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -9,15 +9,15 @@ use petrel_keyspace::types::stream::{ConsumerId, Pending, StreamId, StreamMut};
 use petrel_resp::Reply;
 use petrel_table::options::{XautoclaimOption, XclaimOption};
 
-/// Pending entries that XAUTOCLAIM looks at for each that it is to claim.
+/// Pending entries that XAUTOCLAIM scans per entry to claim.
 const LOOKED_AT: usize = 10;
-/// Entries that XAUTOCLAIM claims unless COUNT says otherwise.
+/// Default number of entries that XAUTOCLAIM claims.
 const COUNT: usize = 100;
-/// Entries that it may be told to claim.
+/// Maximum number of entries to claim in one call.
 const COUNT_MAX: i64 = i64::MAX / 16;
 
 struct Options {
-    /// When the entries are said to have been delivered.
+    /// Delivery time to set.
     delivered_ms: i64,
     retries: Option<u64>,
     force: bool,
@@ -95,18 +95,18 @@ pub(super) fn xautoclaim(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Entries of a group that go to a consumer.
+/// Claim of a group's entries for a consumer.
 struct Claims<'a> {
     stream: StreamMut<'a>,
     group: &'a [u8],
     consumer: &'a [u8],
     owner: Option<ConsumerId>,
-    /// Entries that were delivered after this are not idle yet.
+    /// Entries delivered after this time are not idle enough.
     ready: i64,
 }
 
 impl Claims<'_> {
-    /// Sees the consumer, and moves the group ahead to an ID.
+    /// Creates or updates the consumer, and advances the group to an ID.
     fn begin(&mut self, last_id: Option<StreamId>) {
         let group = self.stream.groups().get(self.group);
         let (last, read) = group
@@ -117,7 +117,7 @@ impl Claims<'_> {
         self.owner = self.stream.see_consumer(self.group, self.consumer);
     }
 
-    /// Claims an entry if that may be; one that does not exist is pending no longer.
+    /// Claims an entry if the options allow it. An entry that no longer exists stops being pending.
     fn claim(&mut self, id: StreamId, options: &Options) -> bool {
         let pending = self.stream.groups().get(self.group).and_then(|group| group.pending(id));
         if !self.stream.contains(id) {

@@ -8,7 +8,7 @@ use petrel_keyspace::types::stream::{References, StreamId, StreamMut};
 use petrel_table::options::StreamDeleteOption;
 use std::ops::Range;
 
-/// What became of an entry, as the replies say it.
+/// Result per entry, as in the replies.
 const DELETED: i64 = 1;
 const NOT_FOUND: i64 = -1;
 const REFERRED_TO: i64 = 2;
@@ -54,7 +54,7 @@ pub(super) fn xackdel(ctx: &mut Ctx<'_>) -> Outcome {
         let outcome = if !stream.remove_pending(group, id) {
             NOT_FOUND
         } else {
-            // What was pending and has been deleted before is as good as deleted now.
+            // A pending entry that was deleted before counts as deleted now.
             delete(&mut stream, id, references).max(DELETED)
         };
         ctx.reply.integer(outcome);
@@ -70,7 +70,7 @@ fn none_found(ctx: &mut Ctx<'_>, count: usize) -> Outcome {
     Ok(())
 }
 
-/// Deletes an entry unless it is referred to and that counts.
+/// Deletes an entry, unless references to it prevent that.
 fn delete(stream: &mut StreamMut<'_>, id: StreamId, references: References) -> i64 {
     match references {
         References::Acked if !stream.groups().have_acknowledged(id) => return REFERRED_TO,
@@ -80,7 +80,8 @@ fn delete(stream: &mut StreamMut<'_>, id: StreamId, references: References) -> i
     if stream.delete(id) { DELETED } else { NOT_FOUND }
 }
 
-/// The options from argument `from` on: what becomes of references, and which arguments are IDs.
+/// Parses the options from argument `from` on: the handling of references, and the range of the
+/// IDs.
 fn options(ctx: &Ctx<'_>, from: usize) -> Result<(References, Range<usize>), Fail> {
     const NOT_POSITIVE: Fail = Fail::fixed("ERR Number of IDs must be a positive integer");
     const NO_MATCH: Fail =

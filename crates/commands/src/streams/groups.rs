@@ -11,7 +11,7 @@ const NO_KEY: Fail = Fail::fixed(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.",
 );
 
-/// Arguments at most, the name included.
+/// Maximum number of words, including the command name.
 const CREATE_WORDS_MAX: usize = 8;
 const SETID_WORDS_MAX: usize = 7;
 
@@ -93,7 +93,7 @@ pub(super) fn delconsumer(ctx: &mut Ctx<'_>) -> Outcome {
     ctx.number(pending as i64)
 }
 
-/// The stream at the key, in which the group exists.
+/// The stream at the key, if it has the group.
 fn existing<'c>(ctx: &'c mut Ctx<'_>) -> Result<StreamMut<'c>, Fail> {
     let (key, db, group) = (ctx.key(2), ctx.db(), ctx.arg(3));
     let stream = ctx.exec.ks.stream_mut(db, key)?.ok_or(NO_KEY)?;
@@ -103,14 +103,14 @@ fn existing<'c>(ctx: &'c mut Ctx<'_>) -> Result<StreamMut<'c>, Fail> {
     Ok(stream)
 }
 
-/// The error of a group that does not exist in a stream that does.
+/// Error of a missing group in an existing stream.
 pub(super) fn no_group(key: &[u8], group: &[u8]) -> Fail {
     let parts: [&[u8]; 5] =
         [b"NOGROUP No such consumer group '", group, b"' for key name '", key, b"'"];
     Fail::new(parts.concat())
 }
 
-/// The ID up to which a group is to have read.
+/// Parses the ID up to which a group counts as having read.
 fn position(stream: &Stream, id: &[u8]) -> Result<StreamId, Fail> {
     match id {
         b"$" => Ok(stream.last_id()),

@@ -7,12 +7,11 @@ use crate::streams::{write_entry, write_id, write_known, wrong_subcommand};
 use petrel_keyspace::types::stream::{Consumer, EntryRef, Group, Producers, Stream, StreamId};
 use petrel_resp::{Dialect, Reply};
 
-/// Fields of a stream's figures, and of those that Redis alone has.
+/// Number of fields on a stream, and of fields that only Redis has.
 const FIGURES: usize = 7;
 const PRODUCER_FIGURES: usize = 6;
 
-/// Entries, and pending ones of each group and consumer, that XINFO STREAM FULL shows unless it is
-/// told.
+/// Default number of entries, and of pending entries per group and consumer, in XINFO STREAM FULL.
 const SHOWN: usize = 10;
 
 /// `XINFO STREAM key [FULL [COUNT count]]`
@@ -66,7 +65,7 @@ pub(super) fn stream(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// What is said of a stream in either form: [`FIGURES`] fields.
+/// Writes the fields of both forms of XINFO STREAM: [`FIGURES`] fields.
 fn figures(stream: &Stream, reply: &mut dyn Reply) {
     field(reply, "length", stream.len() as i64);
     field(reply, "radix-tree-keys", stream.nodes() as i64);
@@ -77,8 +76,8 @@ fn figures(stream: &Stream, reply: &mut dyn Reply) {
     id_field(reply, "recorded-first-entry-id", stream.first_id());
 }
 
-/// What is said of those who produce entries with numbers of their own, which Valkey does not know
-/// of: [`PRODUCER_FIGURES`] fields.
+/// Writes the fields on idempotent producers (`IDMP`), which Valkey does not have:
+/// [`PRODUCER_FIGURES`] fields.
 fn producer_figures(stream: &Stream, reply: &mut dyn Reply) {
     let none = Producers::default();
     let producers = stream.producers().unwrap_or(&none);
@@ -183,9 +182,8 @@ pub(super) fn consumers(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// How much of the stream a group has read, and how much there is still to come. Entries that were
-/// trimmed away unread are still to come for Valkey if it knows how many were read, but not for
-/// Redis.
+/// Writes the number of entries that a group has read, and its lag. Entries trimmed before they
+/// were read count as lag for Valkey if the number of read entries is known, but not for Redis.
 fn progress(stream: &Stream, dialect: Dialect, group: &Group, reply: &mut dyn Reply) {
     reply.bulk(b"entries-read");
     write_known(reply, group.entries_read().map(|read| read as i64));

@@ -1,4 +1,4 @@
-//! What consumers have been given and not yet acknowledged: XACK, XNACK and XPENDING.
+//! Pending entries, delivered and not yet acknowledged: XACK, XNACK and XPENDING.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -24,7 +24,7 @@ pub(super) fn xack(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// What XNACK makes of the number of deliveries.
+/// Effect of XNACK on the delivery counter.
 #[derive(Clone, Copy)]
 enum Mode {
     Silent,
@@ -106,7 +106,8 @@ fn nack(ctx: &Ctx<'_>) -> Result<Nack, Fail> {
     if nack.ids.is_empty() { Err(NO_IDS) } else { Ok(nack) }
 }
 
-/// Which arguments are the IDs behind `IDS numids`; the errors are of a wrong number, and of fewer.
+/// Parses `IDS numids id...`, and returns the range of the ID arguments. The errors are for a bad
+/// number, and for a number that does not match.
 pub(super) fn ids<'a, O: Options<'a>>(
     ctx: &Ctx<'a>,
     options: &mut Reader<'a, O>,
@@ -121,7 +122,7 @@ pub(super) fn ids<'a, O: Options<'a>>(
     Ok(first..first + count)
 }
 
-/// What XPENDING lists.
+/// Filter of XPENDING.
 struct Filter<'a> {
     start: StreamId,
     end: StreamId,

@@ -1,4 +1,4 @@
-//! Idempotent producers: IDs that producers give their entries, so that one sent twice is added
+//! Idempotent producers: IDs that producers assign to entries, so that an entry sent twice is added
 //! once.
 
 use crate::ctx::Ctx;
@@ -9,29 +9,29 @@ use petrel_keyspace::types::stream::Producers;
 use petrel_table::options::XcfgsetOption;
 use twox_hash::XxHash3_128;
 
-/// What XADD says of the producer.
+/// Producer options of XADD.
 #[derive(Clone, Copy)]
 pub(super) enum Production<'a> {
     /// `IDMP`
     Stated {
-        /// The producer.
+        /// Name of the producer.
         producer: &'a [u8],
         /// The producer's ID of the entry.
         own_id: &'a [u8],
     },
-    /// `IDMPAUTO`: the same fields make the same ID.
+    /// `IDMPAUTO`: equal fields have equal IDs.
     ByContent {
-        /// The producer.
+        /// Name of the producer.
         producer: &'a [u8],
     },
 }
 
 impl Production<'_> {
-    /// The error of a producer's ID together with an ID of the stream.
+    /// Error of a producer's ID together with an explicit stream ID.
     pub const NEEDS_ANY_ID: Fail =
         Fail::fixed("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs");
 
-    /// Takes what an option says, which is an error if there was one before, or a part is empty.
+    /// Stores a parsed option; an error if there was one before, or if a part is empty.
     pub fn take(self, found: &mut Option<Self>) -> Outcome {
         const TWICE: Fail = Fail::fixed("ERR syntax error, IDMP/IDMPAUTO specified multiple times");
         const NO_PRODUCER: Fail =
@@ -53,7 +53,7 @@ impl Production<'_> {
     }
 }
 
-/// An ID that follows from the fields, in whatever order they are.
+/// Computes an ID from the fields, independent of their order.
 pub(super) fn content_id(fields: &[&[u8]]) -> Vec<u8> {
     let mut pair = Vec::new();
     let sum = fields.chunks_exact(2).fold(0u128, |sum, field| {

@@ -58,7 +58,7 @@ fn range(ctx: &mut Ctx<'_>, start: usize, end: usize, reverse: bool) -> Outcome 
     Ok(())
 }
 
-/// The number of entries asked for, if one is given: none if it is negative.
+/// Parses `COUNT`, if given; a negative count means 0.
 fn count(ctx: &Ctx<'_>) -> Result<Option<usize>, Fail> {
     let mut count = None;
     for option in ctx.options(4) {

@@ -14,7 +14,7 @@ const FOR_GROUPS_ONLY: Fail = Fail::fixed(
     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
 );
 
-/// What is read of one stream.
+/// Stream to read.
 struct Part {
     key: usize,
     /// Entries above this ID.
@@ -41,7 +41,7 @@ pub(super) fn xread(ctx: &mut Ctx<'_>) -> Outcome {
     if served == 0 {
         return wait(ctx, &reading, &parts);
     }
-    // A stream may be named often.
+    // The same stream may be named many times.
     let (mut pacer, entries) = (ctx.exec.pacer(), parts.iter().map(|part| part.len));
     pacer.pace(entries.sum::<usize>().saturating_mul(UNITS_PER_CHANGE))?;
     begin(ctx.reply, served);
@@ -63,7 +63,7 @@ impl Part {
     }
 }
 
-/// Cuts the parts to what fits the reply.
+/// Cuts the parts to the budget of the reply.
 fn limit(ctx: &mut Ctx<'_>, parts: &mut [Part], mut budget: Budget) -> Outcome {
     for part in parts {
         let key = ctx.key(part.key);
@@ -81,7 +81,7 @@ fn part(stream: Option<&Stream>, key: usize, id: &[u8], count: usize) -> Result<
     let last = stream.map_or(StreamId::MIN, |stream| stream.last_id());
     let (after, count) = match id {
         b"$" => (last, count),
-        // The last entry; if there is none, whatever comes.
+        // The last entry; in an empty stream, new entries.
         b"+" => match stream.map(|stream| stream.last_entry_id()) {
             Some(id) if id != StreamId::MIN => (id.previous().unwrap_or_default(), 1),
             _ => (last, count),

@@ -1,8 +1,7 @@
 //! XREADGROUP.
 //!
-//! Each stream is read either for what is new to the group (`>`), before that for what has been
-//! pending for long (`CLAIM`), or for what the consumer has pending itself. The first two may find
-//! nothing, and wait.
+//! Each stream is read either for new entries (`>`), before those for entries pending for long
+//! (`CLAIM`), or for the consumer's own pending entries. The first two may find nothing, and block.
 
 use crate::blocking::{Awaited, Block};
 use crate::ctx::Ctx;
@@ -14,18 +13,18 @@ use crate::streams::{parse_id, write_entry, write_fields, write_id};
 use petrel_keyspace::types::stream::{ConsumerId, Pending, StreamId, StreamMut};
 use petrel_resp::Reply;
 
-/// What is read of one stream.
+/// Stream to read.
 struct Part {
     key: usize,
     source: Source,
-    /// Entries at most; none if the part is left out of the reply.
+    /// Maximum number of entries; `None` if the stream is left out of the reply.
     count: Option<usize>,
 }
 
 enum Source {
-    /// What the consumer has pending above this ID.
+    /// The consumer's pending entries above this ID.
     History(StreamId),
-    /// What is new, if there is anything.
+    /// New entries, if there are any.
     New { any: bool },
 }
 
@@ -63,7 +62,7 @@ pub(super) fn xreadgroup(ctx: &mut Ctx<'_>) -> Outcome {
         _ if served > 0 => Ok(()),
         Some(deadline) => {
             let block = Block::on(reading.keys, Awaited::STREAM.or_loss()).until(deadline);
-            // What is pending becomes old enough by itself.
+            // Pending entries become claimable as time passes, without an event.
             ctx.block(if reading.claim.is_some() { block.polling() } else { block })
         }
         None => {
@@ -73,7 +72,7 @@ pub(super) fn xreadgroup(ctx: &mut Ctx<'_>) -> Outcome {
     }
 }
 
-/// Cuts the parts that have something for the consumer to what fits the reply.
+/// Cuts the non-empty parts to the budget of the reply.
 fn limit(ctx: &mut Ctx<'_>, parts: &mut [Part], reading: &Reading<'_>) -> Outcome {
     let (group, consumer) = reading.group.unwrap_or_default();
     let mut budget = reading.budget;
@@ -107,7 +106,7 @@ fn limit(ctx: &mut Ctx<'_>, parts: &mut [Part], reading: &Reading<'_>) -> Outcom
     Ok(())
 }
 
-/// What there is to read at a key.
+/// Determines the entries to read from a key.
 fn source(
     ctx: &mut Ctx<'_>,
     reading: &Reading<'_>,
@@ -142,7 +141,7 @@ fn source(
         b"$" => return Err(DOLLAR),
         b"+" => return Err(PLUS),
         id => match parse_id(id, 0)? {
-            // There can be nothing behind it: what is meant is what is new.
+            // No entry can follow the maximum ID; it means the new entries, like `>`.
             StreamId::MAX => {}
             after => return Ok(Source::History(after)),
         },
@@ -157,8 +156,8 @@ fn source(
     Ok(Source::New { any: !claimable(&mut stream, group, idle, 1).is_empty() })
 }
 
-/// The pending entries of a group that have been idle for so long, those that wait longest first,
-/// as far as they still exist.
+/// Existing pending entries of a group that have been idle for at least `idle` ms, longest idle
+/// first.
 fn claimable(stream: &mut StreamMut<'_>, group: &[u8], idle: i64, max: usize) -> Vec<StreamId> {
     stream.order_by_time(group);
     let until = stream.now_ms().saturating_sub(idle);
@@ -166,7 +165,7 @@ fn claimable(stream: &mut StreamMut<'_>, group: &[u8], idle: i64, max: usize) ->
     group.claimable(until).filter(|&id| stream.contains(id)).take(max).collect()
 }
 
-/// A delivery of entries of one stream to a consumer of a group.
+/// Delivery of one stream's entries to a consumer of a group.
 struct Delivery<'a> {
     stream: StreamMut<'a>,
     group: &'a [u8],
@@ -175,7 +174,7 @@ struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// Delivers again what the consumer has pending above an ID.
+    /// Delivers the consumer's pending entries above an ID again.
     fn history(&mut self, key: &[u8], after: StreamId, reply: &mut dyn Reply) {
         let (owner, ids) = (self.owner(), self.pending_above(after));
         begin_stream(reply, key, ids.len());
@@ -191,7 +190,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// Delivers what has been pending for long, if that is asked for, and then what is new.
+    /// Delivers claimable pending entries, if requested, and then new entries.
     fn new_entries(&mut self, key: &[u8], reading: &Reading<'_>, reply: &mut dyn Reply) {
         let owner = self.owner();
         let claimed = self.claimable(reading);
@@ -223,13 +222,13 @@ impl Delivery<'_> {
                 self.put(id, owner, 1);
             }
         }
-        // Who has nothing of it pending was not active.
+        // With `NOACK`, a consumer is only marked active if it claimed entries.
         if !claimed.is_empty() || !reading.noack {
             self.stream.mark_active(self.group, self.consumer);
         }
     }
 
-    /// What the consumer has pending above an ID.
+    /// IDs of the consumer's pending entries above an ID.
     fn pending_above(&self, after: StreamId) -> Vec<StreamId> {
         let group = self.stream.groups().get(self.group);
         let consumer = self.owner().and_then(|owner| group?.consumer(owner));
@@ -239,7 +238,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// What has been pending for as long as is asked for, if that is.
+    /// IDs of claimable pending entries, if `CLAIM` was given.
     fn claimable(&mut self, reading: &Reading<'_>) -> Vec<StreamId> {
         match reading.claim {
             Some(idle) => claimable(&mut self.stream, self.group, idle, self.count),
@@ -247,12 +246,12 @@ impl Delivery<'_> {
         }
     }
 
-    /// Where what is new to the group begins.
+    /// ID of the first entry that is new to the group.
     fn start(&self) -> StreamId {
         self.last_delivered().next().unwrap_or(StreamId::MAX)
     }
 
-    /// The consumer, who has been seen.
+    /// ID of the consumer, if it exists.
     fn owner(&self) -> Option<ConsumerId> {
         self.stream.groups().get(self.group)?.consumer_id(self.consumer)
     }
@@ -262,7 +261,7 @@ impl Delivery<'_> {
         group.map_or(StreamId::MAX, |group| group.last_delivered())
     }
 
-    /// Notes that the group was given these entries, which follow the last one.
+    /// Advances the group past these new entries.
     fn advance(&mut self, ids: &[StreamId]) {
         let (Some(group), Some(&last)) = (self.stream.groups().get(self.group), ids.last()) else {
             return;
@@ -271,8 +270,7 @@ impl Delivery<'_> {
         self.stream.put_group(self.group, last, read);
     }
 
-    /// Delivers a pending entry to the consumer, with how long it has been idle and how often it
-    /// was delivered.
+    /// Delivers a pending entry to the consumer, with its idle time and its number of deliveries.
     fn claim(&mut self, id: StreamId, owner: Option<ConsumerId>, reply: &mut dyn Reply) {
         let pending = self.pending(id);
         let Some(entry) = self.stream.get(id) else { return };

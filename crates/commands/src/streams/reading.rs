@@ -1,4 +1,4 @@
-//! The options of XREAD and XREADGROUP.
+//! Options of XREAD and XREADGROUP.
 
 use crate::ctx::Ctx;
 use crate::fail::Fail;
@@ -30,32 +30,32 @@ const MAX_COUNT_BELOW_COUNT: Fail =
     Fail::fixed("ERR MAXCOUNT must be greater than or equal to COUNT");
 const NEGATIVE_IDLE_TIME: Fail = Fail::fixed("ERR min-idle-time must be a positive integer");
 
-/// What XREAD or XREADGROUP is called with.
+/// Arguments of XREAD or XREADGROUP.
 pub(super) struct Reading<'a> {
     /// Entries of each stream; `usize::MAX` for all.
     pub count: usize,
-    /// `MAXCOUNT` and `MAXSIZE`: what the reply may hold in all.
+    /// `MAXCOUNT` and `MAXSIZE`: limits on the whole reply.
     pub budget: Budget,
-    /// `BLOCK`: until when, if there is an end.
+    /// `BLOCK`: the deadline; the inner `None` blocks forever.
     pub block: Option<Option<i64>>,
     /// `GROUP`: the group, and the consumer.
     pub group: Option<(&'a [u8], &'a [u8])>,
     /// `NOACK`.
     pub noack: bool,
-    /// `CLAIM`: milliseconds that pending entries have been idle for.
+    /// `CLAIM`: minimum idle time of pending entries, in milliseconds.
     pub claim: Option<i64>,
-    /// The arguments that are keys; their IDs follow.
+    /// Indices of the key arguments; their IDs follow.
     pub keys: Range<usize>,
 }
 
 impl Reading<'_> {
-    /// The argument that is the ID of the key at argument `key`.
+    /// Index of the ID for the key at argument `key`.
     pub fn id(&self, key: usize) -> usize {
         key + self.keys.len()
     }
 }
 
-/// Reads the options; `grouped`: of XREADGROUP.
+/// Parses the options; `grouped`: of XREADGROUP.
 pub(super) fn reading<'a>(ctx: &Ctx<'a>, grouped: bool) -> Result<Reading<'a>, Fail> {
     let mut reading = Reading {
         count: usize::MAX,
@@ -72,7 +72,7 @@ pub(super) fn reading<'a>(ctx: &Ctx<'a>, grouped: bool) -> Result<Reading<'a>, F
         match option? {
             StreamReadOption::Block(millis) => reading.block = Some(ctx.timeout_millis(millis)?),
             StreamReadOption::Count(count) => {
-                // None or fewer are as good as all.
+                // 0 and negative counts mean all entries.
                 let count = usize::try_from(integer(count)?).unwrap_or(0);
                 reading.count = if count == 0 { usize::MAX } else { count };
             }
@@ -121,12 +121,12 @@ pub(super) fn reading<'a>(ctx: &Ctx<'a>, grouped: bool) -> Result<Reading<'a>, F
     Ok(reading)
 }
 
-/// The error unless a condition holds.
+/// Returns the error unless a condition holds.
 fn only(holds: bool, fail: Fail) -> Result<(), Fail> {
     if holds { Ok(()) } else { Err(fail) }
 }
 
-/// A number above 0.
+/// Parses a positive number.
 fn positive(word: &[u8], fail: Fail) -> Result<usize, Fail> {
     let n = integer(word).ok().and_then(|n| usize::try_from(n).ok());
     n.filter(|&n| n > 0).ok_or(fail)

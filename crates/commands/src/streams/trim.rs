@@ -1,4 +1,4 @@
-//! XTRIM, and the options that XADD has in common with it.
+//! XTRIM, and its options in XADD.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -19,14 +19,14 @@ const LIMIT_WHEN_EXACT: Fail =
 const NO_STRATEGY: Fail =
     Fail::fixed("ERR syntax error, XTRIM must be called with MAXLEN or MINID");
 
-/// Nodes that an approximate trim looks at where nothing else is said.
+/// Default number of nodes that an approximate trim visits.
 const NODES_LIMIT: i64 = 100;
-/// Entries of a node for that purpose, where nodes have no limit of their own.
+/// Entries per node for that limit, if nodes have no limit of their own.
 const NODE_ENTRIES: i64 = 100;
-/// Entries that it looks at at most.
+/// Maximum number of entries for that limit.
 const ENTRIES_LIMIT: i64 = 1_000_000;
 
-/// The options of a trim as they are read.
+/// Options of a trim.
 #[derive(Default)]
 pub(super) struct TrimOptions {
     to: Option<TrimTo>,
@@ -36,8 +36,8 @@ pub(super) struct TrimOptions {
 }
 
 impl TrimOptions {
-    /// Takes an option with what stands behind it; false if it is not one of these, cannot be
-    /// repeated, or lacks its threshold.
+    /// Parses an option with its operands; false for another option, a repeated one, or a missing
+    /// threshold.
     pub fn take<'a>(
         &mut self,
         option: StreamAddOption<'a>,
@@ -61,7 +61,7 @@ impl TrimOptions {
         Ok(is_first)
     }
 
-    /// Takes the threshold of `MAXLEN` or `MINID`; false if there is none.
+    /// Parses the threshold of `MAXLEN` or `MINID`; false if it is missing.
     fn take_strategy<'a>(
         &mut self,
         maxlen: bool,
@@ -84,7 +84,7 @@ impl TrimOptions {
         Ok(true)
     }
 
-    /// The trim that the options come to; none if they name none.
+    /// Builds the trim from the options; `None` if they name none.
     pub fn trim(&self, ctx: &Ctx<'_>) -> Result<Option<Trim>, Fail> {
         let Some(to) = self.to else {
             return if self.limit.is_some() { Err(LIMIT_WITHOUT_STRATEGY) } else { Ok(None) };

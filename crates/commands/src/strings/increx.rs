@@ -1,4 +1,4 @@
-//! INCREX: a counter with bounds and an expiry, as for rate limits.
+//! INCREX: a counter with bounds and an expiry, for example for rate limits.
 
 use crate::arguments::expiry::{Stated, Unit};
 use crate::ctx::Ctx;
@@ -16,14 +16,14 @@ use std::cmp::Ordering;
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::new(&meta::INCREX, increx)];
 
-/// What is added.
+/// Increment of INCREX.
 #[derive(Clone, Copy, Debug)]
 enum Increment {
     Int(i64),
     Float(Extended),
 }
 
-/// What becomes of the expiry of a key that is changed.
+/// Change of the expiry of a changed key.
 #[derive(Clone, Copy, Debug)]
 enum Expiry {
     Keep,
@@ -44,7 +44,7 @@ impl Expiry {
     }
 }
 
-/// The options, as far as they are read before what they say.
+/// Options, before their operands are parsed.
 #[derive(Default)]
 struct Options<'a> {
     increment: Option<Increment>,
@@ -103,7 +103,8 @@ fn float_increment(text: &[u8]) -> Result<Extended, Fail> {
     Ok(number)
 }
 
-/// What becomes of the expiry; read after the bounds.
+/// Parses the change of the expiry; called after the bounds are parsed, for Redis's order of
+/// errors.
 fn expiry(ctx: &Ctx<'_>, options: &Options<'_>) -> Result<Expiry, Fail> {
     match (options.stated.moment(ctx)?, options.if_none) {
         (None, true) => Err(Fail::fixed("ERR ENX flag requires an expiration")),
@@ -147,7 +148,7 @@ fn add_int(ctx: &mut Ctx<'_>, options: &Options<'_>, increment: i64) -> Outcome 
         i64::try_from(applied).map_err(|_| Fail::fixed("ERR applied increment would overflow"))?;
     let after = expiry.after(before);
     if after == before {
-        // The sum has been checked, and so has the value.
+        // Both the value and the sum have been checked.
         let _ = ctx.exec.ks.add(db, key, applied);
     } else {
         store(ctx, key, Value::Int(new), after);
@@ -156,7 +157,7 @@ fn add_int(ctx: &mut Ctx<'_>, options: &Options<'_>, increment: i64) -> Outcome 
     reply_ints(ctx, new, applied)
 }
 
-/// Tells what became of the expiry, of a key that is still there.
+/// Publishes the event of the expiry of an existing key.
 fn tell_expiry(ctx: &mut Ctx<'_>, expiry: Expiry, before: Option<i64>) {
     let (key, db) = (ctx.key(1), ctx.db());
     let ks = &mut ctx.exec.ks;
@@ -191,7 +192,7 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options<'_>, increment: Extended) -> O
     let expiry = expiry(ctx, options)?;
     let key = ctx.key(1);
     let (old, before) = float_at(ctx, key)?;
-    // A sum beyond all numbers is beyond every bound but infinity.
+    // An overflowing sum is beyond every finite bound.
     let beyond = Extended::Infinite { negative: increment.is_negative() };
     let sum = old.add(increment).unwrap_or(beyond);
     let is_within = !sum.is_infinite()
@@ -212,7 +213,7 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options<'_>, increment: Extended) -> O
     reply_floats(ctx, new, applied)
 }
 
-/// The number at a key, 0 if there is none, and the key's expiry.
+/// The number at a key (0 if it does not exist), and the key's expiry.
 fn float_at(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<(Extended, Option<i64>), Fail> {
     let Some(view) = ctx.exec.ks.look(ctx.session.db, key) else {
         return Ok((Extended::from(0), None));

@@ -1,7 +1,7 @@
 //! LCS: the longest common subsequence of two strings.
 //!
-//! The comparison takes time in the product of both lengths, so it is made on copies while no
-//! stripe is held (large values are shared, not copied).
+//! The time is proportional to the product of the lengths, so the comparison works on copies
+//! without a locked stripe (large values are shared, not copied).
 
 use crate::ctx::Ctx;
 use crate::execute::Executor;
@@ -16,7 +16,7 @@ use petrel_table::options::LcsOption;
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[CommandSpec::new(&meta::LCS, lcs).locking(Locks::Itself)];
 
-/// Lengths of the table that take about ten nanoseconds.
+/// Table cells per unit of work (about ten nanoseconds).
 const CELLS_PER_UNIT: usize = 4;
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ struct Options {
     min_match_len: usize,
 }
 
-/// A run of equal bytes: where it begins in each string.
+/// Run of equal bytes, with its start in each string.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Match {
     a: usize,
@@ -85,7 +85,7 @@ fn options(ctx: &Ctx<'_>) -> Result<Options, Fail> {
     Ok(options)
 }
 
-/// Copies of both strings, taken at one moment.
+/// Copies of both strings, taken under one lock.
 fn strings(ctx: &mut Ctx<'_>) -> Result<[Bytes; 2], Fail> {
     let (keys, db) = ([ctx.key(1), ctx.key(2)], ctx.db());
     let gives_way = ctx.gives_way();
@@ -111,7 +111,7 @@ fn strings(ctx: &mut Ctx<'_>) -> Result<[Bytes; 2], Fail> {
     }
 }
 
-/// The length alone, which needs no more than two rows of the table.
+/// Computes the length only, with two rows of the table.
 fn length(ctx: &mut Ctx<'_>, a: &[u8], b: &[u8]) -> Result<u32, Fail> {
     let mut above = vec![0; b.len() + 1];
     let mut row = above.clone();
@@ -123,7 +123,7 @@ fn length(ctx: &mut Ctx<'_>, a: &[u8], b: &[u8]) -> Result<u32, Fail> {
     Ok(above[b.len()])
 }
 
-/// One row of the table: lengths for every prefix of `b`, given those of the row above.
+/// Fills a row of the table: lengths for every prefix of `b`, given the row above.
 fn fill_row(above: &[u32], row: &mut [u32], byte: u8, b: &[u8]) {
     let mut left = 0;
     for j in 0..b.len() {
@@ -132,8 +132,8 @@ fn fill_row(above: &[u32], row: &mut [u32], byte: u8, b: &[u8]) {
     }
 }
 
-/// The runs of which the subsequence is made, last first. Where several subsequences are equally
-/// long, the one is taken that steps back in `b` first, as Redis does.
+/// Computes the runs of the subsequence, last first. Among subsequences of equal length, it prefers
+/// steps back in `b`, as Redis does.
 fn matches(ctx: &mut Ctx<'_>, a: &[u8], b: &[u8]) -> Result<Vec<Match>, Fail> {
     let row = b.len() + 1;
     let mut table: Vec<u32> = Vec::new();

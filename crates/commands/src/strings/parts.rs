@@ -1,4 +1,4 @@
-//! Parts of strings: APPEND, GETRANGE, SETRANGE and STRLEN.
+//! Commands on parts of strings: APPEND, GETRANGE, SETRANGE and STRLEN.
 
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
@@ -55,8 +55,8 @@ fn getrange(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// The bytes from `start` to `end`, both counted from the end if negative, as a half-open range;
-/// none if it is empty. What lies before the value counts as its first byte, unless both ends are
+/// Half-open range of the bytes from `start` to `end`, both counted from the end if negative;
+/// `None` if it is empty. Positions before the value mean its first byte, unless both ends are
 /// negative and in the wrong order.
 fn span(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
     if start < 0 && end < 0 && start > end {

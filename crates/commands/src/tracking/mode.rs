@@ -1,31 +1,31 @@
-//! `CLIENT TRACKING`, as a connection remembers it.
+//! Tracking state of a connection (`CLIENT TRACKING`).
 
 use petrel_keyspace::Reader;
 use std::sync::Arc;
 
-/// `CLIENT TRACKING ON`.
+/// State of `CLIENT TRACKING ON`.
 #[derive(Clone, Debug)]
 pub struct Tracking {
-    /// The connection, as those who change keys know it.
+    /// Identity of the connection in the tracking table.
     pub reader: Arc<Reader>,
-    /// Which reads are remembered.
+    /// Reads to remember.
     pub mode: TrackingMode,
-    /// `CLIENT CACHING`: the next command is the exception.
+    /// `CLIENT CACHING`: the next command is treated opposite to the mode's default.
     pub caching: bool,
-    /// Another connection is told of changes.
+    /// Invalidations go to another connection (`REDIRECT`).
     pub redirects: bool,
 }
 
-/// Which reads of a connection are remembered.
+/// Selection of reads to remember.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TrackingMode {
-    /// All.
+    /// All reads.
     All,
-    /// Those that `CLIENT CACHING YES` announces.
+    /// Only reads after `CLIENT CACHING YES`.
     OptIn,
-    /// All but those that `CLIENT CACHING NO` announces.
+    /// All reads except after `CLIENT CACHING NO`.
     OptOut,
-    /// None: the connection is told of keys that it has not read.
+    /// No reads: invalidations are sent for all keys with the client's prefixes (`BCAST`).
     Broadcast,
 }
 

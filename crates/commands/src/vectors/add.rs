@@ -7,10 +7,10 @@ use petrel_keyspace::{VectorChange, parse_int};
 use petrel_table::options::VaddOption;
 use petrel_vector::{DIM_MAX, Quantisation, Shape};
 
-/// Neighbours that are looked at to link an element, if the command does not say.
+/// Default search effort (`EF`) for linking an element.
 const EF: i64 = 200;
 const EF_MAX: i64 = 1_000_000;
-/// Links on the upper levels, if the command does not say.
+/// Default number of links on the upper levels (`M`).
 const LINKS: i64 = 16;
 const LINKS_RANGE: std::ops::RangeInclusive<i64> = 4..=4096;
 
@@ -69,7 +69,7 @@ pub(super) fn vadd(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// The dimensions after `REDUCE`, and where the arguments go on.
+/// Parses `REDUCE dim`; returns the dimension and the index of the next argument.
 fn reduction(ctx: &Ctx<'_>) -> Result<(Option<u32>, usize), Fail> {
     if !ctx.is(2, "REDUCE") {
         return Ok((None, 2));
@@ -111,7 +111,7 @@ fn options<'a>(ctx: &Ctx<'a>, from: usize) -> Result<Options<'a>, Fail> {
     Ok(options)
 }
 
-/// Whether a vector may be put into a set that exists.
+/// Checks that a vector fits an existing set.
 fn check(shape: &Shape, dim: u32, reduced: Option<u32>, options: &Options<'_>) -> Outcome {
     if options.quantisation != shape.quantisation {
         return Err(Fail::fixed("ERR asked quantization mismatch with existing vector set"));
@@ -137,7 +137,7 @@ fn check(shape: &Shape, dim: u32, reduced: Option<u32>, options: &Options<'_>) -
     Ok(())
 }
 
-/// The error for a vector that the set's reduction is not for.
+/// Error of a vector with a dimension other than the set's input dimension.
 pub(super) fn input_mismatch(dim: u32, expected: u32) -> Fail {
     Fail::new(format!(
         "ERR Input dimension mismatch for projection - got {dim} but projection expects {expected}"

@@ -9,11 +9,11 @@ use petrel_keyspace::parse_int;
 use petrel_table::options::VsimOption;
 use petrel_vector::{Filter, Hit, Quantisation, Query, Search, Shape, SyntaxError, VectorSet};
 
-/// How many elements are returned, if the command does not say.
+/// Default number of elements to return.
 const COUNT: usize = 10;
-/// How many of the nearest are kept on the way, if the command does not say; at least the count.
+/// Default search effort (`EF`): size of the candidate list; at least the count.
 const EF: usize = 100;
-/// With a filter: nodes that are looked at for each element that is asked for.
+/// Maximum number of visited nodes per requested element, with a filter.
 const LOOKS_PER_ELEMENT: usize = 100;
 
 struct Options {
@@ -55,7 +55,7 @@ pub(super) fn vsim(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// What is searched for, and where the options begin.
+/// Parses the query vector, and returns the index of the first option.
 fn query(ctx: &Ctx<'_>, set: &VectorSet) -> Result<(Query, usize), Fail> {
     if ctx.is(2, "ELE") {
         let found = set.vector(ctx.arg(3));
@@ -63,7 +63,8 @@ fn query(ctx: &Ctx<'_>, set: &VectorSet) -> Result<(Query, usize), Fail> {
         if set.shape().quantisation == Quantisation::RaBitQ {
             return Ok((set.shape().query_of(found.as_ref()), 4));
         }
-        // As Redis, which encodes anew what the code tells: of length 1 then, as any query.
+        // Like Redis, which encodes the decoded vector again: it then has length 1, like any query
+        // vector.
         let as_stored = Shape { input_dim: None, ..*set.shape() };
         let vector = as_stored.decode(found.as_ref());
         return Ok((as_stored.query(&vector).ok_or(INVALID_VECTOR)?, 4));
@@ -105,7 +106,7 @@ fn options(ctx: &Ctx<'_>, from: usize) -> Result<Options, Fail> {
             Ok(VsimOption::Withscores) => options.with_scores = true,
             Ok(VsimOption::Withattribs) => options.with_attributes = true,
             Ok(VsimOption::Truth) => options.exact = true,
-            // Every worker searches; there is no other thread to be spared.
+            // Accepted without effect: every worker searches on its own thread.
             Ok(VsimOption::Nothread) => {}
             Ok(VsimOption::Count(text)) => options.count = positive(text, "ERR invalid COUNT")?,
             Ok(VsimOption::Ef(text)) => options.ef = Some(positive(text, "ERR invalid EF")?),

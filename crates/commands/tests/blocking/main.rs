@@ -1,13 +1,13 @@
-//! Commands that wait for keys, with a family of commands that exists only here: what holds for it
-//! holds for lists, sorted sets and streams.
+//! Blocking commands, tested with a family of commands that exists only here: the results apply to
+//! lists, sorted sets and streams too.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `family` | the commands |
-//! | `client` | clients that wait and are answered |
-//! | `cases` | who is served when, one step after the other |
+//! | `client` | blocked clients and their replies |
+//! | `cases` | order in which blocked clients are served, step by step |
 //! | `streams` | XREAD and XREADGROUP |
-//! | `threads` | the same with real threads: nothing is lost, no client is overtaken |
+//! | `threads` | real threads: no element is lost, no client is overtaken |
 
 mod cases;
 mod client;

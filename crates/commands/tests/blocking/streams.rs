@@ -1,4 +1,4 @@
-//! Clients that wait for entries of streams.
+//! Clients blocked on streams.
 
 use crate::client::{Client, World};
 
@@ -33,7 +33,7 @@ fn the_last_id_is_that_of_the_time_of_the_call() {
     c.run("XREAD BLOCK 0 STREAMS none +");
     a.run("XADD none 1-1 f v");
     assert_eq!(c.answer().as_deref(), Some("*1 *2 $4 none *1 *2 $3 1-1 *2 $1 f $1 v"));
-    // Something else in its place does not concern a reader.
+    // A value of another type in its place does not unblock a reader.
     a.run("DEL s");
     a.run("SET s v");
     a.run("DEL s");

@@ -1,4 +1,4 @@
-//! With real threads: nothing is lost, nothing is served twice, no client is overtaken.
+//! Real threads: no element is lost or served twice, and no client is overtaken.
 
 use crate::client::World;
 use petrel_commands::WaitEnd;
@@ -9,8 +9,8 @@ const GIVERS: u64 = 2;
 const ROUNDS: u64 = 2000;
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-/// Each giver adds to numbers; each taker takes whatever there is of any key, waiting or not, and
-/// sometimes gives up.
+/// Producers add numbers; consumers pop from any of the keys, blocking or not, and sometimes
+/// cancel.
 #[test]
 fn every_number_is_taken_once() {
     let world = World::new(4);

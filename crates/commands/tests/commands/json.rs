@@ -1,5 +1,5 @@
-//! JSON documents: replies as RedisJSON gives them, effects that make the same document elsewhere,
-//! and what a stranger may send.
+//! JSON documents: replies like RedisJSON's, effects that reproduce the document elsewhere, and
+//! hostile input.
 
 use crate::allocations::peak_of;
 use crate::client::{Client, show, show_args};
@@ -288,7 +288,7 @@ fn events_are_named_by_commands() {
     }
 }
 
-/// Half a text, half a number of documents of 2 KB.
+/// Array of small objects of texts and numbers, with at least this many bytes of text.
 fn document_of(bytes: usize) -> String {
     let mut parts = Vec::new();
     let mut len = 2;
@@ -318,7 +318,7 @@ fn a_document_takes_little_more_than_its_text() {
         let Value::Integer(used) = client.call(&[b"MEMORY", b"USAGE", b"k"]) else { panic!() };
         assert!(used as usize * 10 <= text.len() * 12, "{used} for {}", text.len());
         assert_eq!(client.call(&[b"JSON.GET", b"k"]).as_bytes(), Some(text.as_bytes()));
-        // Small changes leave it so.
+        // Small changes keep its size.
         for n in 0..500 {
             let path = format!("$[{}].price", n % 10);
             client.call(&[b"JSON.NUMINCRBY", b"k", path.as_bytes(), b"123456.25"]);
@@ -328,7 +328,7 @@ fn a_document_takes_little_more_than_its_text() {
     }
 }
 
-/// What is told what another keyspace does.
+/// Replica that applies another keyspace's effects.
 struct Follower {
     handle: Handle,
     encoder: Encoder,
@@ -428,8 +428,8 @@ fn draw_call(random: &mut Random) -> Vec<String> {
     [vec![name.to_owned(), "k".to_owned(), path], more].concat()
 }
 
-/// Random calls: their effects make the same document in another keyspace, and written as commands
-/// in another server; DUMP and RESTORE give it back.
+/// Effects of random calls reproduce the document in another keyspace, and as commands in another
+/// server; DUMP and RESTORE preserve it.
 #[test]
 fn effects_make_the_same_document() {
     let mut random = Random::seeded();
@@ -452,7 +452,7 @@ fn effects_make_the_same_document() {
         let text = client.call(&[b"JSON.GET", b"k"]).as_bytes().map_or(0, <[u8]>::len);
         longest = longest.max(text);
         if text == 0 || text > 40_000 {
-            // Long ones too, which are not packed into their entry.
+            // Long documents too, which are stored outside of their entry.
             let value = format!(
                 "{{\"a\":{},\"b\":{}}}",
                 draw_value(&mut random, 0),
@@ -494,7 +494,7 @@ fn tape_of(client: &mut Client) -> Option<Vec<u8>> {
     tape
 }
 
-/// Executes commands as they stand in a stream.
+/// Executes the commands of a replication stream.
 fn execute(client: &mut Client, mut stream: &[u8]) {
     while let Ok(Some((Value::Array(words), len))) = decode(stream, &DecodeLimits::default()) {
         let args: Vec<&[u8]> = words.iter().filter_map(Value::as_bytes).collect();
@@ -508,7 +508,7 @@ fn execute(client: &mut Client, mut stream: &[u8]) {
     let _ = std::mem::replace(&mut client.session, Session::new(true));
 }
 
-/// What Redis 8.8 dumps of a document: `[1.5,"a"]`, and one with a typed array.
+/// Redis 8.8's DUMP payloads of a document: `[1.5,"a"]`, and one with a typed array.
 #[test]
 fn what_redis_dumps_is_read() {
     let mut client = Client::new();
@@ -555,7 +555,7 @@ fn a_stranger_is_bounded() {
     let fraction = format!("0.{digits}");
     assert_eq!(call(&[b"JSON.SET", b"k", b"$", fraction.as_bytes()]), "OK");
     assert_eq!(call(&[b"JSON.GET", b"k"]), "\"0.1111111111111111\"");
-    // A hundred containers in each other, and paths that multiply.
+    // A hundred nested containers, and paths with multiplying matches.
     let nested = "{\"a\":".repeat(100) + "1" + &"}".repeat(100);
     assert_eq!(call(&[b"JSON.SET", b"k", b"$", nested.as_bytes()]), "OK");
     let all = "..*".repeat(40);
@@ -567,7 +567,7 @@ fn a_stranger_is_bounded() {
     let too_long = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     assert_eq!(call(&[b"JSON.GET", b"k", path.as_bytes()]), too_long);
     for _ in 0..4 {
-        // It doubles each time, until it would be too deep.
+        // The depth doubles with each call, until it would exceed the limit.
         let grown = call(&[b"JSON.SET", b"k", b"$..a", nested.as_bytes()]);
         assert!(["OK", "nil"].contains(&&grown[..]), "{grown}");
     }
@@ -582,7 +582,7 @@ fn a_stranger_is_bounded() {
     assert!(call(&[b"JSON.NUMINCRBY", b"k", b"$[*]", b"1000000"]).starts_with("\"[1000000,"));
     assert_eq!(call(&[b"JSON.DEL", b"k", b"$[::2]"]), "50000");
     assert_eq!(call(&[b"JSON.CLEAR", b"k", b"$[*]"]), "50000");
-    // Gigabytes of blanks.
+    // Whitespace that would add up to gigabytes.
     let blanks = " ".repeat(1 << 20);
     for option in ["INDENT", "NEWLINE"] {
         let blanks = &blanks.as_bytes()[..16 << 10];
@@ -601,13 +601,13 @@ fn a_stranger_is_bounded() {
     assert_eq!(reply, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 }
 
-/// `$` and two unions of an index, a hundred times each: ten thousand matches.
+/// Path with ten thousand matches: `$` and two unions of a hundred equal indices each.
 fn multiplying(index: i64) -> String {
     let union = format!("[{}]", vec![index.to_string(); 100].join(","));
     format!("${union}{union}")
 }
 
-/// Reply of a command, and the peak of memory, reply included.
+/// Reply of a command, and the peak of memory including the reply.
 fn measured(client: &mut Client, args: &[&[u8]]) -> (String, usize) {
     let (reply, peak) = peak_of(|| client.call(args));
     (show(&reply), peak)
@@ -628,19 +628,19 @@ fn paths_that_multiply_take_no_memory_for_each_match() {
         assert_eq!(reply.starts_with('['), passes, "{}", &reply[..reply.len().min(100)]);
         for form in ["JSON.GET", "JSON.RESP"] {
             let (reply, peak) = measured(&mut client, &[form.as_bytes(), b"k", path.as_bytes()]);
-            // A reply of 10 MB, and it once more as a value of this test.
+            // A reply of 10 MB, and its copy as a value in this test.
             let most = if passes { 64 << 20 } else { 700 << 20 };
             assert!(peak < most, "{peak} bytes for strings of {len}");
             assert_eq!(reply == TOO_MUCH, !passes, "{}", &reply[..reply.len().min(100)]);
         }
     }
-    // Each value is changed once, and said of as often as it is found.
+    // Each value is changed once, but replied as often as it is matched.
     client.run("JSON.SET n $ [[1]]");
     let path = multiplying(0);
     let reply = client.call(&[b"JSON.NUMINCRBY", b"n", path.as_bytes(), b"1"]);
     assert_eq!(show(&reply), format!("\"[{}]\"", vec!["2"; 10_000].join(",")));
     assert_eq!(client.run("JSON.GET n"), "\"[[2]]\"");
-    // Values are popped from one array as often, and one of them is gone.
+    // Popping from one array is replied as often as it is matched, and removes one value.
     let text = format!("[[[1,\"{}\"]]]", "x".repeat(10_000));
     client.call(&[b"JSON.SET", b"k", b"$", text.as_bytes()]);
     let (reply, peak) = measured(&mut client, &[b"JSON.ARRPOP", b"k", path.as_bytes()]);
@@ -672,7 +672,7 @@ fn what_a_command_holds_is_used_memory() {
         client.exec.clear_caches();
         assert_eq!(keyspace.stats().used, used, "{command}");
     }
-    // What each match takes beside what it changes.
+    // Memory per match, in addition to the changes.
     let call = [b"JSON.NUMINCRBY" as &[u8], b"n", b"$..*", b"1"];
     let (reply, peak) = measured(&mut client, &call);
     assert!(reply.starts_with("OOM ") && peak < 32 << 20, "{reply}, {peak} bytes");
@@ -698,7 +698,7 @@ fn comparing_documents_is_no_quadratic_work() {
     assert_eq!(show(&found), "[1]");
     let found = client.call(&[b"JSON.OBJLEN", b"k", b"$.pair[?@.a==@.b].a"]);
     assert_eq!(show(&found), "[60000]");
-    // Again and again until it is enough.
+    // Expensive comparisons are repeated until the budget is spent.
     let again = format!("$.pair[?{}]", vec!["@.a==@.b"; 60].join("&&"));
     assert_eq!(show(&client.call(&[b"JSON.TYPE", b"k", again.as_bytes()])), TOO_MUCH);
     let lists = format!("$[{}]", vec!["'list'"; 200].join(","));
@@ -706,8 +706,8 @@ fn comparing_documents_is_no_quadratic_work() {
     assert_eq!(show(&client.call(&calls)), TOO_MUCH);
 }
 
-/// Whatever a path and a document, a command ends after so many steps: with all of them used up it
-/// takes a second or so here, where nothing is optimized.
+/// Work per command is bounded for any path and document. The full budget takes about a second
+/// here, without optimization.
 #[test]
 fn no_path_keeps_a_thread_for_long() {
     let mut client = Client::new();
@@ -765,7 +765,7 @@ fn patterns_of_filters_are_bounded() {
     assert_eq!(types_at(r"$[?@ =~ '^\\w{4}$']"), "[\"string\"]");
     let many = format!("$[?{}]", vec!["@ =~ 'a'"; 17].join("||"));
     assert_eq!(types_at(&many), "a path has at most 16 patterns");
-    // What they take is bounded, counted, and freed when it is asked for.
+    // Memory of the caches is bounded, counted, and freed on request.
     let keyspace = client.exec.ks.keyspace().clone();
     client.exec.clear_caches();
     let used = keyspace.stats().used;

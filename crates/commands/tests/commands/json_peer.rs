@@ -1,8 +1,8 @@
-//! The same random calls of JSON documents here and in RedisJSON, whose module
-//! `PETREL_TEST_REDISJSON` names, in a Redis server found on the PATH: the replies are equal, in
-//! RESP2 and in RESP3.
+//! Random calls of JSON commands here and in RedisJSON: the replies are equal, in RESP2 and in
+//! RESP3. `PETREL_TEST_REDISJSON` names the module's file, which a Redis server found on the PATH
+//! loads.
 //!
-//! What differs on purpose (COMPATIBILITY.md) is not drawn: paths that only one of the two reads,
+//! Intended differences (COMPATIBILITY.md) are not drawn: paths that only one of the two accepts,
 //! indices from the end that are out of range, integers beyond 64 bits, `FPHA`.
 
 use crate::client::{Client, show, show_args};
@@ -38,7 +38,7 @@ const COMMANDS: [&str; 24] = [
     "OBJLEN",
     "RESP",
 ];
-/// Texts that are no JSON, and texts at the edges of it.
+/// Invalid JSON and edge cases.
 const ODD: [&str; 12] =
     ["nul", "{", "[1,", "{\"a\"}", "1 2", "'x'", "\"abc", "", "01", "{a:1}", "\"\\x\"", " 1 "];
 const INDICES: [&str; 8] = ["0", "1", "-1", "2", "100", "-100", "x", "1.5"];
@@ -112,7 +112,7 @@ fn draw(random: &mut Random) -> Vec<String> {
     let mut words = vec![format!("JSON.{command}"), key.to_owned()];
     match command {
         "SET" => {
-            // Setting elements of an array of numbers ends the server there.
+            // Setting elements of an array of numbers crashes RedisJSON.
             let paths =
                 ["$", "$", ".", "$.a", "$.a.b", "b", "$..a", "$.nope.x", "$..nope", "$.*.q"];
             words.push(random.pick(&paths).to_owned());
@@ -130,19 +130,19 @@ fn draw(random: &mut Random) -> Vec<String> {
         }
         "MGET" => words.extend(["l".to_owned(), path(random)]),
         "MSET" => {
-            // What is no JSON is found after other errors there.
+            // RedisJSON reports invalid JSON after other errors.
             let path = random.pick(&["$", ".", "$.a", "$.a.b", "b", "$..a", "$.nope.x", "$..nope"]);
             words.extend([path.to_owned(), value(random, 1), "m".to_owned(), "$".to_owned()]);
             words.push(value(random, 1));
         }
-        // It merges into no element of an array of numbers.
+        // RedisJSON merges into no element of an array of numbers.
         "MERGE" => {
             let path = random.pick(&["$", "$.a", "$.a.b", "$.a.b.c", "..a", "$..nope", "b", "."]);
-            // A member of null removes one, after which the others have another order there.
+            // A null removes a member, which reorders the others in RedisJSON.
             words.extend([path.to_owned(), any_value(random).replace("null", "7")]);
         }
         "DEL" => words.push(random.pick(&["$", ".", "$[0]", "$.a[1]", "$.c[0:2]"]).to_owned()),
-        // Of values in each other, and in an array of numbers, it stops at an error.
+        // RedisJSON stops with an error at nested matches, and in arrays of numbers.
         "CLEAR" => words.push(random.pick(&["$", "$.a", "$.a.b", ".b", "$.nope", "."]).to_owned()),
         "ARRAPPEND" | "STRAPPEND" => words.extend([path(random), any_value(random)]),
         "NUMINCRBY" | "NUMMULTBY" => {
@@ -161,7 +161,7 @@ fn draw(random: &mut Random) -> Vec<String> {
                 let form = random.pick(&["STRINGS", "EXPAND", "EXPAND1", "X"]);
                 words.extend(["FORMAT".to_owned(), (*form).to_owned()]);
             }
-            // Of arrays in each other, the inner ones are popped first there.
+            // RedisJSON pops from the inner ones of nested arrays first.
             let path = path(random).replace("..*", ".*");
             words.extend([path, random.pick(&INDICES).to_owned()]);
         }
@@ -174,8 +174,8 @@ fn draw(random: &mut Random) -> Vec<String> {
     words
 }
 
-/// What a reply says. The members of an object that is answered by RESP3, and those of one with the
-/// values of several paths, which `is_mixed` is about, stand in no order there.
+/// Canonical text of a reply. The order of members is undefined in an object in a RESP3 reply, and
+/// in a text with the values of several paths (`is_mixed`).
 fn shape(value: &Value, is_mixed: bool) -> String {
     match value {
         Value::Bulk(bytes) if is_mixed => {
@@ -233,7 +233,7 @@ fn redisjson_answers_the_same() {
             let is_mixed = words[0] == "JSON.GET" && words.len() > 3;
             assert_eq!(shape(&own, is_mixed), shape(&other, is_mixed), "{}", shown());
             if matches!(own, Value::Error(_)) {
-                // There, what was changed before the error stays changed.
+                // RedisJSON keeps changes made before the error.
                 let args: [&[u8]; 4] = [b"DEL", b"k", b"l", b"m"];
                 assert_eq!(show(&ours.call(&args)), show(&theirs.call(&args)), "{}", shown());
             }

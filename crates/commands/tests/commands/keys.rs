@@ -398,6 +398,6 @@ fn memory_of_keys() {
         client.run(&line).parse().unwrap()
     };
     assert!((16..64).contains(&usage(&mut client, "a")));
-    // A value of this size counts as the block of the allocator that it takes.
+    // A value of this size counts with the size of its allocator block.
     assert!((100_000..130_000).contains(&usage(&mut client, "b")));
 }

@@ -1,4 +1,4 @@
-//! Looking at values of any type, here and in other servers.
+//! Reading values of any type, here and in other servers.
 
 use crate::client::{Client, show};
 use crate::redis::Redis;
@@ -22,7 +22,7 @@ impl Server for Client {
     }
 }
 
-/// All that can be told of the value at key `k`, but for what the other side does not know.
+/// Type, content and metadata of the value at key `k`, without the fields in `unknown`.
 pub fn look(server: &mut dyn Server, unknown: &[&str]) -> String {
     let kind = show(&server.ask(&[b"TYPE", b"k"]));
     let value = match &kind[..] {
@@ -48,7 +48,7 @@ fn hash(server: &mut dyn Server) -> Value {
     for pair in items.chunks(2) {
         let Value::Bulk(name) = &pair[0] else { panic!("no field") };
         let expiry = match server.ask(&[b"HPEXPIRETIME", b"k", b"FIELDS", b"1", name]) {
-            // Where fields do not expire.
+            // Servers without field expiry.
             Value::Error(_) => Value::Array(vec![Value::Integer(-1)]),
             expiry => expiry,
         };
@@ -57,11 +57,11 @@ fn hash(server: &mut dyn Server) -> Value {
     sorted(Value::Array(fields))
 }
 
-/// What `XINFO STREAM` tells that is not part of the stream: how it is held, and what old servers
-/// compute otherwise.
+/// Fields of `XINFO STREAM` that describe the encoding rather than the stream, or that old servers
+/// compute differently.
 const NO_PART: [&str; 3] = ["radix-tree-keys", "radix-tree-nodes", "lag"];
 
-/// What servers may not know of a stream.
+/// Fields of `XINFO STREAM` that older servers lack.
 const MAYBE_UNKNOWN: [&str; 8] = [
     "active-time",
     "idmp-duration",
@@ -73,12 +73,12 @@ const MAYBE_UNKNOWN: [&str; 8] = [
     "nacked-count",
 ];
 
-/// What a server that looked at a value like this does not know.
+/// Fields that the server lacks from which `look` was taken.
 pub fn unknown_to(look: &str) -> Vec<&'static str> {
     MAYBE_UNKNOWN.into_iter().filter(|name| !look.contains(name)).collect()
 }
 
-/// Leaves out names with what follows each, at any depth.
+/// Removes names and the value after each, at any depth.
 fn leave_out(value: &mut Value, names: &[&str]) {
     let Value::Array(items) = value else { return };
     let is_named = |item: &Value| match item {

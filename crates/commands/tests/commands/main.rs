@@ -4,24 +4,24 @@
 //! |---|---|
 //! | `client` | runs one command and reads its reply |
 //! | `strings`, `streams`, `bitmaps`, `hyperloglog`, `lists`, `sets`, `sorted_sets`, `hashes`, `geo`, `sort`, `keys`, `server` | tables of calls with the replies that Redis gives |
-//! | `dialect` | where Valkey parts from Redis |
+//! | `dialect` | differences between Valkey and Redis |
 //! | `dump` | values as bytes |
 //! | `functions` | libraries of functions |
-//! | `gate` | what becomes of requests that are not executed at once |
+//! | `gate` | requests that are not executed at once |
 //! | `transactions` | `MULTI` and `WATCH` between two clients |
-//! | `alone` | replication, cluster and modules, of which there is nothing |
+//! | `alone` | replication, cluster and module commands of a single server |
 //! | `anything` | every command with arguments of all kinds: one reply each, no panic, no allocation beyond measure |
 //! | `extremes` | arguments at the ends of their ranges, by name |
 //! | `drawn` | draws calls from the command table |
-//! | `allocations` | counts what a thread allocates |
+//! | `allocations` | counts allocations of a thread |
 //! | `every_type` | commands that take values of any type, with each of them |
 //! | `json` | JSON documents |
 //! | `vectors` | vector sets, here and in a Redis server |
-//! | `look` | all that can be told of a value |
+//! | `look` | reads a value with all its metadata |
 //! | `peers` | values moved to other servers and back with DUMP and RESTORE |
-//! | `scripts`, `script_libraries` | scripts, what they may not do, and what they find |
+//! | `scripts`, `script_libraries` | scripts, their restrictions, and their Lua libraries |
 //! | `random` | draws calls of commands from a seed |
-//! | `touched` | what calls do to who watches, listens or caches: `touched.txt`, here and in a Redis server |
+//! | `touched` | effects of calls on WATCH, keyspace events and client tracking: `touched.txt`, here and in a Redis server |
 //! | `redis`, `redis_bits` | the same random calls here and in a Redis server, if there is one |
 
 mod acl;

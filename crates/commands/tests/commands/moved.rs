@@ -1,6 +1,6 @@
-//! Commands that are given up and executed anew by a helper: their replies and what they change are
-//! those of the same commands executed at once. Here each is given up where it first can be, so that
-//! one which had changed or answered something before would be seen.
+//! Commands that are aborted and executed again by a helper thread: their replies and effects equal
+//! those of an uninterrupted execution. Each command is aborted here at its first opportunity,
+//! which reveals changes or replies made too early.
 
 use crate::client::{Client, show, show_args};
 use crate::drawn::{self, Drawer};
@@ -9,7 +9,8 @@ use petrel_keyspace::Options;
 use petrel_resp::Value;
 use std::time::Instant;
 
-/// Commands that draw by chance, wait, tell of their thread or of memory, or of the order of members.
+/// Commands with random, blocking, thread- or memory-dependent results, or undefined order of
+/// members.
 const OTHERWISE: &[&str] = &[
     "keys",
     "scan",

@@ -1,6 +1,6 @@
-//! Values of every type go from another server to Petrel and back with DUMP and RESTORE, and are
-//! the same on both sides. The other servers are `redis-server` and `valkey-server` on the PATH,
-//! and those whose paths `PETREL_TEST_PEERS` gives, parted by colons.
+//! Values of every type move from another server to Petrel and back with DUMP and RESTORE, and are
+//! equal on both sides. The other servers are `redis-server` and `valkey-server` on the PATH, and
+//! those in `PETREL_TEST_PEERS` (paths separated by colons).
 
 use crate::client::{Client, show, show_args};
 use crate::look::{Server, look, unknown_to};
@@ -45,7 +45,7 @@ fn restore(server: &mut dyn Server, payload: &[u8]) {
     assert_eq!(show(&reply), "OK", "{payload:x?}");
 }
 
-/// Shows where two looks differ: they may be long.
+/// Asserts equality, and shows only the differing parts of long texts.
 fn assert_same(ours: &str, theirs: &str) {
     let differ = ours.bytes().zip(theirs.bytes()).position(|(a, b)| a != b);
     if let Some(at) = differ.or((ours.len() != theirs.len()).then_some(0)) {
@@ -55,8 +55,8 @@ fn assert_same(ours: &str, theirs: &str) {
     }
 }
 
-/// Makes the value by `calls` on the peer and moves it to Petrel and back. False if the peer does
-/// not know one of the calls.
+/// Creates a value with `calls` on the peer, and moves it to Petrel and back. False if the peer
+/// does not know one of the calls.
 fn moves(peer: &mut Redis, petrel: &mut Client, calls: &[Call]) -> bool {
     peer.ask(&[b"DEL", b"k"]);
     for call in calls {
@@ -97,7 +97,7 @@ fn element(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// How many elements: few, about the thresholds of encodings, many.
+/// Number of elements: few, around the thresholds of encodings, or many.
 fn len(random: &mut Random) -> usize {
     match random.below(10) {
         0 => 1,
@@ -120,7 +120,7 @@ fn with_elements(
 ) -> Vec<Call> {
     let len = len(random);
     let elements: Vec<_> = (0..len).map(|_| element(random)).collect();
-    // A few at a time, as most come.
+    // A few elements per call, as usual.
     let calls = elements.chunks(50).map(|elements| {
         let mut call = call(&[command, "k"]);
         call.extend(elements.iter().cloned());
@@ -133,7 +133,7 @@ fn score(random: &mut Random) -> Vec<u8> {
     let score = match random.below(8) {
         0 => f64::INFINITY,
         1 => f64::NEG_INFINITY,
-        // The servers print other fractions in different ways.
+        // Servers print other fractions differently.
         2 => random.below(1 << 16) as f64 / 4.0,
         3 => 1e20,
         _ => random.below(100) as f64 - 50.0,
@@ -150,7 +150,7 @@ fn sorted_set(random: &mut Random) -> Vec<Call> {
     calls
 }
 
-/// A hash, some of whose fields may expire.
+/// Calls that make a hash, optionally with fields that expire.
 fn hash_of(random: &mut Random, expiring: bool) -> Vec<Call> {
     let mut calls = with_elements("HSET", random, element);
     for call in &mut calls {
@@ -205,7 +205,7 @@ fn stream(random: &mut Random) -> Vec<Call> {
     calls
 }
 
-/// What only new servers know: entries that were given back, and producers.
+/// Stream with features of new servers only: entries that were given back, and producers.
 fn new_stream(random: &mut Random) -> Vec<Call> {
     let mut lines: Vec<_> =
         (1..9).map(|ms| format!("XADD k {ms}-1 f v{}", random.below(9))).collect();
@@ -262,7 +262,7 @@ fn values_move_to_other_servers_and_back() {
     }
 }
 
-/// Petrel in the dialect of a peer, and whether that is Valkey.
+/// A Petrel client in the dialect of the peer, and whether that is Valkey.
 fn in_dialect_of(peer: &mut Redis) -> (Client, bool) {
     let is_valkey = show(&peer.ask(&[b"INFO", b"server"])).contains("valkey");
     let petrel = Client::new();
@@ -297,7 +297,7 @@ fn scripts_that_only_read_are_refused_what_other_servers_refuse() {
         let mut refused = 0;
         for one in shortest_calls() {
             let words: Vec<&[u8]> = one.iter().map(|word| &word[..]).collect();
-            // Of a server that is no cluster's these are refused for that.
+            // A server outside of a cluster rejects these.
             if words[0] == b"cluster" {
                 continue;
             }

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Random(u64);
 
 impl Random {
-    /// From `PETREL_TEST_SEED`, or else from the clock; tells the seed so that a failure can be
-    /// repeated.
+    /// Seeds the generator from `PETREL_TEST_SEED` or the clock, and prints the seed, so that a
+    /// failure can be repeated.
     pub fn seeded() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         let seed = std::env::var("PETREL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -24,13 +24,13 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
     }
 
-    /// One of several.
+    /// Draws one of several choices.
     pub fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
         choices[self.below(choices.len())]
     }
 }
 
-/// How long a random test runs: `PETREL_TEST_SECONDS`, or 2 seconds.
+/// Duration of a random test: `PETREL_TEST_SECONDS`, or 2 seconds.
 pub fn duration() -> Duration {
     let seconds = std::env::var("PETREL_TEST_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(2))

@@ -1,5 +1,5 @@
-//! The same random calls of strings and keys here and in a Redis server found on the PATH: the
-//! replies are equal. `PETREL_TEST_SECONDS` makes it longer, `PETREL_TEST_SEED` repeats a run.
+//! Random calls of string and key commands here and in a Redis server found on the PATH: the
+//! replies are equal. `PETREL_TEST_SECONDS` sets the duration, `PETREL_TEST_SEED` repeats a run.
 
 use crate::client::{Client, show, show_args};
 use crate::random::{Random, duration};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// A version, such as `[8, 2, 3]`.
 pub type Version = [u32; 3];
 
-/// The numbers of `8.2.3`; what is left out is 0.
+/// Parses a version such as `8.2.3`; missing numbers are 0.
 pub fn parse_version(text: &str) -> Version {
     let mut numbers = text.split('.').map(|number| number.parse().expect("a version"));
     std::array::from_fn(|_| numbers.next().unwrap_or(0))
@@ -34,7 +34,7 @@ pub struct Connection {
 }
 
 impl Redis {
-    /// None if there is no such program. `parameters` are added to its command line.
+    /// Starts a program with additional `parameters`; `None` if it does not exist.
     pub fn start_program(program: &Path, parameters: &[&str]) -> Option<Self> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Relaxed);
@@ -64,8 +64,8 @@ impl Redis {
         Some(Redis { server, directory, connection })
     }
 
-    /// A `redis-server` of Redis whose version is at least `since`, with more parameters; else
-    /// none, with a line that says why.
+    /// Starts a `redis-server` of version `since` or later, with more parameters. If there is none,
+    /// prints the reason and returns `None`.
     pub fn start_since(since: Version, parameters: &[&str]) -> Option<Self> {
         let Some(mut redis) = Self::start_program(Path::new("redis-server"), &[]) else {
             eprintln!("skipped: no redis-server on the PATH");
@@ -92,7 +92,7 @@ impl Redis {
         String::from_utf8_lossy(info.as_bytes().unwrap()).into_owned()
     }
 
-    /// The version that the server says it is.
+    /// Version that the server reports.
     pub fn version(&mut self) -> Version {
         let info = self.info();
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
@@ -182,21 +182,21 @@ const NUMBERS: [&[u8]; 14] = [
 ];
 const FLOATS: [&[u8]; 10] =
     [b"0.1", b"-3", b"1e300", b"1e-20", b"0x10", b"inf", b"nan", b"5.", b"1e17", b"x"];
-/// Far enough in the future or past for the clocks to be of no matter.
+/// Times far enough in the future or past that clock differences do not matter.
 const SECONDS: [&[u8]; 8] =
     [b"1000", b"5000", b"100000", b"-1", b"0", b"9223372036854775807", b"x", b"9999999999"];
 const MILLIS: [&[u8]; 7] =
     [b"1000000", b"5000000", b"9999999999", b"-1", b"0", b"9223372036854775807", b"x"];
-/// For `SET`, none that has passed: Redis counts setting an absent key in the past as a change of a
+/// Without past times for `SET`: Redis counts setting an absent key in the past as a change of a
 /// watched key.
 const UNIX_TIMES: [&[u8]; 5] = [b"9999999999999", b"-1", b"0", b"9223372036854775807", b"x"];
 const PATTERNS: [&[u8]; 9] =
     [b"*", b"?", b"[a-c]", b"[^a]*", b"l*s", b"\\a", b"*[", b"[b-a", b"*\\"];
 const DATABASES: [&[u8]; 6] = [b"0", b"1", b"2", b"15", b"16", b"x"];
 
-/// DBSIZE is not among them: Redis counts keys whose time had passed when they were set, until it
-/// finds them. GT and LT go with absolute times only, since the two servers read their clocks at
-/// different moments.
+/// Without DBSIZE: Redis counts keys that were set with an expiry in the past until it finds them.
+/// GT and LT are used with absolute times only, since the two servers read their clocks at
+/// different times.
 ///
 /// A call: its name, then one letter per argument. Lower-case words in brackets are alternatives.
 const CALLS: &[&str] = &[
@@ -304,8 +304,8 @@ fn arguments(random: &mut Random) -> Vec<&'static [u8]> {
         .collect()
 }
 
-/// A reply in a form in which both servers' are equal: keys in order, and what may be a time left
-/// without its last digits, since the two clocks are not read at the same moment.
+/// Reply in a form equal on both servers: sorted keys, and remaining times without their last
+/// digits, since the two clocks are not read at the same time.
 fn comparable(args: &[&[u8]], mut reply: Value) -> String {
     match args[0] {
         b"KEYS" | b"SCAN" => sort(&mut reply),
@@ -319,7 +319,7 @@ fn comparable(args: &[&[u8]], mut reply: Value) -> String {
     show(&reply)
 }
 
-/// Makes equal what is up to two seconds below one of the expiries that are set.
+/// Rounds values that are up to two seconds below an expiry that was set.
 fn blur(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(blur),
@@ -340,7 +340,7 @@ fn sort(value: &mut Value) {
 /// Older versions lack options that are compared (`EXPIRE` with `NX`, `SET` with `NX` and `GET`).
 pub const COMPARED_SINCE: Version = [7, 0, 0];
 
-/// What Redis answers otherwise in some versions, so that it is not compared.
+/// Differences between versions of Redis, which are not compared.
 struct Unlike {
     /// `GETRANGE` to an end before the string: empty in some versions of 8.0, the first byte
     /// before and after them.

@@ -1,4 +1,4 @@
-//! The same random calls of bitmaps and HyperLogLogs here and in a Redis server found on the PATH:
+//! Random calls of bitmap and HyperLogLog commands here and in a Redis server found on the PATH:
 //! replies and strings are equal.
 
 use crate::client::{Client, show, show_args};
@@ -69,7 +69,7 @@ const CALLS: &[&str] = &[
     "BITFIELD_RO KEY SET TYPE OFFSET NUMBER",
 ];
 
-/// Sketches, sound and unsound ones.
+/// Calls on valid and corrupt sketches.
 const SKETCH_CALLS: &[&str] = &[
     "PFADD KEY ELEMENT",
     "PFADD KEY ELEMENT",
@@ -106,8 +106,7 @@ const SKETCH_CALLS: &[&str] = &[
     "SPARSE MAX 40",
     "SPARSE MAX 0",
 ];
-/// What a sketch is spoiled with; not with a first half of a run, which Redis completes with what
-/// is behind.
+/// Bytes that corrupt a sketch. The first half of a run is not among them: Redis reads past it.
 const PIECES: [&[u8]; 10] = [
     b"",
     b"\x00",
@@ -139,7 +138,7 @@ fn arguments(random: &mut Random, call: &str) -> Vec<Vec<u8>> {
     arguments.collect()
 }
 
-/// Mostly of few different bytes, so that searches have to go far.
+/// Values mostly of few different bytes, so that searches have to go far.
 fn value(random: &mut Random) -> Vec<u8> {
     let len = [0, 1, 3, 8, 40, 300][random.below(6)];
     match random.below(3) {
@@ -154,8 +153,7 @@ fn value(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Calls that the two answer differently on purpose: since 7.2, ends and units are read before
-/// anything else.
+/// Intended differences: since 7.2, ends and units are parsed first.
 fn is_known_to_differ(args: &[&[u8]], key_exists: bool) -> bool {
     let is_wrong = args[2..].iter().any(|arg| matches!(*arg, b"x" | b"nope"));
     match args[0] {
@@ -175,13 +173,13 @@ fn hyperloglogs_are_those_of_redis() {
     compare(SKETCH_CALLS);
 }
 
-/// Whether the key has an expiry: Redis 8.2 keeps the key in one block with the expiry, so that a
-/// shorter string is raw.
+/// Whether the key has an expiry: Redis 8.2 stores it in the same block, so that shorter strings
+/// are already raw.
 fn has_expiry(petrel: &mut Client, key: &[u8]) -> bool {
     show(&petrel.call(&[b"PTTL", key])) != "-1"
 }
 
-/// Makes random ones of `calls` of both.
+/// Compares random calls of `calls` on both servers.
 fn compare(calls: &[&str]) {
     let Some(mut redis) = Redis::start_since(COMPARED_SINCE, &[]) else { return };
     let mut random = Random::seeded();
@@ -214,8 +212,8 @@ fn compare(calls: &[&str]) {
             let note = format!("left: Petrel, right: Redis, {}", show_args(args));
             assert_eq!(ours, theirs, "{note} after\n{}", before.join("\n"));
             if ours.starts_with("INVALIDOBJ") {
-                // Here the call has changed nothing; in Redis the elements before the spoiled place
-                // have been added.
+                // The call has changed nothing here; Redis has added the elements before the
+                // corrupt place.
                 petrel.call(&[b"DEL", key]);
                 redis.call(&[b"DEL", key]);
             }

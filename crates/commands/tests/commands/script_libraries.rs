@@ -1,9 +1,9 @@
-//! The libraries that scripts find: results and errors as Redis's libraries give them, and inputs
-//! made to exhaust.
+//! Lua libraries of scripts: results and errors equal Redis's, and inputs that try to exhaust
+//! memory or time.
 
 use crate::client::Client;
 
-/// Evaluates expressions, `expression => result` per line; what fails, with its message.
+/// Evaluates expressions, `expression => result` per line. An error's result is its message.
 fn expressions(lines: &str) {
     let mut client = Client::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {

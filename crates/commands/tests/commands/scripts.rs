@@ -1,4 +1,4 @@
-//! Scripts: what they return, what they may not do, and that they leave nothing behind.
+//! Scripts: results, restrictions, and memory freed afterwards.
 
 use crate::client::{Client, show};
 use std::sync::atomic::Ordering::Relaxed;
@@ -213,7 +213,7 @@ fn ways_out() {
     );
 }
 
-/// Memory, the interpreter's stack and the thread's: each has an end that is an error.
+/// Exhausting memory, the interpreter's stack or the thread's stack ends with an error.
 #[test]
 fn scripts_that_exhaust_what_there_is_fail() {
     const MEMORY: &str = "not enough memory";
@@ -255,7 +255,7 @@ fn scripts_that_exhaust_what_there_is_fail() {
     ] {
         let reply = client.run(&format!("EVAL \"{script}\" 0"));
         assert!(reply.starts_with("ERR ") && reply.contains(error), "{script}: {reply}");
-        // What it had is free again, and scripts go on.
+        // Its memory is free again, and further scripts run.
         assert_eq!(client.run("EVAL \"return #string.rep('x', 1e6)\" 0"), "1000000", "{script}");
     }
 }
@@ -278,7 +278,8 @@ fn transactions_and_scripts() {
     );
 }
 
-/// Each change of a watched key counts, by whatever way it came, and none that did not happen.
+/// Every change of a watched key aborts the transaction, however it is made, and no other call
+/// does.
 #[test]
 fn watched_keys_and_scripts() {
     let mut client = Client::new();
@@ -319,8 +320,8 @@ fn scripts_under_the_memory_limit() {
         EVAL "redis.call('DEL', 'k') return redis.call('SET', 'k', 'x')" 0 => OK
         "##,
     );
-    // With something to be evicted a script has its room, and what it uses is not taken from it
-    // while it runs.
+    // Eviction makes room for a script beforehand, and does not count the script's memory while it
+    // runs.
     keyspace.set_memory_limit(0, petrel_keyspace::Policy::AllKeysLru);
     for n in 0..200 {
         client.run(&format!("SET filler{n} {}", "x".repeat(100)));
@@ -335,7 +336,7 @@ fn scripts_under_the_memory_limit() {
     assert!(keyspace.stats().evicted > 0);
 }
 
-/// PFCOUNT may write the count that it keeps, and so is refused where only reading is allowed.
+/// PFCOUNT may write its cached count, so it is rejected in read-only scripts.
 #[test]
 fn counting_in_a_hyperloglog_is_no_mere_reading() {
     let mut client = Client::new();

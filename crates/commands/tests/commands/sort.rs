@@ -163,8 +163,7 @@ fn results_are_stored_as_a_list() {
     );
 }
 
-/// Elements whose keys lie everywhere, few and many: what is locked differs, what is answered does
-/// not.
+/// Keys of patterns in any stripe, few and many: SORT locks differently, but replies equally.
 #[test]
 fn weights_may_lie_in_any_stripe() {
     for count in [1, 10, 300, 600, 2000] {

@@ -1,20 +1,20 @@
-//! What each write command does to others, in every state of its key: whose `EXEC` is aborted,
-//! which events are published, which keys are invalidated. `touched.txt` has the answers of Redis
-//! 8.2.3: they are compared with Petrel's always, and with those of a `redis-server` of at least
-//! that version if there is one on the PATH.
+//! Side effects of each write command, in every state of its key: aborted transactions of watching
+//! clients, published events, and invalidated keys. `touched.txt` has the results of Redis 8.2.3.
+//! They are always compared with Petrel's, and with those of a `redis-server` of at least that
+//! version if there is one on the PATH.
 //!
-//! A line of the file without indentation is a call, after others that prepare it, parted by ` ; `,
-//! and after the version that brought it if it is newer. The indented lines below it say what it
-//! does in which states of the key `k`; in those that are not named it does nothing. What stands
-//! behind the arrow:
+//! A line of the file without indentation is a call. Preparing calls precede it, separated by
+//! semicolons, and before them the first version with the command, if newer. The indented lines
+//! below list states of the key `k`, and after the arrow the call's side effects in these states;
+//! in other states it has none:
 //!
 //! ```text
 //! events in their order, as name:key | watched keys that abort EXEC | invalidated keys, * for all
 //! ```
 //!
-//! A line that begins with `!` is Petrel's answer where it is not that of Redis, with the reason at
-//! its end. `PETREL_TEST_RECORD=1` writes the file anew: with the answers of the server on the
-//! PATH, or with Petrel's to calls that are too new for it.
+//! A line that begins with `!` is Petrel's result where it differs from Redis's, with the reason at
+//! its end. `PETREL_TEST_RECORD=1` rewrites the file: with the results of the server on the PATH,
+//! or with Petrel's for calls that this server does not know.
 
 use crate::client::{Client, split};
 use crate::redis::{Connection, Redis, Version, parse_version};
@@ -30,7 +30,7 @@ use std::time::Duration;
 
 const FILE: &str = "tests/commands/touched.txt";
 
-/// States of the key `k`, and what makes them.
+/// States of the key `k`, with the calls that create them.
 const STATES: [(&str, &str); 16] = [
     ("absent", ""),
     ("expired", "SET k hello PX 1"),
@@ -53,16 +53,16 @@ const STATES: [(&str, &str); 16] = [
     ),
 ];
 
-/// In the file, all states in which there is a key.
+/// Stands for all states with a key, in the file.
 const EVERY: &str = "any";
 
-/// Longer than the time to live of a key that is to have expired.
+/// Longer than the time to live of the expired key.
 const EXPIRED_AFTER_MS: i64 = 3;
 
 /// The keys that are watched, each by a client of its own.
 const WATCHED: [&str; 3] = ["k", "d", "o"];
 
-/// What a call does to others.
+/// Side effects of a call.
 #[derive(Clone, Default, Eq, PartialEq)]
 struct Outcome(String);
 
@@ -82,11 +82,11 @@ impl Outcome {
     }
 }
 
-/// A call of the file, and what is said of it.
+/// A call of the file, and its expected results.
 struct Case {
     line: String,
     since: Version,
-    /// The calls before it, and it.
+    /// Preparing calls, and the call itself.
     calls: Vec<Vec<Vec<u8>>>,
     /// By state.
     redis: [Outcome; STATES.len()],
@@ -107,7 +107,7 @@ impl Case {
         Case { line, since, calls, redis: Default::default(), petrel: Default::default() }
     }
 
-    /// What Petrel is to answer.
+    /// Expected result of Petrel.
     fn expected(&self, state: usize) -> &Outcome {
         self.petrel[state].as_ref().map_or(&self.redis[state], |(outcome, _)| outcome)
     }
@@ -138,7 +138,7 @@ impl Case {
         }
     }
 
-    /// The case as the file has it.
+    /// Text of the case in the file.
     fn show(&self) -> String {
         let mut text = format!("{}\n", self.line);
         let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
@@ -171,7 +171,7 @@ impl Case {
     }
 }
 
-/// Whether there is no key in a state.
+/// Whether the key does not exist in a state.
 fn is_absent(state: &str) -> bool {
     matches!(state, "absent" | "expired")
 }
@@ -188,7 +188,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// A server of which can be asked what a call does to others.
+/// A server that reports the side effects of a call.
 trait Observed {
     fn outcome(&mut self, state: &str, calls: &[Vec<Vec<u8>>]) -> Outcome;
 }
@@ -197,7 +197,7 @@ fn borrowed(call: &[Vec<u8>]) -> Vec<&[u8]> {
     call.iter().map(|word| &word[..]).collect()
 }
 
-/// What makes a state, and the calls before the last one.
+/// Calls that create a state, and the preparing calls.
 fn preparation(state: &str, calls: &[Vec<Vec<u8>>]) -> Vec<Vec<Vec<u8>>> {
     let clean = ["SELECT 0", "FLUSHALL", "FUNCTION FLUSH"].map(split);
     let state = state.split(" ; ").filter(|line| !line.is_empty()).map(split);
@@ -222,7 +222,7 @@ impl Petrel {
 }
 
 impl Petrel {
-    /// Makes a state, and has the keys watched, if wished, and read.
+    /// Creates a state, lets clients watch the keys if requested, and read them.
     fn prepare(&mut self, state: &str, calls: &[Vec<Vec<u8>>], watches: bool) {
         let writer = &mut self.writer;
         for call in preparation(state, calls) {
@@ -253,7 +253,7 @@ impl Observed for Petrel {
         self.writer.call(&call);
         let aborted = aborted(&mut self.watchers, |watcher, args| watcher.call(args));
         if state.contains(" PX ") {
-            // The watch has removed what had expired.
+            // The watch has removed the expired key.
             self.prepare(state, calls, false);
             self.writer.call(&call);
         }
@@ -268,7 +268,7 @@ impl Observed for Petrel {
     }
 }
 
-/// The keys whose watchers' transactions do not take place.
+/// Watched keys with an aborted transaction.
 fn aborted<W>(
     watchers: &mut [W],
     mut call: impl FnMut(&mut W, &[&[u8]]) -> Value,
@@ -301,7 +301,7 @@ impl Peer {
         peer
     }
 
-    /// Everything that the listener has been sent.
+    /// All messages that the listener has received.
     fn heard(&mut self) -> (Vec<String>, BTreeSet<String>) {
         let (mut events, mut invalidated) = (Vec::new(), BTreeSet::new());
         self.listener.send(&[b"PING"]);
@@ -360,7 +360,7 @@ fn find(name: &str) -> &'static CommandSpec {
     specs.find(|spec| spec.meta.name == name).unwrap_or_else(|| panic!("no command {name}"))
 }
 
-/// The differences between what `expected` says and what `observed` does.
+/// Differences between the expected and the observed results.
 fn differences<'c>(
     observed: &mut dyn Observed,
     cases: impl Iterator<Item = &'c Case>,
@@ -407,7 +407,7 @@ fn calls_touch_in_redis_what_the_file_says() {
     assert!(differences.is_empty(), "\n{differences}");
 }
 
-/// Writes the file anew, with the comments at its beginning.
+/// Rewrites the file, keeping the comments at its beginning.
 fn record(cases: &mut [Case], version: Version, peer: &mut Peer) {
     let mut petrel = Petrel::new();
     let old = std::fs::read_to_string(FILE).unwrap();
@@ -426,7 +426,7 @@ fn record(cases: &mut [Case], version: Version, peer: &mut Peer) {
 
 #[test]
 fn the_file_has_every_command_that_writes() {
-    /// They ask another server, or are about libraries that are not there.
+    /// Commands that call another server, or require a library of functions.
     const LEFT_OUT: [&str; 7] = [
         "migrate",
         "cluster flushslot",

@@ -50,8 +50,8 @@ fn transactions() {
     );
 }
 
-/// Lets one client run `before`, another one `between`, and tells whether a transaction of the
-/// first then takes place.
+/// Runs `before` on one client and `between` on another, and returns whether a transaction of the
+/// first is then executed.
 fn survives(before: &str, between: &[&str]) -> bool {
     let mut watcher = Client::new();
     let mut other = watcher.another();

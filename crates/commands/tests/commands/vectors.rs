@@ -156,7 +156,7 @@ fn searches_are_checked_as_redis_does() {
     );
 }
 
-/// Words of a random call on the key `k`, whose sets have two dimensions mostly.
+/// Words of a random call on the key `k`. Most sets have two dimensions.
 fn draw(random: &mut Random) -> Vec<Vec<u8>> {
     let mut words: Vec<String> = Vec::new();
     let name = format!("e{}", random.below(8));
@@ -236,7 +236,7 @@ fn draw(random: &mut Random) -> Vec<Vec<u8>> {
     words.into_iter().map(String::into_bytes).collect()
 }
 
-/// Whether two replies are equal: numbers nearly, and what equally near elements leave open in any
+/// Whether two replies are equal, with nearly equal numbers, and equally near elements in any
 /// order.
 fn is_equal(a: &Value, b: &Value) -> bool {
     let near = |a: f64, b: f64| (a - b).abs() < 1e-5 || (a.is_nan() && b.is_nan());
@@ -331,7 +331,7 @@ fn a_set_is_what_its_dump_holds() {
             let [own, copy] = ["k", "copy"].map(|key| client.run(&line.replace('@', key)));
             assert_eq!(own, copy, "{line}");
         }
-        // Whatever is broken is refused, or is a set.
+        // A corrupt payload is rejected, or is a valid set.
         for at in (0..payload.len() - 10).step_by(97) {
             let mut broken = payload.to_vec();
             broken[at] ^= 0x15;

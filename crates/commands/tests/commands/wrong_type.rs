@@ -1,9 +1,8 @@
-//! Every command on a value of every other type than its own: Redis's error, and the value is as it
-//! was.
+//! Every command on a value of every other type: Redis's error, and the value is unchanged.
 
 use crate::client::Client;
 
-/// Types with what makes a value of each at a key.
+/// Types, with calls that create a value of each at a key.
 const MAKERS: [(&str, &str); 7] = [
     ("string", "SET string 1"),
     ("list", "RPUSH list 1"),
@@ -14,8 +13,8 @@ const MAKERS: [(&str, &str); 7] = [
     ("vectorset", "VADD vectorset VALUES 2 1 2 a"),
 ];
 
-/// Types with what is called on a key `K`. Commands that take values of several types are not here,
-/// nor those with errors of their own.
+/// Types, with calls of their commands on a key `K`. Commands for several types, and those with
+/// errors of their own, are left out.
 const CALLS: [(&str, &str); 7] = [
     (
         "string",
@@ -65,8 +64,8 @@ const CALLS: [(&str, &str); 7] = [
     ),
 ];
 
-/// The type is looked at before the options, and too many arguments before what they are, as in
-/// Redis.
+/// Errors follow the order of Redis: the type is checked before the options, and the number of
+/// arguments before their values.
 #[test]
 fn errors_come_in_the_order_of_redis() {
     let mut client = Client::new();

@@ -46,7 +46,7 @@ pub(super) fn describe(registry: &Registry, command: Command, reply: &mut dyn Re
     }
 }
 
-/// How many pairs [`describe`] writes, subcommands apart.
+/// Number of pairs that [`describe`] writes, subcommands apart.
 fn fields(meta: &Meta) -> usize {
     let texts = [meta.summary, meta.since, meta.group.name(), meta.complexity];
     texts.iter().filter(|text| !text.is_empty()).count()

@@ -1,4 +1,4 @@
-//! That what is said of every command is well formed.
+//! Tests that the table's description of every command is well formed.
 
 use petrel_resp::Dialect;
 use std::collections::HashSet;

@@ -1,16 +1,15 @@
-//! The heaviest keys of a stream of keys with weights, in bounded room.
+//! Heavy hitters: the heaviest keys in a weighted stream, in bounded memory.
 
 use std::collections::HashMap;
 
-/// This many times more keys are remembered than are wanted: a key whose weight is more than this
-/// share of the whole is found for certain.
+/// Stored keys per reported key. A key with a larger share of the total weight than one per stored
+/// key is always found.
 const REMEMBERED: usize = 16;
 
-/// Sums of weights by key. When twice as many keys are there as are to be remembered, the lighter
-/// half is forgotten; a key that comes later begins with the weight of the heaviest that was
-/// forgotten, for it may have been that one. So a sum is too large by that at most, and never too
-/// small (Metwally et al., Efficient Computation of Frequent and Top-k Elements in Data Streams,
-/// 2005, in rounds).
+/// Sums of weights by key. Above twice the number of keys to store, the lighter half is dropped. A
+/// new key starts with the weight of the heaviest key dropped, because it may have been that one.
+/// So a sum is too large by that at most, and never too small (Metwally et al., Efficient
+/// Computation of Frequent and Top-k Elements in Data Streams, 2005, in rounds).
 #[derive(Debug)]
 pub struct Top {
     wanted: usize,
@@ -19,12 +18,12 @@ pub struct Top {
 }
 
 impl Top {
-    /// For this many keys.
+    /// Creates an empty sketch that reports `wanted` keys.
     pub fn new(wanted: usize) -> Self {
         Top { wanted, sums: HashMap::new(), forgotten_max: 0 }
     }
 
-    /// Adds to a key.
+    /// Adds weight to a key.
     pub fn add(&mut self, key: &[u8], weight: u64) {
         if let Some(sum) = self.sums.get_mut(key) {
             *sum += weight;
@@ -36,7 +35,7 @@ impl Top {
         self.sums.insert(key.into(), self.forgotten_max + weight);
     }
 
-    /// The heaviest keys with their sums, heaviest first; those of no weight are not among them.
+    /// Heaviest keys with their sums, heaviest first, without keys of weight 0.
     pub fn heaviest(&self) -> Vec<(&[u8], u64)> {
         let mut all: Vec<(&[u8], u64)> = self
             .sums

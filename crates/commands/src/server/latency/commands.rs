@@ -57,14 +57,14 @@ fn history(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// The event that argument 2 names, in any case.
+/// The event at argument 2, in any case.
 fn event(ctx: &Ctx<'_>) -> Option<(&'static str, Event)> {
     let wanted = ctx.arg(2);
     let events = ctx.exec.shared.latency.snapshot();
     events.into_iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(wanted))
 }
 
-/// `LATENCY LATEST`; in Valkey's dialect with the sum and the number of what was measured.
+/// `LATENCY LATEST`; in Valkey's dialect with the sum and the number of samples.
 fn latest(ctx: &mut Ctx<'_>) -> Outcome {
     let events = ctx.exec.shared.latency.snapshot();
     let with_sums = ctx.dialect().is_valkey();
@@ -131,14 +131,14 @@ fn histogram(ctx: &mut Ctx<'_>) -> Outcome {
     Ok(())
 }
 
-/// How many calls took at most so many microseconds: powers of two of 1,024 ns, labelled with the
-/// upper end of the bucket that begins there in a histogram of two significant digits, as Redis's
-/// are. Steps without calls are left out.
+/// Cumulative histogram: number of calls up to a duration. The steps are powers of two of 1,024 ns,
+/// labelled like Redis's with the upper end of the bucket that begins there in a histogram of two
+/// significant digits. Steps without calls are left out.
 fn steps(durations: &Durations) -> Vec<(u64, u64)> {
     let mut steps = Vec::new();
     let (mut before, mut nanos) = (0, 1024u64);
     while before < durations.total() {
-        // Whatever is beyond the largest bucket counts in it.
+        // Durations beyond the largest bucket count in it.
         let count = if nanos >= 1 << 40 { durations.total() } else { durations.at_most(nanos) };
         if count > before {
             steps.push(((nanos + nanos / 128 - 1) / 1000, count));

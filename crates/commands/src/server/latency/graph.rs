@@ -1,16 +1,16 @@
-//! LATENCY GRAPH: the samples of an event as bars of characters, how long ago each was written
-//! under it.
+//! LATENCY GRAPH: the samples of an event as a bar chart of characters, with the age below each
+//! bar.
 
 use super::Event;
 use std::fmt::Write;
 
-/// Bars at most: the newest samples.
+/// Maximum number of bars: the newest samples.
 const COLUMNS_MAX: usize = 80;
 const ROWS: u64 = 4;
-/// Heights within a row that a character can show.
+/// Bar heights that a character can show within a row.
 const LEVELS: u64 = 3;
 
-/// Draws an event that has samples; `now` is Unix time in seconds.
+/// Draws an event with samples; `now` is Unix time in seconds.
 pub(super) fn draw(name: &str, event: &Event, now: u64) -> String {
     let skipped = event.samples.len().saturating_sub(COLUMNS_MAX);
     let samples: Vec<_> = event.samples.iter().skip(skipped).collect();
@@ -53,7 +53,7 @@ pub(super) fn draw(name: &str, event: &Event, now: u64) -> String {
     text
 }
 
-/// An age in the largest unit of which there is at least one.
+/// Formats an age in the largest unit that is at least 1.
 fn age(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),

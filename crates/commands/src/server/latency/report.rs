@@ -1,4 +1,4 @@
-//! LATENCY DOCTOR: what the events say, in sentences.
+//! LATENCY DOCTOR: a report on the events in prose.
 
 use super::Event;
 use std::collections::BTreeMap;

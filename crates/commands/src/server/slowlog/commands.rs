@@ -1,4 +1,4 @@
-//! SLOWLOG, and COMMANDLOG, which is Valkey's and knows the logs of sizes too:
+//! SLOWLOG, and Valkey's COMMANDLOG, which also covers large requests and replies:
 //! <https://valkey.io/commands/commandlog-get/>.
 
 use super::{CommandLog, LogEntry};
@@ -31,7 +31,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     ),
 ];
 
-/// Entries that `SLOWLOG GET` answers unless told otherwise.
+/// Default number of entries that `SLOWLOG GET` returns.
 const COUNT: usize = 10;
 
 /// `SLOWLOG GET [count]`: -1 for all
