@@ -346,7 +346,7 @@ mod tests {
             };
             for view in &own.views {
                 let all = [&view.sections, &view.rows, &view.columns];
-                assert!(all.into_iter().flatten().all(|axis| has_axis(axis)), "{}", own.name);
+                assert!(all.into_iter().flatten().all(&has_axis), "{}", own.name);
                 assert!(!view.figures.is_empty(), "{}: {}", own.name, view.title);
                 for figure in &view.figures {
                     assert!(own.figure(figure).is_some(), "{}: no figure {figure}", own.name);
