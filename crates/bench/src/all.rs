@@ -1,17 +1,15 @@
-//! `all`: every experiment one after the other, and the page of what they measured.
+//! `all`: every experiment one after the other, and the page of all results.
 
 use std::env;
 
-use clap::Parser;
-
 use crate::experiment::RunArgs;
-use crate::{Cli, Task, report, server};
+use crate::text::entries;
+use crate::{report, server};
 
 /// Run every experiment one after the other and make the page of all of them.
 ///
-/// Options that all experiments have go to each of them. What cannot be measured is named at the
-/// end; the others are measured all the same. Ctrl-C leaves what there is, --resume goes on with
-/// it.
+/// Options that all experiments have go to each of them. Failed experiments are named at the end;
+/// the others are measured all the same. Ctrl-C keeps the results so far, --resume continues.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AllArgs {
     #[command(flatten)]
@@ -22,60 +20,15 @@ pub struct AllArgs {
     only: Vec<String>,
 }
 
-/// The runs: words of the command line, and those that are added for a quick one.
-const RUNS: [(&str, &str); 31] = [
-    ("consistency", ""),
-    ("matrix", ""),
-    ("matrix --preset many-clients --label many-clients", "--values 256 --pipelines 1,16,64"),
-    ("matrix --preset big-values --label big-values", "--pipelines 1"),
-    ("matrix --tcp --label tcp", "--pipelines 1,50"),
-    ("matrix --tls --label tls", "--pipelines 1,50"),
-    (
-        "matrix --servers petrel,floor-uring,floor-memory --commands get --values 512 --keys 1000000 \
-         --server-threads 1 --label floor",
-        "--pipelines 1,50",
-    ),
-    ("commands", ""),
-    ("workloads", ""),
-    ("persistence", ""),
-    ("replication", ""),
-    ("trace", ""),
-    (
-        "trace --traces block --requests 60000 --values 30000,1000000 --memory 500mb --label values",
-        "--requests 4000",
-    ),
-    (
-        "trace --servers petrel,petrel-cluster,redis,redis-cluster --memory none --nodes 1,2,4,6 \
-         --requests 200000 --label cluster",
-        "--requests 20000 --nodes 1,2",
-    ),
-    ("cluster", ""),
-    ("hitrate", ""),
-    ("memory", ""),
-    (
-        "memory --keys 63000 --values 32,256,1024,4096 --server-threads 1,12 --delete 0 --no-ttl \
-         --label 63k",
-        "--values 1024",
-    ),
-    ("memory --types", "--keys 100000"),
-    ("scaling", "--sizes 100,100000"),
-    ("connections", ""),
-    ("publish", ""),
-    ("tracking", ""),
-    ("pause", ""),
-    ("churn", ""),
-    ("vectors", ""),
-    ("json", ""),
-    ("engine", ""),
-    ("handlers", ""),
-    ("effects", ""),
-    ("client", ""),
-];
+/// Runs: words of the command line, and words added for a quick run.
+fn runs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = entries(include_str!("../assets/all.txt")).into_iter();
+    all.map(|entry| (entry.rest, entry.get("quick").unwrap_or_default()))
+}
 
-/// Runs them. An error names what could not be measured.
-pub fn run(args: &AllArgs) -> Result<(), String> {
-    let runs: Vec<_> = RUNS
-        .into_iter()
+/// Runs them by their command lines. An error names the failed ones.
+pub fn run(args: &AllArgs, execute: fn(&[String]) -> Result<(), String>) -> Result<(), String> {
+    let runs: Vec<_> = runs()
         .filter(|(words, _)| {
             let name = words.split(' ').next().unwrap_or(words);
             args.only.is_empty() || args.only.iter().any(|only| only == name)
@@ -94,15 +47,8 @@ pub fn run(args: &AllArgs) -> Result<(), String> {
             words.extend(["--reference".to_owned(), path.display().to_string()]);
         }
         let line = command_line(&words, env::args().skip(1));
-        let done = Cli::try_parse_from(&line).map_err(|error| error.to_string());
-        let done = done.and_then(|cli| {
-            report::set_command_line(&line);
-            match cli.task {
-                Task::All(_) => Err("not within itself".to_owned()),
-                task => crate::run_task(&task),
-            }
-        });
-        if let Err(why) = done {
+        report::set_command_line(&line);
+        if let Err(why) = execute(&line) {
             if server::is_stopped() {
                 return Err(why);
             }
@@ -117,7 +63,7 @@ pub fn run(args: &AllArgs) -> Result<(), String> {
     }
 }
 
-/// The words of a run, of which the quick ones win.
+/// Words of a run, of which the quick ones win.
 fn all_words(words: &str, quick: &str) -> Vec<String> {
     let quick: Vec<&str> = quick.split_whitespace().collect();
     let mut all = Vec::new();
@@ -132,8 +78,8 @@ fn all_words(words: &str, quick: &str) -> Vec<String> {
     all
 }
 
-/// The command line of one experiment: its own words, then what was given behind `all`, without
-/// what only `all` has, and without what the run decides itself.
+/// Command line of one experiment: its own words, then the words behind `all`, without the options
+/// of `all` itself and without options set by the run.
 fn command_line(words: &[String], given: impl Iterator<Item = String>) -> Vec<String> {
     let mut line = vec!["petrel-bench".to_owned()];
     line.extend_from_slice(words);
@@ -161,9 +107,9 @@ mod tests {
 
     #[test]
     fn every_run_can_be_read_quick_or_not() {
-        for (words, quick) in RUNS {
+        for (words, quick) in runs() {
             let name = words.split(' ').next().unwrap();
-            assert!(crate::experiment::ALL.iter().any(|known| known.name == name), "{name}");
+            assert!(crate::experiment::all().iter().any(|known| known.name == name), "{name}");
             for (quick, last) in [("", "1"), (quick, "--quick")] {
                 let words = all_words(words, quick);
                 let given = ["petrel-bench", "all", "--only", "matrix", "--servers=a", "--tls"];
@@ -171,7 +117,9 @@ mod tests {
                 let given = given.take(if last == "1" { 8 } else { 9 }).map(str::to_owned);
                 let line = command_line(&words, given);
                 assert!(!line.contains(&"--only".to_owned()) && line.ends_with(&[last.to_owned()]));
-                Cli::try_parse_from(&line).unwrap_or_else(|why| panic!("{line:?}: {why}"));
+                crate::command()
+                    .try_get_matches_from(&line)
+                    .unwrap_or_else(|why| panic!("{line:?}: {why}"));
             }
         }
     }

@@ -21,7 +21,7 @@ static TALLIES: [Tally; 16] =
     [const { Tally { allocations: AtomicU64::new(0), bytes: AtomicU64::new(0) } }; 16];
 
 thread_local! {
-    /// Its address tells threads apart.
+    /// Address that identifies the thread.
     static MARK: u64 = const { 0 };
 }
 

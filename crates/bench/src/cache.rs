@@ -20,14 +20,18 @@ pub fn make_room_for(path: &Path) -> io::Result<()> {
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     make_room_for(path)?;
     let new = path.with_extension(format!("{}.new", std::process::id()));
-    let mut file = fs::File::create(&new)?;
-    file.write_all(bytes)?;
-    fs::rename(&new, path).inspect_err(|_| {
+    let written = || {
+        let mut file = fs::File::create(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    written().inspect_err(|_| {
         let _ = fs::remove_file(&new);
     })
 }
 
-/// Writes a file, unless it is as it should be: tools build anew what was written since.
+/// Writes a file unless it has this content already: tools rebuild from newer files.
 pub fn write_if_new(path: &Path, text: &str) -> io::Result<()> {
     if fs::read(path).is_ok_and(|is| is == text.as_bytes()) {
         return Ok(());

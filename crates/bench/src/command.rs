@@ -2,8 +2,9 @@
 //!
 //! A place holds a sum of products of integers, the variables `n`, `at` and `size`, and random
 //! numbers (`?10` is drawn from 0 to 9, `?n` below `n`), then optionally `%` with a number that the
-//! sum is taken modulo, and `:` with the number of digits it is filled up to with zeros. Words are
-//! separated as in a shell; a word `;` separates the commands of one operation.
+//! sum is taken modulo, and `:` with the number of digits it is filled up to with zeros; `{512B}`
+//! is a value of 512 bytes. Words are separated as in a shell; a word `;` separates the commands of
+//! one operation.
 
 use petrel_resp::encode_command;
 
@@ -43,7 +44,7 @@ enum Factor {
 }
 
 impl Template {
-    /// Reads a template. An error shows the place that makes no sense.
+    /// Reads a template. An error names the wrong place.
     pub fn parse(text: &str) -> Result<Template, String> {
         let words = shlex::split(text).ok_or_else(|| format!("'{text}': a quote is left open"))?;
         let commands = words.split(|word| word == ";");
@@ -51,7 +52,11 @@ impl Template {
         Ok(Template(commands.collect::<Result<_, String>>()?))
     }
 
-    /// Reads a template of this program's own.
+    /// Reads a template of the program itself.
+    ///
+    /// # Panics
+    ///
+    /// If it is wrong; tests read all of them.
     pub fn known(text: &str) -> Template {
         Template::parse(text).expect("a template of the program itself is tested")
     }
@@ -105,6 +110,9 @@ fn parse_word(word: &str) -> Result<Word, String> {
 }
 
 fn parse_place(text: &str) -> Option<Piece> {
+    if let Some(size) = text.strip_suffix('B') {
+        return Some(Piece::Text("v".repeat(size.parse().ok()?)));
+    }
     let (text, digits) = match text.split_once(':') {
         Some((text, digits)) => (text, digits.parse().ok().filter(|digits| *digits <= 20)?),
         None => (text, 0),
@@ -191,6 +199,7 @@ mod tests {
             put("A {n*31+at*7%100} '{size} b'"),
             "*3\r\n$1\r\nA\r\n$2\r\n38\r\n$5\r\n100 b\r\n"
         );
+        assert_eq!(put("A {3B}"), "*2\r\n$1\r\nA\r\n$3\r\nvvv\r\n");
         assert_eq!(put("A ; B"), "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
         let drawn = put(&"{?10} ".repeat(1000));
         assert!((0..10).all(|digit| drawn.contains(&format!("\r\n{digit}\r\n"))));

@@ -2,132 +2,52 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
-
 use crate::command::{Template, Variables};
-use crate::exchange::{connect, read_line};
-use crate::experiment::{
-    Better, Description, Experiment, FIGURE, Figure, Lifetime, RunArgs, SERVER, View, grid, texts,
-};
-use crate::load::Stream;
+use crate::experiment::{Case, Description, Experiment};
 use crate::random::Random;
-use crate::result::{Measurement, Point};
+use crate::result::{Measured, Measurement};
 use crate::server::{Peer, Server, Setting};
+use crate::wire::{Stream, connect, read_line};
 
 /// Connections that take turns, so that every thread of a server answers.
 const CONNECTIONS: usize = 12;
 
-/// Replies are no deeper and no longer than this.
+/// Deepest nesting and longest string of a reply.
 const DEPTH_MAX: usize = 16;
 const BULK_MAX: usize = 16 * 1024 * 1024;
 
-/// Compare the answers of each server with those of a reference, by type of data.
-///
-/// Both get the same commands one after the other over twelve connections in turn; every reply must
-/// be the same to the byte.
-#[derive(Clone, Debug, Serialize, clap::Args)]
-pub struct ConsistencyArgs {
-    /// The program of the reference, started as Redis is
-    #[arg(long, default_value = "redis-server", value_name = "PROGRAM")]
-    #[serde(skip)]
-    reference: String,
-
-    /// Threads of the servers, measured apart
-    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,4,12",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    server_threads: Vec<u16>,
-
-    /// Commands of each type
-    #[arg(long, default_value_t = 20_000, default_value_if("quick", "true", "3000"),
-          value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    commands: u64,
+/// Commands of a type of data.
+fn commands_of(name: &str) -> Vec<Template> {
+    Description::named(Consistency::NAME).work(name).all("send").map(Template::known).collect()
 }
 
-/// What it is.
-pub const DESCRIPTION: &Description = &Description {
-    name: "consistency",
-    title: "Answers beside Redis's",
-    about: "The same commands, drawn at random, to each server and to a fresh Redis, one after the other over 12 connections \
-            in turn. Each reply must be the same to the byte, errors included. Commands whose order of elements \
-            is not defined are left out. The first answer that differs stands in the checks.",
-    axes: &[("threads", "{} server threads"), ("type", "{}")],
-    figures: &[
-        Figure::new("agreed", "Equal answers", "", 0, Better::More),
-        Figure::new("checked", "Answers", "", 0, Better::Neither),
-        Figure::new("different", "Different answers", "", 0, Better::Less),
-    ],
-    views: &[
-        View::new(
-            "",
-            &["agreed", "checked", "different"],
-            &["threads"],
-            &["type"],
-            &[SERVER, FIGURE],
-        ),
-        View::new("Different answers", &["different"], &[], &["type"], &["threads", SERVER])
-            .in_summary(),
-    ],
-};
+/// `consistency`: answers beside Redis's.
+#[derive(Default)]
+pub struct Consistency;
 
-/// Types of data, each with its commands.
-const COMMANDS: &str = include_str!("../assets/consistency.txt");
+impl Experiment for Consistency {
+    const NAME: &'static str = "consistency";
+    /// The reference.
+    type State = Server;
 
-/// The types in the order of the file.
-fn types() -> impl Iterator<Item = &'static str> {
-    COMMANDS.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']'))
-}
-
-/// The commands of a type.
-fn commands_of(wanted: &str) -> Vec<Template> {
-    let lines = COMMANDS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let heading = format!("[{wanted}]");
-    let own = lines.skip_while(|line| *line != heading).skip(1);
-    own.take_while(|line| !line.starts_with('[')).map(Template::known).collect()
-}
-
-impl Experiment for ConsistencyArgs {
-    const DESCRIPTION: &'static Description = DESCRIPTION;
-    const ROUNDS: (usize, usize) = (1, 1);
-    type Session = (Server, Server);
-
-    fn points(&self) -> Vec<Point> {
-        let types = types().map(str::to_owned).collect();
-        grid([("threads", texts(&self.server_threads)), ("type", types)])
+    fn prepare(&self, case: &Case<'_>, server: &Server) -> Result<Server, String> {
+        let program: String = case.get("reference");
+        let reference = Peer::redis(&program)
+            .ok_or_else(|| format!("there is no program {program}; give one with --reference"))?;
+        Server::start(&reference, &Setting { threads: 1, ..server.setting().clone() })
     }
 
-    fn lifetime(&self) -> Lifetime {
-        Lifetime::Measurement
-    }
-
-    fn setting(&self, run: &RunArgs, point: &Point) -> Setting {
-        run.setting(crate::experiment::at(point, "threads"), 1024)
-    }
-
-    fn prepare(&self, server: Server, _: &Point) -> Result<Self::Session, String> {
-        let reference = Peer::redis(&self.reference).ok_or_else(|| {
-            format!("there is no program {}; give one with --reference", self.reference)
-        })?;
-        let setting = Setting { threads: 1, ..server.setting().clone() };
-        let reference = Server::start(&reference, &setting)?;
-        Ok((server, reference))
-    }
-
-    fn measure(
-        &self,
-        (server, reference): &mut Self::Session,
-        point: &Point,
-        round: usize,
-    ) -> Result<Measurement, String> {
-        let templates = commands_of(&point["type"]);
+    fn measure(&self, case: &Case<'_>, server: &Server, reference: &mut Server) -> Measured {
+        let templates = commands_of(case.text("type"));
         let open = |server: &Server| -> io::Result<Vec<Stream>> {
             (0..CONNECTIONS).map(|_| connect(server.endpoint())).collect()
         };
         let failed = |error: io::Error| error.to_string();
         let (mut own, mut others) =
             (open(server).map_err(failed)?, open(reference).map_err(failed)?);
-        let mut random = Random::new(round as u64 + 1);
-        let (mut checked, mut different, mut first) = (0u64, 0u64, None);
-        for number in 0..self.commands {
+        let mut random = Random::new(case.seed());
+        let (checked, mut different, mut first) = (case.get::<u64>("commands"), 0u64, None);
+        for number in 0..checked {
             let template = &templates[random.below(templates.len() as u64) as usize];
             let mut request = Vec::new();
             let n = random.below(8);
@@ -137,7 +57,6 @@ impl Experiment for ConsistencyArgs {
             let got = send(&mut own[place], &request, replies).map_err(failed)?;
             let want = send(&mut others[place], &request, replies);
             let want = want.map_err(|error| format!("the reference: {error}"))?;
-            checked += 1;
             if got != want {
                 different += 1;
                 let shown = |bytes: &[u8]| {
@@ -158,7 +77,7 @@ impl Experiment for ConsistencyArgs {
     }
 }
 
-/// Sends commands and reads so many replies, as they are.
+/// Sends commands and reads their replies, unchanged.
 fn send(stream: &mut Stream, request: &[u8], replies: u64) -> io::Result<Vec<u8>> {
     stream.write_all(request)?;
     let mut bytes = Vec::new();
@@ -202,7 +121,8 @@ mod tests {
 
     #[test]
     fn all_commands_can_be_read() {
-        let all: Vec<Vec<Template>> = types().map(commands_of).collect();
+        let all: Vec<Vec<Template>> =
+            Description::named(Consistency::NAME).work_names().map(commands_of).collect();
         assert_eq!(all.len(), 9);
         assert!(all.iter().flatten().all(|command| command.replies() > 0));
         assert!(all.iter().all(|commands| commands.len() >= 10));

@@ -64,7 +64,7 @@ pub struct FloorArgs {
           value_parser = clap::value_parser!(u32).range(..=i64::from(REPLY_SIZE_MAX)))]
     reply_size: u32,
 
-    /// Answer GET from a random place of so many megabytes, which no cache holds; 0: from one place
+    /// Answer GET from a random place in this much memory, which no cache holds; 0: from one place
     #[arg(long, default_value_t = 0, value_name = "MB",
           value_parser = clap::value_parser!(u32).range(..=65_536))]
     memory: u32,
@@ -93,7 +93,7 @@ pub fn run(args: &FloorArgs) -> Result<(), String> {
     done.map_err(|error| format!("floor: {error}"))
 }
 
-/// Where the accepting thread leaves connections for another.
+/// Connections that the accepting thread has assigned to another.
 #[derive(Debug, Default)]
 struct Inbox(Mutex<Vec<OwnedFd>>);
 
@@ -110,7 +110,7 @@ impl Inbox {
 /// The other threads, as the accepting one sees them.
 type Others = Vec<(Arc<Inbox>, Waker)>;
 
-/// One thread accepts for all and deals connections out in turn, so that each has its share.
+/// Serves: the first thread accepts for all and assigns connections in turn.
 fn serve<D: Driver>(args: &FloorArgs, listeners: Vec<OwnedFd>) -> io::Result<()> {
     let options = Options { direct_descriptors: args.direct_descriptors };
     let replies = Replies::new(args.reply_size as usize, args.memory as usize * 1_000_000);
@@ -148,10 +148,10 @@ fn serve<D: Driver>(args: &FloorArgs, listeners: Vec<OwnedFd>) -> io::Result<()>
 /// The answers, made once.
 #[derive(Clone, Debug)]
 struct Replies {
-    /// Of a value of so many bytes.
+    /// Header of a value of `size` bytes.
     header: Bytes,
     size: usize,
-    /// Where values lie.
+    /// Memory from which values are sent.
     memory: Bytes,
     random: Random,
 }
@@ -160,7 +160,7 @@ struct Replies {
 const LINE: usize = 64;
 
 impl Replies {
-    /// Values of a size, anywhere in so many bytes of memory that is there (not only promised).
+    /// Makes replies with values of `size` bytes, anywhere in `memory` bytes of resident memory.
     fn new(size: usize, memory: usize) -> Replies {
         let header = Bytes::from(format!("${size}\r\n"));
         let memory = Bytes::from(vec![b'x'; memory.max(size)]);

@@ -1,147 +1,45 @@
-//! `json`: what JSON documents take of memory, and reads and changes of a path of CPU.
+//! `json`: memory of JSON documents, and CPU of reading and changing a path.
 
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use petrel_resp::encode_command;
-use serde::Serialize;
 
-use crate::command::{Template, Variables};
-use crate::exchange::{Exchange, cpu_ns};
-use crate::experiment::{
-    Better, CPU, Description, Experiment, FIGURE, Figure, Plot, RunArgs, SERVER, Session,
-    THROUGHPUT, View, at, grid, texts,
-};
+use crate::command::Variables;
+use crate::exchange::Exchange;
+use crate::experiment::{Case, Description, Experiment};
 use crate::random::{Random, mix};
-use crate::result::{Measurement, Point};
-use crate::server::{Peer, Server, Setting};
+use crate::result::{Measured, Measurement};
+use crate::server::{Peer, Server};
+use crate::work::{Mix, Until, drive};
 
-/// Measure JSON documents: memory over their text, CPU of reading and changing a path.
-///
-/// Servers need JSON: petrel, redis from version 8 (with its module for JSON), and those of --peer.
-#[derive(Clone, Debug, Serialize, clap::Args)]
-pub struct JsonArgs {
-    /// Bytes of a document's text, about
-    #[arg(long, value_delimiter = ',', value_name = "BYTES,...", default_value = "2048",
-          value_parser = clap::value_parser!(u32).range(256..=1_000_000))]
-    sizes: Vec<u32>,
+/// Longest wait until memory rests.
+const REST: Duration = Duration::from_secs(5);
 
-    /// Documents
-    #[arg(long, default_value_t = 20_000, default_value_if("quick", "true", "5000"))]
-    keys: u64,
-
-    /// Commands to measure [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = parse_name)]
-    commands: Vec<String>,
-
-    /// Commands in flight per connection
-    #[arg(long, default_value_t = 16, value_name = "N")]
-    pipeline: usize,
-
-    /// Connections
-    #[arg(long, default_value_t = 8, value_name = "N")]
-    connections: usize,
-
-    /// Commands per server and round
-    #[arg(long, default_value_t = 400_000, default_value_if("quick", "true", "50000"),
-          value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    operations: u64,
-
-    /// Threads of the servers
-    #[arg(long, default_value_t = 1, value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    server_threads: u16,
-}
-
-/// What it is.
-pub const DESCRIPTION: &Description = &Description {
-    name: "json",
-    title: "JSON documents",
-    about: "Documents of nested objects, arrays, words and numbers, each another. Memory is the growth of a fresh \
-            server's resident memory, keys included, over the bytes of all texts without spaces. CPU is of commands \
-            on documents drawn at random: a pipeline out on every connection, then all replies back.",
-    axes: &[("size", "{} B"), ("command", "{}")],
-    figures: &[
-        CPU,
-        THROUGHPUT,
-        Figure::new("of_text", "Memory over the text", "ratio", 2, Better::Less),
-        Figure::new("bytes", "Bytes per document", "", 0, Better::Less),
-    ],
-    views: &[
-        View::new("Server CPU per command, us", &["cpu"], &["size"], &["command"], &[SERVER])
-            .plot(Plot::Bars)
-            .in_summary(),
-        View::new("Memory", &["of_text", "bytes"], &["command"], &["size", SERVER], &[FIGURE])
-            .in_summary(),
-        View::new("Throughput", &["throughput"], &["size", FIGURE], &["command"], &[SERVER]),
-    ],
-};
-
-/// What the row of memory is called.
-const MEMORY: &str = "memory";
-
-/// Commands with their templates; `n` is the number of a document, `at` is drawn below 90.
-const COMMANDS: [(&str, &str); 5] = [
-    ("GET", "JSON.GET json:{n:08} $.a.b"),
-    ("GET-ALL", "JSON.GET json:{n:08}"),
-    ("NUMINCRBY", "JSON.NUMINCRBY json:{n:08} $.a.n 1"),
-    ("SET", "JSON.SET json:{n:08} $.a.b '\"value-{?10000:04}\"'"),
-    ("ARRAPPEND-POP", "JSON.ARRAPPEND json:{n:08} $.tags {at} ; JSON.ARRPOP json:{n:08} $.tags"),
-];
-
-fn parse_name(text: &str) -> Result<String, String> {
-    let is_it = |name: &str| name.eq_ignore_ascii_case(text);
-    let mut names = COMMANDS.iter().map(|(name, _)| *name).chain([MEMORY]);
-    let found = names.find(|name| is_it(name)).map(str::to_owned);
-    found.ok_or_else(|| {
-        let names = COMMANDS.map(|(name, _)| name).join(", ");
-        format!("there are {MEMORY}, {names}")
-    })
-}
-
-/// A server with documents, and what they took.
-pub struct Scene {
-    server: Server,
+/// Connections to a server with documents, and their memory.
+pub struct Documents {
     exchange: Exchange,
     text_bytes: u64,
     bytes: u64,
 }
 
-impl Session for Scene {
-    fn server(&self) -> &Server {
-        &self.server
-    }
-}
+/// `json`: documents.
+#[derive(Default)]
+pub struct Json;
 
-/// How long memory is waited for to rest.
-const REST: Duration = Duration::from_secs(5);
-
-impl Experiment for JsonArgs {
-    const DESCRIPTION: &'static Description = DESCRIPTION;
-    const ROUNDS: (usize, usize) = (5, 2);
-    const GROUP: &'static [&'static str] = &["size"];
-    type Session = Scene;
+impl Experiment for Json {
+    const NAME: &'static str = "json";
+    type State = Documents;
 
     fn admits(&self, peer: &Peer) -> bool {
         peer.is_petrel() || peer.may_have_types_of_redis_8()
     }
 
-    fn points(&self) -> Vec<Point> {
-        let names = COMMANDS.iter().map(|(name, _)| *name);
-        let names = [MEMORY].into_iter().chain(names).map(str::to_owned);
-        let asked = |name: &String| self.commands.is_empty() || self.commands.contains(name);
-        grid([("size", texts(&self.sizes)), ("command", names.filter(asked).collect())])
-    }
-
-    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
-        run.setting(usize::from(self.server_threads), 1024)
-    }
-
-    fn prepare(&self, server: Server, point: &Point) -> Result<Scene, String> {
-        let mut exchange = Exchange::connect(server.endpoint(), self.connections)?;
+    fn prepare(&self, case: &Case<'_>, server: &Server) -> Result<Documents, String> {
+        let mut exchange = Exchange::connect(server.endpoint(), case.get("connections"))?;
         let empty = server.rss_at_rest(REST)?.0;
-        let (size, mut n, mut text_bytes) = (at(point, "size"), 0, 0);
-        exchange.run(1, self.keys, self.pipeline, |out| {
+        let (size, mut n, mut text_bytes) = (case.at("size"), 0, 0);
+        exchange.run(1, case.get("keys"), case.get("pipeline"), |out| {
             let text = document(n, size);
             text_bytes += text.len() as u64;
             let key = format!("json:{n:08}");
@@ -150,36 +48,23 @@ impl Experiment for JsonArgs {
         })?;
         exchange.check()?;
         let bytes = server.rss_at_rest(REST)?.0.saturating_sub(empty);
-        Ok(Scene { server, exchange, text_bytes, bytes })
+        Ok(Documents { exchange, text_bytes, bytes })
     }
 
-    fn measure(
-        &self,
-        scene: &mut Scene,
-        point: &Point,
-        round: usize,
-    ) -> Result<Measurement, String> {
-        let Scene { server, exchange, .. } = scene;
-        let Some((_, text)) = COMMANDS.iter().find(|(name, _)| *name == point["command"]) else {
-            let measured = Measurement::default()
-                .with("bytes", scene.bytes as f64 / self.keys as f64)
-                .with("of_text", scene.bytes as f64 / scene.text_bytes as f64);
-            return Ok(measured);
-        };
-        let operation = Template::known(text);
-        let mut random = Random::new(round as u64 + 1);
-        let (begin, cpu) = (Instant::now(), cpu_ns(server)?);
-        exchange.run(operation.replies(), self.operations, self.pipeline, |out| {
-            let (n, at) = (random.below(self.keys), random.below(90));
-            operation.put(Variables { n, at, size: self.keys }, &mut random, out);
-        })?;
-        let cpu = cpu_ns(server)? - cpu;
-        let seconds = begin.elapsed().as_secs_f64();
-        exchange.check()?;
-        let commands = (self.operations * operation.replies()) as f64;
-        Ok(Measurement::default()
-            .with("cpu", cpu as f64 / 1e3 / commands)
-            .with("throughput", commands / seconds))
+    fn measure(&self, case: &Case<'_>, server: &Server, documents: &mut Documents) -> Measured {
+        let (work, size) = (case.text("command"), case.get::<u64>("keys"));
+        if work == "memory" {
+            let bytes = documents.bytes as f64;
+            return Ok(Measurement::default()
+                .with("bytes", bytes / size as f64)
+                .with("of_text", bytes / documents.text_bytes as f64));
+        }
+        let mix = Mix::of(Description::named(Self::NAME).work(work));
+        let until = Until::Operations(case.get("operations"));
+        let draw =
+            |random: &mut Random| Variables { n: random.below(size), at: random.below(90), size };
+        let subject = (server, &mut documents.exchange, &mix);
+        drive(subject, case.get("pipeline"), until, case.seed(), draw)
     }
 }
 
@@ -188,7 +73,7 @@ const WORDS: [&str; 16] = [
     "meadow", "lantern", "orbit", "violet", "thunder", "marble",
 ];
 
-/// A document of about so many bytes of text: an order with its lines.
+/// Makes a document of about `size` bytes of text: an order with its lines.
 fn document(n: u64, size: usize) -> String {
     let mut random = Random::new(mix(n));
     let mut word = move || WORDS[random.below(WORDS.len() as u64) as usize];
@@ -240,14 +125,5 @@ mod tests {
             assert!(text.len().abs_diff(size) < 200, "{} for {size}", text.len());
             assert_eq!(text, document(n, size));
         }
-    }
-
-    #[test]
-    fn all_templates_can_be_read() {
-        for (name, text) in COMMANDS {
-            assert!(Template::known(text).replies() >= 1);
-            assert_eq!(parse_name(&name.to_lowercase()), Ok(name.to_owned()));
-        }
-        assert!(parse_name("x").is_err() && parse_name(MEMORY).is_ok());
     }
 }

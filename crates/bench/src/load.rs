@@ -3,75 +3,35 @@
 //! **Closed loop** (default). Each connection first sends a full pipeline; whenever a read brings
 //! `k` complete replies, `k` new requests go out in one write. So the number of requests in flight
 //! is `connections x pipeline` at all times, which Little's law then checks. A request's latency
-//! runs from just before the write that carries it to the moment after its reply is parsed.
+//! runs from just before the write that carries it to the time after its reply is parsed.
 //!
 //! **Open loop** (`rate`). Requests are due at fixed times whatever the server does; `pipeline`
-//! only bounds what is in flight per connection. Latency runs from the moment the request was due,
+//! only bounds the requests in flight per connection. Latency runs from the due time of a request,
 //! so that a stalled server is charged for every request that it held up.
 
 mod connection;
 mod keys;
-mod reply;
 mod request;
 mod tally;
-mod tls;
 mod worker;
 
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use std::{fmt, io, thread};
+use std::{io, thread};
 
 use serde::{Deserialize, Serialize};
 
-pub use connection::Stream;
 pub use keys::{KeyOrder, KeySpace, Share, ValueSizes};
-pub use reply::{Reply, ReplyReader};
-pub use request::{Operation, Protocol, ValueBlock};
-pub use tally::{Latency, Outcome, latency_histogram};
+pub use request::{Operation, ValueBlock};
+pub use tally::{Outcome, latency_histogram};
 
 use crate::server::Server;
 use crate::sys;
+use crate::wire::{Endpoint, Protocol, Stream, broken};
 use request::Template;
 use worker::{Worker, WorkerResult};
 
-/// Where a server listens.
-#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
-pub enum Endpoint {
-    /// A Unix-domain socket.
-    Unix(PathBuf),
-    /// A TCP port.
-    Tcp(SocketAddrV4),
-    /// A TCP port for TLS, and the file of the certificate that the server shows.
-    Tls(SocketAddrV4, PathBuf),
-}
-
-impl Endpoint {
-    /// Connects, waiting as long as the server's backlog is full. TCP connections leave from
-    /// `source` if one is given.
-    pub fn connect(&self, source: Option<Ipv4Addr>) -> io::Result<Stream> {
-        match self {
-            Endpoint::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
-            Endpoint::Tcp(address) => {
-                let stream = match source {
-                    Some(source) => sys::tcp_connect_from(source, *address)?,
-                    None => TcpStream::connect(address)?,
-                };
-                stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
-            }
-            Endpoint::Tls(address, certificate) => {
-                let stream = Endpoint::Tcp(*address).connect(source)?;
-                let Stream::Tcp(socket) = stream else { return Ok(stream) };
-                Ok(Stream::Tls(Box::new(tls::TlsStream::connect(socket, certificate)?)))
-            }
-        }
-    }
-}
-
-/// How long a load runs.
+/// Length of a load.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum Extent {
     /// Measured for `length` after `warmup`; requests are sent all the while.
@@ -81,14 +41,14 @@ pub enum Extent {
         /// Measured.
         length: Duration,
     },
-    /// So many requests in all, every one measured.
+    /// A number of requests in all, every one measured.
     Operations(u64),
     /// Every key of the share once.
     Walk,
 }
 
 impl Extent {
-    /// So many seconds measured after so many of warm-up.
+    /// Window of some seconds after a warm-up.
     pub fn window(warmup_s: f64, seconds: f64) -> Extent {
         Extent::Window {
             warmup: Duration::from_secs_f64(warmup_s),
@@ -97,7 +57,7 @@ impl Extent {
     }
 }
 
-/// What decides the length of a stored value.
+/// Rule for the length of a stored value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum Lengths {
     /// The key: storing twice stores the same length, and loads can be checked.
@@ -111,13 +71,13 @@ pub enum Lengths {
 pub struct Plan {
     /// The server.
     pub endpoint: Endpoint,
-    /// Its language.
+    /// Protocol of the server.
     pub protocol: Protocol,
     /// The command repeated.
     pub operation: Operation,
     /// The keys it names.
     pub keys: KeySpace,
-    /// In which order; [`Extent::Walk`] has its own.
+    /// Order of the keys; [`Extent::Walk`] has its own.
     pub order: KeyOrder,
     /// The part of the keys that [`Extent::Walk`] visits.
     pub share: Share,
@@ -126,7 +86,7 @@ pub struct Plan {
     pub listed: Vec<u64>,
     /// Sizes of values.
     pub values: ValueSizes,
-    /// What decides them.
+    /// Rule for the length of a stored value.
     pub lengths: Lengths,
     /// Whether the lengths of values that come back are compared with those of [`Lengths::ByKey`].
     pub check_lengths: bool,
@@ -136,18 +96,18 @@ pub struct Plan {
     pub threads: usize,
     /// Requests in flight per connection (open loop: at most).
     pub pipeline: usize,
-    /// How long.
+    /// Length of the load.
     pub extent: Extent,
     /// Requests per second over all connections; `None` is the closed loop.
     pub rate: Option<f64>,
-    /// The processes whose CPU time is measured with the load.
+    /// Processes of the server, to measure their CPU time.
     pub server_processes: Vec<u32>,
-    /// Decides the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
 impl Plan {
-    /// GETs of all keys of a server's key space in turn; others are made from it.
+    /// GETs of all keys in turn; other plans are made from it.
     pub fn new(server: &Server, keys: KeySpace) -> Plan {
         Plan {
             endpoint: server.endpoint().clone(),
@@ -172,7 +132,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// The key that stands for a drawn one: itself, or one of those listed.
+    /// Maps a drawn key to itself, or to one of those listed.
     #[inline]
     fn picked(&self, key: u64) -> u64 {
         let place = u128::from(key) * self.listed.len() as u128 / u128::from(self.keys.count);
@@ -180,47 +140,22 @@ impl Plan {
     }
 }
 
-/// Why a load could not be completed.
+/// Error of a load, in one line.
 #[derive(Debug)]
-pub enum LoadError {
-    /// A connection could not be opened.
-    Connect(io::Error),
-    /// A connection broke.
-    Io(io::Error),
-    /// The server closed a connection.
-    Closed,
-    /// The server sent what is no reply, or more replies than requests.
-    Protocol(String),
-    /// Nothing came back for so many seconds.
-    Silent(u64),
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LoadError::Connect(error) => write!(f, "cannot connect: {error}"),
-            LoadError::Io(error) => write!(f, "a connection broke: {error}"),
-            LoadError::Closed => write!(f, "the server closed a connection"),
-            LoadError::Protocol(text) => write!(f, "{text}"),
-            LoadError::Silent(seconds) => write!(f, "no reply for {seconds} seconds"),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
+pub struct LoadError(pub String);
 
 impl From<io::Error> for LoadError {
     fn from(error: io::Error) -> LoadError {
-        LoadError::Io(error)
+        LoadError(broken(error))
     }
 }
 
 /// Opens the connections of a plan and runs it.
-pub fn run(plan: &Plan) -> Result<Outcome, LoadError> {
+pub fn run(plan: &Plan) -> Result<Outcome, String> {
     let streams = (0..plan.connections)
-        .map(|_| plan.endpoint.connect(None).map_err(LoadError::Connect))
+        .map(|_| plan.endpoint.connect(None).map_err(|error| format!("cannot connect: {error}")))
         .collect::<Result<Vec<_>, _>>()?;
-    run_over(plan, streams).map(|(outcome, _)| outcome)
+    run_over(plan, streams).map(|(outcome, _)| outcome).map_err(|error| error.0)
 }
 
 /// Runs a plan over connections that are open already, and gives them back.
@@ -235,7 +170,7 @@ pub fn run_over(plan: &Plan, streams: Vec<Stream>) -> Result<(Outcome, Vec<Strea
     }
     let cpu_before = server_cpu(plan)?;
     let begin = Instant::now();
-    let results = thread::scope(|scope| {
+    let parts = thread::scope(|scope| {
         let spawned: Vec<_> = shares
             .into_iter()
             .enumerate()
@@ -247,23 +182,13 @@ pub fn run_over(plan: &Plan, streams: Vec<Stream>) -> Result<(Outcome, Vec<Strea
                 })
             })
             .collect();
-        spawned
-            .into_iter()
-            .map(|thread| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect::<Vec<Result<WorkerResult, LoadError>>>()
-    });
+        spawned.into_iter().map(sys::joined).collect::<Result<Vec<WorkerResult>, LoadError>>()
+    })?;
     let cpu_whole = server_cpu(plan)?.zip(cpu_before).map(|(after, before)| after - before);
-    let mut parts = Vec::new();
-    for result in results {
-        parts.push(result?);
-    }
     Ok(tally::sum(plan, parts, cpu_whole))
 }
 
-/// CPU time that the processes of the server have taken so far, nanoseconds.
+/// CPU time of the processes of the server so far, nanoseconds.
 fn server_cpu(plan: &Plan) -> io::Result<Option<u64>> {
     let processes = plan.server_processes.iter();
     match plan.server_processes.is_empty() {

@@ -1,8 +1,8 @@
 //! `petrel-bench`: every table that Petrel is measured by, reproducible, beside any peer.
 //!
-//! Of servers it knows nothing inside: it starts processes and speaks RESP (to memcached its text
-//! protocol) over sockets. What has no sockets is measured in processes of this program
-//! ([`in_process`]). The frame of all experiments is [`experiment`].
+//! It knows servers from outside only: it starts processes and sends RESP (to memcached its text
+//! protocol) over sockets. Libraries are measured in processes of this program ([`in_process`]).
+//! The frame of all experiments is [`experiment`]; [`EXPERIMENTS`] lists them.
 
 mod all;
 mod allocations;
@@ -10,9 +10,7 @@ mod cache;
 mod churn;
 mod client;
 mod cluster;
-mod collections;
 mod command;
-mod commands;
 mod connections;
 mod consistency;
 mod effects;
@@ -34,52 +32,28 @@ mod random;
 mod replication;
 mod report;
 mod result;
-mod scaling;
 mod server;
 mod sys;
+mod templates;
+mod text;
 mod trace;
 mod tracking;
 mod vectors;
-mod workloads;
+mod wire;
+mod work;
+mod zipf;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, FromArgMatches, Subcommand};
 
-use experiment::Configured;
+use experiment::{Description, Experiment, Options, RunArgs, run};
+use in_process::{InProcess, Order};
+use result::Measured;
 
-/// Measures Petrel and other servers of its kind under the same load.
-#[derive(Debug, Parser)]
-#[command(version, max_term_width = 100)]
-struct Cli {
-    #[command(subcommand)]
-    task: Task,
-}
-
+/// Subcommands beside the experiments.
 #[derive(Debug, Subcommand)]
 enum Task {
-    Matrix(Box<Configured<matrix::MatrixArgs>>),
-    Memory(Box<Configured<memory::MemoryArgs>>),
-    Commands(Box<Configured<commands::CommandsArgs>>),
-    Scaling(Box<Configured<scaling::ScalingArgs>>),
-    Connections(Box<Configured<connections::ConnectionsArgs>>),
-    Publish(Box<Configured<publish::PublishArgs>>),
-    Tracking(Box<Configured<tracking::TrackingArgs>>),
-    Pause(Box<Configured<pause::PauseArgs>>),
-    Churn(Box<Configured<churn::ChurnArgs>>),
-    Trace(Box<Configured<trace::TraceArgs>>),
-    Hitrate(Box<Configured<hitrate::HitrateArgs>>),
-    Persistence(Box<Configured<persistence::PersistenceArgs>>),
-    Replication(Box<Configured<replication::ReplicationArgs>>),
-    Workloads(Box<Configured<workloads::WorkloadsArgs>>),
-    Vectors(Box<Configured<vectors::VectorsArgs>>),
-    Json(Box<Configured<json::JsonArgs>>),
-    Engine(Box<Configured<engine::EngineArgs>>),
-    Handlers(Box<Configured<handlers::HandlersArgs>>),
-    Effects(Box<Configured<effects::EffectsArgs>>),
-    Client(Box<Configured<client::ClientArgs>>),
-    Cluster(Box<Configured<cluster::ClusterArgs>>),
-    Consistency(Box<Configured<consistency::ConsistencyArgs>>),
     All(Box<all::AllArgs>),
     Floor(floor::FloorArgs),
     Report(report::ReportArgs),
@@ -90,9 +64,9 @@ enum Task {
     #[command(name = server::CLUSTER, hide = true)]
     StartCluster(server::ClusterArgs),
     /// Measure within this process, following orders that come over a Unix socket
-    #[command(name = in_process::NAME, hide = true)]
+    #[command(name = server::IN_PROCESS, hide = true)]
     InProcess {
-        /// Where to listen
+        /// Path of the socket to listen on
         socket: std::path::PathBuf,
     },
     /// Measure a client library for `client`, as an order in JSON says
@@ -103,8 +77,44 @@ enum Task {
     },
 }
 
+type Run = fn(&RunArgs, &Options) -> Result<(), String>;
+
+macro_rules! experiments {
+    ($($module:ident::$name:ident)*) => {
+        &[$((<$module::$name as Experiment>::NAME, run::<$module::$name>)),*]
+    };
+}
+
+/// Experiments in the order of the help.
+const EXPERIMENTS: &[(&str, Run)] = experiments![
+    matrix::Matrix memory::Memory templates::MemoryTypes templates::Commands templates::Scaling
+    connections::Connections publish::Publish tracking::Tracking pause::Pause churn::Churn
+    trace::Trace hitrate::Hitrate persistence::Persistence replication::Replication
+    templates::Workloads vectors::Vectors json::Json engine::Engine handlers::Handlers
+    effects::Effects client::ClientLibraries cluster::Cluster consistency::Consistency
+];
+
+/// The command line: a subcommand for each experiment, then the others.
+fn command() -> clap::Command {
+    let mut command = clap::Command::new("petrel-bench")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Measures Petrel and other servers of its kind under the same load")
+        .max_term_width(100)
+        .subcommand_required(true)
+        .arg_required_else_help(true);
+    // `memory --types` runs the one without a help of its own.
+    for (name, _) in EXPERIMENTS {
+        let own = Description::named(name);
+        if !own.help.is_empty() {
+            let run = RunArgs::augment_args(clap::Command::new(*name));
+            command = command.subcommand(experiment::with_options(run, own));
+        }
+    }
+    Task::augment_subcommands(command)
+}
+
 fn main() -> ExitCode {
-    match run(&Cli::parse().task) {
+    match run_task(command().get_matches()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("petrel-bench: {error}");
@@ -113,55 +123,60 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(task: &Task) -> Result<(), String> {
+/// Raises limits; cleans up at signals, except in tasks that another process ends.
+fn prepare_process(is_owner: bool) -> Result<(), String> {
     sys::raise_open_files().map_err(|error| format!("limit on open files: {error}"))?;
-    if !matches!(
-        task,
-        Task::HoldConnections
-            | Task::StartCluster(_)
-            | Task::InProcess { .. }
-            | Task::DriveClient { .. }
-            | Task::Floor(_)
-    ) {
+    if is_owner {
         server::sweep_on_stop().map_err(|error| format!("signals: {error}"))?;
         sys::survive_file_size_limit().map_err(|error| format!("signals: {error}"))?;
     }
-    run_task(task)
+    Ok(())
 }
 
-fn run_task(task: &Task) -> Result<(), String> {
-    match task {
-        Task::Matrix(args) => experiment::run(&args.run, &args.experiment),
-        Task::Memory(args) if args.experiment.types => {
-            experiment::run(&args.run, &collections::CollectionsArgs::from(&args.experiment))
-        }
-        Task::Memory(args) => experiment::run(&args.run, &args.experiment),
-        Task::Commands(args) => experiment::run(&args.run, &args.experiment),
-        Task::Scaling(args) => experiment::run(&args.run, &args.experiment),
-        Task::Connections(args) => experiment::run(&args.run, &args.experiment),
-        Task::Publish(args) => experiment::run(&args.run, &args.experiment),
-        Task::Tracking(args) => experiment::run(&args.run, &args.experiment),
-        Task::Pause(args) => experiment::run(&args.run, &args.experiment),
-        Task::Churn(args) => experiment::run(&args.run, &args.experiment),
-        Task::Trace(args) => experiment::run(&args.run, &args.experiment),
-        Task::Hitrate(args) => experiment::run(&args.run, &args.experiment),
-        Task::Persistence(args) => experiment::run(&args.run, &args.experiment),
-        Task::Replication(args) => experiment::run(&args.run, &args.experiment),
-        Task::Workloads(args) => experiment::run(&args.run, &args.experiment),
-        Task::Vectors(args) => experiment::run(&args.run, &args.experiment),
-        Task::Json(args) => experiment::run(&args.run, &args.experiment),
-        Task::Engine(args) => experiment::run(&args.run, &args.experiment),
-        Task::Handlers(args) => experiment::run(&args.run, &args.experiment),
-        Task::Effects(args) => experiment::run(&args.run, &args.experiment),
-        Task::Client(args) => experiment::run(&args.run, &args.experiment),
-        Task::Cluster(args) => experiment::run(&args.run, &args.experiment),
-        Task::Consistency(args) => experiment::run(&args.run, &args.experiment),
-        Task::All(args) => all::run(args),
+fn run_task(matches: clap::ArgMatches) -> Result<(), String> {
+    let (name, own) = matches.subcommand().ok_or("a subcommand is needed")?;
+    if EXPERIMENTS.iter().any(|(known, _)| *known == name) {
+        prepare_process(true)?;
+        return run_experiment(name, own);
+    }
+    let task = Task::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+    prepare_process(matches!(task, Task::All(_) | Task::Report(_)))?;
+    match &task {
+        Task::All(args) => all::run(args, run_line),
         Task::Floor(args) => floor::run(args),
         Task::Report(args) => report::run(args),
         Task::HoldConnections => connections::hold(),
         Task::StartCluster(args) => server::run_cluster(args),
-        Task::InProcess { socket } => in_process::serve(socket),
+        Task::InProcess { socket } => in_process::serve(socket, measure),
         Task::DriveClient { order } => client::drive(order),
+    }
+}
+
+/// Runs an experiment by its command line.
+fn run_line(line: &[String]) -> Result<(), String> {
+    let matches = command().try_get_matches_from(line).map_err(|error| error.to_string())?;
+    let (name, own) = matches.subcommand().ok_or("a subcommand is needed")?;
+    run_experiment(name, own)
+}
+
+fn run_experiment(name: &str, matches: &clap::ArgMatches) -> Result<(), String> {
+    let args = RunArgs::from_arg_matches(matches).map_err(|error| error.to_string())?;
+    let options = Options::read(Description::named(name), matches);
+    let types = (name == "memory" && options.has("types")).then(|| {
+        let first = |option: &str| options.texts(option).iter().take(1).cloned().collect();
+        Options::new([("elements", first("keys")), ("server-threads", first("server-threads"))])
+    });
+    let name = if types.is_some() { "memory-types" } else { name };
+    let (_, run) = EXPERIMENTS.iter().find(|(known, _)| *known == name).ok_or("no experiment")?;
+    run(&args, &types.unwrap_or(options))
+}
+
+/// Carries out an order to a process of `engine`, `handlers` or `effects`.
+fn measure(order: &Order) -> Measured {
+    match order.experiment.as_str() {
+        <engine::Engine as InProcess>::NAME => order.measure::<engine::Engine>(),
+        <handlers::Handlers as InProcess>::NAME => order.measure::<handlers::Handlers>(),
+        <effects::Effects as InProcess>::NAME => order.measure::<effects::Effects>(),
+        other => Err(format!("{other} is not measured within a process")),
     }
 }

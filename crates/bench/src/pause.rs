@@ -1,246 +1,131 @@
 //! `pause`: whether removing one large value delays requests for other keys.
 
-mod kind;
 mod prober;
 
-use std::io;
+use std::io::{self, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use petrel_client::Commands;
 use petrel_client::blocking::Client;
-use serde::Serialize;
 
-use crate::exchange::{client, order, wait_for_rest};
-use crate::experiment::{
-    Better, Description, Experiment, FIGURE, Figure, Lifetime, RunArgs, SERVER, Session, View, grid,
-};
-use crate::result::{Measurement, Point};
+use crate::exchange::Exchange;
+use crate::experiment::{Case, Description, Experiment, Options, grid};
+use crate::result::{Measured, Measurement, Point};
 use crate::server::{Server, Setting};
-use kind::{KINDS, PauseCase};
+use crate::sys::joined;
+use crate::text::Entry;
+use crate::wire::{Endpoint, client, connect, order, read_same};
+use crate::work::Filling;
 use prober::Prober;
 
-/// The key that is removed, the one it is copied from, and one that is renamed over it.
+/// The key that is removed, and the one that is renamed over it.
 const VICTIM: &[u8] = b"victim";
-const SOURCE: &[u8] = b"source";
 const SMALL: &[u8] = b"small";
 
-/// Between the beginning of a window and what is done in it.
+/// Key that the works fill and copies are made of.
+const SOURCE: &[u8] = b"source";
+
+/// Elements of one command, and bytes of a string written at once.
+const ELEMENTS_PER_COMMAND: u64 = 1_000;
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Time from the beginning of a window to the command in it.
 const LEAD: Duration = Duration::from_millis(50);
 
-/// Milliseconds after which a key expires, from the beginning of a window.
-const EXPIRY_MS: &[u8] = b"50";
+/// `pause`: removal of large values.
+#[derive(Default)]
+pub struct Pause;
 
-/// Measure how long requests for other keys wait while one large value is removed.
-///
-/// A client sends GETs of small keys one by one, on one connection after the other, and notes how
-/// long each takes. For every kind of value and every way of removing it there are two windows of
-/// the same length: one in which nothing else happens, and one in which the value is removed. What
-/// takes long in both is the machine's.
-///
-/// Where it is allowed, the client's thread and those threads of the server that answer GETs are
-/// given real-time priority in both windows, so that other programs do not come between. Threads
-/// that free memory are not.
-#[derive(Clone, Debug, Serialize, clap::Args)]
-pub struct PauseArgs {
-    /// Threads of the server
-    #[arg(long, default_value_t = 2)]
-    server_threads: usize,
-
-    /// Elements of a collection
-    #[arg(long, default_value_t = 10_000_000, default_value_if("quick", "true", "300000"))]
-    elements: u64,
-
-    /// Size of a string, bytes
-    #[arg(long, default_value_t = 500_000_000, default_value_if("quick", "true", "100000000"))]
-    string_bytes: usize,
-
-    /// Kinds of values
-    #[arg(
-        long,
-        value_parser = KINDS.map(|kind| kind.0),
-        value_delimiter = ',',
-        value_name = "KIND,...",
-        default_value = "integers,set,hash,zset,list,stream,string",
-        default_value_if("quick", "true", "set,hash,zset")
-    )]
-    kinds: Vec<String>,
-
-    /// Ways to remove them
-    #[arg(
-        long,
-        value_parser = WAYS.map(|way| way.0),
-        value_delimiter = ',',
-        value_name = "WAY,...",
-        default_value = "del,unlink,set,rename,expire,flushdb",
-        default_value_if("quick", "true", "del,unlink,expire")
-    )]
-    ways: Vec<String>,
-
-    /// Connections that GETs are sent on
-    #[arg(long, default_value_t = 8)]
-    connections: usize,
-
-    /// Between a reply and the next GET, microseconds
-    #[arg(long, default_value_t = 20, value_name = "MICROSECONDS")]
-    gap: u64,
-
-    /// Seconds per window
-    #[arg(
-        long,
-        default_value_t = 1.0,
-        default_value_if("quick", "true", "0.5"),
-        value_name = "SECONDS"
-    )]
-    seconds: f64,
+/// Names of the works that an option chooses by the value of an attribute.
+fn chosen(options: &Options, option: &str, attribute: &str) -> Result<Vec<String>, String> {
+    let works = &Description::named(Pause::NAME).works;
+    let named = |text: &String| {
+        let work = works.iter().find(|work| work.get(attribute) == Some(text));
+        let known = || works.iter().filter_map(|work| work.get(attribute)).collect::<Vec<_>>();
+        let work = work.ok_or_else(|| format!("--{option}: there are {}", known().join(", ")));
+        work.map(|work| work.rest.to_owned())
+    };
+    options.texts(option).iter().map(named).collect()
 }
 
-/// A way to remove a value: its option, its name, its command.
-type Way = (&'static str, &'static str, &'static [&'static [u8]]);
+impl Experiment for Pause {
+    const NAME: &'static str = "pause";
+    type State = Scene;
 
-const WAYS: [Way; 6] = [
-    ("del", "DEL", &[b"DEL", VICTIM]),
-    ("unlink", "UNLINK", &[b"UNLINK", VICTIM]),
-    ("set", "SET over it", &[b"SET", VICTIM, b"x"]),
-    ("rename", "RENAME over it", &[b"RENAME", SMALL, VICTIM]),
-    ("expire", "expiry", &[b"PEXPIRE", VICTIM, EXPIRY_MS]),
-    // With it the copy goes that others are made from.
-    ("flushdb", "FLUSHDB ASYNC", &[b"FLUSHDB", b"ASYNC"]),
-];
-
-/// What it is.
-pub const DESCRIPTION: &Description = &Description {
-    name: "pause",
-    title: "Removing one large value",
-    about: "GETs of other keys one by one while one large value is removed, and in windows of the same length without \
-            that. \"Turn\" is the longest turn of an event loop as the server says (`eventloop_duration_max` of `INFO \
-            DEBUG`). Of the longest times the largest over the rounds is shown.",
-    axes: &[("kind", "{}"), ("way", "{}")],
-    figures: &[
-        Figure::new("longest", "Longest GET", "ms", 2, Better::Less).largest(),
-        Figure::new("longest_alone", "Longest GET without", "ms", 2, Better::Neither).largest(),
-        Figure::new("p99", "p99", "ms", 3, Better::Less),
-        Figure::new("p99_alone", "p99 without", "ms", 3, Better::Neither),
-        Figure::new("p999", "p99.9", "ms", 3, Better::Less),
-        Figure::new("p999_alone", "p99.9 without", "ms", 3, Better::Neither),
-        Figure::new("above_1ms", "GETs above 1 ms", "", 0, Better::Less),
-        Figure::new("above_1ms_alone", "GETs above 1 ms without", "", 0, Better::Neither),
-        Figure::new("command", "The command", "ms", 2, Better::Neither).largest(),
-        Figure::new("turn", "Turn", "ms", 2, Better::Neither).largest(),
-        Figure::new("turn_alone", "Turn without", "ms", 2, Better::Neither).largest(),
-    ],
-    views: &[
-        View::new(
-            "Longest GET",
-            &["longest", "longest_alone"],
-            &[],
-            &["kind", "way"],
-            &[SERVER, FIGURE],
-        )
-        .in_summary(),
-        View::new("All figures", OTHERS, &[SERVER], &["kind", "way"], &[FIGURE]),
-    ],
-};
-
-const OTHERS: &[&str] = &[
-    "command",
-    "p99",
-    "p99_alone",
-    "p999",
-    "p999_alone",
-    "above_1ms",
-    "above_1ms_alone",
-    "turn",
-    "turn_alone",
-];
-
-impl Experiment for PauseArgs {
-    const DESCRIPTION: &'static Description = DESCRIPTION;
-    const ROUNDS: (usize, usize) = (2, 1);
-    const GROUP: &'static [&'static str] = &["kind"];
-    type Session = Scene;
-
-    fn points(&self) -> Vec<Point> {
-        let kinds = KINDS.iter().filter(|kind| self.kinds.iter().any(|own| own == kind.0));
-        let ways = WAYS.iter().filter(|way| self.ways.iter().any(|own| own == way.0));
-        grid([
-            ("kind", kinds.map(|kind| kind.1.to_owned()).collect()),
-            ("way", ways.map(|way| way.1.to_owned()).collect()),
-        ])
+    fn check(&self, options: &Options) -> Result<(), String> {
+        chosen(options, "kinds", "kind").and(chosen(options, "ways", "way")).map(|_| ())
     }
 
-    fn lifetime(&self) -> Lifetime {
-        Lifetime::Server
+    fn points(&self, options: &Options) -> Vec<Point> {
+        let names = |option, attribute| chosen(options, option, attribute).unwrap_or_default();
+        grid([("kind", names("kinds", "kind")), ("way", names("ways", "way"))])
     }
 
-    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
-        run.setting(self.server_threads, self.connections + 10)
+    fn setting(&self, case: &Case<'_>, setting: Setting) -> Setting {
+        Setting { connections: case.get::<usize>("connections") + 10, ..setting }
     }
 
-    fn prepare(&self, server: Server, point: &Point) -> Result<Scene, String> {
-        let kind = KINDS.iter().find(|kind| kind.1 == point["kind"]);
-        let kind = kind.expect("the grid is made of them");
-        Scene::start(server, kind, self).map_err(|error| error.to_string())
+    fn prepare(&self, case: &Case<'_>, server: &Server) -> Result<Scene, String> {
+        Scene::start(server, case).map_err(|error| error.to_string())
     }
 
-    fn measure(&self, scene: &mut Scene, point: &Point, _: usize) -> Result<Measurement, String> {
-        let way = WAYS.iter().find(|way| way.1 == point["way"]).expect("the grid is made of them");
-        scene.prepare(way, self)?;
-        scene.measure(way, self).map_err(|error| error.to_string())
+    fn measure(&self, case: &Case<'_>, server: &Server, scene: &mut Scene) -> Measured {
+        let way = Description::named(Self::NAME).work(case.text("way"));
+        scene.prepare(way, server, case)?;
+        scene.measure(way, case).map_err(|error| error.to_string())
     }
 }
 
-/// A server with one large value, the connection that removes it, and the client that asks for
-/// other keys.
+/// The connection that removes one large value, and the client that asks for other keys.
 pub struct Scene {
-    server: Server,
-    kind: &'static PauseCase,
+    kind: &'static Entry,
     remover: Client,
     prober: Prober,
-    /// The value that copies are made of is there.
+    /// Whether the value that copies are made of is stored.
     is_filled: bool,
 }
 
-impl Session for Scene {
-    fn server(&self) -> &Server {
-        &self.server
-    }
-}
-
 impl Scene {
-    fn start(server: Server, kind: &'static PauseCase, args: &PauseArgs) -> io::Result<Scene> {
+    fn start(server: &Server, case: &Case<'_>) -> io::Result<Scene> {
         let remover = client(server.endpoint()).map_err(io::Error::other)?;
-        let gap = Duration::from_micros(args.gap);
-        let mut prober = Prober::connect(server.endpoint(), args.connections, gap)?;
+        let gap = Duration::from_micros(case.get("gap"));
+        let mut prober = Prober::connect(server.endpoint(), case.get("connections"), gap)?;
         prober.store()?;
-        Ok(Scene { server, kind, remover, prober, is_filled: false })
+        let kind = Description::named(Pause::NAME).work(case.text("kind"));
+        Ok(Scene { kind, remover, prober, is_filled: false })
     }
 
-    /// Puts the victim there, and waits until the server rests.
-    fn prepare(&mut self, way: &Way, args: &PauseArgs) -> Result<(), String> {
+    /// Stores the victim, and waits until the server rests.
+    fn prepare(&mut self, way: &Entry, server: &Server, case: &Case<'_>) -> Result<(), String> {
         let failed = |error: petrel_client::Error| error.to_string();
         // A server may let a copy of a string share its memory, so that removing it frees nothing.
-        let is_shared = self.kind.2 == "SET";
-        if !self.is_filled {
-            let key = if is_shared { VICTIM } else { SOURCE };
-            kind::fill(self.kind, self.server.endpoint(), key, args)?;
-            self.is_filled = !is_shared;
+        match Filling::of(self.kind) {
+            None => fill_string(server.endpoint(), VICTIM, case.get("string-bytes"))
+                .map_err(|error| error.to_string())?,
+            Some(filling) => {
+                if !self.is_filled {
+                    let mut exchange = Exchange::connect(server.endpoint(), 1)?;
+                    let elements = case.get("elements");
+                    filling.store(&mut exchange, elements, ELEMENTS_PER_COMMAND, 8)?;
+                    self.is_filled = true;
+                }
+                order(&self.remover, &[b"COPY", SOURCE, VICTIM, b"REPLACE"]).map_err(failed)?;
+            }
         }
-        if !is_shared {
-            order(&self.remover, &[b"COPY", SOURCE, VICTIM, b"REPLACE"]).map_err(failed)?;
-        }
-        if way.0 == "flushdb" {
+        if way.get("way") == Some("flushdb") {
             self.is_filled = false;
         }
         order(&self.remover, &[b"SET", SMALL, b"x"]).map_err(failed)?;
-        wait_for_rest(&self.server)
+        server.wait_for_rest()
     }
 
-    fn measure(&mut self, way: &Way, args: &PauseArgs) -> io::Result<Measurement> {
-        let length = Duration::from_secs_f64(args.seconds);
+    fn measure(&mut self, way: &Entry, case: &Case<'_>) -> io::Result<Measurement> {
+        let length = Duration::from_secs_f64(case.get("seconds"));
+        let command: Vec<&[u8]> = way.words("command").into_iter().map(str::as_bytes).collect();
         let mut measured = Measurement::default();
-        for (suffix, command) in [("_alone", None), ("", Some(way.2))] {
+        for (suffix, command) in [("_alone", None), ("", Some(&command[..]))] {
             let (latencies, took) = self.window(length, command)?;
             let name = |figure: &str| format!("{figure}{suffix}");
             let ms = |ns: u64| ns as f64 / 1e6;
@@ -257,8 +142,8 @@ impl Scene {
         Ok(measured)
     }
 
-    /// Sends GETs for so long, and in it a command. Returns their latencies and how long the
-    /// command took.
+    /// Sends GETs for a time, and within it a command. Returns the latencies of the GETs and the
+    /// time of the command.
     fn window(
         &mut self,
         length: Duration,
@@ -276,19 +161,31 @@ impl Scene {
                 }
                 None => Ok(Duration::ZERO),
             };
-            let latencies = probing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Ok((latencies?, took?))
+            Ok((joined(probing)?, took?))
         });
-        // What `FLUSHDB` took.
+        // `FLUSHDB` has removed them.
         self.prober.store()?;
         measured
     }
 
-    /// The longest turn since the last `CONFIG RESETSTAT`, of servers whose `INFO DEBUG` has it.
+    /// Longest turn since the last `CONFIG RESETSTAT`, if `INFO DEBUG` reports it.
     fn turn_max_ms(&mut self) -> io::Result<Option<f64>> {
         let text = self.remover.info().section(["DEBUG"]).run();
         let text = text.map_err(io::Error::other)?;
         let field = text.lines().find_map(|line| line.strip_prefix("eventloop_duration_max:"));
         Ok(field.and_then(|micros| micros.trim().parse::<f64>().ok()).map(|micros| micros / 1e3))
     }
+}
+
+fn fill_string(endpoint: &Endpoint, key: &[u8], bytes: usize) -> io::Result<()> {
+    let mut stream = connect(endpoint)?;
+    let (len, key) = (key.len(), String::from_utf8_lossy(key));
+    let head = format!("*3\r\n$3\r\nSET\r\n${len}\r\n{key}\r\n${bytes}\r\n");
+    stream.write_all(head.as_bytes())?;
+    let piece = vec![b'x'; PIECE_BYTES];
+    for begin in (0..bytes).step_by(PIECE_BYTES) {
+        stream.write_all(&piece[..PIECE_BYTES.min(bytes - begin)])?;
+    }
+    stream.write_all(b"\r\n")?;
+    read_same(&mut stream, b"+OK\r\n", 1)
 }

@@ -1,4 +1,4 @@
-//! `publish`: what it costs a server to deliver a message to many subscribers.
+//! `publish`: cost of delivering a message to many subscribers.
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
@@ -6,149 +6,56 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use petrel_resp::encode_command;
-use serde::Serialize;
 
-use crate::exchange::{connect, cpu_ns, read_same};
-use crate::experiment::{
-    Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, Plot, RunArgs, SERVER,
-    Session, View, at, grid, texts,
-};
-use crate::load::Stream;
-use crate::result::{Measurement, Point};
+use crate::experiment::{Case, Experiment};
+use crate::result::{Measured, Measurement};
 use crate::server::{Server, Setting};
-use crate::sys::{Interest, Poller};
+use crate::sys::{Interest, Poller, joined};
+use crate::wire::{Stream, connect, read_same};
 
 /// The channel of all messages.
 const CHANNEL: &[u8] = b"channel:of:the:benchmark";
 
-/// How long a message may take.
+/// Longest time of a message.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a subscriber's thread waits before it looks whether more is to come.
+/// Wait of a subscriber's thread before it looks whether more messages are expected.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Bytes read from a connection at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Measure server CPU time per delivery of a message to many subscribers.
-///
-/// Each publisher sends as many messages at once as the pipeline is deep, and the next when every
-/// subscriber has got all of them: so no message waits in the server. Or, with --wait-for replies,
-/// when they are answered, as programs publish. Deliveries are counted when they have arrived, and
-/// what they cost until the last has.
-#[derive(Clone, Debug, Serialize, clap::Args)]
-pub struct PublishArgs {
-    /// Threads of the server
-    #[arg(long, default_value_t = 2)]
-    server_threads: usize,
+/// `publish`: messages to many subscribers.
+#[derive(Default)]
+pub struct Publish;
 
-    /// Subscribers of the one channel
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
-    subscribers: u32,
+impl Experiment for Publish {
+    const NAME: &'static str = "publish";
+    type State = Audience;
 
-    /// Size of a message, bytes
-    #[arg(long, default_value_t = 100)]
-    size: usize,
-
-    /// Connections that publish
-    #[arg(long, default_value_t = 1, value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..))]
-    publishers: u16,
-
-    /// Threads of the subscribers, each with an epoll of its own
-    ///
-    /// Subscribers are most often different programs. Where all of them wait in one epoll, several
-    /// threads of a server that send to them at once wait for each other at its lock.
-    #[arg(long, default_value_t = 2, value_name = "N")]
-    client_threads: usize,
-
-    /// What a publisher waits for before it publishes again
-    #[arg(long, value_enum, default_value_t = WaitFor::Deliveries, value_name = "WHAT")]
-    wait_for: WaitFor,
-
-    /// Messages that each of them publishes at once
-    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,10,50")]
-    pipelines: Vec<usize>,
-
-    /// Seconds per measurement
-    #[arg(long, default_value_t = 2.0, default_value_if("quick", "true", "0.5"))]
-    seconds: f64,
-}
-
-/// What comes before a publisher's next messages.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-enum WaitFor {
-    /// Every subscriber has got the last ones of all publishers
-    Deliveries,
-    /// Its own last ones have been answered
-    Replies,
-}
-
-/// What it is.
-pub const DESCRIPTION: &Description = &Description {
-    name: "publish",
-    title: "Messages to many subscribers",
-    about: "Deliveries of messages on one channel to its subscribers, over messages published at once.",
-    axes: &[("pipeline", "P{}")],
-    figures: &[
-        Figure { title: "Server CPU per delivery", ..CPU },
-        Figure::new("throughput", "Deliveries", "1/s", 0, Better::More),
-    ],
-    views: &[
-        View::new("", &["cpu"], &[FIGURE], &[SERVER], &["pipeline"]).plot(Plot::Bars).in_summary(),
-        View::new("", &["throughput"], &[FIGURE], &[SERVER], &["pipeline"]),
-        View::new("Ratios", &["cpu"], &[FIGURE], &["pipeline"], &[SERVER]).cells(Cells::Ratio),
-    ],
-};
-
-impl Experiment for PublishArgs {
-    const DESCRIPTION: &'static Description = DESCRIPTION;
-    type Session = Audience;
-
-    fn points(&self) -> Vec<Point> {
-        grid([("pipeline", texts(&self.pipelines))])
+    fn setting(&self, case: &Case<'_>, setting: Setting) -> Setting {
+        let connections = case.get::<usize>("subscribers") + case.get::<usize>("publishers") + 10;
+        Setting { connections, ..setting }
     }
 
-    fn lifetime(&self) -> Lifetime {
-        Lifetime::Round
+    fn prepare(&self, case: &Case<'_>, server: &Server) -> Result<Audience, String> {
+        Audience::start(server, case).map_err(|error| error.to_string())
     }
 
-    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
-        let connections = self.subscribers as usize + usize::from(self.publishers) + 10;
-        run.setting(self.server_threads, connections)
-    }
-
-    fn prepare(&self, server: Server, _: &Point) -> Result<Audience, String> {
-        Audience::start(server, self).map_err(|error| error.to_string())
-    }
-
-    fn measure(
-        &self,
-        audience: &mut Audience,
-        point: &Point,
-        _: usize,
-    ) -> Result<Measurement, String> {
-        audience.measure(at(point, "pipeline"), self).map_err(|error| error.to_string())
+    fn measure(&self, case: &Case<'_>, server: &Server, audience: &mut Audience) -> Measured {
+        audience.measure(server, case).map_err(|error| error.to_string())
     }
 }
 
-/// A server with its subscribers and publishers.
+/// Subscribers and publishers of a server.
 pub struct Audience {
-    server: Server,
-    /// The subscribers of each thread.
+    /// Subscribers of each thread.
     shares: Vec<Share>,
     publishers: Vec<Stream>,
-    /// What `PUBLISH` answers.
+    /// Reply to `PUBLISH`.
     reply: Vec<u8>,
-    /// One command that publishes.
+    /// Command that publishes a message.
     command: Vec<u8>,
-}
-
-impl Session for Audience {
-    fn server(&self) -> &Server {
-        &self.server
-    }
 }
 
 /// The subscribers of one thread.
@@ -180,7 +87,7 @@ impl Share {
         Ok(Share { poller, subscribers, message_bytes, chunk: vec![0; READ_BYTES] })
     }
 
-    /// Waits until each of them has got all messages; returns when the last part came.
+    /// Waits until each of them has received all messages; returns the time of the last part.
     fn receive(&mut self, expected: &Expected) -> io::Result<Instant> {
         let (mut received, mut last) = (0, Instant::now());
         while !expected.is_all(received, self.subscribers.len() * self.message_bytes) {
@@ -203,7 +110,7 @@ impl Share {
     }
 }
 
-/// How many messages there will have been, once that is known.
+/// Number of messages in all, once it is known.
 struct Expected(AtomicUsize);
 
 impl Expected {
@@ -213,7 +120,7 @@ impl Expected {
         self.0.store(messages, Release);
     }
 
-    /// Whether so many bytes are all, if each message brings so many.
+    /// Whether `bytes` are all messages of `bytes_each` bytes.
     fn is_all(&self, bytes: usize, bytes_each: usize) -> bool {
         let messages = self.0.load(Acquire);
         messages != Self::UNKNOWN && bytes >= messages * bytes_each
@@ -221,48 +128,50 @@ impl Expected {
 }
 
 impl Audience {
-    fn start(server: Server, args: &PublishArgs) -> io::Result<Audience> {
-        let payload = vec![b'x'; args.size];
+    fn start(server: &Server, case: &Case<'_>) -> io::Result<Audience> {
+        let payload = vec![b'x'; case.get("size")];
         let (mut command, mut message) = (Vec::new(), Vec::new());
         encode_command(&[b"PUBLISH", CHANNEL, &payload], &mut command);
         encode_command(&[b"message", CHANNEL, &payload], &mut message);
-        let subscribers = args.subscribers as usize;
-        let threads = args.client_threads.clamp(1, subscribers);
+        let subscribers: usize = case.get("subscribers");
+        let threads = case.get::<usize>("client-threads").clamp(1, subscribers);
         let share = |thread| {
             let count = subscribers * (thread + 1) / threads - subscribers * thread / threads;
-            Share::subscribe(&server, count, message.len())
+            Share::subscribe(server, count, message.len())
         };
         let shares = (0..threads).map(share).collect::<io::Result<_>>()?;
-        let publishers = (0..args.publishers).map(|_| connect(server.endpoint()));
+        let publishers = (0..case.get::<usize>("publishers")).map(|_| connect(server.endpoint()));
         let publishers = publishers.collect::<io::Result<Vec<_>>>()?;
         let reply = format!(":{subscribers}\r\n").into_bytes();
-        Ok(Audience { server, shares, publishers, reply, command })
+        Ok(Audience { shares, publishers, reply, command })
     }
 
-    fn measure(&mut self, pipeline: usize, args: &PublishArgs) -> io::Result<Measurement> {
+    fn measure(&mut self, server: &Server, case: &Case<'_>) -> io::Result<Measurement> {
+        let (pipeline, seconds) = (case.at("pipeline"), case.get("seconds"));
+        let waits_for_replies = case.options.has_value("wait-for", "replies");
         let burst = self.command.repeat(pipeline);
-        // Whatever grows with the first messages has grown.
+        // Buffers grow with the first messages.
         self.publish(&burst, pipeline, || true)?;
-        let cpu = cpu_ns(&self.server).map_err(io::Error::other)?;
+        let cpu = server.cpu_ns().map_err(io::Error::other)?;
         let begin = Instant::now();
-        let is_over = || begin.elapsed().as_secs_f64() >= args.seconds;
+        let is_over = || begin.elapsed().as_secs_f64() >= seconds;
         let (mut bursts, mut end) = (0, begin);
         while !is_over() {
-            let (more, last) = match args.wait_for {
-                WaitFor::Replies => self.publish(&burst, pipeline, is_over)?,
-                WaitFor::Deliveries => self.publish(&burst, pipeline, || true)?,
+            let (more, last) = match waits_for_replies {
+                true => self.publish(&burst, pipeline, is_over)?,
+                false => self.publish(&burst, pipeline, || true)?,
             };
             (bursts, end) = (bursts + more, last);
         }
-        let cpu = cpu_ns(&self.server).map_err(io::Error::other)? - cpu;
-        let deliveries = (bursts * pipeline) as f64 * f64::from(args.subscribers);
+        let cpu = server.cpu_ns().map_err(io::Error::other)? - cpu;
+        let deliveries = (bursts * pipeline) as f64 * case.get::<f64>("subscribers");
         Ok(Measurement::default()
             .with("cpu", cpu as f64 / 1e3 / deliveries)
             .with("throughput", deliveries / (end - begin).as_secs_f64()))
     }
 
-    /// Has each publisher send a burst, then further ones until it is over, each when the last is
-    /// answered. Returns their number, and when every subscriber had got all of them.
+    /// Lets each publisher send a burst, then further ones until it is over, each when the last is
+    /// answered. Returns their number, and the time of the last delivery.
     fn publish(
         &mut self,
         burst: &[u8],
@@ -297,8 +206,7 @@ impl Audience {
             expected.set(messages * *bursts.as_ref().unwrap_or(&0));
             let mut end = None;
             for thread in receiving {
-                let last =
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                let last = joined(thread)?;
                 end = end.max(Some(last));
             }
             Ok((bursts?, end.unwrap_or_else(Instant::now)))

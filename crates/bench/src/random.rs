@@ -5,7 +5,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// A generator whose stream the seed decides.
+    /// Makes a generator; the seed determines its stream.
     pub fn new(seed: u64) -> Random {
         Random(mix(seed) | 1)
     }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub use machine::{Machine, command_line, commit, set_command_line};
 
-use crate::experiment::{ALL, Description};
+use crate::experiment::all;
 use crate::result::Results;
 
 /// Make pages of result files: tables in Markdown, plots in SVG
@@ -38,8 +38,8 @@ pub struct ReportArgs {
 /// Writes the pages of all result files of a directory, and the summary.
 pub fn run(args: &ReportArgs) -> Result<(), String> {
     let files = files(&args.directory)?;
-    for (description, results) in &files {
-        write_page(description, results, &args.directory)?;
+    for results in &files {
+        write_page(results, &args.directory)?;
     }
     if let Some(path) = &args.summary {
         put(path, &summary::summary(&files, &between(path, &args.directory))?)?;
@@ -60,22 +60,18 @@ pub fn write_all(directory: &Path) -> Result<(), String> {
 }
 
 /// Writes the page of one result file and its plots.
-pub fn write_page(
-    description: &'static Description,
-    results: &Results,
-    directory: &Path,
-) -> Result<(), String> {
-    for (name, svg) in plot::plots(description, results) {
+pub fn write_page(results: &Results, directory: &Path) -> Result<(), String> {
+    for (name, svg) in plot::plots(results) {
         put(&directory.join(name), &svg)?;
     }
     let path = directory.join(format!("{}.md", results.name()));
-    put(&path, &page::page(description, results))?;
+    put(&path, &page::page(results))?;
     eprintln!("{}", path.display());
     Ok(())
 }
 
-/// The result files of a directory with what they are files of, in the order of [`ALL`].
-fn files(directory: &Path) -> Result<Vec<(&'static Description, Results)>, String> {
+/// Result files of a directory, in the order of the experiments.
+fn files(directory: &Path) -> Result<Vec<Results>, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", directory.display());
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(|error| failed(&error))? {
@@ -83,7 +79,7 @@ fn files(directory: &Path) -> Result<Vec<(&'static Description, Results)>, Strin
         let is_hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
         if !is_hidden && path.extension().is_some_and(|extension| extension == "json") {
             let results = Results::read(&path)?;
-            let at = ALL.iter().position(|known| known.name == results.experiment);
+            let at = all().iter().position(|known| known.name == results.experiment);
             let at = at.ok_or_else(|| {
                 format!("{}: unknown experiment {}", path.display(), results.experiment)
             })?;
@@ -94,10 +90,10 @@ fn files(directory: &Path) -> Result<Vec<(&'static Description, Results)>, Strin
         return Err(failed(&"no result files"));
     }
     files.sort_by_key(|(at, results)| (*at, results.label.clone()));
-    Ok(files.into_iter().map(|(at, results)| (ALL[at], results)).collect())
+    Ok(files.into_iter().map(|(_, results)| results).collect())
 }
 
-/// The way from the directory of a file to another directory, for links.
+/// Path from the directory of a file to another directory, for links.
 fn between(file: &Path, directory: &Path) -> String {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (file, directory) = (absolute(file), absolute(directory));
@@ -122,10 +118,10 @@ mod tests {
         let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
         let again = "petrel-bench report --summary BENCHMARKS.md docs/benchmarks";
         let files = files(&directory).unwrap();
-        for (description, results) in &files {
+        for results in &files {
             let path = directory.join(format!("{}.md", results.name()));
-            assert_eq!(read(&path), page::page(description, results), "run {again}");
-            for (name, content) in plot::plots(description, results) {
+            assert_eq!(read(&path), page::page(results), "run {again}");
+            for (name, content) in plot::plots(results) {
                 let committed = read(&directory.join(&name));
                 // Plots of another version of the library may differ in their details.
                 match name.ends_with(".svg") {

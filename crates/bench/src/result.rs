@@ -1,16 +1,17 @@
-//! The result file of an experiment: one JSON document from which every table and plot is made.
+//! Result file of an experiment: one JSON document from which every table and plot is made.
 //!
-//! A file holds what was run (experiment, settings, machine, versions), and a row per server and
+//! A file holds the run (experiment, settings, machine, versions), and a row per server and
 //! point of the grid with the measurement of each round. Medians are taken when it is read.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::load::{Latency, Outcome};
+use crate::cache;
+use crate::load::Outcome;
 use crate::report::Machine;
 
 /// The version of the form described here.
@@ -26,23 +27,23 @@ const FAIR_MIN: f64 = 0.5;
 pub type Point = BTreeMap<String, String>;
 
 /// A result file.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Results {
     /// Version of the file's form.
     pub format: u32,
     /// Name of the experiment.
     pub experiment: String,
-    /// Tells several runs of one experiment apart; empty for the only one.
+    /// Name of the run among several of one experiment; empty for the only one.
     pub label: String,
     /// Whether the run was a short one that only shows the order of magnitude.
     pub quick: bool,
-    /// When it began, RFC 3339, UTC.
+    /// Time of the start, RFC 3339, UTC.
     pub started: String,
-    /// The commit of the working tree in which the program of the base server lies.
+    /// Commit of the working tree of the base server's program.
     pub commit: String,
-    /// How the program was called.
+    /// Command line.
     pub command_line: String,
-    /// Where.
+    /// Machine of the run.
     pub machine: Machine,
     /// The experiment's own options, defaults included.
     pub settings: serde_json::Value,
@@ -54,48 +55,51 @@ pub struct Results {
     pub servers: Vec<ServerFacts>,
     /// Ready-made servers that are not on this machine.
     pub absent: Vec<String>,
-    /// What was measured.
+    /// Measurements.
     pub rows: Vec<Row>,
 }
 
 /// A server, as the pages describe it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ServerFacts {
-    /// As the tables show it.
+    /// Name in the tables.
     pub name: String,
-    /// What its program says of its version.
+    /// Version as its program prints it.
     pub version: String,
-    /// How it is started.
+    /// Command that starts it.
     pub command: String,
-    /// Whether it is a bare loop, with which nothing is won or lost.
+    /// Whether it is a bare loop, which is never compared.
     pub is_floor: bool,
 }
 
-/// One server at one point of the grid.
+/// Measurements of a server at a point of the grid.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Row {
     /// Name of the server.
     pub server: String,
     /// The point.
     pub point: Point,
-    /// What the rounds measured, in no certain order.
+    /// Measurements of the rounds, in no certain order.
     pub rounds: Vec<Measurement>,
 }
 
-/// What one round measured.
+/// Measurement of one round.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Measurement {
     /// Number of the round, from 0.
     pub round: usize,
     /// Figures by name, in the units that the experiment describes.
     pub figures: BTreeMap<String, f64>,
-    /// What makes the figures doubtful. They count all the same.
+    /// Reasons for doubt. The figures count all the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
-    /// Why the figures do not count.
+    /// Reason why the figures do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
+
+/// Result of measuring a point once.
+pub type Measured = Result<Measurement, String>;
 
 impl Measurement {
     /// A measurement that could not be completed.
@@ -118,22 +122,23 @@ impl Measurement {
         self.with(name, value.unwrap_or(f64::NAN))
     }
 
-    /// Adds mean, percentiles and largest of latencies, in milliseconds.
-    pub fn with_latency(self, latency: &Latency) -> Measurement {
-        self.with("mean", latency.mean_us / 1e3)
-            .with("p50", latency.p50_us / 1e3)
-            .with("p99", latency.p99_us / 1e3)
-            .with("p999", latency.p999_us / 1e3)
-            .with("max", latency.max_us / 1e3)
+    /// Adds mean, percentiles and largest of latencies in nanoseconds, in milliseconds.
+    pub fn with_latency(self, latency: &Histogram<u64>) -> Measurement {
+        let quantile = |quantile| latency.value_at_quantile(quantile) as f64 / 1e6;
+        self.with("mean", latency.mean() / 1e6)
+            .with("p50", quantile(0.5))
+            .with("p99", quantile(0.99))
+            .with("p999", quantile(0.999))
+            .with("max", latency.max() as f64 / 1e6)
     }
 
-    /// The figures of a load ([`crate::experiment::LOAD`]), with the checks that every load has:
-    /// replies, Little's law, fairness, and whether all values came back as they were stored.
+    /// Figures of a load, with the checks that every load has: replies, Little's law, fairness, and
+    /// the lengths of values.
     pub fn of_load(outcome: &Outcome, values_are_known: bool) -> Measurement {
         let replies = &outcome.replies;
         let mut measured = Measurement::default()
             .with("throughput", outcome.throughput())
-            .with_latency(&Latency::of(&outcome.latency))
+            .with_latency(&outcome.latency)
             .with_some("cpu", outcome.server_cpu_us())
             .with_some(
                 "cpu_share",
@@ -141,7 +146,7 @@ impl Measurement {
             )
             .with("client_cpu", outcome.client_cpu_us())
             .with("fairness", outcome.slowest_to_fastest);
-        measured.note_load(outcome.little, outcome.slowest_to_fastest);
+        measured.check_load(outcome.little, outcome.slowest_to_fastest);
         if replies.errors > 0 {
             let first = replies.first_error.as_deref().unwrap_or("");
             measured.failure = Some(format!("{} errors, first: {first}", replies.errors));
@@ -156,8 +161,8 @@ impl Measurement {
         measured
     }
 
-    /// Notes where a load disagrees with itself or treats connections unequally.
-    pub fn note_load(&mut self, little: Option<f64>, slowest_to_fastest: f64) {
+    /// Adds doubts about a load that violates Little's law or treats connections unequally.
+    pub fn check_load(&mut self, little: Option<f64>, slowest_to_fastest: f64) {
         if let Some(little) = little.filter(|little| (little - 1.0).abs() > LITTLE_TOLERANCE) {
             self.doubts.push(format!("Little's law: {little:.3} of the requests in flight"));
         }
@@ -172,7 +177,7 @@ impl Measurement {
     }
 }
 
-/// How the rounds of a figure become one number.
+/// Reduction of the rounds of a figure to one number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OverRounds {
     /// The median.
@@ -182,7 +187,7 @@ pub enum OverRounds {
 }
 
 impl Row {
-    /// One number of all complete rounds.
+    /// Reduces all complete rounds to one number.
     pub fn figure(&self, name: &str, over_rounds: OverRounds) -> Option<f64> {
         let values = self.values(name);
         match over_rounds {
@@ -191,8 +196,8 @@ impl Row {
         }
     }
 
-    /// How far the complete rounds lie from the middle of their range, as a share of the median;
-    /// `None` for fewer than two rounds.
+    /// Half the range of the complete rounds, as a share of the median; `None` for fewer than two
+    /// rounds.
     pub fn spread(&self, name: &str) -> Option<f64> {
         let values = self.values(name);
         let low = values.iter().copied().reduce(f64::min)?;
@@ -213,22 +218,15 @@ impl Results {
         Results {
             format: FORMAT,
             experiment: experiment.to_owned(),
-            label: String::new(),
-            quick: false,
             started: chrono::Utc::now().format("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            commit: String::new(),
             command_line: crate::report::command_line(),
             machine: Machine::here(),
             settings,
-            rounds: 0,
-            base: String::new(),
-            servers: Vec::new(),
-            absent: Vec::new(),
-            rows: Vec::new(),
+            ..Results::default()
         }
     }
 
-    /// The name of the file without its ending.
+    /// Name of the file without its ending.
     pub fn name(&self) -> String {
         match self.label.as_str() {
             "" => self.experiment.clone(),
@@ -248,29 +246,18 @@ impl Results {
     }
 
     /// Writes the file, a line per row, beside the old one and then in its place: a full disk
-    /// leaves what there was.
+    /// leaves the old one.
     pub fn write(&self, directory: &Path) -> Result<(), String> {
         let path = directory.join(format!("{}.json", self.name()));
-        let new = directory.join(format!(".{}.json.new", self.name()));
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let text = self.text().map_err(|error| failed(&error))?;
-        let put = || {
-            fs::create_dir_all(directory)?;
-            let mut file = fs::File::create(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, &path)
-        };
-        put().map_err(|error| {
-            let _ = fs::remove_file(&new);
-            failed(&error)
-        })
+        cache::write(&path, text.as_bytes()).map_err(|error| failed(&error))
     }
 
     fn text(&self) -> serde_json::Result<String> {
         let head = Results { rows: Vec::new(), ..self.clone() };
         let mut text = serde_json::to_string_pretty(&head)?;
-        // The rows come last; their empty list is where they go.
+        // The rows come last and replace their empty list.
         text.truncate(text.len() - "]\n}".len());
         for (number, row) in self.rows.iter().enumerate() {
             text.push_str(if number == 0 { "\n" } else { ",\n" });
@@ -291,7 +278,7 @@ impl Results {
         self.row(server, point).is_some_and(|row| row.rounds.iter().any(|other| done(&other)))
     }
 
-    /// Takes a measurement, in the place of one of the same round that failed.
+    /// Records a measurement, in the place of a failed one of the same round.
     pub fn record(&mut self, server: &str, point: &Point, measured: Measurement) {
         let at = self.rows.iter().position(|row| row.server == server && row.point == *point);
         let at = at.unwrap_or_else(|| {
@@ -304,7 +291,7 @@ impl Results {
         rounds.push(measured);
     }
 
-    /// Goes on with an earlier file: takes its rows, if it was of the same run.
+    /// Resumes an earlier file: takes its rows, if it was of the same run.
     pub fn resume(&mut self, earlier: Results) -> Result<(), String> {
         let same = [
             ("the options", earlier.settings == self.settings),
@@ -315,7 +302,7 @@ impl Results {
         ];
         if let Some((what, _)) = same.iter().find(|(_, same)| !same) {
             let name = self.name();
-            return Err(format!("--resume: {what} of {name}.json are others than of this run"));
+            return Err(format!("--resume: {what} of {name}.json differ from this run's"));
         }
         self.started = earlier.started;
         self.rows = earlier.rows;

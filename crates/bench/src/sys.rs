@@ -4,12 +4,13 @@
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
@@ -17,7 +18,7 @@ use rustix::process::{self, Pid, Resource, Rlimit, Signal};
 use rustix::time::{ClockId, clock_gettime};
 use socket2::{Domain, Socket, Type};
 
-/// What a socket is waited for.
+/// Events of a socket that are waited for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Interest {
     /// Bytes to read.
@@ -40,9 +41,9 @@ impl Interest {
 pub struct Ready {
     /// The token given at registration.
     pub token: usize,
-    /// There is something to read, or the peer is gone (reading tells which).
+    /// Bytes to read, or the end of the connection.
     pub readable: bool,
-    /// There is room to write.
+    /// Room to write.
     pub writable: bool,
 }
 
@@ -53,7 +54,7 @@ pub struct Poller {
     ready: Vec<Ready>,
 }
 
-/// Sockets that one wait returns at most.
+/// Largest number of sockets that one wait returns.
 const EVENTS_MAX: usize = 1024;
 
 impl Poller {
@@ -68,7 +69,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, socket, data, interest.flags())?)
     }
 
-    /// Changes what a socket that was added is waited for.
+    /// Changes the events of a socket that was added.
     pub fn change(&self, socket: impl AsFd, token: usize, interest: Interest) -> io::Result<()> {
         let data = epoll::EventData::new_u64(token as u64);
         Ok(epoll::modify(&self.epoll, socket, data, interest.flags())?)
@@ -104,8 +105,8 @@ impl Poller {
     }
 }
 
-/// Nanoseconds of CPU (user and system) that a process has used with all its threads, those that
-/// have ended included.
+/// Nanoseconds of CPU (user and system) that a process has used with all its threads, ended ones
+/// included.
 pub fn process_cpu_ns(pid: u32) -> io::Result<u64> {
     let mut clock: libc::clockid_t = 0;
     // SAFETY: `clock` lives through the call.
@@ -133,12 +134,12 @@ pub fn resident_bytes(pid: u32) -> Result<u64, String> {
     rollup(pid, &["Rss:"])
 }
 
-/// The part of it that no other process shares.
+/// Private memory of a process in bytes: the part that no other process shares.
 pub fn private_bytes(pid: u32) -> Result<u64, String> {
     rollup(pid, &["Private_Clean:", "Private_Dirty:"])
 }
 
-/// The sum of these lines of what the kernel says of a process's pages.
+/// Sum of some lines of `/proc/PID/smaps_rollup`, bytes.
 fn rollup(pid: u32, names: &[&str]) -> Result<u64, String> {
     let path = format!("/proc/{pid}/smaps_rollup");
     let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -150,7 +151,7 @@ fn rollup(pid: u32, names: &[&str]) -> Result<u64, String> {
     names.iter().map(bytes).sum()
 }
 
-/// Processes that a process has started and that are there, whichever thread did.
+/// Child processes of a process, started by any of its threads.
 pub fn children(pid: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -188,6 +189,32 @@ pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid as i32) {
         let _ = process::kill_process(pid, signal);
     }
+}
+
+/// Converts an error to text.
+pub fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// A child process; killed when dropped.
+#[derive(Debug)]
+pub struct Guarded(pub Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Finds a port without a listener.
+pub fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// Waits for a thread; panics if it has panicked.
+pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Connects to `to` from the loopback address `from`.

@@ -1,4 +1,4 @@
-//! `trace`: the requests of production traces replayed against each server in turn.
+//! `trace`: requests of production traces replayed against each server in turn.
 
 mod generate;
 mod replay;
@@ -6,28 +6,21 @@ mod request;
 mod route;
 mod source;
 
-use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
 use petrel_client::Commands;
 use petrel_client::blocking::Client;
-use serde::Serialize;
 
-use crate::cluster::Copies;
-use crate::exchange::{client, cpu_ns};
-use crate::experiment::{
-    Better, CPU, Description, Experiment, FIGURE, Figure, Lifetime, Plot, RunArgs, SERVER,
-    THROUGHPUT, View, at, grid, texts,
-};
+use crate::experiment::{Case, Description, Experiment, Options, points};
 use crate::load::ValueSizes;
-use crate::result::{Measurement, Point};
-use crate::server::{Peer, Server, Setting};
+use crate::result::{Measured, Measurement, Point};
+use crate::server::{Peer, Server, Setting, parse_copies};
+use crate::wire::client;
 use generate::{CLUSTER_17, ClusterStatistics};
 use replay::Replayed;
 
-pub use generate::Zipf;
 pub use replay::{Manner, replay};
 pub use request::{Request, Statistics};
 
@@ -37,158 +30,9 @@ const CONNECTION_BYTES: u64 = 128 * 1024;
 /// Decides what generators draw.
 const SEED: u64 = 17;
 
-/// Replay traces of caches and disks: GET, and on a miss SET, as the users of a cache do.
-///
-/// A trace is a file (oracleGeneral, Twitter's or Alibaba's CSV; plain or .zst), a generator
-/// (cluster17, block, zipf), or twitter:TABLE.csv:CLUSTER, drawn with the statistics of a row.
-/// Every server gets the same requests in the same order.
-#[derive(Clone, Debug, Serialize, clap::Args)]
-pub struct TraceArgs {
-    /// Traces, replayed apart
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "TRACE,...",
-        default_value = "cluster17,block,zipf",
-        default_value_if("quick", "true", "cluster17,block")
-    )]
-    traces: Vec<TraceName>,
-
-    /// Requests of a trace at most
-    #[arg(long, default_value_t = 1_000_000, default_value_if("quick", "true", "50000"),
-          value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
-    requests: u64,
-
-    /// Memory for values beyond the empty server's, at which it evicts: none, bytes (500mb), or per
-    /// cent of the trace's working set (10%); measured apart
-    #[arg(long, value_delimiter = ',', value_name = "SIZE,...", default_value = "none,10%")]
-    memory: Vec<MemoryLimit>,
-
-    /// What is evicted, measured apart where memory is limited
-    #[arg(long, value_delimiter = ',', value_name = "POLICY,...", default_value = "allkeys-lru")]
-    policies: Vec<String>,
-
-    /// Bytes of every value; real: those of the trace; measured apart
-    #[arg(long, value_delimiter = ',', value_name = "BYTES,...", default_value = "real",
-          value_parser = parse_values)]
-    values: Vec<String>,
-
-    /// Times the original pace, requests being due at their times; without it, as fast as possible
-    #[arg(long, value_name = "FACTOR", value_parser = parse_pace)]
-    pace: Option<f64>,
-
-    /// Connections, each with one request under way
-    #[arg(long, default_value_t = 4, value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    connections: u16,
-
-    /// Nodes of clusters, measured apart; connections are shared among those of
-    /// petrel-cluster and swytch-cluster. What is no cluster is measured as one node
-    #[arg(long, value_delimiter = ',', default_value = "1", value_name = "N,...",
-          value_parser = clap::value_parser!(u16).range(1..=64))]
-    nodes: Vec<u16>,
-
-    /// Nodes of petrel-cluster that hold each key: so many, or all
-    #[arg(long, default_value = "all", value_name = "all|N")]
-    copies: Copies,
-
-    /// Threads of the servers, of each node
-    #[arg(long, default_value_t = 2, value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    server_threads: u16,
-}
-
-const fn us(name: &'static str, title: &'static str) -> Figure {
-    Figure::new(name, title, "us", 1, Better::Less)
-}
-
-const fn count(name: &'static str, title: &'static str, better: Better) -> Figure {
-    Figure::new(name, title, "", 0, better)
-}
-
-const PLACE: &[&str] = &["trace", "values", "memory", "policy", "nodes"];
-
-/// What it is.
-pub const DESCRIPTION: &Description = &Description {
-    name: "trace",
-    title: "Traces of production",
-    about: "The same requests in the same order against each server in turn: GET, and on a miss SET. Memory is what a \
-            server may use for data beyond what it takes when it is empty (`maxmemory`). Network is what went through \
-            the sockets in both directions, RESP included; over a Unix socket nothing of it crosses an interface. \
-            Values are compared byte by byte with what was stored. `cluster17` and `block` are drawn from published \
-            statistics, they are not the traces themselves.",
-    axes: &[
-        ("trace", "{}"),
-        ("values", "{} values"),
-        ("memory", "memory {}"),
-        ("policy", "{}"),
-        ("nodes", "nodes: {}"),
-    ],
-    figures: &[
-        THROUGHPUT,
-        Figure::new("hits", "Hit rate", "%", 2, Better::More),
-        us("get_mean", "Average GET"),
-        us("set_mean", "Average SET"),
-        us("get_p50", "GET p50"),
-        us("get_p99", "GET p99"),
-        us("get_p999", "GET p99.9"),
-        us("set_p99", "SET p99"),
-        us("set_p999", "SET p99.9"),
-        CPU,
-        Figure::new("network", "Network", "MB", 1, Better::Less),
-        Figure::new("rss", "Resident memory", "MB", 1, Better::Less),
-        count("evicted", "Evicted keys", Better::Neither),
-        count("errors", "Error replies", Better::Less),
-        count("timeouts", "Timeouts", Better::Less),
-        count("resets", "Broken connections", Better::Less),
-        count("requests", "Requests", Better::Neither),
-        Figure::new("working_set", "Working set", "MB", 1, Better::Neither),
-    ],
-    views: &[
-        View::new(
-            "By trace",
-            &["hits", "throughput", "get_mean", "set_mean", "network", "errors"],
-            &["trace", "values"],
-            &["memory", "policy", "nodes", SERVER],
-            &[FIGURE],
-        )
-        .in_summary(),
-        View::new("Throughput", &["throughput"], &["values"], PLACE, &[SERVER]).plot(Plot::Bars),
-        View::new(
-            "Hit rate",
-            &["hits"],
-            &["trace", "values", "policy", "nodes"],
-            &["memory"],
-            &[SERVER],
-        )
-        .plot(Plot::Bars),
-        View::new(
-            "Percentiles",
-            &["get_p50", "get_p99", "get_p999", "set_p99", "set_p999"],
-            &[FIGURE],
-            PLACE,
-            &[SERVER],
-        ),
-        View::new(
-            "Cost and errors by kind",
-            &["cpu", "rss", "evicted", "errors", "timeouts", "resets", "requests", "working_set"],
-            &[],
-            &["trace", "values", "memory", "policy", "nodes", SERVER],
-            &[FIGURE],
-        ),
-    ],
-};
-
-/// Where a trace comes from.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(into = "String")]
+/// Name of a trace: a file, a generator, or a row of Twitter's table.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TraceName(String);
-
-impl From<TraceName> for String {
-    fn from(name: TraceName) -> String {
-        name.label()
-    }
-}
 
 impl FromStr for TraceName {
     type Err = String;
@@ -206,7 +50,26 @@ impl FromStr for TraceName {
 }
 
 impl TraceName {
-    /// Its name without directories.
+    /// Reads every trace of the options `traces` and `requests`.
+    pub fn check(options: &Options) -> Result<(), String> {
+        options.texts("traces").iter().try_for_each(|text| {
+            text.parse::<TraceName>()?.load(options.get("requests")).map(|_| ())
+        })
+    }
+
+    /// Labels of the option `traces`.
+    pub fn labels(options: &Options) -> Vec<String> {
+        options.texts("traces").iter().map(|text| TraceName(text.clone()).label()).collect()
+    }
+
+    /// Loads the trace of a point.
+    pub fn trace(case: &Case<'_>) -> Result<Vec<Request>, String> {
+        let names = case.options.texts("traces").iter().map(|text| TraceName(text.clone()));
+        let name = names.into_iter().find(|name| name.label() == case.text("trace"));
+        name.ok_or("no such trace")?.load(case.get("requests"))
+    }
+
+    /// Name without directories.
     pub fn label(&self) -> String {
         match self.0.strip_prefix("twitter:") {
             Some(rest) => rest.rsplit(':').next().unwrap_or(rest).to_owned(),
@@ -214,7 +77,7 @@ impl TraceName {
         }
     }
 
-    /// Reads it, or draws it: so many requests at most.
+    /// Reads or draws at most `requests` requests.
     pub fn load(&self, requests: usize) -> Result<Vec<Request>, String> {
         match self.0.as_str() {
             "cluster17" => Ok(CLUSTER_17.draw(requests, SEED)),
@@ -236,154 +99,100 @@ impl TraceName {
     }
 }
 
-/// Memory for data.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-enum MemoryLimit {
-    None,
-    Bytes(u64),
-    /// Of the working set.
-    Percent(f64),
-}
-
-impl fmt::Display for MemoryLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MemoryLimit::None => write!(f, "none"),
-            MemoryLimit::Bytes(bytes) if bytes % 1_000_000 == 0 => {
-                write!(f, "{}mb", bytes / 1_000_000)
-            }
-            MemoryLimit::Bytes(bytes) => write!(f, "{bytes}"),
-            MemoryLimit::Percent(percent) => write!(f, "{percent}%"),
-        }
+/// Bytes for data by the option `memory`: none, a number with a unit, or per cent of all values.
+fn memory_limit(text: &str, working_set: u64) -> Result<Option<u64>, String> {
+    let units = [("gb", 1_000_000_000), ("mb", 1_000_000), ("kb", 1_000), ("", 1)];
+    let percent = text.strip_suffix('%').and_then(|text| text.parse::<f64>().ok());
+    let bytes = || {
+        let (text, unit) =
+            units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
+        text.parse::<u64>().ok()?.checked_mul(*unit).filter(|bytes| *bytes > 0)
+    };
+    match percent.filter(|percent| *percent > 0.0 && *percent <= 10_000.0) {
+        _ if text == "none" => Ok(None),
+        Some(percent) => Ok(Some((working_set as f64 * percent / 100.0) as u64)),
+        None => bytes().map(Some).ok_or_else(|| format!("'{text}' is neither none, 500mb nor 10%")),
     }
 }
 
-impl FromStr for MemoryLimit {
-    type Err = String;
+/// `trace`: traces replayed.
+#[derive(Default)]
+pub struct Trace;
 
-    fn from_str(text: &str) -> Result<MemoryLimit, String> {
-        let lower = text.to_lowercase();
-        let bytes = |text: &str, unit: u64| text.parse::<u64>().ok()?.checked_mul(unit);
-        let limit = match lower.as_str() {
-            "none" => Some(MemoryLimit::None),
-            text => match text.strip_suffix('%') {
-                Some(text) => text.parse().ok().map(MemoryLimit::Percent),
-                None => None
-                    .or_else(|| bytes(text.strip_suffix("gb")?, 1_000_000_000))
-                    .or_else(|| bytes(text.strip_suffix("mb")?, 1_000_000))
-                    .or_else(|| bytes(text.strip_suffix("kb")?, 1_000))
-                    .or_else(|| bytes(text, 1))
-                    .map(MemoryLimit::Bytes),
-            },
-        };
-        let is_positive = |limit: &MemoryLimit| match limit {
-            MemoryLimit::None => true,
-            MemoryLimit::Bytes(bytes) => *bytes > 0,
-            MemoryLimit::Percent(percent) => *percent > 0.0 && *percent <= 10_000.0,
-        };
-        limit.filter(is_positive).ok_or_else(|| format!("'{text}' is neither none, 500mb nor 10%"))
-    }
-}
+impl Experiment for Trace {
+    const NAME: &'static str = "trace";
+    type State = Vec<Request>;
 
-fn parse_values(text: &str) -> Result<String, String> {
-    match text {
-        "real" => Ok(text.to_owned()),
-        _ => text.parse::<ValueSizes>().and_then(|sizes| match sizes.min == sizes.max {
-            true => Ok(text.to_owned()),
-            false => Err("one size, or real".to_owned()),
-        }),
-    }
-}
-
-fn parse_pace(text: &str) -> Result<f64, String> {
-    let pace = text.parse::<f64>().ok().filter(|pace| pace.is_finite() && *pace > 0.0);
-    pace.ok_or_else(|| "a number above zero".to_owned())
-}
-
-impl Experiment for TraceArgs {
-    const DESCRIPTION: &'static Description = DESCRIPTION;
-    type Session = (Server, Vec<Request>);
-
-    fn admits(&self, peer: &Peer) -> bool {
-        peer.speaks_resp() && !peer.is_floor()
-    }
-
-    /// What limits memory asks one node, and only clusters have several.
-    fn leaves_out(&self, peer: &Peer, point: &Point) -> bool {
+    /// A limit on memory is set at one node, and only clusters have several.
+    fn leaves_out(&self, peer: &Peer, case: &Case<'_>) -> bool {
         match peer.is_cluster() {
-            true => point["memory"] != "none",
-            false => at::<u16>(point, "nodes") != 1,
+            true => case.text("memory") != "none",
+            false => case.at::<u16>("nodes") != 1,
         }
     }
 
-    /// Every trace can be read: that is better known before the first server is started.
-    fn check(&self) -> Result<(), String> {
-        self.traces.iter().try_for_each(|trace| trace.load(self.requests as usize).map(|_| ()))
+    /// Reads every trace, so that an error comes before the first server is started.
+    fn check(&self, options: &Options) -> Result<(), String> {
+        for text in options.texts("memory") {
+            memory_limit(text, 0)?;
+        }
+        for text in options.texts("values").iter().filter(|text| *text != "real") {
+            let sizes: ValueSizes = text.parse()?;
+            if sizes.min != sizes.max {
+                return Err(format!("--values {text}: one size, or real"));
+            }
+        }
+        parse_copies(&options.get::<String>("copies"))?;
+        TraceName::check(options)
     }
 
-    fn points(&self) -> Vec<Point> {
-        let traces = self.traces.iter().map(TraceName::label).collect();
-        let mut points = grid([
-            ("trace", traces),
-            ("values", self.values.clone()),
-            ("memory", texts(&self.memory)),
-            ("policy", self.policies.clone()),
-            ("nodes", texts(&self.nodes)),
-        ]);
-        // Without a limit nothing is evicted.
-        points.retain(|point| point["memory"] != "none" || point["policy"] == self.policies[0]);
-        for point in points.iter_mut().filter(|point| point["memory"] == "none") {
-            point.insert("policy".to_owned(), "noeviction".to_owned());
+    fn points(&self, options: &Options) -> Vec<Point> {
+        let mut points = points(Description::named(Self::NAME), options);
+        let first = &options.texts("policies")[0];
+        let labels = TraceName::labels(options);
+        // Nothing is evicted without a limit.
+        points.retain(|point| point["memory"] != "none" || point["policy"] == *first);
+        for point in &mut points {
+            let at = options.texts("traces").iter().position(|text| *text == point["trace"]);
+            point.insert("trace".to_owned(), labels[at.unwrap_or(0)].clone());
+            if point["memory"] == "none" {
+                point.insert("policy".to_owned(), "noeviction".to_owned());
+            }
         }
         points
     }
 
-    fn lifetime(&self) -> Lifetime {
-        Lifetime::Measurement
+    fn setting(&self, case: &Case<'_>, setting: Setting) -> Setting {
+        let value_max = case.some("values").unwrap_or(ValueSizes::LIMIT);
+        let copies = parse_copies(&case.get::<String>("copies")).unwrap_or(None);
+        Setting { value_max, nodes: case.at("nodes"), copies, ..setting }
     }
 
-    fn setting(&self, run: &RunArgs, point: &Point) -> Setting {
-        let connections = usize::from(self.connections) + 64;
-        let setting = run.setting(usize::from(self.server_threads), connections.max(1024));
-        let value_max = point["values"].parse().unwrap_or(ValueSizes::LIMIT);
-        Setting { value_max, nodes: at(point, "nodes"), copies: self.copies.0, ..setting }
-    }
-
-    fn prepare(&self, server: Server, point: &Point) -> Result<Self::Session, String> {
-        let name = self.traces.iter().find(|trace| trace.label() == point["trace"]);
-        let trace = name.expect("the grid is made of them").load(self.requests as usize)?;
-        let fixed = point["values"].parse::<u32>().ok();
+    fn prepare(&self, case: &Case<'_>, server: &Server) -> Result<Vec<Request>, String> {
+        let trace = TraceName::trace(case)?;
         let statistics = Statistics::of(&trace);
-        let working_set = match fixed {
-            Some(size) => statistics.objects * u64::from(size),
+        let working_set = match case.some::<u64>("values") {
+            Some(size) => statistics.objects * size,
             None => statistics.working_set,
         };
-        let limit = match at(point, "memory") {
-            MemoryLimit::None => return Ok((server, trace)),
-            MemoryLimit::Bytes(bytes) => bytes,
-            MemoryLimit::Percent(percent) => (working_set as f64 * percent / 100.0) as u64,
-        };
-        // What servers count for the connections is no room for values.
-        let spare = u64::from(self.connections) * CONNECTION_BYTES;
-        limit_memory(&server, spare + limit, &point["policy"])?;
-        Ok((server, trace))
+        if let Some(limit) = memory_limit(case.text("memory"), working_set)? {
+            // Bytes that servers count for connections hold no values.
+            let spare = case.get::<u64>("connections") * CONNECTION_BYTES;
+            limit_memory(server, spare + limit, case.text("policy"))?;
+        }
+        Ok(trace)
     }
 
-    fn measure(
-        &self,
-        (server, trace): &mut Self::Session,
-        point: &Point,
-        _: usize,
-    ) -> Result<Measurement, String> {
+    fn measure(&self, case: &Case<'_>, server: &Server, trace: &mut Vec<Request>) -> Measured {
         let manner = Manner {
-            connections: usize::from(self.connections),
-            pace: self.pace,
-            size: point["values"].parse().ok(),
+            connections: case.get("connections"),
+            pace: case.options.some("pace"),
+            size: case.some("values"),
         };
-        let before = cpu_ns(server)?;
+        let before = server.cpu_ns()?;
         let done = replay::replay(server.entrances(), trace, manner)?;
-        let cpu = (cpu_ns(server)? - before) as f64 / 1e3 / done.operations().max(1) as f64;
-        // Of a cluster it would be that of one node.
+        let cpu = (server.cpu_ns()? - before) as f64 / 1e3 / done.operations().max(1) as f64;
+        // One node of a cluster would count its own only.
         let evicted = match server.peer().is_cluster() {
             true => None,
             false => client(server.endpoint())
@@ -401,7 +210,7 @@ impl Experiment for TraceArgs {
     }
 }
 
-/// Lets a server have so many bytes beyond what it takes now, and evict by a policy.
+/// Limits a server to its present memory and some bytes more, and sets its eviction policy.
 pub fn limit_memory(server: &Server, bytes: u64, policy: &str) -> Result<(), String> {
     let limited = || -> petrel_client::Result<()> {
         let client = client(server.endpoint())?;
@@ -414,27 +223,27 @@ pub fn limit_memory(server: &Server, bytes: u64, policy: &str) -> Result<(), Str
 }
 
 fn figures(done: &Replayed) -> Measurement {
-    let quantile = |histogram: &hdrhistogram::Histogram<u64>, quantile: f64| {
-        (!histogram.is_empty()).then(|| histogram.value_at_quantile(quantile) as f64 / 1e3)
-    };
-    let mean = |histogram: &hdrhistogram::Histogram<u64>| {
-        (!histogram.is_empty()).then(|| histogram.mean() / 1e3)
-    };
     let gets = done.hits + done.misses;
     let mut measured = Measurement::default()
         .with("throughput", done.operations() as f64 / done.elapsed.as_secs_f64())
         .with("hits", done.hits as f64 * 100.0 / gets as f64)
-        .with_some("get_mean", mean(&done.get))
-        .with_some("set_mean", mean(&done.set))
-        .with_some("get_p50", quantile(&done.get, 0.5))
-        .with_some("get_p99", quantile(&done.get, 0.99))
-        .with_some("get_p999", quantile(&done.get, 0.999))
-        .with_some("set_p99", quantile(&done.set, 0.99))
-        .with_some("set_p999", quantile(&done.set, 0.999))
         .with("network", done.bytes as f64 / 1e6)
         .with("errors", done.errors.replies as f64)
         .with("timeouts", done.errors.timeouts as f64)
         .with("resets", done.errors.resets as f64);
+    for (name, histogram) in [("get", &done.get), ("set", &done.set)] {
+        if histogram.is_empty() {
+            continue;
+        }
+        let us = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        measured = measured
+            .with(&format!("{name}_mean"), histogram.mean() / 1e3)
+            .with(&format!("{name}_p99"), us(0.99))
+            .with(&format!("{name}_p999"), us(0.999));
+        if name == "get" {
+            measured = measured.with("get_p50", us(0.5));
+        }
+    }
     if let Some(first) = &done.errors.first {
         measured.doubts.push(format!("{} error replies, first: {first}", done.errors.replies));
     }
@@ -457,13 +266,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_on_memory_are_read_and_shown() {
-        for text in ["none", "500mb", "10%", "0.5%", "123"] {
-            assert_eq!(text.parse::<MemoryLimit>().unwrap().to_string(), text);
+    fn limits_on_memory_are_read() {
+        let limits = [("none", None), ("500mb", Some(500_000_000)), ("10%", Some(40))];
+        let limits = limits.into_iter().chain([("0.5%", Some(2)), ("123", Some(123))]);
+        for (text, limit) in limits.chain([("3gb", Some(3_000_000_000))]) {
+            assert_eq!(memory_limit(text, 400), Ok(limit), "{text}");
         }
-        assert_eq!("3gb".parse(), Ok(MemoryLimit::Bytes(3_000_000_000)));
         for text in ["0", "-1%", "x", "", "0%", "99999999999gb"] {
-            assert!(text.parse::<MemoryLimit>().is_err(), "{text}");
+            assert!(memory_limit(text, 400).is_err(), "{text}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `tracking`: what client-side caching costs connections that write.
+//! `tracking`: cost of client-side caching to connections that write.
 
 mod readers;
 
@@ -10,16 +10,12 @@ use std::time::{Duration, Instant};
 
 use petrel_client::Commands;
 use petrel_resp::encode_command;
-use serde::Serialize;
 
-use crate::exchange::{client, connect, cpu_ns, read_same};
-use crate::experiment::{
-    Better, CPU, Cells, Description, Experiment, FIGURE, Figure, Lifetime, Plot, RunArgs, SERVER,
-    Session, THROUGHPUT, View, at, grid, texts,
-};
-use crate::load::Stream;
-use crate::result::{Measurement, Point};
+use crate::experiment::{Case, Experiment, Options};
+use crate::result::{Measured, Measurement};
 use crate::server::{Server, Setting};
+use crate::sys::joined;
+use crate::wire::{Stream, client, connect, read_same};
 use readers::Readers;
 
 /// Requests in one piece while the keys are stored and first read.
@@ -31,110 +27,45 @@ const VALUE_REPLY_BYTES: usize = 5 + VALUE.len() + 2;
 
 const OK: &[u8] = b"+OK\r\n";
 
-/// Time for what is on its way to arrive.
+/// Time for invalidations to arrive.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Measure server CPU time per write while clients track keys (client-side caching).
-///
-/// In each round a server is filled, and the same connections overwrite keys in three situations:
-/// no client tracks, the tracking clients have read other keys, each key that is written has been
-/// read by one of them.
-#[derive(Clone, Debug, Serialize, clap::Args)]
-pub struct TrackingArgs {
-    /// Threads of the server
-    #[arg(long, default_value_t = 2)]
-    server_threads: usize,
-
-    /// Tracking clients
-    #[arg(long, default_value_t = 100)]
-    clients: usize,
-
-    /// Keys that they have read, each its share
-    #[arg(long, default_value_t = 1_000_000, default_value_if("quick", "true", "200000"))]
-    keys: usize,
-
-    /// Writes per situation and pipeline, each to a key of its own
-    #[arg(long, default_value_t = 200_000, default_value_if("quick", "true", "50000"))]
-    writes: usize,
-
-    /// Connections that write
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
-    writers: u16,
-
-    /// Writes that each of them has in flight
-    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,16")]
-    pipelines: Vec<usize>,
-}
-
-/// What the tracking clients have read: nothing, as many keys as there are and none of which is
-/// written, every key that is written.
-const SITUATIONS: [&str; 3] = [UNTRACKED, "other keys are tracked", TRACKED];
+/// Works in which no client tracks, and in which each key that is written is tracked.
 const UNTRACKED: &str = "no client tracks";
 const TRACKED: &str = "every write hits a tracked key";
 
-/// What it is.
-pub const DESCRIPTION: &Description = &Description {
-    name: "tracking",
-    title: "Writes while clients track",
-    about: "Connections overwrite keys, each once, while no client tracks, while clients track other keys, and while \
-            each key that is written is tracked by one of them. The clients look for invalidations every 20 ms. In \
-            parentheses: over the same while no client tracks.",
-    axes: &[("situation", "{}"), ("pipeline", "P{}")],
-    figures: &[
-        CPU,
-        THROUGHPUT,
-        Figure::new("invalidations", "Invalidations per write", "", 2, Better::Neither),
-    ],
-    views: &[
-        view(&["cpu"]).cells(AGAINST).plot(Plot::Bars).in_summary(),
-        view(&["throughput"]).cells(AGAINST).plot(Plot::Bars),
-        view(&["invalidations"]),
-    ],
-};
+/// `tracking`: client-side caching.
+#[derive(Default)]
+pub struct Tracking;
 
-const AGAINST: Cells = Cells::Against("situation", UNTRACKED);
+impl Experiment for Tracking {
+    const NAME: &'static str = "tracking";
+    type State = Scene;
 
-const fn view(figures: &'static [&'static str]) -> View {
-    View::new("", figures, &[FIGURE], &["situation", SERVER], &["pipeline"])
-}
-
-impl Experiment for TrackingArgs {
-    const DESCRIPTION: &'static Description = DESCRIPTION;
-    type Session = Scene;
-
-    fn check(&self) -> Result<(), String> {
-        if self.writes * self.pipelines.len() * 2 > self.keys {
-            return Err("each write takes a key of its own: fewer --writes, or more --keys".into());
+    fn check(&self, options: &Options) -> Result<(), String> {
+        let writes = options.get::<usize>("writes") * options.texts("pipelines").len() * 2;
+        match writes > options.get("keys") {
+            true => Err("each write takes a key of its own: fewer --writes, or more --keys".into()),
+            false => Ok(()),
         }
-        Ok(())
     }
 
-    fn points(&self) -> Vec<Point> {
-        grid([("situation", texts(&SITUATIONS)), ("pipeline", texts(&self.pipelines))])
+    fn setting(&self, case: &Case<'_>, setting: Setting) -> Setting {
+        let connections = case.get::<usize>("clients") + case.get::<usize>("writers") + 10;
+        Setting { connections, ..setting }
     }
 
-    fn lifetime(&self) -> Lifetime {
-        Lifetime::Round
+    fn prepare(&self, case: &Case<'_>, server: &Server) -> Result<Scene, String> {
+        Scene::start(server, case).map_err(|error| error.to_string())
     }
 
-    fn setting(&self, run: &RunArgs, _: &Point) -> Setting {
-        run.setting(self.server_threads, self.clients + usize::from(self.writers) + 10)
-    }
-
-    fn prepare(&self, server: Server, _: &Point) -> Result<Scene, String> {
-        Scene::start(server, self).map_err(|error| error.to_string())
-    }
-
-    fn measure(&self, scene: &mut Scene, point: &Point, _: usize) -> Result<Measurement, String> {
-        scene
-            .measure(&point["situation"], at(point, "pipeline"), self)
-            .map_err(|error| error.to_string())
+    fn measure(&self, case: &Case<'_>, server: &Server, scene: &mut Scene) -> Measured {
+        scene.measure(server, case).map_err(|error| error.to_string())
     }
 }
 
-/// A server, the connections that write, and the clients that may track.
+/// Connections that write, and the clients that may track.
 pub struct Scene {
-    server: Server,
     writers: Vec<Stream>,
     readers: Readers,
     are_tracking: bool,
@@ -142,28 +73,22 @@ pub struct Scene {
     written: [usize; 2],
 }
 
-impl Session for Scene {
-    fn server(&self) -> &Server {
-        &self.server
-    }
-}
-
 impl Scene {
-    fn start(server: Server, args: &TrackingArgs) -> io::Result<Scene> {
-        let writers = (0..args.writers).map(|_| connect(server.endpoint()));
+    fn start(server: &Server, case: &Case<'_>) -> io::Result<Scene> {
+        let writers = (0..case.get::<u16>("writers")).map(|_| connect(server.endpoint()));
         let writers = writers.collect::<io::Result<Vec<_>>>()?;
-        let readers = Readers::connect(server.endpoint(), args.clients)?;
+        let readers = Readers::connect(server.endpoint(), case.get("clients"))?;
         let set = client(server.endpoint())
             .and_then(|client| client.config_set([("tracking-table-max-keys", 0)]).run());
         set.map_err(io::Error::other)?;
-        let mut scene = Scene { server, writers, readers, are_tracking: false, written: [0; 2] };
-        for family in [Family::Read, Family::Other] {
-            scene.store(family, args.keys)?;
+        let mut scene = Scene { writers, readers, are_tracking: false, written: [0; 2] };
+        for family in [READ, OTHER] {
+            scene.store(family, case.get("keys"))?;
         }
         Ok(scene)
     }
 
-    fn store(&mut self, family: Family, keys: usize) -> io::Result<()> {
+    fn store(&mut self, family: usize, keys: usize) -> io::Result<()> {
         let mut piece = Vec::new();
         for begin in (0..keys).step_by(PIECE) {
             piece.clear();
@@ -175,30 +100,25 @@ impl Scene {
         Ok(())
     }
 
-    fn measure(
-        &mut self,
-        situation: &str,
-        pipeline: usize,
-        args: &TrackingArgs,
-    ) -> io::Result<Measurement> {
+    fn measure(&mut self, server: &Server, case: &Case<'_>) -> io::Result<Measurement> {
+        let (situation, writes) = (case.text("situation"), case.get::<usize>("writes"));
         if situation != UNTRACKED && !self.are_tracking {
-            self.readers.track(Family::Read, args.keys)?;
+            self.readers.track(READ, case.get("keys"))?;
             self.are_tracking = true;
         }
         let over = AtomicBool::new(false);
-        let Scene { server, writers, readers, written, .. } = self;
-        let family = if situation == TRACKED { Family::Read } else { Family::Other };
-        let begin = written[family as usize];
+        let Scene { writers, readers, written, .. } = self;
+        let family = if situation == TRACKED { READ } else { OTHER };
+        let begin = written[family];
         let (spent, invalidations) = thread::scope(|scope| {
             let reading = scope.spawn(|| readers.take_invalidations(&over));
-            let spent = write(server, writers, family, begin, pipeline, args);
+            let spent = write(server, writers, family, begin, case);
             over.store(true, Relaxed);
-            let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (spent, read)
+            (spent, joined(reading))
         });
-        self.written[family as usize] += args.writes;
+        self.written[family] += writes;
         let (cpu_ns, time) = spent?;
-        let writes = args.writes as f64;
+        let writes = writes as f64;
         Ok(Measurement::default()
             .with("cpu", cpu_ns as f64 / 1e3 / writes)
             .with("throughput", writes / time.as_secs_f64())
@@ -206,26 +126,26 @@ impl Scene {
     }
 }
 
-/// Writes keys from the `begin`th on. Returns the server's CPU time in nanoseconds, that of what
-/// follows the last reply included, and how long it took until the last reply.
+/// Writes keys from the `begin`th on. Returns the server's CPU time in nanoseconds, that of the
+/// invalidations after the last reply included, and the time until the last reply.
 fn write(
     server: &Server,
     writers: &mut [Stream],
-    family: Family,
+    family: usize,
     begin: usize,
-    pipeline: usize,
-    args: &TrackingArgs,
+    case: &Case<'_>,
 ) -> io::Result<(u64, Duration)> {
-    let cpu = || cpu_ns(server).map_err(io::Error::other);
+    let (pipeline, keys) = (case.at::<usize>("pipeline"), case.get("keys"));
+    let cpu = || server.cpu_ns().map_err(io::Error::other);
     let (mut piece, mut sent) = (Vec::new(), Vec::with_capacity(writers.len()));
     let (before, start) = (cpu()?, Instant::now());
     let mut next = begin;
-    let end = begin + args.writes;
+    let end = begin + case.get::<usize>("writes");
     while next < end {
         for writer in &mut *writers {
             piece.clear();
             let count = pipeline.min(end - next);
-            (next..next + count).for_each(|n| put_write(family, nth(n, args.keys), &mut piece));
+            (next..next + count).for_each(|n| put_write(family, nth(n, keys), &mut piece));
             writer.write_all(&piece)?;
             sent.push(count);
             next += count;
@@ -239,8 +159,7 @@ fn write(
     Ok((cpu()? - before, time))
 }
 
-/// The nth key to be written: all keys in an order in which neighbours have nothing to do with each
-/// other.
+/// The nth key to be written: all keys in an order that keeps neighbours apart.
 fn nth(n: usize, keys: usize) -> usize {
     // A prime of about 1 / phi of 2^32: with no multiple of it as the number of keys none occurs
     // twice.
@@ -248,24 +167,16 @@ fn nth(n: usize, keys: usize) -> usize {
     n * STRIDE % keys
 }
 
-/// Keys of one kind.
-#[derive(Clone, Copy, Debug)]
-enum Family {
-    Read,
-    Other,
+/// Families of keys: read by tracking clients, and others.
+const READ: usize = 0;
+const OTHER: usize = 1;
+
+fn name(family: usize, key: usize) -> String {
+    format!("{}:{key:012}", ["key", "oth"][family])
 }
 
-impl Family {
-    fn name(self, key: usize) -> String {
-        match self {
-            Family::Read => format!("key:{key:012}"),
-            Family::Other => format!("oth:{key:012}"),
-        }
-    }
-}
-
-fn put_write(family: Family, key: usize, out: &mut Vec<u8>) {
-    encode_command(&[b"SET", family.name(key).as_bytes(), VALUE], out);
+fn put_write(family: usize, key: usize, out: &mut Vec<u8>) {
+    encode_command(&[b"SET", name(family, key).as_bytes(), VALUE], out);
 }
 
 #[cfg(test)]

@@ -2,14 +2,18 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::libraries::{Petrel, PetrelEmbedded, PetrelLent, PetrelNear, PetrelThreads};
+use petrel_client::{Commands, blocking};
+use petrel_embedded::Engine;
+
+use super::libraries::{Petrel, PetrelLent, PetrelNear};
 use super::measure::{Answer, Counts, Course, OVER, Operation, Order, asynchronous, checked};
 use crate::random::Random;
+use crate::sys::text;
 
 /// Name of the hidden subcommand.
 pub const DRIVER: &str = "drive-client";
 
-/// Measures what the order says, and prints the answer.
+/// Measures as an order says, and prints the answer.
 pub fn drive(order: &str) -> Result<(), String> {
     let order: Order = serde_json::from_str(order).map_err(|error| error.to_string())?;
     let answer = match (order.client.as_str(), order.operation) {
@@ -27,18 +31,22 @@ pub fn drive(order: &str) -> Result<(), String> {
 /// Measures the client for plain threads.
 fn threads(order: &Order) -> Result<Answer, String> {
     let course = Course::new(order);
-    let client = PetrelThreads::connect(&order.address)?;
+    let client = blocking::Client::connect(&format!("redis://{}", order.address)).map_err(text)?;
     on_threads(order, &course, |key| match order.operation {
-        Operation::Set => client.set(key, &course.value),
-        _ => checked(client.get(key)?, order),
+        Operation::Set => client.set(key, &course.value).run().map_err(text),
+        _ => checked(client.get(key).run().map_err(text)?.map_or(0, |value| value.len()), order),
     })
 }
 
 /// Measures an engine in this process.
 fn embedded(order: &Order) -> Result<Answer, String> {
     let course = Course::new(order);
-    let engine = PetrelEmbedded::new(&course.keys, &course.value)?;
-    on_threads(order, &course, |key| checked(engine.get(key)?, order))
+    let engine = Engine::default();
+    let client = engine.client();
+    course.keys.iter().try_for_each(|key| client.set(key, &course.value).run()).map_err(text)?;
+    on_threads(order, &course, |key| {
+        checked(client.get(key).run().map_err(text)?.map_or(0, |value| value.len()), order)
+    })
 }
 
 /// Lets each task have a thread of its own.
@@ -62,9 +70,6 @@ fn on_threads(
         let (work, tasks) = (&work, 0..order.tasks as u64);
         let threads: Vec<_> = tasks.map(|seed| scope.spawn(move || work(seed))).collect();
         let answer = course.run(order);
-        let ended = threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        answer.with(ended)
+        answer.with(threads.into_iter().map(crate::sys::joined))
     })
 }

@@ -1,5 +1,5 @@
 //! Programs that drive libraries of others. Their sources are a part of this one; they are built
-//! where the tool that builds them is installed, with dependencies of their own.
+//! with dependencies of their own if the tool for that is installed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,14 +10,14 @@ use crate::{cache, sys};
 /// A program to be built.
 #[derive(Debug)]
 pub struct Foreign {
-    /// Its language, for messages.
+    /// Language, for messages.
     pub language: &'static str,
-    /// What builds it, by its name on `PATH`.
+    /// Tool that builds it, by its name on `PATH`.
     pub tool: &'static str,
     arguments: &'static [&'static str],
-    /// Where the tool is run, in the repository and in the copy of it that is built.
+    /// Directory in which the tool runs, in the repository and in the copy that is built.
     directory: &'static str,
-    /// What is built, seen from there.
+    /// Built program, relative to that directory.
     program: &'static str,
     /// Whether the tool runs it, too.
     is_interpreted: bool,
@@ -76,7 +76,7 @@ pub static PYTHON: Foreign = Foreign {
 };
 
 impl Foreign {
-    /// What builds it, where that is installed.
+    /// Path of the tool, if it is installed.
     pub fn builder(&self) -> Option<PathBuf> {
         let path = std::env::var_os("PATH")?;
         std::env::split_paths(&path)
@@ -84,17 +84,17 @@ impl Foreign {
             .find(|at| at.is_file())
     }
 
-    /// Whether it can be built. What is interpreted can be if its packages are there.
+    /// Whether it can be built. An interpreted program needs its packages.
     pub fn is_available(&self) -> bool {
         self.builder().is_some() && (!self.is_interpreted || self.path().is_ok())
     }
 
-    /// Builds the program once and returns where it lies.
+    /// Builds the program once and returns its path.
     fn path(&self) -> Result<PathBuf, String> {
         self.built.get_or_init(|| self.build(&cache::directory())).clone()
     }
 
-    /// What runs it.
+    /// Command that runs it.
     pub fn command(&self) -> Result<Command, String> {
         let path = self.path()?;
         if !self.is_interpreted {
@@ -105,7 +105,7 @@ impl Foreign {
         Ok(command)
     }
 
-    /// Builds below `root`, where a later run finds what has not changed.
+    /// Builds below `root`, where a later run finds unchanged files.
     fn build(&self, root: &Path) -> Result<PathBuf, String> {
         let failed = |error: std::io::Error| format!("the clients of {}: {error}", self.language);
         let tool = self.builder().ok_or_else(|| format!("no `{}` on PATH", self.tool))?;

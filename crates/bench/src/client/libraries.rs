@@ -2,19 +2,15 @@
 
 use bytes::Bytes;
 use petrel_client::{Client, Commands, NearCache, NearCacheOptions};
-use petrel_embedded::{Embedded, Engine};
 
 use super::measure::Library;
+use crate::sys::text;
 
 /// Bytes of a near cache: a million keys fit.
 const NEAR_BYTES_MAX: usize = 1 << 30;
 
 /// Reads in flight while a near cache is filled.
 const FILLING: usize = 256;
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
 
 /// `petrel-client`.
 #[derive(Clone)]
@@ -34,7 +30,7 @@ impl Library for Petrel {
     }
 }
 
-/// Its near cache.
+/// Near cache of `petrel-client`.
 #[derive(Clone)]
 pub struct PetrelNear(NearCache);
 
@@ -71,7 +67,7 @@ impl Library for PetrelNear {
     }
 }
 
-/// Its near cache, whose values are lent.
+/// Near cache with values read in place.
 #[derive(Clone)]
 pub struct PetrelLent(PetrelNear);
 
@@ -87,47 +83,5 @@ impl Library for PetrelLent {
     async fn get(&mut self, key: &str) -> Result<usize, String> {
         let PetrelNear(near) = &self.0;
         Ok(near.get(key).read_with(<[u8]>::len).await.map_err(text)?.unwrap_or(0))
-    }
-}
-
-/// Its client for plain threads.
-pub struct PetrelThreads(petrel_client::blocking::Client);
-
-impl PetrelThreads {
-    /// Connects to `host:port`.
-    pub fn connect(address: &str) -> Result<Self, String> {
-        let url = format!("redis://{address}");
-        petrel_client::blocking::Client::connect(&url).map(Self).map_err(text)
-    }
-
-    /// `SET`.
-    pub fn set(&self, key: &str, value: &Bytes) -> Result<(), String> {
-        self.0.set(key, value).run().map_err(text)
-    }
-
-    /// `GET`; the length of the value.
-    pub fn get(&self, key: &str) -> Result<usize, String> {
-        Ok(self.0.get(key).run().map_err(text)?.map_or(0, |value| value.len()))
-    }
-}
-
-/// `petrel-embedded`.
-pub struct PetrelEmbedded {
-    client: Embedded,
-    _engine: Engine,
-}
-
-impl PetrelEmbedded {
-    /// An engine with these keys.
-    pub fn new(keys: &[String], value: &Bytes) -> Result<Self, String> {
-        let engine = Engine::default();
-        let client = engine.client();
-        keys.iter().try_for_each(|key| client.set(key, value).run()).map_err(text)?;
-        Ok(Self { client, _engine: engine })
-    }
-
-    /// `GET`; the length of the value.
-    pub fn get(&self, key: &str) -> Result<usize, String> {
-        Ok(self.client.get(key).run().map_err(text)?.map_or(0, |value| value.len()))
     }
 }

@@ -1,5 +1,5 @@
-//! What the process of a client library of Rust does, for any library: tasks that send commands,
-//! the time they take and what they allocate. Our own client is measured by this program, libraries
+//! Process of a client library of Rust, for any library: tasks that send commands, their time and
+//! their allocations. Our own client is measured by this program, libraries
 //! of others by `bench/rust`, which compiles this file, too.
 
 use std::future::Future;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocations;
 use crate::random::Random;
 
-/// What a task does again and again.
+/// Operation that a task repeats.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
@@ -29,7 +29,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As orders and options name it.
+    /// Name in orders and options.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Set => "set",
@@ -46,14 +46,14 @@ impl std::fmt::Display for Operation {
     }
 }
 
-/// What a client's process is to measure, as JSON its only argument.
+/// Order to a client's process, as JSON its only argument.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Order {
     /// Name of the library.
     pub client: String,
     /// `host:port` of the server.
     pub address: String,
-    /// What each task does.
+    /// Operation of each task.
     pub operation: Operation,
     /// Bytes of a value.
     pub value: usize,
@@ -63,30 +63,30 @@ pub struct Order {
     pub tasks: usize,
     /// Threads of the runtime.
     pub threads: usize,
-    /// How long it takes.
+    /// Time of the measurement.
     pub milliseconds: u64,
 }
 
-/// What it measured.
+/// Measurement of a process.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Answer {
-    /// How many ended.
+    /// Operations that ended.
     pub operations: u64,
-    /// How long they took.
+    /// Wall clock.
     pub nanoseconds: u64,
-    /// Of the whole process.
+    /// CPU of the whole process.
     pub cpu_nanoseconds: u64,
     /// Operations while allocations were counted.
     pub counted_operations: u64,
-    /// How many there were.
+    /// Allocations.
     pub counted_allocations: u64,
-    /// Their bytes.
+    /// Bytes of these allocations.
     pub counted_bytes: u64,
 }
 
-/// A library on tokio; clones share what its documentation says they should.
+/// A library on tokio, cloned for each task as its documentation says.
 pub trait Library: Clone + Send + 'static {
-    /// Connects to `host:port`; what keeps keys in the process reads these.
+    /// Connects to `host:port`; a near cache reads the keys.
     fn connect(address: &str, keys: &[String]) -> impl Future<Output = Result<Self, String>>;
     /// `SET`.
     fn set(&mut self, key: &str, value: &Bytes) -> impl Future<Output = Result<(), String>> + Send;
@@ -96,22 +96,22 @@ pub trait Library: Clone + Send + 'static {
 
 const WARM_UP: Duration = Duration::from_millis(100);
 
-/// How long allocations are counted, after the time was measured.
+/// Time in which allocations are counted, after the measured time.
 const COUNTING: Duration = Duration::from_millis(100);
 
-/// What tasks do at the moment.
+/// Phases of a measurement.
 const WARMING_UP: u8 = 0;
 const MEASURING: u8 = 1;
 const COUNTED: u8 = 2;
 pub const OVER: u8 = 3;
 
-/// What the tasks share.
+/// State that tasks share.
 pub struct Course {
-    /// What tasks do at the moment; counts are by it.
+    /// Current phase; counts are kept by phase.
     pub phase: AtomicU8,
     /// Names of all keys.
     pub keys: Vec<String>,
-    /// What is stored.
+    /// Value that is stored.
     pub value: Bytes,
 }
 
@@ -119,7 +119,7 @@ pub struct Course {
 pub type Counts = [u64; 3];
 
 impl Course {
-    /// What the order says.
+    /// Makes the keys and the value of an order.
     pub fn new(order: &Order) -> Arc<Course> {
         let keys = (0..order.keys).map(key_name).collect();
         let value = Bytes::from(vec![b'x'; order.value]);
@@ -157,7 +157,7 @@ impl Course {
 }
 
 impl Answer {
-    /// With what the tasks counted.
+    /// Adds the counts of the tasks.
     pub fn with(
         self,
         counts: impl Iterator<Item = Result<Counts, String>>,
@@ -214,7 +214,7 @@ pub fn asynchronous<L: Library>(order: &Order) -> Result<Answer, String> {
     })
 }
 
-/// One task.
+/// Runs one task.
 async fn work<L: Library>(
     mut library: L,
     course: Arc<Course>,

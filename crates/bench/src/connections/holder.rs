@@ -4,14 +4,14 @@
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exchange::read_line;
-use crate::load::{self, Extent, Plan, Stream};
-use crate::sys;
+use crate::load::{self, Extent, Plan};
+use crate::sys::{self, Guarded};
+use crate::wire::{Stream, read_line};
 
 /// Name of the hidden subcommand.
 pub const HOLDER: &str = "hold-connections";
@@ -19,35 +19,34 @@ pub const HOLDER: &str = "hold-connections";
 /// TCP connections that leave from one loopback address; the usual range has 28,000 ports.
 const PER_ADDRESS: usize = 20_000;
 
-/// How long a new connection may take to answer its PING.
+/// Longest time until a new connection answers its PING.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// A step.
+/// Order to a holder.
 #[derive(Debug, Deserialize, Serialize)]
 enum Order {
-    /// Open so many more connections and send a PING over each; `first` is the number of the first
+    /// Open `count` more connections and send a PING over each; `first` is the number of the first
     /// among those of all holders.
     Open { count: usize, first: usize },
-    /// Load the first `active` connections, with so many requests if a number is given.
+    /// Load the first `active` connections, with a number of requests if one is given.
     Run { active: usize, operations: Option<u64>, seed: u64 },
 }
 
-/// Its answer.
+/// Answer of a holder.
 #[derive(Debug, Deserialize, Serialize)]
 enum Answer {
     Opened { count: usize, error: Option<String> },
     Ran(Box<Part>),
-    Failed(String),
 }
 
-/// What one holder measured.
+/// Measurement of one holder.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Part {
     /// Replies.
     pub operations: u64,
     /// Seconds measured.
     pub seconds: f64,
-    /// Latencies: nanoseconds and how often.
+    /// Latencies: nanoseconds and counts.
     pub latency: Vec<(u64, u64)>,
     /// CPU time of the holder, nanoseconds.
     pub client_cpu_ns: u64,
@@ -64,7 +63,7 @@ pub struct Part {
 /// A holder process, seen from the parent; killed when dropped.
 #[derive(Debug)]
 pub struct Holder {
-    child: Child,
+    _child: Guarded,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
     /// Connections open.
@@ -82,12 +81,13 @@ impl Holder {
         let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("a client process has no pipes".to_owned());
         };
-        let mut holder = Holder { child, orders, answers: BufReader::new(answers), open: 0 };
+        let mut holder =
+            Holder { _child: Guarded(child), orders, answers: BufReader::new(answers), open: 0 };
         holder.send(plan)?;
         Ok(holder)
     }
 
-    /// Opens connections. Returns why it stopped early, if it did.
+    /// Opens connections. Returns the reason if it stopped early.
     pub fn open(&mut self, count: usize, first: usize) -> Result<Option<String>, String> {
         self.send(&Order::Open { count, first })?;
         match self.receive()? {
@@ -95,7 +95,7 @@ impl Holder {
                 self.open += count;
                 Ok(error)
             }
-            other => Err(unexpected(other)),
+            other => Err(format!("a client process gave an unexpected answer: {other:?}")),
         }
     }
 
@@ -109,11 +109,11 @@ impl Holder {
         self.send(&Order::Run { active, operations, seed })
     }
 
-    /// What the load measured.
+    /// Waits for the measurement of the load.
     pub fn finish(&mut self) -> Result<Part, String> {
         match self.receive()? {
             Answer::Ran(part) => Ok(*part),
-            other => Err(unexpected(other)),
+            other => Err(format!("a client process gave an unexpected answer: {other:?}")),
         }
     }
 
@@ -127,24 +127,12 @@ impl Holder {
     fn receive(&mut self) -> Result<Answer, String> {
         let mut line = String::new();
         match self.answers.read_line(&mut line) {
-            Ok(count) if count > 0 => serde_json::from_str(&line).map_err(|e| e.to_string()),
+            Ok(count) if count > 0 => {
+                serde_json::from_str::<Result<Answer, String>>(&line).map_err(|e| e.to_string())?
+            }
             Ok(_) => Err("a client process ended".to_owned()),
             Err(error) => Err(format!("a client process is gone: {error}")),
         }
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn unexpected(answer: Answer) -> String {
-    match answer {
-        Answer::Failed(error) => error,
-        other => format!("a client process gave an unexpected answer: {other:?}"),
     }
 }
 
@@ -157,12 +145,12 @@ pub fn hold() -> Result<(), String> {
     let mut streams = Vec::new();
     while let Some(line) = next()? {
         let order: Order = serde_json::from_str(&line).map_err(|error| error.to_string())?;
-        let answer = match order {
-            Order::Open { count, first } => open(&plan, &mut streams, count, first),
+        let answer: Result<Answer, String> = match order {
+            Order::Open { count, first } => Ok(open(&plan, &mut streams, count, first)),
             Order::Run { active, operations, seed } => {
                 let extent = operations.map_or(plan.extent, Extent::Operations);
                 let plan = Plan { extent, seed, ..plan.clone() };
-                load(&plan, &mut streams, active).unwrap_or_else(Answer::Failed)
+                load(&plan, &mut streams, active)
             }
         };
         let mut line = serde_json::to_string(&answer).map_err(|error| error.to_string())?;
@@ -202,7 +190,7 @@ fn load(plan: &Plan, streams: &mut Vec<Stream>, active: usize) -> Result<Answer,
     let idle = streams.split_off(active.min(streams.len()));
     let plan = Plan { connections: streams.len(), ..plan.clone() };
     let ran = load::run_over(&plan, std::mem::take(streams));
-    let (outcome, back) = ran.map_err(|error| error.to_string())?;
+    let (outcome, back) = ran.map_err(|error| error.0)?;
     streams.extend(back.into_iter().chain(idle));
     let recorded = outcome.latency.iter_recorded();
     let replies = &outcome.replies;

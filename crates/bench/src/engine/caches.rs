@@ -1,6 +1,5 @@
-//! The caches and maps that `engine` compares, behind one interface. All keys are bytes, all values
-//! [`Bytes`] (Petrel copies those that are short into its entries), and all but Petrel hash with
-//! foldhash.
+//! Caches and maps that `engine` compares, behind one interface. All keys are bytes, all values
+//! [`Bytes`] (Petrel copies short ones into its entries), and all except Petrel hash with foldhash.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,9 +28,9 @@ pub trait Cache: Sync {
     }
 }
 
-/// What a thread does with a cache.
+/// Operations of a thread on a cache.
 pub trait View {
-    /// Reads the value in place, or what the library gives out for it, and returns its first byte.
+    /// Reads the value in place, or a reference or copy from the library; returns its first byte.
     fn get(&mut self, key: &[u8]) -> Option<u8>;
 
     /// Stores a copy of a value.
@@ -43,11 +42,44 @@ pub trait View {
     fn put_shared(&mut self, key: &[u8], value: Bytes);
 }
 
+/// Implements [`Cache`] and [`View`] for a type that threads share by reference: lookup, insert,
+/// and the number of evictions.
+macro_rules! shared {
+    ($of:ty, |$own:ident, $key:ident, $value:ident| $get:expr, $put:expr, $evicted:expr) => {
+        impl Cache for $of {
+            type View<'c> = &'c $of;
+
+            fn attach(&self) -> &$of {
+                self
+            }
+
+            fn evicted(&self) -> u64 {
+                let $own = self;
+                let _ = $own;
+                $evicted
+            }
+        }
+
+        impl View for &$of {
+            fn get(&mut self, $key: &[u8]) -> Option<u8> {
+                let $own: &$of = self;
+                $get?.first().copied()
+            }
+
+            fn put_shared(&mut self, key: &[u8], $value: Bytes) {
+                let ($own, $key): (&$of, Box<[u8]>) = (self, key.into());
+                // An old value is freed without a lock.
+                let _old = $put;
+            }
+        }
+    };
+}
+
 /// Petrel's keyspace.
 pub struct Petrel(Arc<Keyspace>);
 
 impl Petrel {
-    /// With so many bytes for everything, if bounded.
+    /// Makes a keyspace, with a limit on all its memory if bounded.
     pub fn new(bytes: Option<u64>) -> Petrel {
         let keyspace = Keyspace::new(&Options { databases: 1, ..Options::default() });
         if let Some(bytes) = bytes {
@@ -92,7 +124,7 @@ fn first_byte(value: petrel_keyspace::StrRef<'_>) -> Option<u8> {
     }
 }
 
-/// What a cache that weighs its entries counts one as.
+/// Weight of an entry in a weighing cache.
 fn weight(key: &[u8], value: &Bytes) -> u64 {
     (key.len() + value.len()) as u64
 }
@@ -104,7 +136,7 @@ pub struct Moka {
 }
 
 impl Moka {
-    /// With so many bytes of keys and values, if bounded.
+    /// Makes a cache, with a limit on bytes of keys and values if bounded.
     pub fn new(bytes: Option<u64>) -> Moka {
         let evicted = Arc::new(AtomicU64::new(0));
         let mut builder = moka::sync::Cache::<Box<[u8]>, Bytes>::builder();
@@ -121,28 +153,10 @@ impl Moka {
     }
 }
 
-impl Cache for Moka {
-    type View<'c> = &'c Moka;
-
-    fn attach(&self) -> &Moka {
-        self
-    }
-
-    fn evicted(&self) -> u64 {
-        self.cache.run_pending_tasks();
-        self.evicted.load(Relaxed)
-    }
-}
-
-impl View for &Moka {
-    fn get(&mut self, key: &[u8]) -> Option<u8> {
-        self.cache.get(key)?.first().copied()
-    }
-
-    fn put_shared(&mut self, key: &[u8], value: Bytes) {
-        self.cache.insert(key.into(), value);
-    }
-}
+shared!(Moka, |own, key, value| own.cache.get(key), own.cache.insert(key, value), {
+    own.cache.run_pending_tasks();
+    own.evicted.load(Relaxed)
+});
 
 /// `quick_cache`: a form of S3-FIFO.
 pub struct QuickCache {
@@ -172,7 +186,8 @@ impl quick_cache::Lifecycle<Box<[u8]>, Bytes> for Evictions {
 }
 
 impl QuickCache {
-    /// With so many bytes of keys and values, about so many entries, if bounded.
+    /// Makes a cache for about `entries` entries, with a limit on bytes of keys and values if
+    /// bounded.
     pub fn new(bytes: Option<u64>, entries: usize) -> QuickCache {
         let evictions = Evictions::default();
         let entries = bytes.map_or(ITEMS_UNBOUNDED.max(entries), |_| entries);
@@ -188,119 +203,40 @@ impl QuickCache {
     }
 }
 
-impl Cache for QuickCache {
-    type View<'c> = &'c QuickCache;
-
-    fn attach(&self) -> &QuickCache {
-        self
-    }
-
-    fn evicted(&self) -> u64 {
-        self.evictions.0.load(Relaxed)
-    }
-}
-
-impl View for &QuickCache {
-    fn get(&mut self, key: &[u8]) -> Option<u8> {
-        self.cache.get(key)?.first().copied()
-    }
-
-    fn put_shared(&mut self, key: &[u8], value: Bytes) {
-        self.cache.insert(key.into(), value);
-    }
-}
+shared!(
+    QuickCache,
+    |own, key, value| own.cache.get(key),
+    own.cache.insert(key, value),
+    own.evictions.0.load(Relaxed)
+);
 
 /// `dashmap`: shards of hash tables under read-write locks.
 pub type DashMap = dashmap::DashMap<Box<[u8]>, Bytes, RandomState>;
 
-impl Cache for DashMap {
-    type View<'c> = &'c DashMap;
-
-    fn attach(&self) -> &DashMap {
-        self
-    }
-}
-
-impl View for &DashMap {
-    fn get(&mut self, key: &[u8]) -> Option<u8> {
-        DashMap::get(self, key)?.first().copied()
-    }
-
-    fn put_shared(&mut self, key: &[u8], value: Bytes) {
-        self.insert(key.into(), value);
-    }
-}
+shared!(DashMap, |own, key, value| own.get(key), own.insert(key, value), 0);
 
 /// `papaya`: a table without locks.
 pub type Papaya = papaya::HashMap<Box<[u8]>, Bytes, RandomState>;
 
-impl Cache for Papaya {
-    type View<'c> = &'c Papaya;
-
-    fn attach(&self) -> &Papaya {
-        self
-    }
-}
-
-impl View for &Papaya {
-    fn get(&mut self, key: &[u8]) -> Option<u8> {
-        self.pin().get(key)?.first().copied()
-    }
-
-    fn put_shared(&mut self, key: &[u8], value: Bytes) {
-        self.pin().insert(key.into(), value);
-    }
-}
+shared!(Papaya, |own, key, value| own.pin().get(key), own.pin().insert(key, value).is_some(), 0);
 
 type Map = HashMap<Box<[u8]>, Bytes, RandomState>;
 
 /// The map of std under a mutex.
 pub type MutexMap = Mutex<Map>;
 
-impl Cache for MutexMap {
-    type View<'c> = &'c MutexMap;
-
-    fn attach(&self) -> &MutexMap {
-        self
-    }
-}
+shared!(MutexMap, |own, key, value| locked(own).get(key), locked(own).insert(key, value), 0);
 
 fn locked(map: &MutexMap) -> MutexGuard<'_, Map> {
     map.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl View for &MutexMap {
-    fn get(&mut self, key: &[u8]) -> Option<u8> {
-        locked(self).get(key)?.first().copied()
-    }
-
-    fn put_shared(&mut self, key: &[u8], value: Bytes) {
-        let key = key.into();
-        // The old value is freed without the lock.
-        let old = locked(self).insert(key, value);
-        drop(old);
-    }
-}
-
 /// The map of std under a read-write lock.
 pub type RwLockMap = RwLock<Map>;
 
-impl Cache for RwLockMap {
-    type View<'c> = &'c RwLockMap;
-
-    fn attach(&self) -> &RwLockMap {
-        self
-    }
-}
-
-impl View for &RwLockMap {
-    fn get(&mut self, key: &[u8]) -> Option<u8> {
-        self.read().unwrap_or_else(PoisonError::into_inner).get(key)?.first().copied()
-    }
-
-    fn put_shared(&mut self, key: &[u8], value: Bytes) {
-        let key = key.into();
-        let old = self.write().unwrap_or_else(PoisonError::into_inner).insert(key, value);
-        drop(old);
-    }
-}
+shared!(
+    RwLockMap,
+    |own, key, value| own.read().unwrap_or_else(PoisonError::into_inner).get(key),
+    own.write().unwrap_or_else(PoisonError::into_inner).insert(key, value),
+    0
+);

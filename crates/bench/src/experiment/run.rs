@@ -1,26 +1,26 @@
-//! The run of an experiment: servers x points x rounds, in an order that lets drifts of the machine
+//! Run of an experiment: servers x points x rounds, in an order that lets drifts of the machine
 //! touch all servers alike.
 
 use std::collections::HashMap;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::exchange::verify;
-
-use super::{Experiment, Lifetime, RunArgs, Session};
+use super::description::{Description, Lifetime};
+use super::{Case, Experiment, Options, RunArgs};
 use crate::report;
-use crate::result::{Measurement, Point, Results, ServerFacts};
-use crate::server::{self, Chosen, Peer, Server};
+use crate::result::{Measured, Measurement, Point, Results, ServerFacts};
+use crate::server::{self, Chosen, Peer, Server, Setting};
+use crate::wire::verify;
 
-/// One measurement to be made.
+/// Measurement to be made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Step {
     /// Numbers of the point, the server and the round.
     point: usize,
     server: usize,
     round: usize,
-    /// Steps of the same scope and server share a prepared server; what was prepared for another
-    /// scope is ended first.
+    /// Steps of the same scope and server share a prepared server; servers of another scope are
+    /// ended first.
     scope: String,
 }
 
@@ -31,137 +31,132 @@ fn schedule(groups: &[String], servers: usize, rounds: usize, lifetime: Lifetime
     let mut begin = 0;
     while begin < groups.len() {
         let same = groups[begin..].iter().take_while(|group| **group == groups[begin]).count();
-        let points = begin..begin + same;
-        let mut add = |point: usize, server: usize, round: usize| {
+        let mut all = Vec::new();
+        for point in begin..begin + same {
+            let of_server = |server| (0..rounds).map(move |round| (point, server, round));
+            all.extend((0..servers).flat_map(of_server));
+        }
+        all.sort_by_key(|&(point, server, round)| {
+            // Position in the round.
+            let turn = (server + servers - round % servers) % servers;
+            match lifetime {
+                Lifetime::Group | Lifetime::Measurement => [round, point, turn],
+                Lifetime::Round => [round, turn, point],
+                Lifetime::Server => [server, point, round],
+            }
+        });
+        let step = |(point, server, round)| {
             let scope = match lifetime {
                 Lifetime::Group => format!("{begin}"),
                 Lifetime::Round => format!("{begin} {round} {server}"),
                 Lifetime::Server => format!("{begin} {server}"),
                 Lifetime::Measurement => format!("{point} {round} {server}"),
             };
-            steps.push(Step { point, server, round, scope });
+            Step { point, server, round, scope }
         };
-        let turns = |round: usize| (0..servers).map(move |turn| (turn + round) % servers);
-        match lifetime {
-            Lifetime::Group | Lifetime::Measurement => (0..rounds).for_each(|round| {
-                let pairs = points.clone().flat_map(|point| turns(round).map(move |s| (point, s)));
-                pairs.for_each(|(point, server)| add(point, server, round));
-            }),
-            Lifetime::Round => (0..rounds).for_each(|round| {
-                let pairs = turns(round).flat_map(|s| points.clone().map(move |point| (point, s)));
-                pairs.for_each(|(point, server)| add(point, server, round));
-            }),
-            Lifetime::Server => (0..servers).for_each(|server| {
-                let pairs = points.clone().flat_map(|p| (0..rounds).map(move |round| (p, round)));
-                pairs.for_each(|(point, round)| add(point, server, round));
-            }),
-        }
+        steps.extend(all.into_iter().map(step));
         begin += same;
     }
     steps
 }
 
 /// Runs an experiment, writes its result file after every round and its page at the end.
-pub fn run<E: Experiment>(args: &RunArgs, experiment: &E) -> Result<(), String> {
-    let mut run = Run::new(args, experiment)?;
+pub fn run<E: Experiment>(args: &RunArgs, options: &Options) -> Result<(), String> {
+    let mut run = Run::<E>::new(args, options)?;
     let outcome = run.all();
     run.results.write(&args.out)?;
     outcome?;
-    report::write_page(E::DESCRIPTION, &run.results, &args.out)?;
+    report::write_page(&run.results, &args.out)?;
     run.verdict()
+}
+
+/// A prepared server; its state goes before it.
+struct Prepared<S> {
+    scope: String,
+    number: usize,
+    state: S,
+    server: Server,
 }
 
 /// A run in progress.
 struct Run<'a, E: Experiment> {
     args: &'a RunArgs,
-    experiment: &'a E,
+    options: &'a Options,
+    experiment: E,
     peers: Vec<Peer>,
     points: Vec<Point>,
-    rounds: usize,
     results: Results,
-    /// Prepared servers with the scope that they belong to and their number.
-    open: Vec<(String, usize, E::Session)>,
-    /// Why a server could not be prepared for a scope.
+    open: Vec<Prepared<E::State>>,
+    /// Errors of servers that could not be prepared for a scope.
     refused: HashMap<(String, usize), String>,
     progress: ProgressBar,
 }
 
 impl<'a, E: Experiment> Run<'a, E> {
-    /// Finds the servers and, if asked, what an earlier run has measured.
-    fn new(args: &'a RunArgs, experiment: &'a E) -> Result<Self, String> {
-        experiment.check()?;
-        let points = experiment.points();
+    /// Finds the servers and, if asked, the measurements of an earlier run.
+    fn new(args: &'a RunArgs, options: &'a Options) -> Result<Self, String> {
+        let (experiment, own) = (E::default(), Description::named(E::NAME));
+        experiment.check(options)?;
+        let points = experiment.points(options);
         let Some(first) = points.first() else { return Err("nothing to measure".to_owned()) };
-        let in_process = experiment.in_process();
-        let is_in_process = in_process.is_some();
-        let mut chosen = match in_process {
-            Some(peers) => Chosen { peers, absent: Vec::new() },
-            None => args.peers.resolve(experiment.measures_clusters())?,
-        };
-        let libraries = experiment.libraries();
-        chosen.peers.extend(libraries.peers);
-        chosen.absent.extend(libraries.absent);
-        let (mut peers, unfit): (Vec<_>, Vec<_>) = chosen
-            .peers
-            .into_iter()
-            .partition(|peer| experiment.admits(peer) && peer.listens_on(args.transport()));
-        for peer in unfit {
-            eprintln!("{}: left out, this experiment cannot measure it", peer.name);
-        }
-        if experiment.server_threads_max() > 1 {
-            let variants = |peer: Peer| [peer.with_one_thread(), Some(peer)].into_iter().rev();
-            peers = peers.into_iter().flat_map(variants).flatten().collect();
-        }
-        let own = peers.iter().find(|peer| peer.name == "petrel").or(peers.first());
-        let own = own.ok_or("no server that this experiment can measure")?.name.clone();
-        let settings = serde_json::to_value(experiment).map_err(|error| error.to_string())?;
-        let mut results = Results::new(E::DESCRIPTION.name, settings);
+        let (peers, absent) = peers(args, options, &experiment)?;
+        let mut results = Results::new(own.name, experiment.settings(options));
+        let case = Case { options, point: first, round: 0 };
         let facts = |peer: &Peer| ServerFacts {
             name: peer.name.clone(),
             version: peer.version(),
-            command: peer.describe(&experiment.setting(args, first)),
+            command: peer.describe(&setting(&experiment, args, &case)),
             is_floor: peer.is_floor(),
         };
         results.servers = peers.iter().map(facts).collect();
-        results.absent = chosen.absent;
-        results.base = args.base.clone().unwrap_or(own);
+        results.absent = absent;
+        let petrel = peers.iter().find(|peer| peer.name == "petrel").or(peers.first());
+        let petrel = petrel.ok_or("no server that this experiment can measure")?;
+        results.base = args.base.clone().unwrap_or(petrel.name.clone());
         results.label.clone_from(&args.label);
         results.quick = args.quick;
         let base = peers.iter().find(|peer| peer.name == results.base);
         let base = base.ok_or_else(|| format!("--base {}: no such server here", results.base))?;
-        // What is measured in process is of the commit of the servers that it is shown beside.
+        // Measurements in process are of the commit of the servers that they are shown beside.
+        let is_in_process = experiment.in_process(options).is_some();
         let servers = if is_in_process { args.peers.resolve(false).ok() } else { None };
         let servers = servers.iter().flat_map(|chosen| &chosen.peers);
         let same = servers.into_iter().find(|peer| peer.name == results.base).unwrap_or(base);
         results.commit = report::commit(&same.program());
-        let usual = if args.quick { E::ROUNDS.1 } else { E::ROUNDS.0 };
-        let rounds = args.rounds.map_or(usual, usize::from);
-        results.rounds = rounds;
+        let usual = if args.quick { own.rounds.1 } else { own.rounds.0 };
+        results.rounds = args.rounds.map_or(usual, usize::from);
         let path = args.out.join(format!("{}.json", results.name()));
         if args.resume && path.exists() {
             results.resume(Results::read(&path)?)?;
         }
-        // Whether the file can be written is better known before an hour of measuring.
+        // A file that cannot be written is found out before an hour of measuring.
         results.write(&args.out)?;
-        let (open, refused) = (Vec::new(), HashMap::new());
-        let progress = ProgressBar::new(0);
-        Ok(Run { args, experiment, peers, points, rounds, results, open, refused, progress })
+        let (open, refused, progress) = (Vec::new(), HashMap::new(), ProgressBar::new(0));
+        Ok(Run { args, options, experiment, peers, points, results, open, refused, progress })
     }
 
-    /// Measures what is not there yet. An error is an interruption, or a file that cannot be
-    /// written; what is wrong with a server is part of the result.
+    fn own(&self) -> &'static Description {
+        Description::named(E::NAME)
+    }
+
+    fn case<'s>(&'s self, step: &Step) -> Case<'s> {
+        Case { options: self.options, point: &self.points[step.point], round: step.round }
+    }
+
+    /// Measures all steps that the result file lacks. An error is an interruption, or a file that
+    /// cannot be written; failures of servers are a part of the result.
     fn all(&mut self) -> Result<(), String> {
         let group = |point: &Point| {
-            let values = E::GROUP.iter().map(|axis| point[*axis].clone());
+            let values = self.own().group.iter().filter_map(|axis| point.get(*axis).cloned());
             values.collect::<Vec<_>>().join(" ")
         };
         let groups: Vec<String> = self.points.iter().map(group).collect();
-        let mut steps =
-            schedule(&groups, self.peers.len(), self.rounds, self.experiment.lifetime());
+        let lifetime = self.experiment.lifetime(self.options);
+        let mut steps = schedule(&groups, self.peers.len(), self.results.rounds, lifetime);
         steps.retain(|step| {
-            let (point, peer) = (&self.points[step.point], &self.peers[step.server]);
-            !self.experiment.leaves_out(peer, point)
-                && !self.results.has(&peer.name, point, step.round)
+            let (case, peer) = (self.case(step), &self.peers[step.server]);
+            !self.experiment.leaves_out(peer, &case)
+                && !self.results.has(&peer.name, case.point, step.round)
         });
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {eta} left: {msg}");
         self.progress.set_style(style.map_err(|error| error.to_string())?);
@@ -175,10 +170,10 @@ impl<'a, E: Experiment> Run<'a, E> {
             let mut measured = self.step(&step).unwrap_or_else(Measurement::failed);
             if server::is_stopped() {
                 let name = self.results.name();
-                return Err(format!("interrupted; --resume goes on with what {name}.json has"));
+                return Err(format!("interrupted; --resume continues with {name}.json"));
             }
             measured.round = step.round;
-            self.note(&step, &measured);
+            self.show(&step, &measured);
             let point = &self.points[step.point];
             self.results.record(&self.peers[step.server].name, point, measured);
         }
@@ -186,53 +181,50 @@ impl<'a, E: Experiment> Run<'a, E> {
         Ok(())
     }
 
-    fn step(&mut self, step: &Step) -> Result<Measurement, String> {
-        self.open.retain(|(scope, ..)| *scope == step.scope);
+    fn step(&mut self, step: &Step) -> Measured {
+        self.open.retain(|prepared| prepared.scope == step.scope);
         let key = (step.scope.clone(), step.server);
         if let Some(why) = self.refused.get(&key) {
             return Err(why.clone());
         }
-        let (experiment, point) = (self.experiment, &self.points[step.point]);
-        let at = match self.open.iter().position(|(_, server, _)| *server == step.server) {
+        let at = match self.open.iter().position(|prepared| prepared.number == step.server) {
             Some(at) => at,
             None => {
-                let peer = &self.peers[step.server];
-                let setting = experiment.setting(self.args, point);
-                let is_verified = self.args.verify && peer.has_keys();
-                let prepared = Server::start(peer, &setting).and_then(|server| {
-                    if is_verified && experiment.in_process().is_none() {
-                        let verified = verify(server.endpoint());
-                        verified.map_err(|why| format!("{} {why}", peer.name))?;
-                    }
-                    experiment.prepare(server, point)
-                });
-                let session = prepared.inspect_err(|why| {
+                let prepared = self.prepared(step).inspect_err(|why| {
                     self.refused.insert(key, why.clone());
                 })?;
-                self.open.push((step.scope.clone(), step.server, session));
+                self.open.push(prepared);
                 self.open.len() - 1
             }
         };
-        let session = &mut self.open[at].2;
-        session.server().resume();
-        let measured = experiment.measure(session, point, step.round);
-        session.server().pause();
+        let case =
+            Case { options: self.options, point: &self.points[step.point], round: step.round };
+        let Prepared { server, state, .. } = &mut self.open[at];
+        server.resume();
+        let measured = self.experiment.measure(&case, server, state);
+        server.pause();
         if measured.is_err() {
             self.open.remove(at);
         }
         measured
     }
 
-    /// Shows what was measured: on a terminal beside the progress bar, else a line each.
-    fn note(&self, step: &Step, measured: &Measurement) {
-        let description = E::DESCRIPTION;
-        let axes = &self.points[step.point];
-        let labels = description.axes.iter().filter_map(|(axis, _)| {
-            axes.get(*axis).map(|value| description.axis_label(axis, value))
-        });
-        let place = labels.collect::<Vec<_>>().join(", ");
+    /// Starts, verifies and prepares a server for a step.
+    fn prepared(&self, step: &Step) -> Result<Prepared<E::State>, String> {
+        let (case, peer) = (self.case(step), &self.peers[step.server]);
+        let server = Server::start(peer, &setting(&self.experiment, self.args, &case))?;
+        if self.args.verify && peer.has_keys() && !peer.is_in_process() {
+            verify(server.endpoint()).map_err(|why| format!("{} {why}", peer.name))?;
+        }
+        let state = self.experiment.prepare(&case, &server)?;
+        Ok(Prepared { scope: step.scope.clone(), number: step.server, state, server })
+    }
+
+    /// Shows a measurement: on a terminal beside the progress bar, else a line each.
+    fn show(&self, step: &Step, measured: &Measurement) {
+        let place = self.own().point_label(&self.points[step.point]);
         let name = &self.peers[step.server].name;
-        let figure = description.figures.iter().find_map(|figure| {
+        let figure = self.own().figures.iter().find_map(|figure| {
             let value = measured.figures.get(figure.name)?;
             Some(format!("{value:.*} {}", figure.decimals, figure.unit))
         });
@@ -243,14 +235,14 @@ impl<'a, E: Experiment> Run<'a, E> {
         self.progress.set_message(text.clone());
         if self.progress.is_hidden() {
             let (at, of) = (self.progress.position(), self.progress.length().unwrap_or(0));
-            eprintln!("{} {at}/{of} {text} {problems}", description.name);
+            eprintln!("{} {at}/{of} {text} {problems}", self.own().name);
         } else if !problems.is_empty() {
             self.progress.println(format!("{text} {problems}"));
         }
     }
 
-    /// An error that names a server of which nothing could be measured, or what could not be
-    /// measured of the base server.
+    /// An error that names a server without any measurement, or points of the base server without
+    /// one.
     fn verdict(&self) -> Result<(), String> {
         for peer in &self.peers {
             let rows = self.results.rows.iter().filter(|row| row.server == peer.name);
@@ -263,14 +255,54 @@ impl<'a, E: Experiment> Run<'a, E> {
             }
             if peer.name == self.results.base && !failed.is_empty() {
                 let (count, all) = (failed.len(), measured.len() + failed.len());
-                return Err(format!(
-                    "{count} of {all} points of {} could not be measured: {why}",
-                    peer.name
-                ));
+                let name = &peer.name;
+                return Err(format!("{count} of {all} points of {name} were not measured: {why}"));
             }
         }
         Ok(())
     }
+}
+
+/// Servers and libraries of a run, and the names of absent ones.
+fn peers<E: Experiment>(
+    args: &RunArgs,
+    options: &Options,
+    experiment: &E,
+) -> Result<(Vec<Peer>, Vec<String>), String> {
+    let mut chosen = match experiment.in_process(options) {
+        Some(peers) => Chosen { peers, absent: Vec::new() },
+        None => args.peers.resolve(E::MEASURES_CLUSTERS)?,
+    };
+    let libraries = experiment.libraries(options);
+    chosen.peers.extend(libraries.peers);
+    chosen.absent.extend(libraries.absent);
+    let is_fit = |peer: &Peer| experiment.admits(peer) && peer.listens_on(args.transport());
+    let (mut peers, unfit): (Vec<_>, Vec<_>) = chosen.peers.into_iter().partition(is_fit);
+    for peer in unfit {
+        eprintln!("{}: left out, this experiment cannot measure it", peer.name);
+    }
+    let threads = options.all::<usize>("server-threads").into_iter().max();
+    if Description::named(E::NAME).has_one_thread && threads > Some(1) {
+        let variants = |peer: Peer| [peer.with_one_thread(), Some(peer)].into_iter().rev();
+        peers = peers.into_iter().flat_map(variants).flatten().collect();
+    }
+    Ok((peers, chosen.absent))
+}
+
+/// Setting of a server for a point: threads, connections and sizes of values are those of the axis
+/// or option of that name.
+fn setting<E: Experiment>(experiment: &E, args: &RunArgs, case: &Case<'_>) -> Setting {
+    const CONNECTIONS_SPARE: usize = 64;
+    let threads = case.some("threads").or(case.options.some("server-threads")).unwrap_or(1);
+    let connections: usize = case.options.some("connections").unwrap_or(0);
+    let mut setting =
+        Setting::new(threads, args.transport(), (connections + CONNECTIONS_SPARE).max(1024));
+    let option = || case.options.texts("values").first()?.parse().ok();
+    let values: Option<crate::load::ValueSizes> = case.some("values").or_else(option);
+    if let Some(values) = values {
+        (setting.value_max, setting.reply_size) = (values.max, values.mean() as u32);
+    }
+    experiment.setting(case, setting)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Finds the commands in a stream of RESP requests, and nothing more.
 
-/// What a command is answered with.
+/// Reply to a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FloorReply {
     /// `+OK`.

@@ -1,85 +1,12 @@
-//! One connection of the load generator: requests going out, replies expected.
+//! Connection of the load generator: requests to be sent, replies expected.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::io::{self, Write};
+use std::time::Instant;
 
-use super::tls::TlsStream;
+use crate::wire::Stream;
 
-/// A connected socket, Unix or TCP.
-#[derive(Debug)]
-pub enum Stream {
-    /// A Unix-domain socket.
-    Unix(UnixStream),
-    /// A TCP socket.
-    Tcp(TcpStream),
-    /// A TCP socket with TLS.
-    Tls(Box<TlsStream>),
-}
-
-impl Stream {
-    /// Makes reads and writes return instead of waiting.
-    pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
-        match self {
-            Stream::Unix(stream) => stream.set_nonblocking(on),
-            Stream::Tcp(stream) => stream.set_nonblocking(on),
-            Stream::Tls(stream) => stream.socket.set_nonblocking(on),
-        }
-    }
-
-    /// Bounds how long a blocking read waits.
-    pub fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            Stream::Unix(stream) => stream.set_read_timeout(Some(timeout)),
-            Stream::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
-            Stream::Tls(stream) => stream.socket.set_read_timeout(Some(timeout)),
-        }
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Tls(stream) => stream.socket.as_fd(),
-        }
-    }
-}
-
-impl Read for Stream {
-    #[inline]
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Unix(stream) => stream.read(buffer),
-            Stream::Tcp(stream) => stream.read(buffer),
-            Stream::Tls(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Unix(stream) => stream.write(bytes),
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Tls(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Stream::Unix(_) | Stream::Tcp(_) => Ok(()),
-            Stream::Tls(stream) => stream.flush(),
-        }
-    }
-}
-
-/// Bytes on their way out.
+/// Bytes to be sent.
 #[derive(Debug, Default)]
 pub struct Outbox {
     buffer: Vec<u8>,
@@ -114,7 +41,7 @@ impl Outbox {
     }
 }
 
-/// The requests that wait for replies, in groups that were due at the same moment.
+/// Requests without a reply, in groups with the same due time.
 #[derive(Debug, Default)]
 pub struct Outstanding {
     groups: VecDeque<(Instant, usize)>,
@@ -128,15 +55,15 @@ impl Outstanding {
         self.total
     }
 
-    /// Notes that `count` requests went out that count from `since`.
+    /// Records `count` sent requests; their latency runs from `since`.
     #[inline]
     pub fn push(&mut self, since: Instant, count: usize) {
         self.total += count;
         self.groups.push_back((since, count));
     }
 
-    /// Takes `count` answered requests, oldest first, and gives each group's start and size.
-    /// False when there were fewer requests than replies.
+    /// Removes `count` answered requests, oldest first, and passes on each group's start and size.
+    /// False if there were fewer requests than replies.
     #[inline]
     pub fn pop(&mut self, mut count: usize, mut each: impl FnMut(Instant, usize)) -> bool {
         if count > self.total {
@@ -159,6 +86,9 @@ impl Outstanding {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
 
     #[test]

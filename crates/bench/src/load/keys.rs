@@ -1,9 +1,8 @@
-//! Which key a request names and how long its value is.
+//! Keys of requests and lengths of values.
 //!
 //! A key is a number from 0 to `count - 1`, written as `key:` and decimal digits. Lengths can be a
-//! function of the key alone, so that a GET can be checked without remembering what was stored.
+//! function of the key alone, so that a GET can be checked without a record of stored values.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -41,16 +40,6 @@ impl ValueSizes {
     }
 }
 
-impl fmt::Display for ValueSizes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.min == self.max {
-            write!(f, "{}", self.min)
-        } else {
-            write!(f, "{}-{}", self.min, self.max)
-        }
-    }
-}
-
 impl FromStr for ValueSizes {
     type Err = String;
 
@@ -70,9 +59,8 @@ impl FromStr for ValueSizes {
     }
 }
 
-/// In which order a connection names keys.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, clap::ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Order in which a connection names keys.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum KeyOrder {
     /// Each drawn from the whole key space.
     Random,
@@ -116,7 +104,7 @@ impl KeySpace {
     /// Longest key that may be asked for, bytes.
     pub const SIZE_MAX: usize = 1024;
 
-    /// Checks that so many different keys can be written in so few bytes.
+    /// Checks that `count` different keys fit into `size` bytes.
     pub fn new(count: u64, size: usize) -> Result<KeySpace, String> {
         let space = KeySpace { count, size };
         if count == 0 {
@@ -129,7 +117,7 @@ impl KeySpace {
         Ok(space)
     }
 
-    /// What every key begins with.
+    /// Prefix of every key.
     pub fn prefix(self) -> &'static [u8] {
         if self.size >= 16 { b"key:" } else { b"" }
     }
@@ -200,7 +188,7 @@ impl KeyPicker {
         None
     }
 
-    /// How many keys [`KeyPicker::pick_once`] will name.
+    /// Number of keys that [`KeyPicker::pick_once`] will name.
     pub fn count_once(mut self) -> u64 {
         std::iter::from_fn(|| self.pick_once()).count() as u64
     }

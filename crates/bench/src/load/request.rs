@@ -3,25 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::keys::KeySpace;
-
-/// How a server is spoken to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
-pub enum Protocol {
-    /// Redis's protocol, version 2.
-    Resp,
-    /// Memcached's text protocol.
-    Memcached,
-}
-
-impl Protocol {
-    /// The request that any server answers, and what the reply begins with.
-    pub fn ping(self) -> (&'static [u8], &'static [u8]) {
-        match self {
-            Protocol::Resp => (b"*1\r\n$4\r\nPING\r\n", b"+PONG"),
-            Protocol::Memcached => (b"version\r\n", b"VERSION"),
-        }
-    }
-}
+use crate::wire::Protocol;
 
 /// The one command that a load repeats.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
@@ -56,7 +38,7 @@ impl ValueBlock {
         ValueBlock((0..words).flat_map(|_| random.next().to_le_bytes()).collect())
     }
 
-    /// Where the value drawn by `random` begins.
+    /// Beginning of the value drawn by `random`.
     #[inline]
     pub fn start(&self, random: u64) -> usize {
         random as usize & (Self::STARTS - 1)
@@ -78,7 +60,7 @@ impl ValueBlock {
 /// `head key middle length CRLF value tail`, or `head key tail`, or `head` alone.
 #[derive(Debug)]
 pub struct Template {
-    /// Up to the end of the key, whose digits are zeros to be overwritten.
+    /// Bytes up to the end of the key, with zeros for its digits.
     head: Vec<u8>,
     key_digits: usize,
     middle: Vec<u8>,
@@ -147,7 +129,7 @@ impl Template {
         self.has_value
     }
 
-    /// Appends all that comes before the value; for requests without one, all there is.
+    /// Appends the part before the value; for requests without one, the whole request.
     #[inline]
     pub fn put_head(&self, out: &mut Vec<u8>, key: u64, value_len: u32) {
         out.extend_from_slice(&self.head);

@@ -1,14 +1,11 @@
-//! What a load measured, per thread and summed.
+//! Measurements of a load, per thread and summed.
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-use serde::Serialize;
-
-use super::connection::Stream;
-use super::reply::Reply;
 use super::worker::WorkerResult;
 use super::{Extent, Plan};
+use crate::wire::{Reply, Stream};
+use hdrhistogram::Histogram;
 
 /// Latencies above this are counted as this.
 const LATENCY_MAX_NS: u64 = 100_000_000_000;
@@ -18,27 +15,27 @@ pub fn latency_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(64, LATENCY_MAX_NS, 3).expect("the bounds are valid constants")
 }
 
-/// What came back, counted.
+/// Replies, counted by kind.
 #[derive(Clone, Debug, Default)]
 pub struct Replies {
-    /// Replies that say that the command was carried out.
+    /// Replies of executed commands.
     pub done: u64,
     /// Values.
     pub hits: u64,
-    /// Replies that say that there is no such key.
+    /// Replies without a key.
     pub misses: u64,
     /// Errors.
     pub errors: u64,
     /// The first error's text.
     pub first_error: Option<String>,
-    /// Values whose length is not the one that was stored.
+    /// Values with another length than was stored.
     pub wrong_lengths: u64,
 }
 
 impl Replies {
-    /// Counts a reply; `expected` is the length that a value is to have.
+    /// Counts a reply; `expected` is the right length of a value.
     #[inline]
-    pub fn note(&mut self, reply: Reply<'_>, expected: Option<u32>) {
+    pub fn count(&mut self, reply: Reply<'_>, expected: Option<u32>) {
         match reply {
             Reply::Done => self.done += 1,
             Reply::Value(len) => {
@@ -65,36 +62,7 @@ impl Replies {
     }
 }
 
-/// Latencies in microseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Latency {
-    /// Arithmetic mean.
-    pub mean_us: f64,
-    /// Median.
-    pub p50_us: f64,
-    /// 99th percentile.
-    pub p99_us: f64,
-    /// 99.9th percentile.
-    pub p999_us: f64,
-    /// Largest.
-    pub max_us: f64,
-}
-
-impl Latency {
-    /// The figures of a histogram of nanoseconds.
-    pub fn of(histogram: &Histogram<u64>) -> Latency {
-        let us = |ns: u64| ns as f64 / 1000.0;
-        Latency {
-            mean_us: histogram.mean() / 1000.0,
-            p50_us: us(histogram.value_at_quantile(0.5)),
-            p99_us: us(histogram.value_at_quantile(0.99)),
-            p999_us: us(histogram.value_at_quantile(0.999)),
-            max_us: us(histogram.max()),
-        }
-    }
-}
-
-/// What a load measured.
+/// Measurement of a load.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Replies counted.
@@ -133,7 +101,7 @@ impl Outcome {
     }
 }
 
-/// Sums what the threads measured. `cpu_whole` is the server's CPU time over the whole load.
+/// Sums the results of the threads. `cpu_whole` is the server's CPU time over the whole load.
 pub fn sum(
     plan: &Plan,
     parts: Vec<WorkerResult>,

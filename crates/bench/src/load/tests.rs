@@ -217,7 +217,7 @@ fn open_loop_is_no_faster_than_its_rate_and_charges_for_waiting() {
         open.threads = threads;
         let outcome = run(&open).unwrap();
         assert_eq!((outcome.operations, outcome.latency.len()), (1000, 1000));
-        let waited_us = Latency::of(&outcome.latency).max_us;
+        let waited_us = outcome.latency.max() as f64 / 1000.0;
         let elapsed_us = outcome.elapsed.as_secs_f64() * 1e6;
         assert!((waited_us / elapsed_us - 1.0).abs() < 0.01, "{waited_us} of {elapsed_us}");
     }
@@ -244,6 +244,6 @@ fn errors_are_counted_and_a_closed_connection_is_an_error() {
     let outcome = run(&ping).unwrap();
     assert_eq!(outcome.replies.errors, 100);
     assert_eq!(outcome.replies.first_error.as_deref(), Some("ERR no"));
-    assert!(matches!(run(&ping), Err(LoadError::Closed | LoadError::Io(_))));
+    assert!(run(&ping).unwrap_err().contains("connection"));
     let _ = std::fs::remove_file(&path);
 }

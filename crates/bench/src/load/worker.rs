@@ -1,4 +1,4 @@
-//! One thread of the load generator: an epoll loop over its connections.
+//! Thread of the load generator: an epoll loop over its connections.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -7,45 +7,45 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::connection::{Outbox, Outstanding, Stream};
+use super::connection::{Outbox, Outstanding};
 use super::keys::KeyPicker;
-use super::reply::{HEADER_MAX, ReplyReader};
 use super::request::{Operation, Template, ValueBlock};
 use super::tally::{self, Replies};
 use super::{Extent, Lengths, LoadError, Plan};
 use crate::random::mix;
 use crate::sys::{self, Interest, Poller};
+use crate::wire::{HEADER_MAX, ReplyReader, Stream};
 
 /// Bytes read at once.
 const READ_SIZE: usize = 256 * 1024;
 
-/// A server that answers nothing for so long is given up.
+/// A server without a reply for this time is given up.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Longest wait for sockets, so that the end of the window and an abort are seen.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// What a thread hands back.
+/// Result of a thread.
 #[derive(Debug)]
 pub struct WorkerResult {
     /// Latencies in nanoseconds.
     pub latency: Histogram<u64>,
-    /// Their exact sum.
+    /// Exact sum of the latencies.
     pub latency_ns: u128,
     /// Replies by kind.
     pub replies: Replies,
     /// CPU time of this thread while measuring.
     pub client_cpu_ns: u64,
-    /// CPU time of the server in the window, from the thread that was asked to look.
+    /// CPU time of the server in the window, from the one thread that reads it.
     pub server_cpu_ns: Option<u64>,
     /// Each connection's part.
     pub connections: Vec<ConnectionResult>,
 }
 
-/// What one connection did.
+/// Result of one connection.
 #[derive(Debug)]
 pub struct ConnectionResult {
-    /// Its number among all connections of the load.
+    /// Number among all connections of the load.
     pub index: usize,
     /// Still open, with nothing in flight.
     pub stream: Stream,
@@ -76,7 +76,7 @@ struct Connection {
     sent: u64,
 }
 
-/// See the module.
+/// Thread of the load generator.
 #[derive(Debug)]
 pub struct Worker<'a> {
     plan: &'a Plan,
@@ -84,7 +84,7 @@ pub struct Worker<'a> {
     template: &'a Template,
     poller: Poller,
     connections: Vec<Connection>,
-    /// [`HEADER_MAX`] bytes for an incomplete header, then what is read.
+    /// [`HEADER_MAX`] bytes for an incomplete header, then bytes read.
     buffer: Vec<u8>,
     latency: Histogram<u64>,
     latency_ns: u128,
@@ -96,13 +96,13 @@ pub struct Worker<'a> {
     end: Option<Instant>,
     sending: bool,
     in_flight: usize,
-    /// Connections that have not sent all they are to send.
+    /// Connections that have requests left to send.
     unfinished: usize,
     check_lengths: bool,
     pace: Option<Pace>,
 }
 
-/// When requests are due in an open loop: request `n` of connection `c` of `total` is due at
+/// Due times in an open loop: request `n` of connection `c` of `total` is due at
 /// `(n * total + c) * interval` after the beginning, so that connections take turns.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
@@ -117,13 +117,13 @@ struct Pace {
 }
 
 impl Pace {
-    /// When request `round` of connection `index` is due.
+    /// Due time of request `round` of connection `index`.
     fn due(&self, begin: Instant, round: u64, index: usize) -> Instant {
         let place = round as f64 * self.total as f64 + index as f64;
         begin + Duration::from_nanos((place * self.interval_ns) as u64)
     }
 
-    /// How many requests of connection `index` have been due until now.
+    /// Number of requests of connection `index` that have been due until now.
     fn due_count(&self, elapsed: Duration, index: usize) -> u64 {
         let places = elapsed.as_nanos() as f64 / self.interval_ns - index as f64;
         if places < 0.0 { 0 } else { (places / self.total as f64) as u64 + 1 }
@@ -131,7 +131,7 @@ impl Pace {
 }
 
 impl<'a> Worker<'a> {
-    /// Takes over the connections; nothing is sent yet.
+    /// Makes a worker of some connections; sends nothing yet.
     pub fn new(
         plan: &'a Plan,
         block: &'a ValueBlock,
@@ -234,7 +234,7 @@ impl<'a> Worker<'a> {
                 break;
             }
             if now - progress > SILENCE_MAX && self.in_flight > 0 {
-                return Err(LoadError::Silent(SILENCE_MAX.as_secs()));
+                return Err(LoadError(format!("no reply for {} seconds", SILENCE_MAX.as_secs())));
             }
             if abort.load(Ordering::Relaxed) {
                 break;
@@ -277,7 +277,7 @@ impl<'a> Worker<'a> {
         let head = HEADER_MAX - connection.rest.len();
         self.buffer[head..HEADER_MAX].copy_from_slice(&connection.rest);
         let count = match connection.stream.read(&mut self.buffer[HEADER_MAX..]) {
-            Ok(0) => return Err(LoadError::Closed),
+            Ok(0) => return Err(LoadError("the server closed a connection".to_owned())),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
@@ -290,9 +290,9 @@ impl<'a> Worker<'a> {
             .reader
             .read(bytes, |reply| {
                 answered += 1;
-                replies.note(reply, expected.pop_front());
+                replies.count(reply, expected.pop_front());
             })
-            .map_err(|bad| LoadError::Protocol(bad.0))?;
+            .map_err(|bad| LoadError(bad.0))?;
         connection.rest.clear();
         connection.rest.extend_from_slice(&bytes[taken..]);
         if answered > 0 {
@@ -301,7 +301,7 @@ impl<'a> Worker<'a> {
         Ok(answered)
     }
 
-    /// Takes the oldest `count` requests as answered now.
+    /// Records the oldest `count` requests as answered now.
     fn record(&mut self, position: usize, count: usize) -> Result<(), LoadError> {
         let now = Instant::now();
         let measured = now >= self.start && self.end.is_none_or(|end| now < end);
@@ -315,7 +315,7 @@ impl<'a> Worker<'a> {
             }
         });
         if !matched {
-            return Err(LoadError::Protocol("the server sent more replies than requests".into()));
+            return Err(LoadError("the server sent more replies than requests".to_owned()));
         }
         connection.answered += if measured { count as u64 } else { 0 };
         connection.last_reply = now;
@@ -337,8 +337,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Open loop: visits the connections with requests that have fallen due, each at most once,
-    /// and returns how long to wait for sockets.
+    /// Open loop: visits the connections with due requests, each at most once, and returns the time
+    /// to wait for sockets.
     fn send_due(&mut self, now: Instant) -> Result<Duration, LoadError> {
         let Some(mut pace) = self.pace else { return Ok(WAIT_MAX) };
         if !self.sending || self.unfinished == 0 {
@@ -366,7 +366,7 @@ impl<'a> Worker<'a> {
         Ok(wait.min(WAIT_MAX))
     }
 
-    /// Open loop: writes the requests that are due, as far as the pipeline has room.
+    /// Open loop: writes the due requests, as many as the pipeline allows.
     fn send_owed(&mut self, position: usize, now: Instant) -> Result<(), LoadError> {
         let Some(pace) = self.pace else { return Ok(()) };
         let index = self.connections[position].index;
@@ -387,7 +387,7 @@ impl<'a> Worker<'a> {
         if made > 0 { self.flush(position) } else { Ok(()) }
     }
 
-    /// Appends one request to the outbox; false when the connection has sent all it is to send.
+    /// Appends one request to the outbox; false if the connection has none left to send.
     #[inline]
     fn put_request(&mut self, position: usize) -> bool {
         let connection = &mut self.connections[position];
@@ -477,7 +477,7 @@ struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// Those of this thread, and of the server of a plan.
+    /// Reads the times of this thread, and of the server of a plan.
     fn take(watched: Option<&Plan>) -> io::Result<CpuTimes> {
         let server_ns = watched.map(super::server_cpu).transpose()?.flatten();
         Ok(CpuTimes { thread_ns: sys::thread_cpu_ns(), server_ns })

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use petrel_resp::encode_command;
 
-use crate::exchange::{connect, read_same};
-use crate::load::{Endpoint, Stream, latency_histogram};
+use crate::load::latency_histogram;
+use crate::wire::{Endpoint, Stream, connect, read_same};
 
 /// Small keys that are asked for.
 const KEYS: usize = 1_000;
@@ -16,7 +16,7 @@ const KEYS: usize = 1_000;
 /// The value of each, and the reply that brings it.
 const VALUE: &[u8] = b"0123456789abcdef";
 const REPLY: &[u8] = b"$16\r\n0123456789abcdef\r\n";
-/// The reply once `FLUSHDB` has taken them.
+/// The reply after `FLUSHDB`.
 const NOTHING: &[u8] = b"$-1\r\n";
 
 /// Sends GETs.
@@ -27,14 +27,14 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Connects so often.
+    /// Opens the connections.
     pub fn connect(endpoint: &Endpoint, connections: usize, gap: Duration) -> io::Result<Prober> {
         let streams = (0..connections.max(1)).map(|_| connect(endpoint));
         let streams = streams.collect::<io::Result<_>>()?;
         Ok(Prober { streams, gap, next: 0 })
     }
 
-    /// Stores what is asked for.
+    /// Stores the keys of its GETs.
     pub fn store(&mut self) -> io::Result<()> {
         let mut commands = Vec::new();
         for key in 0..KEYS {
@@ -45,7 +45,7 @@ impl Prober {
         read_same(stream, b"+OK\r\n", KEYS)
     }
 
-    /// Sends GETs for so long; their latencies in nanoseconds.
+    /// Sends GETs for a time; returns their latencies in nanoseconds.
     pub fn probe(&mut self, length: Duration) -> io::Result<Histogram<u64>> {
         let mut latencies = latency_histogram();
         let mut command = Vec::new();

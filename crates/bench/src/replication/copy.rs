@@ -1,83 +1,79 @@
-//! Full copies: their time, what they do to GETs, and the memory that they take.
+//! Full copies: their time, their effect on GETs, and their memory.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{PATIENCE, ReplicationArgs, SET, Work, address};
+use hdrhistogram::Histogram;
 use petrel_client::Commands;
 use petrel_client::blocking::Client;
 
-use crate::exchange::{client, order, wait_for_rest};
-use crate::load::{
-    self, Extent, KeyOrder, Latency, Lengths, Operation, Outcome, Plan, latency_histogram,
-};
-use crate::result::Measurement;
+use super::{PATIENCE, address, plan};
+use crate::experiment::{Case, SET};
+use crate::load::{self, Extent, KeyOrder, Lengths, Operation, Outcome, Plan, latency_histogram};
+use crate::result::{Measured, Measurement};
 use crate::server::Server;
+use crate::wire::{client, order};
 
-/// Between two looks at a replica.
+/// Interval of questions to a replica.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Between two looks at the memory of a primary, which take it some time.
+/// Interval of readings of a primary's memory, which cost it some time.
 const WEIGH_EVERY: Duration = Duration::from_millis(20);
 
-/// Seconds of a load beside a copy, after which it looks whether the copy is there.
+/// Seconds of a load beside a copy, before the next look whether the copy is complete.
 const STEP_S: f64 = 0.25;
 
 /// Connections of the load beside a copy.
 const CONNECTIONS: usize = 8;
 
-impl ReplicationArgs {
-    /// Three copies: alone, beside GETs, beside SETs.
-    pub(super) fn measure_copies(&self, server: &Server) -> Result<Measurement, String> {
-        let keys = self.copy_keys;
-        let gets = Plan {
-            operation: Operation::Get,
-            order: KeyOrder::Random,
-            connections: CONNECTIONS,
-            pipeline: 64,
-            rate: Some(self.rate),
-            ..self.plan(server, Work::Copy)
-        };
-        let before = Plan { extent: Extent::window(STEP_S, self.load.seconds), ..gets.clone() };
-        let before = load::run(&before).map_err(|error| error.to_string())?;
-        let (replica, copy) = follow(server, keys, || Ok(()))?;
-        drop(replica);
-        wait_for_rest(server)?;
-        let mut latency = latency_histogram();
-        let note =
-            |outcome: Outcome| latency.add(outcome.latency).map_err(|error| error.to_string());
-        let (replica, _) = beside(&gets, note, || follow(server, keys, || Ok(())))?;
-        drop(replica);
-        wait_for_rest(server)?;
-        let sets =
-            Plan { operation: SET, lengths: Lengths::Random, pipeline: 16, rate: None, ..gets };
-        let level = server.memory_with_children()?;
-        let mut most = level;
-        beside(
-            &sets,
-            |_| Ok(()),
-            || {
-                let mut weighed = Instant::now();
-                follow(server, keys, || {
-                    if weighed.elapsed() >= WEIGH_EVERY {
-                        most = most.max(server.memory_with_children()?);
-                        weighed = Instant::now();
-                    }
-                    Ok(())
-                })
-            },
-        )?;
-        let p999_ms = |histogram: &_| Latency::of(histogram).p999_us / 1000.0;
-        Ok(Measurement::default()
-            .with("copy", copy.as_secs_f64())
-            .with("get_before", p999_ms(&before.latency))
-            .with("get_beside", p999_ms(&latency))
-            .with("copy_memory", 100.0 * (most - level) as f64 / level as f64))
-    }
+/// Measures three copies: alone, beside GETs, beside SETs.
+pub(super) fn measure_copies(case: &Case<'_>, server: &Server) -> Measured {
+    let keys = case.get("copy-keys");
+    let gets = Plan {
+        operation: Operation::Get,
+        order: KeyOrder::Random,
+        connections: CONNECTIONS,
+        pipeline: 64,
+        rate: Some(case.get("rate")),
+        ..plan(case, server)
+    };
+    let before = Plan { extent: Extent::window(STEP_S, case.get("seconds")), ..gets.clone() };
+    let before = load::run(&before)?;
+    let (replica, copy) = follow(server, keys, || Ok(()))?;
+    drop(replica);
+    server.wait_for_rest()?;
+    let mut latency = latency_histogram();
+    let note = |outcome: Outcome| latency.add(outcome.latency).map_err(|error| error.to_string());
+    let (replica, _) = beside(&gets, note, || follow(server, keys, || Ok(())))?;
+    drop(replica);
+    server.wait_for_rest()?;
+    let sets = Plan { operation: SET, lengths: Lengths::Random, pipeline: 16, rate: None, ..gets };
+    let level = server.memory_with_children()?;
+    let mut most = level;
+    beside(
+        &sets,
+        |_| Ok(()),
+        || {
+            let mut weighed = Instant::now();
+            follow(server, keys, || {
+                if weighed.elapsed() >= WEIGH_EVERY {
+                    most = most.max(server.memory_with_children()?);
+                    weighed = Instant::now();
+                }
+                Ok(())
+            })
+        },
+    )?;
+    let p999_ms = |latency: &Histogram<u64>| latency.value_at_quantile(0.999) as f64 / 1e6;
+    Ok(Measurement::default()
+        .with("copy", copy.as_secs_f64())
+        .with("get_before", p999_ms(&before.latency))
+        .with("get_beside", p999_ms(&latency))
+        .with("copy_memory", 100.0 * (most - level) as f64 / level as f64))
 }
 
-/// Does something while a load goes on, of which every step is noted that began before the end.
+/// Does some work beside a load, and passes on each step of the load that began before its end.
 fn beside<T>(
     plan: &Plan,
     mut note: impl FnMut(Outcome) -> Result<(), String> + Send,
@@ -88,7 +84,7 @@ fn beside<T>(
     thread::scope(|scope| {
         let load = scope.spawn(|| {
             while !is_over.load(Relaxed) {
-                note(load::run(&plan).map_err(|error| error.to_string())?)?;
+                note(load::run(&plan)?)?;
             }
             Ok(())
         });
@@ -99,8 +95,8 @@ fn beside<T>(
     })
 }
 
-/// Lets a new server follow another, until it has all keys and serves; it, and how long that took.
-/// `look` is called now and then.
+/// Starts a replica and waits until it has all keys and serves. Returns it and the time. Calls
+/// `look` meanwhile.
 pub(super) fn follow(
     server: &Server,
     keys: u64,

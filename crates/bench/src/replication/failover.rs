@@ -1,9 +1,9 @@
-//! How long no write is acknowledged while a replica takes its primary's place.
+//! Failovers: the time without an acknowledged write.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,34 +11,33 @@ use petrel_client::RawCommand;
 use petrel_resp::encode_command;
 
 use super::{PATIENCE, address};
-use crate::exchange::{client, order, read_same};
-use crate::load::{Endpoint, Stream};
-use crate::result::Measurement;
-use crate::server::{Server, TempDir, free_port};
-use crate::sys;
+use crate::experiment::Case;
+use crate::result::{Measured, Measurement};
+use crate::server::{Server, TempDir};
+use crate::sys::{self, Guarded, free_port, text};
+use crate::wire::{Endpoint, Stream, client, order, read_same};
 
-/// How long writes go well before anything happens, and afterwards.
+/// Time of steady writes before and after a failover.
 const STEADY: Duration = Duration::from_millis(500);
 
-/// Between two writes, and two tries.
+/// Interval of writes, and of attempts.
 const WRITE_EVERY: Duration = Duration::from_millis(1);
 
-/// How long a reply is waited for before the other server is tried.
+/// Longest wait for a reply before the other server is tried.
 const REPLY_MAX: Duration = Duration::from_secs(10);
 
-/// How long a sentinel may take to know both servers.
+/// Longest time until a sentinel knows both servers.
 const DISCOVERY_MAX: Duration = Duration::from_secs(60);
 
-/// `FAILOVER`.
-pub(super) fn by_command(server: &Server, replica: &Server) -> Result<Measurement, String> {
+/// Fails over by `FAILOVER`.
+pub(super) fn by_command(server: &Server, replica: &Server) -> Measured {
     refused(server, replica, || {
-        let ordered = client(server.endpoint()).and_then(|admin| order(&admin, &[b"FAILOVER"]));
-        ordered.map_err(|error| error.to_string())
+        client(server.endpoint()).and_then(|admin| order(&admin, &[b"FAILOVER"])).map_err(text)
     })
 }
 
-/// SIGKILL, where a sentinel watches.
-pub(super) fn by_sentinel(server: &Server, replica: &Server) -> Result<Measurement, String> {
+/// Fails over by SIGKILL, with a sentinel.
+pub(super) fn by_sentinel(server: &Server, replica: &Server) -> Measured {
     refused(server, replica, || {
         server.kill();
         Ok(())
@@ -50,7 +49,7 @@ fn refused(
     server: &Server,
     replica: &Server,
     begin: impl FnOnce() -> Result<(), String>,
-) -> Result<Measurement, String> {
+) -> Measured {
     let endpoints = [server.endpoint(), replica.endpoint()];
     let (mut at, mut stream) = (0, None);
     let (start, mut begin) = (Instant::now(), Some(begin));
@@ -98,20 +97,20 @@ fn write(connected: &mut Option<Stream>, endpoint: &Endpoint) -> io::Result<()> 
 /// A sentinel that watches a primary; killed when dropped.
 #[derive(Debug)]
 pub struct Sentinel {
-    child: Child,
+    _child: Guarded,
     _directory: TempDir,
 }
 
 impl Sentinel {
     /// Whether there is such a program.
-    pub(super) fn is_there(program: &Path) -> bool {
-        let mut command = Command::new(program);
+    pub(super) fn is_there(case: &Case<'_>) -> bool {
+        let mut command = Command::new(case.get::<PathBuf>("sentinel"));
         command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     }
 
-    /// Starts one, and waits until it knows the replica.
-    pub(super) fn start(program: &Path, server: &Server) -> Result<Sentinel, String> {
+    /// Starts a sentinel, and waits until it knows the replica.
+    pub(super) fn start(case: &Case<'_>, server: &Server) -> Result<Sentinel, String> {
         let failed = |error: io::Error| format!("no sentinel: {error}");
         let (host, port) = address(server)?;
         let directory = TempDir::new().map_err(failed)?;
@@ -123,12 +122,12 @@ impl Sentinel {
         let file = directory.path().join("sentinel.conf");
         fs::write(&file, text).map_err(failed)?;
         let log = File::create(directory.path().join("log")).map_err(failed)?;
-        let mut command = Command::new(program);
-        // What `redis-sentinel` does by its name.
+        let mut command = Command::new(case.get::<PathBuf>("sentinel"));
+        // `redis-sentinel` is a sentinel by its name already.
         command.arg(&file).arg("--sentinel").current_dir(directory.path());
         command.stdin(Stdio::null()).stdout(log).stderr(Stdio::null());
         let child = sys::die_with_parent(&mut command).spawn().map_err(failed)?;
-        let sentinel = Sentinel { child, _directory: directory };
+        let sentinel = Sentinel { _child: Guarded(child), _directory: directory };
         let endpoint = Endpoint::Tcp(std::net::SocketAddrV4::new([127, 0, 0, 1].into(), own));
         let begin = Instant::now();
         loop {
@@ -143,14 +142,7 @@ impl Sentinel {
     }
 }
 
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Whether a sentinel has heard a replica say that it follows: only then would it promote it.
+/// Whether a sentinel knows a replica with a link: it promotes no other.
 fn knows_replica(endpoint: &Endpoint) -> petrel_client::Result<bool> {
     let client = client(endpoint)?;
     let replicas = client.command("SENTINEL").args(["REPLICAS", "it"]);

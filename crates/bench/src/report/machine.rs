@@ -1,4 +1,4 @@
-//! What the measurements were made on, and with.
+//! Machine and program of the measurements.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,7 +11,7 @@ use std::thread::available_parallelism;
 use serde::{Deserialize, Serialize};
 
 /// The machine, as the kernel describes it. What cannot be read is said to be unknown.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Machine {
     /// Distribution.
     pub system: String,
@@ -56,8 +56,8 @@ impl Machine {
 }
 
 /// The commit of the working tree in which a program lies, `unknown` outside of one. It ends with
-/// `-modified` where the sources differ from it. What was found first counts for as long as this
-/// program runs: the program that is measured was made before.
+/// `-modified` if the sources differ from it. The first result counts for as long as this program
+/// runs: the measured program was built before.
 pub fn commit(program: &Path) -> String {
     static FOUND: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let program = program.canonicalize().unwrap_or_default();
@@ -83,12 +83,12 @@ fn commit_now(program: &Path) -> String {
 /// The command line of one experiment of several that one call runs.
 static COMMAND_LINE: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// From now on this is how an experiment was called.
+/// Sets the command line of an experiment.
 pub fn set_command_line(words: &[String]) {
     *COMMAND_LINE.lock().unwrap_or_else(PoisonError::into_inner) = words.to_vec();
 }
 
-/// How this program was called, without directories: they are of no use on another machine.
+/// Command line of this program, without directories: they are of no use on another machine.
 pub fn command_line() -> String {
     let set = COMMAND_LINE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let words = if set.is_empty() { env::args().collect() } else { set };

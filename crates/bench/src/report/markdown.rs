@@ -76,7 +76,7 @@ impl Table {
     }
 }
 
-/// How far `value` lies from `base` in per cent with a sign; a dash where one is missing.
+/// Difference of `value` from `base` in per cent with a sign; a dash if one is missing.
 pub fn change(value: Option<f64>, base: Option<f64>) -> String {
     match (value, base) {
         (Some(value), Some(base)) if base > 0.0 => {
@@ -94,7 +94,7 @@ pub fn ratio(value: Option<f64>, base: Option<f64>) -> String {
     }
 }
 
-/// A number with so many decimals; a dash where it is missing.
+/// A number with `decimals` digits after the point; a dash if it is missing.
 pub fn rounded(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.decimals$}"))
 }

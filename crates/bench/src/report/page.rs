@@ -1,21 +1,22 @@
-//! The page of one result file: its tables and plots, what was run, and what is doubtful.
+//! Page of one result file: its tables and plots, the run, and its checks.
 
 use super::markdown::{Document, Table};
 use super::plot::{data_name, plot_name};
 use super::summary;
 use super::table::Reader;
-use crate::experiment::{Description, Plot};
+use crate::experiment::Plot;
 use crate::result::Results;
 
-/// Said where a run was quick.
+/// Warning on pages of quick runs.
 pub const QUICK: &str = "**A quick run: few rounds, less data, on a machine that other programs may have used \
                          meanwhile. It shows the order of magnitude only.**";
 
 /// The page in Markdown.
-pub fn page(description: &'static Description, results: &Results) -> String {
-    let reader = Reader::new(description, results);
+pub fn page(results: &Results) -> String {
+    let reader = Reader::new(results);
+    let description = reader.description;
     let mut document = Document::new(description.title);
-    document.paragraph(description.about);
+    document.paragraph(&description.about);
     document.paragraph(&format!(
         "Medians of the rounds ({}), ± half the range of the rounds. Bold: {} is not the best of the \
          servers. A dash: not measured, see the checks.",
@@ -69,7 +70,7 @@ fn configuration(results: &Results, document: &mut Document) {
     document.paragraph(&options(results));
 }
 
-/// The servers, their versions and how they are started.
+/// Servers, their versions and commands.
 pub fn servers(results: &Results) -> Table {
     let mut table = Table::new(["server", "version", "command"]);
     for server in &results.servers {
@@ -88,7 +89,7 @@ pub fn options(results: &Results) -> String {
     format!("Options: {}.", settings.collect::<Vec<_>>().join("; "))
 }
 
-/// Which measurements are doubtful, and why.
+/// Checks, with the doubtful measurements.
 fn checks(reader: &Reader<'_>, document: &mut Document) {
     document.heading(2, "Checks");
     document.paragraph(&checked(reader.results));
@@ -98,7 +99,7 @@ fn checks(reader: &Reader<'_>, document: &mut Document) {
     }
 }
 
-/// What was checked, and how often it did not hold.
+/// Checks, and the number of violations.
 pub fn checked(results: &Results) -> String {
     let (total, doubtful, failed) = counts(results);
     format!(
@@ -113,10 +114,7 @@ pub fn checked(results: &Results) -> String {
 pub fn problems(reader: &Reader<'_>) -> Table {
     let mut table = Table::new(["point", "server", "round", "problem"]);
     for row in &reader.results.rows {
-        let labels = reader.description.axes.iter().filter_map(|(axis, _)| {
-            Some(reader.description.axis_label(axis, row.point.get(*axis)?))
-        });
-        let point = labels.collect::<Vec<_>>().join(", ");
+        let point = reader.description.point_label(&row.point);
         for round in &row.rounds {
             for problem in round.failure.iter().chain(&round.doubts) {
                 let number = (round.round + 1).to_string();
@@ -127,7 +125,7 @@ pub fn problems(reader: &Reader<'_>) -> Table {
     table
 }
 
-/// Measurements altogether, doubtful ones, and those that do not count.
+/// Number of all measurements, of doubtful ones, and of failed ones.
 pub fn counts(results: &Results) -> (usize, usize, usize) {
     let rounds = || results.rows.iter().flat_map(|row| &row.rounds);
     let failed = rounds().filter(|round| !round.is_complete()).count();

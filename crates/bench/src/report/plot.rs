@@ -6,14 +6,14 @@ use plotters::prelude::*;
 use serde::Serialize;
 
 use super::table::{Place, Reader, Section, title as figure_title};
-use crate::experiment::{Description, Figure, Plot, SERVER, View};
+use crate::experiment::{Figure, Plot, SERVER, View};
 use crate::result::Results;
 
 const WIDTH: u32 = 900;
 const HEIGHT: u32 = 440;
 const LEGEND: u32 = 190;
 
-/// An axis becomes logarithmic when its largest value is so many times its smallest.
+/// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const LOG_FROM: f64 = 50.0;
 
 /// Colours that stay apart for colour-blind readers (after Okabe and Ito).
@@ -37,7 +37,7 @@ struct Series {
     points: Vec<[f64; 3]>,
 }
 
-/// What is drawn.
+/// A plot.
 #[derive(Debug, Serialize)]
 pub struct Chart {
     title: String,
@@ -71,10 +71,10 @@ pub fn data_name(results: &Results, view: usize, section: usize) -> String {
 }
 
 /// Every plot of a file as a file name and its content; of surfaces the points.
-pub fn plots(description: &'static Description, results: &Results) -> Vec<(String, String)> {
-    let reader = Reader::new(description, results);
+pub fn plots(results: &Results) -> Vec<(String, String)> {
+    let reader = Reader::new(results);
     let mut plots = Vec::new();
-    for (number, view) in description.views.iter().enumerate() {
+    for (number, view) in reader.description.views.iter().enumerate() {
         let Some(plot) = view.plot else { continue };
         for (place, section) in reader.sections(view).iter().enumerate() {
             let chart = chart(&reader, view, plot, section);
@@ -95,7 +95,10 @@ pub fn chart(reader: &Reader<'_>, view: &View, plot: Plot, section: &Section) ->
         return surface(reader, view, section, x_max, title);
     }
     let by_rows = view.rows.contains(&SERVER);
-    let (own, across) = if by_rows { (view.rows, view.columns) } else { (view.columns, view.rows) };
+    let (own, across) = match by_rows {
+        true => (&view.rows, &view.columns),
+        false => (&view.columns, &view.rows),
+    };
     let (names, places) = (reader.places(view, own), reader.places(view, across));
     let figure = reader.figures(view, section).first().copied();
     let series = |name: &Place| -> Series {
@@ -127,7 +130,7 @@ pub fn chart(reader: &Reader<'_>, view: &View, plot: Plot, section: &Section) ->
 /// Rows become x, figures become y: the percentile that a figure's name ends with.
 fn surface(reader: &Reader<'_>, view: &View, section: &Place, x_max: f64, title: String) -> Chart {
     let x_of = |place: &Place| place.last()?.1.parse::<f64>().ok().filter(|x| *x <= x_max);
-    let rows = reader.places(view, view.rows).into_iter();
+    let rows = reader.places(view, &view.rows).into_iter();
     let rows: Vec<(f64, Place)> = rows.filter_map(|row| Some((x_of(&row)?, row))).collect();
     let figures = view.figures.iter().filter_map(|name| {
         Some((name.trim_start_matches('q').parse().ok()?, reader.description.figure(name)?))
@@ -217,7 +220,7 @@ impl Ranged for Axis {
 impl Chart {
     fn render(&self) -> String {
         let mut svg = String::new();
-        // Drawing into a string fails in no way that more than an empty plot could tell of.
+        // Drawing into a string does not fail; an empty plot would show it.
         let drawn = self.draw(SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)));
         drawn.map(|()| svg).unwrap_or_else(|error| format!("<!-- {error} --><svg></svg>"))
     }

@@ -1,94 +1,117 @@
-//! The benchmarks that other servers publish: their tables, their headlines, and which experiment
-//! measures the same here.
+//! Benchmarks that other servers publish: their tables, their headlines, and the experiments that
+//! measure the same here. They are read from `assets/published.txt`:
+//!
+//! ```text
+//! document NAME
+//!   | Its measurements, and their machine.
+//! table TITLE
+//!   said 1.3 to 3.0x Redis            its statement, in short
+//!   of matrix throughput beside redis experiment, figure, and peers by a prefix of their names;
+//!                                     without a peer there is no published figure
+//!   nodes 4                           in place of that: nodes of Petrel over one Redis, by `trace`
+//!   not no ARM machine                in place of that: the reason why it is not measured here
+//!   at values 32 | 256                the points that have one of these values of an axis
+//! ```
 
-mod documents;
+use std::sync::OnceLock;
 
 use super::markdown::Table;
 use super::table::{Place, Reader};
-use crate::experiment::{Better, Description};
+use crate::experiment::{Better, SERVER};
 use crate::result::{Results, Row};
-
-pub use documents::DOCUMENTS;
+use crate::text::entries;
 
 /// A document with benchmarks.
 #[derive(Debug)]
 pub struct Published {
-    /// Its name.
+    /// Name.
     pub title: &'static str,
-    /// What it measured, and on what.
-    pub about: &'static str,
-    tables: &'static [PublishedTable],
+    /// Measurements, and their machine.
+    pub about: String,
+    tables: Vec<PublishedTable>,
 }
+
+/// Axes, each with some values.
+type Values = Vec<(&'static str, Vec<&'static str>)>;
 
 /// A table or plot of a document.
 #[derive(Debug)]
 struct PublishedTable {
     title: &'static str,
-    /// What the document says of it, in short.
     said: &'static str,
-    source: Source,
+    /// Experiment, figure and peer.
+    source: Option<[&'static str; 3]>,
+    /// Number of nodes of Petrel.
+    nodes: Option<&'static str>,
+    /// Reason why it is not measured here.
+    not: Option<&'static str>,
+    at: Values,
 }
 
-/// Where the same is measured.
-#[derive(Debug)]
-enum Source {
-    /// At the points of an experiment that have these values; the figure is compared with that of
-    /// the servers whose names begin with the peer's.
-    Experiment {
-        name: &'static str,
-        at: &'static [(&'static str, &'static [&'static str])],
-        figure: &'static str,
-        peer: &'static str,
-    },
-    /// At the points of an experiment that have these values, of the base server alone: the
-    /// document has no figure to compare with.
-    Own {
-        name: &'static str,
-        at: &'static [(&'static str, &'static [&'static str])],
-        figure: &'static str,
-    },
-    /// At the points of `trace` that have these values: this many nodes of Petrel, compared with
-    /// one server of Redis.
-    Nodes { nodes: &'static str, at: &'static [(&'static str, &'static [&'static str])] },
-    /// Not here, for this reason.
-    Nowhere(&'static str),
+/// All documents.
+pub fn all() -> &'static [Published] {
+    static ALL: OnceLock<Vec<Published>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut documents: Vec<Published> = Vec::new();
+        for entry in entries(include_str!("../../assets/published.txt")) {
+            if entry.keyword == "document" {
+                let (title, about) = (entry.rest, entry.text);
+                documents.push(Published { title, about, tables: Vec::new() });
+                continue;
+            }
+            let values = |text: &'static str| {
+                let (axis, values) = text.split_once(' ').expect("at AXIS VALUE | VALUE");
+                (axis, values.split(" | ").collect())
+            };
+            let source = match *entry.words("of").as_slice() {
+                [name, figure] => Some([name, figure, ""]),
+                [name, figure, "beside", peer] => Some([name, figure, peer]),
+                _ => None,
+            };
+            documents.last_mut().expect("a document").tables.push(PublishedTable {
+                title: entry.rest,
+                said: entry.get("said").unwrap_or_default(),
+                source,
+                nodes: entry.get("nodes"),
+                not: entry.get("not"),
+                at: entry.all("at").map(values).collect(),
+            });
+        }
+        documents
+    })
 }
 
 impl Published {
-    /// Its tables: what it says, what was measured here, and what was not.
-    pub fn table(&self, files: &[(&'static Description, Results)]) -> Table {
+    /// Makes the table of its tables: statement, ratios measured here, and verdict.
+    pub fn table(&self, files: &[Results]) -> Table {
         let mut table =
             Table::new(["published", "it says", "here, over the peer", "points", "verdict"]);
-        for published in self.tables {
+        for published in &self.tables {
             let [here, points, verdict] = published.measured(files);
-            table.row([
-                published.title.to_owned(),
-                published.said.to_owned(),
-                here,
-                points,
-                verdict,
-            ]);
+            let (title, said) = (published.title.to_owned(), published.said.to_owned());
+            table.row([title, said, here, points, verdict]);
         }
         table
     }
 }
 
 impl PublishedTable {
-    /// The range of ratios, how many points there are, and how often the base server is better.
-    fn measured(&self, files: &[(&'static Description, Results)]) -> [String; 3] {
+    /// Range of ratios, number of points, and verdict.
+    fn measured(&self, files: &[Results]) -> [String; 3] {
         let dash = || "–".to_owned();
-        let (name, at, figure, peer, nodes) = match &self.source {
-            Source::Experiment { name, at, figure, peer } => (*name, *at, *figure, *peer, None),
-            Source::Nodes { nodes, at } => ("trace", *at, "throughput", "redis", Some(*nodes)),
-            Source::Own { name, at, figure } => return own_figures(files, name, at, figure),
-            Source::Nowhere(why) => return [dash(), dash(), format!("not measured: {why}")],
-        };
+        if let Some(why) = self.not {
+            return [dash(), dash(), format!("not measured: {why}")];
+        }
+        let [name, figure, peer] = self.source.unwrap_or(["trace", "throughput", "redis"]);
+        if peer.is_empty() {
+            return own_figures(files, name, &self.at, figure);
+        }
         let mut ratios = Vec::new();
         let mut is_there = false;
-        for (description, results) in files.iter().filter(|(d, _)| d.name == name) {
+        for results in files.iter().filter(|results| results.experiment == name) {
             is_there = true;
-            let reader = Reader::new(description, results);
-            ratios.extend(ratios_of(&reader, at, figure, peer, nodes));
+            let reader = Reader::new(results);
+            ratios.extend(ratios_of(&reader, &self.at, figure, peer, self.nodes));
         }
         ratios.sort_by(f64::total_cmp);
         let (Some(low), Some(high)) = (ratios.first(), ratios.last()) else {
@@ -116,17 +139,12 @@ impl PublishedTable {
     }
 }
 
-/// The range of a figure of the base server at some points, and how many there are.
-fn own_figures(
-    files: &[(&'static Description, Results)],
-    name: &str,
-    at: &[(&str, &[&str])],
-    figure: &str,
-) -> [String; 3] {
+/// Range of a figure of the base server at some points, and their number.
+fn own_figures(files: &[Results], name: &str, at: &Values, figure: &str) -> [String; 3] {
     let mut values = Vec::new();
     let mut unit = "";
-    for (description, results) in files.iter().filter(|(known, _)| known.name == name) {
-        let Some(figure) = description.figure(figure) else { continue };
+    for results in files.iter().filter(|results| results.experiment == name) {
+        let Some(figure) = Reader::new(results).description.figure(figure) else { continue };
         unit = figure.unit;
         let rows = results.rows.iter().filter(|row| row.server == results.base && lies(row, at));
         values.extend(rows.filter_map(|row| row.figure(figure.name, figure.over_rounds)));
@@ -143,43 +161,47 @@ fn own_figures(
 }
 
 /// Whether a row has one of these values of each axis.
-fn lies(row: &Row, at: &[(&str, &[&str])]) -> bool {
+fn lies(row: &Row, at: &Values) -> bool {
     at.iter().all(|(axis, values)| {
         row.point.get(*axis).is_some_and(|value| values.contains(&value.as_str()))
     })
 }
 
-/// Base server, or so many nodes of Petrel, over the best of the peer's variants at each point, so
-/// that above 1 is better.
+/// Ratios of the base server, or of nodes of Petrel, to the best of the peer's variants at each
+/// point; above 1 is better.
 fn ratios_of(
     reader: &Reader<'_>,
-    at: &[(&str, &[&str])],
+    at: &Values,
     figure: &str,
     peer: &str,
-    nodes: Option<&str>,
+    nodes: Option<&'static str>,
 ) -> Vec<f64> {
     let Some(figure) = reader.description.figure(figure) else { return Vec::new() };
     let results = reader.results;
     let base = nodes.map_or(&results.base[..], |_| "petrel-cluster");
-    let has_nodes = |row: &Row| nodes.is_none_or(|nodes| lies(row, &[("nodes", &[nodes])]));
+    let has_nodes = |row: &Row| {
+        let own = row.point.get("nodes").map(String::as_str);
+        nodes.is_none_or(|nodes| own == Some(nodes))
+    };
     let rows = results.rows.iter().filter(|row| row.server == base && lies(row, at));
     rows.filter(|row| has_nodes(row))
         .filter_map(|row| {
             let own = row.figure(figure.name, figure.over_rounds)?;
             let axes = reader.description.axes.iter();
-            let mut place: Place =
-                axes.filter_map(|(axis, _)| Some((*axis, row.point.get(*axis)?.clone()))).collect();
+            let mut place: Place = axes
+                .filter_map(|axis| Some((axis.name, row.point.get(axis.name)?.clone())))
+                .collect();
             if nodes.is_some() {
                 // A single server stands beside all numbers of nodes.
                 let mut axis = place.iter_mut().find(|(axis, _)| *axis == "nodes");
                 axis.iter_mut().for_each(|(_, nodes)| *nodes = "1".to_owned());
             }
             let peers = results.servers.iter().filter(|server| server.name.starts_with(peer));
-            // Several nodes are not what a document compares one server with.
+            // A document compares with one server, not with several nodes.
             let peers =
                 peers.filter(|server| server.name != base && !server.name.ends_with("-cluster"));
             let others = peers.filter_map(|server| {
-                let place = [place.clone(), vec![(crate::experiment::SERVER, server.name.clone())]];
+                let place = [place.clone(), vec![(SERVER, server.name.clone())]];
                 reader.number(figure, &place.concat())
             });
             let ratio = match figure.better {
@@ -194,22 +216,20 @@ fn ratios_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::ALL;
+    use crate::experiment::Description;
     use crate::result::{Measurement, Point, ServerFacts};
 
     #[test]
     fn tables_name_figures_and_axes_that_exist() {
-        for published in DOCUMENTS.iter().flat_map(|document| document.tables) {
-            let (Source::Experiment { name, at, figure, .. } | Source::Own { name, at, figure }) =
-                &published.source
-            else {
-                continue;
-            };
-            let known = ALL.iter().find(|known| known.name == *name);
-            let known = known.unwrap_or_else(|| panic!("{}: no {name}", published.title));
+        for published in all().iter().flat_map(|document| &document.tables) {
+            let is_complete = [published.not, published.nodes].iter().flatten().count() == 1
+                || published.source.is_some();
+            assert!(is_complete, "{}", published.title);
+            let Some([name, figure, _]) = published.source else { continue };
+            let known = Description::named(name);
             assert!(known.figure(figure).is_some(), "{}: no figure {figure}", published.title);
-            for (axis, _) in *at {
-                let is_known = known.axes.iter().any(|(name, _)| name == axis);
+            for (axis, _) in &published.at {
+                let is_known = known.axes.iter().any(|known| known.name == *axis);
                 assert!(is_known, "{}: no axis {axis}", published.title);
             }
         }
@@ -237,9 +257,8 @@ mod tests {
     #[test]
     fn a_headline_compares_with_the_peers_best_variant_and_shows_losses() {
         let line = |results: Option<Results>| {
-            let files: Vec<_> =
-                results.map(|r| (crate::matrix::DESCRIPTION, r)).into_iter().collect();
-            DOCUMENTS[0].tables[1].measured(&files)
+            let files: Vec<_> = results.into_iter().collect();
+            all()[0].tables[1].measured(&files)
         };
         let won = results(&[("petrel", 30.0), ("redis", 10.0), ("redis (1 thread)", 15.0)]);
         assert_eq!(line(Some(won)), ["2.00x", "1", "better"]);

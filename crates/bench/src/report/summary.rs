@@ -1,31 +1,28 @@
-//! The summary of all result files of a directory on one page.
+//! Summary of all result files of a directory on one page.
 
 use super::markdown::{Document, Table};
 use super::page::{QUICK, counts};
 use super::plot::plot_name;
 use super::table::{Reader, title};
-use crate::experiment::{Better, Description, Figure};
+use crate::experiment::{Better, Figure};
 use crate::result::Results;
 
-/// A summary is read from its beginning to its end: it may have so many bytes.
+/// Largest size of a summary, bytes: it is read from its beginning to its end.
 const BYTES_MAX: usize = 15 * 1024;
 
 /// Plots of the summary for one experiment at most; its page has all.
 const PLOTS_MAX: usize = 1;
 
 /// The summary in Markdown. `directory` is where the pages are, seen from it.
-pub fn summary(
-    files: &[(&'static Description, Results)],
-    directory: &str,
-) -> Result<String, String> {
+pub fn summary(files: &[Results], directory: &str) -> Result<String, String> {
     let first = same_machine(files)?;
     let mut document = Document::new("Benchmarks");
     introduction(files, first, &mut document);
     document.heading(2, "Won and lost");
     let begin = document.clone();
     document.table(&score(files, Some(directory)));
-    for (description, results) in files {
-        experiment(description, results, directory, &mut document);
+    for results in files {
+        experiment(results, directory, &mut document);
     }
     if document.text().len() > BYTES_MAX {
         document = shorter(begin, files, directory);
@@ -37,18 +34,13 @@ pub fn summary(
     }
 }
 
-/// Of many experiments: a line for each, and the tables of the first of them that there is room
-/// for.
-fn shorter(
-    mut document: Document,
-    files: &[(&'static Description, Results)],
-    directory: &str,
-) -> Document {
+/// Summary of many experiments: a line for each, and the tables of the first ones that fit.
+fn shorter(mut document: Document, files: &[Results], directory: &str) -> Document {
     document.paragraph("Of each experiment all judged figures together; its page has them all.");
     document.table(&score_of_experiments(files, directory));
-    for (description, results) in files {
+    for results in files {
         let before = document.clone();
-        experiment(description, results, directory, &mut document);
+        experiment(results, directory, &mut document);
         if document.text().len() > BYTES_MAX {
             document = before;
         }
@@ -57,11 +49,9 @@ fn shorter(
 }
 
 /// The first file. All must be of one machine, commit and base server.
-pub fn same_machine<'f>(
-    files: &'f [(&'static Description, Results)],
-) -> Result<&'f Results, String> {
-    let Some((_, first)) = files.first() else { return Err("no result files".to_owned()) };
-    for (_, results) in files {
+pub fn same_machine(files: &[Results]) -> Result<&Results, String> {
+    let Some(first) = files.first() else { return Err("no result files".to_owned()) };
+    for results in files {
         let differs = if results.machine != first.machine {
             Some("machine")
         } else if results.commit != first.commit {
@@ -81,11 +71,7 @@ pub fn same_machine<'f>(
     Ok(first)
 }
 
-fn introduction(
-    files: &[(&'static Description, Results)],
-    first: &Results,
-    document: &mut Document,
-) {
+fn introduction(files: &[Results], first: &Results, document: &mut Document) {
     document.paragraph(&format!(
         "Made by `petrel-bench report --summary` from the result files beside the pages linked \
          here; every figure was measured with the command given. Commit {}, {}.",
@@ -97,22 +83,22 @@ fn introduction(
          servers.",
         first.base
     ));
-    if files.iter().any(|(_, results)| results.quick) {
+    if files.iter().any(|results| results.quick) {
         document.paragraph(QUICK);
     }
     document.items(versions(files).into_iter().map(|[name, version]| format!("{name}: {version}")));
 }
 
-/// Every server of the files with its version, then those that are absent.
-pub fn versions(files: &[(&'static Description, Results)]) -> Vec<[String; 2]> {
+/// Every server of the files with its version, then absent ones.
+pub fn versions(files: &[Results]) -> Vec<[String; 2]> {
     let mut versions: Vec<[String; 2]> = Vec::new();
-    for server in files.iter().flat_map(|(_, results)| &results.servers) {
+    for server in files.iter().flat_map(|results| &results.servers) {
         let line = [server.name.clone(), server.version.clone()];
         if !versions.contains(&line) && !server.name.contains(" (") {
             versions.push(line);
         }
     }
-    let absent = files.iter().flat_map(|(_, results)| &results.absent);
+    let absent = files.iter().flat_map(|results| &results.absent);
     for name in absent {
         let line = [name.clone(), "not on this machine".to_owned()];
         if !versions.iter().any(|[known, _]| known == name) {
@@ -122,24 +108,23 @@ pub fn versions(files: &[(&'static Description, Results)]) -> Vec<[String; 2]> {
     versions
 }
 
-/// How often the base server is the best at the points of a figure, and where it is the furthest
-/// from it.
+/// Number of points of a figure at which the base server is not the best, and the worst of them.
 #[derive(Default)]
 struct Score {
     points: usize,
     lost: usize,
-    /// How many times behind, and where.
+    /// Factor behind the best, and the place.
     worst: Option<(f64, String)>,
 }
 
 impl Score {
     fn of(reader: &Reader<'_>, figure: &Figure) -> Score {
-        let (results, axes) = (reader.results, reader.description.axes);
+        let (results, axes) = (reader.results, &reader.description.axes);
         let mut score = Score::default();
         for row in results.rows.iter().filter(|row| row.server == results.base) {
             let own = row.figure(figure.name, figure.over_rounds);
             let value = |axis: &'static str| row.point.get(axis).map(|value| (axis, value.clone()));
-            let place = axes.iter().filter_map(|(axis, _)| value(axis)).collect();
+            let place = axes.iter().filter_map(|axis| value(axis.name)).collect();
             let best = reader.best_peer(figure, &place);
             let Some((own, best)) = own.zip(best).filter(|(_, best)| *best > 0.0) else {
                 continue;
@@ -165,24 +150,25 @@ impl Score {
 }
 
 /// The scores of the judged figures of a file, with their headings.
-fn scores(description: &'static Description, results: &Results) -> Vec<(String, Score)> {
-    let reader = Reader::new(description, results);
-    let judged = description.figures.iter().filter(|figure| figure.better != Better::Neither);
+fn scores(results: &Results) -> Vec<(String, Score)> {
+    let reader = Reader::new(results);
+    let judged =
+        reader.description.figures.iter().filter(|figure| figure.better != Better::Neither);
     let scores = judged.map(|figure| (title(figure), Score::of(&reader, figure)));
     scores.filter(|(_, score)| score.points > 0).collect()
 }
 
 /// A line for each figure. The names link to the pages in a directory, if one is given.
-pub fn score(files: &[(&'static Description, Results)], directory: Option<&str>) -> Table {
+pub fn score(files: &[Results], directory: Option<&str>) -> Table {
     let mut table =
         Table::new(["experiment", "figure", "points", "lost", "furthest behind the best peer"]);
-    for (description, results) in files {
+    for results in files {
         let name = results.name();
         let link = match directory {
             Some(directory) => link(&name, directory),
             None => name,
         };
-        for (figure, score) in scores(description, results) {
+        for (figure, score) in scores(results) {
             let [points, lost, worst] = score.cells();
             table.row([link.clone(), figure, points, lost, worst]);
         }
@@ -190,12 +176,12 @@ pub fn score(files: &[(&'static Description, Results)], directory: Option<&str>)
     table
 }
 
-/// A line for each experiment, whose name links to its page.
-fn score_of_experiments(files: &[(&'static Description, Results)], directory: &str) -> Table {
+/// A line for each experiment, with a link to its page.
+fn score_of_experiments(files: &[Results], directory: &str) -> Table {
     let mut table = Table::new(["experiment", "points", "lost", "furthest behind the best peer"]);
-    for (description, results) in files {
+    for results in files {
         let mut all = Score::default();
-        for (figure, score) in scores(description, results) {
+        for (figure, score) in scores(results) {
             all.points += score.points;
             all.lost += score.lost;
             let worst = score.worst.map(|(behind, text)| (behind, format!("{figure} {text}")));
@@ -211,12 +197,12 @@ fn link(name: &str, directory: &str) -> String {
     format!("[{name}]({directory}/{name}.md)")
 }
 
-/// One line for each judged figure of the views in the summary and each other server: how much
-/// better or worse the base server is, and at how many points.
+/// Sentences for each judged figure of the views in the summary and each other server: the range of
+/// ratios, and the number of points at which the base server is better.
 pub fn sentences(reader: &Reader<'_>) -> Vec<String> {
     let results = reader.results;
     let shown = reader.description.views.iter().filter(|view| view.is_in_summary);
-    let mut names: Vec<&str> = shown.flat_map(|view| view.figures).copied().collect();
+    let mut names: Vec<&str> = shown.flat_map(|view| &view.figures).copied().collect();
     names.dedup();
     let figures = names.iter().filter_map(|name| reader.description.figure(name));
     let mut lines = Vec::new();
@@ -250,13 +236,9 @@ pub fn sentences(reader: &Reader<'_>) -> Vec<String> {
     lines
 }
 
-fn experiment(
-    description: &'static Description,
-    results: &Results,
-    directory: &str,
-    document: &mut Document,
-) {
-    let reader = Reader::new(description, results);
+fn experiment(results: &Results, directory: &str, document: &mut Document) {
+    let reader = Reader::new(results);
+    let description = reader.description;
     let name = results.name();
     let label =
         if results.label.is_empty() { String::new() } else { format!(" ({})", results.label) };

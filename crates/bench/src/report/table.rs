@@ -10,31 +10,31 @@ const BEST_PEER: &str = "best peer";
 /// Values of some axes.
 pub type Place = Vec<(&'static str, String)>;
 
-/// A result file with what its figures mean.
+/// A result file with its description.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     pub description: &'static Description,
     pub results: &'a Results,
 }
 
-/// One table of a view.
+/// Table of a view.
 #[derive(Debug)]
 pub struct Section {
-    /// What its heading says; empty for the only table of a view.
+    /// Heading; empty for the only table of a view.
     pub heading: String,
-    /// Its values of the axes.
+    /// Values of the axes.
     pub place: Place,
 }
 
 impl<'a> Reader<'a> {
     /// A reader of a file.
-    pub fn new(description: &'static Description, results: &'a Results) -> Reader<'a> {
-        Reader { description, results }
+    pub fn new(results: &'a Results) -> Reader<'a> {
+        Reader { description: Description::named(&results.experiment), results }
     }
 
     /// The tables of a view, those without any figure left out.
     pub fn sections(&self, view: &View) -> Vec<Section> {
-        let places = self.places(view, view.sections).into_iter();
+        let places = self.places(view, &view.sections).into_iter();
         let filled = places.filter(|place| {
             let rows = self.results.rows.iter().filter(|row| matches(row, place));
             let figures = self.figures(view, place);
@@ -46,10 +46,10 @@ impl<'a> Reader<'a> {
         filled.map(|place| Section { heading: self.heading(&place), place }).collect()
     }
 
-    /// A table of a view. `with_spread` adds how far the rounds lie apart.
+    /// Makes a table of a view. `with_spread` adds the spread of the rounds.
     pub fn table(&self, view: &View, section: &Section, with_spread: bool) -> Table {
-        let rows = self.places(view, view.rows);
-        let mut columns = self.places(view, view.columns);
+        let rows = self.places(view, &view.rows);
+        let mut columns = self.places(view, &view.columns);
         if view.cells == Cells::Ratio {
             columns.retain(|place| value(place, SERVER) != Some(&self.results.base));
             let mut best = columns.clone();
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
     }
 
     /// All combinations of the values of some axes that the file has.
-    pub fn places(&self, view: &View, axes: &'static [&'static str]) -> Vec<Place> {
+    pub fn places(&self, view: &View, axes: &[&'static str]) -> Vec<Place> {
         let mut places: Vec<Place> = vec![Vec::new()];
         for axis in axes {
             let values = self.values(view, axis);
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         row.figure(figure.name, figure.over_rounds)
     }
 
-    /// How far the rounds of a figure at a place lie apart, see [`Row::spread`].
+    /// Spread of the rounds of a figure at a place, see [`Row::spread`].
     pub fn spread(&self, figure: &Figure, place: &Place) -> Option<f64> {
         self.results.rows.iter().find(|row| matches(row, place))?.spread(figure.name)
     }
@@ -195,8 +195,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a server is another's: neither the base server, nor a variant of it whose name
-    /// begins with its name, nor a bare loop.
+    /// Whether a server is a rival: neither the base server, nor a variant of it (its name as a
+    /// prefix), nor a bare loop.
     pub fn is_rival(&self, name: &str) -> bool {
         let facts = self.results.servers.iter().find(|server| server.name == name);
         facts.is_some_and(|facts| !facts.is_floor && !name.starts_with(&self.results.base))
@@ -258,7 +258,7 @@ fn set(place: &mut Place, axis: &'static str, value: &str) {
     place.push((axis, value.to_owned()));
 }
 
-/// The same place with another value of one axis.
+/// A place with another value of one axis.
 fn at(place: &Place, axis: &'static str, value: &str) -> Place {
     let mut place = place.clone();
     set(&mut place, axis, value);

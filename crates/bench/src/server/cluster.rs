@@ -1,7 +1,7 @@
-//! A cluster on this machine as one peer: a process of this program that starts the nodes, makes a
-//! cluster of them, and ends them with itself. Those of a Redis Cluster are given their shares of
-//! the hash slots and meet; Petrels join the first one, if asked through [`relay`]s; those of
-//! Swytch find each other.
+//! Cluster on this machine as one peer: a process of this program that starts the nodes, makes a
+//! cluster of them, and ends them with itself. Nodes of a Redis Cluster are given their shares of
+//! the hash slots and meet; Petrels join the first one, through [`relay`]s if a delay is set; nodes
+//! of Swytch find each other.
 
 pub mod relay;
 mod swytch;
@@ -10,34 +10,28 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use petrel_cluster::SLOTS;
-
-use super::process::free_port;
 use petrel_client::Commands;
 use petrel_client::blocking::Client;
+use petrel_cluster::SLOTS;
 
-use crate::exchange::{client, order};
-use crate::load::Endpoint;
-use crate::sys;
+use crate::sys::{self, Guarded, free_port};
+use crate::wire::{Endpoint, client, order};
 
-/// The subcommand of such a process.
-pub const NAME: &str = "start-cluster";
-
-/// Every node knows that all hash slots are held once there is this file in the directory: a line
+/// File in the directory that exists once every node knows the holders of all hash slots: a line
 /// for each node, its port and the path of its Unix socket.
 const READY: &str = "ready";
 
-/// The Unix socket in the directory that says how many bytes the relays have carried.
+/// Unix socket in the directory that reports the bytes carried by the relays.
 const WIRE: &str = "wire";
 
-/// How long a node may take until it answers, and until it knows the others.
+/// Longest time until a node answers, and until it knows the others.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// How long hash slots have to stay where they are.
+/// Time for which the holders of hash slots must not change.
 const STILL: Duration = Duration::from_millis(300);
 
 /// Start a cluster on 127.0.0.1, without replicas. It ends with this process.
@@ -47,7 +41,7 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "PATH")]
     program: PathBuf,
 
-    /// How the program is called
+    /// Program that it is called like
     #[arg(long, value_enum, default_value = "redis")]
     like: Like,
 
@@ -60,7 +54,8 @@ pub struct ClusterArgs {
           value_parser = clap::value_parser!(u16).range(1..=64))]
     copies: Option<u16>,
 
-    /// Nodes after those that hold copies of what is read there; of swytch like all others
+    /// Near caches: nodes after those, with copies of keys that are read there; of swytch like all
+    /// others
     #[arg(long, default_value_t = 0, value_name = "N",
           value_parser = clap::value_parser!(u16).range(0..=64))]
     caches: u16,
@@ -81,8 +76,8 @@ pub struct ClusterArgs {
     #[arg(long, default_value_t = 1024, value_name = "N")]
     connections: usize,
 
-    /// What nodes say to each other is counted, and held up for half so many microseconds in each
-    /// direction (petrel by relays, swytch in a network of its own)
+    /// Bytes between nodes are counted, and delayed by half of these microseconds in each direction
+    /// (petrel by relays, swytch in a network of its own)
     #[arg(long, value_name = "US")]
     relay: Option<u64>,
 
@@ -91,7 +86,7 @@ pub struct ClusterArgs {
     dir: PathBuf,
 }
 
-/// Programs whose clusters can be started.
+/// Kinds of programs that form clusters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 enum Like {
     Redis,
@@ -104,14 +99,14 @@ pub fn run(args: &ClusterArgs) -> Result<(), String> {
     let failed = |error: io::Error| format!("cluster: {error}");
     if args.like == Like::Swytch {
         let mut cluster = swytch::start(args).map_err(failed)?;
-        return attend(args, &mut cluster.nodes).map_err(failed);
+        return watch(args, &mut cluster.nodes).map_err(failed);
     }
     let is_petrel = args.like == Like::Petrel;
     let mut nodes = Vec::new();
     let carried = args.relay.map(|_| relay::Carried::default());
     if let Some(carried) = &carried {
         let counted = carried.clone();
-        relay::tell(&args.dir.join(WIRE), move || counted.bytes()).map_err(failed)?;
+        relay::report(&args.dir.join(WIRE), move || counted.bytes()).map_err(failed)?;
     }
     for number in 0..args.nodes + args.caches {
         let port = if number == 0 { args.port } else { free_port().map_err(failed)? };
@@ -130,11 +125,11 @@ pub fn run(args: &ClusterArgs) -> Result<(), String> {
         let node = Start { args, dir: &dir, socket, port, bus, relay, first, is_cache };
         nodes.push(node.start().map_err(failed)?);
         if is_petrel {
-            // One joins after the other: each has its data when the next one asks for them.
+            // One joins after the other: each has its data before the next one requests it.
             let holders = nodes.len().min(usize::from(args.nodes));
             nodes.iter().try_for_each(|node| node.await_all(holders)).map_err(failed)?;
             if let Some(copies) = args.copies {
-                await_homes(&nodes, holders.min(usize::from(copies))).map_err(failed)?;
+                await_holders(&nodes, holders.min(usize::from(copies))).map_err(failed)?;
             }
         }
     }
@@ -142,18 +137,18 @@ pub fn run(args: &ClusterArgs) -> Result<(), String> {
         meet(&nodes)?;
         nodes.iter().try_for_each(|node| node.await_all(nodes.len())).map_err(failed)?;
     }
-    attend(args, &mut nodes).map_err(failed)
+    watch(args, &mut nodes).map_err(failed)
 }
 
-/// Says where the nodes are, and waits until one ends.
-fn attend(args: &ClusterArgs, nodes: &mut [Node]) -> io::Result<()> {
+/// Writes the file of the nodes, and waits until one ends.
+fn watch(args: &ClusterArgs, nodes: &mut [Node]) -> io::Result<()> {
     let line = |node: &Node| format!("{} {}\n", node.port, node.socket.display());
     let written = args.dir.join(READY).with_extension("new");
     fs::write(&written, nodes.iter().map(line).collect::<String>())?;
     fs::rename(&written, args.dir.join(READY))?;
     loop {
         for (number, node) in nodes.iter_mut().enumerate() {
-            if let Some(status) = node.child.try_wait()? {
+            if let Some(status) = node.child.0.try_wait()? {
                 return Err(io::Error::other(format!("node {number} has ended: {status}")));
             }
         }
@@ -179,8 +174,8 @@ pub fn carried(dir: &Path) -> io::Result<u64> {
     text.trim().parse().map_err(|_| io::Error::other(format!("no number: {text:?}")))
 }
 
-/// Waits until all hash slots have stayed with so many homes each, which have their data.
-fn await_homes(nodes: &[Node], copies: usize) -> io::Result<()> {
+/// Waits until all hash slots have had `copies` holders with their data for [`STILL`].
+fn await_holders(nodes: &[Node], copies: usize) -> io::Result<()> {
     let clients = nodes.iter().map(Node::client).collect::<io::Result<Vec<_>>>()?;
     let begin = Instant::now();
     let mut since = None;
@@ -228,7 +223,7 @@ fn meet(nodes: &[Node]) -> Result<(), String> {
     Ok(())
 }
 
-/// How a node is started.
+/// Start of a node.
 struct Start<'a> {
     args: &'a ClusterArgs,
     dir: &'a Path,
@@ -239,7 +234,7 @@ struct Start<'a> {
     relay: Option<u16>,
     /// The node that it joins.
     first: Option<&'a Node>,
-    /// Whether it is to hold copies only.
+    /// Whether it is a near cache.
     is_cache: bool,
 }
 
@@ -282,13 +277,13 @@ impl Start<'_> {
         }
         command.arg("--dir").arg(dir).stdin(Stdio::null());
         let child = sys::die_with_parent(&mut command).spawn()?;
-        Ok(Node { child, port, socket, bus, reached_at: relay.unwrap_or(bus) })
+        Ok(Node { child: Guarded(child), port, socket, bus, reached_at: relay.unwrap_or(bus) })
     }
 }
 
 /// A node; killed when dropped, and by the kernel when this process is gone.
 struct Node {
-    child: Child,
+    child: Guarded,
     port: u16,
     socket: PathBuf,
     /// Port of the cluster bus.
@@ -310,7 +305,7 @@ impl Node {
         }
     }
 
-    /// Waits until the node knows that all hash slots are held, by so many nodes.
+    /// Waits until the node knows holders of all hash slots, `nodes` nodes in all.
     fn await_all(&self, nodes: usize) -> io::Result<()> {
         let (client, begin) = (self.client()?, Instant::now());
         let size = format!("cluster_size:{nodes}");
@@ -319,7 +314,7 @@ impl Node {
             has("cluster_state:ok") && has(&size)
         };
         loop {
-            // One that has no data yet answers with an error.
+            // A node without its data answers with an error.
             let said = client.cluster_info().reply::<String>().run();
             if said.as_ref().is_ok_and(|info| is_ready(info)) {
                 return Ok(());
@@ -336,12 +331,5 @@ impl Node {
         let client = self.client()?;
         let mut ordered = commands.iter().map(|command| order(&client, command));
         ordered.try_for_each(|done| done.map_err(io::Error::other))
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -1,77 +1,61 @@
-//! The servers that can be compared, and the command that starts each.
+//! Servers that can be compared, and the command that starts each. Ready-made ones are described in
+//! `assets/servers.txt`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::{env, io};
 
-use super::process::{Setting, Transport};
-use crate::load::Protocol;
+use super::setting::{Setting, Transport};
 use crate::sys;
+use crate::text::{Entry, entries};
+use crate::wire::Protocol;
 
-/// A server program that the benchmark knows how to start, or a command given by the user.
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum Program {
-    Petrel,
-    Redis,
-    Valkey,
-    Pogocache,
-    Memcached,
-    Dragonfly,
-    Moon,
-    Crucible,
-    Swytch,
-    RedisCluster,
-    PetrelCluster,
-    SwytchCluster,
-    FloorUring,
-    FloorEpoll,
-    FloorMemory,
+/// Subcommand that measures within a process.
+pub const IN_PROCESS: &str = "in-process";
+
+/// Subcommand that starts a cluster.
+pub const CLUSTER: &str = "start-cluster";
+
+/// Kind of a server's program.
+#[derive(Clone, Debug)]
+enum Kind {
+    /// An entry of `assets/servers.txt`.
+    Known(&'static Entry),
+    /// A command given by the user.
     Custom(String),
-    /// Measured within a process of this program; what is said of its version.
+    /// Measured within a process of this program; its version.
     InProcess(String),
-    /// A library that a program of ours drives: the program, and what is said of its version.
+    /// A library that a script of ours drives: the script, and the version.
     Library(PathBuf, String),
 }
 
-/// Up to this many connections a bare loop holds as plain descriptors.
+/// Largest number of connections that a bare loop holds as plain descriptors.
 const DESCRIPTORS_PLAIN: usize = 15_000;
-
-/// The port of a server that is reached over TLS; the certificate is made for each start.
-const TLS_PORT: &str = "--port 0 --tls-port {port} --tls-cert-file {dir}/server.crt \
-     --tls-key-file {dir}/server.key --tls-ca-cert-file {dir}/server.crt --tls-auth-clients no";
 
 /// Largest file table asked of one ring: the kernel bounds it by the limit on open files, which is
 /// often 20,000.
 const DIRECT_DESCRIPTORS_MAX: usize = 19_000;
 
-/// The ready-made entries: name, program, kind. Floors are this program itself.
-const READY_MADE: [(&str, &str, Program); 15] = [
-    ("petrel", "petrel", Program::Petrel),
-    ("redis", "redis-server", Program::Redis),
-    ("valkey", "valkey-server", Program::Valkey),
-    ("pogocache", "pogocache", Program::Pogocache),
-    ("memcached", "memcached", Program::Memcached),
-    ("dragonfly", "dragonfly", Program::Dragonfly),
-    ("moon", "moon", Program::Moon),
-    ("crucible", "crucible", Program::Crucible),
-    ("swytch", "swytch", Program::Swytch),
-    ("redis-cluster", "redis-server", Program::RedisCluster),
-    ("petrel-cluster", "petrel", Program::PetrelCluster),
-    ("swytch-cluster", "swytch", Program::SwytchCluster),
-    ("floor-uring", "", Program::FloorUring),
-    ("floor-epoll", "", Program::FloorEpoll),
-    ("floor-memory", "", Program::FloorMemory),
-];
+/// The port of a server that is reached over TLS; the certificate is made for each start.
+const TLS_PORT: &str = "--port 0 --tls-port {port} --tls-cert-file {dir}/server.crt \
+     --tls-key-file {dir}/server.key --tls-ca-cert-file {dir}/server.crt --tls-auth-clients no";
+
+/// Ready-made servers.
+fn ready_made() -> &'static [Entry] {
+    static ALL: OnceLock<Vec<Entry>> = OnceLock::new();
+    ALL.get_or_init(|| entries(include_str!("../../assets/servers.txt")))
+}
 
 /// A server to be measured.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Peer {
-    /// As the tables show it.
+    /// Name in the tables.
     pub name: String,
-    kind: Program,
+    kind: Kind,
     program: PathBuf,
-    /// Threads it is always started with, whatever the setting says.
+    /// Number of threads in place of the setting's.
     threads: Option<usize>,
 }
 
@@ -81,7 +65,7 @@ pub struct PeerArgs {
     /// A server of your own: NAME='command with {sock} {port} {threads}'. Also replaced:
     /// {connections} (how many it must accept) and {dir} (an empty directory). It must speak RESP.
     /// Repeatable.
-    #[arg(long = "peer", value_name = "NAME=COMMAND", value_parser = parse_custom)]
+    #[arg(long = "peer", value_name = "NAME=COMMAND")]
     custom: Vec<Peer>,
 
     /// The program of a ready-made server: NAME=/path/to/program. NAME may be new if the program
@@ -100,7 +84,7 @@ pub struct PeerArgs {
 /// The servers of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Chosen {
-    /// Those that are measured.
+    /// Measured servers.
     pub peers: Vec<Peer>,
     /// Names of ready-made ones that are not on this machine.
     pub absent: Vec<String>,
@@ -112,16 +96,15 @@ impl PeerArgs {
         self.paths.iter().find(|peer| peer.name == name).map(|peer| peer.program.as_path())
     }
 
-    /// The servers chosen; unless they are named, clusters only if asked for. An error names what
-    /// was asked for and cannot be found.
+    /// The chosen servers; clusters only if they are named or `with_clusters`. An error names a
+    /// server that cannot be found.
     pub fn resolve(&self, with_clusters: bool) -> Result<Chosen, String> {
         let given: Vec<&Peer> = self.paths.iter().chain(&self.custom).collect();
         let mut known: Vec<Peer> = Vec::new();
-        for (name, program, kind) in READY_MADE {
-            let program = if program.is_empty() { env::current_exe().ok() } else { find(program) };
-            let found =
-                program.map(|program| Peer { name: name.to_owned(), kind, program, threads: None });
-            let own = given.iter().find(|peer| peer.name == name).map(|peer| (*peer).clone());
+        for entry in ready_made() {
+            let program = entry.get("program").map_or_else(|| env::current_exe().ok(), find);
+            let found = program.map(|program| Peer::new(entry.rest, Kind::Known(entry), program));
+            let own = given.iter().find(|peer| peer.name == entry.rest).copied().cloned();
             known.extend(own.or(found));
         }
         for peer in given {
@@ -129,7 +112,7 @@ impl PeerArgs {
                 known.push(peer.clone());
             }
         }
-        let absent = READY_MADE.iter().map(|(name, ..)| *name);
+        let absent = ready_made().iter().map(|entry| entry.rest);
         let absent = absent.filter(|name| !known.iter().any(|peer| peer.name == *name));
         let absent = absent.map(str::to_owned).collect();
         if self.servers.is_empty() {
@@ -150,35 +133,49 @@ impl PeerArgs {
 }
 
 impl Peer {
+    fn new(name: &str, kind: Kind, program: PathBuf) -> Peer {
+        Peer { name: name.to_owned(), kind, program, threads: None }
+    }
+
+    /// Whether it is a ready-made server with a property.
+    fn is(&self, property: &str) -> bool {
+        matches!(self.kind, Kind::Known(entry) if entry.words("is").contains(&property))
+    }
+
     /// A server that is started as Redis is, by the path of its program or its name on PATH.
     pub fn redis(program: &str) -> Option<Peer> {
         let program = if program.contains('/') { Some(program.into()) } else { find(program) };
         let program = program.filter(|program| program.is_file())?;
-        Some(Peer { name: "reference".to_owned(), kind: Program::Redis, program, threads: None })
+        let redis = ready_made().iter().find(|entry| entry.rest == "redis")?;
+        Some(Peer::new("reference", Kind::Known(redis), program))
     }
 
-    /// What an experiment measures within a process of this program ([`crate::in_process`]).
+    /// Subject measured within a process of this program ([`crate::in_process`]).
     pub fn in_process(name: &str, version: String) -> io::Result<Peer> {
-        let (kind, program) = (Program::InProcess(version), env::current_exe()?);
-        Ok(Peer { name: name.to_owned(), kind, program, threads: None })
+        Ok(Peer::new(name, Kind::InProcess(version), env::current_exe()?))
     }
 
     /// A library that a script drives.
     pub fn library(name: &str, version: &str, interpreter: &Path, script: &Path) -> Peer {
-        let kind = Program::Library(script.to_owned(), version.to_owned());
-        Peer { name: name.to_owned(), kind, program: interpreter.to_owned(), threads: None }
+        let kind = Kind::Library(script.to_owned(), version.to_owned());
+        Peer::new(name, kind, interpreter.to_owned())
     }
 
-    /// Whether it is one.
+    /// Whether it is a library ([`Peer::library`]).
     pub fn is_library(&self) -> bool {
-        matches!(self.kind, Program::Library(..))
+        matches!(self.kind, Kind::Library(..))
+    }
+
+    /// Whether it is measured within a process ([`Peer::in_process`]).
+    pub fn is_in_process(&self) -> bool {
+        matches!(self.kind, Kind::InProcess(_))
     }
 
     /// Whether it may have the types that came with Redis 8: vector sets and JSON.
     pub fn may_have_types_of_redis_8(&self) -> bool {
         match self.kind {
-            Program::Custom(_) => true,
-            Program::Redis => {
+            Kind::Custom(_) => true,
+            Kind::Known(entry) if entry.rest == "redis" => {
                 let version = self.version();
                 let major = version.split_once("v=").and_then(|(_, rest)| rest.split('.').next());
                 major.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 8)
@@ -192,9 +189,9 @@ impl Peer {
         self.speaks_resp() && !self.is_floor() && !self.is_library()
     }
 
-    /// How it is spoken to.
+    /// Protocol of the server.
     pub fn protocol(&self) -> Protocol {
-        if self.kind == Program::Memcached { Protocol::Memcached } else { Protocol::Resp }
+        if self.is("memcached") { Protocol::Memcached } else { Protocol::Resp }
     }
 
     /// Whether it speaks RESP.
@@ -205,19 +202,19 @@ impl Peer {
     /// The file of its program; only a name where PATH is searched.
     pub fn program(&self) -> PathBuf {
         match &self.kind {
-            Program::Custom(command) => {
+            Kind::Custom(command) => {
                 shlex::split(command).into_iter().flatten().next().unwrap_or_default().into()
             }
             _ => self.program.clone(),
         }
     }
 
-    /// What its program says of its version, in one line.
+    /// Output of its program for `--version`, in one line.
     pub fn version(&self) -> String {
         if self.is_floor() {
             return "bare loop of this program".to_owned();
         }
-        if let Program::InProcess(version) | Program::Library(_, version) = &self.kind {
+        if let Kind::InProcess(version) | Kind::Library(_, version) = &self.kind {
             return version.clone();
         }
         let mut command = Command::new(self.program());
@@ -225,7 +222,7 @@ impl Peer {
         let said = sys::die_with_parent(&mut command).output();
         let said = said.map_or_else(|_| Vec::new(), |output| output.stdout);
         let said = String::from_utf8_lossy(&said);
-        // The first words; what follows in Redis are the build's flags.
+        // The first words; the flags of the build follow in Redis.
         let line = said.lines().next().unwrap_or("").split_whitespace().take(3);
         let line = line.collect::<Vec<_>>().join(" ");
         if line.is_empty() { "unknown".to_owned() } else { line }
@@ -236,48 +233,46 @@ impl Peer {
         self.threads.is_some()
     }
 
-    /// Whether it can be reached so.
+    /// Whether it listens on a transport.
     pub fn listens_on(&self, transport: Transport) -> bool {
-        use Program::{Custom, InProcess, Moon, Petrel, Redis, Valkey};
         match transport {
-            Transport::Unix => self.kind != Moon,
+            Transport::Unix => !self.is("tcp"),
             Transport::Tcp => true,
             Transport::Tls => {
-                matches!(self.kind, Petrel | Redis | Valkey | Custom(_) | InProcess(_))
+                matches!(self.kind, Kind::Custom(_) | Kind::InProcess(_)) || self.is("tls")
             }
         }
     }
 
     /// Whether it is Petrel's server.
     pub fn is_petrel(&self) -> bool {
-        self.kind == Program::Petrel
+        matches!(self.kind, Kind::Known(entry) if entry.rest == "petrel")
     }
 
-    /// Whether it is several servers that make one.
+    /// Whether it is a cluster.
     pub fn is_cluster(&self) -> bool {
-        use Program::{PetrelCluster, RedisCluster, SwytchCluster};
-        matches!(self.kind, RedisCluster | PetrelCluster | SwytchCluster)
+        self.is("cluster")
     }
 
-    /// Whether each key has nodes of its own in a cluster of it; else all are alike.
+    /// Whether each key has a primary in a cluster of it; else all nodes are alike.
     pub fn has_homes(&self) -> bool {
-        matches!(self.kind, Program::RedisCluster | Program::PetrelCluster)
+        self.is("primaries")
     }
 
-    /// Whether keys are asked for where `MOVED` says that they are.
+    /// Whether its nodes redirect clients by `MOVED`.
     pub fn names_its_nodes(&self) -> bool {
-        self.kind == Program::RedisCluster
+        self.is("redirects")
     }
 
     /// Whether it is a bare loop, which stores nothing.
     pub fn is_floor(&self) -> bool {
-        matches!(self.kind, Program::FloorUring | Program::FloorEpoll | Program::FloorMemory)
+        self.is("floor")
     }
 
     /// A variant with one thread, for servers that run commands on one thread and may be slower
     /// with more I/O threads: they are to be compared with their best.
     pub fn with_one_thread(&self) -> Option<Peer> {
-        matches!(self.kind, Program::Redis | Program::Valkey).then(|| Peer {
+        self.is("one-thread").then(|| Peer {
             name: format!("{} (1 thread)", self.name),
             threads: Some(1),
             ..self.clone()
@@ -289,7 +284,7 @@ impl Peer {
         let line = self.line(setting);
         let (first, rest) = line.split_once(' ').unwrap_or((&line, ""));
         let program = match self.kind {
-            Program::Custom(_) => Path::new(first),
+            Kind::Custom(_) => Path::new(first),
             _ if self.is_cluster() => Path::new(first),
             _ => &self.program,
         };
@@ -317,7 +312,7 @@ impl Peer {
         }
         let first = words.remove(0);
         let program = match self.kind {
-            Program::Custom(_) => PathBuf::from(first),
+            Kind::Custom(_) => PathBuf::from(first),
             _ if self.is_cluster() => {
                 let program = self.program.display().to_string();
                 words.extend(["--program".to_owned(), program]);
@@ -325,7 +320,7 @@ impl Peer {
             }
             _ => self.program.clone(),
         };
-        if let Program::Library(script, _) = &self.kind {
+        if let Kind::Library(script, _) = &self.kind {
             words[0] = script.display().to_string();
         }
         Ok((program, words))
@@ -333,64 +328,56 @@ impl Peer {
 }
 
 impl Peer {
-    /// The command line; the first word of ready-made ones stands for the program.
+    /// Command line; the first word of ready-made ones stands for the program.
     fn line(&self, setting: &Setting) -> String {
-        let own = self.usual_line(setting);
-        match (setting.transport, &self.kind) {
-            (Transport::Tls, Program::Petrel | Program::Redis | Program::Valkey) => {
-                own.replace("--port {port}", TLS_PORT)
-            }
-            _ => own,
-        }
-    }
-
-    fn usual_line(&self, setting: &Setting) -> String {
         match &self.kind {
-            Program::Custom(command) => command.clone(),
-            Program::Petrel => "petrel --port {port} --unixsocket {sock} --threads {threads} \
-                 --save '' --maxclients {connections}"
-                .to_owned(),
-            Program::Redis | Program::Valkey => "redis --port {port} --unixsocket {sock} \
-                 --io-threads {threads} --save '' --appendonly no --maxclients {connections} \
-                 --dir {dir} --daemonize no"
-                .to_owned(),
-            Program::Pogocache => "pogocache -p {port} -s {sock} --threads {threads} \
-                 --maxconns {connections}"
-                .to_owned(),
-            Program::Memcached => memcached(setting),
-            Program::Dragonfly => "dragonfly --port {port} --bind 127.0.0.1 --unixsocket {sock} \
-                 --proactor_threads {threads} --maxclients {connections} --dbfilename= --dir {dir} \
-                 --logtostderr --version_check=false"
-                .to_owned(),
-            Program::Moon => {
-                "moon --bind 127.0.0.1 --port {port} --shards {threads} --appendonly no \
-                 --maxclients {connections} --dir {dir}"
-                    .to_owned()
-            }
-            Program::Crucible => "crucible --threads {threads} --protocol resp -s {sock} \
-                 --listen 127.0.0.1:{port} --maxconns {connections} --appendonly no --dir {dir}"
-                .to_owned(),
-            Program::Swytch => "swytch redis --bind 127.0.0.1 --port {port} --unixsocket {sock} \
-                 --threads {threads} --maxmemory 3gb --no-telemetry"
-                .to_owned(),
-            Program::RedisCluster => cluster(setting),
-            Program::PetrelCluster => {
-                format!("{} --like petrel{}", cluster(setting), members(setting, true))
-            }
-            Program::SwytchCluster => {
-                format!("{} --like swytch{}", cluster(setting), members(setting, false))
-            }
-            Program::FloorMemory => format!("{} --memory 600", floor("uring", setting)),
-            Program::FloorUring => floor("uring", setting),
-            Program::FloorEpoll => floor("epoll", setting),
+            Kind::Custom(command) => command.clone(),
+            Kind::InProcess(_) => format!("petrel-bench {IN_PROCESS} {{sock}}"),
             // Its directory is filled in at start.
-            Program::Library(script, _) => {
+            Kind::Library(script, _) => {
                 let file = script.file_name().unwrap_or_default().to_string_lossy();
                 format!("python {file} {} {{sock}}", self.name)
             }
-            Program::InProcess(_) => format!("petrel-bench {} {{sock}}", crate::in_process::NAME),
+            Kind::Known(entry) => {
+                let line = entry.get("line").unwrap_or_default().to_owned();
+                let is_tls = setting.transport == Transport::Tls;
+                let line = if is_tls { line.replace("--port {port}", TLS_PORT) } else { line };
+                parts(setting).iter().fold(line, |line, (part, text)| line.replace(part, text))
+            }
         }
     }
+}
+
+/// Parts of ready-made command lines that depend on the setting.
+fn parts(setting: &Setting) -> [(&'static str, String); 7] {
+    let Setting { nodes, connections, .. } = setting;
+    let listen = match setting.transport {
+        Transport::Unix => "-s {sock}",
+        Transport::Tcp | Transport::Tls => "-l 127.0.0.1 -p {port} -U 0",
+    };
+    let large = if setting.value_max > 1_000_000 { " -I 600m" } else { "" };
+    let cluster = format!(
+        "petrel-bench {CLUSTER} --nodes {nodes} --port {{port}} --sock {{sock}} \
+         --threads {{threads}} --connections {{connections}} --dir {{dir}}"
+    );
+    let option = |name: &str, value: Option<u128>| {
+        value.map_or_else(String::new, |value| format!(" --{name} {value}"))
+    };
+    // Many connections need file tables of the rings' own.
+    let share = connections.div_ceil(setting.threads.max(1)) + 256;
+    let direct = share.min(DIRECT_DESCRIPTORS_MAX) as u128;
+    [
+        ("{listen}", listen.to_owned()),
+        ("{large}", large.to_owned()),
+        ("{cluster}", cluster),
+        ("{copies}", option("copies", setting.copies.map(u128::from))),
+        ("{caches}", option("caches", (setting.caches > 0).then_some(setting.caches.into()))),
+        ("{relay}", option("relay", setting.relay.map(|delay| delay.as_micros()))),
+        (
+            "{direct}",
+            option("direct-descriptors", (*connections > DESCRIPTORS_PLAIN).then_some(direct)),
+        ),
+    ]
 }
 
 impl FromStr for Peer {
@@ -405,33 +392,22 @@ impl FromStr for Peer {
         if !command.contains("{sock}") && !command.contains("{port}") {
             return Err(format!("'{command}' contains neither {{sock}} nor {{port}}"));
         }
-        Ok(Peer {
-            name: name.to_owned(),
-            kind: Program::Custom(command.to_owned()),
-            program: PathBuf::new(),
-            threads: None,
-        })
+        Ok(Peer::new(name, Kind::Custom(command.to_owned()), PathBuf::new()))
     }
-}
-
-fn parse_custom(text: &str) -> Result<Peer, String> {
-    text.parse()
 }
 
 fn parse_path(text: &str) -> Result<Peer, String> {
     let (name, path) = name_and_rest(text, "NAME=/path/to/program")?;
     let file = Path::new(path).file_name().and_then(|file| file.to_str()).unwrap_or(path);
-    let (_, _, kind) = READY_MADE
-        .into_iter()
-        .find(|(known, ..)| *known == name)
-        .or_else(|| READY_MADE.into_iter().find(|(_, program, _)| *program == file))
-        .ok_or_else(|| {
-            format!("neither '{name}' nor '{file}' is a ready-made server; use --peer")
-        })?;
+    let by_program = || ready_made().iter().find(|entry| entry.get("program") == Some(file));
+    let entry = ready_made().iter().find(|entry| entry.rest == name).or_else(by_program);
+    let entry = entry.ok_or_else(|| {
+        format!("neither '{name}' nor '{file}' is a ready-made server; use --peer")
+    })?;
     if !Path::new(path).is_file() {
         return Err(format!("there is no file {path}"));
     }
-    Ok(Peer { name: name.to_owned(), kind, program: PathBuf::from(path), threads: None })
+    Ok(Peer::new(name, Kind::Known(entry), PathBuf::from(path)))
 }
 
 fn name_and_rest<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
@@ -439,51 +415,6 @@ fn name_and_rest<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), St
         .map(|(name, rest)| (name.trim(), rest.trim()))
         .filter(|(name, rest)| !name.is_empty() && !rest.is_empty())
         .ok_or_else(|| format!("'{text}' has not the form {form}"))
-}
-
-/// Memcached listens either on a Unix socket or on a port, has a limit on memory at which it would
-/// evict, and needs larger items allowed explicitly.
-fn memcached(setting: &Setting) -> String {
-    let listen = match setting.transport {
-        Transport::Unix => "-s {sock}",
-        Transport::Tcp | Transport::Tls => "-l 127.0.0.1 -p {port} -U 0",
-    };
-    let items = if setting.value_max > 1_000_000 { " -I 600m" } else { "" };
-    format!("memcached {listen} -t {{threads}} -c {{connections}} -m 65536{items} -u root")
-}
-
-/// A cluster: this program starts the nodes.
-fn cluster(setting: &Setting) -> String {
-    format!(
-        "petrel-bench {} --nodes {} --port {{port}} --sock {{sock}} --threads {{threads}} \
-         --connections {{connections}} --dir {{dir}}",
-        super::cluster::NAME,
-        setting.nodes
-    )
-}
-
-/// What a cluster is started with whose members all serve any key.
-fn members(setting: &Setting, has_homes: bool) -> String {
-    let relay = setting.relay.map(|delay| format!(" --relay {}", delay.as_micros()));
-    let copies = setting.copies.filter(|_| has_homes);
-    let copies = copies.map(|copies| format!(" --copies {copies}"));
-    let caches = (setting.caches > 0).then(|| format!(" --caches {}", setting.caches));
-    [copies, caches, relay].into_iter().flatten().collect()
-}
-
-/// Many connections need file tables of the rings' own.
-fn floor(backend: &str, setting: &Setting) -> String {
-    let slots = match backend {
-        "uring" if setting.connections > DESCRIPTORS_PLAIN => {
-            let share = setting.connections.div_ceil(setting.threads.max(1)) + 256;
-            format!(" --direct-descriptors {}", share.min(DIRECT_DESCRIPTORS_MAX))
-        }
-        _ => String::new(),
-    };
-    format!(
-        "floor floor --backend {backend} --threads {{threads}} --unixsocket {{sock}} \
-         --port {{port}} --reply-size {{value}}{slots}"
-    )
 }
 
 fn fill(word: &str, setting: &Setting) -> String {
@@ -545,9 +476,9 @@ mod tests {
 
     #[test]
     fn every_ready_made_server_is_told_where_to_listen() {
-        for (name, _, kind) in READY_MADE {
-            let (program, threads) = (PathBuf::from("/bin/sh"), None);
-            let peer = Peer { name: name.to_owned(), kind, program, threads };
+        for entry in ready_made() {
+            let name = entry.rest;
+            let peer = Peer::new(name, Kind::Known(entry), PathBuf::from("/bin/sh"));
             let tcp = Setting { transport: Transport::Tcp, ..setting() };
             let (_, words) = peer.command(&tcp).unwrap();
             assert!(words.iter().any(|word| word.ends_with("7000")), "{name}: {words:?}");

@@ -2,107 +2,43 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fmt, thread};
-
-use rustix::process::Signal;
-use serde::Serialize;
 
 use super::cluster;
 use super::peer::Peer;
+use super::setting::{Setting, Transport};
 use super::sweep::{self, TempDir};
-use crate::load::{Endpoint, Protocol};
-use crate::sys;
+use crate::sys::{self, free_port, text};
+use crate::wire::{Endpoint, Protocol};
+use rustix::process::Signal;
 
-/// How long a server may take until it answers.
+/// Longest time until a server answers.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// Resident memory rests when so many readings...
+/// Resident memory rests if this many readings...
 const READINGS: usize = 8;
 
-/// ...at this distance...
+/// ...at this interval...
 const READ_EVERY: Duration = Duration::from_millis(250);
 
 /// ...differ by less than this share.
 const REST_TOLERANCE: f64 = 0.002;
 
+/// A server is at rest if it takes less than this share of a processor...
+const REST_SHARE: f64 = 0.03;
+
+/// ...over this time...
+const REST_WINDOW: Duration = Duration::from_millis(200);
+
+/// ...within this time.
+const REST_MAX: Duration = Duration::from_secs(60);
+
 /// Longest path of a Unix socket, bytes (`sun_path` without its terminator).
 const SOCKET_PATH_MAX: usize = 107;
-
-/// How clients reach the server.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    /// A Unix-domain socket.
-    Unix,
-    /// TCP on 127.0.0.1.
-    Tcp,
-    /// TLS over that.
-    Tls,
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Transport::Unix => "Unix socket",
-            Transport::Tcp => "TCP on 127.0.0.1",
-            Transport::Tls => "TLS on 127.0.0.1",
-        })
-    }
-}
-
-/// What a server is started with.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// Threads.
-    pub threads: usize,
-    /// How the load reaches it.
-    pub transport: Transport,
-    /// Connections that it must accept.
-    pub connections: usize,
-    /// Largest value that will be stored, bytes.
-    pub value_max: u32,
-    /// Size of the value that a bare loop answers to GET, bytes.
-    pub reply_size: u32,
-    /// Nodes of a cluster that hold data.
-    pub nodes: u16,
-    /// Of those, how many hold each hash slot of a cluster of Petrels; `None` is all.
-    pub copies: Option<u16>,
-    /// Nodes of a cluster beside those, which hold copies of what is read there.
-    pub caches: u16,
-    /// Whether what the nodes of a cluster say to each other is counted on its way, and for how
-    /// long it is held up, there and back.
-    pub relay: Option<Duration>,
-    /// Filled in at start: path of the Unix socket.
-    pub socket: PathBuf,
-    /// Filled in at start: a free TCP port.
-    pub port: u16,
-    /// Filled in at start: a directory of its own.
-    pub directory: PathBuf,
-}
-
-impl Setting {
-    /// A setting whose paths and port are filled in at start.
-    pub fn new(threads: usize, transport: Transport, connections: usize) -> Setting {
-        Setting {
-            threads,
-            transport,
-            connections,
-            value_max: 0,
-            reply_size: 0,
-            nodes: 1,
-            copies: None,
-            caches: 0,
-            relay: None,
-            socket: PathBuf::new(),
-            port: 0,
-            directory: PathBuf::new(),
-        }
-    }
-}
 
 /// A server that has answered; killed when dropped.
 #[derive(Debug)]
@@ -113,14 +49,14 @@ pub struct Server {
     endpoint: Endpoint,
     /// The processes that execute its commands: its own, or those of a cluster's nodes.
     processes: Vec<u32>,
-    /// Where it listens, or the nodes do.
+    /// Endpoints of the server, or of the nodes.
     entrances: Vec<Endpoint>,
     directory: TempDir,
 }
 
 impl Server {
-    /// Starts a server and waits until it answers. The error is one line that ends with what the
-    /// server itself said.
+    /// Starts a server and waits until it answers. The error is one line that ends with the output
+    /// of the server.
     pub fn start(peer: &Peer, setting: &Setting) -> Result<Server, String> {
         let failed = |what: String| format!("{} did not start: {what}", peer.name);
         let directory = TempDir::new().map_err(|error| failed(error.to_string()))?;
@@ -168,8 +104,9 @@ impl Server {
         let limit = if self.peer.is_cluster() { START_MAX * nodes } else { START_MAX };
         loop {
             let is_there = ping(&self.endpoint, self.peer.protocol()).is_ok();
-            let is_cluster = self.peer.is_cluster();
-            if is_there && (!is_cluster || cluster::nodes(self.directory.path()).is_some()) {
+            if is_there
+                && (!self.peer.is_cluster() || cluster::nodes(self.directory.path()).is_some())
+            {
                 return Ok(());
             }
             let status = self.child.try_wait().ok().flatten();
@@ -185,7 +122,7 @@ impl Server {
         }
     }
 
-    /// Notes the nodes of a cluster: their processes, and where they listen.
+    /// Finds the nodes of a cluster: their processes and endpoints.
     fn find_nodes(&mut self) -> Result<(), String> {
         if !self.peer.is_cluster() {
             return Ok(());
@@ -206,27 +143,27 @@ impl Server {
         Ok(())
     }
 
-    /// The server's entry.
+    /// The server's program.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Another one like it, without what was done to this one.
+    /// Starts another server like this one, without its data.
     pub fn fresh(&self) -> Result<Server, String> {
         Server::start(&self.peer, &self.setting)
     }
 
-    /// What it was started with; what is filled in at start is empty.
+    /// Setting of its start, without paths and port.
     pub fn setting(&self) -> &Setting {
         &self.setting
     }
 
-    /// Where it listens.
+    /// Endpoint of the server.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Its process; of a cluster, the one that holds the nodes.
+    /// Process of the server; of a cluster, the one that holds the nodes.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -236,20 +173,39 @@ impl Server {
         &self.processes
     }
 
-    /// Where clients may go: one place, or any node of a cluster that serves all keys at each.
+    /// Endpoints for clients: one, or those of a cluster that serves all keys at each node.
     pub fn entrances(&self) -> &[Endpoint] {
         &self.entrances
     }
 
-    /// Where the cache of a cluster listens that was started with one, and its process.
+    /// Endpoint of a cluster's near cache, if it has one, and its process.
     pub fn cache(&self) -> Option<(&Endpoint, u32)> {
         let last = self.entrances.last().zip(self.processes.last().copied());
         last.filter(|_| self.peer.is_cluster() && self.setting.caches > 0)
     }
 
-    /// Bytes that the nodes of a cluster have said to each other, if they are counted.
+    /// Bytes sent between the nodes of a cluster, if they are counted.
     pub fn carried_between_nodes(&self) -> Result<u64, String> {
         cluster::carried(self.directory.path()).map_err(|error| format!("its relays: {error}"))
+    }
+
+    /// CPU time of all its processes so far, nanoseconds.
+    pub fn cpu_ns(&self) -> Result<u64, String> {
+        let times = self.processes.iter().map(|pid| sys::process_cpu_ns(*pid));
+        times.sum::<io::Result<u64>>().map_err(|error| error.to_string())
+    }
+
+    /// Waits until the server is idle: memory of removed values is freed, for example.
+    pub fn wait_for_rest(&self) -> Result<(), String> {
+        let begin = Instant::now();
+        while begin.elapsed() < REST_MAX {
+            let (cpu, since) = (self.cpu_ns()?, Instant::now());
+            thread::sleep(REST_WINDOW);
+            if ((self.cpu_ns()? - cpu) as f64) < REST_SHARE * since.elapsed().as_nanos() as f64 {
+                return Ok(());
+            }
+        }
+        Err("it does not come to rest".to_owned())
     }
 
     /// Resident memory in bytes, of all nodes of a cluster, counted page by page (the kernel's
@@ -258,17 +214,17 @@ impl Server {
         self.processes.iter().map(|pid| sys::resident_bytes(*pid)).sum()
     }
 
-    /// Resident memory in bytes, and what children of the process have for themselves: pages that
-    /// either has written since they parted.
+    /// Resident memory in bytes, and private memory of child processes: pages that either has
+    /// written since the fork.
     pub fn memory_with_children(&self) -> Result<u64, String> {
         let children = sys::children(self.pid()).into_iter();
-        // One that has ended meanwhile has nothing.
+        // A child that has ended meanwhile has no memory.
         let own: u64 = children.map(|child| sys::private_bytes(child).unwrap_or(0)).sum();
         Ok(self.rss()? + own)
     }
 
-    /// Resident memory once it has not moved for eight readings (two seconds), waited for at most
-    /// `limit`; and how long it took to come to rest.
+    /// Resident memory once it has rested for eight readings (two seconds), after `limit` at most;
+    /// and the time until it rested.
     pub fn rss_at_rest(&self, limit: Duration) -> Result<(u64, Duration), String> {
         let begin = Instant::now();
         let mut level = self.rss()?;
@@ -286,20 +242,20 @@ impl Server {
         Ok((self.rss()?, moved))
     }
 
-    /// Ends the process as a machine does that fails.
+    /// Ends the process as a failing machine would (SIGKILL).
     pub fn kill(&self) {
         sys::signal(self.pid(), Signal::KILL);
     }
 
-    /// Stops the process where it is, so that it uses no CPU until [`Server::resume`]. The nodes of
-    /// a cluster go on: they would take each other for dead.
+    /// Stops the process (SIGSTOP), so that it uses no CPU until [`Server::resume`]. The nodes of
+    /// a cluster continue: they would take each other for dead.
     pub fn pause(&self) {
         if !self.peer.is_cluster() {
             sys::signal(self.pid(), Signal::STOP);
         }
     }
 
-    /// Lets a paused process go on.
+    /// Resumes a paused process.
     pub fn resume(&self) {
         sys::signal(self.pid(), Signal::CONT);
     }
@@ -325,11 +281,6 @@ fn spawn(program: &Path, words: &[String], directory: &Path, log: &Path) -> io::
     sys::die_with_parent(&mut command).spawn()
 }
 
-/// A port that nobody listens on.
-pub fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
-}
-
 /// Sends one request and reads one line of its reply.
 fn ping(endpoint: &Endpoint, protocol: Protocol) -> io::Result<()> {
     let mut stream = endpoint.connect(None)?;
@@ -343,8 +294,7 @@ fn ping(endpoint: &Endpoint, protocol: Protocol) -> io::Result<()> {
 
 /// Writes `server.crt` and `server.key`, signed by itself, for `localhost`.
 fn write_certificate(directory: &Path) -> Result<(), String> {
-    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
-    let pair = pair.map_err(|error| error.to_string())?;
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(text)?;
     let files = [("server.crt", pair.cert.pem()), ("server.key", pair.signing_key.serialize_pem())];
     for (name, text) in files {
         fs::write(directory.join(name), text).map_err(|error| error.to_string())?;
@@ -352,7 +302,7 @@ fn write_certificate(directory: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The end of what a server printed, on one line.
+/// Last lines of a server's output, on one line.
 fn last_words(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -1,7 +1,7 @@
-//! What must not outlive the benchmark: server processes and temporary directories. Normally each
-//! goes with its owner. On SIGINT and SIGTERM the processes are killed, so that whatever waits for
-//! them fails, and the run in progress writes what it has; after a grace period, or at a second
-//! signal, everything still listed here goes and the program ends.
+//! Clean-up of server processes and temporary directories. Normally each is removed with its owner.
+//! On SIGINT and SIGTERM the processes are killed, so that all waits for them fail, and the run in
+//! progress writes its results; after a grace period, or at a second signal, everything that is
+//! still listed here is removed and the program ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,11 +27,11 @@ static LEAVINGS: Mutex<Leavings> =
 /// Whether SIGINT or SIGTERM has come.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// How long a run may take to write what it has.
+/// Time for a run to write its results.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Whether SIGINT or SIGTERM has come: the processes are gone, and what was being measured counts
-/// for nothing.
+/// Whether SIGINT or SIGTERM has come: the processes are gone, and the measurement in progress is
+/// void.
 pub fn is_stopped() -> bool {
     STOPPED.load(Ordering::Acquire)
 }
@@ -72,7 +72,7 @@ pub fn add_process(pid: u32) {
     }
 }
 
-/// Takes a process off the list, before it is reaped: its number may be given anew after that.
+/// Removes a process from the list, before it is reaped: its number may be reused after that.
 pub fn remove_process(pid: u32) {
     leavings().pids.retain(|listed| *listed != pid);
 }
@@ -82,7 +82,7 @@ pub fn remove_process(pid: u32) {
 pub struct TempDir(PathBuf);
 
 impl TempDir {
-    /// Makes a directory whose name no other process uses.
+    /// Makes a directory with a name that no other process uses.
     pub fn new() -> io::Result<TempDir> {
         let base = std::env::temp_dir();
         for number in 0.. {
@@ -99,7 +99,7 @@ impl TempDir {
         unreachable!("the range of numbers does not end")
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }

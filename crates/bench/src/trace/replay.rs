@@ -4,42 +4,34 @@
 //! same connection, so that they keep their order and every server sees the same. At a pace,
 //! requests are due at their times, and latency runs from then.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use petrel_resp::encode_command;
 
 use super::request::{Action, Request};
-use super::route::Route;
-use crate::load::{Endpoint, Stream, ValueBlock, latency_histogram};
+use super::route::{Answer, Route};
+use crate::load::{ValueBlock, latency_histogram};
 use crate::random::mix;
 use crate::server::is_stopped;
+use crate::sys::joined;
+use crate::wire::Endpoint;
 
-/// How long a reply may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A server that breaks so many connections in a row is given up.
+/// A server is given up after this many broken connections in a row.
 const BREAKS_MAX: u32 = 3;
 
-/// The longest value that a reply may announce.
-const VALUE_MAX: usize = 512 * 1024 * 1024;
-
-/// Bytes read at once.
-const READ_SIZE: usize = 64 * 1024;
-
-/// What a replay counted.
+/// Counts of a replay.
 #[derive(Debug)]
 pub struct Replayed {
     /// Latencies of GET in nanoseconds.
     pub get: Histogram<u64>,
     /// Latencies of SET (and DEL) in nanoseconds.
     pub set: Histogram<u64>,
-    /// GETs that brought a value, and that did not.
+    /// GETs with a value, and without.
     pub hits: u64,
     pub misses: u64,
-    /// What went wrong, by kind.
+    /// Failures by kind.
     pub errors: Errors,
     /// Bytes through the sockets, both ways.
     pub bytes: u64,
@@ -47,7 +39,7 @@ pub struct Replayed {
     pub elapsed: Duration,
 }
 
-/// What went wrong, by kind.
+/// Failures by kind.
 #[derive(Clone, Debug, Default)]
 pub struct Errors {
     /// Error replies, such as `OOM`.
@@ -95,7 +87,7 @@ impl Replayed {
     }
 }
 
-/// How a trace is replayed.
+/// Parameters of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
     /// Connections.
@@ -106,8 +98,8 @@ pub struct Manner {
     pub size: Option<u32>,
 }
 
-/// Replays a whole trace, the connections shared among the places where clients may go. An error is
-/// a server that is gone.
+/// Replays a whole trace, its connections shared among the nodes of a cluster. An error is a server
+/// that is gone.
 pub fn replay(
     entrances: &[Endpoint],
     trace: &[Request],
@@ -130,10 +122,7 @@ pub fn replay(
             })
         };
         let threads: Vec<_> = (0..connections).map(part).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect()
+        threads.into_iter().map(joined).collect()
     });
     let mut sum = Replayed::new();
     for part in parts {
@@ -142,7 +131,7 @@ pub fn replay(
     Ok(sum)
 }
 
-/// One connection's part.
+/// Replay over one connection.
 struct Replayer<'a> {
     endpoint: &'a Endpoint,
     block: &'a ValueBlock,
@@ -214,7 +203,7 @@ impl<'a> Replayer<'a> {
         self.send(&command[..words], since).map(|_| ())
     }
 
-    /// Sends a command and notes how long its reply took. `None` where there was none.
+    /// Sends a command and records the time of its reply. `None` if there was none.
     fn send(&mut self, command: &[&[u8]], since: Instant) -> Result<Option<Answer>, String> {
         let answer = match self.route.ask(command) {
             Ok(answer) => answer,
@@ -232,7 +221,7 @@ impl<'a> Replayer<'a> {
         Ok(Some(answer))
     }
 
-    /// Connects anew, unless the server is gone.
+    /// Connects again, unless the server is gone.
     fn broken(&mut self, error: &io::Error) -> Result<(), String> {
         let gone = |why: &io::Error, done: &Replayed| {
             format!("the server is gone after {} requests: {why}", done.operations())
@@ -256,105 +245,12 @@ fn key(request: &Request) -> Vec<u8> {
     format!("{:0width$x}", request.object, width = usize::from(request.key_size)).into_bytes()
 }
 
-/// What a reply says. A value lies in the client's buffer.
-pub enum Answer {
-    /// A value was found.
-    Value,
-    /// There is no such key.
-    Missing,
-    /// It was carried out.
-    Done,
-    /// It was refused, for this reason.
-    Error(String),
-}
-
-/// A connection with one request under way at most.
-pub struct Client {
-    stream: Stream,
-    request: Vec<u8>,
-    reply: Vec<u8>,
-    /// Where the value of the last reply lies.
-    value: std::ops::Range<usize>,
-    bytes: u64,
-}
-
-impl Client {
-    /// Connects to a server.
-    pub fn connect(endpoint: &Endpoint) -> io::Result<Client> {
-        let stream = endpoint.connect(None)?;
-        stream.set_read_timeout(PATIENCE)?;
-        Ok(Client { stream, request: Vec::new(), reply: Vec::new(), value: 0..0, bytes: 0 })
-    }
-
-    /// Bytes through the socket so far.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// The value that the last reply brought.
-    pub fn value(&self) -> &[u8] {
-        &self.reply[self.value.clone()]
-    }
-
-    /// Sends a command and waits for its reply.
-    pub fn ask(&mut self, command: &[&[u8]]) -> io::Result<Answer> {
-        self.request.clear();
-        encode_command(command, &mut self.request);
-        self.stream.write_all(&self.request)?;
-        self.stream.flush()?;
-        self.bytes += self.request.len() as u64;
-        self.value = 0..0;
-        let mut filled = 0;
-        let end = loop {
-            let line =
-                self.reply[..filled].windows(2).take(64 * 1024).position(|two| two == b"\r\n");
-            match line {
-                Some(end) => break end,
-                None => filled = self.fill(filled, filled + 1)?,
-            }
-        };
-        let line = &self.reply[1..end];
-        let text = String::from_utf8_lossy(line).into_owned();
-        let answer = match self.reply[0] {
-            b'+' | b':' => Answer::Done,
-            b'-' => Answer::Error(text),
-            b'_' => Answer::Missing,
-            b'$' if text == "-1" => Answer::Missing,
-            b'$' => {
-                let len = text.parse::<usize>().ok().filter(|len| *len <= VALUE_MAX);
-                let len = len.ok_or_else(|| io::Error::other(format!("no length: {text:?}")))?;
-                let begin = end + 2;
-                filled = self.fill(filled, begin + len + 2)?;
-                self.value = begin..begin + len;
-                Answer::Value
-            }
-            _ => return Err(io::Error::other(format!("no reply: {text:?}"))),
-        };
-        self.bytes += filled as u64;
-        Ok(answer)
-    }
-
-    /// Reads until there are so many bytes.
-    fn fill(&mut self, mut filled: usize, until: usize) -> io::Result<usize> {
-        while filled < until {
-            if self.reply.len() < filled + READ_SIZE {
-                self.reply.resize(filled + READ_SIZE, 0);
-            }
-            match self.stream.read(&mut self.reply[filled..]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(filled)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
     use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+
+    use std::io::{Read, Write};
 
     use super::*;
     use crate::trace::generate;

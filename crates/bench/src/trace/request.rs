@@ -1,8 +1,8 @@
-//! What a trace is made of.
+//! Requests of a trace, and their statistics.
 
 use std::collections::HashMap;
 
-/// One request of a trace.
+/// Request of a trace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Request {
     /// Microseconds since the beginning of the trace.
@@ -13,19 +13,19 @@ pub struct Request {
     pub size: u32,
     /// Length of its key in bytes, at least [`KEY_SIZE_MIN`].
     pub key_size: u16,
-    /// What is done with it.
+    /// Action on the object.
     pub action: Action,
     /// Seconds that a stored value lives, 0 for ever.
     pub ttl_s: u32,
 }
 
-/// A key holds the object's number in so many hexadecimal digits.
+/// Number of hexadecimal digits of an object in a key, at least.
 pub const KEY_SIZE_MIN: u16 = 16;
 
 /// Keys are no longer than this, so that a damaged file asks for nothing absurd.
 pub const KEY_SIZE_MAX: u16 = 4096;
 
-/// What a request does.
+/// Action of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Action {
     /// GET; where it misses, the value is stored as a user of a cache would.
@@ -36,7 +36,7 @@ pub enum Action {
     Delete,
 }
 
-/// What is known of a trace before it is replayed.
+/// Statistics of a trace before it is replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics {
     /// Requests.
@@ -45,12 +45,10 @@ pub struct Statistics {
     pub objects: u64,
     /// Sum of the largest size of each object, bytes.
     pub working_set: u64,
-    /// Length in seconds at the original pace.
-    pub seconds: f64,
 }
 
 impl Statistics {
-    /// Of a whole trace.
+    /// Counts a whole trace.
     pub fn of(trace: &[Request]) -> Statistics {
         let mut sizes: HashMap<u64, u32> = HashMap::new();
         for request in trace {
@@ -61,12 +59,11 @@ impl Statistics {
             requests: trace.len() as u64,
             objects: sizes.len() as u64,
             working_set: sizes.values().map(|size| u64::from(*size)).sum(),
-            seconds: trace.last().map_or(0.0, |last| last.at_us as f64 / 1e6),
         }
     }
 }
 
-/// Begins the time at zero, lets it never go back, and spreads what has the same time evenly up to
+/// Makes times begin at zero and never decrease, and spreads requests of the same time evenly up to
 /// the next one: files give whole seconds.
 pub fn spread_times(trace: &mut [Request]) {
     let first = trace.first().map_or(0, |request| request.at_us);

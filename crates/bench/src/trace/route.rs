@@ -1,22 +1,31 @@
-//! The way to the node that holds a key: a client of a Redis Cluster learns which node that is from
-//! `MOVED` and remembers it for the hash slot. A server that is none never says so.
+//! Client of a server or of a Redis Cluster, which learns the nodes of hash slots from `MOVED`.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::SocketAddrV4;
+use std::time::Duration;
 
 use petrel_cluster::{SLOTS, slot_of};
+use petrel_resp::encode_command;
 
-use super::replay::{Answer, Client};
-use crate::load::Endpoint;
+use crate::wire::{Endpoint, Stream};
 
-/// A request that is sent from node to node so many times is given up.
+/// A request is given up after this many redirections.
 const REDIRECTIONS_MAX: usize = 5;
+
+/// Longest time of a reply.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The longest value that a reply may announce.
+const VALUE_MAX: usize = 512 * 1024 * 1024;
+
+/// Bytes read at once.
+const READ_SIZE: usize = 64 * 1024;
 
 /// Connections to the nodes of one server or cluster, the one that was connected to first.
 pub struct Route {
     nodes: Vec<(Endpoint, Client)>,
     /// The number of the node of each hash slot; empty before the first `MOVED`.
-    homes: Vec<u16>,
+    owners: Vec<u16>,
     /// The node that has answered last.
     last: usize,
     /// Requests that another node had to answer.
@@ -27,7 +36,7 @@ impl Route {
     /// Connects to a server, or to any node of a cluster.
     pub fn connect(endpoint: &Endpoint) -> io::Result<Route> {
         let nodes = vec![(endpoint.clone(), Client::connect(endpoint)?)];
-        Ok(Route { nodes, homes: Vec::new(), last: 0, redirections: 0 })
+        Ok(Route { nodes, owners: Vec::new(), last: 0, redirections: 0 })
     }
 
     /// Bytes through all sockets so far.
@@ -40,10 +49,10 @@ impl Route {
         self.nodes[self.last].1.value()
     }
 
-    /// Sends a command, whose second word is a key, to the node that holds it.
+    /// Sends a command to the node that holds its key, the second word.
     pub fn ask(&mut self, command: &[&[u8]]) -> io::Result<Answer> {
-        if !self.homes.is_empty() {
-            self.last = usize::from(self.homes[usize::from(slot_of(command[1]))]);
+        if !self.owners.is_empty() {
+            self.last = usize::from(self.owners[usize::from(slot_of(command[1]))]);
         }
         for _ in 0..REDIRECTIONS_MAX {
             let answer = self.nodes[self.last].1.ask(command)?;
@@ -55,7 +64,7 @@ impl Route {
         Err(io::Error::other("sent from node to node without end"))
     }
 
-    /// Takes the node that `MOVED SLOT HOST:PORT` names for that slot from now on.
+    /// Records the node that `MOVED SLOT HOST:PORT` names for that slot.
     fn follow(&mut self, moved: &str) -> io::Result<()> {
         let mut words = moved.split(' ').skip(1);
         let slot = words.next().and_then(|slot| slot.parse::<u16>().ok());
@@ -73,16 +82,110 @@ impl Route {
                 self.nodes.len() - 1
             }
         };
-        self.homes.resize(usize::from(SLOTS), 0);
-        self.homes[usize::from(slot)] = self.last as u16;
+        self.owners.resize(usize::from(SLOTS), 0);
+        self.owners[usize::from(slot)] = self.last as u16;
         self.redirections += 1;
         Ok(())
     }
 }
 
+/// Reply to a command. A value lies in the client's buffer.
+pub enum Answer {
+    /// A value was found.
+    Value,
+    /// No such key.
+    Missing,
+    /// The command was executed.
+    Done,
+    /// The command was refused, for this reason.
+    Error(String),
+}
+
+/// A connection with one request under way at most.
+pub struct Client {
+    stream: Stream,
+    request: Vec<u8>,
+    reply: Vec<u8>,
+    /// Place of the last value in `reply`.
+    value: std::ops::Range<usize>,
+    bytes: u64,
+}
+
+impl Client {
+    /// Connects to a server.
+    pub fn connect(endpoint: &Endpoint) -> io::Result<Client> {
+        let stream = endpoint.connect(None)?;
+        stream.set_read_timeout(PATIENCE)?;
+        Ok(Client { stream, request: Vec::new(), reply: Vec::new(), value: 0..0, bytes: 0 })
+    }
+
+    /// Bytes through the socket so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The value that the last reply brought.
+    pub fn value(&self) -> &[u8] {
+        &self.reply[self.value.clone()]
+    }
+
+    /// Sends a command and waits for its reply.
+    pub fn ask(&mut self, command: &[&[u8]]) -> io::Result<Answer> {
+        self.request.clear();
+        encode_command(command, &mut self.request);
+        self.stream.write_all(&self.request)?;
+        self.stream.flush()?;
+        self.bytes += self.request.len() as u64;
+        self.value = 0..0;
+        let mut filled = 0;
+        let end = loop {
+            let line =
+                self.reply[..filled].windows(2).take(64 * 1024).position(|two| two == b"\r\n");
+            match line {
+                Some(end) => break end,
+                None => filled = self.fill(filled, filled + 1)?,
+            }
+        };
+        let line = &self.reply[1..end];
+        let text = String::from_utf8_lossy(line).into_owned();
+        let answer = match self.reply[0] {
+            b'+' | b':' => Answer::Done,
+            b'-' => Answer::Error(text),
+            b'_' => Answer::Missing,
+            b'$' if text == "-1" => Answer::Missing,
+            b'$' => {
+                let len = text.parse::<usize>().ok().filter(|len| *len <= VALUE_MAX);
+                let len = len.ok_or_else(|| io::Error::other(format!("no length: {text:?}")))?;
+                let begin = end + 2;
+                filled = self.fill(filled, begin + len + 2)?;
+                self.value = begin..begin + len;
+                Answer::Value
+            }
+            _ => return Err(io::Error::other(format!("no reply: {text:?}"))),
+        };
+        self.bytes += filled as u64;
+        Ok(answer)
+    }
+
+    /// Reads until the buffer holds `until` bytes.
+    fn fill(&mut self, mut filled: usize, until: usize) -> io::Result<usize> {
+        while filled < until {
+            if self.reply.len() < filled + READ_SIZE {
+                self.reply.resize(filled + READ_SIZE, 0);
+            }
+            match self.stream.read(&mut self.reply[filled..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::thread;
 

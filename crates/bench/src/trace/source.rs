@@ -17,21 +17,16 @@ use super::request::{Action, KEY_SIZE_MAX, KEY_SIZE_MIN, Request, spread_times};
 /// Bytes of a record of oracleGeneral.
 const RECORD: usize = 24;
 
-/// Values that a file asks for are cut to this: the most that Redis stores.
+/// Longest value, as in Redis; longer ones are cut.
 const SIZE_MAX: u64 = 512 * 1024 * 1024;
 
 /// A line of text is no longer than this.
 const LINE_MAX: u64 = 64 * 1024;
 
-/// How the records of a file are written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Format {
-    OracleGeneral,
-    Twitter,
-    Alibaba,
-}
+/// Reader of a line of text.
+type Parse = fn(&str) -> Option<Request>;
 
-/// Reads the first `limit` requests of a file. An error says where the file is damaged.
+/// Reads the first `limit` requests of a file. An error names the damaged record.
 pub fn read(path: &Path, limit: usize) -> Result<Vec<Request>, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let file = File::open(path).map_err(|error| failed(&error))?;
@@ -45,9 +40,8 @@ pub fn read(path: &Path, limit: usize) -> Result<Vec<Request>, String> {
     };
     let format = format(&name, reader.fill_buf().map_err(|error| failed(&error))?);
     let mut trace = match format {
-        Format::OracleGeneral => records(&mut reader, limit),
-        Format::Twitter => lines(&mut reader, limit, twitter),
-        Format::Alibaba => lines(&mut reader, limit, alibaba),
+        None => records(&mut reader, limit),
+        Some(parse) => lines(&mut reader, limit, parse),
     }
     .map_err(|error| failed(&error))?;
     if trace.is_empty() {
@@ -57,17 +51,18 @@ pub fn read(path: &Path, limit: usize) -> Result<Vec<Request>, String> {
     Ok(trace)
 }
 
-/// By the name, or by how many fields its first line has.
-fn format(name: &str, beginning: &[u8]) -> Format {
+/// Finds the format by the name, or by the number of fields in the first line; `None` is
+/// oracleGeneral.
+fn format(name: &str, beginning: &[u8]) -> Option<Parse> {
     let line = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let is_text =
         line.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ' || *byte == b'\r');
     let fields = line.split(|byte| *byte == b',').count();
     match (is_text && !line.is_empty(), fields) {
-        _ if name.contains("oraclegeneral") => Format::OracleGeneral,
-        (true, 5) => Format::Alibaba,
-        (true, 6..) => Format::Twitter,
-        _ => Format::OracleGeneral,
+        _ if name.contains("oraclegeneral") => None,
+        (true, 5) => Some(alibaba),
+        (true, 6..) => Some(twitter),
+        _ => None,
     }
 }
 
@@ -106,11 +101,7 @@ fn records(reader: &mut dyn BufRead, limit: usize) -> Result<Vec<Request>, Strin
     Ok(trace)
 }
 
-fn lines(
-    reader: &mut dyn BufRead,
-    limit: usize,
-    parse: fn(&str) -> Option<Request>,
-) -> Result<Vec<Request>, String> {
+fn lines(reader: &mut dyn BufRead, limit: usize, parse: Parse) -> Result<Vec<Request>, String> {
     let mut trace = Vec::new();
     let (mut line, mut number) = (Vec::new(), 0);
     while trace.len() < limit {

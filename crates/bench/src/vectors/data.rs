@@ -1,4 +1,4 @@
-//! Vectors, queries that are not among them, and which are nearest by looking at all.
+//! Vectors, queries that are not among them, and the nearest of each by brute force.
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::fs;
@@ -8,28 +8,26 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, thread};
 
-use serde::{Serialize, Serializer};
-
 use crate::cache;
+use crate::experiment::axis_values;
 use crate::random::{Random, mix};
-use crate::sys;
+use crate::sys::{self, joined};
 
-/// How many neighbours are asked for.
+/// Neighbours of a query.
 pub const NEAREST: usize = 10;
 
-/// Makes vectors of texts.
+/// Program that makes vectors of texts.
 const TEXTS: &str = include_str!("../../../../bench/python/texts.py");
 
-/// Vectors of a cluster, and how far they scatter, as a share of how far the centres do.
+/// Vectors of a cluster, and their scatter as a share of that of the centres.
 const CLUSTER: usize = 200;
 const SCATTER: f32 = 0.6;
 
 /// The seed of all that is drawn.
 const SEED: u64 = 1;
 
-/// Where vectors come from.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
+/// Source of vectors.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Kind {
     /// Latent semantic analysis of paragraphs.
     Texts,
@@ -37,12 +35,12 @@ pub enum Kind {
     Clusters,
 }
 
-crate::experiment::axis_values!(Kind);
+axis_values!(Kind: Texts "texts", Clusters "clusters");
 
-/// How many vectors of what kind.
+/// Number and kind of vectors.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Shape {
-    /// Where they come from.
+    /// Source.
     pub kind: Kind,
     /// Dimensions.
     pub dim: usize,
@@ -60,14 +58,14 @@ impl Shape {
     }
 }
 
-/// The elements that pass a filter: those whose attribute `n` is below a number of per cent.
+/// Elements that pass a filter: their attribute `n` is below a number of per cent.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Share(pub u8);
 
 impl Share {
     /// No filter.
     pub const ALL: Share = Share(100);
-    /// Those that are measured.
+    /// Filters that are measured.
     pub const FILTERED: [Share; 3] = [Share(1), Share(10), Share(50)];
 
     /// Whether the element of a number passes.
@@ -96,47 +94,45 @@ pub fn attribute(number: usize) -> u8 {
     (mix(number as u64) % 100) as u8
 }
 
-/// What was said of the texts when vectors were made of them.
+/// Vectors by their shape, each made once, and the sources of vectors of texts.
 #[derive(Clone, Debug, Default)]
-pub struct Provenance(Arc<Mutex<BTreeMap<String, String>>>);
-
-impl Serialize for Provenance {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<String> =
-            said.iter().map(|(name, text)| format!("{name}: {text}")).collect();
-        serializer.serialize_str(&lines.join("; "))
-    }
+pub struct Sets {
+    made: Arc<Mutex<HashMap<Shape, Arc<Data>>>>,
+    provenance: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
-/// Vectors by their shape, each made once.
-#[derive(Clone, Debug, Default)]
-pub struct Sets(Arc<Mutex<HashMap<Shape, Arc<Data>>>>);
-
 impl Sets {
-    /// Vectors of a shape, made if they are not there.
-    pub fn of(
-        &self,
-        shape: &Shape,
-        python: &Path,
-        provenance: &Provenance,
-    ) -> Result<Arc<Data>, String> {
-        let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns the vectors of a shape, made at the first call.
+    pub fn of(&self, shape: &Shape, python: &Path) -> Result<Arc<Data>, String> {
+        let mut sets = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(data) = sets.get(shape) {
             return Ok(data.clone());
         }
-        let data = Arc::new(Data::new(*shape, python, provenance)?);
+        let data = Arc::new(Data::new(*shape, python)?);
+        if shape.kind == Kind::Texts {
+            let said = fs::read_to_string(data.file.with_extension("json")).unwrap_or_default();
+            let mut all = self.provenance.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert(format!("{} rows", shape.rows()), said.trim().replace('"', ""));
+        }
         sets.insert(*shape, data.clone());
         Ok(data)
     }
+
+    /// Describes the texts of the vectors.
+    pub fn provenance(&self) -> String {
+        let said = self.provenance.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<String> =
+            said.iter().map(|(name, text)| format!("{name}: {text}")).collect();
+        lines.join("; ")
+    }
 }
 
-/// Vectors, and which are nearest.
+/// Vectors, and the nearest of each query.
 #[derive(Debug)]
 pub struct Data {
-    /// How many.
+    /// Number and kind.
     pub shape: Shape,
-    /// Where they lie, rows of 32-bit floats: the loaded, the queries, those inserted later.
+    /// File of rows of 32-bit floats: the loaded, the queries, those inserted later.
     pub file: PathBuf,
     /// The file, a row after the other.
     bytes: Vec<u8>,
@@ -144,7 +140,7 @@ pub struct Data {
 }
 
 impl Data {
-    fn new(shape: Shape, python: &Path, provenance: &Provenance) -> Result<Data, String> {
+    fn new(shape: Shape, python: &Path) -> Result<Data, String> {
         let name = format!("{}-{}-{}.f32", shape.kind, shape.rows(), shape.dim);
         let file = cache::directory().join("vectors").join(name);
         let length = shape.rows() * shape.dim * 4;
@@ -156,11 +152,6 @@ impl Data {
                 Kind::Texts => make_of_texts(&shape, &file, python)?,
                 Kind::Clusters => cache::write(&file, &clusters(&shape)).map_err(failed)?,
             }
-        }
-        if shape.kind == Kind::Texts {
-            let said = fs::read_to_string(file.with_extension("json")).unwrap_or_default();
-            let mut all = provenance.0.lock().unwrap_or_else(PoisonError::into_inner);
-            all.insert(format!("{} rows", shape.rows()), said.trim().replace('"', ""));
         }
         let bytes = fs::read(&file).map_err(failed)?;
         if bytes.len() != length {
@@ -186,7 +177,7 @@ impl Data {
         self.row(self.shape.count + self.shape.queries + number)
     }
 
-    /// Which share of the nearest was found.
+    /// Share of the nearest that was found.
     pub fn recall(&self, share: Share, found: &[Vec<i64>]) -> f64 {
         let nearest = &self.nearest[&share];
         let pairs = found.iter().zip(nearest);
@@ -197,7 +188,7 @@ impl Data {
         hits as f64 / pairs.map(|(_, nearest)| nearest.len()).sum::<usize>().max(1) as f64
     }
 
-    /// The nearest to each query among all, and among those that pass each filter.
+    /// Nearest neighbours of each query, without a filter and with each filter.
     fn look_at_all(&self) -> HashMap<Share, Vec<Vec<u32>>> {
         let shares: Vec<Share> = [Share::ALL].into_iter().chain(Share::FILTERED).collect();
         let rows: Vec<Vec<f32>> = (0..self.shape.count).map(|row| floats(self.row(row))).collect();
@@ -207,14 +198,14 @@ impl Data {
             let query = floats(self.query(query));
             let mut best = vec![BinaryHeap::new(); shares.len()];
             for (number, row) in rows.iter().enumerate() {
-                let far = Far { distance: 1.0 - dot(&query, row), number: number as u32 };
+                let far = far(1.0 - dot(&query, row), number);
                 for (share, best) in shares.iter().zip(&mut best) {
                     if share.has(number) {
                         keep(best, far);
                     }
                 }
             }
-            best.into_iter().map(|best| best.into_iter().map(|far| far.number).collect())
+            best.into_iter().map(|best| best.into_iter().map(|(_, number)| number).collect())
         };
         let of_part = |begin: usize| {
             let queries = begin..(begin + part).min(self.shape.queries);
@@ -224,42 +215,20 @@ impl Data {
             let of_part = &of_part;
             let begins = (0..self.shape.queries).step_by(part);
             let parts: Vec<_> = begins.map(|begin| scope.spawn(move || of_part(begin))).collect();
-            let joined = parts
-                .into_iter()
-                .map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            joined.flatten().collect()
+            parts.into_iter().flat_map(joined).collect()
         });
         let of_share = |at: usize| found.iter().map(|of_query| of_query[at].clone()).collect();
         shares.iter().enumerate().map(|(at, share)| (*share, of_share(at))).collect()
     }
 }
 
-/// A vector, the farthest first.
-#[derive(Clone, Copy, Debug)]
-struct Far {
-    distance: f32,
-    number: u32,
-}
+/// A vector in the order of distances: the bits of the distance, and its number.
+type Far = (u32, u32);
 
-impl Ord for Far {
-    fn cmp(&self, other: &Far) -> std::cmp::Ordering {
-        self.distance.total_cmp(&other.distance).then(self.number.cmp(&other.number))
-    }
+fn far(distance: f32, number: usize) -> Far {
+    // Bits of floats from zero on are in the order of the floats; rounding may give less.
+    (distance.max(0.0).to_bits(), number as u32)
 }
-
-impl PartialOrd for Far {
-    fn partial_cmp(&self, other: &Far) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Far {
-    fn eq(&self, other: &Far) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Far {}
 
 fn keep(best: &mut BinaryHeap<Far>, far: Far) {
     if best.len() < NEAREST {

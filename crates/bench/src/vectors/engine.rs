@@ -1,17 +1,17 @@
-//! What can be asked of a server or a library that has vectors, and how much effort a recall takes.
+//! Interface of servers and libraries with vectors, and the search for the effort of a recall.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use crate::experiment::axis_values;
 use crate::result::Measurement;
 use crate::server::Server;
 
 use super::data::{Data, NEAREST, Share};
 
-/// How vectors are stored.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
+/// Form in which vectors are stored.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
-    /// As they came.
+    /// 32-bit floats.
     Floats,
     /// A byte for each dimension.
     Int8,
@@ -19,41 +19,34 @@ pub enum Form {
     Coded,
 }
 
-crate::experiment::axis_values!(Form);
+axis_values!(Form: Floats "floats", Int8 "int8", Coded "coded");
 
-/// What has vectors.
+/// Server or library with vectors.
 pub trait Engine {
     /// Builds a set of all vectors.
     fn load(&mut self, server: &Server, data: &Data) -> Result<Loaded, String>;
 
-    /// Asks the first `queries` queries on all threads, with an effort.
+    /// Sends all queries on all threads, with an effort.
     fn search(
         &mut self,
         server: &Server,
         data: &Data,
         share: Share,
         effort: u32,
-        queries: usize,
     ) -> Result<Answers, String>;
 
     /// Inserts new vectors for some seconds, beside queries.
-    fn insert(
-        &mut self,
-        server: &Server,
-        data: &Data,
-        effort: u32,
-        seconds: f64,
-    ) -> Result<Beside, String>;
+    fn insert(&mut self, data: &Data, effort: u32, seconds: f64) -> Result<Beside, String>;
 }
 
-/// What building took.
+/// Cost of building a set.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Loaded {
     /// Wall clock.
     pub seconds: f64,
     /// Seconds of CPU.
     pub cpu: f64,
-    /// Of memory, if it can be told.
+    /// Memory in bytes, if it is known.
     pub bytes: Option<f64>,
     /// `MEMORY USAGE`.
     #[serde(default)]
@@ -61,7 +54,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// As figures.
+    /// Converts to figures.
     pub fn measured(&self, data: &Data) -> Measurement {
         let (count, floats) = (data.shape.count as f64, 4.0 * data.shape.dim as f64);
         Measurement::default()
@@ -87,13 +80,13 @@ pub struct Answers {
 /// Inserts and queries at once.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Beside {
-    /// How many, in `seconds`.
+    /// Inserts, in `seconds`.
     pub inserts: u64,
-    /// How long inserts took: the vectors may end before the time does.
+    /// Time of inserts: the vectors may end before the time does.
     pub seconds: f64,
-    /// How many, in `whole`.
+    /// Queries, in `whole`.
     pub queries: u64,
-    /// How long it took.
+    /// Time of both.
     pub whole: f64,
 }
 
@@ -112,7 +105,7 @@ impl Beside {
 /// The effort that reaches a recall.
 #[derive(Clone, Copy, Debug)]
 pub struct Reached {
-    /// How many neighbours are kept on the way.
+    /// Neighbours kept during a search (EF).
     pub effort: u32,
     /// Share of the true nearest that was found.
     pub recall: f64,
@@ -122,7 +115,7 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// As figures.
+    /// Converts to figures.
     pub fn measured(&self, target: f64) -> Measurement {
         let queries = self.queries as f64;
         let mut measured = Measurement::default()
@@ -140,7 +133,7 @@ impl Reached {
 /// The most effort that is tried.
 const EFFORT_MAX: u32 = 4096;
 
-/// How long queries are asked again for the figures, seconds.
+/// Seconds for which queries are repeated for the figures.
 const MEASURED_S: f64 = 0.5;
 
 /// Looks for the least effort that reaches a recall, and measures it.
@@ -152,7 +145,7 @@ pub fn reach(
     target: f64,
 ) -> Result<Reached, String> {
     let recall = |engine: &mut dyn Engine, effort: u32| {
-        let answers = engine.search(server, data, share, effort, data.shape.queries)?;
+        let answers = engine.search(server, data, share, effort)?;
         Ok::<f64, String>(data.recall(share, &answers.found))
     };
     // Everything below `low` is too little; `high` is enough, or all that is tried.
@@ -170,7 +163,7 @@ pub fn reach(
     }
     let mut reached = Reached { effort: high, recall: 0.0, seconds: 0.0, cpu: 0.0, queries: 0 };
     while reached.seconds < MEASURED_S {
-        let answers = engine.search(server, data, share, high, data.shape.queries)?;
+        let answers = engine.search(server, data, share, high)?;
         reached.recall = data.recall(share, &answers.found);
         reached.seconds += answers.seconds;
         reached.cpu += answers.cpu;

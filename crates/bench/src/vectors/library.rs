@@ -12,40 +12,33 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::exchange::client;
+use crate::experiment::{Description, Experiment, Options};
 use crate::server::{Chosen, Peer, Server};
+use crate::wire::client;
 use crate::{cache, sys};
 
 use super::data::{Data, Share};
 use super::engine::{Answers, Beside, Engine, Form, Loaded};
 use super::{BUILD, LINKS};
 
-/// Drives them.
+/// Program that drives the libraries.
 const SCRIPT: &str = include_str!("../../../../bench/python/vectors.py");
 
-/// Those that it knows, with the forms that each has.
-const LIBRARIES: [(&str, &[Form]); 4] = [
-    ("hnswlib", &[Form::Floats]),
-    ("usearch", &[Form::Floats, Form::Int8]),
-    ("faiss", &[Form::Floats, Form::Int8, Form::Coded]),
-    ("qdrant", &[Form::Floats, Form::Int8]),
-];
-
-/// What is installed.
+/// Installed library.
 #[derive(Deserialize)]
 struct Installed {
     version: String,
 }
 
-/// The libraries that the interpreter has, of those that are wanted.
-pub fn installed(python: &Path, wanted: Option<&[String]>) -> Chosen {
-    let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.iter().any(|w| w == name));
+/// Libraries that the interpreter has and the option `libraries` names.
+pub fn installed(python: &Path, options: &Options) -> Chosen {
     let (script, list) = list(python).unwrap_or_else(|why| {
         eprintln!("libraries of Python are left out: {why}");
         (PathBuf::new(), HashMap::new())
     });
     let mut chosen = Chosen { peers: Vec::new(), absent: Vec::new() };
-    for (name, _) in LIBRARIES.into_iter().filter(|(name, _)| is_wanted(name)) {
+    let known = Description::named(super::Vectors::NAME).work_names();
+    for name in known.filter(|name| options.wants("libraries", name)) {
         match list.get(name) {
             Some(is) => chosen.peers.push(Peer::library(name, &is.version, python, &script)),
             None => chosen.absent.push(name.to_owned()),
@@ -68,15 +61,15 @@ fn list(python: &Path) -> Result<(PathBuf, HashMap<String, Installed>), String> 
     Ok((script, list))
 }
 
-/// Whether a library has vectors in a form, and can do what is measured.
+/// Whether a library has vectors in a form, and can do a work.
 pub fn has(name: &str, form: Form, work: &str) -> bool {
-    let forms = LIBRARIES.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, f)| f);
+    let forms = Description::named(super::Vectors::NAME).work(name).words("forms");
     // Its inserts are linked later, by an optimiser that is called.
     let is_later = name == "qdrant" && work == "insert";
-    forms.contains(&form) && work.parse::<Share>().is_err() && !is_later
+    forms.contains(&form.to_string().as_str()) && work.parse::<Share>().is_err() && !is_later
 }
 
-/// How long it may take until a set is built.
+/// Longest time until a set is built.
 const LOAD_MAX: Duration = Duration::from_secs(3600);
 
 /// A library with vectors.
@@ -87,7 +80,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Nothing is loaded yet.
+    /// Connects; loads nothing yet.
     pub fn new(server: &Server, form: Form, threads: usize) -> Result<Library, String> {
         let client = client(server.endpoint()).map_err(|error| error.to_string())?;
         Ok(Library { client, form, threads })
@@ -104,7 +97,7 @@ impl Engine for Library {
     fn load(&mut self, _: &Server, data: &Data) -> Result<Loaded, String> {
         let shape = &data.shape;
         self.ask(&json!({
-            "do": "load", "file": data.file, "form": self.form, "threads": self.threads,
+            "do": "load", "file": data.file, "form": self.form.to_string(), "threads": self.threads,
             "dim": shape.dim, "count": shape.count, "queries": shape.queries, "spare": shape.spare,
             "capacity": shape.count + shape.spare, "links": LINKS, "build": BUILD,
         }))
@@ -113,21 +106,14 @@ impl Engine for Library {
     fn search(
         &mut self,
         _: &Server,
-        _: &Data,
+        data: &Data,
         _: Share,
         effort: u32,
-        queries: usize,
     ) -> Result<Answers, String> {
-        self.ask(&json!({"do": "search", "effort": effort, "queries": queries}))
+        self.ask(&json!({"do": "search", "effort": effort, "queries": data.shape.queries}))
     }
 
-    fn insert(
-        &mut self,
-        _: &Server,
-        _: &Data,
-        effort: u32,
-        seconds: f64,
-    ) -> Result<Beside, String> {
+    fn insert(&mut self, _: &Data, effort: u32, seconds: f64) -> Result<Beside, String> {
         self.ask(&json!({"do": "insert", "effort": effort, "seconds": seconds}))
     }
 }

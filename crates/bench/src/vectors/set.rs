@@ -1,15 +1,15 @@
 //! A vector set of a server, over its socket.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use petrel_resp::{Decoder, Value, encode_command};
+use petrel_resp::{Value, encode_command};
 
-use crate::exchange::{cpu_ns, wait_for_rest};
-use crate::load::{Endpoint, Stream};
 use crate::server::Server;
+use crate::sys::joined;
+use crate::wire::{Values, broken, connect};
 
 use super::data::{Data, NEAREST, Share, attribute};
 use super::engine::{Answers, Beside, Engine, Form, Loaded};
@@ -21,11 +21,11 @@ const QUERIES: usize = 8;
 
 const KEY: &[u8] = b"vectors";
 
-/// Nodes that a search with a filter may look at, for each neighbour that it keeps: what passes may
-/// be one in a hundred.
+/// Nodes that a search with a filter may visit for each neighbour that it keeps: one in a hundred
+/// may pass.
 const LOOKS_PER_KEPT: u32 = 100;
 
-/// How long memory is waited for to rest.
+/// Longest wait until memory rests.
 const REST: Duration = Duration::from_secs(5);
 
 /// The set at one key.
@@ -37,10 +37,11 @@ pub struct VectorSet {
 }
 
 impl VectorSet {
-    /// A set that is to have a form, and so many connections.
+    /// Connects to a server; its set will have this form.
     pub fn new(server: &Server, form: Form, threads: usize) -> Result<VectorSet, String> {
-        let connect = |_| Connection::new(server.endpoint());
-        let connections = (0..threads.max(2)).map(connect).collect::<Result<_, _>>()?;
+        let connect = |_| connect(server.endpoint()).map(|stream| Connection(Values::new(stream)));
+        let connections =
+            (0..threads.max(2)).map(connect).collect::<Result<_, _>>().map_err(broken)?;
         let form: &[u8] = match form {
             Form::Floats => b"NOQUANT",
             Form::Int8 => b"Q8",
@@ -49,8 +50,8 @@ impl VectorSet {
         Ok(VectorSet { connections, form, has_attributes: false, inserted: 0 })
     }
 
-    /// Lets every connection carry out its share of `count` commands, some at a time, and returns
-    /// the replies in the order of the commands.
+    /// Executes `count` commands, a share on each connection and some at a time; returns the
+    /// replies in the order of the commands.
     fn all<T: Send>(
         &mut self,
         count: usize,
@@ -78,8 +79,7 @@ impl VectorSet {
                 .collect();
             let mut all = Vec::with_capacity(count);
             for thread in threads {
-                let part = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                all.extend(part?);
+                all.extend(joined(thread)?);
             }
             Ok(all)
         })
@@ -108,13 +108,13 @@ impl VectorSet {
 impl Engine for VectorSet {
     fn load(&mut self, server: &Server, data: &Data) -> Result<Loaded, String> {
         let (empty, form) = (server.rss_at_rest(REST)?.0, self.form);
-        let (begin, cpu) = (Instant::now(), cpu_ns(server)?);
+        let (begin, cpu) = (Instant::now(), server.cpu_ns()?);
         let put = |number: usize, out: &mut Vec<u8>| {
             Self::put_vadd(form, number, data.row(number), out);
         };
         self.all(data.shape.count, INSERTS, put, expect_one)?;
-        let (seconds, cpu) = (begin.elapsed().as_secs_f64(), cpu_ns(server)? - cpu);
-        wait_for_rest(server)?;
+        let (seconds, cpu) = (begin.elapsed().as_secs_f64(), server.cpu_ns()? - cpu);
+        server.wait_for_rest()?;
         let bytes = server.rss_at_rest(REST)?.0.saturating_sub(empty);
         let connection = &mut self.connections[0];
         let counted = connection.exchange(0..1, |_, out| {
@@ -133,25 +133,18 @@ impl Engine for VectorSet {
         data: &Data,
         share: Share,
         effort: u32,
-        queries: usize,
     ) -> Result<Answers, String> {
         if share != Share::ALL && !self.has_attributes {
             self.set_attributes(data)?;
         }
-        let (begin, cpu) = (Instant::now(), cpu_ns(server)?);
+        let (begin, cpu) = (Instant::now(), server.cpu_ns()?);
         let put = |query: usize, out: &mut Vec<u8>| put_vsim(data.query(query), share, effort, out);
-        let found = self.all(queries, QUERIES, put, numbers)?;
-        let (seconds, cpu) = (begin.elapsed().as_secs_f64(), cpu_ns(server)? - cpu);
+        let found = self.all(data.shape.queries, QUERIES, put, numbers)?;
+        let (seconds, cpu) = (begin.elapsed().as_secs_f64(), server.cpu_ns()? - cpu);
         Ok(Answers { seconds, cpu: cpu as f64 / 1e9, found })
     }
 
-    fn insert(
-        &mut self,
-        _: &Server,
-        data: &Data,
-        effort: u32,
-        seconds: f64,
-    ) -> Result<Beside, String> {
+    fn insert(&mut self, data: &Data, effort: u32, seconds: f64) -> Result<Beside, String> {
         let (until, form) = (Duration::from_secs_f64(seconds), self.form);
         let (begin, first, is_over) = (Instant::now(), self.inserted, AtomicBool::new(false));
         let [inserting, querying, ..] = &mut self.connections[..] else {
@@ -188,8 +181,7 @@ impl Engine for VectorSet {
             let took = begin.elapsed();
             thread::sleep(until.saturating_sub(took));
             is_over.store(true, Relaxed);
-            let queries =
-                queries.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            let queries = joined(queries)?;
             done.map(|()| (inserted, took, queries))
         })?;
         self.inserted += inserted;
@@ -240,28 +232,10 @@ fn unexpected(reply: &Value) -> String {
     }
 }
 
-/// A connection that waits for all replies to what it sent.
-struct Connection {
-    stream: Stream,
-    decoder: Decoder,
-    buffer: Vec<u8>,
-    filled: usize,
-}
-
-/// Bytes asked for by one read.
-const READ_BYTES: usize = 64 * 1024;
-
-/// A set of a million vectors may let others wait that long.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A connection that waits for all replies to its commands.
+struct Connection(Values);
 
 impl Connection {
-    fn new(endpoint: &Endpoint) -> Result<Connection, String> {
-        let stream = endpoint.connect(None).map_err(broken)?;
-        stream.set_read_timeout(PATIENCE).map_err(broken)?;
-        let decoder = Decoder::new(petrel_resp::DecodeLimits::default());
-        Ok(Connection { stream, decoder, buffer: vec![0; READ_BYTES], filled: 0 })
-    }
-
     fn exchange(
         &mut self,
         commands: std::ops::Range<usize>,
@@ -270,34 +244,12 @@ impl Connection {
         let (mut out, mut values) = (Vec::new(), Vec::with_capacity(commands.len()));
         let count = commands.len();
         commands.for_each(|number| put(number, &mut out));
-        self.stream.write_all(&out).map_err(broken)?;
+        self.0.stream.write_all(&out).map_err(broken)?;
         while values.len() < count {
-            if self.filled == self.buffer.len() {
-                self.buffer.resize(2 * self.filled, 0);
-            }
-            match self.stream.read(&mut self.buffer[self.filled..]).map_err(broken)? {
-                0 => return Err("the server closed a connection".to_owned()),
-                read => self.filled += read,
-            }
-            let mut at = 0;
-            while let (taken, Some(value)) = self
-                .decoder
-                .decode(&self.buffer[at..self.filled])
-                .map_err(|error| format!("no reply: {error:?}"))
-                .inspect(|(taken, _)| at += taken)?
-            {
-                debug_assert!(taken > 0);
-                values.push(value);
-            }
-            self.buffer.copy_within(at..self.filled, 0);
-            self.filled -= at;
+            values.extend(self.0.receive().map_err(broken)?);
         }
         Ok(values)
     }
-}
-
-fn broken(error: std::io::Error) -> String {
-    format!("a connection broke: {error}")
 }
 
 #[cfg(test)]

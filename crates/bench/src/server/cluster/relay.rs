@@ -1,5 +1,4 @@
-//! Relays before the buses of a cluster's nodes: they hold up what passes as a network would, and
-//! count it.
+//! Relays before the buses of a cluster's nodes: they delay and count bytes as a network would.
 //!
 //! A relay listens on a port that its node announces in place of its own, so all connections to the
 //! node come through it. For each connection and direction one thread reads, and one writes what
@@ -18,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Pieces under way in one direction of a connection; more are not read.
+/// Pieces in flight in one direction of a connection; more are not read.
 const PIECES_MAX: usize = 1024;
 
 /// Bytes that relays have carried.
@@ -26,14 +25,14 @@ const PIECES_MAX: usize = 1024;
 pub struct Carried(Arc<AtomicU64>);
 
 impl Carried {
-    /// How many.
+    /// Number of bytes.
     pub fn bytes(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// Says a number to every client of a Unix socket.
-pub fn tell(path: &Path, number: impl Fn() -> u64 + Send + 'static) -> io::Result<()> {
+/// Sends a number to every client of a Unix socket.
+pub fn report(path: &Path, number: impl Fn() -> u64 + Send + 'static) -> io::Result<()> {
     let listener = UnixListener::bind(path)?;
     thread::spawn(move || {
         for client in listener.incoming() {
@@ -44,7 +43,7 @@ pub fn tell(path: &Path, number: impl Fn() -> u64 + Send + 'static) -> io::Resul
     Ok(())
 }
 
-/// Starts a relay before a port of this machine; where it listens.
+/// Starts a relay before a port of this machine; returns the port of the relay.
 pub fn start(port: u16, delay: Duration, carried: Carried) -> io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let own = listener.local_addr()?.port();
@@ -58,7 +57,7 @@ pub fn start(port: u16, delay: Duration, carried: Carried) -> io::Result<u16> {
     Ok(own)
 }
 
-/// Lets two connections carry on each other's bytes from now on.
+/// Forwards the bytes of two connections to each other.
 fn join(a: &TcpStream, b: &TcpStream, delay: Duration, carried: &Carried) -> io::Result<()> {
     for (from, to) in [(a, b), (b, a)] {
         from.set_nodelay(true)?;

@@ -1,6 +1,6 @@
-//! The nodes of a Swytch cluster. They find each other by a name whose addresses are theirs, all at
-//! the same port: each node is started with a hosts file of its own over `/etc/hosts` (`unshare`
-//! and `setpriv` of util-linux; user namespaces). What they say to each other is UDP, and their
+//! Nodes of a Swytch cluster. They find each other by a name with all their addresses, and the same
+//! port: each node is started with a hosts file of its own over `/etc/hosts` (`unshare`
+//! and `setpriv` of util-linux; user namespaces). They communicate over UDP, and their
 //! certificates are for their addresses, so that no relay fits in between: where bytes are counted
 //! or delayed each node is a host of a [`petrel_netbed::Network`], which needs root.
 
@@ -8,31 +8,31 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use petrel_client::Commands;
 
-use super::relay::tell;
+use super::relay::report;
 use super::{ClusterArgs, Node, WIRE};
-use crate::exchange::order;
-use crate::server::process::free_port;
-use crate::sys;
+use crate::sys::{self, Guarded, free_port};
+use crate::wire::order;
 
 /// The name that all nodes are found by.
 const NAME: &str = "nodes.test";
 
-/// Where nodes note that they are members.
+/// Key of the hash in which nodes list the members.
 const MEMBERS: &str = "__swytch:members";
 
 /// A passphrase in the form that `swytch gen-passphrase` gives: 32 bytes in Base64 for URLs.
 const PASSPHRASE: &str = "cGV0cmVsLWJlbmNoLXBldHJlbC1iZW5jaC1wZXRyZWw";
 
-/// What a node may use, as on the published page: without it that is 64 MB.
+/// Memory limit of a node, as on the published page; the default is 64 MB.
 const MEMORY: &str = "3gb";
 
-/// How long nodes may take until all know all: they wait up to 30 s for each other.
+/// Longest time until all nodes know all others: they wait up to 30 s for each other.
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// Runs a program with a file in the place of `/etc/hosts`. The kernel forgets that a process ends
@@ -42,11 +42,7 @@ const WITH_HOSTS: &str = "mount --bind \"$0\" /etc/hosts && exec setpriv --pdeat
 /// Nodes that were started, and the network that they are in, if they are in one of their own.
 pub(super) struct Cluster {
     pub nodes: Vec<Node>,
-    _network: Option<Network>,
-}
-
-struct Network {
-    _network: std::sync::Arc<petrel_netbed::Network>,
+    _network: Option<Arc<petrel_netbed::Network>>,
     _hosts: Vec<petrel_netbed::Host>,
 }
 
@@ -77,21 +73,20 @@ pub(super) fn start(args: &ClusterArgs) -> io::Result<Cluster> {
         fs::create_dir_all(&dir)?;
         let socket = if number == 0 { args.sock.clone() } else { dir.join("s") };
         let port = if number == 0 { args.port } else { free_port()? };
-        let command = command(args, (port, &socket, &dir), (*address, bus), (count, &names_file));
+        let mut command =
+            command(args, (port, &socket, &dir), (*address, bus), (count, &names_file));
         let child = match hosts.get(number) {
-            Some(host) => host.run(move || spawn(command)),
-            None => spawn(command),
+            Some(host) => host.run(move || sys::die_with_parent(&mut command).spawn()),
+            None => sys::die_with_parent(&mut command).spawn(),
         }?;
-        nodes.push(Node { child, port, socket, bus, reached_at: bus });
+        nodes.push(Node { child: Guarded(child), port, socket, bus, reached_at: bus });
     }
     nodes.iter_mut().try_for_each(|node| await_members(node, count))?;
-    let network =
-        network.map(|network| Network { _network: std::sync::Arc::new(network), _hosts: hosts });
-    if let Some(network) = &network {
-        let network = network._network.clone();
-        tell(&args.dir.join(WIRE), move || network.total_traffic().payload)?;
+    let network = network.map(Arc::new);
+    if let Some(network) = network.clone() {
+        report(&args.dir.join(WIRE), move || network.total_traffic().payload)?;
     }
-    Ok(Cluster { nodes, _network: network })
+    Ok(Cluster { nodes, _network: network, _hosts: hosts })
 }
 
 /// A UDP port that is free at all these addresses.
@@ -132,15 +127,11 @@ fn command(
     command
 }
 
-fn spawn(mut command: Command) -> io::Result<Child> {
-    sys::die_with_parent(&mut command).spawn()
-}
-
 /// Waits until a node knows of all members, and takes a write.
 fn await_members(node: &mut Node, count: usize) -> io::Result<()> {
     let begin = Instant::now();
     loop {
-        if let Some(status) = node.child.try_wait()? {
+        if let Some(status) = node.child.0.try_wait()? {
             return Err(io::Error::other(format!("a node has ended: {status}")));
         }
         // It listens when it has found others.

@@ -80,8 +80,11 @@ pub struct ValueType {
     /// Estimates the effort of a copy of a value, in units of about ten nanoseconds.
     pub copy_effort: fn(Held<'_>) -> usize,
     /// The line of `INFO keysizes` and the length of a value; none if there is no such line.
-    pub sizes: Option<(&'static str, fn(Held<'_>) -> usize)>,
+    pub sizes: Option<(&'static str, LengthOf)>,
 }
+
+/// Returns the length of a value.
+pub type LengthOf = fn(Held<'_>) -> usize;
 
 /// The form of a type's values in RDB files.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,11 @@
 //! Counts complete replies in a stream of bytes: headers are checked, values skipped by length.
 
-use super::request::Protocol;
+use super::Protocol;
 
 /// A complete reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reply<'a> {
-    /// A status or number: the command was carried out.
+    /// A status or number: the command was executed.
     Done,
     /// A value of this many bytes.
     Value(u32),
@@ -18,7 +18,7 @@ pub enum Reply<'a> {
 /// Longest header line accepted, bytes. Longer ones are not a reply that this client asked for.
 pub const HEADER_MAX: usize = 512;
 
-/// What is left to skip of a value, with what its reply is once it is complete.
+/// Value that is being skipped, and its reply once it is complete.
 #[derive(Clone, Copy, Debug, Default)]
 struct Skip {
     /// Bytes still to come of the value and its line end.
@@ -37,11 +37,11 @@ pub struct ReplyReader {
     skip: Skip,
     /// Elements still to come of the aggregate in progress, nested ones included.
     elements: u64,
-    /// One of them was an error.
+    /// Whether an element was an error.
     has_error: bool,
 }
 
-/// The stream is not what the protocol allows; it cannot be followed further.
+/// Error of a stream that violates the protocol.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BadReply(pub String);
 
@@ -51,9 +51,9 @@ impl ReplyReader {
         ReplyReader { protocol, skip: Skip::default(), elements: 0, has_error: false }
     }
 
-    /// Hands each complete reply in `bytes` to `each` and returns the number of bytes taken. The
-    /// rest is the beginning of a header (less than [`HEADER_MAX`]) and is to be given again,
-    /// followed by what is read next.
+    /// Passes each complete reply in `bytes` to `each` and returns the number of bytes consumed.
+    /// The rest is the beginning of a header (less than [`HEADER_MAX`]); it must be passed again,
+    /// followed by the next bytes.
     #[inline]
     pub fn read<'a>(
         &mut self,
@@ -93,8 +93,8 @@ impl ReplyReader {
         }
     }
 
-    /// A reply, unless it is an element of an aggregate that is not complete with it. Of an
-    /// aggregate it is only known that it is complete, and whether an error was in it.
+    /// Returns a reply, unless it is an element of an aggregate that is not complete with it. An
+    /// aggregate is one reply, an error if one of its elements is.
     #[inline]
     fn whole<'a>(&mut self, reply: Reply<'a>) -> Option<Reply<'a>> {
         if self.elements == 0 {

@@ -1,4 +1,4 @@
-//! A connection of the load generator over TLS.
+//! TLS over a connected socket.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-/// A connected socket whose handshake is over.
+/// A connected socket after its handshake.
 pub struct TlsStream {
     /// The socket.
     pub socket: TcpStream,
@@ -45,8 +45,8 @@ impl TlsStream {
 }
 
 impl Read for TlsStream {
-    /// Reads until there is something or the socket has nothing more. All plaintext that was
-    /// decrypted is handed over, as far as the buffer has room: no event would tell of the rest.
+    /// Reads until there is plaintext or the socket is empty. Returns all plaintext that fits: no
+    /// event would report the rest.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut count = 0;
@@ -70,7 +70,7 @@ impl Read for TlsStream {
 }
 
 impl Write for TlsStream {
-    /// Takes nothing while the socket has not taken what was encrypted before.
+    /// Accepts nothing while the socket has not accepted the bytes encrypted before.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.flush()?;
         let count = self.session.writer().write(bytes)?;
