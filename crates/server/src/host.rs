@@ -13,7 +13,8 @@ use crate::server::Server;
 use crate::unix_time::unix_ms;
 use client_line::describe;
 use petrel_commands::{
-    Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
+    Answer, Attendant, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing,
+    Ticket,
 };
 use petrel_keyspace::{Cleared, Event, Handle};
 use petrel_net::{Endpoint, Slot, is_hung_up};
@@ -21,7 +22,9 @@ use petrel_persistence::rdb::{Dialect, Leniency};
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -58,6 +61,33 @@ pub(crate) trait StandIn {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
+/// Place of the stand-in, while the worker runs a script.
+pub(crate) type StandInSlot = RefCell<Option<Box<dyn StandIn>>>;
+
+/// Service to the clients of a worker while it runs a script of one of them.
+struct ScriptAttendant {
+    server: Arc<Server>,
+    client: Arc<Client>,
+    stand_in: Rc<StandInSlot>,
+}
+
+impl Attendant for ScriptAttendant {
+    fn attend(&self) -> bool {
+        let mut stand_in = self.stand_in.borrow_mut();
+        stand_in.as_mut().is_some_and(|stand_in| stand_in.attend(Duration::ZERO))
+    }
+
+    fn abandon(&self, script: &str) {
+        self.server.abandon(script);
+    }
+
+    fn has_lost_client(&self) -> bool {
+        let stand_in = self.stand_in.borrow();
+        self.client.has(Flag::Killed)
+            || stand_in.as_ref().is_some_and(|stand_in| stand_in.has_lost_absent())
+    }
+}
+
 /// One worker's host: lent to every command that the worker executes.
 pub struct ServerHost {
     /// The server.
@@ -79,7 +109,7 @@ pub struct ServerHost {
     /// The client of the command in hand, if it is one of another server.
     pub(crate) absent: Option<Arc<Absent>>,
     /// Serves the worker's connections while it runs a script.
-    pub(crate) stand_in: Option<Box<dyn StandIn>>,
+    pub(crate) stand_in: Rc<StandInSlot>,
     /// Bytes that the memory limit leaves to the replies of one client, as of the last look.
     reply_room: usize,
     /// The worker's number.
@@ -112,7 +142,7 @@ impl ServerHost {
             invalidations: Invalidations::default(),
             held,
             absent: None,
-            stand_in: None,
+            stand_in: Rc::default(),
             reply_room: usize::MAX,
             worker,
             reconfigured: false,
@@ -303,17 +333,10 @@ impl Host for ServerHost {
         self.config.form()
     }
 
-    fn attend(&mut self) -> bool {
-        self.stand_in.as_mut().is_some_and(|stand_in| stand_in.attend(Duration::ZERO))
-    }
-
-    fn abandon(&mut self, script: &str) {
-        self.server.abandon(script);
-    }
-
-    fn client_has_left(&self) -> bool {
-        self.client.has(Flag::Killed)
-            || self.stand_in.as_ref().is_some_and(|stand_in| stand_in.has_lost_absent())
+    fn attendant(&self) -> Option<Rc<dyn Attendant>> {
+        let stand_in = self.stand_in.clone();
+        let (server, client) = (self.server.clone(), self.client.clone());
+        Some(Rc::new(ScriptAttendant { server, client, stand_in }))
     }
 
     fn log(&mut self, level: u8, text: &str) {

@@ -110,6 +110,9 @@ bitset! {
         /// Asks about logs on disks, first about the log of the member that the client is connected
         /// to.
         ASKS_LOGS = 21 "asks_logs",
+        /// Its work grows with a product of sizes, or with a pattern: a transaction with it may run
+        /// for long, as a script.
+        TAKES_LONG = 22 "takes_long",
     }
 }
 

@@ -1,10 +1,11 @@
-//! Serves a worker's connections while the worker runs a slow script, so that they get an answer
-//! when that takes long.
+//! Serves a worker's connections while the worker runs a slow script, or a transaction with commands
+//! that take long, so that they get an answer meanwhile.
 //!
 //! ```text
 //!  worker      a command runs a script ─ lends what its connections need ─ executes ───────────────── takes it back
 //!                                                                            │ the script is slow
 //!                                                                            ▼ now and then, from the interpreter's hook
+//!                                                                              or a command that takes long
 //!  stand-in                                              poll ─ read ─ answer: BUSY, or what may be done meanwhile
 //! ```
 //!
@@ -123,7 +124,7 @@ impl<D: Driver> Worker<D> {
             if self.engine.exec.begin_unless_busy() {
                 break;
             }
-            if let Some(stand_in) = &mut self.engine.host.stand_in {
+            if let Some(stand_in) = &mut *self.engine.host.stand_in.borrow_mut() {
                 is_stopping = stand_in.attend(STAND_BY_PAUSE);
             }
         }
@@ -213,7 +214,7 @@ impl<D: Driver> Worker<D> {
         };
         stand_in.absent = Some(absent);
         self.exchange(&mut stand_in);
-        self.engine.host.stand_in = Some(stand_in);
+        self.engine.host.stand_in.replace(Some(stand_in));
     }
 
     /// Takes back what was lent.
