@@ -5,7 +5,8 @@
 //!  EXEC       │   Executor::admit      ├─ Queue    MULTI is open
 //!  a script   ├─  request, session,  ──┼─ Hold     a pause                      (admit/pause.rs)
 //!  a blocked  │   moment               ├─ Busy     a slow script keeps others out
-//!  client     │                        ├─ Lend     a script: the worker lends its connections
+//!  client     │                        ├─ Lend     a script, a long transaction: the worker lends
+//!                                         its connections
 //!  MIGRATE    │                        ├─ Skip     of a file or a primary's stream, for others
 //!  a file     │                        ├─ Forward  another node executes it   (admit/placement.rs)
 //!  a primary ─┘                        ├─ Await    replies of other nodes come before it
@@ -47,7 +48,8 @@ pub(crate) enum Verdict {
     Hold,
     /// A slow script keeps the thread out of the keyspace, which it may need.
     Busy,
-    /// It runs a script, for which the worker has to lend its driver and its connections first.
+    /// It runs a script or a transaction that may take long, for which the worker has to lend its
+    /// driver and its connections first.
     Lend,
     /// Ignore it: it comes from a file or a primary, where its effects are other commands.
     Skip,
@@ -227,7 +229,7 @@ impl Executor {
                 is_admissible(command, request, session) && !is_allowed_busy(command, session);
             return is_refused.then_some(Verdict::Busy);
         }
-        (moment.contains(Moment::LENDS) && runs_script(command, session)).then_some(Verdict::Lend)
+        (moment.contains(Moment::LENDS) && may_run_long(command, session)).then_some(Verdict::Lend)
     }
 
     /// Whether a pause defers a client's request. Requests that are rejected or only queued are not
@@ -435,14 +437,11 @@ fn is_allowed_busy(command: Command, session: &Session) -> bool {
         && !(gate.contains(GateFlags::ENDS_WATCHES) && watches_keys(session))
 }
 
-/// Whether a command runs a script, or a transaction that does.
-fn runs_script(command: Command, session: &Session) -> bool {
+/// Whether a command runs a script, or a transaction that may take as long as one.
+fn may_run_long(command: Command, session: &Session) -> bool {
     match session.open_transaction_queue() {
         None => command.spec.flags.contains(Flags::SCRIPT_RUNNER),
-        Some(queue) => {
-            command.spec.gate.contains(GateFlags::RUNS_QUEUE)
-                && queue.flags().contains(Flags::SCRIPT_RUNNER)
-        }
+        Some(queue) => command.spec.gate.contains(GateFlags::RUNS_QUEUE) && queue.takes_long(),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::cluster::{Cluster, HashSlot};
 use crate::ctx::Ctx;
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
-use crate::long::{MANY_ARGUMENTS, MOVE_UNITS};
+use crate::long::{Inside, MANY_ARGUMENTS, MOVE_UNITS};
 use crate::random::Random;
 use crate::recent;
 use crate::scripting::libraries::List;
@@ -32,6 +32,7 @@ use petrel_resp::Reply;
 use petrel_table::KeyFlags;
 use petrel_table::bits;
 use petrel_table::keys::{InvalidKeys, KeyRef, key_positions};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,8 +98,12 @@ pub struct Executor {
     /// Units that the running command may be expected to take on this thread
     /// ([`crate::long::expect`]).
     pub(crate) units_here: usize,
+    /// Units that a command may be expected to take on this thread, unless it cannot go elsewhere.
+    pub(crate) move_units: usize,
     /// State of the running command on a helper.
     pub(crate) helping: Option<Helping>,
+    /// The running transaction or script, once a command of it takes long.
+    pub(crate) inside: Option<Rc<Inside>>,
 }
 
 /// A call that was aborted before it changed anything.
@@ -129,9 +134,11 @@ pub enum Execution {
     Waits,
     /// Not executed: deferred by a pause.
     Held,
-    /// It was not executed: it runs a script, for which its worker is to lend its connections.
+    /// It was not executed: it runs a script or a transaction that may take long, for which its
+    /// worker is to lend its connections.
     Lends,
-    /// It was not executed, because of a slow script that is over in a moment.
+    /// It was not executed, because of a slow script that is over in a moment; or it was given up,
+    /// and has changed nothing.
     NextTurn,
     /// Ignored: its effects are in the file or stream as other commands.
     Skipped,
@@ -190,7 +197,9 @@ impl Executor {
             units_left: 0,
             gives_way: false,
             units_here: MOVE_UNITS,
+            move_units: MOVE_UNITS,
             helping: None,
+            inside: None,
         }
     }
 

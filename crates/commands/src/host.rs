@@ -9,7 +9,24 @@ use petrel_keyspace::{Cleared, Event, Handle};
 use petrel_persistence::rdb::{self, Leniency};
 use petrel_resp::Reply;
 use std::any::Any;
+use std::rc::Rc;
 use std::sync::Arc;
+
+/// Service to other clients while a script or a transaction runs for long.
+pub trait Attendant {
+    /// Called now and then: does what cannot wait, without the keyspace. True if the script is to
+    /// end, since there is no more to do.
+    fn attend(&self) -> bool;
+
+    /// Gives up a script that has written and does not end though the server is to stop: its
+    /// changes must not become visible or be kept. An attendant that can ensure this does not
+    /// return.
+    fn abandon(&self, script: &str);
+
+    /// Whether the script's client was killed or has closed its connection, as far as
+    /// [`Attendant::attend`] has noticed.
+    fn has_lost_client(&self) -> bool;
+}
 
 /// What `execute` asks of its server or engine. Session commands reach their server through
 /// [`Host::as_any`].
@@ -104,20 +121,9 @@ pub trait Host {
         rdb::Dialect::default()
     }
 
-    /// Called now and then while a script runs for long: lets the host do meanwhile what cannot
-    /// wait, without the keyspace. True if the script is to end, since there is no more to do.
-    fn attend(&mut self) -> bool {
-        false
-    }
-
-    /// Gives up a script that has written and does not end though the server is to stop: its
-    /// changes must not become visible or be kept. A host that can ensure this does not return.
-    fn abandon(&mut self, _script: &str) {}
-
-    /// Whether the client of the command in hand has closed its connection, as far as
-    /// [`Host::attend`] has heard.
-    fn client_has_left(&self) -> bool {
-        false
+    /// The service to other clients while the command in hand runs for long.
+    fn attendant(&self) -> Option<Rc<dyn Attendant>> {
+        None
     }
 
     /// Writes a line of a script to the log; `level` from 0 (debug) to 3 (warning).

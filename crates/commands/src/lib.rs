@@ -63,7 +63,7 @@ pub use ctx::Ctx;
 pub use execute::{Execution, Executor};
 pub use fail::{Fail, Outcome};
 pub use hashes::fieldsets::Fieldsets;
-pub use host::Host;
+pub use host::{Attendant, Host};
 pub use long::{Helped, LongHeld};
 pub use numbers::integer;
 pub use offload::Offloaded;

@@ -25,14 +25,16 @@
 //! Only on a helper may a loop that writes a reply be ended ([`Pacer::pace_reply`]). A change
 //! itself is not divided; its work is in proportion to the change.
 //!
-//! In a transaction or a script, on a thread without helpers (a primary's stream, a file) and for
-//! commands that wait for keys nothing is given up: there the work is part of an atomic whole, or
-//! the thread serves no one else.
+//! In a transaction or a script, which is an atomic whole, the command is executed again where it
+//! is, as a part of a slow script (`inside.rs`). On a thread without helpers (a primary's stream, a
+//! file) and for commands that wait for keys nothing is given up: the thread serves no one else.
 
 mod held;
+mod inside;
 mod units;
 
 pub use held::LongHeld;
+pub(crate) use inside::Inside;
 pub(crate) use units::{
     MANY_ARGUMENTS, MOVE_UNITS, UNITS_PER_CHANGE, UNITS_PER_ITEM, expect, size_units,
 };
@@ -53,6 +55,7 @@ use crate::unblock::Tried;
 use petrel_keyspace::Signal;
 use petrel_resp::Reply;
 use petrel_table::{Flags, GateFlags, bits};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -92,12 +95,19 @@ pub enum Helped {
 /// Counts the work of a command that holds stripes.
 pub(crate) struct Pacer {
     left: usize,
-    is_helper: bool,
-    signals: Option<Signals>,
+    signals: Signals,
+}
+
+/// Signals that end a command.
+enum Signals {
+    /// None yet: it is given up when it takes long.
+    None,
+    Helper(HelperSignals),
+    Inside(Rc<Inside>),
 }
 
 /// Signals that end a helper's command.
-struct Signals {
+struct HelperSignals {
     blocked: Arc<Blocked>,
     shared: Arc<Shared>,
     /// The signal of an exclusive lock; none if that has to wait.
@@ -108,7 +118,7 @@ struct Signals {
     shown: Option<Arc<Watched>>,
 }
 
-impl Signals {
+impl HelperSignals {
     /// Treats a command that holds the whole keyspace for long like a slow script: other clients
     /// get `BUSY`, and can end it with `SCRIPT KILL`. Returns whether one did.
     fn is_killed_as_owner(&mut self) -> bool {
@@ -123,7 +133,7 @@ impl Signals {
     }
 }
 
-impl Drop for Signals {
+impl Drop for HelperSignals {
     fn drop(&mut self) {
         if let Some(shown) = self.shown.take() {
             self.shared.scripts.running.end(&shown);
@@ -147,13 +157,14 @@ impl Pacer {
         }
     }
 
-    /// Like [`Pacer::pace`] once a reply was begun: only a helper, which drops the reply, is ended.
+    /// Like [`Pacer::pace`] once a reply was begun: a command is ended only where the reply can be
+    /// dropped, on a helper or in a transaction or script that takes long.
     ///
     /// # Errors
     /// If the command is to end here.
     #[inline]
     pub fn pace_reply(&mut self, units: usize) -> Outcome {
-        if self.is_helper { self.pace(units) } else { Ok(()) }
+        if matches!(self.signals, Signals::None) { Ok(()) } else { self.pace(units) }
     }
 
     /// Like [`Pacer::pace`], for closures: leaves the error in `ended`, and returns whether to go
@@ -168,8 +179,12 @@ impl Pacer {
 
     #[cold]
     fn look(&mut self) -> Outcome {
-        let Some(signals) = &mut self.signals else { return Err(Fail::PUT_OFF_EXPECTED) };
         self.left = UNITS_PER_LOOK;
+        let signals = match &mut self.signals {
+            Signals::None => return Err(Fail::PUT_OFF_EXPECTED),
+            Signals::Inside(inside) => return inside.look(),
+            Signals::Helper(signals) => signals,
+        };
         let is_ended = signals.blocked.is_over() || signals.shared.long.is_ending();
         if is_ended || signals.is_killed_as_owner() {
             return Err(Fail::PUT_OFF_ENDED);
@@ -211,7 +226,11 @@ impl Ctx<'_> {
         if exec.helping.is_some() {
             return exec.take_breath();
         }
-        if exec.nanos_so_far() < MOVE_NANOS || !self.may_move(PutOff::Move) {
+        if let Some(inside) = &exec.inside {
+            return inside.look();
+        }
+        let is_long = exec.nanos_so_far() >= MOVE_NANOS;
+        if !is_long || !self.may_begin_inside() && !self.may_move(PutOff::Move) {
             // A command that holds nothing lets exclusive locks in all the same.
             self.exec.yield_within();
             return Ok(());
@@ -237,7 +256,10 @@ impl Ctx<'_> {
     #[cold]
     pub(crate) fn insist(&mut self, outcome: Outcome) -> Outcome {
         let is_expected = |fail: &Fail| fail.put_off() == Some(PutOff::Expected);
-        if !outcome.as_ref().is_err_and(is_expected) || self.may_move(PutOff::Expected) {
+        let goes_elsewhere = |ctx: &mut Self| {
+            ctx.exec.inside.is_none() && (ctx.may_begin_inside() || ctx.may_move(PutOff::Expected))
+        };
+        if !outcome.as_ref().is_err_and(is_expected) || goes_elsewhere(self) {
             return outcome;
         }
         let before = std::mem::replace(&mut self.exec.units_here, usize::MAX);
@@ -295,7 +317,7 @@ impl Executor {
 
     /// Sets the units after which commands of this thread are given up; for tests.
     pub fn move_after(&mut self, units: usize) {
-        self.units_here = units;
+        (self.units_here, self.move_units) = (units, units);
     }
 
     /// Defers or ends a command that was given up, and has changed nothing.
@@ -304,6 +326,13 @@ impl Executor {
     pub(crate) fn put_off(&mut self, why: PutOff, mut ctx: PutOffCall<'_>) -> Execution {
         let PutOffCall { command, request, session, host, reply } = &mut ctx;
         let (command, request) = (*command, *request);
+        if session.in_exec || self.within_script {
+            // Its caller goes on, or ends.
+            if why == PutOff::Ended {
+                self.account(command, request.args, true, *host);
+            }
+            return Execution::NextTurn;
+        }
         if why == PutOff::Ended {
             self.shared.count_error(&ENDED);
             self.account(command, request.args, true, *host);
@@ -337,19 +366,24 @@ impl Executor {
         if self.helping.is_some() {
             return self.helper_pacer();
         }
-        Pacer { left: self.units_here, is_helper: false, signals: None }
+        match &self.inside {
+            None => Pacer { left: self.units_here, signals: Signals::None },
+            Some(inside) => {
+                Pacer { left: UNITS_PER_LOOK, signals: Signals::Inside(inside.clone()) }
+            }
+        }
     }
 
     #[cold]
     fn helper_pacer(&self) -> Pacer {
-        let signals = self.helping.as_ref().map(|helping| Signals {
+        let signals = self.helping.as_ref().map(|helping| HelperSignals {
             blocked: helping.blocked.clone(),
             shared: self.shared.clone(),
             intent: (helping.restarts < RESTARTS_MAX).then(|| self.ks.signal()),
             owner_since: self.ks.holds_everything().then(Instant::now),
             shown: None,
         });
-        Pacer { left: UNITS_PER_LOOK, is_helper: true, signals }
+        Pacer { left: UNITS_PER_LOOK, signals: signals.map_or(Signals::None, Signals::Helper) }
     }
 
     /// Publishes the stripes that the running command has locked, if this is a helper.

@@ -3,10 +3,13 @@
 use crate::registry::Command;
 use crate::request::Request;
 use petrel_keyspace::KeyHash;
-use petrel_table::Flags;
+use petrel_table::{Flags, GateFlags};
 
 /// Room for this many bytes of arguments is kept for the next transaction.
 const RETAINED_BYTES_MAX: usize = 64 * 1024;
+
+/// Number of commands from which on a transaction may take long, whatever they are.
+const MANY_COMMANDS: usize = 256;
 
 /// Commands that wait for `EXEC`, in order. Their arguments lie one behind the other, so that
 /// queueing a command allocates only when the room runs out.
@@ -15,6 +18,8 @@ pub struct Queue<H: 'static> {
     commands: Vec<Queued<H>>,
     /// Union of the commands' flags.
     flags: Flags,
+    /// Whether any of them may take long.
+    takes_long: bool,
     /// Where each argument ends in `text`.
     ends: Vec<usize>,
     text: Vec<u8>,
@@ -33,7 +38,9 @@ pub struct Queued<H: 'static> {
 
 impl<H> Default for Queue<H> {
     fn default() -> Self {
-        Queue { commands: Vec::new(), flags: Flags::NONE, ends: Vec::new(), text: Vec::new() }
+        let flags = Flags::NONE;
+        let (commands, ends, text) = (Vec::new(), Vec::new(), Vec::new());
+        Queue { commands, flags, takes_long: false, ends, text }
     }
 }
 
@@ -41,6 +48,7 @@ impl<H> Queue<H> {
     /// Adds a command.
     pub fn push(&mut self, command: Command<H>, args: &[&[u8]], hash: Option<KeyHash>) {
         self.flags = self.flags.with(command.spec.flags);
+        self.takes_long |= command.spec.gate.contains(GateFlags::TAKES_LONG);
         for arg in args {
             self.text.extend_from_slice(arg);
             self.ends.push(self.text.len());
@@ -66,6 +74,12 @@ impl<H> Queue<H> {
     /// The flags that any command has.
     pub fn flags(&self) -> Flags {
         self.flags
+    }
+
+    /// Whether they may take long together.
+    pub fn takes_long(&self) -> bool {
+        let is_program = self.flags.contains(Flags::SCRIPT_RUNNER);
+        is_program || self.takes_long || self.len() >= MANY_COMMANDS
     }
 
     /// The arguments of all commands.
@@ -99,7 +113,7 @@ impl<H> Queue<H> {
             *self = Queue::default();
         }
         self.commands.clear();
-        self.flags = Flags::NONE;
+        (self.flags, self.takes_long) = (Flags::NONE, false);
         self.ends.clear();
         self.text.clear();
     }

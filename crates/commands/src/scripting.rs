@@ -26,6 +26,7 @@ mod reading;
 pub(crate) mod run;
 pub(crate) mod running;
 mod shebang;
+pub(crate) mod slow_run;
 mod thread;
 
 pub use cache::Scripts;

@@ -4,16 +4,21 @@
 //! runs the first, so that no client sees a transaction half done. If the keys of a queued command
 //! are not known beforehand, it locks the whole keyspace.
 
+use crate::clock::Tick;
 use crate::ctx::Ctx;
-use crate::execute::Executor;
+use crate::execute::{Execution, Executor};
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
+use crate::scripting::ProgramKind;
+use crate::scripting::running::Watched;
+use crate::scripting::slow_run::SlowRun;
 use crate::session::{Session, Transaction};
-use crate::spec::{CommandSpec, Flags, Locks};
+use crate::spec::{Command, CommandSpec, Flags, Locks, Queue, Request};
 use crate::watches;
 use petrel_resp::{Dialect, recycle};
 use petrel_table::bits;
 use petrel_table::commands as meta;
+use std::rc::Rc;
 
 /// The commands of this family.
 pub static COMMANDS: &[CommandSpec] = &[
@@ -113,6 +118,12 @@ fn exec(ctx: &mut Ctx<'_>) -> Outcome {
     outcome
 }
 
+/// Commands between two looks at the time that a transaction takes.
+const COMMANDS_PER_LOOK: usize = 64;
+
+/// Time after which a transaction is a slow script.
+const LONG_NANOS: u64 = 20_000_000;
+
 /// Room for so many arguments is kept for the next transaction.
 const RETAINED_ARGS_MAX: usize = 4096;
 
@@ -121,6 +132,7 @@ const RETAINED_ARGS_MAX: usize = 4096;
 /// Fails while a slow script holds the keys. It leaves the watches then, since removing them
 /// requires the locks of their keys.
 fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
+    let started = ctx.exec.tick();
     let needs_room = transaction.queued.flags().contains(Flags::DENYOOM);
     let no_room = needs_room && !ctx.exec.make_room(transaction.bytes);
     if ctx.exec.ks.has_invalidations() {
@@ -152,9 +164,8 @@ fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
     ctx.reply.array(transaction.queued.len());
     ctx.exec.begin_shares(&transaction.queued, &args, ctx.session);
     ctx.session.in_exec = true;
-    for request in transaction.queued.requests(&args) {
-        ctx.exec.execute(&request, ctx.session, ctx.host, ctx.reply);
-    }
+    execute_queue(ctx, &transaction.queued, &args, started);
+    ctx.exec.end_inside();
     ctx.session.in_exec = false;
     ctx.exec.share = None;
     if args.capacity() <= RETAINED_ARGS_MAX {
@@ -162,6 +173,63 @@ fn execute_all(ctx: &mut Ctx<'_>, transaction: &mut Transaction) -> Outcome {
     }
     // Clients blocked on changed keys are served before the locks are released.
     Ok(())
+}
+
+/// Executes the commands of a transaction, whose keys are locked. Once a command takes long, or all
+/// of them together, it and the rest are parts of a slow script.
+#[inline]
+fn execute_queue(ctx: &mut Ctx<'_>, queue: &Queue, args: &[&[u8]], started: Tick) {
+    let mut number = 0;
+    let mut requests = queue.requests(args);
+    while let Some(request) = requests.next() {
+        let execution = ctx.exec.execute(&request, ctx.session, ctx.host, ctx.reply);
+        let is_given_up = execution == Execution::NextTurn;
+        let is_long = number % COMMANDS_PER_LOOK == COMMANDS_PER_LOOK - 1
+            && ctx.exec.nanos_between(started, ctx.exec.tick()) > LONG_NANOS
+            && ctx.may_begin_inside();
+        if is_given_up || is_long {
+            let again = is_given_up.then_some(request);
+            let rest = again.into_iter().chain(requests);
+            let before = number + usize::from(!is_given_up);
+            let wrote = queue.commands().take(before).any(may_write);
+            return execute_slowly(ctx, rest, wrote, started);
+        }
+        number += 1;
+    }
+}
+
+fn may_write(command: Command) -> bool {
+    command.spec.flags.intersects(bits!(Flags: WRITE, MAY_REPLICATE))
+}
+
+/// Executes the rest of a transaction as a slow script: it can be killed as long as it has changed
+/// nothing, and then each command of the rest is answered with an error.
+#[cold]
+fn execute_slowly<'a>(
+    ctx: &mut Ctx<'_>,
+    rest: impl Iterator<Item = Request<'a>>,
+    mut wrote: bool,
+    started: Tick,
+) {
+    let shared = ctx.exec.shared.clone();
+    let name = ctx.command.spec.meta.name.to_string();
+    let watched = Watched::new(ProgramKind::Script, name, ctx.args(), wrote);
+    let run = SlowRun::begin(&shared, watched, (ctx.exec.clock(), started), ctx.host);
+    let inside = ctx.exec.begin_inside(Rc::new(run));
+    for request in rest {
+        let writes = request.command.is_some_and(may_write);
+        let place = ctx.reply.place();
+        if inside.begin_call(wrote, wrote || writes)
+            && ctx.exec.execute(&request, ctx.session, ctx.host, ctx.reply) == Execution::Answered
+        {
+            wrote |= writes;
+            inside.end_call(wrote);
+        } else {
+            let fail = ctx.exec.ended();
+            ctx.reply.take_back(place);
+            ctx.reply.error(fail.text());
+        }
+    }
 }
 
 /// Ends an open transaction and every watch: for `DISCARD`, `RESET` and the end of a connection.

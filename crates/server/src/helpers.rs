@@ -52,11 +52,12 @@ impl Server {
 
     fn begin_helper(self: &Arc<Self>, state: &mut State) {
         let (owner, tasks) = (Arc::downgrade(self), self.helpers.tasks.clone());
-        let mut exec = Executor::new(self.keyspace.attach(), self.commands.clone());
-        exec.give_way();
+        let (keyspace, commands) = (self.keyspace.clone(), self.commands.clone());
         let thread = std::thread::Builder::new().name("petrel-helper".into());
         let work = move || {
             let _guard = EndOnPanic(owner.clone());
+            let mut exec = Executor::new(keyspace.attach(), commands);
+            exec.give_way();
             run(exec, &owner, &tasks);
         };
         match thread.spawn(work) {

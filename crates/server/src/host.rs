@@ -13,7 +13,8 @@ use crate::server::Server;
 use crate::unix_time::unix_ms;
 use client_line::describe;
 use petrel_commands::{
-    Answer, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing, Ticket,
+    Answer, Attendant, Blocked, Command, Ctx, Fail, Host, NO_MODULES, Outcome, Session, Standing,
+    Ticket,
 };
 use petrel_keyspace::{Cleared, Event, Handle};
 use petrel_net::{Endpoint, Slot, is_hung_up};
@@ -21,7 +22,9 @@ use petrel_persistence::rdb::{Dialect, Leniency};
 use petrel_resp::Reply;
 use petrel_table::commands as meta;
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -58,6 +61,33 @@ pub(crate) trait BusyLoop {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
+/// Place of the busy loop, while the worker runs a script.
+pub(crate) type BusyLoopSlot = RefCell<Option<Box<dyn BusyLoop>>>;
+
+/// Service to the clients of a worker while it runs a script of one of them.
+struct ScriptAttendant {
+    server: Arc<Server>,
+    client: Arc<Client>,
+    busy_loop: Rc<BusyLoopSlot>,
+}
+
+impl Attendant for ScriptAttendant {
+    fn attend(&self) -> bool {
+        let mut busy_loop = self.busy_loop.borrow_mut();
+        busy_loop.as_mut().is_some_and(|busy_loop| busy_loop.poll_once(Duration::ZERO))
+    }
+
+    fn abandon(&self, script: &str) {
+        self.server.abandon(script);
+    }
+
+    fn has_lost_client(&self) -> bool {
+        let busy_loop = self.busy_loop.borrow();
+        self.client.has(Flag::Killed)
+            || busy_loop.as_ref().is_some_and(|busy_loop| busy_loop.has_lost_client())
+    }
+}
+
 /// Host of a worker, passed to every command that the worker executes.
 pub struct ServerHost {
     /// The server.
@@ -79,7 +109,7 @@ pub struct ServerHost {
     /// Client of the current command, if it belongs to another member.
     pub(crate) caller: Option<Arc<Caller>>,
     /// Serves the worker's connections while it runs a script.
-    pub(crate) busy_loop: Option<Box<dyn BusyLoop>>,
+    pub(crate) busy_loop: Rc<BusyLoopSlot>,
     /// Bytes that the memory limit leaves to the replies of one client, as of the last look.
     reply_room: usize,
     /// The worker's number.
@@ -112,7 +142,7 @@ impl ServerHost {
             invalidations: Invalidations::default(),
             held,
             caller: None,
-            busy_loop: None,
+            busy_loop: Rc::default(),
             reply_room: usize::MAX,
             worker,
             reconfigured: false,
@@ -307,17 +337,10 @@ impl Host for ServerHost {
         self.config.form()
     }
 
-    fn attend(&mut self) -> bool {
-        self.busy_loop.as_mut().is_some_and(|busy_loop| busy_loop.poll_once(Duration::ZERO))
-    }
-
-    fn abandon(&mut self, script: &str) {
-        self.server.abandon(script);
-    }
-
-    fn client_has_left(&self) -> bool {
-        self.client.has(Flag::Killed)
-            || self.busy_loop.as_ref().is_some_and(|busy_loop| busy_loop.has_lost_client())
+    fn attendant(&self) -> Option<Rc<dyn Attendant>> {
+        let busy_loop = self.busy_loop.clone();
+        let (server, client) = (self.server.clone(), self.client.clone());
+        Some(Rc::new(ScriptAttendant { server, client, busy_loop }))
     }
 
     fn log(&mut self, level: u8, text: &str) {

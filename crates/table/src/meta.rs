@@ -113,6 +113,9 @@ bitset! {
         /// Works on no keys, and may run on a helper thread all the same: it depends on nothing but
         /// its arguments.
         MOVES = 22 "moves",
+        /// Its work grows with a product of sizes, or with a pattern: a transaction with it may run
+        /// for long, as a script.
+        TAKES_LONG = 23 "takes_long",
     }
 }
 

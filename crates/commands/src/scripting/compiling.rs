@@ -7,7 +7,7 @@ use petrel_lua::{ScriptReply, Server, hex, sha1};
 use petrel_resp::Dialect;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Interval at which other clients are answered.
@@ -37,17 +37,9 @@ impl<'a> Compiling<'a> {
     }
 
     fn watch(&self) -> (Arc<Watched>, Instant) {
-        let now = Instant::now();
-        let watched = Watched {
-            kind: ProgramKind::Script,
-            name: String::from_utf8_lossy(&hex(&sha1(self.text))).into_owned(),
-            command: self.command.iter().map(|&arg| arg.into()).collect(),
-            since: now,
-            wrote: AtomicBool::new(false),
-            killed: AtomicBool::new(false),
-            is_slow: AtomicBool::new(false),
-        };
-        (self.scripts.running.begin(watched), now)
+        let name = String::from_utf8_lossy(&hex(&sha1(self.text))).into_owned();
+        let watched = Watched::new(ProgramKind::Script, name, self.command, false);
+        (self.scripts.running.begin(watched), Instant::now())
     }
 }
 
@@ -65,7 +57,8 @@ impl Server for Compiling<'_> {
             self.scripts.running.slow.fetch_add(1, Relaxed);
         }
         let attends = watched.is_slow.load(Relaxed) && attended.elapsed() > ATTEND;
-        let is_stopping = attends && self.host.attend();
+        let is_stopping =
+            attends && self.host.attendant().is_some_and(|attendant| attendant.attend());
         let attended = if attends { Instant::now() } else { attended };
         let ended = match is_stopping || self.scripts.running.is_ending(&watched) {
             true => Some(super::running::SHUTTING_DOWN.into()),

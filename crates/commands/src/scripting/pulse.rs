@@ -1,17 +1,13 @@
 //! Service to others while a script runs or waits: it is shown among the running scripts, its
 //! worker's clients are answered, and it ends on request.
 
-use super::running::{ProgramKind, SHUTTING_DOWN, Watched};
+use super::running::{ProgramKind, Watched};
+use super::slow_run::SlowRun;
 use crate::clock::{Clock, Tick};
 use crate::host::Host;
 use crate::server::stats::Shared;
-use petrel_resp::Dialect;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
-
-/// Interval at which a slow script lets its worker answer other clients.
-const ATTEND_NANOS: u64 = 500_000;
 
 /// Time that a script waits for the keyspace before it does anything for others.
 const PATIENCE_NANOS: u64 = 5_000_000;
@@ -38,76 +34,74 @@ impl Halt {
     }
 }
 
-/// A running script, as shown to other threads.
+/// A running script.
 pub(super) struct Pulse<'a> {
     pub kind: ProgramKind,
     pub name: &'a dyn Fn() -> String,
     pub command: &'a [&'a [u8]],
     pub clock: Clock,
     pub started: Tick,
-    /// The time of the last answers to other clients.
-    pub attended: Tick,
-    /// Entry among the running scripts, once it has run for a while.
-    pub watched: Option<Arc<Watched>>,
+    /// What others see of it, once it has run for a while.
+    pub slow: Option<Rc<SlowRun>>,
 }
 
 impl Pulse<'_> {
     /// Whether it runs for longer than `busy-reply-threshold`.
     pub fn is_slow(&self) -> bool {
-        self.watched.as_ref().is_some_and(|watched| watched.is_slow.load(Relaxed))
+        self.slow.as_ref().is_some_and(|slow| slow.is_slow())
     }
 
-    /// Lets others know whether it has written, and so is not to be killed.
+    /// Prepares the first command that may change something.
+    ///
+    /// # Errors
+    /// If the script was killed before.
     #[inline]
-    pub fn set_wrote(&self, wrote: bool) {
-        if let Some(watched) = &self.watched {
-            watched.wrote.store(wrote, Relaxed);
+    pub fn begin_to_write(&self) -> Result<(), Halt> {
+        match &self.slow {
+            Some(slow) if !slow.watched().begin_to_write() => {
+                Err(Halt::Ended(slow.killed().unwrap_or_default()))
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// Lets it be killed though it has written, as its result is being written.
+    #[inline]
+    pub fn begin_result(&self) {
+        if let Some(slow) = &self.slow {
+            slow.watched().withdraw_write();
+        }
+    }
+
+    /// Shows the script to others, if it is not shown yet.
+    pub fn show(&mut self, shared: &Arc<Shared>, wrote: bool, host: &dyn Host) -> &Rc<SlowRun> {
+        self.slow.get_or_insert_with(|| {
+            let watched = Watched::new(self.kind, (self.name)(), self.command, wrote);
+            let run = SlowRun::begin(shared, watched, (self.clock, self.started), host);
+            run.list();
+            Rc::new(run)
+        })
     }
 
     /// Shows the script to others, and answers clients that wait while it is slow or, if it waits
     /// itself, another one is. Returns the error that ends it, if there is one.
     pub fn beat(
         &mut self,
-        shared: &Shared,
+        shared: &Arc<Shared>,
         (wrote, waits): (bool, bool),
-        host: &mut dyn Host,
+        host: &dyn Host,
     ) -> Option<&'static str> {
-        let now = self.clock.now();
-        let nanos = self.clock.nanos(self.started, now);
-        let running = &shared.scripts.running;
-        let watched = self.watched.get_or_insert_with(|| {
-            running.begin(Watched {
-                kind: self.kind,
-                name: (self.name)(),
-                command: self.command.iter().map(|&arg| arg.into()).collect(),
-                since: Instant::now(),
-                wrote: AtomicBool::new(wrote),
-                killed: AtomicBool::new(false),
-                is_slow: AtomicBool::new(false),
-            })
-        });
-        let slow_ms = shared.scripts.slow_ms.load(Relaxed);
-        if slow_ms > 0 && nanos / 1_000_000 >= slow_ms && !watched.is_slow.swap(true, Relaxed) {
-            running.slow.fetch_add(1, Relaxed);
-        }
-        let attends = watched.is_slow.load(Relaxed) || waits && running.is_busy();
-        if attends && self.clock.nanos(self.attended, now) > ATTEND_NANOS {
-            host.attend();
-            self.attended = self.clock.now();
-        }
-        if !running.is_ending(watched) {
-            return None;
-        }
-        if wrote {
-            host.abandon(&watched.name);
-        }
-        Some(SHUTTING_DOWN)
+        self.show(shared, wrote, host).beat((wrote, waits))
     }
 
     /// The error that ends a killed script.
-    pub fn killed(&self, dialect: Dialect) -> Option<&'static str> {
-        self.watched.as_ref().and_then(|watched| watched.killed_by(dialect))
+    pub fn killed(&self) -> Option<&'static str> {
+        self.slow.as_ref().and_then(|slow| slow.killed())
+    }
+
+    /// Whether the script's client has left.
+    pub fn has_lost_client(&self) -> bool {
+        self.slow.as_ref().is_some_and(|slow| slow.has_lost_client())
     }
 
     /// Called now and then while the script waits for the whole keyspace; returns the reason to
@@ -115,9 +109,9 @@ impl Pulse<'_> {
     /// ends.
     pub fn wait(
         &mut self,
-        shared: &Shared,
+        shared: &Arc<Shared>,
         (since, wrote): (Tick, bool),
-        host: &mut dyn Host,
+        host: &dyn Host,
     ) -> Option<Halt> {
         // This script itself may be the slow one.
         if !wrote && shared.scripts.running.is_busy_beside(self.is_slow()) {
@@ -127,6 +121,6 @@ impl Pulse<'_> {
             return None;
         }
         let ended = self.beat(shared, (wrote, true), host);
-        ended.or_else(|| self.killed(shared.dialect())).map(Halt::Ended)
+        ended.or_else(|| self.killed()).map(Halt::Ended)
     }
 }

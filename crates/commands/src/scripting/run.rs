@@ -11,7 +11,7 @@ use super::{ScriptThread, split};
 use crate::admit::{Moment, Verdict};
 use crate::clock::Tick;
 use crate::ctx::Ctx;
-use crate::execute::Executor;
+use crate::execute::{Execution, Executor};
 use crate::fail::{Fail, Outcome};
 use crate::host::Host;
 use crate::server::stats::Shared;
@@ -223,14 +223,14 @@ fn run_once(
     ctx.session.in_exec = true;
     ctx.exec.within_script = true;
     ctx.exec.script_slot = None;
+    let outside = ctx.exec.enter_script();
     let pulse = Pulse {
         kind: call.kind,
         name: call.name,
         command: ctx.request.args,
         clock: ctx.exec.clock(),
         started,
-        attended: started,
-        watched: None,
+        slow: None,
     };
     let mut runner = Runner {
         exec: ctx.exec,
@@ -248,11 +248,10 @@ fn run_once(
     };
     runner.exec.script_time = None;
     let result = script(&mut runner, ctx.reply);
-    let Runner { halt, pulse: Pulse { watched, .. }, result_bytes, .. } = runner;
+    let Runner { halt, pulse: Pulse { slow, .. }, result_bytes, .. } = runner;
     ctx.exec.ks.count_foreign(-result_bytes);
-    if let Some(watched) = watched {
-        ctx.exec.shared.scripts.running.end(&watched);
-    }
+    ctx.exec.leave_script(outside);
+    drop(slow);
     ctx.exec.within_script = false;
     ctx.session.in_exec = nested;
     (result, halt)
@@ -389,10 +388,10 @@ impl Runner<'_> {
         if !self.call.key_use.keeps_to_declared() && !self.nested {
             self.take_token()?;
         }
+        self.pulse.begin_to_write()?;
         self.acted = true;
         // A script may finish a change that it has begun, even above the memory limit.
         self.moment = self.moment.without(Moment::NO_MEMORY);
-        self.pulse.set_wrote(true);
         Ok(())
     }
 
@@ -431,6 +430,7 @@ impl Server for Runner<'_> {
         let request = self.exec.prepare_within(args);
         let verdict =
             self.exec.admit(&request, self.session, (self.moment, true), self.host, reply);
+        let acted = self.acted;
         if let (Verdict::Run, Some(command)) = (&verdict, request.command)
             && let Err(halt) = self.reach(command, &request).and_then(|()| self.note_call(command))
         {
@@ -442,7 +442,12 @@ impl Server for Runner<'_> {
         match verdict {
             Verdict::Run => {
                 exec.script_calls += 1;
-                exec.execute_admitted(true, &request, session, host, reply);
+                if exec.inside.is_some()
+                    || exec.execute_admitted(true, &request, session, host, reply)
+                        != Execution::Answered
+                {
+                    return self.call_long(&request, acted, reply);
+                }
             }
             verdict => {
                 exec.turn_away(verdict, &request, session, host, reply);
@@ -464,7 +469,7 @@ impl Server for Runner<'_> {
         }
         let ended = ended.or_else(|| match self.writes_result {
             true => self.interrupt_result(),
-            false => self.pulse.killed(self.exec.shared.dialect()),
+            false => self.pulse.killed(),
         });
         ended.map(Cow::Borrowed)
     }
@@ -487,7 +492,7 @@ impl Server for Runner<'_> {
     fn begin_result(&mut self) {
         self.writes_result = true;
         // Its changes stay, however the rest ends.
-        self.pulse.set_wrote(false);
+        self.pulse.begin_result();
         if !self.nested && self.halt.is_none() {
             self.exec.within_script = false;
             self.exec.commit_early(self.host);
@@ -503,6 +508,32 @@ impl Server for Runner<'_> {
 }
 
 impl Runner<'_> {
+    /// Executes a command that was given up as one that takes long, or that comes after one.
+    /// `acted`: the script had called commands that may have changed something.
+    #[cold]
+    fn call_long(&mut self, request: &Request<'_>, acted: bool, reply: &mut ScriptReply) -> bool {
+        let (exec, session) = (&mut *self.exec, &mut *self.session);
+        let inside = match &exec.inside {
+            Some(inside) => inside.clone(),
+            None => {
+                let run = self.pulse.show(&exec.shared, acted, self.host).clone();
+                exec.begin_inside(run)
+            }
+        };
+        let goes_on = inside.begin_call(acted, self.acted);
+        if goes_on
+            && exec.execute_admitted(true, request, session, self.host, reply)
+                == Execution::Answered
+        {
+            inside.end_call(self.acted);
+            return self.exec.nanos_between(self.asked, self.exec.tick()) > ASK_NANOS;
+        }
+        let halt = Halt::Ended(inside.ended().unwrap_or("the command was ended"));
+        reply.break_off(halt.text().as_bytes());
+        self.halt = Some(halt);
+        false
+    }
+
     /// Lets whoever waits for the whole keyspace have it while a result is being written, and says
     /// what ends that.
     #[cold]
@@ -510,11 +541,10 @@ impl Runner<'_> {
         if !self.nested {
             self.exec.yield_within_unless_busy();
         }
-        if self.host.client_has_left() {
+        if self.pulse.has_lost_client() {
             return Some("the client has left");
         }
-        let killed = self.pulse.killed(self.exec.shared.dialect());
-        killed.map(|_| {
+        self.pulse.killed().map(|_| {
             "the script is over and its effects stay, but its result was given up: killed by user"
         })
     }

@@ -4,7 +4,7 @@
 use crate::clock::monotonic_nanos;
 use crate::fail::{Fail, Outcome};
 use petrel_resp::Dialect;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,11 +28,19 @@ pub struct Watched {
     pub command: Vec<Box<[u8]>>,
     /// About when it began.
     pub since: Instant,
-    /// It has called a command that may have changed something.
-    pub wrote: AtomicBool,
-    pub(super) killed: AtomicBool,
+    /// One of [`CLEAN`], [`WROTE`] and [`KILLED`]: what has written is not killed.
+    fate: AtomicU8,
     pub(super) is_slow: AtomicBool,
 }
+
+/// Has called no command that may have changed something.
+const CLEAN: u8 = 0;
+
+/// Has called one.
+const WROTE: u8 = 1;
+
+/// Has to end.
+const KILLED: u8 = 2;
 
 /// The deadline of scripts at shutdown.
 pub(super) const SHUTTING_DOWN: &str = "The server is shutting down";
@@ -41,9 +49,49 @@ pub(super) const SHUTTING_DOWN: &str = "The server is shutting down";
 const STOP_PATIENCE: u64 = 5_000_000_000;
 
 impl Watched {
+    pub(crate) fn new(kind: ProgramKind, name: String, command: &[&[u8]], wrote: bool) -> Self {
+        Watched {
+            kind,
+            name,
+            command: command.iter().map(|&arg| arg.into()).collect(),
+            since: Instant::now(),
+            fate: AtomicU8::new(if wrote { WROTE } else { CLEAN }),
+            is_slow: AtomicBool::new(false),
+        }
+    }
+
     /// Whether it is to end.
     pub(crate) fn is_killed(&self) -> bool {
-        self.killed.load(Relaxed)
+        self.fate.load(Relaxed) == KILLED
+    }
+
+    fn has_written(&self) -> bool {
+        self.fate.load(Relaxed) == WROTE
+    }
+
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.fate.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Ends it; false if it has written.
+    fn kill(&self) -> bool {
+        self.change(CLEAN, KILLED) || self.is_killed()
+    }
+
+    /// Prepares a command that may change something; false if it was killed before.
+    pub(crate) fn begin_to_write(&self) -> bool {
+        self.change(CLEAN, WROTE) || self.has_written()
+    }
+
+    /// Lets it be killed again: the command that was going to write has changed nothing yet, or the
+    /// result is being written.
+    pub(crate) fn withdraw_write(&self) {
+        self.change(WROTE, CLEAN);
+    }
+
+    /// Notes that a command may have changed something. A kill since its last step has no effect.
+    pub(crate) fn note_write(&self) {
+        self.fate.store(WROTE, Relaxed);
     }
 
     /// The error that ends it, if it was killed by a client.
@@ -143,9 +191,8 @@ impl Running {
             return Err(busy_with(scripts[0].kind, dialect));
         }
         let mut killed = false;
-        for script in of_kind.iter().filter(|script| !script.wrote.load(Relaxed)) {
-            script.killed.store(true, Relaxed);
-            killed = true;
+        for script in of_kind {
+            killed |= script.kill();
         }
         if killed {
             return Ok(());
@@ -183,7 +230,7 @@ impl Running {
         if nanos == u64::MAX {
             return false;
         }
-        let waits = script.wrote.load(Relaxed) && !self.deadline.is_short.load(Relaxed);
+        let waits = script.has_written() && !self.deadline.is_short.load(Relaxed);
         !waits && script.is_slow.load(Relaxed) || monotonic_nanos() >= nanos
     }
 
@@ -207,16 +254,20 @@ impl Running {
             name: name.unwrap_or_default(),
             command,
             since,
-            wrote: AtomicBool::new(false),
-            killed: AtomicBool::new(false),
+            fate: AtomicU8::new(CLEAN),
             is_slow: AtomicBool::new(true),
         })
     }
 
     pub(super) fn begin(&self, script: Watched) -> Arc<Watched> {
         let script = Arc::new(script);
-        self.lock().push(script.clone());
+        self.list(script.clone());
         script
+    }
+
+    /// Shows a script to others.
+    pub(super) fn list(&self, script: Arc<Watched>) {
+        self.lock().push(script);
     }
 
     pub(crate) fn end(&self, script: &Arc<Watched>) {

@@ -125,7 +125,8 @@ impl Client {
         Self::of(self.exec.ks.keyspace(), self.exec.shared.clone())
     }
 
-    fn of(keyspace: &Arc<Keyspace>, shared: Arc<Shared>) -> Self {
+    /// A client of a keyspace.
+    pub fn of(keyspace: &Arc<Keyspace>, shared: Arc<Shared>) -> Self {
         let mut ks = keyspace.attach();
         ks.set_clock(START_MS);
         Client {

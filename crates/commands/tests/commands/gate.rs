@@ -87,6 +87,19 @@ fn a_worker_lends_its_connections_before_it_runs_a_script() {
     );
     // It has done so.
     client.expect(Moment::CLIENT, &[("EXEC", Answered), ("EVAL return 0", Answered)]);
+    // So do transactions that may take long.
+    let queued = |call: &'static str| {
+        [("MULTI", Answered), ("SET k v", Answered), (call, Answered), ("LRANGE l 0 -1", Answered)]
+    };
+    for call in ["KEYS *", "SINTERSTORE d s s", "LCS a b"] {
+        client.expect(SENT, &queued(call));
+        client.expect(SENT, &[("EXEC", Lends)]);
+        client.expect(Moment::CLIENT, &[("EXEC", Answered)]);
+    }
+    client.expect(SENT, &queued("GET k"));
+    client.expect(SENT, &[("EXEC", Answered), ("MULTI", Answered)]);
+    (0..256).for_each(|_| client.expect(SENT, &[("GET k", Answered)]));
+    client.expect(SENT, &[("EXEC", Lends)]);
 }
 
 #[test]

@@ -194,9 +194,11 @@ fn a_queue_has_a_limit() {
 
 #[test]
 fn nobody_sees_half_a_transaction() {
-    let mut first = Client::new();
-    let mut second = first.another();
+    let mut second = Client::new();
+    let shared = second.exec.shared.clone();
+    let keyspace = second.exec.ks.keyspace().clone();
     let writer = std::thread::spawn(move || {
+        let mut first = Client::of(&keyspace, shared);
         for i in 0..2000 {
             first.run("MULTI");
             first.run(&format!("SET a {i}"));

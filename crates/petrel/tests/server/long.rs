@@ -6,6 +6,7 @@
 //! waited for. A command that kept its worker, or a FLUSHALL that kept all of them, would be seen.
 
 use crate::harness::*;
+use petrel_resp::Value;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,10 @@ with_each_backend!(
     others_are_answered_beside_the_worst_of_each_command,
     a_command_that_holds_all_keys_is_a_slow_script_to_others,
     what_waits_behind_a_long_command_is_executed,
+    the_worst_within_transactions_and_scripts_is_a_slow_script,
+    what_has_written_is_not_killed_and_ends_with_the_server,
+    a_long_command_within_another_ends_with_its_client,
+    a_transaction_of_many_commands_is_a_slow_script,
 );
 
 /// Maximum time to a reply on other connections: one second, and as much longer as the processors
@@ -346,4 +351,172 @@ fn what_waits_behind_a_long_command_is_executed(backend: &str) {
     assert!(["[100000]", "[100001]"].contains(&&*answers[3]), "{answers:?}");
     assert_eq!(first.text(&["ZCARD", "z"]), "100001");
     assert_eq!(server.info("blocked_clients"), 0);
+}
+
+/// What executes a long command as a part of itself.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Within {
+    Transaction,
+    Script,
+}
+
+const WITHIN: [Within; 2] = [Within::Transaction, Within::Script];
+
+/// Arguments that a script can pass on.
+const UNPACKED_MAX: usize = 7000;
+
+impl Within {
+    /// Sends calls that are executed as one.
+    fn send(self, client: &mut Client, calls: &[Vec<String>]) {
+        match self {
+            Within::Transaction => {
+                assert_eq!(client.text(&["MULTI"]), "OK");
+                for call in calls {
+                    let call: Vec<&str> = call.iter().map(String::as_str).collect();
+                    assert_eq!(client.text(&call), "QUEUED");
+                }
+                client.send(&["EXEC"]);
+            }
+            Within::Script => {
+                let mut script = String::from("local last ");
+                let mut args = Vec::new();
+                for call in calls {
+                    let (from, to) = (args.len() + 1, args.len() + call.len());
+                    script += &format!("last = redis.call(unpack(ARGV, {from}, {to})) ");
+                    args.extend_from_slice(call);
+                }
+                script += "return last";
+                send(client, &[vec!["EVAL".into(), script, "0".into()], args].concat());
+            }
+        }
+    }
+
+    /// Demands the replies of killed calls.
+    fn expect_killed(self, what: &str, client: &mut Client, calls: usize) {
+        let reply = show(&client.receive().expect(what));
+        match self {
+            Within::Transaction => {
+                let each = ["ERR the command was ended before it was done"].repeat(calls);
+                assert_eq!(reply, format!("[{}]", each.join(" ")), "{what}");
+            }
+            Within::Script => {
+                assert!(
+                    reply.contains("script killed by user with SCRIPT KILL"),
+                    "{what}: {reply}"
+                );
+            }
+        }
+    }
+}
+
+fn until_busy(what: &str, client: &mut Client) {
+    eventually(what, || client.text(&["PING"]).starts_with("BUSY"));
+}
+
+fn the_worst_within_transactions_and_scripts_is_a_slow_script(backend: &str) {
+    const CHOSEN: [&str; 8] =
+        ["keys", "sinter", "zunion", "sort", "bitop", "pfcount", "geosearch", "vsim"];
+    let args = ["--dialect", "auto", "--busy-reply-threshold", "100"];
+    let server = Server::start(backend, &args);
+    let mut others: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    let (mut first, mut runner) = (server.connect(), server.connect());
+    for chosen in CHOSEN {
+        let is_chosen = |worst: &&Worst| worst.commands.split(' ').next() == Some(chosen);
+        let worst = WORST.iter().find(is_chosen).expect("it is one of the worst");
+        first.call(&["FLUSHALL"]);
+        (worst.data)(&mut first);
+        let size = first.text(&["DBSIZE"]);
+        for within in WITHIN {
+            let call = (worst.call)();
+            if within == Within::Script && call.len() > UNPACKED_MAX {
+                continue;
+            }
+            let what = format!("{chosen} in a {within:?}");
+            println!("{what}");
+            within.send(&mut runner, &[call, words("SET written 1")]);
+            for other in &mut others {
+                until_busy(&what, other);
+                for asked in ["GET none", "SET none 1", "FLUSHALL", "EXISTS d"] {
+                    let asked: Vec<&str> = asked.split(' ').collect();
+                    let answer = in_time(asked[0], &what, other, &asked);
+                    assert!(answer.starts_with("BUSY"), "{what}: {answer}");
+                }
+            }
+            let answer = in_time("a new connection", &what, &mut server.connect(), &["PING"]);
+            assert!(answer.starts_with("BUSY"), "{what}: {answer}");
+            assert_eq!(in_time("SCRIPT KILL", &what, &mut others[0], &["SCRIPT", "KILL"]), "OK");
+            within.expect_killed(&what, &mut runner, 2);
+            for other in &mut others {
+                eventually(&what, || other.text(&["PING"]) == "PONG");
+                assert_eq!(other.text(&["DBSIZE"]), size, "{what}");
+                assert_eq!(other.text(&["EXISTS", "d", "written"]), "0", "{what}");
+            }
+            assert_eq!(runner.text(&["ECHO", "it goes on"]), "it goes on");
+        }
+    }
+}
+
+fn what_has_written_is_not_killed_and_ends_with_the_server(backend: &str) {
+    for within in WITHIN {
+        for writes in [true, false] {
+            let what = format!("{within:?}, {writes}");
+            let log = ["--appendonly", "yes", "--shutdown-timeout", "1"];
+            let slow = [&log[..], &["--busy-reply-threshold", "100"]].concat();
+            let mut server = Server::start(backend, &slow);
+            let (mut other, mut runner) = (server.connect(), server.connect());
+            sets(&mut other);
+            let first = if writes { words("SET written 1") } else { words("GET written") };
+            within.send(&mut runner, &[first, often("SINTERSTORE d", "s", 3000)]);
+            until_busy(&what, &mut other);
+            if writes {
+                let refusal = in_time("SCRIPT KILL", &what, &mut other, &["SCRIPT", "KILL"]);
+                assert!(refusal.starts_with("UNKILLABLE"), "{what}: {refusal}");
+            }
+            match writes {
+                true => other.send(&["SHUTDOWN", "NOSAVE"]),
+                false => server.signal(libc::SIGTERM),
+            }
+            assert_eq!(server.exit_code(), Some(0), "{what}");
+            let again = Server::start_in(server.into_scratch(), backend, &log);
+            let mut client = again.connect();
+            assert_eq!(client.text(&["EXISTS", "d", "written"]), "0", "{what}");
+            assert_eq!(client.text(&["SCARD", "s"]), "100000", "{what}");
+        }
+    }
+}
+
+/// Unless it has written.
+fn a_long_command_within_another_ends_with_its_client(backend: &str) {
+    let server = Server::start(backend, &["--busy-reply-threshold", "100"]);
+    let mut others: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    sets(&mut others[0]);
+    for within in WITHIN {
+        let mut runner = server.connect();
+        within.send(&mut runner, &[often("SINTERSTORE d", "s", 3000)]);
+        until_busy("it is busy", &mut others[0]);
+        drop(runner);
+        for other in &mut others {
+            eventually("nothing is busy", || other.text(&["PING"]) == "PONG");
+            assert_eq!(other.text(&["EXISTS", "d"]), "0", "{within:?}");
+        }
+    }
+}
+
+/// None of them takes long by itself.
+fn a_transaction_of_many_commands_is_a_slow_script(backend: &str) {
+    const COMMANDS: usize = 5000;
+    let server = Server::start(backend, &["--busy-reply-threshold", "100"]);
+    let mut others: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    others[0].call(&["SETRANGE", "b", "4000000", "x"]);
+    let mut runner = server.connect();
+    Within::Transaction.send(&mut runner, &vec![words("BITCOUNT b"); COMMANDS]);
+    for other in &mut others {
+        until_busy("it is busy", other);
+    }
+    assert_eq!(others[0].text(&["SCRIPT", "KILL"]), "OK");
+    let Some(Value::Array(replies)) = runner.receive() else { panic!("no array") };
+    assert_eq!(replies.len(), COMMANDS);
+    assert_eq!(show(&replies[0]), "4");
+    assert_eq!(show(&replies[COMMANDS - 1]), "ERR the command was ended before it was done");
+    eventually("nothing is busy", || others[1].text(&["PING"]) == "PONG");
 }

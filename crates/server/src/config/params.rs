@@ -171,7 +171,7 @@ Clients {
 }
 Keyspace {
     busy_reply_threshold: i64 = "busy-reply-threshold" aka "lua-time-limit", Number { min: 0, max: i64::MAX }, "5000", Runtime,
-        "Milliseconds after which a script is slow: other clients get BUSY errors, and it may be killed; 0 never";
+        "Milliseconds after which a script or a transaction is slow: other clients get BUSY errors, and it may be killed; 0 never";
     script_memory_limit: u64 = "script-memory-limit", Memory { min: 1 << 20, max: u64::MAX }, "512mb", Kept,
         "Memory limit of each thread's scripts, and of its functions";
     availability_zone: Text = "availability-zone", AnyText, "", Runtime,

@@ -63,7 +63,8 @@ pub enum Stop {
     Quota,
     /// The last command has no reply yet: it waits for a key.
     Waits,
-    /// The next command runs a script, so the worker needs a busy loop.
+    /// The next command runs a script, or a transaction that may take long, so the worker needs a busy
+    /// loop.
     Script,
     /// The next command depends on outstanding replies of other nodes.
     Away,
@@ -128,13 +129,11 @@ impl Engine {
         let replied = output.bytes.len();
         let shared_bytes = output.len() - replied;
         let unsent = conn.client.output_bytes.load(Relaxed) as usize;
+        let lends = self.host.busy_loop.borrow().is_none();
         let mut batch = Batch {
             lines: self.habit.lines(),
             large: self.exec.shared.large_bytes(),
-            moment: match self.host.busy_loop {
-                None => Moment::CLIENT.with(Moment::LENDS),
-                Some(_) => Moment::CLIENT,
-            },
+            moment: if lends { Moment::CLIENT.with(Moment::LENDS) } else { Moment::CLIENT },
             exec: &mut self.exec,
             host: &mut self.host,
             scratch: &mut self.scratch,

@@ -1,10 +1,11 @@
-//! Serves a worker's connections while the worker runs a slow script, so that they are answered
-//! meanwhile.
+//! Serves a worker's connections while the worker runs a slow script, or a transaction with commands
+//! that take long, so that they are answered meanwhile.
 //!
 //! ```text
 //!  worker      a command runs a script ─ lends what its connections need ─ executes ───────────────── takes it back
 //!                                                                            │ the script is slow
 //!                                                                            ▼ now and then, from the interpreter's hook
+//!                                                                              or a command that takes long
 //!  stand-in                                              poll ─ read ─ answer: BUSY, or what may be done meanwhile
 //! ```
 //!
@@ -123,7 +124,7 @@ impl<D: Driver> Worker<D> {
             if self.engine.exec.begin_unless_busy() {
                 break;
             }
-            if let Some(busy_loop) = &mut self.engine.host.busy_loop {
+            if let Some(busy_loop) = &mut *self.engine.host.busy_loop.borrow_mut() {
                 is_stopping = busy_loop.poll_once(STAND_BY_PAUSE);
             }
         }
@@ -213,7 +214,7 @@ impl<D: Driver> Worker<D> {
         };
         busy_loop.detached = Some(detached);
         self.exchange(&mut busy_loop);
-        self.engine.host.busy_loop = Some(busy_loop);
+        self.engine.host.busy_loop.replace(Some(busy_loop));
     }
 
     /// Moves the connections back.

@@ -48,9 +48,12 @@ impl Server {
     fn start_migrating(self: &Arc<Self>) -> Option<mpsc::Sender<Task>> {
         let (sender, receiver) = mpsc::channel();
         let (owner, cached) = (Arc::downgrade(self), self.migrator.cached.clone());
-        let exec = Executor::new(self.keyspace.attach(), self.commands.clone());
+        let (keyspace, commands) = (self.keyspace.clone(), self.commands.clone());
         let thread = std::thread::Builder::new().name("petrel-migrator".into());
-        match thread.spawn(move || run(exec, &owner, &receiver, cached)) {
+        let work = move || {
+            run(Executor::new(keyspace.attach(), commands), &owner, &receiver, cached);
+        };
+        match thread.spawn(work) {
             Ok(_) => Some(sender),
             Err(error) => {
                 tracing::warn!("cannot start a thread to migrate keys: {error}");

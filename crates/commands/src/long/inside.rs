@@ -1,0 +1,126 @@
+//! Long commands in a transaction or a script: its caller executes a command once more that was
+//! given up, and it is part of a slow script from then on.
+//!
+//! ```text
+//!  EXEC, or Runner::call ── handler: it takes 20 ms, and has changed nothing: given up
+//!         │ begin_inside
+//!         └─ the same command again ── handler: pace ── Inside::look
+//!                              slow: shown as a script, its worker's clients are answered
+//!                              killed, its client is gone, the server stops: ended
+//! ```
+
+use super::ENDED;
+use crate::ctx::Ctx;
+use crate::execute::Executor;
+use crate::fail::{Fail, Outcome};
+use crate::scripting::slow_run::SlowRun;
+use crate::session::Modes;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// A transaction or a script with a command that takes long.
+pub(crate) struct Inside {
+    run: Rc<SlowRun>,
+    /// Whether it had written before the running command.
+    wrote: Cell<bool>,
+    /// The error that has ended it.
+    ended: Cell<Option<&'static str>>,
+    /// `Executor::units_here` outside.
+    units_before: usize,
+}
+
+impl Inside {
+    /// The error that has ended it, if one has.
+    pub fn ended(&self) -> Option<&'static str> {
+        self.ended.get()
+    }
+
+    /// Prepares the next command; false if it has ended. `wrote`: commands before this one may have
+    /// changed something; `writes`: this one may.
+    pub fn begin_call(&self, wrote: bool, writes: bool) -> bool {
+        self.wrote.set(wrote);
+        let watched = self.run.watched();
+        let goes_on = self.ended().is_none() && self.look().is_ok();
+        goes_on && (!writes || watched.begin_to_write() || self.end(self.run.killed()).is_ok())
+    }
+
+    /// Notes that the command is over. `wrote`: it, or another before, may have changed something.
+    pub fn end_call(&self, wrote: bool) {
+        if wrote {
+            self.run.watched().note_write();
+        }
+    }
+
+    /// Called now and then while the command works and has changed nothing yet.
+    ///
+    /// # Errors
+    /// If it is to end.
+    pub fn look(&self) -> Outcome {
+        let wrote = self.wrote.get();
+        if !wrote {
+            self.run.watched().withdraw_write();
+        }
+        let ended = self.run.beat((wrote, false)).or_else(|| self.run.killed());
+        let is_left = || !wrote && self.run.has_lost_client();
+        self.end(ended.or_else(|| is_left().then_some("The client has left")))
+    }
+
+    fn end(&self, why: Option<&'static str>) -> Outcome {
+        if why.is_none() {
+            return Ok(());
+        }
+        self.ended.set(why);
+        Err(Fail::PUT_OFF_ENDED)
+    }
+}
+
+impl Ctx<'_> {
+    /// Whether the caller of the command, a transaction or a script, executes it once more if it is
+    /// given up now. A stream of changes is executed in any case.
+    pub(crate) fn may_begin_inside(&self) -> bool {
+        let exec = &self.exec;
+        (self.session.in_exec || exec.within_script)
+            && exec.inside.is_none()
+            && exec.gives_way
+            && !exec.is_unblocking()
+            && !self.session.is(Modes::LOADER)
+    }
+}
+
+impl Executor {
+    /// Executes the commands that follow as parts of a transaction or a script that runs for long.
+    pub(crate) fn begin_inside(&mut self, run: Rc<SlowRun>) -> Rc<Inside> {
+        let units_before = std::mem::replace(&mut self.units_here, usize::MAX);
+        let (wrote, ended) = (Cell::new(false), Cell::new(None));
+        let inside = Rc::new(Inside { run, wrote, ended, units_before });
+        self.inside = Some(inside.clone());
+        inside
+    }
+
+    /// Ends [`Executor::begin_inside`].
+    #[inline]
+    pub(crate) fn end_inside(&mut self) {
+        if let Some(inside) = self.inside.take() {
+            self.units_here = inside.units_before;
+        }
+    }
+
+    /// Begins a script, whose commands are given up when they take long, whatever it is part of.
+    /// The result is for [`Executor::leave_script`].
+    #[inline]
+    pub(crate) fn enter_script(&mut self) -> (Option<Rc<Inside>>, usize) {
+        (self.inside.take(), std::mem::replace(&mut self.units_here, self.move_units))
+    }
+
+    /// Ends a script.
+    #[inline]
+    pub(crate) fn leave_script(&mut self, (inside, units): (Option<Rc<Inside>>, usize)) {
+        (self.inside, self.units_here) = (inside, units);
+    }
+
+    /// The error of a command whose transaction was ended.
+    pub(crate) fn ended(&self) -> Fail {
+        self.shared.count_error(&ENDED);
+        ENDED
+    }
+}
