@@ -84,8 +84,7 @@ fn is_hit(handle: &mut Handle, request: &Request) -> bool {
     hit
 }
 
-/// The same for a cache that keeps the order of uses, and needs no memory but for the objects'
-/// bytes.
+/// Hits of an exact LRU cache of `limit` bytes, which counts no overhead per object.
 fn exact_lru(requests: &[Request], limit: u64) -> usize {
     let mut last_use: HashMap<u64, usize> = HashMap::new();
     let mut order: BTreeMap<usize, Request> = BTreeMap::new();

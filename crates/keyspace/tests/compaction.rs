@@ -1,4 +1,4 @@
-//! Memory comes back after deletes, and keys whose time has passed go by themselves.
+//! Memory is released after deletes, and expired keys are removed by the sweep.
 #![cfg(not(feature = "system-heap"))]
 
 use petrel_keyspace::types::list::End;
@@ -51,8 +51,7 @@ fn memory_comes_back_after_most_keys_were_deleted() {
 
 #[test]
 fn large_collections_are_moved_too() {
-    // So many that a slab of each size of block, which may be half empty, is little beside what is
-    // left.
+    // Large enough that one half-empty slab per block size is little beside the rest.
     const MEMBERS: usize = KEYS / 2;
     let keyspace = Keyspace::new(&Options { databases: 1, stripes: 64, seed: 9 });
     let mut handle = keyspace.attach();

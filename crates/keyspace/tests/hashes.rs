@@ -98,7 +98,7 @@ fn set(handle: &mut Handle, pairs: &[(Vec<u8>, Vec<u8>)], expiry: FieldExpiry) -
     locked(handle, b"h", |handle, key| handle.hash_set(0, key, &flat, expiry)).unwrap()
 }
 
-/// What the test knows besides the fields.
+/// State of the test besides the expected fields.
 struct World {
     handle: Handle,
     follower: Arc<Mutex<Handle>>,
@@ -170,7 +170,7 @@ impl World {
                     locked(&mut self.handle, b"h", |handle, key| handle.hash_remove(0, key, &gone));
                 let model = &mut self.model;
                 let expected = names.iter().filter(|name| model.remove(&name[..]).is_some());
-                // Those that have expired count while they are there.
+                // Expired fields count until they are removed.
                 assert!(removed.is_ok_and(|removed| removed >= expected.count()));
             }
             Op::Expire(name, at) => self.expire(&name.bytes(), at.map(|at| now + at)),

@@ -104,7 +104,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The key whose length needs more than 16 bits.
+/// A key longer than 16 bits can express.
 const WIDE_KEY: u16 = u16::MAX;
 
 fn key_bytes(key: u16) -> Vec<u8> {
@@ -120,7 +120,7 @@ fn exclusive<T>(handle: &mut Handle, work: impl FnOnce(&mut Handle) -> T) -> T {
     result
 }
 
-/// What a database should hold.
+/// Expected content of a database.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Model {
     keys: HashMap<Vec<u8>, (Vec<u8>, Option<i64>)>,
@@ -340,7 +340,7 @@ fn walk(handle: &mut Handle, db: u16, count: usize, mut each: impl FnMut(View<'_
     }
 }
 
-/// The figures against the entries, those included whose time has passed, and against the heap.
+/// Checks the counters against the entries, including expired ones, and against the heap.
 fn check_accounts(handle: &mut Handle) {
     handle.set_clock(0);
     let (mut footprints, mut blobs) = (0, 0);
@@ -446,7 +446,7 @@ proptest! {
         for op in &ops {
             pair.run(op);
         }
-        // An applied effect lets its origin decide what has expired.
+        // The origin of an effect decides about expiry, not the follower.
         let mut copy = keyspace(1).attach();
         copy.set_clock(0);
         for (db, effect) in kept.lock().unwrap().iter() {

@@ -241,7 +241,7 @@ proptest! {
             let key = handle.key(key);
             handle.remove(0, key);
         }
-        // What was weighed on the way is what they weighed in the end.
+        // The accounted bytes match the final sizes: nothing is left after the removal.
         let stats = handle.keyspace().stats();
         prop_assert_eq!(stats.used, stats.tables);
         handle.set_sink(None);

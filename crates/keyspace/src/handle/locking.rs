@@ -39,8 +39,8 @@ impl Handle {
         self.see_sinks();
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then. Nothing is held, and
-    /// the thread may be [outside](Handle::is_outside).
+    /// Like [`Handle::lock`], but returns false (nothing locked) once `give_up` returns true during
+    /// the wait. The thread may then be [outside](Handle::is_outside).
     #[inline]
     pub fn lock_unless(&mut self, hash: KeyHash, give_up: impl Fn() -> bool) -> bool {
         self.lock_stripe_unless(hash.stripe(), give_up)
@@ -61,7 +61,7 @@ impl Handle {
         self.see_sinks();
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    /// Like [`Handle::lock_many`], but gives up as [`Handle::lock_unless`] does.
     pub fn lock_many_unless(
         &mut self,
         hashes: impl Iterator<Item = KeyHash>,
@@ -80,7 +80,7 @@ impl Handle {
         self.see_sinks();
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    /// Like [`Handle::lock_all`], but gives up as [`Handle::lock_unless`] does.
     pub fn lock_all_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         let locked = self.locks.lock_all_unless(give_up);
         if locked {
@@ -97,13 +97,14 @@ impl Handle {
         self.locks.pass().script_token();
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: as [`Handle::lock_unless`].
+    /// Like [`Handle::take_token`], but gives up as [`Handle::lock_unless`] does.
     pub fn take_token_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         debug_assert!(!self.locks.holds_any());
         self.locks.pass().script_token_unless(give_up)
     }
 
-    /// The same for a thread that may hold stripes; false if another has the right.
+    /// Like [`Handle::take_token`], but does not wait, so that the thread may hold stripes. False
+    /// if another thread has the token.
     pub fn try_take_token(&mut self) -> bool {
         self.locks.pass().try_script_token()
     }
@@ -113,9 +114,9 @@ impl Handle {
         self.locks.pass().release_script_token();
     }
 
-    /// Locks everything beside what is held, which stays held all the while: others who wait for it
-    /// give way. The thread has the right of [`Handle::take_token`]. False if `give_up` came to
-    /// say so while it waited: then all is as before.
+    /// Locks the rest of the keyspace. The stripes already held stay locked throughout: other
+    /// threads waiting for the rest back off. The thread has the token of [`Handle::take_token`].
+    /// False, with the same locks as before, if `give_up` returned true during the wait.
     pub fn lock_rest_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         let locked = self.locks.lock_rest_unless(&self.ks.stripes, give_up);
         if locked {
@@ -124,7 +125,7 @@ impl Handle {
         locked
     }
 
-    /// Lets go of every stripe, then frees what was replaced under the locks.
+    /// Unlocks every stripe, then frees the values replaced under the locks.
     #[inline(always)]
     pub fn unlock(&mut self) {
         if self.observers.sink.is_some() {

@@ -1,4 +1,4 @@
-//! What the mutators of collections have in common.
+//! Helpers shared by the mutators of all collections.
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, Removal};
@@ -56,8 +56,8 @@ impl Handle {
     }
 
     /// Replaces `remove` bytes of a small collection's items, from `offset` on, with `insert`;
-    /// gives back the entry where it lies now. What was borrowed from the old one stays
-    /// readable until the stripe is let go of, unless it did not move.
+    /// returns the entry, which may have moved. Borrows from the old entry stay readable until the
+    /// stripe is unlocked, unless it was changed in place.
     #[inline]
     pub(crate) fn splice(
         &mut self,
@@ -71,7 +71,7 @@ impl Handle {
         self.splice_with(db, key, place, offset, remove, [insert])
     }
 
-    /// The same with what is to be there in several parts.
+    /// Like [`Handle::splice`], but inserts several parts.
     #[inline]
     pub(crate) fn splice_with<const N: usize>(
         &mut self,
@@ -124,8 +124,8 @@ impl Handle {
         new
     }
 
-    /// Changes a large collection in place and accounts for what it grew or shrank by. None if the
-    /// entry is small.
+    /// Changes a large collection in place and accounts for its change in size. None if the entry
+    /// is small.
     #[inline]
     pub(crate) fn change_large<T>(
         &mut self,
@@ -164,7 +164,7 @@ impl Handle {
         }
     }
 
-    /// Removes a key whose collection has become empty.
+    /// Removes a key with an empty collection.
     pub(crate) fn remove_emptied(&mut self, db: u16, key: Key<'_>) {
         if let Some((at, entry)) = self.find(db, key) {
             self.remove_at(db, key, at, entry, Removal::Emptied);

@@ -99,12 +99,12 @@ impl Handle {
     }
 }
 
-/// What became of a push onto a small list.
+/// Result of a push onto a small list.
 enum Pushed {
     Done,
     /// Nothing was done: the list would be too long.
     TooLong,
-    /// Nothing was done: the list has to be packed anew.
+    /// Nothing was done: an element does not fit the run's layout, so the list must be repacked.
     Unlike,
 }
 
@@ -251,7 +251,7 @@ impl<'k> ListMut<'_, 'k> {
         pushed
     }
 
-    /// Packs a small list anew, with these elements on top; false if it would be too long.
+    /// Repacks a small list with these elements added; false if it would be too long.
     #[cold]
     fn pack_anew(&mut self, end: End, elements: &[&[u8]]) -> bool {
         let run = self.small().run();
@@ -423,7 +423,7 @@ impl<'k> ListMut<'_, 'k> {
             self.remove_equal_small(element, from, limit, &mut note)
         };
         if count > 0 && !is_heard {
-            // Who watches the key hears of it once.
+            // One signal for `WATCH` is enough for all removals, so only the last call signals.
             removed.push(last);
         }
         for index in removed {
@@ -454,7 +454,7 @@ impl<'k> ListMut<'_, 'k> {
             End::Back => drop(numbers.drain(..numbers.len().saturating_sub(limit))),
         }
         match from {
-            // Those that went before it no longer count.
+            // The effects are applied in turn: each removal shifts the following indexes.
             End::Front => numbers.iter().enumerate().for_each(|(gone, at)| note(at - gone)),
             End::Back => numbers.iter().rev().for_each(|&at| note(at)),
         }
@@ -523,7 +523,8 @@ impl<'k> ListMut<'_, 'k> {
         self.settle(range.is_empty());
     }
 
-    /// Removes the key if the list `is_gone`; else makes it what a list of its length is.
+    /// Removes the key if the list `is_gone`; otherwise converts the list to the form of its
+    /// length.
     #[inline]
     fn settle(&mut self, is_gone: bool) {
         self.is_gone = is_gone;
@@ -557,7 +558,7 @@ impl<'k> ListMut<'_, 'k> {
         self.prepare_growth_small(list.len(), list.run(), elements);
     }
 
-    /// The same for a small list of `len` elements.
+    /// Like `prepare_growth`, for a small list of `len` elements.
     #[inline]
     fn prepare_growth_small(&mut self, len: usize, run: Run<'_>, elements: &[&[u8]]) {
         let limit = Limit::of(&self.handle.ks.limits);
@@ -588,7 +589,7 @@ impl<'k> ListMut<'_, 'k> {
         self.entry = self.handle.enlarge(self.db, self.key, place, Large::List(list));
     }
 
-    /// Puts a small list of a run in the place of what is there.
+    /// Replaces the value with a small list of this run.
     fn repack_run(&mut self, beyond: bool, len: usize, run: Run<'_>) {
         let mut bytes = Vec::with_capacity(HEADER + 1 + run.prefix.len() + run.bytes.len());
         small::write(&mut bytes, len, run);
@@ -596,7 +597,7 @@ impl<'k> ListMut<'_, 'k> {
         self.entry = self.handle.repack(self.db, self.key, place, Form::List, beyond, &bytes);
     }
 
-    /// Replaces bytes of a small list, and what they begin with.
+    /// Replaces bytes of a small list, and its header.
     fn splice(&mut self, at: usize, remove: usize, insert: &[u8], header: [u8; HEADER]) {
         self.splice_with(at, remove, [insert], header);
     }

@@ -15,11 +15,11 @@ use crate::structures::walk::homed;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
-/// How long upkeep waits for a stripe.
+/// Time that upkeep waits for a stripe.
 const SOON: Duration = Duration::from_millis(2);
 
-/// Where a walk goes on: the stripe in the high 32 bits, the position inside it in the low; 0 is
-/// both the beginning and the end.
+/// Position of a scan: the stripe in the high 32 bits, the position inside it in the low; 0 is both
+/// the beginning and the end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Cursor(u64);
 
@@ -48,9 +48,8 @@ impl Cursor {
 }
 
 impl Handle {
-    /// Hands the keys from the cursor on to `each`, at least `count` of them if there are as many,
-    /// whole buckets at a time, and returns where to go on. Keys whose time has passed are left
-    /// out.
+    /// Passes the keys from the cursor on to `each`, whole buckets at a time, until `count` were
+    /// passed or none is left. Returns the next cursor. Expired keys are skipped.
     ///
     /// Stripes are locked one after another unless the thread holds the keyspace already.
     pub fn scan(
@@ -63,8 +62,7 @@ impl Handle {
         self.scan_removing(db, cursor, count, &|_| true, each)
     }
 
-    /// The same; of keys whose time has passed, only those that are `removable` are removed on the
-    /// way.
+    /// Like [`Handle::scan`], but removes expired keys only if they are `removable`.
     pub fn scan_removing(
         &mut self,
         db: u16,
@@ -76,7 +74,8 @@ impl Handle {
         self.scan_unless(db, cursor, count, removable, each, &|| false).unwrap_or_default()
     }
 
-    /// The same, unless `give_up` comes to say so while a stripe is waited for: none then.
+    /// Like [`Handle::scan_removing`], but returns none once `give_up` returns true during the wait
+    /// for a stripe.
     pub fn scan_unless(
         &mut self,
         db: u16,
@@ -168,8 +167,8 @@ impl Handle {
         in_turn.find_map(|stripe| self.random_in_stripe(db, stripe, true, random))
     }
 
-    /// True if the stripe has no key in database 0: told without its lock, so that an almost empty
-    /// keyspace is walked in one call. False also if the thread is outside.
+    /// True if the stripe has no key in database 0. Reads without the lock, so that an almost empty
+    /// keyspace is scanned in one call. False also if the thread is outside.
     pub(crate) fn is_vacant(&self, stripe: u32) -> bool {
         self.peeker().is_some_and(|peeker| peeker.is_vacant(stripe))
     }
@@ -185,7 +184,7 @@ impl Handle {
         result
     }
 
-    /// The same, unless `give_up` comes to say so while the stripe is waited for: none then.
+    /// Like `with_stripe`, but returns none once `give_up` returns true during the wait.
     fn with_stripe_unless<T>(
         &mut self,
         stripe: u32,
@@ -203,8 +202,9 @@ impl Handle {
         Some(result)
     }
 
-    /// The same for upkeep, which passes over a stripe that cannot be had soon: none then, and the
-    /// thread may be [outside](Handle::is_outside). A script may hold its stripes for long.
+    /// Like [`Handle::with_stripe`], for upkeep: returns none if the stripe is not free within
+    /// `SOON`, because a script may hold its stripes for long. The thread may then be
+    /// [outside](Handle::is_outside).
     pub(crate) fn with_stripe_soon<T>(
         &mut self,
         stripe: u32,

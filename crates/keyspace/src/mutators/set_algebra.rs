@@ -14,14 +14,14 @@ use crate::structures::view::View;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// How sets are combined.
+/// Operation on several sets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SetOperation {
-    /// What any of them has.
+    /// Members of any set.
     Union,
-    /// What all of them have.
+    /// Members of every set.
     Intersection,
-    /// What the first has and no other.
+    /// Members of the first set and of no other.
     Difference,
 }
 
@@ -130,7 +130,7 @@ fn union<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>, go_on: GoOn<'_>) -
     ControlFlow::Continue(())
 }
 
-/// Of the smallest set, what all others have; the smaller of them are asked first.
+/// Passes the members of the smallest set that all others contain. Smaller sets are checked first.
 fn intersection<'a>(
     sets: &[Option<SetRef<'a>>],
     each: Each<'_, 'a>,
@@ -150,8 +150,8 @@ fn intersection<'a>(
     })
 }
 
-/// Of the first set, what no other has: each member is looked for in all others, or all members of
-/// the others in the first, whichever is less work.
+/// Passes the members of the first set that no other contains: looks up each member in the other
+/// sets, or all members of the others in the first, whichever is less work.
 fn difference<'a>(
     sets: &[Option<SetRef<'a>>],
     each: Each<'_, 'a>,
@@ -280,8 +280,8 @@ impl Handle {
         Ok(Some(len))
     }
 
-    /// The sets at keys. They stay where they are until the stripes are let go of, for nothing is
-    /// freed under a lock and they are not changed: callers do not pass them on for longer.
+    /// The sets at keys. They stay valid until the stripes are unlocked, because nothing is freed
+    /// under a lock and they are not changed: callers do not keep them for longer.
     fn sets_at<'a>(
         &mut self,
         db: u16,

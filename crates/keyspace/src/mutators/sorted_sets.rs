@@ -18,9 +18,9 @@ use petrel_heap::Cache;
 use std::ops::Range;
 
 impl Handle {
-    /// Gives a member another score, or adds it: `decide` is told the score that it has, and tells
-    /// the new one, or none to leave everything as it is. It is quickest where `decide` tells
-    /// `score`. No score is NaN.
+    /// Changes a member's score, or adds the member: `decide` gets the current score and returns
+    /// the new one, or none to change nothing. Fastest if `decide` returns `score`. No score is
+    /// NaN.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -103,9 +103,9 @@ impl Handle {
         true
     }
 
-    /// Lets `OBJECT ENCODING` answer from now on as if a sorted set had had `len` members, if the
-    /// key holds one: what Redis makes of a call that adds so many, even if some are added
-    /// twice.
+    /// Makes `OBJECT ENCODING` answer from now on as if a sorted set had had `len` members, if the
+    /// key holds one: Redis chooses the encoding by the number of members in a call, duplicates
+    /// included.
     pub fn sorted_set_expect(&mut self, db: u16, key: Key<'_>, len: usize) {
         if len <= SortedSetThresholds::of(self.ks.limits()).entries {
             return;

@@ -39,8 +39,9 @@ impl Handle {
         self.open_stream(db, key, false)
     }
 
-    /// The same; if the key does not exist and `create` is set, an empty stream is made. The caller
-    /// then makes a change of it, lest it stay unknown to logs and replicas.
+    /// Like [`Handle::stream_mut`], but creates an empty stream if the key does not exist and
+    /// `create` is set. The caller then makes a change, because the creation itself is not recorded
+    /// for logs and replicas.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -70,10 +71,10 @@ impl Handle {
         self.record(db, key, &Effect::Store { key: key.bytes, value, expiry: None });
     }
 
-    /// Makes a change that an effect describes.
+    /// Applies a change described by an effect.
     ///
     /// # Errors
-    /// What is in the way.
+    /// If the change does not fit the stream.
     pub(crate) fn apply_stream(
         &mut self,
         db: u16,
@@ -117,7 +118,7 @@ impl StreamMut<'_> {
         self.handle.record(self.db, self.key, &effect);
     }
 
-    /// The same of a change that comes with another.
+    /// Records a change that is part of another.
     fn tell(&mut self, change: StreamChange<'_>) {
         let effect = Effect::Stream { key: self.key.bytes, change };
         self.handle.tell(self.db, self.key, &effect);
@@ -254,7 +255,8 @@ impl StreamMut<'_> {
         self.deliver(group, id, pending);
     }
 
-    /// The same as part of a delivery, which is one change however many entries it has.
+    /// Adds a pending entry as part of a delivery, which counts as one change however many entries
+    /// it has.
     pub fn deliver(&mut self, group: &[u8], id: StreamId, pending: Pending) {
         let groups = self.stream.groups_mut();
         let put = groups.change(group, |group| group.put_pending(id, pending));
@@ -280,7 +282,7 @@ impl StreamMut<'_> {
         removed
     }
 
-    /// Keeps what a group has pending in the order of delivery from now on: [`Group::claimable`].
+    /// Orders the pending entries of a group by delivery time from now on: [`Group::claimable`].
     pub fn order_by_time(&mut self, group: &[u8]) {
         self.stream.groups_mut().change(group, Group::order_by_time);
     }

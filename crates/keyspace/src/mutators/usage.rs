@@ -1,11 +1,11 @@
-//! How keys were used, read and stated.
+//! Usage of keys for eviction: reading and setting it.
 
 use crate::handle::Handle;
 use crate::state::usage::{Usage, Usages};
 use crate::structures::key_hash::Key;
 
 impl Handle {
-    /// What tells the usage of keys, as of now.
+    /// The clock and policy needed to read the usage of keys, as of now.
     pub fn usages(&self) -> Usages {
         let policy = self.ks.policy();
         Usages { clock: self.clock.clone(), is_lru: policy.is_lru(), is_lfu: policy.is_lfu() }

@@ -52,7 +52,7 @@ impl Handle {
         }
     }
 
-    /// A key has changed: notes it for those who listen to its prefix.
+    /// Records a changed key for the clients that track its prefix (`BCAST`).
     #[cold]
     pub(crate) fn broadcast(&mut self, db: u16, key: Key<'_>, by_client: bool) {
         self.observers.prefixes.refresh(&self.ks.prefixes);

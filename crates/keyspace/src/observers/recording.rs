@@ -1,4 +1,4 @@
-//! What a thread's sink learns of its changes, and when they are committed.
+//! Records a thread's changes in its sinks and commits them.
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, EffectHead, EffectSink, Published};
@@ -17,7 +17,7 @@ impl EffectSink for FanOut {
     }
 
     fn message(&mut self, message: &Published<'_>) -> bool {
-        // Each is told, whatever the others make of it.
+        // Every sink gets the message, even if an earlier one has taken it.
         self.0.iter_mut().fold(false, |is_taken, sink| sink.message(message) | is_taken)
     }
 
@@ -43,9 +43,9 @@ impl Handle {
         self.observers.sink = sink;
     }
 
-    /// Gives every thread a sink from `source` beside those of other sources, in place of the
-    /// source that had the same name, or takes that away; from this moment on, for the whole
-    /// keyspace is held ([`Handle::lock_all`]). What was committed before has been handed over.
+    /// Adds or replaces the sink source of this name, or removes it; each thread gets a sink of its
+    /// own from it. Takes effect at once for all threads, because the whole keyspace is held
+    /// ([`Handle::lock_all`]). Changes committed before have been handed over.
     pub fn set_sinks(&mut self, name: &'static str, source: Option<Arc<dyn SinkSource>>) {
         debug_assert!(self.holds_everything());
         self.ks.sinks.set(name, source);
@@ -63,26 +63,26 @@ impl Handle {
         };
     }
 
-    /// The latest epoch that this thread has committed something to since the last call or, with a
-    /// strict sink, has held a stripe of that was written in it: what it answers may be known
-    /// once that epoch is durable. 0 if there was none.
+    /// The latest epoch since the last call in which this thread committed something or, with a
+    /// strict sink, in which a stripe held by it was written. Replies may be sent once that epoch
+    /// is durable. 0 if there was none.
     #[inline]
     pub fn take_need(&mut self) -> u64 {
         std::mem::take(&mut self.observers.need)
     }
 
-    /// What this thread answers may be known once this epoch is durable.
+    /// Delays this thread's replies until this epoch is durable.
     pub fn note_need(&mut self, epoch: u64) {
         self.observers.need = self.observers.need.max(epoch);
     }
 
-    /// Whether readers wait for what they have seen to be durable.
+    /// Whether readers, too, wait until the changes that they have seen are durable.
     #[inline]
     pub fn is_strict(&self) -> bool {
         self.observers.is_strict
     }
 
-    /// Hands over what was committed, before something that takes long.
+    /// Hands committed changes over, before an operation that takes long.
     pub fn hand_over(&mut self) {
         if let Some(sink) = &mut self.observers.sink {
             sink.hand_over();
@@ -166,8 +166,8 @@ impl Handle {
         }
     }
 
-    /// Lets the sink commit when the locks that are held are let go of, though nothing may have
-    /// changed: it has something of its own that belongs there.
+    /// Makes the sink commit when the locks are released, even if nothing changes: it has data of
+    /// its own to commit.
     pub fn commit_at_unlock(&mut self) {
         debug_assert!(self.holds_any());
         self.see_sinks();
@@ -184,7 +184,7 @@ impl Handle {
         }
     }
 
-    /// Commits what the sink has learned of; called before the locks are let go of.
+    /// Commits the recorded changes; called before the locks are released.
     #[inline(never)]
     pub(crate) fn commit(&mut self) {
         let Uncommitted { any, alone, epoch: began } = self.observers.uncommitted;
@@ -215,7 +215,7 @@ impl Handle {
         }
     }
 
-    /// Whoever holds these stripes next finds the epoch that they were written in.
+    /// Stores the epoch of the write in the held stripes, for their next holders.
     #[cold]
     fn raise_order(&mut self, order: Order) {
         let raise = |stripe: u32| {
@@ -239,7 +239,7 @@ mod tests {
     use crate::{Keyspace, Options};
     use std::sync::Mutex;
 
-    /// What became of effects: their orders, then `commit` with the epoch.
+    /// Calls of the sink: the order of each effect, and the epoch of each commit.
     #[derive(Debug, Eq, PartialEq)]
     enum Heard {
         Effect(u64),

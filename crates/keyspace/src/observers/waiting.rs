@@ -7,13 +7,13 @@ use crate::structures::view::View;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Handle {
-    /// A place in the order of all who wait. Taken under the locks of the keys that are waited for,
-    /// it is the order of each key.
+    /// Takes a place in the queue of blocked clients. It is taken under the locks of the awaited
+    /// keys, so that each key serves its clients in this order.
     pub fn arrive(&self) -> u64 {
         self.ks.waits.arrivals.fetch_add(1, Relaxed) + 1
     }
 
-    /// Begins to wait for a key, whose stripe is held; ended by [`Handle::leave`].
+    /// Adds a waiter to a key; [`Handle::leave`] removes it. The key's stripe is held.
     pub fn wait_for(
         &mut self,
         db: u16,
@@ -36,7 +36,7 @@ impl Handle {
         }
     }
 
-    /// Whether this thread has made keys ready whose waiters it has not tried yet.
+    /// Whether this thread has made keys ready that still have untried waiters.
     #[inline]
     pub fn has_ready(&self) -> bool {
         !self.observers.ready.is_empty()
@@ -60,7 +60,7 @@ impl Handle {
         }
     }
 
-    /// Whether a stripe that is held has a ready key, whoever made it so.
+    /// Whether a stripe that is held has a ready key, made ready by any thread.
     #[inline]
     pub fn holds_ready(&self) -> bool {
         if self.holds_everything() && self.nothing_ready() {
@@ -87,10 +87,10 @@ impl Handle {
         self.ks.waits.ready.load(Relaxed) == 0
     }
 
-    /// The next who is to be tried for a ready key, whose stripe is held, with its arrival. None
-    /// ends the round: the key is ready no longer. One that has expired is not there for a waiter,
-    /// and stays: it is no part of the change that made it ready, so that the next read, write or
-    /// round of expiry removes it.
+    /// The next waiter to try for a ready key, with its arrival; none ends the round, and the key
+    /// is no longer ready. The key's stripe is held. An expired key counts as absent but is not
+    /// removed here, because that is not part of the change that made it ready: the next read,
+    /// write or expiry cycle removes it.
     pub fn next_waiter(&mut self, db: u16, key: Key<'_>) -> Option<(u64, Waiter)> {
         self.stripe(key.hash).interest.as_ref()?;
         let found = self.find(db, key).filter(|&(_, entry)| !self.is_expired(entry));

@@ -1,4 +1,4 @@
-//! What `WATCH` needs: versions of the watched keys.
+//! `WATCH`: versions of the watched keys.
 
 use crate::handle::Handle;
 use crate::structures::key_hash::Key;
@@ -42,7 +42,7 @@ impl Hash for WatchedKey {
 }
 
 impl Handle {
-    /// Begins to watch a key, whose stripe is held. Every watch is to be ended by
+    /// Begins to watch a key. Its stripe is held. The caller ends every watch with
     /// [`Handle::unwatch`].
     pub fn watch(&mut self, db: u16, key: Key<'_>) -> WatchedKey {
         // Should its time have passed, it goes now: later, its removal would look like a change.

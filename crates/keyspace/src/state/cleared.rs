@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[must_use = "dropping frees every entry on the spot"]
 pub struct Cleared {
     pub(crate) tables: Vec<EntryTable>,
-    /// Who has read which keys, if anybody.
+    /// Tracking tables of the removed keys.
     pub(crate) tracked: Vec<Tracked>,
     pub(crate) cache: Cache,
 }

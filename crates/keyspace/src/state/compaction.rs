@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What all threads share of the compaction.
+/// State of the compaction, shared by all threads.
 #[derive(Default)]
 pub(crate) struct Compaction {
     pub(crate) state: Mutex<CompactionState>,
@@ -61,7 +61,7 @@ pub(crate) struct CompactionState {
     pub(crate) last: Option<Ended>,
 }
 
-/// What the last round left.
+/// Result of the last round.
 pub(crate) struct Ended {
     pub(crate) at: Instant,
     /// Unused memory, in bytes.
@@ -70,7 +70,7 @@ pub(crate) struct Ended {
     pub(crate) moved: usize,
 }
 
-/// One walk over all tables.
+/// A round: one walk over all tables.
 pub(crate) struct Round {
     pub(crate) moved: usize,
     pub(crate) evacuation: Evacuation,
@@ -78,8 +78,7 @@ pub(crate) struct Round {
     pub(crate) stripe: u32,
     pub(crate) db: u16,
     pub(crate) bucket: usize,
-    /// Where to go on inside the bucket's large collections: the slot, and the collection's own
-    /// cursor.
+    /// Position inside the bucket's large collections: the slot, and the collection's own cursor.
     pub(crate) inside: (usize, u64),
 }
 

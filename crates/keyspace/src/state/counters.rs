@@ -30,10 +30,10 @@ pub(crate) struct DbCounters {
     pub expiring: Cell,
 }
 
-/// One thread's figures, on cache lines of their own.
+/// Counters of one thread, on cache lines of their own.
 #[repr(align(128))]
 pub(crate) struct Counters {
-    /// Odd while the thread is inside a batch: what was retired before may still be peeked at.
+    /// Odd while the thread is in a batch, during which it may peek at retired bucket arrays.
     pub batch: AtomicU64,
     pub used: Cell,
     pub table_bytes: Cell,
@@ -81,10 +81,9 @@ impl Counters {
 /// Sums over all threads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
-    /// Bytes of entries, blobs and tables, and of what is remembered of readers: what `maxmemory`
-    /// limits.
+    /// Bytes that `maxmemory` limits: entries, blobs, tables and the tracking table.
     pub used: u64,
-    /// Of these, bytes of hash tables.
+    /// Bytes of hash tables, included in `used`.
     pub tables: u64,
     /// Reads that found their key.
     pub hits: u64,
@@ -92,11 +91,11 @@ pub struct Stats {
     pub misses: u64,
     /// Keys removed because their time had passed.
     pub expired: u64,
-    /// Of these, keys removed without a command that asked for them.
+    /// Expired keys removed by the sweep rather than by a command.
     pub expired_active: u64,
     /// Fields of hashes removed because theirs had.
     pub expired_fields: u64,
-    /// Of these, fields removed without a command that asked for them.
+    /// Expired fields removed by the sweep rather than by a command.
     pub expired_fields_active: u64,
     /// Keys removed to stay under the memory limit.
     pub evicted: u64,
@@ -104,7 +103,7 @@ pub struct Stats {
     pub changes: u64,
     /// Tracked keys.
     pub tracked_keys: u64,
-    /// Their readers, counted once per key.
+    /// Readers of tracked keys, counted once per key.
     pub tracked_items: u64,
     /// Bytes that both take.
     pub tracked_bytes: u64,

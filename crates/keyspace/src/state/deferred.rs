@@ -1,5 +1,5 @@
-//! What a thread is to free later: entries once it holds no stripe, replaced bucket arrays once no
-//! other thread can be peeking at them.
+//! Deferred frees of a thread: entries after the unlock, replaced bucket arrays once no other
+//! thread can be peeking at them.
 
 use crate::state::counters::Counters;
 use crate::structures::entry::Entry;
@@ -25,7 +25,7 @@ pub(crate) struct DeferredFrees {
 pub(crate) enum DeferredFree {
     /// An entry with its value.
     Entry(Entry),
-    /// An entry's block, whose value was moved to another or lies in it.
+    /// The block of an entry after its value was moved to another entry, or with an inline value.
     Block(Entry),
     /// A part of a value.
     Part(Box<Large>),
@@ -80,7 +80,7 @@ impl DeferredFrees {
             retirement.batches.retain(|(thread, batch)| thread.batch.load(Acquire) == *batch);
             if retirement.batches.is_empty() {
                 // SAFETY: every thread that was in a batch when the array was replaced has ended
-                // it, and those that began one since find the new array.
+                // it, and batches begun since find the new array.
                 unsafe { retirement.array.free(cache) };
             } else {
                 self.retired.push(retirement);

@@ -26,7 +26,7 @@ pub mod class {
     pub const MISS: u32 = 1 << 9;
     /// `n`: keys that are new.
     pub const NEW: u32 = 1 << 10;
-    /// `o`: keys whose value was replaced as a whole.
+    /// `o`: keys with their whole value replaced.
     pub const OVERWRITTEN: u32 = 1 << 11;
     /// `c`: keys that hold another type than before.
     pub const TYPE_CHANGED: u32 = 1 << 12;
@@ -39,9 +39,9 @@ pub mod class {
 /// Something that happened to a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Event {
-    /// One bit of [`class`].
+    /// Class: one bit of [`class`].
     pub class: u32,
-    /// Its name.
+    /// Name of the event, such as `lpush`.
     pub name: &'static str,
     /// The database.
     pub db: u16,
@@ -58,14 +58,14 @@ pub(crate) struct Events {
     pub(crate) wanted: Cell<u32>,
     /// Something waits.
     pub(crate) pending: Cell<bool>,
-    /// How the command in hand calls what it does.
+    /// Event names of the running command.
     pub(crate) naming: Cell<Naming>,
     pub(crate) queue: RefCell<Vec<Event>>,
-    /// Keys whose collection was emptied, to be told of last.
+    /// Emptied keys. Their `del` events follow the other events.
     pub(crate) emptied: RefCell<Vec<(u16, Box<[u8]>)>>,
 }
 
-/// How a command names its events.
+/// Event names chosen by a command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Naming {
     /// As the effects say.

@@ -1,15 +1,14 @@
-//! Large collections without an owner, waiting to be freed by a thread that has time for
-//! it.
+//! Large collections without an owner, freed by a background thread.
 //!
-//! Freeing ten million elements takes a second or so. Who removes, overwrites or expires such a
-//! value only takes it out of its table; if the program has said who collects
-//! ([`Keyspace::set_collector`]), the elements are left to that thread, otherwise they are freed on
-//! the spot.
+//! Freeing ten million elements takes about a second. Removing, overwriting or expiring such a
+//! value only takes it out of its table. If the program has set a collector
+//! ([`Keyspace::set_collector`]), that thread frees the elements, otherwise they are freed on the
+//! spot.
 //!
-//! That thread would still take a processor from those that serve, and they would wait for whole
-//! slices of its time. So it works for a moment and rests for longer, as long as others are at work
-//! and no more has piled up than may. A lower priority would not do: it would be stopped while it
-//! holds a lock of the heap that others need.
+//! The collector would still take processor time from the worker threads, which would wait for its
+//! whole time slices. So it works briefly and rests longer, while other threads are active and the
+//! backlog is within its limit. A lower priority would not do: the thread would be preempted while
+//! it holds a lock of the heap that others need.
 
 use crate::state::keyspace::Keyspace;
 use crate::structures::large::Large;
@@ -22,18 +21,18 @@ use std::time::{Duration, Instant};
 /// Collections of fewer elements are freed on the spot: it takes some microseconds.
 pub(crate) const GARBAGE_LEN_MIN: usize = 256;
 
-/// How long the collecting thread works before it looks whether others are at work.
+/// Time that the collector works before it checks for active threads.
 const WORK: Duration = Duration::from_micros(100);
-/// How long it rests then if they are.
+/// Pause of the collector while other threads are active.
 const REST: Duration = Duration::from_micros(300);
-/// How long a thread that was seen at work is taken to be.
+/// Time after its last batch during which a thread counts as active.
 const SEEN: Duration = Duration::from_millis(20);
 /// With more than this many bytes waiting to be freed, or more than this part of the memory limit,
 /// it does not rest.
 const WAITING_BYTES_MAX: usize = 1 << 30;
 const WAITING_SHARE: u64 = 8;
 
-/// What waits to be freed, and the function that hears of it.
+/// Collections to be freed, and the callback that wakes the collector.
 #[derive(Default)]
 pub(crate) struct Garbage {
     waiting: Mutex<Vec<Large>>,
@@ -111,7 +110,7 @@ impl Keyspace {
         }
     }
 
-    /// What lets a thread that frees much give way to those that serve.
+    /// A limiter for a thread that frees much: it yields to the worker threads.
     pub(crate) fn breather(self: &Arc<Self>) -> Breather {
         let freeing = Freeing::begin(self);
         let mut began = Instant::now();

@@ -1,9 +1,9 @@
-//! What a stripe remembers of keys that S3-FIFO evicted from the small queue: should one be set
-//! again soon, it goes straight to the main queue.
+//! S3-FIFO ghost queue of a stripe: fingerprints of keys evicted from the small queue. A key that
+//! is set again soon goes straight to the main queue.
 //!
-//! About as many evictions are remembered as the stripe has keys, the oldest forgotten first: more
-//! would promote keys that come back too seldom, which costs more hits than it wins. A fingerprint
-//! has 16 bits and lies in a set that the hash chooses; a set is one queue.
+//! Holds about as many fingerprints as the stripe has keys, the oldest dropped first. A longer
+//! queue would promote keys that return too seldom, which costs more hits than it wins. A
+//! fingerprint has 16 bits and is stored in a set chosen by the hash; each set is a FIFO queue.
 
 use crate::structures::key_hash::KeyHash;
 

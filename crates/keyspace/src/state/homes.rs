@@ -1,4 +1,4 @@
-//! Keys whose expiry and eviction are decided elsewhere.
+//! Keys with expiry and eviction decided by another process.
 
 use crate::state::order::Origin;
 
@@ -24,6 +24,6 @@ pub trait Homes: Send + Sync {
         false
     }
 
-    /// One of them is removed since memory is short; its stripe is held.
+    /// Called when such a key is evicted here. Its stripe is held.
     fn note_evicted(&self, _db: u16, _key: &[u8]) {}
 }

@@ -9,13 +9,13 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// A key as it was at an image's moment. Its stripe is held: what is needed is copied.
+/// A key as of the snapshot's begin. Its stripe is held, so the sink copies the data it needs.
 pub struct ImageKey<'k> {
     /// The database in which it was at that moment.
     pub db: u16,
     /// The value, as far as it is not handed out in portions.
     pub view: View<'k>,
-    /// How it was used.
+    /// Usage of the key for eviction.
     pub usage: Usage,
     /// Whether the thread holds one stripe only, so that it holds up few if it waits for a moment.
     pub may_wait: bool,
@@ -24,10 +24,10 @@ pub struct ImageKey<'k> {
     pub portions: Option<Arc<Portions>>,
 }
 
-/// Takes what threads hand out that are about to change something. What the walk comes across it
-/// gives to its caller.
+/// Receives keys that threads hand over before they change them. Keys found by the walk go to its
+/// caller instead.
 pub trait ImageSink: Send + Sync {
-    /// A key, handed out by a thread whose clock says `now_ms`.
+    /// Receives a key from a thread with `now_ms` on its clock.
     fn key(&self, key: ImageKey<'_>, now_ms: i64);
 }
 
@@ -39,15 +39,16 @@ pub type TakeKey<'t> = dyn FnMut(ImageKey<'_>) -> ControlFlow<()> + 't;
 #[derive(Default)]
 pub(crate) struct ImageCell {
     sink: RwLock<Option<Arc<dyn ImageSink>>>,
-    /// Which database each was at the image's moment. It changes while everything is held.
+    /// Database number of each database at the snapshot's begin. Changes under the exclusive lock
+    /// only.
     pub(crate) origin: RwLock<Vec<u16>>,
-    /// How often databases have changed places.
+    /// Number of `SWAPDB` calls.
     pub(crate) swaps: AtomicU32,
     /// Tables of databases that were flushed, with their databases at the image's moment.
     cleared: Mutex<Vec<(u16, Cleared)>>,
     /// Collections of which not everything was handed out yet.
     portions: Mutex<Vec<Arc<Portions>>>,
-    /// How many collections were begun ever.
+    /// Number of collections begun so far.
     ids: AtomicU64,
 }
 
@@ -74,7 +75,7 @@ impl ImageCell {
         ImageId(self.ids.fetch_add(1, Relaxed))
     }
 
-    /// Where the collection is that knows its snapshot by this name.
+    /// The collection with this ID, if it is being taken in portions.
     pub(crate) fn portions_of(&self, id: ImageId) -> Option<Arc<Portions>> {
         self.portions().iter().find(|portions| portions.id() == id).cloned()
     }

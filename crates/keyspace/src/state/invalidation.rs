@@ -1,5 +1,4 @@
-//! What a thread's changes mean to those who cache: collected while stripes are held, told by the
-//! host afterwards.
+//! Invalidations for client-side caching: collected under the locks, sent by the host afterwards.
 
 use crate::state::tracking::Readers;
 use std::collections::HashSet;
@@ -11,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) const RECYCLED_BYTES_MAX: usize = 64 * 1024;
 pub(crate) const RECYCLED_CHANGES_MAX: usize = 4096;
 
-/// A key that has changed whose name begins with a prefix that somebody listens to.
+/// A changed key that begins with a tracked prefix (`BCAST`).
 #[derive(Clone, Debug)]
 pub struct Broadcast {
     /// The prefix, as it was given to [`crate::Keyspace::add_prefix`].
@@ -24,24 +23,24 @@ pub struct Broadcast {
     pub by_client: bool,
 }
 
-/// A key that has changed, and who has read it.
+/// A changed key and its readers.
 #[derive(Debug)]
 pub struct Invalidation<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// Its readers, those included that listen no longer.
+    /// Readers of the key, including those without notifications by now.
     pub readers: &'a Readers,
     /// Whether a client changed it: neither time, nor the memory limit, nor the limit of the
     /// table.
     pub by_client: bool,
 }
 
-/// What has been collected since it was last taken.
+/// Invalidations collected since they were last taken.
 #[derive(Debug, Default)]
 pub struct BatchInvalidations {
     /// Names of keys that have changed, one behind the other.
     pub(crate) names: Vec<u8>,
-    /// Of each where its name ends, and its readers, in the order of the changes.
+    /// End of the name, readers, and whether a client made the change, for each change in order.
     pub(crate) changes: Vec<(usize, Readers, bool)>,
     /// Keys by prefix, in the order of the changes. A key that changes several times in a row is
     /// there once.
@@ -53,7 +52,7 @@ pub struct BatchInvalidations {
     pub(crate) remembered: u64,
 }
 
-/// The prefixes that somebody listens to, as all threads share them.
+/// The tracked prefixes, shared by all threads.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Prefixes {

@@ -24,7 +24,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Bits of an [`Order`] that count within an epoch.
 const COUNT_BITS: u32 = 24;
 
-/// Where a change stands among those of the same stripe. Later ones have higher orders.
+/// Position of a change among those of the same stripe. Later ones have higher orders.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Order(pub u64);
 
@@ -78,8 +78,8 @@ impl Epochs {
     }
 }
 
-/// Where an effect was made first: 0 is this process. A sink that brings effects in from elsewhere
-/// leaves out those that carry its own origin.
+/// The process that first made an effect: 0 is this process. A sink that imports effects from
+/// another process skips those with its own origin.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Origin(pub u32);
 
@@ -149,7 +149,7 @@ impl Sinks {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Uncommitted {
     pub(crate) any: bool,
-    /// One of them is of a whole database.
+    /// Whether one of the changes concerns a whole database.
     pub(crate) alone: bool,
     /// The epoch when the first was made.
     pub(crate) epoch: u64,

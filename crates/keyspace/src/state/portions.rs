@@ -1,4 +1,4 @@
-//! Where a large collection is of which a snapshot is being taken in portions.
+//! Location of a large collection while a snapshot takes it in portions.
 
 use crate::structures::image::ImageId;
 use crate::structures::large::Large;
@@ -11,7 +11,7 @@ pub struct Portions {
     place: Mutex<Whereabouts>,
 }
 
-/// Where the collection is.
+/// Location of the collection.
 pub(crate) enum Whereabouts {
     /// At a key.
     Key { db: u16, key: Box<[u8]> },
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Whereabouts {
 }
 
 impl Portions {
-    /// Of the collection at a key, whose stripe is held.
+    /// Handle of the collection at a key. The key's stripe is held.
     pub(crate) fn new(id: ImageId, db: u16, key: &[u8]) -> Arc<Self> {
         Arc::new(Portions { id, place: Mutex::new(Whereabouts::Key { db, key: key.into() }) })
     }
@@ -46,12 +46,12 @@ impl Portions {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The collection is at another key now, whose stripe is held as is that where it was.
+    /// Records that the collection was moved to another key. The stripes of both keys are held.
     pub(crate) fn moved(&self, db: u16, key: &[u8]) {
         *self.place() = Whereabouts::Key { db, key: key.into() };
     }
 
-    /// The collection is at no key any more, and nobody refers to it.
+    /// Takes ownership of the collection: no key holds it any more.
     pub(crate) fn own(&self, large: Box<Large>) {
         *self.place() = Whereabouts::Own(large);
     }

@@ -1,5 +1,5 @@
-//! Which clients have read which keys of a stripe: the tables of client-side caching
-//! (`observers/tracking.rs` says how they are used).
+//! Tables of client-side caching: the tracked keys of each stripe and the clients that read them
+//! (used by `observers/tracking.rs`).
 
 pub(crate) mod names;
 pub(crate) mod readers;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 pub use tracked::Readers;
 pub(crate) use tracked::{SideTables, Tracked};
 
-/// Bits of what a stripe says: some key is tracked, and some that have no entry in database 0 whose
-/// slot could bear the mark.
+/// Flags of a stripe: it has tracked keys; some of them have no entry in database 0 with a slot
+/// that could bear the mark.
 pub(crate) const TRACKED: u8 = 1;
 pub(crate) const TRACKED_BY_NAME: u8 = 2;
 
-/// What all threads share of the table.
+/// State of the tracking table shared by all threads.
 #[derive(Default)]
 pub(crate) struct Tracking {
     pub tables: SideTables,

@@ -1,9 +1,9 @@
-//! How keys were used, as what saves them passes it on.
+//! Usage of keys (idle time or frequency), as snapshots carry it.
 
 use crate::state::policy::AccessClock;
 use crate::structures::view::View;
 
-/// How a key was used, as far as the policy in force knows it.
+/// Usage of a key, as far as the current policy records it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Usage {
     /// The policy keeps nothing that others understand.

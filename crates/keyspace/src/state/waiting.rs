@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// A waiter. What it is, only its owner knows.
+/// A waiter, opaque to the keyspace.
 pub type Waiter = Arc<dyn Any + Send + Sync>;
 
-/// What a key must hold for a waiter to be worth a try.
+/// Content of a key for which a waiter is tried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Awaited {
     type_of: Type,
@@ -36,8 +36,8 @@ impl Awaited {
     /// A stream.
     pub const STREAM: Self = Awaited { type_of: Type::Stream, or_loss: false };
 
-    /// The same, or anything else in its place, be it nothing: for waiters that must learn that it
-    /// is gone.
+    /// Like `self`, but also tried when the key is removed or holds another type: for waiters that
+    /// must learn of its loss.
     pub const fn or_loss(self) -> Self {
         Awaited { or_loss: true, ..self }
     }
@@ -56,22 +56,22 @@ pub struct ReadyKey {
     pub key: Box<[u8]>,
 }
 
-/// How many keys are waited for.
+/// Numbers of awaited keys.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct WaitedKeys {
     /// All of them.
     pub keys: usize,
-    /// Those whose removal a waiter must learn of.
+    /// Keys with a waiter that must learn of their removal.
     pub or_loss: usize,
 }
 
-/// What is counted over all stripes.
+/// Counts over all stripes.
 #[derive(Default)]
 pub(crate) struct WaitCounts {
     pub(crate) arrivals: AtomicU64,
     keys: AtomicI64,
     or_loss: AtomicI64,
-    /// Keys that are ready and whose waiters have not all been tried.
+    /// Ready keys with untried waiters.
     pub(crate) ready: AtomicI64,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Queue {
     /// since.
     pub(crate) ready: bool,
     pub(crate) tried: u64,
-    /// A waiter of this queue is being tried: what it does to the key is no news to the others.
+    /// A waiter of this queue is being tried: its own changes of the key do not make the key ready.
     pub(crate) busy: bool,
 }
 
@@ -112,7 +112,7 @@ impl Queue {
         self.groups.iter().any(|(awaited, _)| awaited.or_loss)
     }
 
-    /// The first who has not been tried and may be served as the key is.
+    /// The first untried waiter that the present value may satisfy.
     pub(crate) fn next(&self, key: Option<View<'_>>) -> Option<(u64, Waiter)> {
         self.groups
             .iter()
@@ -122,7 +122,7 @@ impl Queue {
             .map(|(arrival, waiter)| (*arrival, waiter.clone()))
     }
 
-    /// Its waiters are to be tried from the first on; true if that is news.
+    /// Makes its waiters due again, from the first on; true if the key was not ready before.
     fn make_ready(&mut self) -> bool {
         if self.busy {
             return false;
@@ -207,7 +207,7 @@ impl Waiting {
         is_news
     }
 
-    /// The same for every key of a database.
+    /// Makes every key of a database ready.
     pub fn make_database_ready(&mut self, db: u16, counts: &WaitCounts) -> Vec<ReadyKey> {
         let mut news = Vec::new();
         for (key, queues) in &mut self.keys {

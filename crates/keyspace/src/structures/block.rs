@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 #[repr(transparent)]
 pub(crate) struct Block(NonNull<u8>);
 
-// SAFETY: a pointer alone gives no access to what it points at.
+// SAFETY: a pointer alone gives no access to its target.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}

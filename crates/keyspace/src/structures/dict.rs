@@ -27,9 +27,9 @@ use petrel_heap::prefetch;
 use petrel_heap::{BLOCK_BYTES_MAX, Cache};
 use std::ops::Range;
 
-/// Buckets of a segment at most, and the numbers of buckets before: a segment grows by half at
-/// first, and by a quarter where that is most of what the dict has; there, arrays fill the heap's
-/// blocks. Two halves of a full segment have 326 each, and grow twice before they are split.
+/// Bucket counts through which a segment grows: by half at first, and by a quarter at the sizes
+/// that hold most of a dict's memory; there, arrays fill the heap's blocks. Two halves of a full
+/// segment have 326 each, and grow twice before they are split.
 const STEPS: [usize; 17] =
     [1, 2, 3, 5, 8, 12, 18, 28, 43, 71, 107, 169, 210, 263, 326, 419, BLOCK_BYTES_MAX / 64];
 /// Elements of a segment at most: as many as its table holds without growing further.
@@ -38,7 +38,7 @@ const SEGMENT_MAX: usize = capacity(STEPS[STEPS.len() - 1]);
 const DEPTH_MAX: u32 = 16;
 /// Buckets looked at by one step of a relocation: some ten microseconds.
 const BUCKETS_PER_MOVE: usize = 64;
-/// Buckets whose elements are prefetched ahead while all are walked.
+/// Buckets ahead of a full walk that have their elements prefetched.
 const BUCKETS_AHEAD: usize = 2;
 /// Elements prefetched ahead while a segment is split.
 const SPLIT_AHEAD: usize = 16;
@@ -60,7 +60,7 @@ pub(crate) struct Dict {
     buckets_max: usize,
     /// The stamp that elements get which come in.
     stamp: u8,
-    /// There only while an image takes the elements in portions.
+    /// Present only while a snapshot takes the elements in portions.
     taking: Option<Box<Taking>>,
 }
 
@@ -70,7 +70,7 @@ struct Segment {
     table: Table<Element>,
 }
 
-/// Where an element lies, until the dict changes.
+/// Position of an element, valid until the dict changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DictPosition {
     segment: u32,
@@ -78,8 +78,8 @@ pub(crate) struct DictPosition {
 }
 
 impl Dict {
-    /// An empty dict with a hasher of its own, whose seed follows from `hasher`: dicts are filled
-    /// from each other in the order in which they lie.
+    /// An empty dict with a hasher of its own, seeded from `hasher`: dicts are often filled from
+    /// each other in hash order, which would crowd the buckets if they shared a hasher.
     pub fn new(hasher: &KeyHasher) -> Self {
         Dict {
             hasher: hasher.reseeded(),
@@ -94,7 +94,7 @@ impl Dict {
         }
     }
 
-    /// What hashes the elements' keys.
+    /// The hasher of the elements' keys.
     pub fn hasher(&self) -> &KeyHasher {
         &self.hasher
     }
@@ -123,7 +123,7 @@ impl Dict {
         self.find_hashed(key, self.hasher.hash(key))
     }
 
-    /// The same for a key whose hash, by [`Dict::hasher`], is known.
+    /// Like [`Dict::find`], for a known hash, from [`Dict::hasher`].
     #[inline]
     pub fn find_hashed(&self, key: &[u8], hash: KeyHash) -> Option<(DictPosition, Element)> {
         let segment = self.segment_of(hash);
@@ -133,12 +133,12 @@ impl Dict {
         Some((DictPosition { segment, position }, element))
     }
 
-    /// Adds an element whose key is not there.
+    /// Adds an element with an absent key.
     pub fn insert(&mut self, element: Element, cache: &mut Cache) {
         self.insert_hashed(element, self.hasher.hash(element.key()), cache);
     }
 
-    /// The same for a key whose hash is known.
+    /// Like [`Dict::insert`], for a known hash, from [`Dict::hasher`].
     pub fn insert_hashed(&mut self, element: Element, hash: KeyHash, cache: &mut Cache) {
         let mut segment = self.segment_of(hash) as usize;
         while self.segments[segment].table.len() >= SEGMENT_MAX
@@ -174,8 +174,8 @@ impl Dict {
         element
     }
 
-    /// Puts another element of the same key in the place of one, which is the caller's to release.
-    /// [`Dict::before_change`] was told.
+    /// Replaces an element with another one of the same key; the caller releases the old one and
+    /// has called [`Dict::before_change`].
     pub fn replace(&mut self, place: DictPosition, element: Element) -> Element {
         let table = &mut self.segments[place.segment as usize].table;
         let old: Element = table.item_at(place.position);
@@ -294,7 +294,7 @@ impl Dict {
         })
     }
 
-    /// The same elements in blocks of their own.
+    /// A copy with all elements in blocks of their own.
     pub fn duplicate(&self, cache: &mut Cache) -> Self {
         let mut copy = |segment: &Segment| {
             let table = segment.table.duplicate(cache, |element, cache| {
@@ -468,7 +468,7 @@ impl Dict {
         depth
     }
 
-    /// Lets the halves of what was one segment change numbers.
+    /// Swaps the numbers of the two halves of a split segment.
     fn exchange(&mut self, lower: usize, upper: usize, hash: KeyHash) {
         let (first, second) = self.places(hash, self.segments[lower].depth);
         self.directory[first].fill(upper as u32);
@@ -491,8 +491,7 @@ fn with_room(len: usize, cache: &mut Cache) -> Table<Element> {
     Table::with_buckets(step.unwrap_or(room.div_ceil(capacity(1))), cache)
 }
 
-/// Frees a bucket array that was replaced: nobody peeks into a collection without its stripe's
-/// lock.
+/// Frees a replaced bucket array. No thread peeks into a collection without its stripe's lock.
 fn discard(retired: Option<Retired>, cache: &mut Cache) {
     if let Some(array) = retired {
         // SAFETY: only the holder of the stripe reaches the array.
@@ -570,7 +569,7 @@ mod tests {
         copy.release(&mut cache);
     }
 
-    /// Everything is found, and the figures are those of what is there.
+    /// All elements are found, and the counters match them.
     fn check(dict: &Dict, names: impl Iterator<Item = usize>) {
         let found = names.filter(|&n| dict.get(&name(n)).is_some_and(|e| e.key() == name(n)));
         assert_eq!((found.count(), dict.iter().count()), (dict.len(), dict.len()));

@@ -1,4 +1,4 @@
-//! One element of a large collection: a heap block without a byte that the element does not use.
+//! An element of a large collection: a heap block of exactly the size that the element needs.
 //!
 //! ```text
 //!  0        1           2 or 5       + 0, 1 or 4   + 0 or 8
@@ -8,11 +8,10 @@
 //! +--------+-----------+------------+-------------+---------+-----------+
 //! ```
 //!
-//! The first byte says which of them there are, and has the element's stamp (`dict/image.rs`).
+//! The first byte tells which fields are present, and holds the element's stamp (`dict/image.rs`).
 //!
-//! A member of a set is a key alone; a field of a hash has a value, and an expiry as its word only
-//! if it has one; a member of a sorted set has its score as its word. Nothing is aligned but the
-//! block.
+//! A set member is a key alone; a hash field has a value, and an expiry as its word only if it
+//! expires; a sorted set member has its score as its word. Only the block is aligned.
 
 use crate::structures::block::Block;
 use crate::structures::bucket::{Bucket, Item};
@@ -33,13 +32,13 @@ const NARROW_MAX: usize = u8::MAX as usize;
 
 /// A pointer to a live element.
 ///
-/// Invariant of every method: the stripe of the collection's key is held by the calling thread (or
-/// no other thread knows the element), and what is returned is not used after the element is
-/// replaced or freed.
+/// Invariant of every method: the calling thread holds the stripe of the collection's key (or no
+/// other thread can reach the element), and borrows are not used after the element is replaced or
+/// freed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Element(Block);
 
-/// What determines the size and layout of an element.
+/// Properties that determine the size and layout of an element.
 #[derive(Clone, Copy)]
 struct Shape {
     meta: u8,
@@ -121,7 +120,7 @@ impl Element {
         element
     }
 
-    /// The same element in a block of its own.
+    /// A copy in a block of its own.
     pub fn duplicate(self, cache: &mut Cache) -> Self {
         let size = self.shape().size();
         let new = Element(Block::new(cache.alloc(size)));

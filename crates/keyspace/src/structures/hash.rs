@@ -1,19 +1,19 @@
-//! Hashes: fields with a string each, and with a time of expiry each if need be.
+//! Hashes: fields with a string each, and optionally a time of expiry each.
 //!
-//! | form | what is there | until |
+//! | form | content | until |
 //! |---|---|---|
 //! | packed pairs | fields, each followed by its value | a field gets an expiry, or full |
 //! | packed triples | the earliest expiry; fields, each with value and expiry, or 0 | full |
-//! | [`Hash`] | a [`Dict`] of fields; those that expire in that order, too | it is removed |
+//! | [`Hash`] | a [`Dict`] of fields; a rank tree of the expiring fields | it is removed |
 //!
 //! The first two forms are full at 4,096 bytes, and at 128 fields as well once the hash is
 //! nominally a hash table.
 //!
-//! A field whose time has passed is not seen by anybody, but counts until it is removed: by the
-//! sweep, by a write, or by a read that asks for it.
+//! An expired field is invisible, but counts until it is removed: by the sweep, by a write, or by a
+//! read of it.
 //!
-//! While a hash is nominally no hash table its fields are seen in the order in which they came,
-//! whatever its form: of a [`Hash`] of at most 512 fields that order is kept beside the [`Dict`].
+//! While a hash is nominally no hash table, its fields are returned in insertion order, in any
+//! form: a [`Hash`] of at most 512 fields keeps that order beside the [`Dict`].
 
 pub(crate) mod limits;
 pub(crate) mod packed;
@@ -32,7 +32,8 @@ use petrel_heap::Cache;
 /// Packed fields are walked, so a hash that is nominally a hash table has at most this many.
 pub(crate) const WALKED_MAX: usize = 128;
 
-/// Fields of a [`Hash`] whose order is kept at most: who forgets one looks for it among all.
+/// Maximum number of fields of a [`Hash`] with insertion order: removing a field from the order is
+/// a linear search.
 const ORDERED_MAX: usize = 512;
 
 /// A hash of many fields, or of long ones.
@@ -58,7 +59,7 @@ impl Scored for Expiring {
     }
 }
 
-/// Where a field has its place among those that expire.
+/// Predicate for the fields that expire before a field, to find its place in the tree.
 fn before(element: Element) -> impl Fn(f64, Expiring) -> bool {
     let (at, name): (f64, &[u8]) = (Expiring(element).score(), element.key());
     move |score, other| score < at || score == at && other.0.key() < name
@@ -93,7 +94,7 @@ impl Hash {
         self.insert_hashed((field, hash), value, expiry, cache);
     }
 
-    /// The same with a field whose hash is known.
+    /// Like `insert`, for a field with a known hash.
     pub(crate) fn insert_hashed(
         &mut self,
         (field, hash): (&[u8], KeyHash),
@@ -202,7 +203,7 @@ impl Hash {
         first.expiry().filter(|&at| at <= now_ms).map(|_| first.key())
     }
 
-    /// How many fields have expired and are there still.
+    /// Number of expired fields that are still present.
     fn expired(&self, now_ms: i64) -> usize {
         match self.earliest() {
             Some(at) if at <= now_ms => self.expiring.rank(|score, _| score <= now_ms as f64),
@@ -210,7 +211,7 @@ impl Hash {
         }
     }
 
-    /// Which form the hash is entered under: whether fields may expire.
+    /// The form of the entry, which tells whether fields may expire.
     pub fn form(&self) -> Form {
         if self.expiring.get(0).is_none() { Form::Hash } else { Form::ExpiringHash }
     }
@@ -221,7 +222,7 @@ impl Hash {
         form.encoding(self.beyond)
     }
 
-    /// Number of fields, those that have expired included.
+    /// Number of fields, including expired ones.
     pub fn len(&self) -> usize {
         self.fields.len()
     }

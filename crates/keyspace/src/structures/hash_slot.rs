@@ -4,7 +4,7 @@
 /// Number of a hash slot, below [`SLOTS`].
 pub type Slot = u16;
 
-/// How many hash slots there are.
+/// Number of hash slots.
 pub const SLOTS: u16 = 16_384;
 
 /// The hash slot of a key: CRC16 of its hash tag if it has one, else of the whole key.
@@ -15,7 +15,7 @@ pub fn slot_of(key: &[u8]) -> Slot {
     crc16(hash_tag(key).unwrap_or(key)) % SLOTS
 }
 
-/// What stands between the first `{` of a key and the first `}` behind it; none if it is empty.
+/// The text between the first `{` of a key and the next `}`; none if it is empty.
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|&byte| byte == b'{')?;
     let rest = &key[open + 1..];
@@ -39,7 +39,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     rest.iter().fold(crc, step)
 }
 
-/// By how many bytes follow, and by byte: what it adds to the remainder.
+/// CRC contribution of a byte, by the number of bytes after it and by its value.
 static TABLES: [[u16; 256]; 8] = tables();
 
 const fn tables() -> [[u16; 256]; 8] {

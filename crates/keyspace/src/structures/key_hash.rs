@@ -29,8 +29,8 @@ impl KeyHash {
         (self.bits << self.stripe_bits >> 32) as u32
     }
 
-    /// The same hash where `depth` bits (at most 16) choose the part of the whole:
-    /// [`KeyHash::stripe`] is that part, and [`KeyHash::position`] the place inside it.
+    /// This hash in a table of 2^`depth` parts (`depth` at most 16): [`KeyHash::stripe`] is then
+    /// the part, and [`KeyHash::position`] the place inside it.
     #[inline]
     pub(crate) fn at_depth(self, depth: u32) -> Self {
         KeyHash { stripe_bits: depth, ..self }
@@ -61,9 +61,9 @@ impl KeyHasher {
         }
     }
 
-    /// A hasher whose seed follows from this one's, another each time: what lies in the order of
-    /// one hasher's hashes is in no order of the other's. Who fills a table in the order of its
-    /// own hashes finds its first buckets crowded.
+    /// A hasher with a new seed derived from this one's; different at each call. Keys in the hash
+    /// order of one hasher are in random order for the other: filling a table in its own hash order
+    /// would crowd the first buckets.
     pub fn reseeded(&self) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let seed = self.hash(&COUNT.fetch_add(1, Relaxed).to_le_bytes()).bits;
@@ -84,6 +84,6 @@ impl KeyHasher {
 pub struct Key<'a> {
     /// The key's bytes.
     pub bytes: &'a [u8],
-    /// Its hash, from [`crate::Handle::hash`].
+    /// Hash of the key, from [`crate::Handle::hash`].
     pub hash: KeyHash,
 }

@@ -29,7 +29,7 @@ const INT_13: u8 = 0b1100_0000;
 
 /// Bytes that a search compares at once.
 const WORD: usize = 8;
-/// Bytes of a string whose length is in its first byte.
+/// Maximum length of a string with its length in the first byte.
 const TEXT_MAX: usize = 127;
 /// Bytes of a cache line; how many of an entry's are on their way when it is read, and how many are
 /// asked for.
@@ -37,7 +37,7 @@ const LINE: usize = 64;
 const LINES_THERE: usize = 2 * LINE;
 const LINES_MAX: usize = 12 * LINE;
 
-/// One item of a small collection.
+/// An item of a small collection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Item<'a> {
     /// A string that is not the canonical text of an integer.
@@ -62,7 +62,7 @@ impl<'a> Item<'a> {
     #[inline]
     pub fn from_score(score: f64) -> Self {
         let whole = score as i64;
-        // The sign of -0 must survive, and integers beyond 2^53 are not told apart from their
+        // -0 must keep its sign, and integers beyond 2^53 are not distinguishable from their
         // neighbours.
         if whole as f64 == score && whole.unsigned_abs() <= 1 << 53 && score.to_bits() != 1 << 63 {
             Item::Int(whole)
@@ -192,7 +192,7 @@ impl<'a> Item<'a> {
 pub struct Parts<'a> {
     head: [u8; 9],
     head_len: usize,
-    /// What follows [`Parts::head`].
+    /// Bytes after [`Parts::head`].
     pub tail: &'a [u8],
 }
 
@@ -217,7 +217,7 @@ impl<'a> Parts<'a> {
             && bytes[head.len()..len] == *tail
     }
 
-    /// What comes first: 1 to 9 bytes.
+    /// The first 1 to 9 bytes.
     #[inline]
     pub fn head(&self) -> &[u8] {
         &self.head[..self.head_len]
@@ -342,13 +342,12 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Offset of the first item, every `stride`-th (1 to 3) from the first on being looked at, whose
-/// packed form is `parts`: of the fields of a hash with a stride of 2. Where there is none, how
-/// many were looked at.
+/// Offset of the first item with the packed form `parts`, comparing every `stride`-th item (1 to
+/// 3): of the fields of a hash with a stride of 2. If there is none, the number of items compared.
 ///
-/// Equal strings have equal packed forms, so nothing is decoded: eight bytes are compared at once,
-/// the end of a long item, in which it differs from its neighbours more often than not, or all of a
-/// short one.
+/// Equal strings have equal packed forms, so nothing is decoded. Eight bytes are compared at once:
+/// of a long item the end, in which it most often differs from its neighbours, or all of a short
+/// one.
 #[inline]
 pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usize> {
     // With a loop for each of the strides that there are: members, pairs, and triples.
@@ -428,7 +427,7 @@ fn find_where<const STRIDE: usize>(
     Err(count)
 }
 
-/// What follows the item at the front of `bytes`. Short strings are most of what there is.
+/// The bytes after the first item of `bytes`. Short strings are the most common items.
 #[inline(always)]
 fn behind_item(bytes: &[u8]) -> &[u8] {
     match bytes[0] {

@@ -26,7 +26,7 @@ pub(crate) fn choose(
     })
 }
 
-/// The same told by how many are passed over before each chosen one.
+/// Like `indexes`, but yields the number of items skipped before each chosen one.
 pub(crate) fn gaps(
     len: usize,
     count: usize,

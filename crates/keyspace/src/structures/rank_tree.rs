@@ -1,4 +1,4 @@
-//! Items in order of their scores, found by rank as fast as by score: a B+ tree that counts.
+//! Items in order of their scores, found by rank as fast as by score: a counted B+ tree.
 //!
 //! ```text
 //! inner   [ score, first item, count, child ] ...          up to 32
@@ -6,15 +6,15 @@
 //! leaves  [ item item item ]   [ item item item item ]     up to 64 items of 8 bytes
 //! ```
 //!
-//! An item is eight bytes that lead to the rest: to a score, and to whatever else decides the
-//! order. The tree never compares two items; callers pass a predicate that is true for the items
-//! before a place, and inner nodes hold the scores that it is asked about, so that items are read
-//! in the leaf only.
+//! An item is eight bytes that refer to the rest: to a score, and to anything else that decides the
+//! order. The tree never compares two items. Callers pass a predicate that is true for the items
+//! before a place. Inner nodes hold scores for the predicate, so that items are read in the leaf
+//! only.
 //!
-//! Before a node is split its neighbours take over what they have room for, and two full nodes
-//! become three (B*-tree: Knuth, The Art of Computer Programming, 6.2.4), except at either end,
-//! where a full node is left full: leaves are about 85 % full after random insertions and 98 %
-//! after ascending ones. Neighbours are merged when they would fill three quarters of a node.
+//! Before a node is split, its neighbours take as many items as they have room for, and two full
+//! nodes become three (B*-tree: Knuth, The Art of Computer Programming, 6.2.4), except at either
+//! end, where a full node is left full: leaves are about 85 % full after random insertions and 98 %
+//! after ascending ones. Neighbours are merged if they fill at most three quarters of a node.
 
 mod node;
 
@@ -24,10 +24,10 @@ use node::{Child, INNER_MAX, Inner, LEAF_MAX, Leaf, Node, NodeMut, NodeRef, Slot
 use petrel_heap::{Cache, usable};
 use std::ops::Range;
 
-/// Where the nodes of a tree begin in the cursor of a relocation that moves the items before.
+/// First cursor of the relocation of nodes; smaller cursors relocate items.
 pub const NODES: u64 = 1 << 63;
 
-/// Ranks whose nodes are looked at by one step of a relocation.
+/// Ranks covered by one step of a relocation of nodes.
 const RANKS_PER_MOVE: usize = 1024;
 
 /// A sequence of items in an order that the caller keeps.
@@ -104,14 +104,14 @@ impl<T: Scored> RankTree<T> {
         self.run(rank).first().copied()
     }
 
-    /// Items from a rank on: those that lie in one leaf.
+    /// Items of one leaf, from a rank on.
     #[inline]
     pub fn run(&self, rank: usize) -> &[T] {
         let (leaf, at) = self.leaf_at(rank);
         leaf.get(at..).unwrap_or(&[])
     }
 
-    /// Items up to a rank and with it: those that lie in one leaf.
+    /// Items of one leaf, up to and including a rank.
     #[inline]
     pub fn run_back(&self, rank: usize) -> &[T] {
         let (leaf, at) = self.leaf_at(rank);
@@ -168,7 +168,7 @@ impl<T: Scored> RankTree<T> {
         self.root = Some(root);
     }
 
-    /// Puts another item in the place of that of a rank, or the same one whose score has changed.
+    /// Replaces the item of a rank, possibly with the same item after a change of its score.
     pub fn replace(&mut self, mut rank: usize, item: T) {
         let Some(mut node) = self.root.as_mut() else { return };
         loop {
@@ -215,8 +215,8 @@ impl<T: Scored> RankTree<T> {
         }
     }
 
-    /// Moves those nodes to fresh blocks whose address `is_marked`, of those on the way to some
-    /// ranks from `rank` on. Returns the rank at which to go on, none at the end.
+    /// Moves nodes on the paths to some ranks from `rank` on to fresh blocks if their address
+    /// `is_marked`. Returns the next rank, none at the end.
     pub fn relocate(
         &mut self,
         rank: usize,
@@ -230,7 +230,7 @@ impl<T: Scored> RankTree<T> {
         (next < self.len).then_some(next)
     }
 
-    /// Moves those nodes on the way to a rank to fresh blocks whose address `is_marked`; returns
+    /// Moves the nodes on the path to a rank to fresh blocks if their address `is_marked`; returns
     /// the rank behind the leaf.
     fn relocate_way(
         &mut self,
@@ -315,7 +315,7 @@ fn evenly(len: usize, max: usize) -> impl Iterator<Item = Range<usize>> {
     (0..parts).map(move |part| part * len / parts..(part + 1) * len / parts)
 }
 
-/// Which ends of the tree a node lies at.
+/// Ends of the tree at which a node lies.
 #[derive(Clone, Copy)]
 struct Edge {
     left: bool,
@@ -357,7 +357,7 @@ fn child_at<T>(inner: &Inner<T>, rank: &mut usize) -> usize {
 }
 
 impl<T: Scored> Child<T> {
-    /// What is to be said of a node that is not empty.
+    /// Summary of a node that is not empty.
     fn of(node: Node<T>) -> Self {
         let (score, first, count) = match node.kind() {
             NodeRef::Leaf(leaf) => {
@@ -373,7 +373,7 @@ impl<T: Scored> Child<T> {
         Child { score, first, count, node }
     }
 
-    /// Says anew what has changed.
+    /// Updates the summary from the node.
     fn refresh(&mut self) {
         match self.node.kind() {
             NodeRef::Leaf(leaf) => {
@@ -493,7 +493,7 @@ fn children_slots<T: Scored>(inner: &Inner<T>, at: usize) -> usize {
     inner.as_slice()[at].node.slots()
 }
 
-/// How many slots to leave in a full node at an end of the tree, if the insertion is at that end.
+/// Number of slots to leave in a full node at an end of the tree, if the insertion is at that end.
 fn edge_split<T: Scored>(
     node: &Node<T>,
     edge: Edge,

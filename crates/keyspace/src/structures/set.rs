@@ -1,9 +1,9 @@
 //! Sets: distinct strings.
 //!
-//! | form | what is there | until |
+//! | form | content | until |
 //! |---|---|---|
 //! | intset ([`intset`](super::intset)) | integers, ascending | a member is no integer, or full |
-//! | packed items | members in the order in which they came | full |
+//! | packed items | members in insertion order | full |
 //! | [`Set`] | a [`Dict`] of members | it is removed |
 //!
 //! The first two forms are full at 4,096 bytes; packed items at 128 members as well, once the set

@@ -37,12 +37,12 @@ impl Scored for Element {
     }
 }
 
-/// What became of a member's score.
+/// Change of a member's score.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ScoreChange {
-    /// What it was; none if the member was not there.
+    /// Score before; none if the member was absent.
     pub old: Option<f64>,
-    /// What it is; none if the member is still not there.
+    /// Score now; none if the member is still absent.
     pub new: Option<f64>,
 }
 

@@ -20,7 +20,7 @@ impl<'h> Stamp<'h> {
         Stamp(heap.shared_word())
     }
 
-    /// The same, through a thread's cache.
+    /// Like `new`, through a thread's cache.
     #[inline]
     pub fn through(cache: &'h Cache) -> Self {
         Stamp(cache.shared_word())

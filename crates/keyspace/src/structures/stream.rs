@@ -1,9 +1,9 @@
 //! Streams: entries of fields and values in the order of their IDs, and the consumer groups that
 //! read them.
 //!
-//! Entries lie in chunks ([`chunk`]), which end where a node of Redis would end: approximate
-//! trimming removes whole ones. A chunk costs two bytes for an entry whose fields are named as
-//! those before it, and one for each value.
+//! Entries lie in chunks ([`chunk`]), with the same boundaries as the nodes of Redis, because
+//! approximate trimming removes whole ones. A chunk costs two bytes for an entry with the same
+//! field names as its predecessors, and one for each value.
 
 pub(crate) mod change;
 pub(crate) mod chunk;
@@ -196,7 +196,7 @@ impl Stream {
         deleted
     }
 
-    /// The same, which leaves no trace: trimmed entries were the oldest of their kind.
+    /// Removes a trimmed entry. Unlike a deletion, it does not raise the greatest deleted ID.
     pub(crate) fn trim_one(&mut self, id: StreamId) -> bool {
         let Some(index) = self.chunk_of(id) else { return false };
         self.before_change(index);
@@ -237,7 +237,7 @@ impl Stream {
         Range::new(self, start, end)
     }
 
-    /// The same, the last one first.
+    /// Like [`Stream::range`], in descending order.
     pub fn rev_range(&self, start: StreamId, end: StreamId) -> RevRange<'_> {
         RevRange::new(self, start, end)
     }
@@ -257,12 +257,12 @@ impl Stream {
         &mut self.groups
     }
 
-    /// What is remembered of idempotent producers; none if there never was one.
+    /// IDs of idempotent producers; none if there never was one.
     pub fn producers(&self) -> Option<&Producers> {
         self.producers.as_deref()
     }
 
-    /// What is remembered of idempotent producers, to be changed.
+    /// IDs of idempotent producers, to be changed.
     pub fn producers_mut(&mut self) -> &mut Producers {
         self.producers.get_or_insert_default()
     }

@@ -1,9 +1,9 @@
 //! Compaction: moving entries out of sparse slabs, so that memory comes back after deletes.
 //!
-//! One thread at a time has the compaction under way, whichever takes the next step. It walks over
-//! all tables in the order of stripes, a few buckets under each hold of a lock, and moves the
-//! entries whose block lies in a slab that the heap wants empty
-//! ([`petrel_heap::Heap::begin_evacuation`]). Addresses tell which, so no other entry is read.
+//! Any thread may run a step, but only one at a time. A round walks all tables in the order of
+//! stripes, a few buckets under each hold of a lock, and moves the entries out of the slabs that
+//! the heap wants empty ([`petrel_heap::Heap::begin_evacuation`]). An entry's address tells its
+//! slab, so the other entries are not read.
 
 use crate::handle::Handle;
 use crate::state::compaction::CompactionState;
@@ -25,8 +25,8 @@ pub(crate) const FRAGMENTATION_PCT_MIN: u64 = 20;
 const WASTE_MIN: u64 = 4 << 20;
 /// Buckets under one hold of a stripe's lock: at most some 20 microseconds.
 const BUCKETS_PER_HOLD: usize = 16;
-/// How long marked slabs wait for other threads to give back blocks in their caches, at their
-/// ticks.
+/// Time for which marked slabs wait until other threads, at their ticks, return the blocks in their
+/// caches.
 const LINGER: Duration = Duration::from_millis(300);
 /// Rounds follow each other after this long at the earliest, or after that long if the last one
 /// found nothing to move, unless waste has grown by a tenth.
@@ -100,8 +100,8 @@ impl Handle {
         // A threshold of 0 asks for a round in any case.
         if pct_min > 0 {
             let waste = waste(&stats);
-            // A round that moved something may have begun amid deletes: what they left since is
-            // worth another.
+            // A round that moved something may have begun during deletes: later deletes justify
+            // another round.
             let repeated = state.last.as_ref().is_some_and(|last| {
                 let pause = if last.moved > 0 { PAUSE } else { PAUSE_IN_VAIN };
                 now.duration_since(last.at) < pause

@@ -1,17 +1,15 @@
-//! An image: every key as it was at one moment, handed out while the keyspace goes on.
+//! Snapshots: every key as of one moment, taken while the keyspace changes.
 //!
-//! Each entry has a stamp of one bit. Beginning an image turns the keyspace's own stamp over, with
-//! everything held for a moment, and so all entries there are bear the old one: they have yet to be
-//! handed out. A walk does that, stripe by stripe; a mutator about to change or remove an entry
-//! that still bears the old stamp hands it out first. Entries that are made meanwhile bear the
-//! new stamp, and are no part of the image. So no key is handed out twice, none is left out, and
-//! nothing is copied but what is being handed out.
+//! Each entry has a stamp of one bit. Beginning a snapshot flips the keyspace's own stamp under a
+//! brief exclusive lock, so that all present entries have the old one: they are not yet taken. A
+//! walk takes them, stripe by stripe; a mutator about to change or remove an entry with the old
+//! stamp hands it over first. New entries get the new stamp and are not part of the snapshot. So
+//! each key is taken exactly once, and only the keys being handed over are copied.
 //!
-//! Of a large collection only a beginning is made, and its elements are handed out in portions
-//! (`portions.rs`).
+//! A large collection is only begun, and its elements are taken in portions (`portions.rs`).
 //!
-//! A database that is flushed meanwhile loses its tables to the image, which goes through them when
-//! it has gone through the stripes, and frees them.
+//! A database flushed during the snapshot passes its tables to the snapshot, which walks them after
+//! the stripes and frees them.
 
 use crate::handle::Handle;
 use crate::state::cleared::Cleared;
@@ -29,7 +27,7 @@ use std::sync::{Arc, PoisonError};
 /// Buckets that are walked under one hold of a stripe.
 const BUCKETS_PER_HOLD: usize = 16;
 
-/// Where the walk of one stripe goes on.
+/// Position of the walk in a stripe.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ImagePlace {
     stripe: u32,
@@ -85,7 +83,7 @@ impl Handle {
             // While the stripe is held no database changes its place.
             let swaps = handle.ks.image.swaps.load(Relaxed);
             if swaps != place.swaps {
-                // What was in a database yet to come may be in one that has been walked.
+                // A swap may have moved keys of a database not yet walked to one already walked.
                 place = ImagePlace { db: 0, position: 0, swaps, ..place };
             }
             handle.image_buckets(place, take)

@@ -1,4 +1,4 @@
-//! What a worker does for the keyspace when it has a moment.
+//! A worker's periodic upkeep of the keyspace.
 
 use crate::handle::Handle;
 use crate::upkeep::compact::{Compacted, FRAGMENTATION_PCT_MIN};
@@ -12,12 +12,12 @@ const TRIM_EVERY_MS: i64 = 1000;
 /// For how long the upkeep of the heap is put off at most.
 const PUT_OFF_MAX_MS: i64 = 10_000;
 
-/// What a tick achieved.
+/// Result of a tick.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Ticked {
-    /// Of active expiry.
+    /// Active expiry.
     pub swept: Swept,
-    /// Of compaction.
+    /// Compaction.
     pub compacted: Compacted,
 }
 
@@ -29,7 +29,7 @@ impl Ticked {
     }
 }
 
-/// How long each part of a tick may take, about; zero leaves it out.
+/// Approximate time limits for the parts of a tick; zero skips a part.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Pace {
     /// Removing expired keys.
@@ -47,13 +47,13 @@ impl Handle {
         self.tick_at(Pace { expire: budget / 2, compact: budget / 2 })
     }
 
-    /// The same at a pace of the caller's.
+    /// Like [`Handle::tick`], at another pace.
     pub fn tick_at(&mut self, pace: Pace) -> Ticked {
         self.tick_unless(pace, || false)
     }
 
-    /// The same, but for what would have to wait for another thread that owns the keyspace when
-    /// `give_up` says that it is no use.
+    /// Like [`Handle::tick_at`], but skips waiting for another thread with the exclusive lock once
+    /// `give_up` returns true.
     pub fn tick_unless(&mut self, pace: Pace, give_up: impl Fn() -> bool) -> Ticked {
         let mut ticked = Ticked::default();
         self.refresh_clock();
@@ -89,9 +89,9 @@ impl Handle {
         }
     }
 
-    /// Whether upkeep leaves the heap alone, for a while at most: a thread that frees much holds
-    /// one of the heap's locks half of the time, and the system may stop it then for the sake
-    /// of other programs. Who serves is not to wait for that.
+    /// Whether upkeep leaves the heap alone, for a limited time: a thread that frees much holds one
+    /// of the heap's locks half of the time, and may be preempted meanwhile. Workers must not wait
+    /// for that.
     fn puts_off_heap(&mut self) -> bool {
         if !self.ks.garbage.is_freed() {
             self.upkeep.put_off_since = 0;

@@ -1,4 +1,4 @@
-//! What the tests of several types draw: strings, and numbers for choices.
+//! Strategies shared by the tests of several types: strings, and numbers for choices.
 
 use proptest::prelude::*;
 
@@ -20,8 +20,8 @@ impl Drawn {
     }
 }
 
-/// Numbers, most of them nearer to 0 than `near`, some of `words` words, and strings beyond what is
-/// packed; with these weights.
+/// Numbers, most of them nearer to 0 than `near`, some of `words` words, and strings too long to be
+/// packed, with these weights.
 pub fn drawn(
     [numbers, texts, long]: [u32; 3],
     near: i64,

@@ -5,7 +5,7 @@
 pub enum Text {
     Int(i64),
     Repeated(u8, usize),
-    /// Of one length, but not equal.
+    /// Distinct strings of equal length.
     Alike(u16),
 }
 

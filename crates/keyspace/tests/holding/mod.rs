@@ -4,7 +4,7 @@
 use petrel_keyspace::{Effect, Handle, Key, Origin};
 use std::sync::{Arc, Mutex};
 
-/// What `work` makes of one key, which is locked meanwhile.
+/// Result of `work` on a key under its lock.
 pub fn locked<T>(
     handle: &mut Handle,
     key: &[u8],
@@ -19,7 +19,7 @@ pub fn locked<T>(
     result
 }
 
-/// The same of several keys.
+/// Result of `work` on several keys under their locks.
 pub fn locked_together<T>(
     handle: &mut Handle,
     keys: &[&[u8]],

@@ -1,9 +1,9 @@
-//! The side table of a stripe: its tracked keys, each with the numbers of its readers.
+//! The side table of a stripe: its tracked keys, each with the IDs of its readers.
 //!
-//! The table is like the keyspace's, and a change asks for two neighboring cache lines of it, which
-//! are prefetched for a pipeline. What a key is called is not kept here if the key is in database
-//! 0: its entry there says it, which a mutator of the key has read anyway. So the table hears of
-//! every entry that moves or goes.
+//! The table is like the keyspace's. A change touches two neighboring cache lines of it, which are
+//! prefetched for a pipeline. The name of a key in database 0 is not stored here but read from its
+//! entry, which a mutator of the key has read anyway. So every entry that moves or is removed is
+//! reported to this table.
 
 use crate::state::tracking::names::{Name, Names};
 use crate::state::tracking::readers::ReaderId;
@@ -30,10 +30,10 @@ const SLOT_BYTES: usize = 22;
 const GROUP_BYTES: usize = 32;
 const ITEM_BYTES: usize = 8;
 
-/// What says the name of a tracked key.
+/// Location of a tracked key's name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Named {
-    /// Its entry in database 0.
+    /// In its entry in database 0.
     Entry(Entry),
     /// A record of its own.
     Own(Name),
@@ -87,7 +87,7 @@ impl Item for Named {
 /// The readers of one key; at least one. Most keys have few.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Readers {
-    /// One.
+    /// A single reader.
     One(ReaderId),
     /// Several, in the order of their numbers.
     Many(Vec<ReaderId>),
@@ -124,7 +124,7 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// By a key with so many readers, whose name takes this many bytes.
+    /// Memory taken by a key with `readers` readers and a name of `name` bytes.
     #[inline]
     pub fn of(name: usize, readers: usize) -> Self {
         let group = if readers > 1 { GROUP_BYTES + ITEM_BYTES * readers } else { 0 };
@@ -147,7 +147,7 @@ impl Growth {
 pub(crate) struct Tracked {
     keys: Table<Named>,
     names: Names,
-    /// There only once a key had several readers.
+    /// Present only once a key has had several readers.
     groups: Option<Box<Groups>>,
 }
 
@@ -162,7 +162,7 @@ impl Tracked {
         self.keys.len() == 0
     }
 
-    /// What the stripe is to say of it.
+    /// The flags of the stripe (`Stripe::tracked`).
     #[inline]
     pub fn bits(&self) -> u8 {
         match (self.keys.len(), self.keys.flagged()) {
@@ -172,8 +172,8 @@ impl Tracked {
         }
     }
 
-    /// Adds a reader of a key, whose entry in database 0 is `entry`. `is_listening` says who still
-    /// is to be told.
+    /// Adds a reader of a key, with its entry in database 0 if it has one. `is_listening` tells
+    /// whether a reader still gets notifications.
     pub fn add(
         &mut self,
         key: Key<'_>,
@@ -273,7 +273,7 @@ impl Tracked {
         Readers::Many(group)
     }
 
-    /// Takes out a key whose name an entry says, with its readers.
+    /// Removes a key named by its entry, and returns its readers.
     #[inline]
     pub fn take_of_entry(&mut self, hash: KeyHash, entry: Entry) -> Option<Readers> {
         let word = self.keys.vacate(hash, entry.address())?;
@@ -294,7 +294,7 @@ impl Tracked {
         Some((self.readers_of(word), footprint))
     }
 
-    /// Gives memory back when there is little left of what was taken out.
+    /// Shrinks the table after removals.
     #[inline]
     pub fn shrink(&mut self, (cache, hasher): (&mut Cache, &KeyHasher)) -> Option<Retired> {
         if self.is_empty() {
@@ -374,7 +374,7 @@ impl Tracked {
 #[derive(Default)]
 pub(crate) struct SideTables {
     cells: OnceLock<Box<[Cell]>>,
-    /// Those that are not empty.
+    /// Number of tables that are not empty.
     used: AtomicUsize,
 }
 
@@ -405,7 +405,7 @@ impl SideTables {
         }
     }
 
-    /// Makes them, for so many stripes.
+    /// Creates the tables of `stripes` stripes, once.
     pub fn make(&self, stripes: usize) {
         self.cells.get_or_init(|| (0..stripes).map(|_| Cell::default()).collect());
     }
@@ -423,7 +423,7 @@ impl SideTables {
         Some(unsafe { &mut *cell.0.get() })
     }
 
-    /// Where the keys of a stripe are, for a peek without the lock.
+    /// The tracked keys of a stripe, for a peek without the lock.
     #[inline]
     pub(crate) fn peek(&self, stripe: u32) -> Option<&Array<Annotated>> {
         let cell = &self.cells.get()?[stripe as usize];

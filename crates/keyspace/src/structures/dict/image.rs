@@ -1,11 +1,11 @@
-//! A dict that an image takes in portions, between which it changes.
+//! Snapshot of a dict, taken in portions between which the dict changes.
 //!
-//! As in the keyspace (`upkeep/image.rs`), each element has a stamp of one bit. Beginning turns the
-//! dict's own stamp over, by which all elements that are there have yet to be handed out. Elements
-//! that come in get the new stamp, and are no part of the image. Of one that still bears
-//! the old stamp a copy is kept before it is changed or removed, and the original gets the new
-//! stamp. So whatever happens, the elements of the image are at every moment those that are handed
-//! out, those with the old stamp and the copies. At the end all stamps are the dict's again.
+//! As in the keyspace (`upkeep/image.rs`), each element has a stamp of one bit. Beginning flips the
+//! dict's own stamp, which marks all present elements as not yet taken. New elements get the new
+//! stamp and are not part of the snapshot. An element with the old stamp is copied before it is
+//! changed or removed, and the original gets the new stamp. So the snapshot's elements are at every
+//! moment the ones already taken, the ones with the old stamp and the copies. At the end every
+//! element has the dict's stamp.
 
 use crate::structures::dict::{Dict, Element};
 use crate::structures::image::ImageId;
@@ -13,18 +13,18 @@ use crate::structures::walk::walk_some;
 use petrel_heap::Cache;
 use std::ops::ControlFlow;
 
-/// Buckets that are walked at once: some ten microseconds, and what the elements take to be copied.
+/// Buckets per step: ten microseconds or so, plus the time to copy the elements.
 const BUCKETS_AT_ONCE: usize = 32;
 
-/// How far it is.
+/// Progress of the snapshot.
 pub(super) struct Taking {
     id: ImageId,
     /// Copies of elements that were changed or removed before they were handed out.
     kept: Vec<Element>,
-    /// The segment in hand, and where in it the walk goes on.
+    /// Position of the walk: the segment, and the place in it.
     segment: usize,
     position: u32,
-    /// That segment's depth when it was last looked at.
+    /// Depth of that segment at the last step.
     depth: u32,
 }
 

@@ -4,10 +4,10 @@
 use crate::structures::form::Form;
 use crate::structures::packed::{self, Item, Parts, packed_len, unpack};
 
-/// Bytes of the earliest expiry, which precede the fields of a hash whose fields may expire.
+/// Bytes of the earliest expiry, which precede the fields of a hash in the form with expiries.
 pub(crate) const EARLIEST_LEN: usize = 8;
 
-/// One field, and where it lies.
+/// A field with its offsets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Located<'a> {
     /// Offset of the field's name.
@@ -66,7 +66,7 @@ impl<'a> Fields<'a> {
         if self.expiring { 3 } else { 2 }
     }
 
-    /// The field whose name lies at `at`.
+    /// The field with its name at offset `at`.
     #[inline]
     fn locate(&self, at: usize) -> Located<'a> {
         let value_at = at + packed_len(&self.items[at..]);
@@ -125,7 +125,7 @@ pub(crate) fn pack_value(out: &mut Vec<u8>, form: Form, value: &[u8], expiry: Op
     }
 }
 
-/// The items of a small hash whose fields may expire from now on.
+/// Converts the items of a small hash to the form with expiries.
 pub(crate) fn with_expiries(items: &[u8]) -> Vec<u8> {
     let fields = Fields::new(Form::Hash, items);
     let mut triples = Vec::with_capacity(EARLIEST_LEN + items.len() + items.len() / 2);

@@ -28,11 +28,11 @@ enum HashSource<'a> {
 /// A field of a hash.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
-    /// Its name.
+    /// Field name.
     pub name: Item<'a>,
-    /// Its value.
+    /// Field value.
     pub value: Item<'a>,
-    /// Its expiry in Unix milliseconds.
+    /// Field expiry in Unix milliseconds.
     pub expiry: Option<i64>,
 }
 
@@ -249,8 +249,8 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Hands the fields from the cursor on to `each`, about `count` of a large hash and all of a
-    /// small one, or one whose order is kept; returns where to go on, 0 at the end.
+    /// Passes the fields from the cursor on to `each`: about `count` of a large hash; all of a
+    /// small one or of one in insertion order. Returns the next cursor, 0 at the end.
     pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Field<'a>)) -> u64 {
         match self.held {
             HashSource::Large(hash) if hash.ordered().is_none() => {

@@ -39,7 +39,7 @@ const SIZE_BITS: u32 = 8;
 #[derive(Debug, Default)]
 pub struct Chunk(u64);
 
-/// What an ordinary chunk's block begins with: offsets from the block's beginning.
+/// Header of an ordinary chunk's block: offsets from the block's beginning.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Head {
@@ -49,8 +49,8 @@ struct Head {
 }
 
 impl Chunk {
-    /// A chunk of one element with room for `room` bytes, what is left of it on the side of `end`.
-    /// A long element takes what it needs and leaves no room.
+    /// A chunk of one element with room for `room` bytes; the free space is on the side of `end`. A
+    /// long element gets exactly the space it needs.
     pub fn with_element(cache: &mut Cache, end: End, room: usize, text: &[u8]) -> Self {
         let item = Item::from_text(text).parts();
         let len = item.packed_len();
@@ -205,8 +205,8 @@ impl Chunk {
         self.push_in_place(end, text)
     }
 
-    /// Packs all elements anew, with one more in the place of some of them; false, and nothing is
-    /// changed, if the chunk would be too long.
+    /// Repacks all elements, with one more in place of some of them; false, with nothing changed,
+    /// if the chunk would be too long.
     #[cold]
     fn pack_anew(
         &mut self,
@@ -386,7 +386,7 @@ impl Chunk {
         }
     }
 
-    /// The same elements in a fresh block.
+    /// A copy in a fresh block.
     pub fn duplicate(&self, cache: &mut Cache) -> Self {
         if !self.is_long() {
             return Self::copy_of(cache, self.run(), self.count(), 0, End::Back);
@@ -418,7 +418,7 @@ impl Chunk {
         }
     }
 
-    /// A chunk of a run, with room for `room` bytes of items at least, what is free of it on the
+    /// A chunk of a run, with room for at least `room` bytes of items; the free space is on the
     /// side of `end`.
     fn copy_of(cache: &mut Cache, run: Run<'_>, count: usize, room: usize, end: End) -> Self {
         let items = run.bytes;
@@ -439,7 +439,7 @@ impl Chunk {
         chunk
     }
 
-    /// Moves to a block with room for `room` bytes of items, what is free of it on the side of
+    /// Moves to a block with room for `room` bytes of items; the free space is on the side of
     /// `end`.
     fn move_to(&mut self, cache: &mut Cache, room: usize, end: End) {
         let moved = Self::copy_of(cache, self.run(), self.count(), room, end);
@@ -474,7 +474,7 @@ impl Chunk {
         (self.0 >> COUNT_BITS & ((1 << SIZE_BITS) - 1)) as usize * 8
     }
 
-    /// Where items may begin in an ordinary chunk's block.
+    /// Lowest offset of items in an ordinary chunk's block.
     #[inline]
     fn floor(&self) -> usize {
         HEADER + extra_len(self.run())
@@ -520,7 +520,7 @@ fn extra_len(run: Run<'_>) -> usize {
 /// From `to` on, as many bytes as both have may be written.
 #[inline]
 unsafe fn write_both(to: *mut u8, (first, second): (&[u8], &[u8])) {
-    // SAFETY: by the contract; what is written lies elsewhere.
+    // SAFETY: by the contract; the source lies outside of the target.
     unsafe {
         ptr::copy_nonoverlapping(first.as_ptr(), to, first.len());
         ptr::copy_nonoverlapping(second.as_ptr(), to.add(first.len()), second.len());

@@ -1,6 +1,5 @@
-//! What `OBJECT ENCODING` answers of a list: a listpack until it is longer than
-//! `list-max-listpack-size` allows, a quicklist then, and a listpack again once it has shrunk to
-//! half of that.
+//! `OBJECT ENCODING` of a list: a listpack until it exceeds `list-max-listpack-size`, a quicklist
+//! then, and a listpack again once it has shrunk to half of that.
 
 use crate::structures::limits::TypeLimits;
 use crate::structures::list::large::List;
@@ -15,14 +14,14 @@ pub const LISTPACK_FRAME: usize = 7;
 /// The nodes of a quicklist of Redis.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Nodes {
-    /// How many.
+    /// Number of elements.
     pub count: usize,
     /// Bytes of their listpacks.
     pub bytes: usize,
 }
 
 impl Nodes {
-    /// The nodes of a list whose elements were pushed one after the other at the end.
+    /// The nodes of a list after a push of each element at its end.
     pub fn of<'a>(elements: impl Iterator<Item = Element<'a>>, limits: &TypeLimits) -> Self {
         let limit = Limit::of(limits);
         let (mut nodes, mut bytes, mut count) = (Nodes::default(), 0, 0);
@@ -64,7 +63,7 @@ impl Limit {
         }
     }
 
-    /// What a quicklist has to shrink to.
+    /// The limit below which a quicklist is a listpack again.
     #[inline]
     pub fn half(self) -> Self {
         if self.is_count {
@@ -88,9 +87,9 @@ impl Limit {
         !self.allows(bytes + more, count + elements.len())
     }
 
-    /// False if [`Limit::is_exceeded_by`] is, told without a look at the items of a run: in a
-    /// listpack, none of them is more than three times as long, a number that has a prefix here
-    /// 20 digits at most, and the prefix is part of each.
+    /// False if [`Limit::is_exceeded_by`] would be false, without reading the items of a run: in a
+    /// listpack, an item is at most three times as long, a number with a prefix here has at most 20
+    /// digits, and the prefix is part of each item.
     #[inline]
     pub fn may_be_exceeded(self, run: Run<'_>, count: usize, elements: &[&[u8]]) -> bool {
         let prefixes = if run.prefix.is_empty() { 0 } else { count * (run.prefix.len() + 24) };
@@ -134,7 +133,7 @@ pub fn listpack_entry_len(text: &[u8]) -> usize {
     item_len(&Item::from_text(text))
 }
 
-/// The same of one that lies in a list.
+/// Like `listpack_len`, for an element of a list.
 #[inline]
 pub fn listpack_len_of(element: &Element<'_>) -> usize {
     match element.item() {

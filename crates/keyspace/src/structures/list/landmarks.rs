@@ -1,28 +1,27 @@
-//! Landmarks of a long list: how many items lie before every so many chunks. An item in the middle
-//! is found from the landmark before it, where counting from an end would take a time in proportion
-//! to the list's length.
+//! Landmarks of a long list: the number of items before every `STEP`-th chunk. An item in the
+//! middle is found from the landmark before it; counting from an end would take linear time.
 //!
-//! They are made when they are first wanted. What happens at the ends moves them together; what
-//! happens in the middle, and is more than an item, unmakes them.
+//! They are built on first use. Changes at the ends shift them together; changes in the middle of
+//! more than one item discard them.
 
 /// Chunks from one landmark to the next.
 const STEP: usize = if cfg!(test) { 4 } else { 64 };
 
-/// A list has landmarks from so many chunks on, and they are made anew when so many were added or
+/// Minimum number of chunks for landmarks. They are rebuilt after this many chunks were added or
 /// removed at the front.
 pub const CHUNKS_MIN: usize = if cfg!(test) { 16 } else { 2048 };
 
 /// Items that are so near to an end are found from there.
 pub const NEAR: usize = if cfg!(test) { 8 } else { 4096 };
 
-/// How many items lie before chunks, as both were numbered when the landmarks were made.
+/// Item counts before chunks, both numbered as of the building of the landmarks.
 #[derive(Clone, Debug)]
 pub struct Landmarks {
     /// Items before chunk `i * STEP`.
     before: Vec<i64>,
     /// Chunks that the front has gained since, or lost.
     chunks: i64,
-    /// The same of items.
+    /// Net number of items added at the front since.
     items: i64,
     /// Landmarks that do not hold any more: their chunk was the first one once, which gains and
     /// loses items itself.
@@ -75,7 +74,7 @@ impl Landmarks {
         }
     }
 
-    /// There are so many chunks left.
+    /// Truncates to `chunks` chunks.
     pub fn cut(&mut self, chunks: usize) {
         let left = usize::try_from(chunks as i64 - self.chunks).unwrap_or_default();
         self.before.truncate(left.div_ceil(STEP));

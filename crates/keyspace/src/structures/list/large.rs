@@ -33,10 +33,10 @@ pub struct List {
     listpack: Option<usize>,
     /// Whether `OBJECT ENCODING` answers `quicklist`.
     is_quicklist: bool,
-    /// Of a long list, once they are wanted. They take a byte for each 8 chunks, which are not
-    /// counted: a read makes them.
+    /// Built for a long list on first use. They take a byte per 8 chunks, which are not accounted
+    /// because a read builds them.
     landmarks: OnceLock<Box<Landmarks>>,
-    /// There only while an image takes the elements in portions.
+    /// Present only while a snapshot takes the elements in portions.
     pub(super) taking: Option<Box<Taking>>,
 }
 
@@ -326,7 +326,7 @@ impl List {
     }
 
     /// Removes the items of `range`, which exist. Whole chunks are not freed but returned as a
-    /// list, so that the caller can do it where nobody waits.
+    /// list, so that the caller can free them outside of the locks.
     pub fn remove_range(&mut self, cache: &mut Cache, range: Range<usize>) -> List {
         let mut removed = List::default();
         if range.is_empty() {
@@ -399,8 +399,8 @@ impl List {
         }
         let (chunks, entry) = (self.chunks.len(), listpack_entry_len(text));
         let (mut count, mut matches) = (0, Vec::new());
-        // Items before the chunk in hand, and the chunks from the first that lost an item to the
-        // last.
+        // `before`: items before the present chunk. `touched`: chunks from the first to the last
+        // that lost an item.
         let mut before = if from == End::Front { 0 } else { self.len };
         let mut touched = chunks..0;
         for step in 0..chunks {
@@ -424,7 +424,8 @@ impl List {
             if !matches.is_empty() {
                 touched = touched.start.min(number)..touched.end.max(number + 1);
                 match from {
-                    // Those that went before it no longer count.
+                    // The removals are reported one after the other: each shifts the following
+                    // indexes.
                     End::Front => {
                         (matches.iter().enumerate())
                             .for_each(|(gone, at)| removed(before + at - gone));
@@ -458,8 +459,8 @@ impl List {
         }
     }
 
-    /// Takes emptied chunks out of the ring, merges those that are nearly empty and shrinks those
-    /// half-empty, all in one pass over `range`, which may reach beyond the ring.
+    /// Removes empty chunks from the ring, merges nearly empty ones and shrinks half-empty ones, in
+    /// one pass over `range`, which may reach beyond the ring.
     fn tidy(&mut self, cache: &mut Cache, range: Range<usize>) {
         let end = range.end.min(self.chunks.len());
         let mut kept = range.start;
@@ -549,7 +550,7 @@ impl List {
         (run.bytes.len() <= most).then_some(run)
     }
 
-    /// The same list in blocks of its own.
+    /// A copy in blocks of its own.
     pub fn duplicate(&self, cache: &mut Cache) -> Self {
         let chunks: VecDeque<Chunk> =
             self.chunks.iter().map(|chunk| chunk.duplicate(cache)).collect();
@@ -589,7 +590,7 @@ impl List {
         self.chunks.len()
     }
 
-    /// Where the item at `index`, which exists, is.
+    /// Position of the item at `index`, which exists.
     fn place(&self, index: usize) -> ListPosition {
         let is_near = index.min(self.len - index) < NEAR;
         if is_near || self.chunks.len() < CHUNKS_MIN {
@@ -609,7 +610,7 @@ impl List {
         unreachable!("a landmark says how many items precede a chunk, and the item exists")
     }
 
-    /// The same, counted from the nearer end.
+    /// Like `place`, counting from the nearer end.
     fn place_from_end(&self, index: usize) -> ListPosition {
         let (front, back) = self.chunks.as_slices();
         if index <= self.len / 2 {
@@ -622,7 +623,7 @@ impl List {
             };
             return ListPosition { chunk, item };
         }
-        // The item is the first of so many at the end.
+        // Finds the item as the first of the last `behind` ones.
         let behind = self.len - index;
         let (chunk, item) = match backwards(back, behind) {
             Ok((chunk, item)) => (front.len() + chunk, item),
@@ -647,7 +648,7 @@ impl List {
         self.blocks
     }
 
-    /// That the chunks are what the list says of them.
+    /// Asserts that the counters match the chunks.
     pub fn check(&self) {
         assert_eq!(self.len, self.chunks.iter().map(Chunk::count).sum::<usize>());
         assert_eq!(self.blocks, self.chunks.iter().map(Chunk::footprint).sum::<usize>());
@@ -668,7 +669,7 @@ impl Drop for List {
     }
 }
 
-/// How many chunks' counts are summed at a time.
+/// Number of chunk counts summed at a time.
 const STEP: usize = 32;
 
 /// The chunk of the item that `index` others precede, and the item's number in it; else the rest of
@@ -741,7 +742,7 @@ pub struct BackIter<'a> {
     /// Chunks before the one that is walked through.
     chunks: usize,
     run: Run<'a>,
-    /// Where the items begin that are still to come.
+    /// Offsets of the remaining items.
     offsets: Vec<u32>,
 }
 

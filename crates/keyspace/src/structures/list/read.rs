@@ -123,9 +123,9 @@ impl<'a> ListRef<'a> {
 /// The elements of a list, forwards.
 #[derive(Clone, Debug)]
 pub enum Iter<'a> {
-    /// Of a small list.
+    /// Elements of a small list.
     Small(Elements<'a>),
-    /// Of a large one.
+    /// Elements of a large list.
     Large(large::Iter<'a>),
 }
 
@@ -144,14 +144,14 @@ impl<'a> Iterator for Iter<'a> {
 /// The elements of a list, backwards.
 #[derive(Clone, Debug)]
 pub enum BackIter<'a> {
-    /// Of a small list.
+    /// Elements of a small list.
     Small {
         /// The elements.
         run: Run<'a>,
-        /// Where those begin that are still to come.
+        /// Offsets of the remaining elements.
         offsets: Vec<u32>,
     },
-    /// Of a large one.
+    /// Elements of a large list.
     Large(large::BackIter<'a>),
 }
 

@@ -1,24 +1,24 @@
-//! A run of elements one behind the other: a small list, or the elements of a chunk.
+//! A run of consecutive elements: a small list, or the elements of a chunk.
 //!
-//! Elements are packed as [`crate::packed`] draws it, less what the run says for all of them:
+//! Elements are packed as drawn in [`crate::packed`], less two common parts:
 //!
-//! * The bytes with which all of them begin, as `job:` or `{"id":`, are its *prefix*. What follows
-//!   is an item of its own, so `job:1234` is a small integer.
-//! * Where all items then begin with the same packed byte, and so have one length, that byte is
-//!   said once: the run is *uniform*, and every item's place is known. Integers of several lengths
-//!   may all be held as long as the longest.
+//! * The bytes with which all of them begin, such as `job:` or `{"id":`, are its *prefix*. The
+//! rest is an item of its own, so `job:1234` is a small integer.
+//! * If all items then begin with the same packed byte, and so have one length, that byte is
+//! stored once: the run is *uniform*, and the offset of every item is known. Integers of several
+//! lengths may all be stored in the size of the longest.
 //!
-//! A run takes elements as long as they fit what it says; for one that does not it is packed anew
-//! ([`Packing`]). That happens a few times at most: each time it says less.
+//! A run accepts elements that fit its common parts; for any other element it is repacked
+//! ([`Packing`]). That happens a few times at most, because each time there is less in common.
 
 use crate::structures::packed::{
     Item, Items, Parts, fixed_len, last_item, packed_len, unpack, unpack_behind,
 };
 use std::ops::Range;
 
-/// How the items of a run are held, in 16 bits: whether it is uniform, whether it has a prefix, and
-/// the byte that uniform items have in common, or where an item of a mixed run begins that is a
-/// little before the last: from there the last one is found in a few steps.
+/// Layout of the items of a run, in 16 bits: whether it is uniform, whether it has a prefix, and
+/// the common byte of uniform items, or the offset of an item shortly before the last in a mixed
+/// run, from which the last one is found in a few steps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub struct Layout(u16);
@@ -67,13 +67,13 @@ impl Layout {
         self.0 & PREFIXED != 0
     }
 
-    /// Where some item of a mixed run begins.
+    /// Offset of some item of a mixed run.
     #[inline]
     pub fn hint(self) -> usize {
         if self.0 & UNIFORM != 0 { 0 } else { usize::from(self.0 & HINT_MAX) }
     }
 
-    /// The same with another hint, if the run is mixed.
+    /// This layout with another hint, if the run is mixed.
     #[inline]
     pub fn with_hint(self, hint: usize) -> Self {
         if self.0 & UNIFORM != 0 {
@@ -82,7 +82,7 @@ impl Layout {
         Layout(self.0 & PREFIXED | hint as u16 & HINT_MAX)
     }
 
-    /// The form in which an item is held; none if the run has to be packed anew for it.
+    /// Stored form of an item; none if the run must be repacked for it.
     #[inline]
     fn form<'t>(self, item: Item<'t>) -> Option<Parts<'t>> {
         match self.common() {
@@ -91,14 +91,14 @@ impl Layout {
         }
     }
 
-    /// What of an item is held.
+    /// Stored parts of an item.
     #[inline]
     pub fn held<'p>(self, item: &'p Parts<'_>) -> (&'p [u8], &'p [u8]) {
         let head = item.head();
         (if self.common().is_some() { &head[1..] } else { head }, item.tail)
     }
 
-    /// How many bytes those are.
+    /// Number of stored bytes of an item.
     #[inline]
     pub fn held_len(self, item: &Parts<'_>) -> usize {
         item.packed_len() - usize::from(self.common().is_some())
@@ -164,7 +164,7 @@ impl<'a> Element<'a> {
 pub struct Run<'a> {
     /// With what every element begins.
     pub prefix: &'a [u8],
-    /// How the items are held. The hint is relative to `bytes`.
+    /// Layout of the items. The hint is relative to `bytes`.
     pub layout: Layout,
     /// The items.
     pub bytes: &'a [u8],
@@ -174,8 +174,8 @@ impl<'a> Run<'a> {
     /// No elements.
     pub const EMPTY: Run<'static> = Run { prefix: &[], layout: Layout::MIXED, bytes: &[] };
 
-    /// The item that the run, of `count` elements, would hold for another one; none if it has to be
-    /// packed anew.
+    /// The item that would be stored for another element in the run of `count` elements; none if it
+    /// must be repacked.
     #[inline]
     pub fn admit<'t>(self, count: usize, text: &'t [u8]) -> Option<Parts<'t>> {
         let suffix = text.strip_prefix(self.prefix)?;
@@ -191,7 +191,7 @@ impl<'a> Run<'a> {
         first.starts_with(&text[..text.len().min(PREFIX_MIN)]) && text.len() >= PREFIX_MIN
     }
 
-    /// Where item `index` begins, or the end.
+    /// Offset of item `index`, or of the end.
     #[inline]
     pub fn offset(self, index: usize) -> usize {
         match self.layout.stride() {
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Which bytes the items of a range are.
+    /// Byte range of a range of items.
     #[inline]
     pub fn span(self, items: Range<usize>) -> Range<usize> {
         let from = self.offset(items.start);
@@ -223,7 +223,7 @@ impl<'a> Run<'a> {
         Run { bytes: &self.bytes[span], layout: self.layout.with_hint(0), ..self }
     }
 
-    /// The element whose item begins at an offset.
+    /// The element of the item at an offset.
     #[inline]
     pub fn at(self, offset: usize) -> Element<'a> {
         let bytes = &self.bytes[offset..];
@@ -234,8 +234,7 @@ impl<'a> Run<'a> {
         Element { prefix: self.prefix, item }
     }
 
-    /// Where the last item begins, and the layout with a hint at one a little before it. There is
-    /// an item.
+    /// Offset of the last item, and the layout with a hint shortly before it. The run is not empty.
     #[inline]
     pub fn last(self) -> (usize, Layout) {
         match self.layout.stride() {
@@ -254,7 +253,7 @@ impl<'a> Run<'a> {
         Elements { prefix: self.prefix, common: self.layout.common(), rest }
     }
 
-    /// Where each of the first `count` items begins.
+    /// Offsets of the first `count` items.
     pub fn offsets(self, count: usize) -> Vec<u32> {
         let mut at = 0;
         let mut offsets = Vec::with_capacity(count.min(self.bytes.len()));
@@ -350,11 +349,11 @@ impl Texts {
 pub struct Packing {
     /// With what every element begins.
     pub prefix: Vec<u8>,
-    /// How the items are held.
+    /// Layout of the items.
     pub layout: Layout,
     /// The items.
     pub bytes: Vec<u8>,
-    /// How many there are.
+    /// Number of items.
     pub count: usize,
 }
 
@@ -367,8 +366,8 @@ impl Packing {
         packer.finish(prefix)
     }
 
-    /// Packs the elements of a run anew with others before and behind them, of which there are
-    /// some. What all begin with is looked for only in the others: the elements begin with the
+    /// Packs the elements of a run together with others before and behind them, of which there is
+    /// at least one. Only the others are checked for the common prefix: the elements begin with the
     /// run's prefix.
     pub fn around<'t>(
         run: Run<'_>,
@@ -430,7 +429,7 @@ impl Packer {
         self.count += 1;
     }
 
-    /// Adds the item of a text that begins with `regained`, and goes on with what an item holds.
+    /// Adds an item that stands for `regained` followed by the text of `item`.
     #[inline]
     fn add_behind(&mut self, regained: &[u8], item: &Item<'_>) {
         let mut digits = itoa::Buffer::new();
@@ -483,7 +482,7 @@ fn shared<'t>(prefix: &'t [u8], text: &[u8]) -> &'t [u8] {
     &prefix[..len]
 }
 
-/// What two or more elements all begin with, if it is worth saying once.
+/// Common prefix of two or more elements, if storing it once saves space.
 fn common_prefix<'t>(mut elements: impl Iterator<Item = &'t [u8]>) -> &'t [u8] {
     let (Some(first), Some(second)) = (elements.next(), elements.next()) else { return &[] };
     let mut prefix = shared(&first[..first.len().min(PREFIX_MAX)], second);
@@ -577,7 +576,8 @@ mod tests {
             assert_eq!(read, expected, "{held:?}");
             assert_eq!(anew.prefix, prefix.as_bytes(), "{held:?}");
             assert_eq!(anew.count, expected.len());
-            // As if all had been packed together, but for a prefix that they have by chance.
+            // The result is as if all had been packed together, except for a prefix common by
+            // chance.
             let together = Packing::of(expected.iter().map(Vec::as_slice));
             if together.prefix == anew.prefix {
                 assert_eq!((anew.layout, &anew.bytes), (together.layout, &together.bytes));

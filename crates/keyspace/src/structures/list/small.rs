@@ -44,7 +44,7 @@ impl<'a> Small<'a> {
         Run { prefix, layout, bytes }
     }
 
-    /// Where the items begin.
+    /// Offset of the items.
     #[inline]
     pub fn items_at(self) -> usize {
         self.0.len() - self.run().bytes.len()
@@ -56,8 +56,8 @@ impl<'a> Small<'a> {
         self.0.len()
     }
 
-    /// Where `held` bytes of `more` items go that are pushed at an end, and what the list begins
-    /// with then. `run` is [`Small::run`].
+    /// Offset at which `held` bytes of `more` items pushed at an end are inserted, and the list's
+    /// new header. `run` is [`Small::run`].
     #[inline]
     pub fn grown(self, run: Run<'_>, end: End, more: usize, held: usize) -> (usize, [u8; HEADER]) {
         let items_at = self.0.len() - run.bytes.len();
@@ -93,7 +93,7 @@ pub fn write(out: &mut Vec<u8>, len: usize, run: Run<'_>) {
     out.extend_from_slice(run.bytes);
 }
 
-/// How many bytes a small list of these elements has.
+/// Number of bytes of a small list of these elements.
 pub fn len_of(packing: &Packing) -> usize {
     let prefix = if packing.layout.is_prefixed() { 1 + packing.prefix.len() } else { 0 };
     HEADER + prefix + packing.bytes.len()

@@ -11,13 +11,13 @@ pub const LEAF_MAX: usize = 64;
 /// Children of an inner node at most.
 pub const INNER_MAX: usize = 32;
 
-/// What a tree holds: eight bytes that lead to a score, and to whatever else decides the order.
+/// Item of a tree: eight bytes that refer to a score, and to anything else that decides the order.
 pub trait Scored: Copy {
     /// The score; never NaN, and unchanged while the item is in a tree.
     fn score(self) -> f64;
 }
 
-/// A short array of items that are dropped by nobody.
+/// A short array that does not drop its items.
 pub struct Slots<S, const MAX: usize> {
     len: u32,
     slots: [MaybeUninit<S>; MAX],
@@ -28,7 +28,7 @@ pub type Leaf<T> = Slots<T, LEAF_MAX>;
 /// The children of an inner node, in order.
 pub type Inner<T> = Slots<Child<T>, INNER_MAX>;
 
-/// What an inner node knows of a child without reading it.
+/// Summary of a child in an inner node, readable without the child.
 pub struct Child<T> {
     /// Score of the first item.
     pub score: f64,
@@ -125,7 +125,7 @@ impl<T> Node<T> {
         self.tagged = Block::new(new.map_addr(|address| address | tag));
     }
 
-    /// Frees the block; what its slots hold must have been taken out, or be of no further use.
+    /// Frees the block without dropping its items: they were moved out or need no drop.
     pub fn free(self, cache: &mut Cache) {
         // SAFETY: the block came from this heap with this size, and its only pointer is given up.
         unsafe { cache.free(self.block(), self.size()) };

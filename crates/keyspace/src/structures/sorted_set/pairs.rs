@@ -1,22 +1,22 @@
 //! Small sorted sets: members, each followed by its score, in the order of scores and of members
-//! with the same score. Members are packed items ([`crate::packed`]), scores as told in
-//! `scores.rs`.
+//! with the same score. Members are packed items ([`crate::packed`]); `scores.rs` describes the
+//! scores.
 //!
-//! A score may be stored as its distance to the one before, so a change of a pair writes those
-//! that follow anew, up to the next whole number: from there on nothing changes.
+//! A score may be stored as its distance to the previous one, so a change of a pair rewrites the
+//! following pairs up to the next absolute score.
 
 use crate::structures::packed::{Item, Parts, packed_len, prefetch_behind, unpack};
 use crate::structures::sorted_set::scores;
 use std::ops::Range;
 
-/// One member with its score, and where both lie.
+/// A member with its score, and the offsets of both.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
-    /// Where the member begins.
+    /// Position of the member.
     pub at: Spot,
     /// Offset of the score.
     pub score_at: usize,
-    /// What follows.
+    /// Position of the next pair.
     pub end: Spot,
     pub member: Item<'a>,
     pub score: f64,
@@ -25,7 +25,7 @@ pub struct Pair<'a> {
 /// A place between pairs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spot {
-    /// Its offset.
+    /// Offset in the bytes.
     pub offset: usize,
     /// The last whole score before it.
     base: i64,
@@ -45,7 +45,7 @@ impl<'a> Pairs<'a> {
         Pairs { bytes, spot: Spot::default() }
     }
 
-    /// Where the pair that comes next begins.
+    /// Position of the next pair.
     pub fn spot(&self) -> Spot {
         self.spot
     }
@@ -62,9 +62,8 @@ impl<'a> Pairs<'a> {
         n
     }
 
-    /// The same without the score. Short lengths are told apart by branches, so that
-    /// the processor guesses where the next pair begins and does not wait for the bytes that
-    /// say it.
+    /// Like `next`, without the score. Short lengths are distinguished by branches, so that the
+    /// processor predicts the next position without waiting for the bytes that hold it.
     #[inline(always)]
     fn skip_short_pair(&mut self) {
         let Spot { offset, base } = self.spot;
@@ -155,12 +154,12 @@ pub fn count(bytes: &[u8]) -> usize {
     count
 }
 
-/// Where a member lies, and where it belongs.
+/// Result of the search for a member: its pair, and the place for a score.
 #[derive(Clone, Copy, Debug)]
 pub struct Located<'a> {
     /// The member's pair.
     pub found: Option<Pair<'a>>,
-    /// Where the first pair begins that comes after the member if it has the score asked for.
+    /// Position of the first pair that sorts after the member with the score in question.
     pub place: Spot,
     /// Number of pairs, if the member is not there.
     pub count: usize,
@@ -292,8 +291,8 @@ impl<'o> Writer<'o> {
         }
     }
 
-    /// Writes anew the pairs of `bytes` from a spot on whose bytes depend on what is before them,
-    /// at most up to `end`; returns where those begin that stay as they are.
+    /// Re-encodes the pairs of `bytes` from a spot on that depend on their predecessors, at most up
+    /// to `end`; returns the offset from which the bytes are unchanged.
     fn settle(&mut self, bytes: &[u8], from: Spot, end: usize) -> usize {
         let mut pairs = Pairs { bytes, spot: from };
         while pairs.spot.base != self.base && pairs.spot.offset < end {
@@ -304,8 +303,8 @@ impl<'o> Writer<'o> {
     }
 }
 
-/// Adds a pair, whose member is packed, at a spot. As what changes a pair below: returns the bytes
-/// to be replaced, and appends to `out` those that replace them.
+/// Inserts a pair with a packed member at a spot. Like the changes below, returns the range of
+/// bytes to be replaced, and appends the replacement to `out`.
 pub fn insert(
     bytes: &[u8],
     spot: Spot,

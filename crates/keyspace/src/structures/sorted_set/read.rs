@@ -306,7 +306,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The same from the last of them to the first.
+    /// Like `each`, from the last to the first.
     pub fn each_back(&self, mut each: impl FnMut(Item<'a>, f64)) {
         match self.clone().into_iter() {
             Members::Packed(pairs) => {

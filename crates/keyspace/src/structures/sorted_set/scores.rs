@@ -10,7 +10,7 @@
 //! | `11110nnn` | n bytes | the whole number itself, little-endian |
 //! | `11111000` | 8 bytes | any other number |
 
-/// Whole numbers beyond are not told apart from their neighbors.
+/// Larger whole numbers are not distinguishable from their neighbors.
 const WHOLE_MAX: u64 = 1 << 53;
 
 const WHOLE: u8 = 0b1111_0000;

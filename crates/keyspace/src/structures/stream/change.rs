@@ -1,25 +1,25 @@
-//! One change of a stream, as an effect describes it.
+//! A change of a stream, as described by an effect.
 
 use super::id::StreamId;
 
-/// What changed in a stream. If there is none, it is made.
+/// Change of a stream. Applying it creates an absent stream.
 #[derive(Clone, Copy, Debug)]
 pub enum StreamChange<'a> {
     /// An entry was appended.
     Add {
-        /// Its ID.
+        /// ID of the entry.
         id: StreamId,
         /// Names and values in turn.
         fields: &'a [&'a [u8]],
     },
     /// An entry was deleted.
     Delete {
-        /// Its ID.
+        /// ID of the entry.
         id: StreamId,
     },
-    /// An entry was trimmed from amid others: the greatest ID of a deleted entry stays what it was.
+    /// An entry between others was trimmed: the greatest ID of a deleted entry stays the same.
     TrimOne {
-        /// Its ID.
+        /// ID of the entry.
         id: StreamId,
     },
     /// All entries up to an ID were trimmed.
@@ -44,7 +44,7 @@ pub enum StreamChange<'a> {
         last_delivered: StreamId,
         /// Number of entries up to that one.
         read: Option<u64>,
-        /// It was made. What applies effects finds that out itself.
+        /// Whether the consumer was created. Applying an effect determines that itself.
         is_new: bool,
     },
     /// A consumer group was removed.
@@ -58,9 +58,9 @@ pub enum StreamChange<'a> {
         group: &'a [u8],
         /// The consumer.
         consumer: &'a [u8],
-        /// When it was seen, Unix milliseconds.
+        /// Time of its last attempt to get entries, in Unix milliseconds.
         seen_ms: i64,
-        /// When it got entries.
+        /// Time at which it last got entries.
         active_ms: Option<i64>,
     },
     /// A consumer was removed, with all that it had pending.
@@ -76,11 +76,11 @@ pub enum StreamChange<'a> {
         group: &'a [u8],
         /// The entry.
         id: StreamId,
-        /// Who has it, which is a consumer of the group; none after it was given back.
+        /// The owning consumer, which belongs to the group; none after it was given back.
         consumer: Option<&'a [u8]>,
-        /// When it was delivered.
+        /// Time of the delivery.
         delivered_ms: i64,
-        /// How often it was delivered.
+        /// Number of deliveries.
         count: u64,
     },
     /// An entry is no longer pending.

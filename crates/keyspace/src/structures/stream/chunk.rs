@@ -1,4 +1,4 @@
-//! A run of entries in one allocation, each told as the difference to the one before it.
+//! A run of entries in one allocation, each stored as the difference to its predecessor.
 //!
 //! ```text
 //!  chunk   number of fields | their names | entry | entry | ...
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Lengths and numbers are in LEB128, fields and values are items of `packed.rs`. The first entry
-//! made the chunk's names and is told as the difference to `base`.
+//! defines the chunk's field names and is stored as the difference to `base`.
 
 use crate::structures::packed::{Item, Items};
 use crate::structures::stream::id::StreamId;
@@ -36,8 +36,7 @@ const RECLAIMED_MIN: usize = 16 * 1024;
 /// Largest node, whatever the configuration allows.
 const NODE_BYTES_MAX: usize = 1 << 30;
 
-/// When a chunk is full, as `stream-node-max-bytes` and `stream-node-max-entries` say; 0 for no
-/// limit.
+/// Limits of a chunk, from `stream-node-max-bytes` and `stream-node-max-entries`; 0 for no limit.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeLimits {
     /// Bytes that the listpack of Redis would have.
@@ -57,12 +56,12 @@ impl NodeLimits {
     }
 }
 
-/// One entry where it lies.
+/// An entry in its chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRef<'a> {
-    /// Its ID.
+    /// ID of the entry.
     pub id: StreamId,
-    /// Its fields with their values, in order.
+    /// Fields with their values, in order.
     pub fields: Fields<'a>,
 }
 
@@ -98,14 +97,13 @@ impl ExactSizeIterator for Fields<'_> {}
 /// A run of entries with ascending IDs.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
-    /// What the first entry's ID is told as the difference to: not above it, and above those of
-    /// earlier chunks.
+    /// Base of the first entry's ID: not above it, and above those of earlier chunks.
     base: StreamId,
     /// The last entry's ID.
     last: StreamId,
     /// The greatest ID that an entry of the chunk ever had.
     top: StreamId,
-    /// Where the first entry lies.
+    /// Offset of the first entry.
     start: u32,
     /// Entries in the chunk, and deleted from it.
     live: u32,
@@ -115,13 +113,13 @@ pub(super) struct Chunk {
     bytes: Vec<u8>,
 }
 
-/// One entry's place in a chunk.
+/// Position of an entry in a chunk.
 #[derive(Clone, Copy, Debug)]
 struct EntryPlace {
     id: StreamId,
-    /// Where it begins.
+    /// Offset of the entry.
     at: usize,
-    /// Where what follows the ID begins.
+    /// Offset of the part after the ID.
     body: usize,
     end: usize,
     same_fields: bool,
@@ -150,7 +148,7 @@ impl Chunk {
         chunk
     }
 
-    /// Appends an entry, whose ID is above all others, unless the chunk is full.
+    /// Appends an entry with an ID above all others, unless the chunk is full.
     #[inline]
     pub fn append(&mut self, id: StreamId, fields: &[&[u8]], limits: NodeLimits) -> bool {
         let text: usize = fields.iter().map(|text| text.len()).sum();
@@ -187,7 +185,7 @@ impl Chunk {
         self.live += 1;
     }
 
-    /// What the next entry appended is told as the difference to.
+    /// The ID to which the next appended entry is stored as a difference.
     fn tail(&self) -> StreamId {
         if self.live == 0 { self.base } else { self.last }
     }
@@ -200,7 +198,7 @@ impl Chunk {
         }
     }
 
-    /// Gives back what was reserved for entries to come.
+    /// Frees the space reserved for further entries.
     pub fn seal(&mut self) {
         self.bytes.shrink_to_fit();
     }
@@ -322,8 +320,8 @@ impl Chunk {
         self.start = names_end as u32;
     }
 
-    /// Removes the bytes of an entry amid others: the next one is told as the difference to the one
-    /// before it.
+    /// Removes the bytes of an entry between others: the next one is re-encoded as the difference
+    /// to its new predecessor.
     fn cut(&mut self, cut: EntryPlace, next: EntryPlace, before: StreamId) {
         let mut head = Vec::with_capacity(32);
         put_head(&mut head, before, next.id, next.same_fields);

@@ -1,6 +1,5 @@
-//! How many entries a consumer group has read, and how many are ahead of it, as far as that can be
-//! known: entries that were deleted are not counted anywhere, so a figure is good only where none
-//! of them is in the way.
+//! Entries read by a consumer group, and its lag, as far as they are known: deleted entries are not
+//! counted, so a figure is valid only if no deleted entry lies in its range.
 
 use crate::structures::stream::Stream;
 use crate::structures::stream::group::Group;
@@ -37,7 +36,7 @@ impl Stream {
         None
     }
 
-    /// Whether an entry above `id` may have been deleted from amid the others.
+    /// Whether an entry above `id` may have been deleted between others.
     pub fn deleted_after(&self, id: StreamId) -> bool {
         if self.is_empty() || self.max_deleted == StreamId::MIN {
             return false;
@@ -62,9 +61,9 @@ impl Stream {
         self.lag_by_counters(group, self.deleted_after(group.last_delivered()))
     }
 
-    /// The same as Valkey counts it: entries that were trimmed away before the group was given them
-    /// count too if it is known how many it was given, and an entry deleted from the front
-    /// makes that unknown as one from amid the others does.
+    /// Like `lag`, counted as Valkey does: entries trimmed before delivery to the group count too
+    /// if its number of entries read is known, and a deletion at the front makes the lag unknown,
+    /// as a deletion between others does.
     pub fn lag_with_trimmed(&self, group: &Group) -> Option<i64> {
         let has_deleted = !self.is_empty() && self.max_deleted != StreamId::MIN;
         self.lag_by_counters(group, has_deleted && group.last_delivered() <= self.max_deleted)
@@ -75,12 +74,12 @@ impl Stream {
             Some(read) if !deleted_ahead => Some(read),
             _ => self.entries_up_to(group.last_delivered()),
         };
-        // XSETID may have set the counter of entries back, below what was read of them.
+        // XSETID may have set the counter of entries below the number read.
         read.map(|read| self.added.wrapping_sub(read) as i64)
     }
 
-    /// What a group's counter of entries read becomes when these entries are delivered, the next
-    /// ones above what the group was given before.
+    /// A group's new counter of entries read after the delivery of these entries, the next ones
+    /// above its last delivered ID.
     pub fn read_after(&self, group: &Group, ids: &[StreamId]) -> Option<u64> {
         let first = self.first_id();
         let (mut last, mut read) = (group.last_delivered(), group.entries_read());

@@ -1,5 +1,4 @@
-//! Consumer groups: how far each has read, and what its consumers have been given and not yet
-//! acknowledged.
+//! Consumer groups: the last delivered ID of each, and its pending entries.
 
 mod image;
 
@@ -11,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes that a pending entry takes in the group's map and its consumer's set.
 pub(super) const PENDING_BYTES: usize = 104;
-/// The same of an entry given back, in the group's map and the queue.
+/// Bytes of an entry given back, in the group's map and the queue.
 const NACKED_BYTES: usize = 120;
 /// Bytes that a pending entry takes in the order of delivery.
 const TIMED_BYTES: usize = 48;
@@ -128,7 +127,7 @@ pub struct Group {
     nacked: BTreeMap<u64, StreamId>,
     /// Number of the next entry given back.
     next_nack: u64,
-    /// What consumers have pending, by the time of delivery; built when it is first asked for.
+    /// Pending entries by the time of delivery; built on first use.
     by_time: Option<BTreeSet<(i64, StreamId)>>,
     /// Bytes of all the above.
     bytes: usize,
@@ -146,17 +145,17 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Its name.
+    /// Consumer name.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// When it last tried to get entries, Unix milliseconds.
+    /// Time of its last attempt to get entries, in Unix milliseconds.
     pub fn seen_ms(&self) -> i64 {
         self.seen_ms
     }
 
-    /// When it last got some.
+    /// Time at which it last got entries.
     pub fn active_ms(&self) -> Option<i64> {
         self.active_ms
     }
@@ -175,11 +174,11 @@ impl Consumer {
 /// A pending entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Pending {
-    /// Who was given it; none after it was given back.
+    /// The owning consumer; none after the entry was given back.
     pub owner: Option<ConsumerId>,
-    /// When it was delivered last, Unix milliseconds; 0 if it was given back.
+    /// Time of the last delivery, in Unix milliseconds; 0 if it was given back.
     pub delivered_ms: i64,
-    /// How often it was delivered.
+    /// Number of deliveries.
     pub count: u64,
 }
 
@@ -191,7 +190,7 @@ struct Slot {
     count: u64,
 }
 
-/// The owner of what was given back.
+/// Owner of entries given back.
 const NOBODY: u32 = u32::MAX;
 
 impl Slot {

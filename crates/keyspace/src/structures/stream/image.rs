@@ -1,13 +1,13 @@
-//! A stream that an image takes in portions, between which it changes.
+//! Snapshot of a stream, taken in portions between which the stream changes.
 //!
-//! A portion is some chunks. Those that were there when the image began have numbers; of one that
-//! is changed or removed before it was handed out, what it was is kept. Behind the last chunk its
-//! groups are handed out (`group/image.rs`). All else that a stream has is copied when the image
-//! begins, and handed out when the stream itself is no longer needed.
+//! A portion is some chunks. The chunks present at the begin are numbered; before one of them is
+//! changed or removed untaken, a copy is kept. Its groups follow the last chunk (`group/image.rs`).
+//! The other properties of the stream are copied at the begin, and are taken when the stream itself
+//! is no longer needed.
 //!
 //! ```text
-//! chunks    | handed out, or new at the front: none | next: a number, or `KEPT` | ... | later |
-//! kept      what chunks were, by number
+//! chunks    | taken, or new at the front: none | next: a number, or `KEPT` | ... | new |
+//! kept      old chunks, by number
 //! ```
 
 use crate::structures::image::ImageId;
@@ -20,10 +20,10 @@ use std::collections::{BTreeMap, VecDeque};
 /// Chunks that are handed out at once, of a few KiB each.
 const CHUNKS_AT_ONCE: usize = 16;
 
-/// Instead of the number of a chunk: what it was is kept.
+/// Replaces the number of a chunk with a kept copy.
 const KEPT: u32 = u32::MAX;
 
-/// How far it is.
+/// Progress of the snapshot.
 #[derive(Debug)]
 pub(super) struct Taking {
     id: ImageId,
@@ -34,7 +34,7 @@ pub(super) struct Taking {
     kept: BTreeMap<u32, Chunk>,
     /// The stream without entries and groups; none when that is all that is left.
     rest: Option<Box<Stream>>,
-    /// What it is was said, behind the last chunk.
+    /// Whether the stream's properties, which follow the last chunk, were passed.
     is_told: bool,
     /// ID of the first entry.
     first: StreamId,
@@ -53,7 +53,7 @@ impl<'e> StreamNode<'e> {
     }
 }
 
-/// What is to be called before each change of a chunk, while an image is being taken.
+/// Called before each change of a chunk while a snapshot is being taken.
 impl Taking {
     /// The number of a chunk that has yet to be handed out as it is.
     fn number(&mut self, index: usize) -> Option<&mut u32> {
@@ -79,7 +79,7 @@ impl Taking {
 }
 
 impl Stream {
-    /// Begins an image of what there is.
+    /// Begins a snapshot of the present state.
     pub(crate) fn begin_image(&mut self, id: ImageId) {
         let rest = Stream {
             chunks: VecDeque::new(),
@@ -126,9 +126,9 @@ impl Stream {
         }
     }
 
-    /// Gives `take` the next chunks of the image, and then its groups, until it has enough; false
-    /// when they all were, after which [`Stream::take_rest`] says how it goes on. Of a rest it
-    /// gives what it is, and is done.
+    /// Passes the next chunks of the snapshot, and then its groups, to `take` until it has enough;
+    /// false at the end, after which [`Stream::take_rest`] returns the rest. Called on that rest,
+    /// passes its properties and ends.
     pub(crate) fn continue_image(&mut self, take: &mut TakeElement<'_>) -> bool {
         let Some(taking) = &mut self.taking else { return false };
         if taking.rest.is_none() {
@@ -167,8 +167,8 @@ impl Stream {
         true
     }
 
-    /// The rest of an image whose chunks and groups were all handed out: a stream that is the
-    /// image's own.
+    /// The rest of a snapshot after all chunks and groups were taken: a stream owned by the
+    /// snapshot.
     pub(crate) fn take_rest(&mut self) -> Option<Stream> {
         let mut taking = self.taking.take()?;
         let mut rest = *taking.rest.take()?;

@@ -1,4 +1,4 @@
-//! What a stream remembers of producers that tell it their own IDs, so that an entry sent twice is
+//! Idempotent producers of a stream: recent IDs chosen by producers, so that an entry sent twice is
 //! added once.
 
 use crate::structures::stream::id::StreamId;
@@ -34,7 +34,7 @@ type Remembered = (StreamId, Arc<[u8]>, Arc<[u8]>);
 #[derive(Clone, Debug, Default)]
 struct Producer {
     entries: BTreeMap<Arc<[u8]>, StreamId>,
-    /// The same, oldest first.
+    /// The IDs by stream ID, oldest first.
     order: BTreeSet<(StreamId, Arc<[u8]>)>,
 }
 
@@ -109,8 +109,7 @@ impl Producers {
         self.duplicates = duplicates;
     }
 
-    /// Sets for how long, and how many IDs are remembered; what is remembered is forgotten if that
-    /// changes anything.
+    /// Sets the retention time and number of IDs; drops all IDs if either changes.
     pub fn configure(&mut self, duration_s: u32, ids_max: u32) {
         if (duration_s, ids_max) == (self.duration_s, self.ids_max) {
             return;

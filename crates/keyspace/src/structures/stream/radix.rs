@@ -1,5 +1,5 @@
-//! How many nodes the radix tree would have in which Redis keeps the nodes of a stream, as `XINFO
-//! STREAM` tells.
+//! Number of nodes of the radix tree in which Redis would keep the nodes of a stream, for `XINFO
+//! STREAM`.
 
 use crate::structures::stream::Stream;
 use crate::structures::stream::id::StreamId;

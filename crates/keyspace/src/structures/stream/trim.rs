@@ -4,7 +4,7 @@ use crate::structures::stream::Stream;
 use crate::structures::stream::chunk::Chunk;
 use crate::structures::stream::id::StreamId;
 
-/// How far a stream is trimmed.
+/// Target of a trim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TrimTo {
     /// To this number of entries.
@@ -13,7 +13,7 @@ pub enum TrimTo {
     Id(StreamId),
 }
 
-/// How entries that consumer groups may refer to are deleted.
+/// Treatment of consumer groups' references to deleted entries.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum References {
     /// The references stay.
@@ -28,18 +28,18 @@ pub enum References {
 /// A trim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Trim {
-    /// How far.
+    /// Target of the trim.
     pub to: TrimTo,
     /// Whether whole nodes are enough; if [references](References) matter, it is exact all the
     /// same.
     pub approximate: bool,
     /// Entries looked at, whole nodes at a time; 0 for no limit.
     pub limit: u64,
-    /// What becomes of references.
+    /// Treatment of references.
     pub references: References,
 }
 
-/// What a trim comes to.
+/// Result of a trim.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Trimmed {
     /// Number of entries that go.
