@@ -8,7 +8,7 @@ use crate::structures::value::Value;
 use crate::structures::view::View;
 use bytes::Bytes;
 
-/// What [`Handle::update`] does with a key.
+/// Decision of an [`Handle::update`] callback about its key.
 #[derive(Clone, Debug)]
 pub enum Update<'a> {
     /// Leave it as it is.

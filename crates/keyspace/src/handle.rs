@@ -1,5 +1,5 @@
-//! A thread's way into the keyspace: batches, stripe locks, and what it owes when it lets go of
-//! them.
+//! A thread's access to the keyspace: batches, stripe locks, and the work deferred until the locks
+//! are released.
 
 mod freeing;
 mod locking;
@@ -22,12 +22,11 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 #[cfg(not(target_arch = "x86_64"))]
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-/// One thread's access to a [`Keyspace`]: its locks, what observers are to learn of its changes,
-/// its share of the upkeep, and the tools of its mutators.
+/// A thread's access to a [`Keyspace`]: its locks, the changes collected for observers, its part
+/// of the upkeep, and the tools of its mutators.
 ///
 /// Work happens in batches: [`Handle::enter`], then for each command lock, read and change, unlock,
-/// and at last [`Handle::exit`]. Everything that reads or changes a key demands that its stripe is
-/// held.
+/// and at last [`Handle::exit`]. Every read or change of a key requires that its stripe is held.
 pub struct Handle {
     pub(crate) ks: Arc<Keyspace>,
     pub(crate) counters: Arc<Counters>,
@@ -42,7 +41,7 @@ pub struct Handle {
     pub(crate) sees_expired: bool,
     /// Whether reads count as uses.
     pub(crate) touch: bool,
-    /// Bytes that a mutator puts together; empty between calls, but for its capacity.
+    /// Buffer of the mutators; empty between calls, kept for its capacity.
     pub(crate) scratch: Vec<u8>,
     /// A score of minus zero is stored as such in small sorted sets too.
     pub(crate) keeps_zero_sign: bool,
@@ -155,9 +154,9 @@ impl Handle {
         }
     }
 
-    /// The same, unless `give_up` comes to say so while it waits: false then. A batch has begun all
-    /// the same, but the thread is outside: it may lock nothing before it has ended the batch
-    /// and begun another.
+    /// Like [`Handle::enter`], but stops waiting once `give_up` returns true: false then. The batch
+    /// has begun, but the thread is outside: it must end the batch and begin another before it
+    /// locks anything.
     #[inline]
     pub fn enter_unless(&mut self, give_up: impl Fn() -> bool) -> bool {
         let batch = &self.counters.batch;
@@ -189,7 +188,7 @@ impl Handle {
         !self.locks.pass().is_inside()
     }
 
-    /// Goes inside amid a batch, if the thread is outside.
+    /// Enters the gate during a batch, after a failed [`Handle::enter_unless`].
     pub(crate) fn enter_again(&self) {
         self.locks.pass().enter();
     }
@@ -201,7 +200,7 @@ impl Handle {
         self.prefetch_side_table(hash);
     }
 
-    /// What the lock of a stripe guards.
+    /// Data guarded by the lock of a stripe.
     #[inline]
     pub(crate) fn stripe(&self, hash: KeyHash) -> &mut StripeData {
         self.stripe_at(hash.stripe())

@@ -1,4 +1,4 @@
-//! The memory limit under every policy: how well it holds, and who goes.
+//! The memory limit under every policy: accuracy, and choice of the victims.
 
 use petrel_keyspace::{Effect, Handle, Homes, Keyspace, Options, Origin, Policy, Removal, Value};
 use std::sync::Arc;
@@ -175,7 +175,7 @@ fn volatile_policies_spare_keys_without_expiry() {
     }
 }
 
-/// Of `groups` of 1000 keys, how many of each are left after a memory limit that has room for half.
+/// Numbers of keys left, of `groups` of 1000 each, after a memory limit with room for half.
 fn survivors(policy: Policy, use_keys: impl Fn(&mut Handle, usize)) -> (usize, usize) {
     let keyspace = keyspace(16);
     keyspace.set_memory_limit(64 << 20, policy);
@@ -305,7 +305,7 @@ fn whoever_has_freed_some_is_refused_while_the_sum_is_too_much() {
     assert!(!set(&mut handle, 0, "more", 1, None), "it was let through for what it had freed");
 }
 
-/// Keys whose names begin so are copies.
+/// Prefix of the keys that are copies.
 const COPY: &str = "copy:";
 
 struct SomeAreCopies;

@@ -30,7 +30,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// What there is of it at a moment, in an order that does not depend on where elements lie.
+    /// Content at a time, in an order that does not depend on the position of elements.
     fn at(mut self, now: i64) -> Self {
         self.elements.retain(|(_, expiry)| *expiry > now);
         if !self.is_ordered {
@@ -95,7 +95,7 @@ fn rest(stream: &Stream) -> (Vec<u8>, i64) {
     (format!("{:?}", stream.producers().is_some()).into_bytes(), FAR)
 }
 
-/// What an image hands out of a group, from the group itself.
+/// Elements of a group that a snapshot should contain, from the group itself.
 fn group(name: &[u8], group: &Group, elements: &mut Vec<(Vec<u8>, i64)>) {
     let consumers: Vec<_> = group.consumers().collect();
     let heads = consumers.iter().map(|consumer| ConsumerHead {
@@ -180,7 +180,7 @@ fn contents(ks: &mut Handle) -> Contents {
 
 type Begun = ((u16, Vec<u8>), Arc<Portions>);
 
-/// What was handed out whole, or as far as it was, and what is handed out in portions.
+/// Values taken whole, or as far as they were, and collections taken in portions.
 #[derive(Default)]
 struct Collected {
     contents: Mutex<Contents>,

@@ -1,10 +1,9 @@
-//! Looking at tables without the locks of their stripes, to ask for cache lines before they are
-//! needed.
+//! Reads tables without the locks of their stripes, to prefetch cache lines before they are needed.
 //!
-//! A bucket array that is replaced is freed once every thread has ended the batch it was in. What a
-//! flush takes out is freed at once: that is done with the keyspace held exclusively, when no other
-//! thread is inside. A thread that has given up waiting to come inside is in a batch all the same,
-//! so a look at a table demands that it is inside.
+//! A replaced bucket array is freed once every thread has ended the batch it was in. Tables removed
+//! by a flush are freed at once, because a flush holds the keyspace exclusively, with no other
+//! thread inside. A thread that has given up waiting to enter is in a batch nevertheless, so a peek
+//! requires that the thread is inside.
 
 use crate::handle::Handle;
 use crate::state::stripe::Stripe;
@@ -36,8 +35,8 @@ impl Peeker<'_> {
         }
     }
 
-    /// Asks for the entries that a lookup of `hash` will compare: so many cache lines from where
-    /// they begin; and for what is known of its readers, if some are.
+    /// Prefetches the entries that a lookup of `hash` will compare, `lines` cache lines from the
+    /// beginning of each, and the readers of the key, if it is tracked.
     #[inline]
     pub fn prefetch_entry(self, db: u16, hash: KeyHash, lines: usize) {
         if db == 0 {
@@ -56,7 +55,7 @@ impl Peeker<'_> {
         }
     }
 
-    /// Asks for the cache lines that say who has read a key.
+    /// Prefetches the cache lines of a key's readers.
     #[inline]
     pub fn prefetch_readers(self, hash: KeyHash) {
         self.0.prefetch_readers(hash);

@@ -48,7 +48,7 @@ impl Handle {
         (!self.is_expired(entry)).then(|| View::new(entry))
     }
 
-    /// The same of a key that is there still, whether it has expired or not.
+    /// Like [`Handle::view`], but also shows an expired key that is still stored.
     pub fn view_stored(&self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         self.find(db, key).map(|(_, entry)| View::new(entry))
     }
@@ -84,8 +84,8 @@ impl Handle {
         self.counters.expired.add(1);
     }
 
-    /// Counts fields of hashes that had expired before they were there, or were told that they
-    /// have.
+    /// Counts fields of hashes that had expired before they were stored, or were set with a past
+    /// expiry.
     pub fn count_expired_fields(&mut self, fields: usize) {
         self.counters.expired_fields.add(fields as i64);
     }
@@ -122,8 +122,7 @@ impl Handle {
         };
         self.count_change();
         if self.is_observed(key) {
-            // Those who track need not see an effect: where nobody else is interested, none is
-            // made.
+            // Client tracking needs no effect: without another observer, none is built.
             if self.tracks_in(key.hash.stripe()) {
                 match db {
                     0 => self.take_readers_at(key, found.map(|(at, _)| (at, entry)), true),
@@ -174,12 +173,12 @@ impl Handle {
         true
     }
 
-    /// Counts a change whose effects are [told](Handle::tell) aside.
+    /// Counts a change that records its effects with [`Handle::tell`].
     pub(crate) fn count_change(&self) {
         self.counters.changes.add(1);
     }
 
-    /// Counts the last two changes as one, which they are to those who do not see effects.
+    /// Counts the last two changes as one.
     pub fn uncount_change(&mut self) {
         self.counters.changes.add(-1);
     }
@@ -220,12 +219,12 @@ impl Handle {
         }
     }
 
-    /// Whether what has expired is left where it is for the time being.
+    /// Whether expired keys are kept for now.
     pub(crate) fn holds_expired(&self) -> bool {
         self.now_ms < self.ks.hold_until_ms.load(Relaxed) || self.keeps_expired()
     }
 
-    /// The same of one key, whose expiry another node may decide.
+    /// Like [`Handle::holds_expired`], for one key: another node may decide about its expiry.
     pub(crate) fn holds_expired_key(&self, key: &[u8]) -> bool {
         self.holds_expired() || self.is_elsewhere(key)
     }
@@ -243,8 +242,8 @@ impl Handle {
         }
     }
 
-    /// Whether what has expired stays for as long as that is
-    /// [wished](crate::Keyspace::keep_expired).
+    /// Whether expired keys are kept because of
+    /// [`Keyspace::keep_expired`](crate::Keyspace::keep_expired).
     pub fn keeps_expired(&self) -> bool {
         self.ks.keeps_expired.load(Relaxed)
     }
@@ -254,8 +253,8 @@ impl Handle {
         self.sees_expired = on;
     }
 
-    /// Time against which reads compare the expiry of hash fields: before every expiry if this thread
-    /// sees what has expired.
+    /// Time against which reads compare the expiry of hash fields: before every expiry if this
+    /// thread sees expired fields.
     #[inline]
     pub fn fields_now(&self) -> i64 {
         if self.sees_expired { i64::MIN } else { self.now_ms }
@@ -370,7 +369,7 @@ impl Handle {
         }
     }
 
-    /// An entry grew where it lies, by what is behind its block.
+    /// Accounts for a change in the size of an entry's memory outside its block.
     pub(crate) fn reweigh(&self, db: u16, key: Key<'_>, bytes: i64) {
         self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases)).weigh(bytes);
         self.count_bytes(0, bytes);

@@ -16,8 +16,8 @@ impl Handle {
         }
     }
 
-    /// Removes every key of all databases, as [`Handle::clear`] does, beginning with `first`, which
-    /// is the database that the effect names.
+    /// Removes every key of all databases, as [`Handle::clear`] does, one database after the other:
+    /// from `first` to the last, then from 0. Their effects are recorded in this order.
     pub fn clear_all_from(&mut self, first: u16) -> Cleared {
         self.clear_each((first..self.ks.databases).chain(0..first))
     }

@@ -1,4 +1,4 @@
-//! Expiry of fields: setting it, and removing the fields whose time has passed.
+//! Expiry of fields: setting it, and removing expired fields.
 
 use crate::handle::Handle;
 use crate::mutators::hashes::Found;
@@ -14,7 +14,7 @@ use crate::structures::packed::Item;
 const DROPPED_BY_READ: usize = 64;
 
 impl Entry {
-    /// When the first field of a hash expires; the end of time if none does.
+    /// Earliest expiry of a hash's fields; the end of time if none expires.
     pub(crate) fn earliest_field_expiry(self) -> i64 {
         match (self.packed_form(), self.packed()) {
             (Some(form), Some(items)) => Fields::new(form, items).earliest(),

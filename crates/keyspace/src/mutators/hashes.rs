@@ -18,12 +18,12 @@ pub(super) type Found = (Position, Entry);
 /// Bytes of packed pairs that a new hash begins with at most.
 const PACKED_AT_ONCE_MAX: usize = PACKED_MAX / 4;
 
-/// What becomes of the expiry of a field that is set.
+/// Treatment of the expiry of a field that is set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FieldExpiry {
-    /// It has none afterwards.
+    /// Removes the expiry.
     Clear,
-    /// It keeps the one it has, if it is there.
+    /// Keeps the present expiry, if any.
     Keep,
     /// In Unix milliseconds.
     At(i64),

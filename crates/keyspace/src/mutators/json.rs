@@ -14,15 +14,15 @@ use crate::structures::table::Position;
 use crate::structures::view::View;
 use petrel_json::{Change, Edit, Misfit, Op};
 
-/// A document that has shrunk to so many bytes is packed again.
+/// A document that has shrunk to this many bytes is packed again.
 const REPACKED_MAX: usize = PACKED_MAX / 2;
 
-/// Why a document cannot be changed.
+/// Reason why a document cannot be changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum JsonError {
     /// The key holds another type.
     WrongType,
-    /// There is no such key.
+    /// The key does not exist.
     NoKey,
     /// The change does not fit the document.
     Misfit(Misfit),
@@ -71,8 +71,8 @@ impl Handle {
         Ok(())
     }
 
-    /// Whether a removal has left nothing in the root, which is recorded as a document then: a
-    /// replica that is told to remove the last value removes the key, as `JSON.DEL` does.
+    /// Whether a removal has emptied the root. It is then recorded as a whole document, because a
+    /// replica that applies the removal of the last value removes the key, as `JSON.DEL` does.
     fn json_is_emptied(&mut self, db: u16, key: Key<'_>, change: &Change<'_>) -> bool {
         if !matches!((change.op, change.place), (Op::Remove { .. }, [_])) {
             return false;
@@ -146,10 +146,10 @@ impl Handle {
         });
     }
 
-    /// Makes a change that an effect describes.
+    /// Applies a change described by an effect.
     ///
     /// # Errors
-    /// What is in the way.
+    /// If the change does not fit the document.
     pub(crate) fn apply_json(
         &mut self,
         db: u16,

@@ -423,7 +423,7 @@ impl<'k> ListMut<'_, 'k> {
             self.remove_equal_small(element, from, limit, &mut note)
         };
         if count > 0 && !is_heard {
-            // One signal for `WATCH` is enough for all removals, so only the last call signals.
+            // Without a sink one effect is enough to notify the other observers.
             removed.push(last);
         }
         for index in removed {

@@ -24,9 +24,9 @@ const PACKED_AT_ONCE_MAX: usize = PACKED_MAX / 4;
 
 /// The members that a new set begins with.
 struct Packing<'a> {
-    /// How many were taken from the front of those given.
+    /// Number of members taken from the front of the given ones.
     taken: usize,
-    /// Those that were new, after the first. A set of one member allocates nothing here.
+    /// New ones among them, after the first. A set of one member allocates nothing here.
     others: Vec<&'a [u8]>,
 }
 

@@ -8,7 +8,7 @@ use crate::structures::key_hash::Key;
 use crate::structures::value::{StrRef, Value, parse_int};
 use bytes::BytesMut;
 
-/// Why a number could not be added.
+/// Reason why a number could not be added.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AddError {
     /// The key holds no string.
@@ -69,9 +69,8 @@ impl Handle {
         }
     }
 
-    /// Lets a string be held as one that was written into (`OBJECT ENCODING` answers `raw`), as in
-    /// Redis after a command that was to change it and did not. Its bytes are what they were:
-    /// no effect is recorded.
+    /// Makes `OBJECT ENCODING` of a string `raw`, as in Redis after a command that could have
+    /// changed it and did not. Its bytes stay the same: no effect is recorded.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -176,8 +175,8 @@ fn patched(value: StrRef<'_>, len: usize, offset: usize, bytes: &[u8]) -> Vec<u8
     text
 }
 
-/// Writes into a blob: in place if nobody else refers to it, into a copy with room to grow if
-/// somebody does.
+/// Writes into a blob: in place if no one else has a reference to it, otherwise into a copy with
+/// room to grow.
 fn write_blob(entry: Entry, offset: usize, bytes: &[u8]) {
     let Some(blob) = entry.blob_mut() else { return };
     let end = offset + bytes.len();

@@ -10,7 +10,7 @@ use crate::structures::vectors::{VectorChange, Vectors};
 use crate::structures::view::View;
 use petrel_vector::{NotInserted, VectorSet};
 
-/// Why a vector cannot be put.
+/// Reason why a vector cannot be added.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum VectorError {
     /// The key holds another type.
@@ -152,10 +152,10 @@ impl Handle {
         self.record(db, key, &Effect::Store { key: key.bytes, value, expiry: None });
     }
 
-    /// Makes a change that an effect describes.
+    /// Applies a change described by an effect.
     ///
     /// # Errors
-    /// What is in the way.
+    /// If the change does not fit the vector set.
     pub(crate) fn apply_vector(
         &mut self,
         db: u16,

@@ -1,12 +1,12 @@
-//! Events: what happened to a key, by the name under which it is published to those who listen for
-//! changes of keys (<https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>).
+//! Keyspace events: a name for each change of a key, published to subscribers
+//! (<https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>).
 //!
-//! An effect says what changed; an event says what for. Most names follow from the effect
-//! (`ListPush` at the head is `lpush`, whichever command did it), some from the command, which
-//! states its own with [`Handle::name_events`] before it changes anything, and a few are stated one
-//! by one with [`Handle::event`].
+//! An effect describes a change; an event names its cause. Most names follow from the effect
+//! (`ListPush` at the head is `lpush`, whichever command did it), some from the command, which sets
+//! its own with [`Handle::name_events`] before it changes anything, and a few are published one by
+//! one with [`Handle::event`].
 //!
-//! Events wait in the handle, in order, until the command that made them is through:
+//! Events are queued in the handle, in order, until their command has finished:
 //! [`Handle::take_events`].
 
 use crate::handle::Handle;
@@ -42,7 +42,7 @@ impl Handle {
         self.observers.events.wanted.get() & class != 0
     }
 
-    /// Says how the command in hand names its events.
+    /// Sets the event names of the running command.
     pub fn name_events(&mut self, naming: Naming) {
         self.observers.events.naming.set(naming);
     }
@@ -75,8 +75,8 @@ impl Handle {
         }
     }
 
-    /// Finds a key whose value is about to be replaced as a whole by one of type `new`, and notes
-    /// that, unless the command calls what it does by another name than `set`.
+    /// Finds a key about to be replaced as a whole by a value of type `new`, and records the
+    /// matching events, unless the command names its changes other than `set`.
     #[cold]
     pub(crate) fn find_overwritten(
         &mut self,
@@ -106,7 +106,7 @@ impl Handle {
         self.observers.events.wanted.replace(0)
     }
 
-    /// Notes again what was noted before [`Handle::mute_events`].
+    /// Restores the classes of events recorded before [`Handle::mute_events`].
     pub(crate) fn unmute_events(&self, wanted: u32) {
         self.observers.events.wanted.set(wanted);
     }
@@ -295,7 +295,7 @@ fn class_of_type(of: Type) -> u32 {
     }
 }
 
-/// The name of a change of a stream; none for what nobody is told of.
+/// Event name of a change of a stream; none for changes without an event.
 fn name_of(change: StreamChange<'_>, naming: Naming) -> Option<&'static str> {
     Some(match change {
         StreamChange::Add { .. } => "xadd",

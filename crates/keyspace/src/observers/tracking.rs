@@ -1,5 +1,5 @@
-//! Who has read which keys, for clients that cache what they read: a side table of each stripe,
-//! guarded by its lock.
+//! Client-side caching: a table of tracked keys and their readers for each stripe, guarded by its
+//! lock.
 //!
 //! ```text
 //!  a command reads ── Handle::remember_reader ── key: its readers, under the read's lock
@@ -8,17 +8,17 @@
 //!                       ── the host sends messages
 //! ```
 //!
-//! * A read is remembered under the lock under which it was made. So whoever changes the key
-//!   afterwards finds the reader, and no change can be missed.
-//! * A key is told of once; a reader that reads it again is remembered again.
-//! * A stripe's own cache line says whether it has tracked keys; where none are, a change pays
-//!   nothing. In database 0 a slot's mark says whether its key is tracked: a change of one that is
-//!   not pays for a look at it.
+//! * A read is remembered under the lock under which it was made. So any later change of the key
+//!   finds the reader, and no change can be missed.
+//! * A key is invalidated once; a reader that reads it again is remembered again.
+//! * A stripe's own cache line tells whether it has tracked keys; if there are none, a change costs
+//!   nothing. In database 0 a slot's mark tells whether its key is tracked: a change of another key
+//!   costs a test of the mark.
 //! * Keys are remembered by name, whatever their database, as clients cache them by name.
-//! * Nobody looks for a reader that is gone. It stays in the table, silent, until its keys change
+//! * A removed reader is not searched for. It stays in the table, silent, until its keys change
 //!   or are forgotten, or until a list of readers would have to grow for it.
 //!
-//! What a reader is, only its owner knows.
+//! Readers are opaque to the keyspace.
 
 use crate::handle::Handle;
 use crate::state::tracking::tracked::Growth;
@@ -38,7 +38,7 @@ const UNCHECKED_MAX: u64 = 64;
 const FORGET_MAX: u64 = 1024;
 
 impl Handle {
-    /// Notes that somebody has read a key. The key's stripe is held, or nothing is.
+    /// Records a reader of a key. The thread holds the key's stripe, or nothing.
     pub fn remember_reader(&mut self, key: Key<'_>, reader: &Reader) {
         let held = self.holds(key.hash);
         if !held {
@@ -68,7 +68,7 @@ impl Handle {
         }
     }
 
-    /// What there is in a stripe's table, which is held, may have changed.
+    /// Updates a stripe's flags after a change of its table. The stripe is held.
     #[inline]
     fn note_tracked(&self, stripe: u32, bits: u8) {
         let tracked = &self.ks.stripes[stripe as usize].tracked;
@@ -117,7 +117,7 @@ impl Handle {
         }
     }
 
-    /// Asks for the cache lines that say who has read a key. The thread is inside: as
+    /// Prefetches the cache lines of a key's readers. The thread is inside, as for
     /// [`crate::Peeker::prefetch_readers`].
     #[inline]
     pub(crate) fn prefetch_readers(&self, hash: KeyHash) {
@@ -134,7 +134,7 @@ impl Handle {
     #[allow(clippy::mut_from_ref)]
     fn tracked_by_entry(&self, db: u16, stripe: u32, at: Position) -> Option<&mut Tracked> {
         let is_tracked = db == 0 && self.stripe_at(stripe).first_mut().is_marked(at);
-        // The caller lets go of the table before another asks.
+        // The caller drops the table before it gets another reference.
         if is_tracked { self.locks.side_table(&self.ks.tracking.tables, stripe) } else { None }
     }
 
@@ -169,13 +169,13 @@ impl Handle {
         }
     }
 
-    /// A key has changed: takes its readers out of the table, to be told.
+    /// Takes the readers of a changed key out of the table, to be notified.
     pub(crate) fn take_readers(&mut self, key: Key<'_>, by_client: bool) {
         let table = self.stripe_at(key.hash.stripe()).first_mut();
         self.take_readers_at(key, table.find(key.hash, key.bytes), by_client);
     }
 
-    /// The same where it is known where the key's entry in database 0 is, if there is one.
+    /// Like [`Handle::take_readers`], with the position of the key's entry in database 0, if any.
     pub(crate) fn take_readers_at(
         &mut self,
         key: Key<'_>,
@@ -205,10 +205,10 @@ impl Handle {
         }
     }
 
-    /// Forgets keys while there are more of them than the limit allows, as far as it goes in a
-    /// moment; their readers are to be told, since they will not hear of a change. The thread
-    /// is in a batch and holds nothing. Counts the keys only now and then: each thread may
-    /// exceed its share of the limit by a thousandth.
+    /// Removes keys beyond the limit of the table, a bounded number per call. Their readers are
+    /// notified, because later changes will not be. The thread is in a batch and holds nothing.
+    /// Counts the keys only now and then: each thread may exceed its share of the limit by a
+    /// thousandth.
     pub fn forget_readers(&mut self) {
         let limit = &self.ks.tracking;
         let max = limit.keys_max.load(Relaxed) as u64;
@@ -216,8 +216,7 @@ impl Handle {
         if max == 0 || !is_due && !limit.suspect.load(Relaxed) {
             return;
         }
-        // Whoever is not the one that forgets looks again later. What the last one forgot is
-        // counted by now.
+        // Another thread is removing keys: check again later, when its removals are counted.
         if limit.forgetting.swap(true, Acquire) {
             return;
         }
@@ -225,7 +224,7 @@ impl Handle {
         self.ks.tracking.forgetting.store(false, Release);
     }
 
-    /// Forgets what there is beyond so many keys. No other thread does so meanwhile.
+    /// Removes the keys beyond `max`. Only one thread does so at a time.
     fn forget_excess(&mut self, max: u64) {
         let limit = &self.ks.tracking;
         self.observers.invalidations.remembered = 0;
@@ -246,7 +245,7 @@ impl Handle {
         }
     }
 
-    /// Forgets up to so many keys of a stripe, which is held; says how many.
+    /// Removes up to `keys` keys of a stripe, which is held; returns their number.
     fn forget_in(&mut self, stripe: u32, keys: u64) -> u64 {
         let tables = &self.ks.tracking.tables;
         let Some(tracked) = self.locks.side_table(tables, stripe) else { return 0 };
@@ -260,7 +259,7 @@ impl Handle {
         names.len() as u64
     }
 
-    /// Takes a stripe's whole table out, for a flush: the readers of every key are told at once.
+    /// Takes a stripe's whole table for a flush, which notifies the readers of all keys at once.
     pub(crate) fn take_tracked(&mut self, stripe: u32) -> Option<Tracked> {
         let tracked = self.locks.side_table(&self.ks.tracking.tables, stripe)?;
         if tracked.is_empty() {
@@ -510,8 +509,8 @@ mod tests {
                 handle.retire(moved.unwrap());
             }
         }
-        // A row of buckets grows beyond the limit until a key comes whose search would go that far;
-        // without one, to all 210.
+        // A row of full buckets grows beyond the limit until a key is added that would probe that
+        // far; without such a key, to all 210.
         assert!((2..=70).contains(&longest), "{longest}");
         assert_eq!(handle.keyspace().stats().tracked_keys, 1_000);
         handle.exit();

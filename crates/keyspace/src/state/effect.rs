@@ -1,5 +1,4 @@
-//! What a write did: the one thing that the log, replicas, peers, `WATCH`, tracking and indexes
-//! learn from.
+//! Effects: the description of a write for the log, replicas, peers, `WATCH`, tracking and indexes.
 
 use crate::state::order::{Epochs, Order, Origin};
 use crate::structures::json::JsonChange;
@@ -9,14 +8,14 @@ use crate::structures::value::StrRef;
 use crate::structures::vectors::VectorChange;
 use crate::structures::view::View;
 
-/// One change of one key (or of a whole database), deterministic: times are absolute, generated
+/// A change of one key (or of a whole database), deterministic: times are absolute, generated
 /// values resolved.
 ///
 /// Applying an effect with [`crate::Handle::apply`] makes the same change through the same
 /// mutators.
 ///
-/// Changes of a collection's elements are effects of their own. A collection that became empty is
-/// removed, which a [`Effect::Remove`] says.
+/// Changes of a collection's elements are effects of their own. The removal of an emptied
+/// collection is a separate [`Effect::Remove`].
 #[derive(Clone, Copy, Debug)]
 pub enum Effect<'a> {
     /// The key holds this string and this expiry from now on, whatever it held before: a register
@@ -24,7 +23,7 @@ pub enum Effect<'a> {
     Put {
         /// The key.
         key: &'a [u8],
-        /// Its value.
+        /// New value.
         value: StrRef<'a>,
         /// Expiry in Unix milliseconds.
         expiry: Option<i64>,
@@ -34,15 +33,15 @@ pub enum Effect<'a> {
     Store {
         /// The key.
         key: &'a [u8],
-        /// Its value, to be read before the sink returns.
+        /// New value, to be read before the sink returns.
         value: View<'a>,
         /// Expiry in Unix milliseconds.
         expiry: Option<i64>,
     },
-    /// The key holds from now on what the collection at another key holds, with its expiry: after
-    /// `COPY`, and after `RENAME` and `MOVE`, whose removal of the other key is an effect of its
-    /// own. The value is not said: it is that of the other key at this effect's [`Order`], which
-    /// stands above all earlier ones of both keys' stripes, and below all later ones.
+    /// The key gets the value and expiry of another key's collection: after `COPY`, and after
+    /// `RENAME` and `MOVE`, which remove the other key with an effect of its own. The value is not
+    /// included: it is that of the other key at this effect's [`Order`], which is above all earlier
+    /// ones of both keys' stripes, and below all later ones.
     CopyFrom {
         /// The key.
         key: &'a [u8],
@@ -57,7 +56,7 @@ pub enum Effect<'a> {
     Remove {
         /// The key.
         key: &'a [u8],
-        /// What removed it.
+        /// Reason of the removal.
         why: Removal,
     },
     /// The key's expiry changed, its value did not.
@@ -71,7 +70,7 @@ pub enum Effect<'a> {
     Add {
         /// The key.
         key: &'a [u8],
-        /// What was added.
+        /// The increment.
         delta: i64,
     },
     /// Bytes were written into a string from `offset` on, which zeros reach if it was shorter;
@@ -79,7 +78,7 @@ pub enum Effect<'a> {
     Write {
         /// The key.
         key: &'a [u8],
-        /// Where the bytes begin.
+        /// Offset of the bytes.
         offset: usize,
         /// The bytes.
         bytes: &'a [u8],
@@ -91,7 +90,7 @@ pub enum Effect<'a> {
         key: &'a [u8],
         /// The member.
         member: &'a [u8],
-        /// Its score; never NaN.
+        /// New score; never NaN.
         score: f64,
     },
     /// A member of a sorted set is gone. With the last one goes the key, which is an effect of its
@@ -120,7 +119,7 @@ pub enum Effect<'a> {
     ListPush {
         /// The key.
         key: &'a [u8],
-        /// Which end.
+        /// End of the list.
         end: End,
         /// The element.
         element: &'a [u8],
@@ -129,14 +128,14 @@ pub enum Effect<'a> {
     ListPop {
         /// The key.
         key: &'a [u8],
-        /// Which end.
+        /// End of the list.
         end: End,
     },
     /// An element of a list was replaced.
     ListSet {
         /// The key.
         key: &'a [u8],
-        /// Its place.
+        /// Index of the element.
         index: usize,
         /// The new element.
         element: &'a [u8],
@@ -145,7 +144,7 @@ pub enum Effect<'a> {
     ListInsert {
         /// The key.
         key: &'a [u8],
-        /// Its place.
+        /// Index of the element.
         index: usize,
         /// The element.
         element: &'a [u8],
@@ -157,7 +156,7 @@ pub enum Effect<'a> {
     ListRemove {
         /// The key.
         key: &'a [u8],
-        /// Its place.
+        /// Index of the element.
         index: usize,
     },
     /// All elements of a list were removed but a run of them.
@@ -166,28 +165,28 @@ pub enum Effect<'a> {
         key: &'a [u8],
         /// The first that stays.
         from: usize,
-        /// How many stay.
+        /// Number of elements that stay.
         len: usize,
     },
     /// Something changed in a stream.
     Stream {
         /// The key.
         key: &'a [u8],
-        /// What.
+        /// The change.
         change: StreamChange<'a>,
     },
     /// Something changed in a vector set.
     Vector {
         /// The key.
         key: &'a [u8],
-        /// What.
+        /// The change.
         change: VectorChange<'a>,
     },
     /// Something changed in a JSON document.
     Json {
         /// The key.
         key: &'a [u8],
-        /// What.
+        /// The change.
         change: JsonChange<'a>,
     },
     /// A field of a hash has this value and this expiry from now on. A missing key counts as an
@@ -197,7 +196,7 @@ pub enum Effect<'a> {
         key: &'a [u8],
         /// The field.
         field: &'a [u8],
-        /// Its value.
+        /// New value.
         value: &'a [u8],
         /// Expiry of the field in Unix milliseconds.
         expiry: Option<i64>,
@@ -283,27 +282,27 @@ impl<'a> Effect<'a> {
     }
 }
 
-/// Why a key was removed.
+/// Reason for the removal of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Removal {
     /// By a command.
     Deleted,
-    /// Its last element was removed.
+    /// The last element was removed.
     Emptied,
-    /// Its time to live had passed.
+    /// The time to live had passed.
     Expired,
     /// To stay under the memory limit.
     Evicted,
 }
 
-/// Where an effect belongs, and where it came from.
+/// Database, order and origin of an effect.
 #[derive(Clone, Copy, Debug)]
 pub struct EffectHead {
     /// The database.
     pub db: u16,
-    /// Its place among the effects of the key's stripe.
+    /// Position among the effects of the key's stripe.
     pub order: Order,
-    /// Where it was made first.
+    /// Process that first made the effect.
     pub origin: Origin,
 }
 
@@ -312,16 +311,16 @@ pub struct EffectHead {
 pub struct Published<'m> {
     /// The database that its publisher has selected.
     pub db: u16,
-    /// It is for those that subscribe to the channel of a shard.
+    /// Whether the channel is a shard channel.
     pub is_sharded: bool,
     /// The channel.
     pub channel: &'m [u8],
-    /// What is said.
+    /// The message itself.
     pub payload: &'m [u8],
 }
 
-/// A consumer of effects. It is called under the key's stripe lock, on the thread that made the
-/// change: it copies what it needs and returns.
+/// A consumer of effects. It is called under the key's stripe lock, on the thread of the change: it
+/// copies the data it needs and returns.
 pub trait EffectSink: Send {
     /// Takes one effect.
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>);
@@ -344,12 +343,13 @@ pub trait EffectSink: Send {
         epoch
     }
 
-    /// The same, of every other sink: the epoch was decided.
+    /// Like [`EffectSink::commit`], for every other sink, with the epoch already chosen.
     fn committed(&mut self, epoch: u64, alone: bool) {
         let _ = (epoch, alone);
     }
 
-    /// The thread has ended a batch: what was committed is to go where it should without its help.
+    /// The thread has ended a batch: the sink passes the committed changes on, so that they no
+    /// longer depend on this thread.
     fn hand_over(&mut self) {}
 }
 

@@ -1,4 +1,4 @@
-//! What a thread knows of memory and of candidates for eviction (`upkeep/evict.rs`).
+//! A thread's view of memory use, and its candidates for eviction (`upkeep/evict.rs`).
 
 use crate::state::order::Origin;
 use crate::state::policy::{AccessClock, Policy, draw, is_main};
@@ -14,7 +14,7 @@ const AVERAGED_LOG2: u32 = 9;
 /// Candidates kept.
 const POOL_MAX: usize = 16;
 
-/// What a thread knows of memory and candidates.
+/// A thread's view of memory use, and its candidates for eviction.
 #[derive(Default)]
 pub(crate) struct Evictor {
     /// The limit at the last comparison, the thread's own figure then, and by how much it may grow
@@ -30,7 +30,7 @@ pub(crate) struct Evictor {
     pub(crate) eligible: Vec<(u16, u64)>,
     /// Nanoseconds that evictions took since they were asked for.
     pub(crate) nanos: u64,
-    /// Where the search of all stripes goes on.
+    /// Next stripe of the search through all stripes.
     pub(crate) search_at: u32,
     /// Averages over the samples: bytes of entries in the small queue, and of all.
     small_bytes: u64,
@@ -76,8 +76,8 @@ impl Evictor {
         }
     }
 
-    /// Takes the best candidate out of the pool whose turn it is, or if there is none and `any`
-    /// will do, of the other.
+    /// Takes the best candidate out of the pool that is due, or, if it is empty and `any` is set,
+    /// out of the other.
     pub(crate) fn take_best(&mut self, any: bool, clock: &AccessClock) -> Option<Candidate> {
         let small_is_due = self.small_bytes * SMALL_SHARE > self.all_bytes;
         let turn = usize::from(clock.has_queues() && !small_is_due);

@@ -19,7 +19,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// How to build a keyspace.
+/// Configuration of a new keyspace.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Number of databases, at least 1.
@@ -85,7 +85,7 @@ struct Roster {
     departed: Option<Arc<Counters>>,
 }
 
-/// Where the statistics that `CONFIG RESETSTAT` clears were when it last did.
+/// Values of the statistics at the last `CONFIG RESETSTAT`, which are subtracted from them.
 #[derive(Default)]
 struct StatsBase {
     hits: AtomicI64,
@@ -130,12 +130,12 @@ impl Keyspace {
         })
     }
 
-    /// Which threads are inside, and which wait: for operators.
+    /// State of the gate for diagnostics: the threads inside and the waiting ones.
     pub fn survey_gate(&self) -> Survey {
         self.gate.survey()
     }
 
-    /// Enters the calling thread: its pass through the gate, and what it counts into.
+    /// Registers the calling thread: its slot at the gate, and its counters.
     pub(crate) fn register(&self) -> (ThreadSlot, Arc<Counters>) {
         let pass = self.gate.register();
         let counters = Arc::new(Counters::new(usize::from(self.databases)));
@@ -218,28 +218,26 @@ impl Keyspace {
         self.policy.get()
     }
 
-    /// Until this moment, in Unix milliseconds, nothing is evicted, and keys and fields whose time
-    /// passes are only not seen: they go when somebody writes to them, or later.
+    /// Until this time, in Unix milliseconds, nothing is evicted; expired keys and fields are
+    /// hidden but only removed by a write to them, or later.
     pub fn hold_until(&self, until_ms: i64) {
         self.hold_until_ms.store(until_ms, Relaxed);
     }
 
-    /// From now on nothing expires and nothing is evicted, until that is taken back: what has
-    /// expired is only not seen, and stays where it is given a time that has passed. For data
-    /// that comes from a server which decides what has expired.
+    /// Turns expiry and eviction off, or on again: expired keys are hidden, and keys set with a
+    /// past expiry are stored. For replicas of a server that decides about expiry.
     pub fn keep_expired(&self, on: bool) {
         self.keeps_expired.store(on, Relaxed);
     }
 
-    /// From now on only keys whose home is here expire and are evicted: as
-    /// [`Keyspace::keep_expired`] says of all keys, of those of others. What tells them cannot
-    /// be replaced: false if there is one already.
+    /// Limits expiry and eviction to keys with their home here; other keys are treated as by
+    /// [`Keyspace::keep_expired`]. Cannot be replaced: false if already set.
     pub fn set_homes(&self, homes: Arc<dyn Homes>) -> bool {
         self.homes.set(homes).is_ok()
     }
 
-    /// From now on the threads' clocks stand still at this moment, in Unix milliseconds: what has
-    /// not expired then does not. 0 lets them go on.
+    /// Stops the threads' clocks at this time, in Unix milliseconds, so that nothing further
+    /// expires. 0 resumes them.
     pub fn stop_clock(&self, at_ms: i64) {
         self.clock_stands_at.store(at_ms, Relaxed);
     }
@@ -305,7 +303,7 @@ impl Keyspace {
         DbStats { keys: count(keys), volatile: count(volatile), expiring: count(expiring) }
     }
 
-    /// How many keys are remembered with their readers at most; 0 for any number.
+    /// Sets the maximum number of tracked keys; 0 for no limit.
     pub fn limit_tracking(&self, keys: usize) {
         self.tracking.limit(keys);
     }
@@ -315,7 +313,7 @@ impl Keyspace {
         self.tracking.readers.add(owner)
     }
 
-    /// The reader is gone: nobody is told in its name.
+    /// Removes a reader: it gets no further notifications.
     pub fn remove_reader(&self, reader: &Reader) {
         self.tracking.readers.remove(reader.id());
     }
@@ -325,17 +323,17 @@ impl Keyspace {
         self.tracking.readers.view()
     }
 
-    /// Somebody listens to the changes of keys with this prefix from now on.
+    /// Tracks a prefix: changes of matching keys are broadcast.
     pub fn add_prefix(&self, prefix: Arc<[u8]>) {
         self.prefixes.add(prefix);
     }
 
-    /// Nobody does any longer.
+    /// Ends the tracking of a prefix.
     pub fn remove_prefix(&self, prefix: &[u8]) {
         self.prefixes.remove(prefix);
     }
 
-    /// Keys that somebody waits for.
+    /// Numbers of keys awaited by blocked clients.
     pub fn waited_keys(&self) -> WaitedKeys {
         self.waits.keys()
     }
@@ -362,12 +360,12 @@ impl Drop for Keyspace {
         self.free_garbage();
         let mut cache = self.heap.cache();
         for stripe in &self.stripes {
-            // SAFETY: the last owner drops the keyspace; nobody else can reach a stripe.
+            // SAFETY: the last owner drops the keyspace; no other thread can reach a stripe.
             let data = unsafe { stripe.data() };
             for db in 0..self.databases {
                 let mut table = data.take_table(db);
                 if let Some(array) = table.drain(|entry| entry.release(&mut cache)) {
-                    // SAFETY: nobody else exists who could peek at the array.
+                    // SAFETY: no other thread exists that could peek at the array.
                     unsafe { array.free(&mut cache) };
                 }
             }

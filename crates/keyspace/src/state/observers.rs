@@ -1,4 +1,4 @@
-//! What a thread keeps for the observers of its changes.
+//! A thread's state for the observers of its changes.
 
 use crate::state::effect::EffectSink;
 use crate::state::event::Events;
@@ -10,14 +10,14 @@ use std::collections::VecDeque;
 /// Sinks of effects, and what other observers are to learn when the command is through.
 #[derive(Default)]
 pub(crate) struct Observers {
-    /// Where the effect came from that is being applied.
+    /// Origin of the effect being applied.
     pub origin: Origin,
     pub sink: Option<Box<dyn EffectSink>>,
     /// [`Sinks::version`](crate::state::order::Sinks::version) when the sink was made.
     pub sinks_seen: u64,
     /// [`SinkSource::is_strict`](crate::SinkSource::is_strict) of the sink's source.
     pub is_strict: bool,
-    /// What the sink has learned of and was not committed.
+    /// Changes recorded in the sink but not yet committed.
     pub uncommitted: Uncommitted,
     /// The latest epoch that was written to, or seen something of.
     pub need: u64,

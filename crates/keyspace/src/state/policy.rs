@@ -1,8 +1,8 @@
-//! Eviction policies, and what the 24-bit access field of an entry means under each.
+//! Eviction policies, and the meaning of an entry's 24-bit access field under each.
 //!
 //! * LRU (and every policy that needs no field of its own): seconds of Unix time, modulo 2^24, of
 //!   the last use.
-//! * LRM: the same, of the last change.
+//! * LRM: seconds of the last change, likewise.
 //! * LFU: 16 bits of minutes when the counter was last decayed, 8 bits of logarithmic counter
 //!   (Morris), as Redis documents under `lfu-log-factor` and `lfu-decay-time`.
 //! * S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): 21 bits
@@ -32,7 +32,7 @@ const JOINED_MASK: u32 = ACCESS_MASK >> JOINED_SHIFT;
 /// Units of the byte clock per memory limit, as a power of two.
 const UNITS_PER_LIMIT_LOG2: u32 = 12;
 
-/// What is removed when the memory limit is reached.
+/// Policy of eviction at the memory limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Policy {
@@ -41,21 +41,21 @@ pub enum Policy {
     NoEviction,
     /// Any key, approximately the least recently used.
     AllKeysLru,
-    /// Any key, approximately the least recently modified: what is only read grows old.
+    /// Any key, approximately the least recently modified: reads do not count.
     AllKeysLrm,
     /// Any key, approximately the least frequently used.
     AllKeysLfu,
     /// Any key.
     AllKeysRandom,
-    /// Of the keys with an expiry, approximately the least recently used.
+    /// Approximately the least recently used key with an expiry.
     VolatileLru,
-    /// Of the keys with an expiry, approximately the least recently modified.
+    /// Approximately the least recently modified key with an expiry.
     VolatileLrm,
-    /// Of the keys with an expiry, approximately the least frequently used.
+    /// Approximately the least frequently used key with an expiry.
     VolatileLfu,
     /// Any key with an expiry.
     VolatileRandom,
-    /// Of the keys with an expiry, approximately the one that expires first.
+    /// Approximately the key with the earliest expiry.
     VolatileTtl,
     /// Any key, approximately in the order of S3-FIFO: new keys must be used soon or go first, and
     /// keys that went so but are set again are given a longer stay.
@@ -178,8 +178,8 @@ impl PolicyCell {
     }
 }
 
-/// What `maxmemory-eviction-tenacity` allows: 50 microseconds each up to 10, 15 % more for each
-/// step from there on, and with 100 as long as it takes.
+/// Time limit by `maxmemory-eviction-tenacity`: 50 microseconds per step up to 10, 15 % more for
+/// each further step, and unlimited at 100.
 fn budget(tenacity: u32) -> Duration {
     let step = Duration::from_micros(50);
     match tenacity {
@@ -189,7 +189,7 @@ fn budget(tenacity: u32) -> Duration {
     }
 }
 
-/// What a field holds.
+/// Content of the access field.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum AccessField {
     #[default]
@@ -198,7 +198,7 @@ enum AccessField {
     Queue,
 }
 
-/// What a thread writes into the access field, refreshed with its clock.
+/// Values that a thread writes into access fields, refreshed with its clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AccessClock {
     field: AccessField,
@@ -278,7 +278,7 @@ impl AccessClock {
         }
     }
 
-    /// Notes a change of what was noted as used before.
+    /// Updates the access field after a change, under policies that count changes only.
     #[inline]
     pub fn touch_changed(&self, entry: Entry) {
         if self.only_changes {
@@ -301,8 +301,8 @@ impl AccessClock {
         self.seconds.wrapping_sub(access) & ACCESS_MASK
     }
 
-    /// The same of an entry that another thread may have used, whose clock is ahead by a little: it
-    /// was used now.
+    /// Like [`AccessClock::idle_seconds`], but returns 0 if another thread, with its clock slightly
+    /// ahead, has used the entry.
     pub fn seconds_since(&self, access: u32) -> u32 {
         let seconds = self.idle_seconds(access);
         if seconds > ACCESS_MASK / 2 { 0 } else { seconds }
@@ -313,8 +313,8 @@ impl AccessClock {
         self.only_changes
     }
 
-    /// Field of an entry that was last used so many seconds ago, when the field holds a time. It
-    /// wraps as the field does.
+    /// Access field of an entry last used `seconds` seconds ago, if the field holds a time. Wraps
+    /// as the field does.
     pub fn idle_for(&self, seconds: u64) -> u32 {
         self.seconds.wrapping_sub(seconds as u32) & ACCESS_MASK
     }
@@ -337,8 +337,8 @@ impl AccessClock {
         self.inserted.wrapping_sub(access >> JOINED_SHIFT) & JOINED_MASK
     }
 
-    /// Field of an entry whose turn has come at the end of its queue, if it stays: in the main
-    /// queue, for as often as it was used since it joined. `None` if it goes.
+    /// New access field of an entry at the end of its queue, if it stays: in the main queue, for as
+    /// many rounds as it was used since it joined. `None` if it is evicted.
     pub fn second_chance(&self, access: u32) -> Option<u32> {
         let uses = access & USES_MASK;
         match (is_main(access), uses) {

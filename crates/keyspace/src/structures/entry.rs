@@ -1,4 +1,4 @@
-//! One key with its value: a single heap block, contiguous, no field that the key does not use.
+//! A key with its value: a single heap block, contiguous, without unused fields.
 //!
 //! ```text
 //!  0        1            4          6          8
@@ -58,7 +58,7 @@ pub fn blob_bytes(len: usize) -> usize {
     len.next_multiple_of(step)
 }
 
-/// Longest string whose `OBJECT ENCODING` is `embstr`.
+/// Longest string with the `OBJECT ENCODING` `embstr`.
 const EMBSTR_MAX: usize = 44;
 
 /// Packed items of a collection take at most this many bytes; beyond, it has an allocation of its
@@ -67,8 +67,8 @@ pub(crate) const PACKED_MAX: usize = 4096;
 
 /// A pointer to a live entry.
 ///
-/// Invariant of every method: the entry's stripe is held by the calling thread (or nobody else
-/// knows the entry), and the returned references are not used after the entry is replaced or freed.
+/// Invariant of every method: the calling thread holds the entry's stripe (or no other thread can
+/// reach the entry), and the returned references are not used after the entry is replaced or freed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Entry(Block);
 
@@ -101,7 +101,7 @@ impl Entry {
         Self::build(cache, key, Kind::Str, sub, inline, expiry, access).0
     }
 
-    /// Builds an entry whose value is its fixed part.
+    /// Builds an entry with its value in the fixed part.
     fn with_fixed<F: Fixed>(
         cache: &mut Cache,
         key: &[u8],
@@ -145,7 +145,7 @@ impl Entry {
         Self::with_fixed(cache, key, sub, Box::into_raw(large), expiry, access)
     }
 
-    /// Allocates and fills an entry but for its fixed part, to which the pointer leads.
+    /// Allocates and fills an entry except for its fixed part, to which the pointer leads.
     fn build(
         cache: &mut Cache,
         key: &[u8],
@@ -215,8 +215,8 @@ impl Entry {
         true
     }
 
-    /// The same entry with another expiry, in a block of its own if the layout changes. The old
-    /// block is then to be freed alone: to be released with [`Entry::release_block`].
+    /// This entry with another expiry, in a new block if the layout changes. The old block is then
+    /// released with [`Entry::release_block`].
     pub fn with_expiry(self, cache: &mut Cache, expiry: Option<i64>) -> Self {
         if let (Some(field), Some(at)) = (self.expiry_field(), expiry) {
             field.set(at);
@@ -255,8 +255,8 @@ impl Entry {
         new
     }
 
-    /// The same value and expiry at another key, in a block of its own. The old block is then to be
-    /// freed alone.
+    /// This value and expiry at another key, in a new block. The old block is then released with
+    /// [`Entry::release_block`].
     pub fn with_key(self, cache: &mut Cache, key: &[u8]) -> Self {
         let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
         let (expiry, access) = (self.expiry(), self.access());
@@ -286,8 +286,8 @@ impl Entry {
         }
     }
 
-    /// The same entry moved to a fresh block (to leave a sparse slab). The old block is then to be
-    /// freed alone.
+    /// This entry moved to a new block (to leave a sparse slab). The old block is then released
+    /// with [`Entry::release_block`].
     pub fn relocate(self, cache: &mut Cache) -> Self {
         let size = self.size();
         let new = Entry(Block::new(cache.alloc(size)));
@@ -321,7 +321,7 @@ impl Entry {
         large
     }
 
-    /// Frees the block of an entry whose value was moved to another block.
+    /// Frees the block of an entry after its value was moved to another block.
     pub fn release_block(self, cache: &mut Cache) {
         // SAFETY: the block came from this heap with this size, and the caller gives up its only
         // pointer.
@@ -352,7 +352,7 @@ impl Entry {
         matches!(self.kind(), Kind::Packed | Kind::PackedBeyond).then(|| self.inline())
     }
 
-    /// The same, to be changed without changing their length.
+    /// Packed items, to be changed without a change of their length.
     pub fn packed_mut<'a>(self) -> Option<&'a mut [u8]> {
         self.packed().map(|_| self.inline_bytes_mut())
     }
@@ -367,11 +367,11 @@ impl Entry {
     /// The large collection, to be changed in place; the caller keeps one reference at a time.
     #[inline]
     pub fn large_mut<'a>(self) -> Option<&'a mut Large> {
-        // SAFETY: as above; the caller holds the stripe, so nobody else reads it.
+        // SAFETY: as above; the caller holds the stripe, so no other thread reads it.
         (self.kind() == Kind::Large).then(|| unsafe { &mut *self.large_ptr() })
     }
 
-    /// How the collection is laid out; of a string it means nothing.
+    /// Form of a collection; meaningless for a string.
     #[inline]
     pub fn form(self) -> Form {
         let bits = self.meta() >> SUB_SHIFT;
@@ -459,7 +459,7 @@ impl Entry {
 
     /// The blob, to be changed in place.
     pub fn blob_mut<'a>(self) -> Option<&'a mut Bytes> {
-        // SAFETY: as in `value`; the caller holds the stripe, so nobody else reads it.
+        // SAFETY: as in `value`; the caller holds the stripe, so no other thread reads it.
         (self.kind() == Kind::Blob).then(|| unsafe { &mut *self.blob_ptr() })
     }
 
@@ -479,7 +479,7 @@ impl Entry {
         unsafe { std::slice::from_raw_parts_mut(self.inline_at(), self.inline_len()) }
     }
 
-    /// Where the bytes after the key are.
+    /// Address of the bytes after the key.
     #[inline]
     fn inline_at(self) -> *mut u8 {
         self.base().wrapping_add(self.key_at() + self.key_len())
@@ -545,7 +545,7 @@ impl Entry {
         self.has_expiry().then(|| unsafe { &*at })
     }
 
-    /// The 24-bit access field; what it means is the eviction policy's affair.
+    /// The 24-bit access field, interpreted by the eviction policy.
     pub fn access(self) -> u32 {
         self.head().word.get() >> 8
     }
@@ -649,7 +649,7 @@ impl Entry {
         self.head().val_len.set(self.inline_len() as u16 | stamp);
     }
 
-    /// Where the fixed part of a kind is: it ends where the key begins.
+    /// Address of the fixed part of a kind, which ends at the key.
     #[inline]
     fn fixed_at(self, kind: Kind) -> *mut u8 {
         self.base().wrapping_add(self.key_at() - kind.fixed())

@@ -1,6 +1,6 @@
 //! The types of values, and the forms in which collections are held.
 
-/// What a key holds.
+/// Type of a value.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Type {
     /// Bytes.
@@ -62,8 +62,7 @@ impl std::fmt::Display for WrongType {
 
 impl std::error::Error for WrongType {}
 
-/// How a packed collection is laid out; of a large one, which type it is. Three bits of the entry's
-/// first byte.
+/// Layout of a packed collection, or type of a large one. Three bits of the entry's first byte.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub(crate) enum Form {
@@ -79,8 +78,8 @@ pub(crate) enum Form {
     Hash = 4,
     /// Never packed.
     Stream = 5,
-    /// A hash some of whose fields have an expiry. Packed: the earliest of them, then fields, each
-    /// followed by its value and its expiry.
+    /// A hash with expiring fields. Packed: the earliest expiry, then fields, each followed by its
+    /// value and its expiry.
     ExpiringHash = 6,
     /// The tape of a JSON document (`petrel_json::tape`).
     Json = 7,

@@ -1,5 +1,5 @@
-//! JSON documents: what a long one is at its key, what a change of one is, and its part of a
-//! snapshot. Short ones are packed into their entry.
+//! JSON documents: the value of a long one, its changes, and its part of a snapshot. Short ones are
+//! packed into their entry.
 
 use super::image::{ImageElement, ImageId, TakeElement};
 use petrel_json::{Change, Edit, Value};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Bytes that freeing takes about as long for as for an element of a collection.
 const PAGE_BYTES: usize = 4096;
 
-/// Of what a tape grows by, this part is left for the next time.
+/// Growth reserves 1 in this many bytes of the tape as spare capacity.
 const SPARE_PART: usize = 16;
 
 /// A document that has an allocation of its own.
@@ -17,12 +17,12 @@ pub(crate) struct Json {
     tape: Arc<Vec<u8>>,
     /// An image that has yet to get the document as it was.
     taking: Option<Box<(ImageId, Arc<Vec<u8>>)>>,
-    /// It is what an image has yet to get, and at no key.
+    /// Whether this is the old document of a snapshot, at no key.
     is_rest: bool,
 }
 
 impl Json {
-    /// Of a tape.
+    /// Creates a document from its encoded tape.
     pub fn new(mut tape: Vec<u8>) -> Self {
         tape.shrink_to_fit();
         Json { tape: Arc::new(tape), taking: None, is_rest: false }
@@ -68,7 +68,7 @@ impl Json {
         self.tape.len() / PAGE_BYTES
     }
 
-    /// Begins an image of what there is, which is shared until it changes.
+    /// Begins a snapshot of the present document, which is shared until it changes.
     pub fn begin_image(&mut self, id: ImageId) {
         self.taking = Some(Box::new((id, self.tape.clone())));
     }
@@ -93,7 +93,7 @@ impl Json {
     }
 }
 
-/// Bytes that the general allocator gives for so many: it has four size classes per doubling.
+/// Bytes that the general allocator takes for `len` bytes: it has four size classes per doubling.
 fn allocated(len: usize) -> usize {
     match len {
         ..64 => len.next_multiple_of(16),

@@ -1,4 +1,4 @@
-//! Large collections: those that have an allocation of their own.
+//! Large collections, which have an allocation of their own.
 
 use super::form::Form;
 use super::hash::Hash;
@@ -31,7 +31,7 @@ pub(crate) enum Large {
 }
 
 impl Large {
-    /// Which type it is.
+    /// Type of the collection.
     pub fn form(&self) -> Form {
         match self {
             Large::List(_) => Form::List,
@@ -57,7 +57,7 @@ impl Large {
         }
     }
 
-    /// What it takes to free it: the number of its elements, or of what holds several.
+    /// Work to free it: the number of its elements, or of the blocks that hold several.
     pub fn len(&self) -> usize {
         match self {
             Large::List(list) => list.chunks(),
@@ -70,7 +70,7 @@ impl Large {
         }
     }
 
-    /// Bytes that it occupies, itself included; told without walking it.
+    /// Bytes that it occupies, including itself; known without walking it.
     pub fn footprint(&self) -> usize {
         size_of::<Large>()
             + match self {
@@ -193,7 +193,7 @@ impl Large {
         }
     }
 
-    /// What there is of the image beside its elements, when they were all handed out.
+    /// The trailing part of the snapshot, after all elements were taken.
     pub fn take_rest(&mut self) -> Option<Box<Self>> {
         match self {
             Large::Stream(stream) => stream.take_rest().map(|rest| Box::new(Large::Stream(rest))),

@@ -1,17 +1,17 @@
-//! A hash table: open addressing over cache-line buckets. The entries of one stripe and one
-//! database are one, and so is each segment of a [`crate::dict::Dict`].
+//! A hash table: open addressing over cache-line buckets. Each stripe has one per database, and
+//! each segment of a [`crate::dict::Dict`] is one.
 //!
 //! * A key's home bucket is `position * buckets >> 32`: the order of buckets is the order of hashes
-//!   for any number of buckets, which is what lets `SCAN` resume after the table has grown or
-//!   shrunk, and lets the table grow by half instead of doubling.
-//! * An entry whose home is full lies in one of the next buckets; a search ends at the first bucket
-//!   that is not full. A slot says how far it was displaced, so that removal can close the gap
-//!   without reading other entries.
-//! * A table that is filled and emptied again and again leaves a tombstone instead of closing the
-//!   gap ([`Table::vacate`]): that reads nothing of the next bucket. Searches pass it; what is
-//!   added takes its place.
+//!   for any number of buckets. This lets `SCAN` resume after the table has grown or shrunk, and
+//!   lets the table grow by half instead of doubling.
+//! * An entry with a full home bucket lies in one of the next buckets; a search ends at the first
+//!   bucket that is not full. A slot stores how far it was displaced, so that removal can close the
+//!   gap without reading other entries.
+//! * A table that is filled and emptied repeatedly leaves a tombstone instead of closing the gap
+//!   ([`Table::vacate`]), which reads nothing of the next bucket. Searches pass it; additions
+//!   reuse it.
 //! * Growing moves every entry at once, with the entries prefetched: a stripe holds one of
-//!   thousands of the keys, so this takes microseconds. What is replaced is retired, not freed,
+//!   thousands of the keys, so this takes microseconds. The replaced array is retired, not freed,
 //!   because another worker may be peeking at it.
 
 use crate::structures::bucket::{Bucket, DISPLACEMENT_MAX, Item, Line, SLOTS, Slot};
@@ -23,7 +23,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 
-/// Items that so many buckets hold at most: the table grows beyond seven eighths.
+/// Maximum number of items in `buckets` buckets: the table grows beyond seven eighths.
 pub(crate) const fn capacity(buckets: usize) -> usize {
     buckets * (SLOTS - 1)
 }
@@ -38,7 +38,7 @@ const SEARCH_MAX: usize = 16;
 /// Entries prefetched ahead while a table is rebuilt.
 const REBUILD_AHEAD: usize = 16;
 
-/// Where an entry lies.
+/// Position of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position {
     pub bucket: usize,
@@ -74,20 +74,20 @@ impl Retired {
     }
 }
 
-/// A table. The lock of its stripe guards everything except what a
-/// [peek](crate::state::stripe::Stripe::peek) reads: the word of its [`Array`].
+/// A table. The lock of its stripe guards everything except the word read by a
+/// [peek](crate::state::stripe::Stripe::peek): that of its [`Array`].
 pub(crate) struct Table<I: Item> {
     pub array: Array<I::Line>,
     len: u32,
-    /// Items whose [flag](Item::flag) is set.
+    /// Number of items with a set [flag](Item::flag).
     flagged: u32,
-    /// What the entries occupy, so that a flush need not read them.
+    /// Bytes of the entries, so that a flush need not read them.
     bytes: u64,
     items: PhantomData<I>,
 }
 
-/// Where a table's bucket array is: address and length in one word, so that a peek, for which the
-/// stripe need not be held, sees a matching pair.
+/// Reference to a table's bucket array: address and length in one word, so that a peek without the
+/// stripe's lock sees a matching pair.
 #[repr(transparent)]
 pub(crate) struct Array<L> {
     word: AtomicU64,
@@ -101,7 +101,7 @@ impl<I: Item> Default for Table<I> {
 }
 
 impl<I: Item> Table<I> {
-    /// An empty table of so many buckets.
+    /// An empty table of `buckets` buckets.
     pub fn with_buckets(buckets: usize, cache: &mut Cache) -> Self {
         let table = Table::default();
         table.publish(Buckets::new(buckets.min(BUCKETS_MAX), cache));
@@ -141,7 +141,7 @@ impl<I: Item> Table<I> {
         self.len as usize
     }
 
-    /// Items whose [flag](Item::flag) is set: of a keyspace's tables the keys that have a TTL.
+    /// Number of items with a set [flag](Item::flag): in a keyspace's tables, keys with a TTL.
     pub fn flagged(&self) -> usize {
         self.flagged as usize
     }
@@ -176,7 +176,7 @@ impl<I: Item> Table<I> {
         self.array().as_slice()[i].bucket()
     }
 
-    /// What is kept beside an item.
+    /// The word beside an item.
     #[inline]
     pub fn word(&self, at: Position) -> Word<I> {
         self.array().as_slice()[at.bucket].word(at.slot)
@@ -236,7 +236,7 @@ impl<I: Item> Table<I> {
         self.bucket(at.bucket).slot(at.slot).item()
     }
 
-    /// Finds the entry at `address`, whose hash is `hash`, without reading any entry.
+    /// Finds the entry at `address` with this hash, without reading any entry.
     #[inline]
     pub fn find_address(&self, hash: KeyHash, address: usize) -> Option<Position> {
         let array = self.array();
@@ -256,8 +256,7 @@ impl<I: Item> Table<I> {
         None
     }
 
-    /// Adds an entry whose key is not in the table. Returns the array that had to be replaced for
-    /// it.
+    /// Adds an entry with an absent key. Returns the array replaced by growing, if any.
     pub fn insert(
         &mut self,
         hash: KeyHash,
@@ -270,7 +269,7 @@ impl<I: Item> Table<I> {
         retired
     }
 
-    /// The same for a table with something beside each item, some of which may have been
+    /// Like [`Table::insert`], for a table with words beside its items, some of which may have been
     /// [vacated](Self::vacate).
     pub fn add(
         &mut self,
@@ -283,8 +282,8 @@ impl<I: Item> Table<I> {
         let retired = if self.is_full() {
             self.grow(cache, rehash)
         } else if self.searches_far(hash) {
-            // Of what there is many are tombstones, or there would not be so many buckets in a row
-            // that end no search.
+            // If the table is at most half full, mostly tombstones extend the row of buckets that a
+            // search passes.
             match self.len() * 2 > capacity(self.buckets()) {
                 true => self.grow(cache, rehash),
                 false => self.rebuild(self.buckets(), cache, rehash),
@@ -354,8 +353,8 @@ impl<I: Item> Table<I> {
         self.shrink(2, 5, cache, rehash)
     }
 
-    /// Takes out the item at `address`, whose hash is `hash`, and leaves a gap: items are added to
-    /// such a table with [`Table::add`] only. Returns what was beside it.
+    /// Takes out the item at `address`, with this hash, and leaves a gap: items are added to such a
+    /// table with [`Table::add`] only. Returns the word beside it.
     #[inline]
     pub fn vacate(&mut self, hash: KeyHash, address: usize) -> Option<Word<I>> {
         let at = self.find_address(hash, address)?;
@@ -556,7 +555,7 @@ fn block_size(layout: Layout) -> usize {
     layout.size() + if is_aligned(layout) { 0 } else { layout.align() }
 }
 
-/// What a table keeps beside each item.
+/// Word kept beside each item.
 pub(crate) type Word<I> = <<I as Item>::Line as Line>::Word;
 
 /// Address (64-byte aligned) and length of a bucket array in one word.

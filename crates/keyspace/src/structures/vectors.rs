@@ -1,7 +1,7 @@
-//! Vector sets: what stands at a key, what a change of one is, and their part of a snapshot.
+//! Vector sets: the value of a key, its changes, and its part of a snapshot.
 //!
-//! The set itself is the crate `vector`'s, behind a reference: a search keeps one and lets go of
-//! the stripe. Changes are made under the stripe's lock.
+//! The set itself is the crate `vector`'s, behind a reference: a search keeps a reference and
+//! unlocks the stripe. Changes are made under the stripe's lock.
 
 use super::image::{ImageElement, ImageId, TakeElement};
 use petrel_vector::{EncodedRef, Shape, Snapshot, VectorSet};
@@ -17,7 +17,7 @@ pub(crate) struct Vectors {
     taking: Option<Box<Taking>>,
 }
 
-/// How far an image is.
+/// Progress of a snapshot.
 struct Taking {
     id: ImageId,
     snapshot: Snapshot,
@@ -38,7 +38,7 @@ impl Vectors {
         Vectors::new(self.set.duplicate())
     }
 
-    /// Begins an image of what there is: a snapshot that shares what does not change.
+    /// Begins a snapshot of the present state, which shares unchanged data.
     pub fn begin_image(&mut self, id: ImageId) {
         let snapshot = self.set.snapshot();
         self.taking = Some(Box::new(Taking { id, snapshot, next: 0 }));
@@ -69,18 +69,18 @@ impl Vectors {
 pub enum VectorChange<'a> {
     /// An element has this vector from now on. A missing key becomes a set of this shape.
     Put {
-        /// What all vectors of the set have in common.
+        /// Properties common to all vectors of the set.
         shape: Shape,
         /// The element.
         name: &'a [u8],
-        /// Its vector, as the set keeps it.
+        /// Vector as encoded by the set.
         vector: EncodedRef<'a>,
         /// The vector as it was given, 32-bit floats; may be left out (empty) of a set that does
         /// not reduce vectors.
         given: &'a [u8],
-        /// Its attributes; empty if it has none, and none if they stay what they are.
+        /// Attributes as JSON; empty for none, and none if they stay the same.
         attributes: Option<&'a [u8]>,
-        /// How many neighbours are looked at to link it.
+        /// Number of neighbours examined to link the vector.
         ef: u32,
     },
     /// An element is gone. With the last one goes the key, which is an effect of its own.

@@ -28,7 +28,7 @@ impl<'a> View<'a> {
         self.entry.key()
     }
 
-    /// How the value is held.
+    /// Representation of the value.
     pub fn kind(&self) -> Kind {
         self.entry.kind()
     }
@@ -48,7 +48,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The vector set. Searches that take long keep a reference and let go of the stripe.
+    /// The vector set. Long searches keep a reference and unlock the stripe.
     #[inline]
     pub fn vectors(&self) -> Result<&'a Arc<VectorSet>, WrongType> {
         match self.entry.large() {

@@ -29,8 +29,8 @@ use std::time::Instant;
 const EVICTIONS_PER_LOOK: u32 = 8;
 /// Stripes gone through between two looks at the time.
 const STRIPES_PER_LOOK: u32 = 64;
-/// All threads together grow by one in so many bytes of the limit before each looks again: the
-/// error of the limit.
+/// Growth of all threads together, as a part of the limit, after which each checks again: the error
+/// of the limit.
 const SLACK_SHARE: u64 = 1024;
 /// Room made at most ahead of need, in bytes; it bounds the pause.
 const SLACK_MAX: u64 = 32 << 10;
@@ -38,13 +38,13 @@ const SLACK_MAX: u64 = 32 << 10;
 const LOOK_AGAIN: i64 = i64::MIN;
 /// Draws without a candidate before all stripes are searched in turn.
 const DRAWS_MAX: usize = 32;
-/// S3-FIFO: draws for a candidate from the queue whose turn it is before the other is asked.
+/// S3-FIFO: draws for a candidate from the due queue before the other is tried.
 const DRAWS_PER_QUEUE: usize = 4;
 /// Buckets looked through from a random one on.
 const BUCKETS_PER_DRAW: usize = 16;
 const QUEUE_SAMPLES_MIN: u32 = 8;
 
-/// How much room was made.
+/// Result of an attempt to make room.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Made {
     Nothing,
@@ -73,15 +73,16 @@ impl Handle {
         self.make_room_slow(limit, needed as u64)
     }
 
-    /// Evicts what is too much by what all threads use now, though this one has used no more since
-    /// it last looked: others' connections may have received a lot, or the limit was lowered. To be
-    /// called in upkeep, as [`Handle::make_room`] is.
+    /// Enforces the limit by the present use of all threads, even if this thread has not grown
+    /// since its last check: other threads' connections may have received much, or the limit was
+    /// lowered. Called in upkeep, as [`Handle::make_room`] is.
     pub fn keep_limit(&mut self) {
         self.upkeep.evictor.limit = 0;
         self.make_room(0);
     }
 
-    /// Whether so many bytes would not fit under the memory limit even if there were nothing else.
+    /// Whether an allocation of `bytes` bytes would exceed the memory limit even in an empty
+    /// server.
     pub fn is_beyond_limit(&self, bytes: usize) -> bool {
         let limit = self.ks.memory_limit.load(Relaxed);
         limit > 0 && bytes as u64 >= limit
@@ -110,8 +111,8 @@ impl Handle {
         Some(self.clock.seconds_since(entry.access()))
     }
 
-    /// Makes a key one that was last used so many seconds ago, whether it has expired or not, as
-    /// [`Handle::unused_seconds`] said before a change that is no use; its stripe is held.
+    /// Sets the time since a key's last use, expired or not, to restore the result of
+    /// [`Handle::unused_seconds`] after a change that is no use; its stripe is held.
     pub fn set_unused_seconds(&self, db: u16, key: Key<'_>, seconds: u32) {
         if let Some((_, entry)) = self.find(db, key) {
             entry.set_access(self.clock.idle_for(seconds.into()));
@@ -126,8 +127,8 @@ impl Handle {
         known.then(|| self.clock.frequency(access))
     }
 
-    /// Makes a key one that was last used so many seconds ago, if the policy keeps the time; its
-    /// stripe is held. True if the key exists.
+    /// Sets the time since a key's last use, if the policy keeps the time; its stripe is held. True
+    /// if the key exists.
     pub fn set_idle_seconds(&mut self, db: u16, key: Key<'_>, seconds: u64) -> bool {
         let known = self.ks.policy().knows_idle_time();
         let access = self.clock.idle_for(seconds);
@@ -213,8 +214,8 @@ impl Handle {
         made != Made::Nothing
     }
 
-    /// Whether there is room for a copy of so many bytes, made by evicting others if that is
-    /// needed. No stripe is held.
+    /// Whether there is room for a copy of `needed` bytes, after evicting other copies if
+    /// necessary. No stripe is held.
     pub fn make_room_for_copy(&mut self, needed: usize) -> bool {
         let limit = self.ks.memory_limit.load(Relaxed);
         if limit == 0 {
@@ -251,7 +252,7 @@ impl Handle {
         if made == Made::Nothing {
             self.ks.homes.get().into_iter().for_each(|homes| homes.note_no_copies());
         }
-        // What it has found is not to be evicted as something else.
+        // These candidates are copies, which must not be evicted as other keys.
         self.upkeep.evictor.pools = Default::default();
         made
     }
@@ -449,7 +450,7 @@ impl Handle {
     }
 
     fn offer(&mut self, policy: Policy, db: u16, entry: Entry) {
-        // Of a hash whose fields expire, the slot says only that something does.
+        // For a hash with expiring fields, the slot tells only that something expires.
         if policy.is_volatile() && !entry.has_expiry() {
             return;
         }
@@ -473,7 +474,7 @@ impl Handle {
         self.upkeep.evictor.pools[pool].offer(candidate, policy, &self.clock);
     }
 
-    /// Removes a candidate if it is what it was when it was offered.
+    /// Removes a candidate if it is unchanged since it was offered.
     fn evict_candidate(&mut self, candidate: Candidate) -> bool {
         let policy = self.upkeep.evictor.policy;
         let evicted = self.with_stripe_soon(candidate.hash.stripe(), |handle| {

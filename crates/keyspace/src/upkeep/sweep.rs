@@ -1,9 +1,9 @@
-//! Active expiry: removing keys whose time has passed though nobody asks for them, in small steps
-//! that every worker takes now and then.
+//! Active expiry: removes expired keys that no client reads, in small steps taken periodically by
+//! every worker.
 //!
-//! The stripes are one ring for all threads; each claims the next one when it has finished its own.
-//! Slots say which entries have an expiry, so keys without one are never read. A step looks at a
-//! fixed number of keys, and goes on for as long as its budget allows while many of them turn out
+//! The stripes form one ring for all threads; each thread claims the next stripe when it has
+//! finished its own. Slots tell which entries have an expiry, so keys without one are never read. A
+//! step checks a fixed number of keys, and continues within its budget while many of them turn out
 //! to be expired.
 
 use crate::handle::Handle;
@@ -28,7 +28,7 @@ const EXPIRED_PER_HOLD: usize = 64;
 pub struct Swept {
     /// Keys with an expiry that were looked at.
     pub looked_at: usize,
-    /// Of these, keys that were removed.
+    /// Number of keys removed.
     pub expired: usize,
 }
 

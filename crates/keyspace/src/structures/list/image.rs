@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Elements before `next` were taken or are new; those behind the live ones are new. Pushes, pops
-//! and replacements maintain this in constant time. Changes in the middle walk the list anyway:
+//! and replacements maintain this at little cost. Changes in the middle walk the list anyway:
 //! they first *freeze* the elements, that is, the live ones are then read from a copy of the list
 //! that does not change.
 

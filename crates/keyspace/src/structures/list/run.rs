@@ -3,10 +3,10 @@
 //! Elements are packed as drawn in [`crate::packed`], less two common parts:
 //!
 //! * The bytes with which all of them begin, such as `job:` or `{"id":`, are its *prefix*. The
-//! rest is an item of its own, so `job:1234` is a small integer.
+//!   rest is an item of its own, so `job:1234` is a small integer.
 //! * If all items then begin with the same packed byte, and so have one length, that byte is
-//! stored once: the run is *uniform*, and the offset of every item is known. Integers of several
-//! lengths may all be stored in the size of the longest.
+//!   stored once: the run is *uniform*, and the offset of every item is known. Integers of several
+//!   lengths may all be stored in the size of the longest.
 //!
 //! A run accepts elements that fit its common parts; for any other element it is repacked
 //! ([`Packing`]). That happens a few times at most, because each time there is less in common.

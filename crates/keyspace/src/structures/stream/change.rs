@@ -44,7 +44,7 @@ pub enum StreamChange<'a> {
         last_delivered: StreamId,
         /// Number of entries up to that one.
         read: Option<u64>,
-        /// Whether the consumer was created. Applying an effect determines that itself.
+        /// Whether the group was created. Applying an effect determines that itself.
         is_new: bool,
     },
     /// A consumer group was removed.
