@@ -106,7 +106,7 @@ impl Handle {
         self.now_ms
     }
 
-    /// Reads the clock, unless it [stands](Keyspace::stop_clock): once per turn is enough.
+    /// Reads the clock, unless it is [stopped](Keyspace::stop_clock): once per turn is enough.
     pub fn refresh_clock(&mut self) {
         let now = match self.ks.clock_stands_at.load(Relaxed) {
             0 => {
@@ -125,7 +125,7 @@ impl Handle {
         self.refresh_byte_clock();
     }
 
-    /// Nothing expires for this thread until it reads the clock again: for changes of the past.
+    /// Disables expiry for this thread until it reads the clock again: for replayed changes.
     pub fn ignore_expiry(&mut self) {
         self.now_ms = 0;
     }
@@ -173,7 +173,7 @@ impl Handle {
         self.locks.pass().is_disturbed()
     }
 
-    /// Says whether another thread waits for the keyspace, where the handle is not at hand.
+    /// A signal that tells, without the handle, whether another thread waits for the keyspace.
     pub fn signal(&self) -> crate::Signal {
         self.locks.pass().signal()
     }
@@ -193,7 +193,7 @@ impl Handle {
         self.locks.pass().enter();
     }
 
-    /// Asks for the cache line of the stripe of `hash`, to lock it, and for that of its side table.
+    /// Prefetches the cache line of the stripe of `hash`, and that of its side table.
     #[inline]
     pub fn prefetch_stripe(&self, hash: KeyHash) {
         prefetch((&raw const self.ks.stripes[hash.stripe() as usize]).addr());

@@ -18,8 +18,7 @@ impl Handle {
         self.locks.holds(hash.stripe())
     }
 
-    /// To be called when stripes were locked: while the thread waited for them the keyspace may
-    /// have got another log.
+    /// Called after stripes were locked: the keyspace may have got other sinks during the wait.
     #[inline]
     pub(crate) fn see_sinks(&mut self) {
         if self.ks.sinks.version() != self.observers.sinks_seen {
@@ -89,8 +88,8 @@ impl Handle {
         locked
     }
 
-    /// Takes the right to lock the rest of the keyspace while stripes are held, which one thread
-    /// has at a time. The thread holds nothing; it has the right until
+    /// Takes the token that lets a thread lock the rest of the keyspace while it holds stripes; one
+    /// thread has it at a time. The thread holds nothing; it keeps the token until
     /// [`Handle::release_token`].
     pub fn take_token(&mut self) {
         debug_assert!(!self.locks.holds_any());
@@ -109,7 +108,7 @@ impl Handle {
         self.locks.pass().try_script_token()
     }
 
-    /// Gives back the right of [`Handle::take_token`], if the thread has it.
+    /// Gives the token of [`Handle::take_token`] back, if the thread has it.
     pub fn release_token(&mut self) {
         self.locks.pass().release_script_token();
     }

@@ -25,7 +25,7 @@ impl Handle {
 }
 
 impl Peeker<'_> {
-    /// Asks for the cache line in which a lookup of `hash` will begin.
+    /// Prefetches the cache line in which a lookup of `hash` begins.
     #[inline]
     pub fn prefetch_bucket(self, db: u16, hash: KeyHash) {
         if db == 0

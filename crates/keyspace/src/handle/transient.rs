@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Maximum uncounted part of memory that grows in small steps, in bytes.
 const UNCOUNTED_MAX: usize = 64 << 10;
 
-/// Part of the memory limit that a command may take though the data has all of it: eviction makes
-/// up for it before the next command.
+/// Part of the memory limit that a command may use temporarily beyond the limit: eviction
+/// compensates for it before the next command.
 const ALWAYS_PART: u64 = 8;
 
 /// Minimum of that part, for small limits, in bytes.
@@ -25,8 +25,7 @@ const REPLY_MIN: u64 = 64 << 20;
 /// Less is neither counted nor refused by [`Handle::hold`].
 const HELD_MIN: usize = 1 << 20;
 
-/// Memory that is counted as used until this is dropped. It belongs to the thread of the handle
-/// that made it, and is to be dropped before that.
+/// Memory counted as used until this is dropped, which must be before the handle that created it.
 pub struct Transient {
     ks: Arc<Keyspace>,
     counters: Arc<Counters>,
@@ -34,8 +33,8 @@ pub struct Transient {
 }
 
 impl Handle {
-    /// Counts this many bytes that a command takes, beside the data and its reply, until the result
-    /// is dropped; nothing if they are few.
+    /// Counts `bytes` bytes of temporary memory of a command, without data and reply, until the
+    /// result is dropped; small amounts are not counted.
     ///
     /// # Errors
     /// If they do not fit under the memory limit.
@@ -86,7 +85,7 @@ impl Drop for Transient {
 }
 
 impl Keyspace {
-    /// Bytes that fit under the memory limit beside the used memory; `u64::MAX` without a limit.
+    /// Bytes left below the memory limit; `u64::MAX` without a limit.
     fn memory_left(&self) -> u64 {
         match self.memory_limit.load(Relaxed) {
             0 => u64::MAX,

@@ -1,6 +1,6 @@
 //! Reading keys, and the mutators: the only functions that change one. Each records its effect.
 //!
-//! Every method demands that the stripes of its keys are held.
+//! Every method requires that the stripes of its keys are held.
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, Removal};
@@ -41,8 +41,8 @@ impl Handle {
         Some(View::new(entry))
     }
 
-    /// A key as it is, without a trace of the look; views of several keys can be held at once. One
-    /// that has expired is not seen.
+    /// Shows a key without counting an access; views of several keys can coexist. Expired keys are
+    /// hidden.
     pub fn view(&self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         let (_, entry) = self.find(db, key)?;
         (!self.is_expired(entry)).then(|| View::new(entry))
@@ -53,7 +53,7 @@ impl Handle {
         self.find(db, key).map(|(_, entry)| View::new(entry))
     }
 
-    /// Reads a key as [`Handle::read`] does, beside others that are being viewed.
+    /// Reads a key as [`Handle::read`] does, while views of other keys exist.
     pub fn read_beside(&self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         let view = self.view(db, key);
         match view {
@@ -79,7 +79,7 @@ impl Handle {
         if found { counters.hits.add(1) } else { counters.misses.add(1) }
     }
 
-    /// Counts a key that had expired before it was there.
+    /// Counts a key that had expired before it was stored.
     pub fn count_expired(&mut self) {
         self.counters.expired.add(1);
     }
@@ -188,7 +188,7 @@ impl Handle {
         self.stripe(key.hash).table(db)?.find(key.hash, key.bytes)
     }
 
-    /// Finds a key that has not expired, to be changed; one that has is removed.
+    /// Finds a key for a change; an expired one is removed.
     #[inline]
     pub(crate) fn find_alive(&mut self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
         let (at, entry) = self.find(db, key)?;
@@ -234,7 +234,8 @@ impl Handle {
         self.ks.homes.get().is_some_and(|homes| !homes.is_home(key))
     }
 
-    /// Whether the key may be evicted at the moment: while copies are, no others.
+    /// Whether the key may be evicted now: only copies while copies are evicted, otherwise any key
+    /// with its home here.
     pub(crate) fn is_evictable(&self, key: &[u8]) -> bool {
         match self.upkeep.evictor.copies {
             None => !self.is_elsewhere(key),
@@ -277,7 +278,7 @@ impl Handle {
         self.take_at(db, key, at, entry);
         match why {
             Removal::Deleted => {}
-            // What emptied it has been counted.
+            // The removal of the last element has been counted.
             Removal::Emptied => self.uncount_change(),
             Removal::Expired => self.counters.expired.add(1),
             Removal::Evicted => self.counters.evicted.add(1),
@@ -331,7 +332,8 @@ impl Handle {
         }
     }
 
-    /// Puts `entry` in the place of `old`, which is still readable and the caller's to free_later.
+    /// Replaces `old` with `entry`. `old` stays readable, and the caller frees it with
+    /// `free_later`.
     #[inline]
     pub(crate) fn replace_entry(
         &mut self,
@@ -375,8 +377,7 @@ impl Handle {
         self.count_bytes(0, bytes);
     }
 
-    /// Counts memory that is not the keyspace's and that its limit is to bound all the same; with a
-    /// negative number, that is given back.
+    /// Counts memory outside the keyspace under its limit; a negative number gives it back.
     pub fn count_foreign(&self, bytes: i64) {
         if bytes != 0 {
             self.counters.used.add(bytes);

@@ -72,8 +72,8 @@ impl Handle {
         })
     }
 
-    /// Makes changes that were made first elsewhere, by mutators or [`Handle::build`]: nothing
-    /// expires meanwhile, no event is published, and sinks get their effects with this origin.
+    /// Makes changes of another origin, by mutators or [`Handle::build`]: nothing expires
+    /// meanwhile, no event is published, and sinks get their effects with this origin.
     pub fn on_behalf<T>(&mut self, origin: Origin, change: impl FnOnce(&mut Self) -> T) -> T {
         let before = replace(&mut self.observers.origin, origin);
         // Nothing has expired at this time.

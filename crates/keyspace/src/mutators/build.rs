@@ -1,4 +1,4 @@
-//! Values that are made as a whole: many changes of one key that the world sees as one.
+//! Values built as a whole: several changes of one key that observers see as one.
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, Removal};
@@ -85,7 +85,7 @@ mod tests {
     use crate::{Effect, Handle, Keyspace, Options, Value};
     use std::sync::{Arc, Mutex};
 
-    /// A time that has not come.
+    /// An expiry in the future.
     const FAR: i64 = 1 << 50;
 
     type Log = Arc<Mutex<Vec<String>>>;

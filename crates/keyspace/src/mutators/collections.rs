@@ -13,8 +13,8 @@ use crate::structures::view::View;
 use petrel_heap::Cache;
 
 impl Handle {
-    /// Finds the collection at a key to be changed, which counts as a use of it; none if the key
-    /// does not exist.
+    /// Finds a collection for a change, which counts as a use of the key; none if the key does not
+    /// exist.
     #[inline]
     pub(crate) fn find_type(
         &mut self,
@@ -30,7 +30,7 @@ impl Handle {
         Ok(Some((at, entry)))
     }
 
-    /// Makes a small collection at a key that does not exist. The caller records the effect.
+    /// Inserts a small collection at an absent key. The caller records the effect.
     pub(crate) fn insert_packed(
         &mut self,
         db: u16,
@@ -46,7 +46,7 @@ impl Handle {
         entry
     }
 
-    /// Makes a large collection at a key that does not exist. The caller records the effect.
+    /// Inserts a large collection at an absent key. The caller records the effect.
     pub(crate) fn insert_large(&mut self, db: u16, key: Key<'_>, large: Large) -> Entry {
         let access = self.initial_access(key.hash);
         let large = Box::new(large);
@@ -108,7 +108,7 @@ impl Handle {
         new
     }
 
-    /// Puts a large collection in the place of a small one; expiry and access are kept.
+    /// Replaces a small collection with a large one; expiry and access field are kept.
     pub(crate) fn enlarge(
         &mut self,
         db: u16,
@@ -144,8 +144,7 @@ impl Handle {
         Some(result)
     }
 
-    /// Makes a change of an entry after which its elements may expire though they did not before,
-    /// or the other way round.
+    /// Changes an entry in a way that may give its elements their first expiry or remove the last.
     pub(crate) fn change_expiring(
         &mut self,
         db: u16,
@@ -159,7 +158,7 @@ impl Handle {
         if before != after {
             let delta = i64::from(after) - i64::from(before);
             self.counters.dbs[usize::from(db)].expiring.add(delta);
-            // The slot says it as well, so that the sweep need not read the entry.
+            // The flag is stored in the slot too, so that the sweep need not read the entry.
             self.stripe(key.hash).table_mut(db, usize::from(self.ks.databases)).replace(at, entry);
         }
     }
@@ -179,7 +178,7 @@ impl Handle {
         self.record(db, key, &effect);
     }
 
-    /// Puts an entry at its key, in the place of whatever is there.
+    /// Stores an entry at its key, replacing any other.
     pub(crate) fn put_entry(&mut self, db: u16, key: Key<'_>, entry: Entry) {
         let found = if self.notes_events() { self.find_alive(db, key) } else { self.find(db, key) };
         match found {

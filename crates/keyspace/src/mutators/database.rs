@@ -83,7 +83,7 @@ impl Handle {
         }
     }
 
-    /// Lets two databases change places. The keyspace is held exclusively.
+    /// Swaps two databases. The keyspace is held exclusively.
     pub fn swap(&mut self, a: u16, b: u16) {
         if a == b {
             return;
@@ -118,8 +118,8 @@ impl Handle {
         }
     }
 
-    /// Moves a value with its expiry to another name or database, over whatever is there. Both
-    /// stripes are held. False if `from` does not exist.
+    /// Moves a value with its expiry to another name or database, replacing any value. Both stripes
+    /// are held. False if `from` does not exist.
     pub fn rename(&mut self, from_db: u16, from: Key<'_>, to_db: u16, to: Key<'_>) -> bool {
         if from_db == to_db && from.bytes == to.bytes {
             return self.find_alive(from_db, from).is_some();
@@ -143,12 +143,12 @@ impl Handle {
         true
     }
 
-    /// Copies a value with its expiry to another name or database, over whatever is there. Both
+    /// Copies a value with its expiry to another name or database, replacing any value. Both
     /// stripes are held. False if `from` does not exist.
     pub fn copy(&mut self, from_db: u16, from: Key<'_>, to_db: u16, to: Key<'_>) -> bool {
         let Some((_, source)) = self.find_alive(from_db, from) else { return false };
-        // The source's block stays where it is until the locks are released, so its value may be
-        // borrowed meanwhile.
+        // The source's block is not freed before the locks are released, so its value may be
+        // borrowed.
         let expiry = source.expiry();
         match source.string() {
             None => {

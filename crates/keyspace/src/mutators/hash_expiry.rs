@@ -130,8 +130,8 @@ impl Handle {
         removed
     }
 
-    /// Removes those of the fields that have expired, and the key with the last field: what reads
-    /// do that asked for them.
+    /// Removes the expired ones of the given fields, and the key with the last field: called by
+    /// reads that name these fields.
     pub fn hash_drop_expired(&mut self, db: u16, key: Key<'_>, fields: &[&[u8]]) {
         if self.holds_expired_key(key.bytes) {
             return;
@@ -156,8 +156,7 @@ impl Handle {
         }
     }
 
-    /// Removes some fields that have expired, so that a read that draws from all does not come
-    /// across them.
+    /// Removes some expired fields, so that a random read does not draw them.
     pub fn hash_drop_some_expired(&mut self, db: u16, key: Key<'_>) {
         if !self.holds_expired_key(key.bytes)
             && let Some(place) = self.find_alive(db, key)
@@ -168,7 +167,7 @@ impl Handle {
     }
 }
 
-/// The name of a field that has expired, in `name`; false if there is none.
+/// Writes the name of an expired field to `name`; false if there is none.
 fn first_expired(entry: Entry, now_ms: i64, name: &mut Vec<u8>) -> bool {
     let mut scratch = itoa::Buffer::new();
     match (entry.packed_form(), entry.packed()) {

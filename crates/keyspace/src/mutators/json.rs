@@ -41,7 +41,7 @@ impl From<Misfit> for JsonError {
 }
 
 impl Handle {
-    /// Makes a change of a JSON document that is given as its effect is.
+    /// Makes a change of a JSON document, in the form of its effect.
     ///
     /// Tapes must be those of documents ([`petrel_json::check`]); the change borrows nothing from
     /// the key's own document.

@@ -18,13 +18,13 @@ use std::ops::Range;
 
 /// Most bytes of a small list.
 const SMALL_MAX: usize = 2048;
-/// Bytes of elements that are put together, at most, to see whether they make a small list.
+/// Maximum total length of elements for which packing a small list is tried.
 const TEXT_MAX: usize = 32 * SMALL_MAX;
 /// A large list becomes a small one when its items have shrunk to this many bytes.
 const SMALL_AGAIN: usize = SMALL_MAX / 4;
 
-/// A list that exists, to be changed. Each change is recorded; a list that becomes empty is
-/// removed, and nothing may be done with it after that but to ask for its length.
+/// An existing list, to be changed. Each change is recorded; an emptied list is removed, and
+/// afterwards only its length may be read.
 pub struct ListMut<'a, 'k> {
     handle: &'a mut Handle,
     db: u16,
@@ -35,7 +35,8 @@ pub struct ListMut<'a, 'k> {
 }
 
 impl Handle {
-    /// The list at a key, to be changed: a use of the key. None if the key does not exist.
+    /// The list at a key, to be changed, which counts as a use of the key. None if the key does not
+    /// exist.
     #[inline]
     pub fn list_mut<'a, 'k>(
         &'a mut self,
@@ -46,7 +47,7 @@ impl Handle {
         Ok(Some(ListMut { handle: self, db, key, at, entry, is_gone: false }))
     }
 
-    /// Pushes elements, one after the other, at an end of a list, which is created if need be.
+    /// Pushes elements, one after the other, at an end of a list, which is created if necessary.
     /// Returns its new length.
     #[inline]
     pub fn list_push(
@@ -108,7 +109,7 @@ enum Pushed {
     Unlike,
 }
 
-/// Whether elements are a small list as they are packed. Each takes a byte at least.
+/// Whether packed elements fit a small list. Each takes at least a byte.
 fn is_small(packing: &Packing) -> bool {
     small::len_of(packing) <= SMALL_MAX && packing.count <= SMALL_MAX
 }
@@ -132,7 +133,7 @@ fn packed_if_small(elements: &[&[u8]], end: End) -> Option<Packing> {
 }
 
 impl<'k> ListMut<'_, 'k> {
-    /// The list as it is now.
+    /// The present list.
     #[inline]
     pub fn read(&self) -> ListRef<'_> {
         match self.large() {
@@ -147,7 +148,7 @@ impl<'k> ListMut<'_, 'k> {
         if self.is_gone { 0 } else { self.read().len() }
     }
 
-    /// Whether it has become empty, and is gone.
+    /// Whether it has become empty, and its key was removed.
     pub fn is_empty(&self) -> bool {
         self.is_gone
     }
@@ -270,7 +271,7 @@ impl<'k> ListMut<'_, 'k> {
         self.replace_small(&Packing::around(run, front, back))
     }
 
-    /// Puts a small list of other elements in the place of one; false if it would be too long.
+    /// Replaces the elements of a small list; false if it would be too long.
     fn replace_small(&mut self, packing: &Packing) -> bool {
         let fits = is_small(packing);
         if fits {
@@ -335,7 +336,7 @@ impl<'k> ListMut<'_, 'k> {
         }
     }
 
-    /// Replaces the element at `index`, if there is one.
+    /// Replaces the element at `index`, if it exists.
     pub fn set(&mut self, index: usize, element: &[u8]) {
         if index >= self.len() {
             return;
@@ -369,8 +370,8 @@ impl<'k> ListMut<'_, 'k> {
         self.handle.record(self.db, self.key, &effect);
     }
 
-    /// Puts an element in the place of those of a range of a small list; false, when nothing was
-    /// done, if the list is large or becomes too long.
+    /// Replaces a range of a small list with an element; false, with nothing changed, if the list
+    /// is large or would be too long.
     fn put_small(&mut self, range: Range<usize>, element: &[u8]) -> bool {
         if self.large().is_some() || element.len() > SMALL_MAX {
             return false;
@@ -402,8 +403,8 @@ impl<'k> ListMut<'_, 'k> {
         true
     }
 
-    /// Removes elements that equal `element`, at most `limit`, from the first on or from the last
-    /// on; returns how many.
+    /// Removes at most `limit` elements equal to `element`, beginning at an end; returns the number
+    /// removed.
     pub fn remove_equal(&mut self, element: &[u8], from: End, limit: usize) -> usize {
         let len = self.len();
         let is_heard = self.handle.observers.sink.is_some();

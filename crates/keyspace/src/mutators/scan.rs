@@ -24,7 +24,7 @@ const SOON: Duration = Duration::from_millis(2);
 pub struct Cursor(u64);
 
 impl Cursor {
-    /// From the number that a client sent back.
+    /// Cursor from a number sent by a client.
     pub fn from_number(number: u64) -> Self {
         Cursor(number)
     }
@@ -126,8 +126,8 @@ impl Handle {
         slots.sum()
     }
 
-    /// A key drawn at random, or none if the database is empty. While what expires is
-    /// [held](crate::Keyspace::hold_until), a database of nothing else has keys all the same.
+    /// A key drawn at random, or none if the database is empty. While expired keys are
+    /// [kept](crate::Keyspace::hold_until), a database with only such keys yields one of them.
     pub fn random_key(&mut self, db: u16, random: &mut impl FnMut() -> u64) -> Option<Vec<u8>> {
         let stripes = self.ks.stripes.len() as u64;
         for _ in 0..RANDOM_TRIES {
@@ -224,9 +224,8 @@ impl Handle {
         Some(result)
     }
 
-    /// Walks the buckets of one stripe; returns the position to go on from if `count` keys were
-    /// seen before the end. Some of the keys that are left out because their time has passed
-    /// are removed.
+    /// Walks the buckets of one stripe; returns the next position if `count` keys were seen before
+    /// the end. Some of the expired keys found are removed.
     fn scan_stripe(
         &mut self,
         from: (u16, u32, u32),
@@ -320,7 +319,7 @@ impl Handle {
         None
     }
 
-    /// Key of an entry, as the mutators want it.
+    /// Key of an entry, for calls of mutators.
     pub(crate) fn key_of(&self, entry: Entry) -> Key<'static> {
         self.key(entry.key())
     }

@@ -25,7 +25,7 @@ pub enum SetOperation {
     Difference,
 }
 
-/// A member, the same whatever form of set it comes from.
+/// A member, independent of the form of its set.
 #[derive(Eq, Hash, PartialEq)]
 enum Member<'a> {
     Int(i64),
@@ -49,7 +49,8 @@ impl<'a> Member<'a> {
 /// Takes a member.
 type Each<'e, 'a> = &'e mut dyn FnMut(Item<'a>) -> ControlFlow<()>;
 
-/// Whether to go on: called with the work since, in about ten nanoseconds.
+/// Returns whether to continue; gets the work since the last call, in units of about ten
+/// nanoseconds.
 pub type GoOn<'g> = &'g mut dyn FnMut(usize) -> bool;
 
 /// Units for looking up a member in a set, and for returning one.
@@ -105,7 +106,7 @@ impl SetOperation {
     }
 }
 
-/// The largest set as it is, then what others add to it.
+/// Passes all members of the largest set, then the members that the other sets add.
 fn union<'a>(sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>, go_on: GoOn<'_>) -> ControlFlow<()> {
     let mut others: Vec<SetRef<'a>> = sets.iter().copied().flatten().collect();
     let Some(largest) = (0..others.len()).max_by_key(|&i| others[i].len()) else {
@@ -194,7 +195,7 @@ fn difference<'a>(
 }
 
 impl Handle {
-    /// The members of a combination of sets, each once, or some of them if `go_on` ends it; and the
+    /// The distinct members of a combination of sets, or some of them if `go_on` ends it; and the
     /// count of the memory that they take. Reading counts as for [`Handle::read`].
     ///
     /// # Errors
@@ -217,8 +218,8 @@ impl Handle {
         Ok((members, held))
     }
 
-    /// Number of members of a combination of sets, counted up to `limit`, and as far as `go_on`
-    /// goes on.
+    /// Number of members of a combination of sets, counted up to `limit`, until `go_on` returns
+    /// false.
     pub fn set_count(
         &mut self,
         db: u16,
@@ -237,9 +238,9 @@ impl Handle {
         Ok(count)
     }
 
-    /// Sets a key to a combination of sets, of which it may be one, whatever it held before;
-    /// returns how many members that has. The key is removed if it has none. None, and nothing
-    /// changed, if `go_on` ends it.
+    /// Replaces a key with a combination of sets, possibly including its own; returns the number of
+    /// members. The key is removed if there are none. None, with nothing changed, if `go_on` ends
+    /// it.
     pub fn set_store(
         &mut self,
         db: u16,

@@ -31,8 +31,8 @@ struct Packing<'a> {
 }
 
 impl<'a> Packing<'a> {
-    /// Integers, as long as there are only such and an intset may hold them; and the same in
-    /// ascending order.
+    /// The leading integers, as far as an intset may hold them; and the same integers in ascending
+    /// order.
     fn of_ints(members: &[&'a [u8]], limits: &SetThresholds) -> (Self, Vec<i64>) {
         let mut packing = Packing { taken: 0, others: Vec::new() };
         let mut ints: Vec<i64> = Vec::new();
@@ -81,7 +81,8 @@ impl<'a> Packing<'a> {
 }
 
 impl Handle {
-    /// Adds members to a set, which is made if the key does not exist; returns how many were new.
+    /// Adds members to a set, which is created if the key does not exist; returns the number of new
+    /// ones.
     pub fn set_add(
         &mut self,
         db: u16,
@@ -114,7 +115,7 @@ impl Handle {
         Ok(added)
     }
 
-    /// Removes members from a set, and the key with the last of them; returns how many were there.
+    /// Removes members from a set, and the key with the last of them; returns the number removed.
     pub fn set_remove(
         &mut self,
         db: u16,
@@ -137,7 +138,7 @@ impl Handle {
         Ok(removed)
     }
 
-    /// Removes `count` members drawn at random, or all if there are not more, and hands each to
+    /// Removes `count` members drawn at random, or all if there are not more, and passes each to
     /// `each`.
     pub fn set_pop(
         &mut self,
@@ -197,7 +198,7 @@ impl Handle {
             let marks = choose(len, count, random).enumerate();
             marks.filter_map(|(i, chosen)| chosen.then_some(i)).collect()
         };
-        // From the last on, so that the places of the others stay.
+        // From the last to the first, so that the remaining indexes stay valid.
         for i in chosen.into_iter().rev() {
             let Some(items) = place.1.packed() else { return };
             let (member, at, len) = if form == Form::Intset {
@@ -219,9 +220,8 @@ impl Handle {
         }
     }
 
-    /// Makes a set of the first member and of those after it that are simply packed with it.
-    /// Returns how many were taken from the front of `members`, and how many of them were
-    /// distinct.
+    /// Creates a set of the first member and of the following ones that can be packed with it.
+    /// Returns the number of `members` used, and of distinct ones among them.
     fn make_set(
         &mut self,
         db: u16,
@@ -280,7 +280,7 @@ impl Handle {
         }
     }
 
-    /// Adds a member; false if it is there. The caller records the effect.
+    /// Adds a member; false if it is present. The caller records the effect.
     fn add_member(
         &mut self,
         db: u16,

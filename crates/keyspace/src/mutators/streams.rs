@@ -124,8 +124,8 @@ impl StreamMut<'_> {
         self.handle.tell(self.db, self.key, &effect);
     }
 
-    /// Appends an entry; `fields` are names and values in turn. False, and nothing done, if the ID
-    /// is not above the last.
+    /// Appends an entry; `fields` are names and values in turn. False, with nothing changed, if the
+    /// ID is not above the last.
     #[inline]
     pub fn add(&mut self, id: StreamId, fields: &[&[u8]]) -> bool {
         let limits = self.handle.keyspace().limits();
@@ -138,7 +138,7 @@ impl StreamMut<'_> {
         added
     }
 
-    /// Deletes an entry, whatever refers to it; false if there is none with this ID.
+    /// Deletes an entry regardless of references to it; false if there is none with this ID.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let deleted = self.stream.delete(id);
         if deleted {
@@ -147,7 +147,7 @@ impl StreamMut<'_> {
         deleted
     }
 
-    /// Trims; says how many entries went.
+    /// Trims; returns the number of entries removed.
     pub fn trim(&mut self, trim: &Trim) -> u64 {
         let Trimmed { count, up_to, entries } = self.stream.plan_trim(trim);
         if count == 0 {
@@ -180,7 +180,7 @@ impl StreamMut<'_> {
         }
     }
 
-    /// Makes entries pending no longer, in any group.
+    /// Removes the pending state of entries in every group.
     pub fn remove_references(&mut self, ids: &[StreamId]) {
         let names: Vec<Box<[u8]>> =
             self.stream.groups().iter().map(|(name, _)| name.into()).collect();
@@ -191,13 +191,14 @@ impl StreamMut<'_> {
         }
     }
 
-    /// Sets the stream's own figures, as `XSETID` does. Makes a stream that was just made known.
+    /// Sets the stream's last ID and counters, as `XSETID` does. Also records the creation of a new
+    /// stream.
     pub fn set(&mut self, last_id: StreamId, added: u64, max_deleted: StreamId) {
         self.stream.set_ids(last_id, added, max_deleted);
         self.record(StreamChange::Set { last_id, added, max_deleted });
     }
 
-    /// Makes a group, or sets its position; true if it is new.
+    /// Creates a group, or sets its position; true if it is new.
     pub fn put_group(&mut self, group: &[u8], last_delivered: StreamId, read: Option<u64>) -> bool {
         let is_new = self.stream.groups_mut().put(group, last_delivered, read);
         self.record(StreamChange::Group { group, last_delivered, read, is_new });
@@ -213,10 +214,11 @@ impl StreamMut<'_> {
         removed
     }
 
-    /// Finds or makes a consumer of a group that exists, and notes that it was seen; none if there
+    /// Finds or creates a consumer of an existing group, and updates its seen time; none if there
     /// is no such group.
     ///
-    /// Of one that exists no sink learns it: it is of no weight before it gets entries.
+    /// The update of an existing consumer is not recorded for sinks: it has no effect before it
+    /// gets entries.
     pub fn see_consumer(&mut self, group: &[u8], consumer: &[u8]) -> Option<ConsumerId> {
         let now = self.now_ms();
         let is_new = self.stream.groups().get(group)?.consumer_id(consumer).is_none();
@@ -230,7 +232,7 @@ impl StreamMut<'_> {
         Some(id)
     }
 
-    /// Notes that a consumer got entries.
+    /// Updates the active time of a consumer that got entries.
     pub fn mark_active(&mut self, group: &[u8], consumer: &[u8]) {
         let now = self.now_ms();
         let groups = self.stream.groups_mut();
@@ -239,7 +241,7 @@ impl StreamMut<'_> {
         self.tell(StreamChange::Consumer { group, consumer, seen_ms: now, active_ms });
     }
 
-    /// Removes a consumer; says how many entries it had pending, or none if there is no such
+    /// Removes a consumer; returns its number of pending entries, or none if there is no such
     /// consumer.
     pub fn remove_consumer(&mut self, group: &[u8], consumer: &[u8]) -> Option<usize> {
         let groups = self.stream.groups_mut();
@@ -248,8 +250,8 @@ impl StreamMut<'_> {
         Some(removed)
     }
 
-    /// Makes an entry pending with a consumer of the group (none: given back), or changes how it
-    /// is.
+    /// Makes an entry pending with a consumer of the group (none: given back), or updates its
+    /// state.
     pub fn put_pending(&mut self, group: &[u8], id: StreamId, pending: Pending) {
         self.handle.count_change();
         self.deliver(group, id, pending);
@@ -272,7 +274,7 @@ impl StreamMut<'_> {
         self.tell(StreamChange::Pending { group, id, consumer, delivered_ms, count });
     }
 
-    /// Makes an entry no longer pending in a group; false if it was not.
+    /// Acknowledges an entry in a group; false if it was not pending.
     pub fn remove_pending(&mut self, group: &[u8], id: StreamId) -> bool {
         let groups = self.stream.groups_mut();
         let removed = groups.change(group, |group| group.remove_pending(id)).unwrap_or(false);
@@ -287,8 +289,8 @@ impl StreamMut<'_> {
         self.stream.groups_mut().change(group, Group::order_by_time);
     }
 
-    /// Forgets the IDs of producers that have been remembered for long enough. No sink need
-    /// learn of it: time passes everywhere.
+    /// Drops the expired IDs of producers. Sinks need not record it: replicas expire them
+    /// themselves.
     pub fn forget_producers(&mut self) {
         let now = self.now_ms().max(0) as u64;
         if self.stream.producers().is_some() {

@@ -54,7 +54,7 @@ impl Handle {
         Ok(sum)
     }
 
-    /// Writes `bytes` at the end of a string (or makes one); returns the new length.
+    /// Appends `bytes` to a string, which is created if necessary; returns the new length.
     pub fn append(&mut self, db: u16, key: Key<'_>, bytes: &[u8]) -> Result<usize, WrongType> {
         match self.find_alive(db, key) {
             Some((_, entry)) => {
@@ -62,7 +62,7 @@ impl Handle {
                 self.write_range(db, key, offset, bytes)
             }
             None => {
-                // A first append makes the value that SET would make.
+                // A first append stores the same value as SET.
                 self.put(db, key, Value::from_text(bytes), None);
                 Ok(bytes.len())
             }
@@ -138,9 +138,9 @@ impl Handle {
 }
 
 impl Handle {
-    /// Writes over bytes of a string that follow from its others (the cached count of a
-    /// HyperLogLog): no change, so no effect, and nothing that does not lie within the string. The
-    /// key's stripe is held.
+    /// Overwrites bytes of a string that are derived from its other bytes (the cached count of a
+    /// HyperLogLog): this is no change, so it has no effect. Ignored unless the bytes lie within
+    /// the string. The key's stripe is held.
     ///
     /// # Errors
     /// If the key holds another type.
@@ -198,8 +198,8 @@ fn write_blob(entry: Entry, offset: usize, bytes: &[u8]) {
     *blob = text.freeze();
 }
 
-/// Capacity for a string that is being appended to: double while small, a megabyte more when large,
-/// as Redis's.
+/// Capacity for a string being appended to: doubles while small, adds a megabyte when large, as in
+/// Redis.
 fn grown(len: usize) -> usize {
     const STEP_MAX: usize = 1 << 20;
     if len < BLOB_MIN { len } else { len + len.min(STEP_MAX) }

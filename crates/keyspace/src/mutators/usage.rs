@@ -11,7 +11,7 @@ impl Handle {
         Usages { clock: self.clock.clone(), is_lru: policy.is_lru(), is_lfu: policy.is_lfu() }
     }
 
-    /// Makes a key one that was used so, if the policy in force keeps that; its stripe is held.
+    /// Sets a key's usage, if the current policy records it; its stripe is held.
     pub fn set_usage(&mut self, db: u16, key: Key<'_>, usage: Usage) {
         match usage {
             Usage::Unknown => {}

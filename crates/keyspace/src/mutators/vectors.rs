@@ -30,8 +30,8 @@ impl From<WrongType> for VectorError {
 }
 
 impl Handle {
-    /// Makes a change of a vector set that is given as its effect is. Says whether an element is
-    /// new ([`VectorChange::Put`]), or was there (the others).
+    /// Makes a change of a vector set, in the form of its effect. Returns whether an element is new
+    /// ([`VectorChange::Put`]), or was present (the other changes).
     ///
     /// # Errors
     /// If the key holds another type, or the vector does not fit the set; nothing has changed then.
@@ -44,11 +44,11 @@ impl Handle {
         self.vector_change_while(db, key, change, &mut |_| true)
     }
 
-    /// Searches as long as `go_on`, which is called with the work since, in about ten nanoseconds,
-    /// returns true.
+    /// Like [`Handle::vector_change`], but ends once `go_on` returns false. It gets the work since
+    /// the last call, in units of about ten nanoseconds.
     ///
     /// # Errors
-    /// The same, and [`VectorError::Ended`]; nothing has changed then.
+    /// As for [`Handle::vector_change`], and [`VectorError::Ended`]; nothing has changed then.
     pub fn vector_change_while(
         &mut self,
         db: u16,
@@ -112,7 +112,7 @@ impl Handle {
         Ok(is_new)
     }
 
-    /// Changes an element that is there, if it is.
+    /// Changes an element, if it is present.
     fn vector_alter(
         &mut self,
         db: u16,

@@ -21,22 +21,23 @@ use crate::structures::list::End;
 use crate::structures::stream::StreamChange;
 use crate::structures::table::Position;
 
-/// Fields named by one event at most; those beyond are named by another of the same name.
+/// Maximum number of fields named by one event; further ones are named by another event of the same
+/// name.
 const FIELDS_MAX: usize = 1 << 16;
 
 impl Handle {
-    /// From now on, events of these classes (bits of [`class`]) are noted.
+    /// Sets the classes of events to record (bits of [`class`]).
     pub fn set_events(&mut self, wanted: u32) {
         self.observers.events.wanted.set(wanted);
     }
 
-    /// Whether any events are noted.
+    /// Whether any events are recorded.
     #[inline]
     pub fn notes_events(&self) -> bool {
         self.observers.events.wanted.get() != 0
     }
 
-    /// Whether events of this class are noted.
+    /// Whether events of this class are recorded.
     #[inline]
     pub fn wants_event(&self, class: u32) -> bool {
         self.observers.events.wanted.get() & class != 0
@@ -47,7 +48,7 @@ impl Handle {
         self.observers.events.naming.set(naming);
     }
 
-    /// Whether events wait to be published.
+    /// Whether events are queued for publication.
     #[inline]
     pub fn has_events(&self) -> bool {
         self.observers.events.pending.get()
@@ -60,7 +61,7 @@ impl Handle {
         self.observers.events.queue.take()
     }
 
-    /// Notes an event, if anybody wants its class.
+    /// Records an event, if its class is wanted.
     #[inline]
     pub fn event(&self, class: u32, name: &'static str, db: u16, key: &[u8]) {
         if self.wants_event(class) {
@@ -68,7 +69,7 @@ impl Handle {
         }
     }
 
-    /// Tells now of the keys that the command has emptied so far.
+    /// Records the `del` events of the keys emptied so far.
     pub fn flush_emptied(&self) {
         for (db, key) in self.observers.events.emptied.take() {
             self.event(class::GENERIC, "del", db, &key);
@@ -93,15 +94,15 @@ impl Handle {
         found
     }
 
-    /// Notes that a value was replaced by another that was made as a whole, unless the command says
-    /// so itself.
+    /// Records that a value built as a whole has replaced another, unless the command states its
+    /// events.
     pub(crate) fn note_replaced(&self, db: u16, key: Key<'_>, old: Type, new: Type) {
         if self.notes_events() && self.observers.events.naming.get() != Naming::Stated {
             self.overwritten(db, key, old, new);
         }
     }
 
-    /// Notes nothing until [`Handle::unmute_events`] is given what this returns.
+    /// Stops recording until [`Handle::unmute_events`] is called with the returned classes.
     pub(crate) fn mute_events(&self) -> u32 {
         self.observers.events.wanted.replace(0)
     }
@@ -111,7 +112,7 @@ impl Handle {
         self.observers.events.wanted.set(wanted);
     }
 
-    /// Notes that a value of type `old` was replaced as a whole by one of type `new`.
+    /// Records that a value of type `old` was replaced as a whole by one of type `new`.
     pub fn overwritten(&self, db: u16, key: Key<'_>, old: Type, new: Type) {
         self.event(class::OVERWRITTEN, "overwritten", db, key.bytes);
         if old != new {
@@ -126,7 +127,7 @@ impl Handle {
         self.observers.events.pending.set(true);
     }
 
-    /// Notes an event about a field; neighbours of one name are one event.
+    /// Records an event about a field; consecutive ones of the same name are merged.
     fn note_field(&self, name: &'static str, db: u16, key: &[u8], field: &[u8]) {
         if !self.wants_event(class::HASH) {
             return;
@@ -150,12 +151,12 @@ impl Handle {
         self.observers.events.pending.set(true);
     }
 
-    /// Notes an event about several fields of a hash.
+    /// Records an event about several fields of a hash.
     pub fn event_of_fields(&self, name: &'static str, db: u16, key: Key<'_>, fields: &[&[u8]]) {
         fields.iter().for_each(|field| self.note_field(name, db, key.bytes, field));
     }
 
-    /// Notes an event about an element; neighbours of one name are one event.
+    /// Records an event about an element; consecutive ones of the same name are merged.
     fn note_element(&self, class: u32, name: &'static str, db: u16, key: &[u8]) {
         let goes_on = self
             .observers
@@ -169,7 +170,7 @@ impl Handle {
         }
     }
 
-    /// Notes the event that an effect is.
+    /// Records the event of an effect.
     #[cold]
     pub(crate) fn note_effect(&self, db: u16, effect: &Effect<'_>) {
         let Some(key) = effect.key() else { return };
@@ -225,7 +226,7 @@ impl Handle {
                     self.note_element(class::STREAM, name, db, key);
                 }
             }
-            // As Redis, which publishes no event of them.
+            // Redis publishes no event of them.
             Effect::Vector { .. } => {}
             Effect::Json { .. } => self.note_element(class::MODULE, name("json.set"), db, key),
             Effect::FieldPut { field, .. } => self.note_field(name("hset"), db, key, field),
@@ -319,7 +320,7 @@ mod tests {
     use crate::mutators::hashes::FieldExpiry;
     use crate::{Keyspace, Options, Value};
 
-    /// The names of the events that a change makes, all classes wanted.
+    /// Names of the events of a change, with all classes wanted.
     fn names(change: impl FnOnce(&mut Handle)) -> Vec<String> {
         let mut handle = Keyspace::new(&Options::default()).attach();
         handle.set_events(u32::MAX);

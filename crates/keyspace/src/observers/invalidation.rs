@@ -16,8 +16,8 @@ impl Handle {
         self.observers.invalidations.any
     }
 
-    /// Hands out the invalidations if they are keys with their readers and nothing else: whether
-    /// they were.
+    /// Passes the invalidations on if they consist only of keys with their readers; returns whether
+    /// they do.
     #[inline]
     pub fn drain_changed_keys(&mut self, each: impl FnMut(&[u8], Readers, bool)) -> bool {
         let invalidations = &mut self.observers.invalidations;

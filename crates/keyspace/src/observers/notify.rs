@@ -6,16 +6,16 @@ use crate::state::effect::{Effect, Removal};
 use crate::structures::key_hash::Key;
 
 impl Handle {
-    /// Counts an effect and tells its consumers.
+    /// Counts an effect and notifies its observers.
     #[inline]
     pub(crate) fn record(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         self.counters.changes.add(1);
         self.tell(db, key, effect);
     }
 
-    /// Tells the consumers of an effect that is part of another and not counted by itself. With
-    /// none this is three predictable branches, of which the first asks for interest in the
-    /// stripe and in all keys at once.
+    /// Notifies the observers of an effect that is part of another and not counted by itself. With
+    /// none this is three predictable branches, of which the first tests the stripe and the
+    /// prefixes at once.
     #[inline]
     pub(crate) fn tell(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         if self.has_observers(key) {
@@ -66,7 +66,7 @@ impl Handle {
         }
     }
 
-    /// Notes that clients are to drop a key that they cache.
+    /// Records that clients must drop a cached key.
     fn invalidate(&mut self, db: u16, key: Key<'_>, by_client: bool) {
         if self.ks.prefixes.any() {
             self.broadcast(db, key, by_client);

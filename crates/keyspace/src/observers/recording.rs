@@ -38,7 +38,7 @@ impl EffectSink for FanOut {
 }
 
 impl Handle {
-    /// Consumer of every effect that this thread makes from now on.
+    /// Sets the consumer of every effect of this thread from now on.
     pub fn set_sink(&mut self, sink: Option<Box<dyn EffectSink>>) {
         self.observers.sink = sink;
     }
@@ -89,7 +89,7 @@ impl Handle {
         }
     }
 
-    /// Tells the sink of an effect.
+    /// Passes an effect to the sink.
     #[inline(never)]
     pub(crate) fn record_in_sinks(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) {
         self.begin_commit();
@@ -102,16 +102,16 @@ impl Handle {
         }
     }
 
-    /// To be called before an effect of `to` is recorded that stands above all earlier ones of the
-    /// stripe of `from`, too: both count from the higher of their orders (Lamport, "Time, clocks,
-    /// and the ordering of events in a distributed system", 1978). Both stripes are held.
+    /// Called before recording an effect of `to` that must be ordered after all earlier ones of the
+    /// stripe of `from`, too: both continue from the higher of their orders (Lamport, "Time,
+    /// clocks, and the ordering of events in a distributed system", 1978). Both stripes are held.
     pub(crate) fn level_orders(&mut self, to: Key<'_>, from: Key<'_>) {
         let order = self.stripe(to.hash).order.max(self.stripe(from.hash).order);
         self.stripe(to.hash).order = order;
         self.stripe(from.hash).order = order;
     }
 
-    /// Tells the sink of an effect of a whole database. Everything is held.
+    /// Passes an effect of a whole database to the sink. Everything is held.
     pub(crate) fn record_database(&mut self, db: u16, effect: &Effect<'_>) {
         if self.observers.sink.is_some() {
             self.begin_commit();
@@ -131,9 +131,9 @@ impl Handle {
         self.observers.sink.is_some()
     }
 
-    /// Records that these are all libraries of functions from now on; `number` grows with each of
-    /// their changes. Committed with what else was done under the locks that are held, or at once
-    /// if there are none. The thread is in a batch.
+    /// Records the complete set of function libraries; `number` grows with each of their changes.
+    /// Committed together with the other changes under the held locks, or at once if there are
+    /// none. The thread is in a batch.
     pub fn record_functions(&mut self, number: u64, sources: &[&[u8]]) {
         self.see_sinks();
         if self.observers.sink.is_none() {
@@ -149,9 +149,9 @@ impl Handle {
         }
     }
 
-    /// Records a message to subscribers. It is committed with what else was done under the locks
-    /// that are held, or at once if there are none: no reader waits for it to be durable. The
-    /// thread is in a batch.
+    /// Records a message to subscribers. It is committed together with the other changes under the
+    /// held locks, or at once if there are none: no reader waits for it to be durable. The thread
+    /// is in a batch.
     pub fn record_message(&mut self, message: &Published<'_>) {
         self.see_sinks();
         let holds_any = self.holds_any();
