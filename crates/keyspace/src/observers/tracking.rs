@@ -33,8 +33,7 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release}
 /// Reads that a thread remembers before it looks again whether the table is full, at most.
 const UNCHECKED_MAX: u64 = 64;
 
-/// Keys that one call forgets before it leaves the others for later, give or take those of a
-/// stripe.
+/// Maximum number of keys removed by one call, exceeded by at most the keys of a stripe.
 const FORGET_MAX: u64 = 1024;
 
 impl Handle {
@@ -106,8 +105,7 @@ impl Handle {
         self.ks.tracking.tables.any()
     }
 
-    /// Asks for the cache line of the side table of the stripe of `hash`, if there may be something
-    /// in it.
+    /// Prefetches the side table of the stripe of `hash`, unless it is certainly empty.
     #[inline]
     pub(crate) fn prefetch_side_table(&self, hash: KeyHash) {
         if self.tracks()
@@ -153,7 +151,7 @@ impl Handle {
         }
     }
 
-    /// The entry of the key at `at` leaves its table, and is still as it was.
+    /// Called before the entry of the key at `at` is removed from its table or changed.
     #[inline]
     pub(crate) fn note_leaving(&self, db: u16, hash: KeyHash, at: Position, entry: Entry) {
         if self.tracks_in(hash.stripe()) {
@@ -249,7 +247,7 @@ impl Handle {
     fn forget_in(&mut self, stripe: u32, keys: u64) -> u64 {
         let tables = &self.ks.tracking.tables;
         let Some(tracked) = self.locks.side_table(tables, stripe) else { return 0 };
-        // A place that has nothing to do with where keys were forgotten before.
+        // A position independent of earlier removals.
         let from = self.ks.tracking.forget_at.load(Relaxed).wrapping_mul(0x9E37_79B9) >> 16;
         let names = tracked.some_names(keys as usize, from);
         for name in &names {
@@ -367,8 +365,8 @@ mod tests {
         handle.exit();
     }
 
-    /// Every entry that says the name of a tracked key is in database 0, and marked: as many do as
-    /// are returned.
+    /// Every entry that holds the name of a tracked key is in database 0 and marked: their number
+    /// is returned.
     fn check_names(handle: &mut Handle) -> usize {
         let mut count = 0;
         for stripe in 0..handle.ks.stripes.len() as u32 {

@@ -26,7 +26,7 @@ impl Handle {
         interest.waiting.add(db, key.bytes, awaited, arrival, waiter, &self.ks.waits);
     }
 
-    /// Ends a wait; the key's stripe is held. Does nothing if it has ended already.
+    /// Ends a wait; the key's stripe is held. Does nothing if the wait has ended already.
     pub fn leave(&mut self, db: u16, key: Key<'_>, arrival: u64) {
         let slot = &mut self.stripe(key.hash).interest;
         let Some(interest) = slot else { return };
@@ -47,7 +47,7 @@ impl Handle {
         self.observers.ready.pop_front()
     }
 
-    /// Gives a key back that [`Handle::next_ready`] gave, to be the next again.
+    /// Returns a key from [`Handle::next_ready`], which will be the next again.
     pub fn serve_later(&mut self, key: ReadyKey) {
         self.observers.ready.push_front(key);
     }
@@ -105,8 +105,7 @@ impl Handle {
         next
     }
 
-    /// Says that a waiter is about to be tried: until [`Handle::end_try`], changes of the key make
-    /// nothing ready.
+    /// Begins trying a waiter: until [`Handle::end_try`], changes of the key make nothing ready.
     pub fn begin_try(&mut self, db: u16, key: Key<'_>) {
         self.with_queue(db, key, |queue| queue.busy = true);
     }

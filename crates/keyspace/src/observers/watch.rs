@@ -4,8 +4,7 @@ use crate::handle::Handle;
 use crate::structures::key_hash::Key;
 use std::hash::{Hash, Hasher};
 
-/// A watched key as it was when the watch began; two of the same key of the same database are
-/// equal.
+/// State of a watched key when the watch began; two of the same key of the same database are equal.
 #[derive(Clone, Debug)]
 pub struct WatchedKey {
     db: u16,
@@ -63,7 +62,7 @@ impl Handle {
         }
     }
 
-    /// True if the key is as it was when the watch began; its stripe is held.
+    /// True if the key is unchanged since the watch began; its stripe is held.
     pub fn unchanged(&mut self, watched: &WatchedKey) -> bool {
         let key = self.key(&watched.key);
         let version = self

@@ -1,4 +1,4 @@
-//! Databases that were flushed, to be freed.
+//! Tables of flushed databases, to be freed.
 
 use crate::state::keyspace::Keyspace;
 use crate::state::tracking::Tracked;
@@ -18,7 +18,7 @@ pub struct Cleared {
 }
 
 impl Cleared {
-    /// Frees everything, and gives way to threads that are at work.
+    /// Frees everything, yielding to active threads.
     pub fn free_gently(mut self, keyspace: &Arc<Keyspace>) {
         self.cache.breathe_with(keyspace.breather());
     }

@@ -15,7 +15,7 @@ pub(crate) struct Compaction {
 /// Counters of compaction, since the last reset.
 #[derive(Default)]
 pub(crate) struct CompactionCounts {
-    /// Blocks that were moved: entries, and those inside large collections.
+    /// Blocks moved: entries, and those inside large collections.
     pub(crate) moved: AtomicU64,
     /// Keys with moved entries.
     pub(crate) keys: AtomicU64,
@@ -26,7 +26,7 @@ pub(crate) struct CompactionCounts {
 /// Figures of compaction.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CompactionStats {
-    /// Blocks that were moved: entries, and those inside large collections.
+    /// Blocks moved: entries, and those inside large collections.
     pub moved: u64,
     /// Keys with moved entries.
     pub keys: u64,
@@ -37,7 +37,7 @@ pub struct CompactionStats {
 }
 
 impl Compaction {
-    /// The figures; a round that a thread is working on at this moment counts as under way.
+    /// Statistics; a round in progress on another thread counts as unfinished.
     pub(crate) fn stats(&self) -> CompactionStats {
         let current = match self.state.try_lock() {
             Ok(state) => state.round.as_ref().map(|round| round.began.elapsed()),
@@ -83,7 +83,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Goes on with the next stripe.
+    /// Continues with the next stripe.
     pub(crate) fn pass_over_stripe(&mut self) {
         (self.stripe, self.db, self.bucket, self.inside) = (self.stripe + 1, 0, 0, (0, 0));
     }

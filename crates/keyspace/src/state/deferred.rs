@@ -16,7 +16,7 @@ const RETIRED_MAX: usize = 32;
 /// Frees that are put off.
 #[derive(Default)]
 pub(crate) struct DeferredFrees {
-    /// To be freed once no stripe is held.
+    /// Memory to be freed once no stripe is held.
     frees: Vec<DeferredFree>,
     retired: Vec<Retirement>,
 }
@@ -44,13 +44,13 @@ impl DeferredFrees {
         self.frees.push(free);
     }
 
-    /// Whether something is to be freed once no stripe is held.
+    /// Whether anything is to be freed once no stripe is held.
     #[inline]
     pub fn is_due(&self) -> bool {
         !self.frees.is_empty()
     }
 
-    /// Takes the next that is to be freed.
+    /// Takes the next memory to be freed.
     pub fn pop(&mut self) -> Option<DeferredFree> {
         self.frees.pop()
     }
@@ -60,8 +60,8 @@ impl DeferredFrees {
         !self.retired.is_empty()
     }
 
-    /// Adds a bucket array that other threads may peek at: those of `threads` that are in a batch.
-    /// True if it is time to free some.
+    /// Adds a bucket array that the threads of `threads` in a batch may peek at. True if it is time
+    /// to free some arrays.
     pub fn retire(&mut self, array: Retired, threads: impl Iterator<Item = Arc<Counters>>) -> bool {
         let batches = threads
             .map(|thread| {

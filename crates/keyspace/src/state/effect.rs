@@ -18,8 +18,7 @@ use crate::structures::view::View;
 /// collection is a separate [`Effect::Remove`].
 #[derive(Clone, Copy, Debug)]
 pub enum Effect<'a> {
-    /// The key holds this string and this expiry from now on, whatever it held before: a register
-    /// is set.
+    /// The key gets this string and this expiry, replacing any value.
     Put {
         /// The key.
         key: &'a [u8],
@@ -52,7 +51,7 @@ pub enum Effect<'a> {
         /// Whether the other key is removed next, so that the value may be moved.
         moved: bool,
     },
-    /// The key is gone.
+    /// The key is removed.
     Remove {
         /// The key.
         key: &'a [u8],
@@ -93,8 +92,8 @@ pub enum Effect<'a> {
         /// New score; never NaN.
         score: f64,
     },
-    /// A member of a sorted set is gone. With the last one goes the key, which is an effect of its
-    /// own.
+    /// A member of a sorted set is removed. The removal of the key with the last one is an effect
+    /// of its own.
     ScoreRemove {
         /// The key.
         key: &'a [u8],
@@ -148,8 +147,8 @@ pub enum Effect<'a> {
         index: usize,
         /// The element.
         element: &'a [u8],
-        /// The element behind it, which was in its place before; none at the end. What applies
-        /// effects need not know it.
+        /// The element behind it, previously at its index; none at the end. Not needed to apply the
+        /// effect.
         next: Option<&'a [u8]>,
     },
     /// An element of a list was removed.
@@ -168,21 +167,21 @@ pub enum Effect<'a> {
         /// Number of elements that stay.
         len: usize,
     },
-    /// Something changed in a stream.
+    /// A change of a stream.
     Stream {
         /// The key.
         key: &'a [u8],
         /// The change.
         change: StreamChange<'a>,
     },
-    /// Something changed in a vector set.
+    /// A change of a vector set.
     Vector {
         /// The key.
         key: &'a [u8],
         /// The change.
         change: VectorChange<'a>,
     },
-    /// Something changed in a JSON document.
+    /// A change of a JSON document.
     Json {
         /// The key.
         key: &'a [u8],
@@ -219,13 +218,13 @@ pub enum Effect<'a> {
         /// Whether a command removed it or its time had passed.
         why: Removal,
     },
-    /// These are all libraries of functions from now on. Any thread may say so; of several, that
-    /// with the highest [`EffectHead::order`] holds, which counts their changes and nothing else.
+    /// The complete set of function libraries. Any thread may record it; the one with the highest
+    /// [`EffectHead::order`] is valid, which counts only their changes.
     Functions {
         /// The source of each library.
         sources: &'a [&'a [u8]],
     },
-    /// Every key of the database is gone.
+    /// Every key of the database is removed.
     Clear,
     /// The database changed places with another.
     Swap {
@@ -265,8 +264,8 @@ impl<'a> Effect<'a> {
         }
     }
 
-    /// The other key that it takes its value from, with that one's database: its stripe is to be
-    /// held as well where the effect is applied.
+    /// The other key from which the value is taken, with its database: the stripe of that key must
+    /// also be held to apply the effect.
     pub fn source(&self) -> Option<(u16, &'a [u8])> {
         match *self {
             Effect::CopyFrom { from_db, from, .. } => Some((from_db, from)),
@@ -285,13 +284,13 @@ impl<'a> Effect<'a> {
 /// Reason for the removal of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Removal {
-    /// By a command.
+    /// Removed by a command.
     Deleted,
     /// The last element was removed.
     Emptied,
     /// The time to live had passed.
     Expired,
-    /// To stay under the memory limit.
+    /// Evicted to stay under the memory limit.
     Evicted,
 }
 
@@ -325,18 +324,17 @@ pub trait EffectSink: Send {
     /// Takes one effect.
     fn record(&mut self, head: EffectHead, effect: &Effect<'_>);
 
-    /// Takes a message to subscribers, which belongs to the same commit as the effects around it
-    /// but changes nothing; false if it is of no use here.
+    /// Takes a message to subscribers, which belongs to the same commit as the surrounding effects
+    /// but changes nothing; false if this sink does not use it.
     fn message(&mut self, message: &Published<'_>) -> bool {
         let _ = message;
         false
     }
 
-    /// All effects since the last call were made under locks that are about to be released: no
-    /// other thread has seen a part of them. They belong to the epoch that this returns; with
-    /// `alone`, to one that nothing else belongs to: everything is held then. Called of the
-    /// sink that owns epochs ([`crate::SinkSource::owns_epochs`]), or of the first if none
-    /// does.
+    /// Commits all effects since the last call. They were made under locks about to be released, so
+    /// no other thread has seen a part of them. They belong to the returned epoch; with `alone`, to
+    /// an epoch of their own: everything is held then. Called for the sink that owns epochs
+    /// ([`crate::SinkSource::owns_epochs`]), or for the first if none does.
     fn commit(&mut self, epochs: &Epochs, alone: bool) -> u64 {
         let epoch = epochs.now();
         self.committed(epoch, alone);

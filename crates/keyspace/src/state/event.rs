@@ -32,11 +32,11 @@ pub mod class {
     pub const TYPE_CHANGED: u32 = 1 << 12;
     /// `d`: types that are modules in Redis.
     pub const MODULE: u32 = 1 << 13;
-    /// Not a class: fields of hashes are to be named too.
+    /// Not a class: record the names of hash fields too.
     pub const FIELDS: u32 = 1 << 31;
 }
 
-/// Something that happened to a key.
+/// An event of a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Event {
     /// Class: one bit of [`class`].
@@ -47,16 +47,16 @@ pub struct Event {
     pub db: u16,
     /// The key.
     pub key: Box<[u8]>,
-    /// The fields of a hash that it is about, if they were asked for.
+    /// Fields of a hash, if [`class::FIELDS`] is set.
     pub fields: Vec<Box<[u8]>>,
 }
 
 /// Events that wait for the end of their command.
 #[derive(Default)]
 pub(crate) struct Events {
-    /// Bits of [`class`]: nothing else is noted.
+    /// Bits of [`class`]: only these are recorded.
     pub(crate) wanted: Cell<u32>,
-    /// Something waits.
+    /// Whether events are queued.
     pub(crate) pending: Cell<bool>,
     /// Event names of the running command.
     pub(crate) naming: Cell<Naming>,
@@ -68,7 +68,7 @@ pub(crate) struct Events {
 /// Event names chosen by a command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Naming {
-    /// As the effects say.
+    /// Names from the effects.
     #[default]
     ByEffect,
     /// Changes of values have this name.

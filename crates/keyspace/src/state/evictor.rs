@@ -17,8 +17,8 @@ const POOL_MAX: usize = 16;
 /// A thread's view of memory use, and its candidates for eviction.
 #[derive(Default)]
 pub(crate) struct Evictor {
-    /// The limit at the last comparison, the thread's own figure then, and by how much it may grow
-    /// until the next.
+    /// The limit at the last comparison, the thread's own use then, and the growth allowed until
+    /// the next comparison.
     pub(crate) limit: u64,
     pub(crate) own_then: i64,
     pub(crate) slack: i64,
@@ -28,7 +28,7 @@ pub(crate) struct Evictor {
     pub(crate) copies: Option<Origin>,
     /// Databases that have candidates, each with the sum of their number up to it.
     pub(crate) eligible: Vec<(u16, u64)>,
-    /// Nanoseconds that evictions took since they were asked for.
+    /// Nanoseconds of evictions since the last report.
     pub(crate) nanos: u64,
     /// Next stripe of the search through all stripes.
     pub(crate) search_at: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Pool {
 }
 
 impl Evictor {
-    /// An evictor that draws other stripes than those with another seed.
+    /// An evictor with a random seed, so that threads draw different stripes.
     pub fn new(seed: u64) -> Self {
         Evictor { random: Cell::new(seed), ..Evictor::default() }
     }
@@ -64,7 +64,7 @@ impl Evictor {
         draw(&self.random)
     }
 
-    /// A database, as likely as it has candidates.
+    /// A random database, weighted by its number of candidates.
     pub(crate) fn draw_db(&self) -> u16 {
         match self.eligible[..] {
             [(db, _)] => db,
@@ -86,7 +86,7 @@ impl Evictor {
         found.or_else(|| any.then(|| other.take_best(self.policy, clock)).flatten())
     }
 
-    /// Takes an entry into the averages that tell the small queue's share.
+    /// Updates the averages of the small queue's share with an entry.
     pub(crate) fn average(&mut self, entry: Entry, access: u32) {
         let bytes = entry.footprint() as u64;
         let small = if is_main(access) { 0 } else { bytes };
@@ -98,7 +98,7 @@ impl Evictor {
 }
 
 impl Pool {
-    /// Takes a candidate in, for the worst if there is no room.
+    /// Adds a candidate, replacing the worst if the pool is full.
     pub(crate) fn offer(&mut self, candidate: Candidate, policy: Policy, clock: &AccessClock) {
         if self.candidates.iter().any(|known| known.entry == candidate.entry) {
             return;

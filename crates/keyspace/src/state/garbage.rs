@@ -27,8 +27,8 @@ const WORK: Duration = Duration::from_micros(100);
 const REST: Duration = Duration::from_micros(300);
 /// Time after its last batch during which a thread counts as active.
 const SEEN: Duration = Duration::from_millis(20);
-/// With more than this many bytes waiting to be freed, or more than this part of the memory limit,
-/// it does not rest.
+/// The collector does not rest if more than this many bytes are to be freed, or more than this part
+/// of the memory limit.
 const WAITING_BYTES_MAX: usize = 1 << 30;
 const WAITING_SHARE: u64 = 8;
 
@@ -39,11 +39,11 @@ pub(crate) struct Garbage {
     /// Bytes that wait or are being freed.
     bytes: AtomicUsize,
     collector: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Threads that free much at this moment.
+    /// Number of threads that are freeing much.
     freeing: AtomicUsize,
 }
 
-/// A thread that frees much and gives way to others.
+/// A mark of a thread that frees much and yields to others.
 struct Freeing(Arc<Keyspace>);
 
 impl Freeing {
@@ -60,7 +60,7 @@ impl Drop for Freeing {
 }
 
 impl Garbage {
-    /// Takes a collection if there is a collector; gives it back otherwise.
+    /// Takes a collection if there is a collector; returns it otherwise.
     pub fn take(&self, large: Box<Large>) -> Option<Box<Large>> {
         let Some(collector) = self.collector.get() else { return Some(large) };
         self.bytes.fetch_add(large.footprint(), Relaxed);
@@ -69,7 +69,7 @@ impl Garbage {
         None
     }
 
-    /// Whether a thread frees much at this moment.
+    /// Whether a thread is freeing much.
     pub fn is_freed(&self) -> bool {
         self.freeing.load(Relaxed) > 0
     }
@@ -80,15 +80,15 @@ impl Garbage {
 }
 
 impl Keyspace {
-    /// From now on, large collections are left to the caller of [`Keyspace::collect_garbage`], and
-    /// `notify` is called each time there is one: it returns at once, for it may be called by
-    /// any thread. The first call counts.
+    /// Leaves large collections to the caller of [`Keyspace::collect_garbage`] from now on.
+    /// `notify` is called for each one, by any thread, and must return at once. Only the first call
+    /// has an effect.
     pub fn set_collector(&self, notify: impl Fn() + Send + Sync + 'static) {
         let _ = self.garbage.collector.set(Box::new(notify));
     }
 
-    /// Frees the large collections that were removed since the last call, and gives way to threads
-    /// that are at work; returns how many elements they had.
+    /// Frees the large collections removed since the last call, yielding to active threads; returns
+    /// their number of elements.
     pub fn collect_garbage(self: &Arc<Self>) -> usize {
         let mut cache = self.heap.cache();
         cache.breathe_with(self.breather());
@@ -137,7 +137,7 @@ impl Keyspace {
         self.threads().iter().map(|thread| thread.batch.load(Relaxed)).fold(0, u64::wrapping_add)
     }
 
-    /// Whether so much waits to be freed that it is to be freed at any price.
+    /// Whether the backlog is so large that the collector must not rest.
     fn is_pressed(&self) -> bool {
         let max = match self.memory_limit.load(Relaxed) {
             0 => WAITING_BYTES_MAX,

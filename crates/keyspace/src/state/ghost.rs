@@ -14,7 +14,7 @@ pub(crate) struct Ghost {
     depth: usize,
 }
 
-/// A queue, the youngest first; 0 stands for none.
+/// A queue, the youngest first; 0 is an empty place.
 type Set = [u16; DEPTH_MAX];
 
 const DEPTH_MAX: usize = 16;
@@ -47,7 +47,7 @@ impl Ghost {
         set[0] = hash.tag();
     }
 
-    /// Whether the key was evicted not long ago; if so it is forgotten.
+    /// Whether the key was evicted recently; if so, removes it from the queue.
     pub fn recall(&mut self, hash: KeyHash) -> bool {
         let found = self.set(hash).iter_mut().find(|known| **known == hash.tag());
         found.map(|known| *known = 0).is_some()

@@ -1,4 +1,4 @@
-//! The snapshot that is being taken, as all threads share it (`upkeep/image.rs`).
+//! State of the running snapshot, shared by all threads (`upkeep/image.rs`).
 
 use crate::state::cleared::Cleared;
 use crate::state::portions::Portions;
@@ -11,16 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// A key as of the snapshot's begin. Its stripe is held, so the sink copies the data it needs.
 pub struct ImageKey<'k> {
-    /// The database in which it was at that moment.
+    /// Its database at the snapshot's begin.
     pub db: u16,
-    /// The value, as far as it is not handed out in portions.
+    /// The value, except for elements taken in portions.
     pub view: View<'k>,
     /// Usage of the key for eviction.
     pub usage: Usage,
-    /// Whether the thread holds one stripe only, so that it holds up few if it waits for a moment.
+    /// Whether the thread holds one stripe only, so that a short wait delays few clients.
     pub may_wait: bool,
-    /// Through which the elements are handed out ([`Handle::continue_portions`]); none if they are
-    /// all in the view.
+    /// The remaining elements, to be taken with [`Handle::continue_portions`]; none if all are in
+    /// the view.
     pub portions: Option<Arc<Portions>>,
 }
 
@@ -31,8 +31,7 @@ pub trait ImageSink: Send + Sync {
     fn key(&self, key: ImageKey<'_>, now_ms: i64);
 }
 
-/// Takes a key that the walk comes across; says when it has taken enough for one hold of the
-/// stripe.
+/// Takes a key found by the walk; breaks once it has taken enough for one hold of the stripe.
 pub type TakeKey<'t> = dyn FnMut(ImageKey<'_>) -> ControlFlow<()> + 't;
 
 /// The image that is being taken, if one is.

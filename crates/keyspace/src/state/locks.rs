@@ -78,7 +78,7 @@ impl Locks {
         unsafe { stripes[stripe as usize].data() }
     }
 
-    /// The side table of a stripe, which is held: the caller keeps one reference at a time.
+    /// The side table of a stripe. It is held, and the caller keeps one reference at a time.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub fn side_table<'s>(&self, tables: &'s SideTables, stripe: u32) -> Option<&'s mut Tracked> {

@@ -7,13 +7,13 @@ use crate::state::order::{Origin, Uncommitted};
 use crate::state::waiting::ReadyKey;
 use std::collections::VecDeque;
 
-/// Sinks of effects, and what other observers are to learn when the command is through.
+/// Sinks of effects, and notifications to be sent at the end of the command.
 #[derive(Default)]
 pub(crate) struct Observers {
     /// Origin of the effect being applied.
     pub origin: Origin,
     pub sink: Option<Box<dyn EffectSink>>,
-    /// [`Sinks::version`](crate::state::order::Sinks::version) when the sink was made.
+    /// [`Sinks::version`](crate::state::order::Sinks::version) when the sink was created.
     pub sinks_seen: u64,
     /// [`SinkSource::is_strict`](crate::SinkSource::is_strict) of the sink's source.
     pub is_strict: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Observers {
     pub events: Events,
     /// Keys that have changed and that clients are blocked on; each at most once.
     pub ready: VecDeque<ReadyKey>,
-    /// For clients that cache.
+    /// Invalidations for client-side caching.
     pub invalidations: BatchInvalidations,
     pub prefixes: PrefixView,
 }

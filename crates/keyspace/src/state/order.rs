@@ -1,12 +1,11 @@
 //! The order of changes, and the epochs in which they become durable.
 //!
 //! No lock and no shared counter orders all changes. Each stripe numbers its own, under its lock,
-//! and that is order enough: a change is of one key, and a key has one stripe. What orders stripes
-//! among each other, roughly, is the *epoch*, a number that a thread that makes changes
-//! durable advances now and then, and that is read under the locks of each commit. So a change that
-//! was made in the knowledge of another has no lower epoch, and all changes up to the end of an
-//! epoch together are a state that there could have been (as in Silo: Tu et al., "Speedy
-//! Transactions in Multicore In-Memory Databases", SOSP 2013).
+//! which suffices: a change is of one key, and a key has one stripe. Stripes are ordered among each
+//! other, roughly, by the *epoch*, a number that is advanced periodically by a thread that makes
+//! changes durable, and read under the locks of each commit. So a change that depends on another
+//! has no lower epoch, and all changes up to the end of an epoch together are a consistent state
+//! (as in Silo: Tu et al., "Speedy Transactions in Multicore In-Memory Databases", SOSP 2013).
 //!
 //! ```text
 //! order   +----------------------+----------------------+
@@ -14,8 +13,7 @@
 //!         +----------------------+----------------------+
 //! ```
 //!
-//! What changes whole databases is made with everything held, and has an epoch of its own, to which
-//! nothing else belongs.
+//! Changes of whole databases are made with everything held, and each has an epoch of its own.
 
 use crate::state::effect::EffectSink;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -35,7 +33,7 @@ impl Order {
         Order(epoch << COUNT_BITS)
     }
 
-    /// The epoch that it was made in; that of its commit may be later.
+    /// Epoch of the change; that of its commit may be later.
     #[inline]
     pub fn epoch(self) -> u64 {
         self.0 >> COUNT_BITS
@@ -61,7 +59,7 @@ impl Default for Epochs {
 }
 
 impl Epochs {
-    /// The epoch of this moment; at first 1.
+    /// The present epoch; at first 1.
     #[inline]
     pub fn now(&self) -> u64 {
         self.0.load(SeqCst)
@@ -72,7 +70,7 @@ impl Epochs {
         self.0.fetch_add(1, SeqCst)
     }
 
-    /// Lets epochs begin after those of a log that was read. No thread commits meanwhile.
+    /// Starts epochs after those of a log that was read. No thread commits meanwhile.
     pub fn begin_at(&self, epoch: u64) {
         self.0.fetch_max(epoch, SeqCst);
     }
@@ -88,19 +86,18 @@ impl Origin {
     pub const LOCAL: Origin = Origin(0);
 }
 
-/// Makes the sinks of all threads: those of a log, of replicas, of an index.
+/// Creates a sink for every thread: those of a log, of replicas, of an index.
 pub trait SinkSource: Send + Sync {
     /// A sink for a thread that holds something.
     fn sink(&self) -> Box<dyn EffectSink>;
 
-    /// Whether its sinks decide which epoch a commit belongs to ([`EffectSink::commit`]). Of
-    /// several such sources the first decides, and all others learn of it
-    /// ([`EffectSink::committed`]).
+    /// Whether its sinks choose the epoch of a commit ([`EffectSink::commit`]). Of several such
+    /// sources the first chooses, and all others are notified ([`EffectSink::committed`]).
     fn owns_epochs(&self) -> bool {
         false
     }
 
-    /// Whether readers are to learn which epoch they have seen something of
+    /// Whether readers need the epoch of the changes that they have seen
     /// ([`crate::Handle::take_need`]).
     fn is_strict(&self) -> bool {
         false
@@ -151,6 +148,6 @@ pub(crate) struct Uncommitted {
     pub(crate) any: bool,
     /// Whether one of the changes concerns a whole database.
     pub(crate) alone: bool,
-    /// The epoch when the first was made.
+    /// The epoch of the first change.
     pub(crate) epoch: u64,
 }

@@ -20,8 +20,7 @@ use std::time::Duration;
 
 const ACCESS_MASK: u32 = 0x00ff_ffff;
 
-/// LFU counter of an entry that was just made: high enough not to be evicted before it had a
-/// chance.
+/// LFU counter of a new entry: high enough not to be evicted before it can be used again.
 const LFU_INITIAL: u32 = 5;
 
 /// S3-FIFO: uses counted at most, the bit of the main queue, and where the time begins.
@@ -36,7 +35,7 @@ const UNITS_PER_LIMIT_LOG2: u32 = 12;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Policy {
-    /// Nothing: writes that need memory are refused.
+    /// No eviction: writes that need memory are rejected.
     #[default]
     NoEviction,
     /// Any key, approximately the least recently used.
@@ -57,8 +56,8 @@ pub enum Policy {
     VolatileRandom,
     /// Approximately the key with the earliest expiry.
     VolatileTtl,
-    /// Any key, approximately in the order of S3-FIFO: new keys must be used soon or go first, and
-    /// keys that went so but are set again are given a longer stay.
+    /// Any key, approximately in the order of S3-FIFO: new keys not used soon are evicted first,
+    /// and such keys stay longer if they are set again.
     AllKeysS3Fifo,
 }
 
@@ -160,8 +159,8 @@ impl PolicyCell {
         self.samples.load(Relaxed)
     }
 
-    /// Time that a command spends on evictions at most before it is let through, as long as there
-    /// is something to evict.
+    /// Maximum time that a command spends on evictions before it proceeds, while there is something
+    /// to evict.
     pub fn budget(&self) -> Duration {
         Duration::from_nanos(self.budget_nanos.load(Relaxed))
     }
@@ -202,7 +201,7 @@ enum AccessField {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AccessClock {
     field: AccessField,
-    /// Under LRM a use that changes nothing is not noted.
+    /// Whether the access field is updated by changes only (LRM).
     only_changes: bool,
     seconds: u32,
     minutes: u32,
@@ -234,7 +233,7 @@ impl AccessClock {
         self.inserted = (bytes >> shift) as u32 & JOINED_MASK;
     }
 
-    /// True if the field says which queue an entry is in.
+    /// True if the field holds the queue of an entry (S3-FIFO).
     #[inline]
     pub fn has_queues(&self) -> bool {
         self.field == AccessField::Queue
@@ -270,7 +269,7 @@ impl AccessClock {
         }
     }
 
-    /// Notes a use that changes nothing by itself.
+    /// Records a use that is no change.
     #[inline]
     pub fn touch_unchanged(&self, entry: Entry) {
         if !self.only_changes {
@@ -286,7 +285,7 @@ impl AccessClock {
         }
     }
 
-    /// Notes a use. The entry's line is written only if the field changes.
+    /// Records a use. The entry's cache line is written only if the field changes.
     #[inline]
     pub fn touch(&self, entry: Entry) {
         let old = entry.access();
@@ -356,7 +355,7 @@ impl AccessClock {
     }
 }
 
-/// Whether an S3-FIFO field is that of an entry in the main queue.
+/// Whether the S3-FIFO field belongs to an entry in the main queue.
 pub(crate) fn is_main(access: u32) -> bool {
     access & MAIN_BIT != 0
 }

@@ -4,7 +4,7 @@ use crate::structures::image::ImageId;
 use crate::structures::large::Large;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A large collection that is handed out in portions: [`Handle::continue_portions`].
+/// A large collection that a snapshot takes in portions: [`Handle::continue_portions`].
 #[derive(Debug)]
 pub struct Portions {
     id: ImageId,
@@ -13,11 +13,11 @@ pub struct Portions {
 
 /// Location of the collection.
 pub(crate) enum Whereabouts {
-    /// At a key.
+    /// Value of a key.
     Key { db: u16, key: Box<[u8]> },
     /// Nowhere else any more.
     Own(Box<Large>),
-    /// All of it was handed out.
+    /// Completely taken.
     Done,
 }
 
@@ -56,7 +56,7 @@ impl Portions {
         *self.place() = Whereabouts::Own(large);
     }
 
-    /// Two databases change places.
+    /// Updates the location after two databases were swapped.
     pub(crate) fn swap(&self, a: u16, b: u16) {
         if let Whereabouts::Key { db, .. } = &mut *self.place() {
             *db = match *db {

@@ -63,7 +63,7 @@ impl Stripe {
     /// The bucket array of database 0, for a peek without the lock.
     #[inline]
     pub fn peek(&self) -> &Array<Bucket> {
-        // SAFETY: the reference is to an atomic word alone, which lies inside the cell.
+        // SAFETY: the reference is to a single atomic word inside the cell.
         unsafe { &(*self.data.get()).first.array }
     }
 }
@@ -84,7 +84,7 @@ impl StripeData {
         }
     }
 
-    /// The table of a database, made if it was never written.
+    /// The table of a database, created on first use.
     #[inline]
     pub fn table_mut(&mut self, db: u16, databases: usize) -> &mut EntryTable {
         match db {
@@ -112,8 +112,7 @@ impl StripeData {
         }
     }
 
-    /// Lets two databases change places. The keyspace is held exclusively, as for
-    /// [`StripeData::take_table`].
+    /// Swaps two databases. The keyspace is held exclusively, as for [`StripeData::take_table`].
     pub fn swap_tables(&mut self, a: u16, b: u16, databases: usize) {
         let table = self.take_table(a);
         let other = std::mem::replace(self.table_mut(b, databases), table);

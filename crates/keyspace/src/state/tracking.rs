@@ -25,10 +25,10 @@ pub(crate) struct Tracking {
     pub(crate) keys_max: AtomicUsize,
     /// The table may hold more: the limit was lowered, or there was no time to forget them all.
     pub(crate) suspect: AtomicBool,
-    /// The stripe in which keys are forgotten next.
+    /// Next stripe from which tracked keys are removed.
     pub(crate) forget_at: AtomicUsize,
-    /// A thread is forgetting keys: two that counted before either has forgotten any would forget
-    /// twice as many.
+    /// A thread is removing tracked keys: two that counted at the same time would remove twice as
+    /// many.
     pub(crate) forgetting: AtomicBool,
 }
 

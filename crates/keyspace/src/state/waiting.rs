@@ -1,13 +1,13 @@
 //! Keys with blocked clients: each has a queue, in order of arrival, in a side table of its
 //! stripe.
 //!
-//! A change of such a key makes it *ready*: the thread that made the change finds it in
-//! [`Handle::next_ready`] and is to try the waiters in order, under the locks of their keys. Until
-//! that is done the key says of itself that it is ready ([`Handle::holds_ready`]), so that a thread
-//! that comes in between can do it first: no command overtakes a waiter.
+//! A change of such a key makes it *ready*: the thread that made the change gets it from
+//! [`Handle::next_ready`] and tries the waiters in order, under the locks of their keys. Until that
+//! is done the key is marked as ready ([`Handle::holds_ready`]), so that another thread can try
+//! them first: no command overtakes a waiter.
 //!
-//! Everything here is guarded by the locks of the stripes. What waits is opaque: the keyspace keeps
-//! it and hands it back.
+//! Everything here is guarded by the locks of the stripes. Waiters are opaque: the keyspace stores
+//! them and hands them back.
 
 use crate::structures::form::Type;
 use crate::structures::view::View;
@@ -85,7 +85,7 @@ impl WaitCounts {
 /// The queues of one stripe.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    /// By key; a key that is waited for in several databases has several queues.
+    /// Queues by key; a key awaited in several databases has several.
     keys: HashMap<Box<[u8]>, Vec<(u16, Queue)>>,
     pub(crate) ready: usize,
 }
@@ -152,7 +152,7 @@ impl Waiting {
         counts: &WaitCounts,
     ) {
         if !self.keys.contains_key(key) {
-            // As a rule for one database.
+            // Usually one database.
             self.keys.insert(key.into(), Vec::with_capacity(1));
         }
         let Some(queues) = self.keys.get_mut(key) else { return };

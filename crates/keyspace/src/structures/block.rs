@@ -2,9 +2,9 @@
 
 use std::ptr::{self, NonNull};
 
-/// A pointer to a block that begins at a multiple of 8, or to a byte within its first 8 where the
-/// type that holds the pointer keeps a tag in the low bits. That type says as well what may be done
-/// with the block, and by which thread.
+/// A pointer to a block at a multiple of 8, or to a byte within its first 8 if the type with the
+/// pointer keeps a tag in the low bits. That type also defines the permitted uses of the block, and
+/// by which thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct Block(NonNull<u8>);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 /// Slots in a bucket.
 pub(crate) const SLOTS: usize = 8;
 
-/// Largest displacement that a slot can say exactly; the next value means "this far or farther".
+/// Largest displacement that a slot stores exactly; the next value means "this far or farther".
 pub(crate) const DISPLACEMENT_MAX: u32 = 3;
 
 /// Bits of a tag; the highest of its 16 bits is the slot's mark.
@@ -124,7 +124,7 @@ impl Slot {
 
     /// The item that the slot points at: of the type that the slot's table holds.
     pub fn item<I: Item>(self) -> I {
-        // SAFETY: a table makes its slots from live items of its one type, and clears them before
+        // SAFETY: a table fills its slots from live items of its one type, and clears them before
         // their item is freed.
         unsafe { I::from_slot(Block::at(self.address()), self.flag()) }
     }
@@ -254,7 +254,7 @@ impl Bucket {
         self.set_tag(i, if self.ends_search() { 0 } else { TOMBSTONE });
     }
 
-    /// Makes this bucket the same as another.
+    /// Overwrites this bucket with another.
     pub fn copy(&self, from: &Bucket) {
         for i in 0..SLOTS {
             self.set(i, from.tag(i), from.slot(i));

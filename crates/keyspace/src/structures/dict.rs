@@ -42,7 +42,7 @@ const BUCKETS_PER_MOVE: usize = 64;
 const BUCKETS_AHEAD: usize = 2;
 /// Elements prefetched ahead while a segment is split.
 const SPLIT_AHEAD: usize = 16;
-/// Draws before a random choice gives up on rejection.
+/// Rejected draws before a random choice falls back to a walk.
 const RANDOM_TRIES: usize = 256;
 
 /// A set of elements with distinct keys.
@@ -58,7 +58,7 @@ pub(crate) struct Dict {
     bytes: usize,
     /// Buckets of the largest segment.
     buckets_max: usize,
-    /// The stamp that elements get which come in.
+    /// Stamp of new elements.
     stamp: u8,
     /// Present only while a snapshot takes the elements in portions.
     taking: Option<Box<Taking>>,
@@ -104,7 +104,7 @@ impl Dict {
         self.len
     }
 
-    /// Bytes behind this struct: elements, bucket arrays, directory.
+    /// Bytes outside this struct: elements, bucket arrays, directory.
     pub fn footprint(&self) -> usize {
         self.bytes
             + self.directory.capacity() * size_of::<u32>()
@@ -185,7 +185,7 @@ impl Dict {
         old
     }
 
-    /// Every element, in no order that means anything.
+    /// Every element, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = Element> + '_ {
         self.segments.iter().flat_map(|segment| {
             let buckets = segment.table.buckets();
@@ -200,12 +200,12 @@ impl Dict {
         })
     }
 
-    /// Hands the elements from the cursor on to `each`, at least `count` of them if there are as
-    /// many; returns where to go on, 0 at the end. Elements that are there from the first to
-    /// the last call are seen at least once.
+    /// Passes the elements from the cursor on to `each`, at least `count` of them unless fewer are
+    /// left; returns the next cursor, 0 at the end. Elements present from the first to the last
+    /// call are seen at least once.
     ///
-    /// A cursor holds the first 16 bits of the place in the order of hashes, and the next 32 behind
-    /// them.
+    /// A cursor holds the first 16 bits of the position in the order of hashes, and the next 32
+    /// above them.
     pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(Element)) -> u64 {
         let (mut prefix, mut position) = ((cursor >> 32) as u32 & 0xffff, cursor as u32);
         let mut seen = 0;
@@ -258,9 +258,9 @@ impl Dict {
         self.iter().nth((random() % self.len as u64) as usize)
     }
 
-    /// Moves what lies at addresses that are marked to fresh blocks (to leave sparse slabs), a few
-    /// buckets at a time: elements, of which `moved` learns before the old block is freed, and
-    /// bucket arrays. Returns where to go on, none at the end; 0 is the beginning.
+    /// Moves blocks at marked addresses to fresh blocks (to leave sparse slabs), a few buckets at a
+    /// time: elements, which `moved` gets before the old block is freed, and bucket arrays. Returns
+    /// the next cursor, none at the end; 0 is the beginning.
     pub fn relocate(
         &mut self,
         cursor: u64,
@@ -313,8 +313,8 @@ impl Dict {
         }
     }
 
-    /// Takes out the elements of which `is_taken` says so, each of which it is asked once; they are
-    /// the caller's to release.
+    /// Takes out the elements that satisfy `is_taken`, called once for each; the caller releases
+    /// them.
     pub fn extract(
         &mut self,
         is_taken: &mut dyn FnMut(Element) -> bool,
@@ -396,8 +396,8 @@ impl Dict {
         discard(retired, cache);
     }
 
-    /// Lets a segment have a larger table: the next step, or half more where no segment is split
-    /// any more.
+    /// Enlarges the table of a segment: to the next step, or by half if segments are no longer
+    /// split.
     #[cold]
     fn grow(&mut self, at: usize, cache: &mut Cache) {
         let Segment { depth, table } = &mut self.segments[at];
@@ -444,7 +444,7 @@ impl Dict {
                 break;
             }
             if in_other > 0 {
-                // All are in the upper half, which goes on under the segment's number.
+                // All are in the upper half, which takes over the segment's number.
                 self.exchange(at, other, hashes[0]);
             }
         }
@@ -454,8 +454,8 @@ impl Dict {
         }
     }
 
-    /// Gives the upper half of a segment's places, which `hash` leads to, to a segment `other`;
-    /// returns the depth of both.
+    /// Transfers the upper half of a segment's directory places, one of which belongs to `hash`, to
+    /// a segment `other`; returns the depth of both.
     fn divide(&mut self, at: usize, hash: KeyHash, other: usize) -> u32 {
         let depth = self.segments[at].depth + 1;
         if depth > self.depth {
@@ -475,7 +475,7 @@ impl Dict {
         self.directory[second].fill(lower as u32);
     }
 
-    /// The places that lead to the two halves of the segment of `hash`, which are neighbours.
+    /// The directory places of the two halves of the segment of `hash`, which are adjacent.
     fn places(&self, hash: KeyHash, depth: u32) -> (Range<usize>, Range<usize>) {
         let half = 1 << (self.depth - depth);
         let first = (hash.at_depth(depth).stripe() as usize & !1) * half;
@@ -499,7 +499,7 @@ fn discard(retired: Option<Retired>, cache: &mut Cache) {
     }
 }
 
-/// Walks the buckets of one table from a position on; returns where to go on if `count` elements
+/// Walks the buckets of one table from a position on; returns the next position if `count` elements
 /// were seen before the end.
 fn scan_table(
     table: &Table<Element>,

@@ -24,8 +24,7 @@ const EXPIRY: u8 = 0b00010;
 const WIDE_KEY: u8 = 0b00100;
 const VALUE: u8 = 0b01000;
 const WIDE_VALUE: u8 = 0b10000;
-/// The element's stamp, by which an image knows whether it has handed the element out
-/// (`dict/image.rs`).
+/// The element's stamp, which tells whether a snapshot has taken the element (`dict/image.rs`).
 pub(crate) const STAMP: u8 = 0b10_0000;
 
 const NARROW_MAX: usize = u8::MAX as usize;
@@ -131,8 +130,8 @@ impl Element {
 
     /// Frees the block.
     pub fn release(self, cache: &mut Cache) {
-        // SAFETY: the block came from this heap with this size, and the caller gives up its only
-        // pointer.
+        // SAFETY: the block came from this heap with this size, and its only pointer is dropped
+        // here.
         unsafe { cache.free(self.0.get(), self.shape().size()) };
     }
 
@@ -141,7 +140,7 @@ impl Element {
         self.texts().1
     }
 
-    /// The key and the value behind it.
+    /// The key, followed by the value.
     #[inline(always)]
     fn texts<'a>(self) -> (&'a [u8], &'a [u8]) {
         let shape = self.shape();
@@ -202,7 +201,7 @@ impl Element {
         self.meta().get() & STAMP
     }
 
-    /// Gives the element another stamp.
+    /// Sets the element's stamp.
     #[inline]
     pub fn set_stamp(self, stamp: u8) {
         self.meta().set(self.meta().get() & !STAMP | stamp);
@@ -246,8 +245,7 @@ impl Element {
         let meta = self.meta().get() & !STAMP;
         let len = |at: usize, wide: bool| -> usize {
             let at = self.base().wrapping_add(at);
-            // SAFETY: `build` wrote a length of that width where the first byte says that there is
-            // one.
+            // SAFETY: `build` wrote a length of that width if the first byte says so.
             unsafe {
                 if wide { at.cast::<u32>().read_unaligned() as usize } else { at.read().into() }
             }

@@ -61,8 +61,8 @@ pub fn blob_bytes(len: usize) -> usize {
 /// Longest string with the `OBJECT ENCODING` `embstr`.
 const EMBSTR_MAX: usize = 44;
 
-/// Packed items of a collection take at most this many bytes; beyond, it has an allocation of its
-/// own.
+/// Maximum size of a collection's packed items in bytes; a larger collection has an allocation of
+/// its own.
 pub(crate) const PACKED_MAX: usize = 4096;
 
 /// A pointer to a live entry.
@@ -117,8 +117,8 @@ impl Entry {
         entry
     }
 
-    /// Builds the entry of a small collection: its packed items, at most [`PACKED_MAX`] bytes of
-    /// them. `beyond`: it has passed the thresholds of `OBJECT ENCODING`.
+    /// Builds the entry of a small collection from its packed items, at most [`PACKED_MAX`] bytes.
+    /// `beyond`: it has passed the thresholds of `OBJECT ENCODING`.
     pub fn packed_collection(
         cache: &mut Cache,
         key: &[u8],
@@ -261,7 +261,7 @@ impl Entry {
         let (kind, sub) = (self.kind(), self.meta() & SUB_MASK);
         let (expiry, access) = (self.expiry(), self.access());
         let (new, fixed) = Self::build(cache, key, kind, sub, self.inline(), expiry, access);
-        // SAFETY: the fixed parts are of the same kind, and the old one is given up.
+        // SAFETY: the fixed parts are of the same kind, and the old one is no longer used.
         unsafe {
             let from = self.base().add(self.key_at() - kind.fixed());
             ptr::copy_nonoverlapping(from, fixed, kind.fixed());
@@ -312,9 +312,9 @@ impl Entry {
         self.release_block(cache);
     }
 
-    /// Frees the entry, but hands out its large collection.
+    /// Frees the entry except for its large collection, which is returned.
     pub fn take_large(self, cache: &mut Cache) -> Option<Box<Large>> {
-        // SAFETY: the pointer came from a box and is given up with the entry.
+        // SAFETY: the pointer came from a box and is dropped with the entry.
         let large =
             (self.kind() == Kind::Large).then(|| unsafe { Box::from_raw(self.large_ptr()) });
         self.release_block(cache);
@@ -323,8 +323,8 @@ impl Entry {
 
     /// Frees the block of an entry after its value was moved to another block.
     pub fn release_block(self, cache: &mut Cache) {
-        // SAFETY: the block came from this heap with this size, and the caller gives up its only
-        // pointer.
+        // SAFETY: the block came from this heap with this size, and its only pointer is dropped
+        // here.
         unsafe { cache.free(self.0.get(), self.size()) };
     }
 
@@ -395,9 +395,9 @@ impl Entry {
         self.kind() == Kind::PackedBeyond
     }
 
-    /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. Where
-    /// the block does not fit, the entry moves to another: the old block is then to be freed alone,
-    /// to be released with [`Entry::release_block`].
+    /// Replaces `remove` bytes of a small collection's items, from `at` on, with `insert`. If the
+    /// block does not fit, the entry moves to another: the old block is then released with
+    /// [`Entry::release_block`].
     pub fn splice<const N: usize>(
         self,
         cache: &mut Cache,
@@ -433,8 +433,7 @@ impl Entry {
         new
     }
 
-    /// Says that a small collection has passed the thresholds of `OBJECT ENCODING`, or is laid out
-    /// in another form.
+    /// Marks a small collection as beyond the thresholds of `OBJECT ENCODING`, or sets its form.
     pub fn set_packed_form(self, form: Form, beyond: bool) {
         debug_assert!(self.packed().is_some());
         let kind = if beyond { Kind::PackedBeyond } else { Kind::Packed };
@@ -443,7 +442,7 @@ impl Entry {
         self.set_meta(meta);
     }
 
-    /// Says that a large collection is of another form of the same type.
+    /// Sets another form of the same type for a large collection.
     pub fn set_large_form(self, form: Form) {
         debug_assert!(self.kind() == Kind::Large && form.type_of() == self.type_of());
         let meta = self.meta() & !SUB_MASK | form.large_bits() << SUB_SHIFT;
@@ -565,8 +564,7 @@ impl Entry {
         }
     }
 
-    /// Bytes that the entry occupies: its block, rounded as the heap rounds, and the blob behind
-    /// it.
+    /// Bytes of the entry: its block, rounded as the heap rounds, and its blob.
     #[inline]
     pub fn footprint(self) -> usize {
         let block = usable(self.size());
@@ -581,7 +579,7 @@ impl Entry {
         }
     }
 
-    /// Whether there is nothing of the value behind the entry's block.
+    /// Whether the whole value is in the entry's block.
     #[inline]
     pub fn is_one_block(self) -> bool {
         !matches!(self.kind(), Kind::Blob | Kind::Large)
@@ -599,7 +597,7 @@ impl Entry {
     #[inline]
     fn head<'a>(self) -> &'a Head {
         // SAFETY: every block begins with an aligned and initialised head, which is never borrowed
-        // to be changed; see the type's invariant for the lifetime.
+        // mutably; see the type's invariant for the lifetime.
         unsafe { self.0.get().cast().as_ref() }
     }
 
@@ -633,18 +631,18 @@ impl Entry {
         usize::from(self.head().val_len.get() & !STAMP)
     }
 
-    /// Says that the inline value is so long; the stamp stays.
+    /// Sets the length of the inline value; the stamp stays.
     fn write_inline_len(self, len: usize) {
         self.head().val_len.set(len as u16 | self.stamp());
     }
 
-    /// The stamp by which an image knows whether it has handed the entry out.
+    /// The stamp, which tells whether a snapshot has taken the entry.
     #[inline]
     pub fn stamp(self) -> u16 {
         self.head().val_len.get() & STAMP
     }
 
-    /// Gives the entry another stamp.
+    /// Sets the entry's stamp.
     pub fn set_stamp(self, stamp: u16) {
         self.head().val_len.set(self.inline_len() as u16 | stamp);
     }

@@ -44,7 +44,7 @@ impl Type {
             Type::Hash => "hash",
             Type::Stream => "stream",
             Type::VectorSet => "vectorset",
-            // As the module that Redis comes with calls it.
+            // Name of the type in Redis's JSON module.
             Type::Json => "ReJSON-RL",
         }
     }
@@ -68,13 +68,13 @@ impl std::error::Error for WrongType {}
 pub(crate) enum Form {
     /// Items in order.
     List = 0,
-    /// Members in the order in which they came.
+    /// Members in insertion order.
     Set = 1,
     /// Integers in ascending order, each as wide as the widest.
     Intset = 2,
     /// Members, each followed by its score, in the order of scores.
     SortedSet = 3,
-    /// Fields, each followed by its value, in the order in which they came.
+    /// Fields, each followed by its value, in insertion order.
     Hash = 4,
     /// Never packed.
     Stream = 5,
@@ -83,7 +83,7 @@ pub(crate) enum Form {
     ExpiringHash = 6,
     /// The tape of a JSON document (`petrel_json::tape`).
     Json = 7,
-    /// Never packed. An entry says so with the bits of [`Form::Intset`], which is never large.
+    /// Never packed. An entry stores it with the bits of [`Form::Intset`], which is never large.
     VectorSet = 8,
 }
 
@@ -97,7 +97,7 @@ impl Form {
         }
     }
 
-    /// From the bits that an entry keeps of a large collection.
+    /// Form from an entry's bits for a large collection.
     #[inline]
     pub fn from_large_bits(bits: u8) -> Self {
         match Form::from_bits(bits) {
@@ -106,7 +106,7 @@ impl Form {
         }
     }
 
-    /// From the bits that an entry keeps.
+    /// Form from an entry's bits.
     #[inline]
     pub fn from_bits(bits: u8) -> Self {
         match bits {

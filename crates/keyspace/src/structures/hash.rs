@@ -43,9 +43,9 @@ pub(crate) struct Hash {
     expiring: RankTree<Expiring>,
     /// Whether a field ever had an expiry.
     pub(crate) expires: bool,
-    /// Whether `OBJECT ENCODING` is that of a hash table.
+    /// Whether `OBJECT ENCODING` answers `hashtable`.
     pub(crate) beyond: bool,
-    /// All fields in the order in which they came; none if it is not kept (any more).
+    /// All fields in insertion order; none once the order is dropped.
     order: Option<Vec<Element>>,
 }
 
@@ -112,7 +112,7 @@ impl Hash {
         }
     }
 
-    /// Gives a field that is there another value and expiry.
+    /// Sets the value and expiry of a present field.
     pub(crate) fn update(
         &mut self,
         (place, element): (DictPosition, Element),
@@ -128,7 +128,7 @@ impl Hash {
         }
     }
 
-    /// Gives a field that is there another expiry.
+    /// Sets the expiry of a present field.
     pub(crate) fn set_expiry(
         &mut self,
         (place, element): (DictPosition, Element),
@@ -147,7 +147,7 @@ impl Hash {
         }
     }
 
-    /// Puts a field in the place of one of the same name.
+    /// Replaces a field with another of the same name.
     fn renew(
         &mut self,
         (place, old): (DictPosition, Element),
@@ -169,8 +169,7 @@ impl Hash {
         self.fields.remove(place, cache).release(cache);
     }
 
-    /// The fields in the order in which they came, while that is the order in which they are to be
-    /// seen.
+    /// The fields in insertion order, as long as this is their visible order.
     fn ordered(&self) -> Option<&[Element]> {
         self.order.as_deref().filter(|_| !self.beyond)
     }
@@ -183,7 +182,7 @@ impl Hash {
         }
     }
 
-    /// Forgets a field that [`Hash::track`] keeps in mind.
+    /// Removes the entry added by [`Hash::track`].
     fn untrack(&mut self, element: Element, cache: &mut Cache) {
         if element.expiry().is_some() {
             let rank = self.expiring.rank(before(element));
@@ -197,7 +196,7 @@ impl Hash {
         self.expiring.get(0)?.0.expiry()
     }
 
-    /// The name of the field that expires first, if it has expired.
+    /// The name of the field with the earliest expiry, if it has expired.
     pub(crate) fn first_expired(&self, now_ms: i64) -> Option<&[u8]> {
         let first = self.expiring.get(0)?.0;
         first.expiry().filter(|&at| at <= now_ms).map(|_| first.key())
@@ -227,7 +226,7 @@ impl Hash {
         self.fields.len()
     }
 
-    /// Bytes behind this struct.
+    /// Bytes outside this struct.
     pub fn footprint(&self) -> usize {
         let order = self.order.as_ref().map_or(0, Vec::capacity) * size_of::<Element>();
         self.fields.footprint() + self.expiring.footprint() + order
@@ -249,8 +248,8 @@ impl Hash {
         Hash { fields, expiring, expires: self.expires, beyond: self.beyond, order }
     }
 
-    /// Moves fields and nodes to fresh blocks: [`Large::relocate`]. First come the fields, then,
-    /// from [`NODES`] on, the nodes.
+    /// Moves fields and nodes to fresh blocks, as [`Large::relocate`]. First the fields, then, from
+    /// [`NODES`] on, the nodes.
     pub fn relocate(
         &mut self,
         cursor: u64,
@@ -279,7 +278,7 @@ impl Hash {
     }
 }
 
-/// Puts another field in the place of one, or none.
+/// Replaces or removes a field in the insertion order.
 fn put_in_order(order: &mut Option<Vec<Element>>, old: Element, new: Option<Element>) {
     let Some(order) = order else { return };
     let Some(at) = order.iter().position(|field| *field == old) else { return };

@@ -40,5 +40,5 @@ pub enum ImageElement<'e> {
     Document(Value<'e>),
 }
 
-/// Takes elements; says when it has enough for one hold of the stripe.
+/// Takes elements; breaks once it has enough for one hold of the stripe.
 pub type TakeElement<'t> = dyn FnMut(ImageElement<'_>) -> ControlFlow<()> + 't;

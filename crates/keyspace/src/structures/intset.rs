@@ -87,28 +87,28 @@ impl Frame {
 /// A change of the bytes of a set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Edit {
-    /// The first `len` of `bytes` are to be put in at offset `at`.
+    /// Insert the first `len` of `bytes` at offset `at`.
     Insert {
         /// Offset from the first byte.
         at: usize,
-        /// The new member as it is held, little-endian.
+        /// The new member's stored bytes, little-endian.
         bytes: [u8; 8],
         /// Bytes of it that count.
         len: usize,
     },
-    /// `len` bytes at offset `at` are to be taken out.
+    /// Remove `len` bytes at offset `at`.
     Remove {
         /// Offset from the first byte.
         at: usize,
         /// Bytes of a member.
         len: usize,
     },
-    /// The set is these bytes from now on: its members are held otherwise.
+    /// Replace all bytes: the set was repacked.
     Rewrite(Vec<u8>),
 }
 
 impl<'a> IntSet<'a> {
-    /// The set in `bytes`, which [`IntSet::pack`] or an [`Edit`] made.
+    /// The set in `bytes`, created by [`IntSet::pack`] or an [`Edit`].
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         let (base_len, width) = (usize::from(bytes[0] >> 4), usize::from(bytes[0] & 0x0f));
@@ -174,7 +174,7 @@ impl<'a> IntSet<'a> {
         (self.frame.members_at() + i * width, width)
     }
 
-    /// The place of `member`, or the place where it would have to be.
+    /// Index of `member`, or the index at which it would be inserted.
     #[inline]
     pub fn find(&self, member: i64) -> Result<usize, usize> {
         let (mut low, mut len) = (0, self.len());
@@ -192,7 +192,7 @@ impl<'a> IntSet<'a> {
         Err(low)
     }
 
-    /// Whether `member` is there.
+    /// Whether the set contains `member`.
     #[inline]
     pub fn contains(&self, member: i64) -> bool {
         self.find(member).is_ok()
@@ -238,7 +238,7 @@ impl<'a> IntSet<'a> {
 /// Smaller savings do not justify repacking a set.
 const WASTE_MIN: usize = 8;
 
-/// The first `len` bytes, little-endian; there are as many.
+/// The first `len` bytes, little-endian; `bytes` has at least as many.
 #[inline]
 fn word(bytes: &[u8], len: usize) -> u64 {
     // One unaligned read of eight bytes if available, masked to the first `len`.

@@ -13,9 +13,9 @@ const SPARE_PART: usize = 16;
 
 /// A document that has an allocation of its own.
 pub(crate) struct Json {
-    /// Shared with the image that is being taken, which keeps it as it was.
+    /// Shared with the running snapshot, which keeps the old state.
     tape: Arc<Vec<u8>>,
-    /// An image that has yet to get the document as it was.
+    /// A running snapshot that has not yet taken the document.
     taking: Option<Box<(ImageId, Arc<Vec<u8>>)>>,
     /// Whether this is the old document of a snapshot, at no key.
     is_rest: bool,
@@ -37,10 +37,10 @@ impl Json {
         Json::new(self.tape.to_vec())
     }
 
-    /// Makes a change, which was made out for this tape.
+    /// Applies an edit computed for this tape.
     pub fn edit(&mut self, edit: &Edit) {
         let grown = usize::try_from(edit.grows_by()).unwrap_or(0);
-        // An image that has a part in it makes this a copy.
+        // Copies the tape if a snapshot shares it.
         let tape = Arc::make_mut(&mut self.tape);
         if grown > tape.capacity() - tape.len() {
             let spare = (tape.len() + grown) / SPARE_PART;
@@ -52,14 +52,14 @@ impl Json {
         }
     }
 
-    /// Puts another document in its place.
+    /// Replaces the document.
     pub fn replace(&mut self, tape: &[u8]) {
         self.tape = Arc::new(tape.to_vec());
     }
 
-    /// Bytes behind the collection itself: the tape and what counts references to it.
+    /// Bytes outside the collection itself: the tape and its reference counts.
     pub fn footprint(&self) -> usize {
-        /// Two counts of references, and a vector.
+        /// Two reference counts, and a vector.
         const HEAD: usize = 16 + size_of::<Vec<u8>>();
         HEAD + allocated(self.tape.capacity())
     }
@@ -77,8 +77,8 @@ impl Json {
         self.taking.as_ref().map(|taking| taking.0)
     }
 
-    /// Gives `take` the document, if it is what [`Json::take_rest`] has made: that takes long, and
-    /// then no stripe is held. It is always the end.
+    /// Passes the document to `take`, if this is the result of [`Json::take_rest`]: encoding it
+    /// takes long, and no stripe is held then. Always the end.
     pub fn continue_image(&mut self, take: &mut TakeElement<'_>) -> bool {
         if self.is_rest {
             let _ = take(ImageElement::Document(Value::new(&self.tape)));
@@ -86,7 +86,7 @@ impl Json {
         false
     }
 
-    /// The document as it is in the image, to be handed out apart from the key.
+    /// The snapshot's document, to be taken separately from the key.
     pub fn take_rest(&mut self) -> Option<Self> {
         let (_, tape) = *self.taking.take()?;
         Some(Json { tape, taking: None, is_rest: true })
@@ -105,11 +105,11 @@ fn allocated(len: usize) -> usize {
 /// A change of a JSON document.
 #[derive(Clone, Copy, Debug)]
 pub enum JsonChange<'a> {
-    /// The key holds this document from now on; its expiry is kept. A missing key is made.
+    /// The key gets this document; its expiry is kept. Creates an absent key.
     Put {
         /// The document's tape (`petrel_json::tape`).
         tape: &'a [u8],
     },
-    /// Something changed at a place of the document.
+    /// A change at a path of the document.
     At(Change<'a>),
 }

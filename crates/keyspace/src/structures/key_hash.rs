@@ -19,7 +19,7 @@ impl KeyHash {
     /// The stripe's number.
     #[inline]
     pub fn stripe(self) -> u32 {
-        // Two shifts, since a shift by 64 is undefined where there is a single stripe.
+        // Two shifts, because a shift by 64, for a single stripe, is undefined.
         (self.bits >> 1 >> (63 - self.stripe_bits)) as u32
     }
 
@@ -44,7 +44,7 @@ impl KeyHash {
     }
 }
 
-/// Makes hashes with a seed of its own, so that no client can choose keys that collide.
+/// Hashes with a random seed, so that no client can choose keys that collide.
 #[derive(Clone, Debug)]
 pub struct KeyHasher {
     state: SeedableRandomState,

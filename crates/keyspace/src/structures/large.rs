@@ -97,9 +97,9 @@ impl Large {
         })
     }
 
-    /// Moves some of what lies at addresses that are marked to fresh blocks (to leave sparse
-    /// slabs), for some ten microseconds. Returns where to go on, none at the end; 0 is the
-    /// beginning. The footprint may change.
+    /// Moves some blocks at marked addresses to fresh blocks (to leave sparse slabs), for about ten
+    /// microseconds. Returns the next cursor, none at the end; 0 is the beginning. The footprint
+    /// may change.
     pub fn relocate(
         &mut self,
         cursor: u64,
@@ -108,7 +108,7 @@ impl Large {
     ) -> Option<u64> {
         match self {
             Large::List(list) => list.relocate(cursor, is_marked, cache),
-            // Nothing of it lies in slabs.
+            // None of its memory is in slabs.
             Large::Stream(_) | Large::Vectors(_) | Large::Json(_) => None,
             Large::Set(set) => set.relocate(cursor, is_marked, cache),
             Large::SortedSet(set) => set.relocate(cursor, is_marked, cache),
@@ -167,7 +167,7 @@ impl Large {
 
 /// A snapshot of the elements.
 impl Large {
-    /// Begins an image of its elements.
+    /// Begins a snapshot of its elements.
     pub fn begin_image(&mut self, id: ImageId) {
         match self {
             Large::List(list) => list.begin_image(id),
@@ -180,7 +180,7 @@ impl Large {
         }
     }
 
-    /// The image that is being taken of it, if one is.
+    /// The running snapshot, if any.
     pub fn image_id(&self) -> Option<ImageId> {
         match self {
             Large::List(list) => list.image_id(),
@@ -202,7 +202,7 @@ impl Large {
         }
     }
 
-    /// Gives `take` some elements of the image; false at the end.
+    /// Passes elements of the snapshot to `take`; false at the end.
     pub fn continue_image(&mut self, cache: &mut Cache, take: &mut TakeElement<'_>) -> bool {
         use ImageElement::{Field, Item, Member, Scored};
         match self {

@@ -112,7 +112,7 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // SAFETY: these are the parts of the vector that `new` made, which holds no elements.
+        // SAFETY: these are the parts of the vector that `new` created, which has no elements.
         drop(unsafe { Vec::<u64>::from_raw_parts(self.base.as_ptr().cast(), 0, self.words) });
     }
 }

@@ -106,7 +106,7 @@ impl Registry {
 pub struct ReadersView<'a>(RwLockReadGuard<'a, Places>);
 
 impl ReadersView<'_> {
-    /// The reader of this number, if it is there and listens.
+    /// The reader with this ID, if it is present and gets notifications.
     #[inline]
     pub fn listening(&self, id: ReaderId) -> Option<&Arc<Reader>> {
         let reader = self.0.all.get(id.place())?.reader.as_ref()?;

@@ -22,8 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The word of a key that several have read: this bit, and the place of their group.
 const GROUP: u64 = 1 << 63;
 
-/// Bytes that a key in the table takes beside its name: its slot and its word, of which a quarter
-/// is free.
+/// Bytes of a tracked key beside its name: its slot and its word, at a load of three quarters.
 const SLOT_BYTES: usize = 22;
 
 /// Bytes of a group of readers, and of each of them.
@@ -54,7 +53,7 @@ impl Item for Named {
 
     #[inline]
     unsafe fn from_slot(block: Block, is_own: bool) -> Self {
-        // SAFETY: by the contract the block is that of a record, or of an entry, as the flag says.
+        // SAFETY: by the contract the block is a record or an entry, as the flag tells.
         unsafe {
             match is_own {
                 true => Named::Own(Name::of(block)),
@@ -103,7 +102,7 @@ impl Readers {
         }
     }
 
-    /// The readers for which `keep` holds, if there are any.
+    /// The readers that satisfy `keep`, if there are any.
     pub fn retained(self, keep: impl Fn(ReaderId) -> bool) -> Option<Readers> {
         match self {
             Readers::One(reader) => keep(reader).then_some(Readers::One(reader)),
@@ -115,7 +114,7 @@ impl Readers {
     }
 }
 
-/// By how much the figures of the table change.
+/// Change of the table's counters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Growth {
     pub keys: i64,
@@ -208,7 +207,7 @@ impl Tracked {
         }
     }
 
-    /// An entry leaves database 0, and is still as it was.
+    /// Called before an entry is removed from database 0 or changed.
     pub fn entry_leaves(&mut self, hash: KeyHash, entry: Entry) -> Growth {
         let Some(at) = self.keys.find_address(hash, entry.address()) else {
             return Growth::default();
@@ -327,7 +326,7 @@ impl Tracked {
         names.take(count).map(|named: Named| named.key().into()).collect()
     }
 
-    /// The addresses of the entries that say names.
+    /// Addresses of the entries that hold names.
     #[cfg(test)]
     pub fn entries(&self) -> Vec<usize> {
         let all = (0..self.keys.buckets()).map(|n| self.keys.bucket(n));
@@ -382,7 +381,7 @@ pub(crate) struct SideTables {
 #[repr(align(64))]
 struct Cell(UnsafeCell<Tracked>);
 
-// A change asks for one cache line of its stripe's cell, and all that it needs of it is there.
+// A change reads a single cache line of its stripe's cell.
 const _: () = assert!(size_of::<Cell>() == 64);
 
 // SAFETY: a cell is reached only by the holder of its stripe's lock, or of all, or to peek through
@@ -427,7 +426,7 @@ impl SideTables {
     #[inline]
     pub(crate) fn peek(&self, stripe: u32) -> Option<&Array<Annotated>> {
         let cell = &self.cells.get()?[stripe as usize];
-        // SAFETY: the reference is to an atomic word alone, which lies inside the cell.
+        // SAFETY: the reference is to a single atomic word inside the cell.
         Some(unsafe { &(*cell.0.get()).keys.array })
     }
 }

@@ -19,7 +19,7 @@ const BUCKETS_AT_ONCE: usize = 32;
 /// Progress of the snapshot.
 pub(super) struct Taking {
     id: ImageId,
-    /// Copies of elements that were changed or removed before they were handed out.
+    /// Copies of elements that were changed or removed before they were taken.
     kept: Vec<Element>,
     /// Position of the walk: the segment, and the place in it.
     segment: usize,
@@ -29,7 +29,7 @@ pub(super) struct Taking {
 }
 
 impl Dict {
-    /// Begins an image of the elements that there are.
+    /// Begins a snapshot of the present elements.
     pub fn begin_image(&mut self, id: ImageId) {
         self.stamp ^= crate::structures::element::STAMP;
         let kept = Vec::new();
@@ -37,12 +37,12 @@ impl Dict {
         self.taking = Some(Box::new(taking));
     }
 
-    /// The image that is being taken, if one is.
+    /// The running snapshot, if any.
     pub fn image_id(&self) -> Option<ImageId> {
         self.taking.as_ref().map(|taking| taking.id)
     }
 
-    /// To be called before an element is changed where it lies.
+    /// Called before an element is changed in place.
     #[inline]
     pub fn before_change(&mut self, element: Element, cache: &mut Cache) {
         if self.taking.is_some() {
@@ -60,8 +60,8 @@ impl Dict {
         }
     }
 
-    /// Gives `take` some elements of the image until it has enough; false at the end, after which
-    /// nothing is being taken any more.
+    /// Passes elements of the snapshot to `take` until it has enough; false at the end, which ends
+    /// the snapshot.
     pub fn continue_image(
         &mut self,
         cache: &mut Cache,
@@ -80,8 +80,8 @@ impl Dict {
             return false;
         };
         if taking.depth != segment.depth {
-            // It was split, so the position means something else. What went to another segment is
-            // ahead: new ones come last.
+            // The segment was split, so the position is invalid. The elements moved to another
+            // segment are still ahead, because new segments come last.
             (taking.depth, taking.position) = (segment.depth, 0);
         }
         let stamp = self.stamp;
@@ -99,7 +99,7 @@ impl Dict {
         true
     }
 
-    /// Ends an image that will not be continued, as the dict is freed.
+    /// Ends a snapshot that will not be continued, because the dict is freed.
     pub(super) fn end_image(&mut self, cache: &mut Cache) {
         if let Some(taking) = self.taking.take() {
             taking.kept.into_iter().for_each(|element| element.release(cache));

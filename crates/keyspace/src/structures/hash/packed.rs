@@ -53,7 +53,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Finds a field; where there is none, tells how many there are.
+    /// Finds a field; if absent, returns the number of fields.
     #[inline]
     pub fn named(&self, name: &Parts<'_>) -> Result<Located<'a>, usize> {
         let at = packed::find(&self.items[self.at..], name, self.stride())?;

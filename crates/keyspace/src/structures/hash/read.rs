@@ -12,7 +12,7 @@ use crate::structures::view::View;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// A hash where it lies, as it is at a moment: fields that have expired by then are not seen.
+/// A borrowed hash at a point in time: fields expired by then are hidden.
 #[derive(Clone, Copy)]
 pub struct HashRef<'a> {
     held: HashSource<'a>,
@@ -51,12 +51,12 @@ impl Field<'_> {
     }
 }
 
-/// Fields are drawn one by one while at most one in this many is wanted, otherwise chosen in a walk
+/// Fields are drawn one by one if at most one in this many is requested, otherwise chosen in a walk
 /// over all.
 const DRAWN_SHARE: usize = 3;
 
 impl<'a> View<'a> {
-    /// The hash as it is at a moment, in Unix milliseconds.
+    /// The hash as of a time in Unix milliseconds.
     #[inline]
     pub fn hash(&self, now_ms: i64) -> Result<HashRef<'a>, WrongType> {
         HashRef::of(self.entry(), now_ms).ok_or(WrongType)
@@ -77,7 +77,7 @@ impl<'a> HashRef<'a> {
         Some(HashRef { held, now_ms })
     }
 
-    /// Number of fields, those included that have expired but are not removed yet.
+    /// Number of fields, including those expired but not yet removed.
     #[inline]
     pub fn len(&self) -> usize {
         match self.held {
@@ -105,7 +105,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Whether there are fields that have expired but are not removed yet.
+    /// Whether there are expired fields not yet removed.
     #[inline]
     pub fn has_expired(&self) -> bool {
         let earliest = match self.held {
@@ -156,8 +156,8 @@ impl<'a> HashRef<'a> {
         });
     }
 
-    /// Hands fields to `each` until it breaks. Names and values in a large hash are text, even if
-    /// they are that of an integer.
+    /// Passes fields to `each` until it breaks. Names and values in a large hash are text, even if
+    /// they are integers.
     pub fn try_each(&self, each: &mut dyn FnMut(Field<'a>) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut alive = |field: Field<'a>| {
             if field.is_alive(self.now_ms) { each(field) } else { ControlFlow::Continue(()) }
@@ -211,7 +211,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Hands `count` different fields drawn at random to `each`, or all if there are not more.
+    /// Passes `count` different fields drawn at random to `each`, or all if there are not more.
     pub fn sample(
         &self,
         count: usize,
