@@ -19,7 +19,7 @@ pub trait Homes: Send + Sync {
     /// Called if no copy was found to evict.
     fn note_no_copies(&self) {}
 
-    /// Whether a key is one of them, under its stripe lock.
+    /// Whether a key is a copy. Called under its stripe lock.
     fn is_copy(&self, _key: &[u8]) -> bool {
         false
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// A key as of the snapshot's begin. Its stripe is held, so the sink copies the data it needs.
 pub struct ImageKey<'k> {
-    /// Its database at the snapshot's begin.
+    /// Database of the key at the snapshot's begin.
     pub db: u16,
     /// The value, except for elements taken in portions.
     pub view: View<'k>,

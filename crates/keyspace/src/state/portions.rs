@@ -32,7 +32,7 @@ impl std::fmt::Debug for Whereabouts {
 }
 
 impl Portions {
-    /// Handle of the collection at a key. The key's stripe is held.
+    /// Locates the collection at a key. The key's stripe is held.
     pub(crate) fn new(id: ImageId, db: u16, key: &[u8]) -> Arc<Self> {
         Arc::new(Portions { id, place: Mutex::new(Whereabouts::Key { db, key: key.into() }) })
     }

@@ -1,4 +1,4 @@
-//! Items of a small collection, one behind the other in plain bytes.
+//! Items of a small collection, consecutive in plain bytes.
 //!
 //! | first byte | then | item |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //! | `11110101` | 8 bytes | double |
 //!
 //! Numbers of several bytes are little-endian. A string that is the canonical text of an integer is
-//! always held as one, so equal strings have equal bytes. There is no length behind an item: items
+//! always stored as one, so equal strings have equal bytes. There is no length after an item: items
 //! are walked forwards.
 
 use crate::structures::value::parse_int;
@@ -31,8 +31,7 @@ const INT_13: u8 = 0b1100_0000;
 const WORD: usize = 8;
 /// Maximum length of a string with its length in the first byte.
 const TEXT_MAX: usize = 127;
-/// Bytes of a cache line; how many of an entry's are on their way when it is read, and how many are
-/// asked for.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 const LINES_THERE: usize = 2 * LINE;
 const LINES_MAX: usize = 12 * LINE;
@@ -81,7 +80,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The string; an integer is printed into `scratch`. A score has no text here, and gives an
+    /// The string; an integer is printed into `scratch`. A score has no text here, and yields an
     /// empty one.
     #[inline]
     pub fn bytes<'s>(&'s self, scratch: &'s mut itoa::Buffer) -> &'s [u8] {
@@ -121,7 +120,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The packed form in two parts, to be written without a buffer between.
+    /// The packed form in two parts, to be written without an intermediate buffer.
     #[inline]
     pub fn parts(&self) -> Parts<'a> {
         match *self {
@@ -145,8 +144,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The packed form that begins with a given byte; none if there is no such form of this item.
-    /// An integer has wider forms than its own.
+    /// The packed form with a given first byte; none if this item has no such form. An integer also
+    /// has wider forms than its own.
     #[inline]
     pub fn parts_beginning(&self, first: u8) -> Option<Parts<'a>> {
         let parts = self.parts();
@@ -232,7 +231,7 @@ impl<'a> Parts<'a> {
 
 /// Reads the item at the front of `bytes`, and what follows it.
 ///
-/// `bytes` was made by [`Item::pack`], and is not empty.
+/// `bytes` was written by [`Item::pack`], and is not empty.
 #[inline]
 pub fn unpack(bytes: &[u8]) -> (Item<'_>, &[u8]) {
     unpack_behind(bytes[0], &bytes[1..])
@@ -269,7 +268,7 @@ pub fn packed_len(bytes: &[u8]) -> usize {
     }
 }
 
-/// Length of a packed item that begins with this byte, or 0 if the byte does not tell.
+/// Length of a packed item with this first byte, or 0 if the byte does not determine it.
 #[inline]
 pub fn fixed_len(first: u8) -> usize {
     match first {
@@ -310,12 +309,12 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// The items of `bytes`, which [`Item::pack`] made.
+    /// The items of `bytes`, written by [`Item::pack`].
     pub fn new(bytes: &'a [u8]) -> Self {
         Items { all: bytes, rest: bytes }
     }
 
-    /// Offset of the item that comes next.
+    /// Offset of the next item.
     #[inline]
     pub fn offset(&self) -> usize {
         self.all.len() - self.rest.len()
@@ -350,7 +349,7 @@ impl<'a> Iterator for Items<'a> {
 /// one.
 #[inline]
 pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usize> {
-    // With a loop for each of the strides that there are: members, pairs, and triples.
+    // A loop for each of the existing strides: members, pairs, and triples.
     match stride {
         1 => find_by::<1>(bytes, parts),
         2 => find_by::<2>(bytes, parts),
@@ -358,8 +357,8 @@ pub fn find(bytes: &[u8], parts: &Parts<'_>, stride: usize) -> Result<usize, usi
     }
 }
 
-/// Asks for what follows the first two lines of items that are about to be walked over: those
-/// the lookup of the entry has asked for.
+/// Prefetches the lines after the first two of the items about to be walked: the lookup of the
+/// entry has prefetched those two.
 #[inline]
 pub(crate) fn prefetch_behind(bytes: &[u8]) {
     for line in (LINES_THERE..bytes.len().min(LINES_MAX)).step_by(LINE) {
@@ -409,8 +408,8 @@ fn find_text<const STRIDE: usize>(
     Err(count)
 }
 
-/// Offset of the first item, every `STRIDE`-th being looked at, of which `is_it` says so; it is
-/// given the item and what follows it.
+/// Offset of the first item, checking every `STRIDE`-th, that satisfies `is_it`, which gets the
+/// item and the bytes after it.
 #[inline(always)]
 fn find_where<const STRIDE: usize>(
     bytes: &[u8],
@@ -436,9 +435,8 @@ fn behind_item(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Offset of the last item in `bytes`, of which the item at `from` is known to begin there, and the
-/// offset of one that is a little before it: the next search after the last one is gone begins
-/// there.
+/// Offset of the last item in `bytes`, searched from the item at `from`; and the offset of an item
+/// shortly before it, from which the next search begins once the last one is removed.
 ///
 /// `bytes` is not empty, and an item begins at `from`.
 #[inline]
@@ -469,7 +467,7 @@ pub fn count(bytes: &[u8]) -> usize {
     count
 }
 
-/// Bytes of the first `n` items, or of all that there are.
+/// Bytes of the first `n` items, or of all if there are fewer.
 #[inline]
 pub fn skip(bytes: &[u8], n: usize) -> usize {
     let mut rest = bytes;

@@ -79,8 +79,8 @@ impl<T: Scored> RankTree<T> {
         self.bytes
     }
 
-    /// Number of items before a place. `before(score, item)` is true for those, and false from
-    /// there on.
+    /// Number of items before a place: `before(score, item)` is true for them, and false from there
+    /// on.
     #[inline]
     pub fn rank(&self, before: impl Fn(f64, T) -> bool) -> usize {
         let Some(mut node) = self.root.as_ref() else { return 0 };
@@ -129,7 +129,7 @@ impl<T: Scored> RankTree<T> {
         self.range(0..self.len)
     }
 
-    /// Puts an item at the place that `before` tells.
+    /// Inserts an item at the place given by `before`.
     pub fn insert(&mut self, item: T, before: impl Fn(f64, T) -> bool, cache: &mut Cache) {
         self.len += 1;
         let mut root = match self.root.take() {
@@ -329,7 +329,7 @@ impl Edge {
     }
 }
 
-/// The items of a leaf that come before a place.
+/// The items of a leaf before a place.
 #[inline]
 fn place<T: Scored>(leaf: &Leaf<T>, before: &impl Fn(f64, T) -> bool) -> usize {
     leaf.as_slice().partition_point(|&item| before(item.score(), item))
@@ -423,7 +423,7 @@ impl<T: Scored> Node<T> {
         }
     }
 
-    /// Moves slots to, if `by` is positive, or from the neighbour on the right, which is of the
+    /// Moves slots to (if `by` is positive) or from the neighbour on the right, which is of the
     /// same kind.
     fn shift(&mut self, by: isize, right: &mut Self) {
         match (self.kind_mut(), right.kind_mut()) {
@@ -469,7 +469,7 @@ fn make_room<T: Scored>(
     let room = |at: usize| children.get(at).map_or(0, |child| max - child.node.slots());
     let left = at.checked_sub(1);
     let (room_left, room_right) = (left.map_or(0, room), room(at + 1));
-    // A neighbour with less room would be asked again too soon.
+    // With less room, the neighbour would soon be full again.
     if room_left.max(room_right) >= max / 16 {
         if room_right >= room_left {
             shift_children(inner, at, room_right.div_ceil(2) as isize);
@@ -527,7 +527,8 @@ fn shift_children<T: Scored>(inner: &mut Inner<T>, at: usize, by: isize) {
     }
 }
 
-/// Moves all but `keep` slots of child `at` to a new child behind it; returns the bytes of that.
+/// Moves all but `keep` slots of child `at` to a new child after it; returns the bytes of that
+/// child.
 fn split<T: Scored>(inner: &mut Inner<T>, at: usize, keep: usize, cache: &mut Cache) -> usize {
     let child = &mut inner.as_mut_slice()[at];
     let mut node = child.node.sibling(cache);
@@ -539,8 +540,8 @@ fn split<T: Scored>(inner: &mut Inner<T>, at: usize, keep: usize, cache: &mut Ca
     bytes
 }
 
-/// Removes up to `max` items from a rank on, those of one leaf, and returns their number. Adds the
-/// bytes of nodes that it frees to `freed`.
+/// Removes up to `max` items of one leaf from a rank on, and returns their number. Adds the bytes
+/// of freed nodes to `freed`.
 fn remove_run<T: Scored>(
     node: &mut Node<T>,
     mut rank: usize,

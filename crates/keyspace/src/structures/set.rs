@@ -63,7 +63,7 @@ impl Set {
         &self.members
     }
 
-    /// Adds a member; false if it is there.
+    /// Adds a member; false if it is present.
     pub(crate) fn add(&mut self, member: &[u8], limits: &SetThresholds, cache: &mut Cache) -> bool {
         let hash = self.members.hasher().hash(member);
         if self.members.find_hashed(member, hash).is_some() {
@@ -113,8 +113,7 @@ impl Set {
         }
     }
 
-    /// Takes `count` members drawn at random out, which are the caller's to release. It takes a
-    /// walk over all members.
+    /// Takes out `count` members drawn at random; the caller releases them. Walks over all members.
     pub(crate) fn take(
         &mut self,
         count: usize,
@@ -135,7 +134,7 @@ impl Set {
         self.members.len()
     }
 
-    /// Bytes behind this struct.
+    /// Bytes outside this struct.
     pub fn footprint(&self) -> usize {
         self.members.footprint()
     }

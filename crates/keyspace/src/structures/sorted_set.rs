@@ -81,7 +81,7 @@ pub fn order(a: (&[u8], f64), b: (&[u8], f64)) -> Ordering {
     a.1.partial_cmp(&b.1).unwrap_or(Ordering::Equal).then_with(|| a.0.cmp(b.0))
 }
 
-/// True for what comes before a member with a score.
+/// Predicate for the elements that sort before a member with a score.
 fn ahead_of(score: f64, member: &[u8]) -> impl Fn(f64, Element) -> bool {
     move |other, element| other < score || other == score && element.key() < member
 }
@@ -129,7 +129,7 @@ impl SortedSet {
         self.members.len()
     }
 
-    /// Bytes behind this struct.
+    /// Bytes outside this struct.
     pub fn footprint(&self) -> usize {
         self.members.footprint() + self.order.footprint()
     }
@@ -147,8 +147,8 @@ impl SortedSet {
         SortedSet { members, order, beyond: self.beyond }
     }
 
-    /// Moves members and nodes to fresh blocks: [`Large::relocate`]. First come the members, then,
-    /// from [`NODES`] on, the nodes on the way to each rank.
+    /// Moves members and nodes to fresh blocks, as [`Large::relocate`]. First the members, then,
+    /// from [`NODES`] on, the nodes on the path to each rank.
     pub fn relocate(
         &mut self,
         cursor: u64,
@@ -204,7 +204,7 @@ impl SortedSet {
         self.order.insert(element, ahead_of(score, member), cache);
     }
 
-    /// Gives an element another score.
+    /// Sets the score of an element.
     fn move_to(&mut self, element: Element, score: f64, cache: &mut Cache) {
         self.members.before_change(element, cache);
         let (rank, member) = (self.rank_of(element), element.key());

@@ -60,7 +60,7 @@ impl Retired {
         let (base, layout) =
             (std::ptr::with_exposed_provenance_mut::<u8>(self.address), self.layout);
         // SAFETY: by the contract no thread uses the array. It was allocated by `Buckets::new` with
-        // the same layout; the word before a padded array says where its block begins.
+        // the same layout; the word before a padded array holds the address of its block.
         unsafe {
             if is_aligned(layout) {
                 cache.free(NonNull::new_unchecked(base), layout.size());
@@ -114,7 +114,7 @@ impl<I: Item> Table<I> {
         self.len() >= capacity(self.buckets())
     }
 
-    /// A table of the same shape, of the copies that `copy` makes of the items.
+    /// A table of the same shape, with the copies that `copy` makes of the items.
     pub fn duplicate(&self, cache: &mut Cache, copy: impl Fn(I, &mut Cache) -> I) -> Self {
         let (from, to) = (self.array(), Buckets::<I::Line>::new(self.buckets(), cache));
         for (i, (from, to)) in from.as_slice().iter().zip(to.as_slice()).enumerate() {
@@ -136,7 +136,7 @@ impl<I: Item> Table<I> {
         table
     }
 
-    /// Keys in the table, those with a TTL that has passed included.
+    /// Keys in the table, including expired ones.
     pub fn len(&self) -> usize {
         self.len as usize
     }
@@ -200,7 +200,7 @@ impl<I: Item> Table<I> {
         self.bucket(at.bucket).take_mark(at.slot)
     }
 
-    /// Keeps something else beside an item.
+    /// Sets the word beside an item.
     #[inline]
     pub fn set_word(&mut self, at: Position, word: Word<I>) {
         self.array().as_slice()[at.bucket].set_word(at.slot, word);
@@ -319,8 +319,7 @@ impl<I: Item> Table<I> {
         true
     }
 
-    /// Makes room for `len` entries altogether, so that the table need not grow before. Returns the
-    /// array that was replaced.
+    /// Makes room for `len` entries in total. Returns the replaced array, if any.
     pub fn reserve(
         &mut self,
         len: usize,
@@ -331,7 +330,7 @@ impl<I: Item> Table<I> {
         if wanted <= self.buckets() { None } else { self.rebuild(wanted, cache, rehash) }
     }
 
-    /// Puts another entry of the same key where `at` points.
+    /// Replaces the entry at `at` with another one of the same key.
     #[inline]
     pub fn replace(&mut self, at: Position, entry: I) {
         let array = self.array();
@@ -415,7 +414,7 @@ impl<I: Item> Table<I> {
         self.rebuild(self.len().div_ceil(SLOTS - 2), cache, rehash)
     }
 
-    /// Forgets every entry, handing each to `each`. Returns the array.
+    /// Empties the table, passing each entry to `each`. Returns the array.
     pub fn drain(&mut self, mut each: impl FnMut(I)) -> Option<Retired> {
         let array = self.array();
         for line in array.as_slice() {
@@ -453,7 +452,7 @@ impl<I: Item> Table<I> {
         old.retired()
     }
 
-    /// Lets peekers see an array with all that was written to it.
+    /// Publishes an array with all its content to peeking threads.
     fn publish(&self, array: Buckets<I::Line>) {
         self.array.word.store(array.word, Release);
     }
@@ -579,18 +578,18 @@ impl<L: Line> Buckets<L> {
         Buckets { word, lines: PhantomData }
     }
 
-    /// An array of empty buckets, from the heap where its classes reach, so that it can be moved
-    /// when its slab is sparse. Where the heap does not align blocks of this size to lines, the
-    /// array begins at the first line that leaves a word before it, and that word says where
-    /// the block begins.
+    /// An array of empty buckets, from the heap if its size classes suffice, so that it can be
+    /// moved when its slab is sparse. If the heap does not align blocks of this size to cache
+    /// lines, the array begins at the first line that leaves a word before it, which holds the
+    /// address of the block.
     fn new(len: usize, cache: &mut Cache) -> Self {
         if len == 0 {
             return Buckets::NONE;
         }
         let layout = Self::layout(len);
         // SAFETY: a block of the heap is aligned as the array is, or has room for a word, the
-        // padding to a line, and the array behind it; an allocation of its own is aligned.
-        // Zeroed memory is a valid array of empty buckets.
+        // padding to a line, and the array; an allocation of its own is aligned. Zeroed memory is a
+        // valid array of empty buckets.
         let base = unsafe {
             let base = if is_aligned(layout) {
                 cache.alloc(layout.size()).as_ptr()
@@ -614,7 +613,7 @@ impl<L: Line> Buckets<L> {
         Buckets::of_word(address >> 6 << COUNT_BITS | len as u64)
     }
 
-    /// The array as it is to be freed, if there is one.
+    /// The array, to be freed; none if it was empty.
     fn retired(self) -> Option<Retired> {
         let address = self.base().addr();
         (self.len() > 0).then(|| Retired { address, layout: Self::layout(self.len()) })
@@ -654,8 +653,8 @@ impl<L: Line> Buckets<L> {
         if at + 1 == self.len() { 0 } else { at + 1 }
     }
 
-    /// Puts a slot, with its tag and mark, into the first bucket from its home on that has room;
-    /// there is one.
+    /// Puts a slot, with its tag and mark, into the first bucket from its home on that has room,
+    /// which must exist.
     fn place(self, hash: KeyHash, tag: u16, slot: Slot, word: L::Word) {
         let buckets = self.as_slice();
         let mut at = self.home(hash);

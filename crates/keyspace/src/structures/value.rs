@@ -1,4 +1,4 @@
-//! String values: as they are given to be stored, and as they are read where they lie.
+//! String values: owned ones to be stored, and borrowed ones of entries.
 
 use bytes::Bytes;
 
@@ -11,12 +11,12 @@ pub enum Value<'a> {
     Int(i64),
     /// Bytes taken over by reference; shorter ones than [`BLOB_MIN`] are copied.
     Blob(Bytes),
-    /// Bytes that an `APPEND` or `SETRANGE` made: as `Blob`, but never said to be `embstr`.
+    /// Bytes made by `APPEND` or `SETRANGE`: like `Blob`, but never encoded as `embstr`.
     Raw(Bytes),
 }
 
 impl<'a> Value<'a> {
-    /// Length in bytes; of an integer, those of its memory.
+    /// Length in bytes; of an integer, the size in memory.
     pub(crate) fn len(&self) -> usize {
         match self {
             Value::Bytes(b) => b.len(),
@@ -61,7 +61,7 @@ impl StrRef<'_> {
         self.len() == 0
     }
 
-    /// The bytes as they are read by `GET`; an integer is printed into `scratch`.
+    /// The bytes as `GET` returns them; an integer is printed into `scratch`.
     pub fn bytes<'s>(&'s self, scratch: &'s mut itoa::Buffer) -> &'s [u8] {
         match self {
             StrRef::Bytes(b) => b,

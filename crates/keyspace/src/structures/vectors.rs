@@ -7,13 +7,13 @@ use super::image::{ImageElement, ImageId, TakeElement};
 use petrel_vector::{EncodedRef, Shape, Snapshot, VectorSet};
 use std::sync::Arc;
 
-/// Elements that are handed out at once.
+/// Elements taken at once.
 const NODES_AT_ONCE: usize = 64;
 
 /// A vector set at a key.
 pub(crate) struct Vectors {
     set: Arc<VectorSet>,
-    /// An image that is being taken in portions.
+    /// A running snapshot, taken in portions.
     taking: Option<Box<Taking>>,
 }
 
@@ -48,7 +48,7 @@ impl Vectors {
         self.taking.as_ref().map(|taking| taking.id)
     }
 
-    /// Gives `take` the next elements of the image; false at the end.
+    /// Passes the next elements of the snapshot to `take`; false at the end.
     pub fn continue_image(&mut self, take: &mut TakeElement<'_>) -> bool {
         let Some(taking) = &mut self.taking else { return false };
         let mut given = 0;
@@ -75,24 +75,23 @@ pub enum VectorChange<'a> {
         name: &'a [u8],
         /// Vector as encoded by the set.
         vector: EncodedRef<'a>,
-        /// The vector as it was given, 32-bit floats; may be left out (empty) of a set that does
-        /// not reduce vectors.
+        /// The original vector, 32-bit floats; may be empty for a set without dimension reduction.
         given: &'a [u8],
         /// Attributes as JSON; empty for none, and none if they stay the same.
         attributes: Option<&'a [u8]>,
         /// Number of neighbours examined to link the vector.
         ef: u32,
     },
-    /// An element is gone. With the last one goes the key, which is an effect of its own.
+    /// An element was removed. The removal of the key with the last one is an effect of its own.
     Remove {
         /// The element.
         name: &'a [u8],
     },
-    /// An element has these attributes from now on.
+    /// The attributes of an element were set.
     SetAttributes {
         /// The element.
         name: &'a [u8],
-        /// The attributes; empty if it has none.
+        /// The attributes as JSON; empty for none.
         attributes: &'a [u8],
     },
 }

@@ -1,4 +1,4 @@
-//! Compaction: moving entries out of sparse slabs, so that memory comes back after deletes.
+//! Compaction: moves entries out of sparse slabs, so that memory is released after deletes.
 //!
 //! Any thread may run a step, but only one at a time. A round walks all tables in the order of
 //! stripes, a few buckets under each hold of a lock, and moves the entries out of the slabs that
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Share of the slabs' memory that has to be unused before moving entries pays, in percent.
+/// Minimum share of unused memory in slabs for a compaction, in percent.
 pub(crate) const FRAGMENTATION_PCT_MIN: u64 = 20;
 /// Unused memory below which nothing is moved, in bytes.
 const WASTE_MIN: u64 = 4 << 20;
@@ -38,14 +38,14 @@ const PAUSE_IN_VAIN: Duration = Duration::from_secs(60);
 pub struct Compacted {
     /// Entries that were moved.
     pub moved: usize,
-    /// True if the round over all stripes goes on with the next step.
+    /// True if the round over all stripes continues with the next step.
     pub unfinished: bool,
 }
 
 impl Handle {
-    /// Moves entries out of sparse slabs for at most about `budget`, if another thread is not at it
-    /// and at least `fragmentation_pct_min` percent of the slabs' memory is unused. The thread
-    /// is in a batch and holds nothing.
+    /// Moves entries out of sparse slabs for about `budget`, unless another thread is doing so or
+    /// less than `fragmentation_pct_min` percent of the slabs' memory is unused. The thread is in a
+    /// batch and holds nothing.
     pub fn compact_step(&mut self, budget: Duration, fragmentation_pct_min: u64) -> Compacted {
         let keyspace = self.ks.clone();
         let mut state = match keyspace.compaction.state.try_lock() {
@@ -97,7 +97,7 @@ impl Handle {
         pct_min: u64,
     ) -> Option<Round> {
         let stats = self.ks.heap.stats();
-        // A threshold of 0 asks for a round in any case.
+        // A threshold of 0 starts a round in any case.
         if pct_min > 0 {
             let waste = waste(&stats);
             // A round that moved something may have begun during deletes: later deletes justify
@@ -124,7 +124,7 @@ impl Handle {
         })
     }
 
-    /// Moves the bucket array of the stripe's side table of tracked keys, which is held.
+    /// Moves the bucket array of the stripe's side table of tracked keys. The stripe is held.
     fn move_side_table(&mut self, round: &Round) {
         let tables = &self.ks.tracking.tables;
         let Some(tracked) = self.locks.side_table(tables, round.stripe) else { return };
@@ -134,7 +134,7 @@ impl Handle {
         }
     }
 
-    /// Works on the round's stripe, which is held, and sets the round to where it goes on.
+    /// Works on the round's stripe, which is held, and advances the round's position.
     fn move_buckets(&mut self, round: &mut Round) -> usize {
         let mut moved = 0;
         for _ in 0..BUCKETS_PER_HOLD {
@@ -163,9 +163,9 @@ impl Handle {
         moved
     }
 
-    /// Moves blocks of the bucket's large collections, one step of one of them; the round's place
-    /// inside the bucket is its beginning again when all of them are done. What other threads
-    /// do between two steps may let a few blocks be overlooked.
+    /// Moves blocks of the bucket's large collections, one step of one of them; afterwards the
+    /// round's position inside the bucket is the beginning again once all are done. Changes by
+    /// other threads between two steps may cause a few blocks to be missed.
     fn move_inside(&mut self, round: &mut Round) -> usize {
         if !self.ks.any_large.load(Relaxed) {
             return 0;
@@ -204,7 +204,7 @@ impl Handle {
         moved.get()
     }
 
-    /// Moves the bucket array of the round's table, if it lies in a slab that is to be emptied.
+    /// Moves the bucket array of the round's table, if its slab is to be emptied.
     fn move_array(&mut self, round: &Round) {
         let Some(table) = self.stripe_at(round.stripe).table(round.db) else { return };
         if table.array_address().is_some_and(|address| round.evacuation.contains(address)) {

@@ -1,14 +1,14 @@
 //! Eviction: making room before a command that may need memory.
 //!
-//! The sum of all threads' figures is compared with the limit. A thread repeats that only when it
-//! has grown by a small share of the limit since, so most commands cost one comparison of two local
+//! The sum of all threads' memory use is compared with the limit. A thread repeats that only after
+//! it has grown by a small share of the limit, so most commands cost one comparison of two local
 //! numbers.
 //!
-//! Victims are found by sampling, for there is no list of all keys to keep in order: buckets drawn
-//! at random offer their entries to a small pool of the best candidates seen so far, and the best
-//! of the pool goes. This is how Redis documents its approximated LRU. A candidate is looked at
-//! again under its stripe's lock; one that was used meanwhile stays. Under S3-FIFO the pool is two,
-//! one for each queue.
+//! Victims are found by sampling, because there is no ordered list of all keys: random buckets
+//! offer their entries to a small pool of the best candidates seen so far, and the best of the pool
+//! is evicted. This is how Redis documents its approximated LRU. A candidate is checked again under
+//! its stripe's lock; one used meanwhile stays. Under S3-FIFO there are two pools, one for each
+//! queue.
 
 use crate::handle::Handle;
 use crate::state::effect::Removal;
@@ -27,12 +27,12 @@ use std::time::Instant;
 
 /// Evictions between two looks at the time.
 const EVICTIONS_PER_LOOK: u32 = 8;
-/// Stripes gone through between two looks at the time.
+/// Stripes visited between two reads of the clock.
 const STRIPES_PER_LOOK: u32 = 64;
 /// Growth of all threads together, as a part of the limit, after which each checks again: the error
 /// of the limit.
 const SLACK_SHARE: u64 = 1024;
-/// Room made at most ahead of need, in bytes; it bounds the pause.
+/// Maximum number of bytes freed ahead of need; it bounds the pause.
 const SLACK_MAX: u64 = 32 << 10;
 /// A slack that is used up however much the thread frees: the sum may be above the limit still.
 const LOOK_AGAIN: i64 = i64::MIN;
@@ -48,17 +48,16 @@ const QUEUE_SAMPLES_MIN: u32 = 8;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Made {
     Nothing,
-    /// Less than was asked for: the next command is to look again.
+    /// Less than requested: the next command must check again.
     Some,
     Enough,
 }
 
 impl Handle {
-    /// Sees to it that about `needed` more bytes fit under the memory limit, by evicting keys where
-    /// the policy allows. False if they do not fit and nothing can be evicted: the command is
-    /// to be refused.
+    /// Makes about `needed` more bytes fit under the memory limit, by evicting keys if the policy
+    /// allows. False if they do not fit and nothing can be evicted: the command must be rejected.
     ///
-    /// To be called before a command that may use more memory; the thread is in a batch and holds
+    /// Called before a command that may use more memory; the thread is in a batch and holds
     /// nothing.
     #[inline]
     pub fn make_room(&mut self, needed: usize) -> bool {
@@ -88,7 +87,7 @@ impl Handle {
         limit > 0 && bytes as u64 >= limit
     }
 
-    /// Nanoseconds that this thread has spent on evictions since it was last asked.
+    /// Nanoseconds that this thread has spent on evictions since the last call.
     #[inline]
     pub fn take_eviction_nanos(&mut self) -> u64 {
         std::mem::take(&mut self.upkeep.evictor.nanos)
@@ -102,9 +101,9 @@ impl Handle {
         known.then(|| self.clock.idle_seconds(access))
     }
 
-    /// Seconds since a client last read or changed a key here, whether it has expired or not; its
-    /// stripe is held. `None` if it is not there, or if the policy keeps no such time: it counts
-    /// uses, or notes changes only.
+    /// Seconds since a client last read or changed a key here, expired or not; its stripe is held.
+    /// `None` if it does not exist, or if the policy keeps no such time because it counts uses or
+    /// records only changes.
     pub fn unused_seconds(&self, db: u16, key: Key<'_>) -> Option<u32> {
         let known = self.ks.policy().knows_idle_time() && !self.clock.notes_only_changes();
         let (_, entry) = self.find(db, key).filter(|_| known)?;
@@ -232,8 +231,8 @@ impl Handle {
         self.evict_copies(self.ks.policy(), wanted - limit + slack) == Made::Enough
     }
 
-    /// Evicts copies until `excess` bytes are free or the time is up; nothing is made if there are
-    /// not enough, though what there were may be gone.
+    /// Evicts copies until `excess` bytes are free or the time is up; `Nothing` if there are not
+    /// enough, although some may have been evicted.
     fn evict_copies(&mut self, policy: Policy, excess: u64) -> Made {
         let Some(origin) = self.ks.homes.get().and_then(|homes| homes.copies()) else {
             return Made::Nothing;
@@ -332,8 +331,8 @@ impl Handle {
         false
     }
 
-    /// Offers the pool `wanted` entries of the stripes next in turn: where few stripes have any,
-    /// draws alone find too few to choose from.
+    /// Offers `wanted` entries of the next stripes to the pool: if few stripes have candidates,
+    /// random draws find too few to choose from.
     fn gather(&mut self, policy: Policy, mut wanted: usize) {
         if wanted == 0 {
             return;
@@ -354,9 +353,8 @@ impl Handle {
         }
     }
 
-    /// Looks for a candidate in all stripes in turn; for when there are few, or few stripes have
-    /// any. Costs no more than the time allowed, and goes on with the next call. False only if
-    /// nothing was found in any.
+    /// Searches all stripes in turn for a candidate, if there are few of them. Stops at the time
+    /// limit, and continues with the next call. False only if no stripe had any.
     fn search_all(&mut self, policy: Policy) -> bool {
         let (start, budget) = (Instant::now(), self.ks.policy.budget());
         let stripes = self.ks.stripes.len() as u32;
@@ -378,8 +376,8 @@ impl Handle {
         false
     }
 
-    /// Offers some `wanted` entries of a stripe to the pool, from a random bucket on. Returns how
-    /// many there were, those included that had expired and are gone now.
+    /// Offers about `wanted` entries of a stripe to the pool, from a random bucket on. Returns the
+    /// number offered, including expired entries, which are removed.
     fn sample(&mut self, policy: Policy, db: u16, stripe: u32, wanted: usize) -> usize {
         if db == 0 && self.is_vacant(stripe) {
             return 0;
@@ -523,12 +521,11 @@ impl Handle {
     fn locate(&self, candidate: Candidate) -> Option<(Position, Entry)> {
         let table = self.stripe(candidate.hash).table(candidate.db)?;
         let at = table.find_address(candidate.hash, candidate.entry.address())?;
-        // Another key may have been given the same block.
+        // The block may have been reused for another key.
         (self.hash(candidate.entry.key()) == candidate.hash).then_some((at, candidate.entry))
     }
 
-    /// Remembers a victim from the small queue; without queues there is nothing to remember, and no
-    /// ghost is kept.
+    /// Records a victim from the small queue in the ghost queue; does nothing without queues.
     fn keep_ghost(&mut self, candidate: Candidate, access: u32) {
         let data = self.stripe(candidate.hash);
         let before = data.ghost.as_ref().map_or(0, |ghost| ghost.footprint());

@@ -38,18 +38,18 @@ pub struct ImagePlace {
 }
 
 impl ImagePlace {
-    /// The beginning of a stripe: each has to be walked, in any order and by any thread.
+    /// The beginning of a stripe: each must be walked, in any order and by any thread.
     pub fn stripe(stripe: u32) -> Self {
         ImagePlace { stripe, ..ImagePlace::default() }
     }
 }
 
 impl Handle {
-    /// Begins an image of this moment; false if one is being taken already. `at_moment` runs while
-    /// no thread changes anything. The thread is in a batch and holds nothing, or everything.
-    /// The caller must walk every stripe with [`Handle::continue_image`], and then what
-    /// was flushed with [`Handle::continue_cleared`], and every collection with
-    /// [`Handle::continue_portions`], until [`Handle::end_image`] says that it is done.
+    /// Begins a snapshot of the present state; false if one is running already. `at_moment` runs
+    /// while no thread changes anything. The thread is in a batch and holds nothing, or everything.
+    /// The caller must walk every stripe with [`Handle::continue_image`], then the flushed tables
+    /// with [`Handle::continue_cleared`], and every collection with [`Handle::continue_portions`],
+    /// until [`Handle::end_image`] returns true.
     pub fn begin_image(&mut self, sink: Arc<dyn ImageSink>, at_moment: impl FnOnce(&Self)) -> bool {
         let holds = self.holds_everything();
         if !holds {
@@ -71,9 +71,9 @@ impl Handle {
         begins
     }
 
-    /// Gives `take` some of the keys of a stripe that have not been handed out: those of a few
-    /// buckets, under one hold. Returns where to go on; none when the stripe is through. The
-    /// thread is in a batch and holds nothing, or everything.
+    /// Passes keys of a stripe not yet taken to `take`: those of a few buckets, under one hold.
+    /// Returns the next position; none at the end of the stripe. The thread is in a batch and holds
+    /// nothing, or everything.
     pub fn continue_image(
         &mut self,
         mut place: ImagePlace,
@@ -95,7 +95,7 @@ impl Handle {
         (db < self.ks.databases).then_some(ImagePlace { db, position: 0, ..place })
     }
 
-    /// Walks some buckets of a table; returns the position to go on from, none at its end.
+    /// Walks some buckets of a table; returns the next position, none at its end.
     fn image_buckets(&self, place: ImagePlace, take: &mut TakeKey<'_>) -> Option<u32> {
         let table = self.stripe_at(place.stripe).table(place.db)?;
         let (stamp, usages) = (Stamp::of(&self.ks.heap).now(), self.usages());
@@ -110,7 +110,7 @@ impl Handle {
         })
     }
 
-    /// To be called before an entry is changed or removed.
+    /// Called before an entry is changed or removed.
     #[inline]
     pub(crate) fn before_change(&self, db: u16, entry: Entry) {
         if Stamp::of(&self.ks.heap).is_taking() {
@@ -132,12 +132,12 @@ impl Handle {
         }
     }
 
-    /// Leaves the tables of a database that is flushed to the image, if one is being taken; gives
-    /// them back otherwise. Everything is held.
+    /// Leaves the tables of a flushed database to the running snapshot, if any; returns them
+    /// otherwise. Everything is held.
     pub(crate) fn keep_for_image(&self, db: u16, cleared: Cleared) -> Option<Cleared> {
         let image = &self.ks.image;
         let mut kept = image.cleared();
-        // Asked behind the lock: the end of an image takes it as well.
+        // Checked under the lock, which the end of a snapshot takes too.
         if !Stamp::of(&self.ks.heap).is_taking() {
             return Some(cleared);
         }
@@ -145,9 +145,8 @@ impl Handle {
         None
     }
 
-    /// Gives `take` those keys of a table of a flushed database that have not been handed out, and
-    /// frees the table; false if there is none. The thread holds nothing, and need not be in a
-    /// batch.
+    /// Passes the keys of a flushed table not yet taken to `take`, and frees the table; false if
+    /// there is none. The thread holds nothing, and need not be in a batch.
     pub fn continue_cleared(&mut self, take: &mut TakeKey<'_>) -> bool {
         let next = self.ks.image.cleared().pop();
         let Some((db, mut cleared)) = next else { return false };
@@ -165,7 +164,7 @@ impl Handle {
         true
     }
 
-    /// To be called when two databases change places. Everything is held.
+    /// Called when two databases are swapped. Everything is held.
     pub(crate) fn swap_in_image(&self, a: u16, b: u16) {
         let image = &self.ks.image;
         if Stamp::of(&self.ks.heap).is_taking() {
@@ -176,8 +175,8 @@ impl Handle {
         }
     }
 
-    /// Ends the image, every stripe of which has been walked; false if there is something to go
-    /// through that was flushed since, or a collection of which not everything was handed out.
+    /// Ends the snapshot after a walk of every stripe; false if a flushed table or a part of a
+    /// collection remains to be taken.
     pub fn end_image(&mut self) -> bool {
         let image = &self.ks.image;
         let cleared = image.cleared();

@@ -24,12 +24,12 @@ use crate::structures::image::TakeElement;
 use crate::structures::large::Large;
 use std::sync::Arc;
 
-/// Smaller collections are handed out whole.
+/// Smaller collections are taken as a whole.
 const WHOLE_MAX: usize = 64 * 1024;
 
 impl Handle {
-    /// Begins to hand out a collection that is large enough for that; none if it is to be handed
-    /// out whole. Its stripe is held.
+    /// Begins to take a collection in portions; none if it is small enough to be taken as a whole.
+    /// Its stripe is held.
     pub(crate) fn begin_portions(&self, db: u16, entry: Entry) -> Option<Arc<Portions>> {
         if entry.kind() != Kind::Large {
             return None;
@@ -41,8 +41,8 @@ impl Handle {
         Some(portions)
     }
 
-    /// Gives `take` some elements of a collection, under one hold of its stripe; false when all
-    /// were. The thread is in a batch and holds nothing.
+    /// Passes some elements of a collection to `take`, under one hold of its stripe; false at the
+    /// end. The thread is in a batch and holds nothing.
     pub fn continue_portions(
         &mut self,
         portions: &Arc<Portions>,

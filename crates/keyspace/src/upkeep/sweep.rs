@@ -14,9 +14,9 @@ use crate::structures::entry::Entry;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Keys with an expiry that every step looks at, if there are as many.
+/// Maximum number of keys with an expiry checked before a step tests whether to continue.
 const QUOTA: usize = 1000;
-/// A step goes on past its quota while one in this many keys of the latest quota was expired.
+/// A step continues past its quota if one in this many keys of the latest quota was expired.
 const WORTHWHILE_SHARE: usize = 10;
 /// Buckets looked at, and keys and fields removed, at most under one hold of a stripe's lock: some
 /// ten microseconds.
@@ -88,8 +88,8 @@ impl Handle {
         SweepPlace { stripe: (turn % self.ks.stripes.len()) as u32, db: 0, bucket: 0 }
     }
 
-    /// Works on a claimed stripe, which is held; returns where to go on if the lock should be
-    /// released before.
+    /// Works on a claimed stripe, which is held; returns the next position if the lock should be
+    /// released before it continues.
     fn expire_buckets(&mut self, mut place: SweepPlace, swept: &mut Swept) -> Option<SweepPlace> {
         let (mut looked, mut removed) = (0, 0);
         while place.db < self.ks.databases {

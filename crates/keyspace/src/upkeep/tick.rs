@@ -5,11 +5,11 @@ use crate::upkeep::compact::{Compacted, FRAGMENTATION_PCT_MIN};
 use crate::upkeep::sweep::Swept;
 use std::time::Duration;
 
-/// Milliseconds after which a thread returns the free blocks in its cache, and has memory given
-/// back that no slab wanted.
+/// Interval in milliseconds at which a thread returns the free blocks in its cache, and unused
+/// memory of slabs is released.
 const TRIM_EVERY_MS: i64 = 1000;
 
-/// For how long the upkeep of the heap is put off at most.
+/// Maximum time for which the upkeep of the heap is deferred.
 const PUT_OFF_MAX_MS: i64 = 10_000;
 
 /// Result of a tick.
@@ -39,10 +39,10 @@ pub struct Pace {
 }
 
 impl Handle {
-    /// Periodic work: removes expired keys, moves entries out of sparse slabs, and gives back
-    /// memory that this thread no longer needs; each of the first two takes at most half of
-    /// `budget` or so. Every worker calls it about ten times a second, and may do so more often
-    /// while it is idle and [`Ticked::is_busy`]. The thread is not in a batch.
+    /// Periodic work: removes expired keys, moves entries out of sparse slabs, and releases memory
+    /// that this thread no longer needs; each of the first two takes at most about half of
+    /// `budget`. Every worker calls it about ten times a second, and may do so more often while it
+    /// is idle and [`Ticked::is_busy`]. The thread is not in a batch.
     pub fn tick(&mut self, budget: Duration) -> Ticked {
         self.tick_at(Pace { expire: budget / 2, compact: budget / 2 })
     }
@@ -77,7 +77,7 @@ impl Handle {
         ticked
     }
 
-    /// Blocks in a thread's cache keep their slabs from being given back: a few each, but in every
+    /// Blocks in a thread's cache keep their slabs from being released: a few each, but in every
     /// class.
     fn trim_now_and_then(&mut self) {
         if self.now_ms.wrapping_sub(self.upkeep.trimmed_at) >= TRIM_EVERY_MS {

@@ -48,7 +48,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// As `list-max-listpack-size` says: a number of items, or -1 to -5 for 4 to 64 KiB.
+    /// Limit from `list-max-listpack-size`: a number of items, or -1 to -5 for 4 to 64 KiB.
     #[inline]
     pub fn of(limits: &TypeLimits) -> Self {
         match limits.list_max_listpack_size() {
@@ -79,8 +79,8 @@ impl Limit {
         bytes <= self.bytes && count <= self.count
     }
 
-    /// Whether a listpack becomes too long with these elements on top, in Redis's estimate: their
-    /// framing is left out.
+    /// Whether a listpack becomes too long with these additional elements, in Redis's estimate,
+    /// which ignores their framing.
     #[inline]
     pub fn is_exceeded_by(self, bytes: usize, count: usize, elements: &[&[u8]]) -> bool {
         let more: usize = elements.iter().map(|element| element.len()).sum();
@@ -105,7 +105,7 @@ impl Limit {
 }
 
 impl List {
-    /// Makes the list a quicklist if it becomes too long for a listpack with these elements on top.
+    /// Makes the list a quicklist if these additional elements make it too long for a listpack.
     #[inline]
     pub fn grow_encoding(&mut self, limit: Limit, elements: &[&[u8]]) {
         if !self.is_quicklist() {
@@ -182,7 +182,7 @@ fn string_len(len: usize) -> usize {
     len + back
 }
 
-/// Bytes of a listpack that holds these elements.
+/// Length of a listpack with these elements in bytes.
 pub fn listpack_len(run: Run<'_>) -> usize {
     LISTPACK_FRAME + run.elements(0).map(|element| listpack_len_of(&element)).sum::<usize>()
 }

@@ -33,7 +33,7 @@ pub(super) struct Taking {
     due: VecDeque<Vec<u8>>,
     next: usize,
     left: usize,
-    /// Number of elements of the image that were before the live ones.
+    /// Number of snapshot elements before the live ones.
     passed: usize,
     /// Old values of replaced live elements, by their number in the snapshot.
     replaced: HashMap<usize, Vec<u8>>,
@@ -48,13 +48,13 @@ impl Taking {
         self.next..self.next + self.left
     }
 
-    /// This many of the live elements are no longer that, from the first on.
+    /// Removes the first `count` elements from the live ones.
     fn pass(&mut self, count: usize) {
         self.left -= count;
         self.passed += count;
     }
 
-    /// The live element at an index of the list is set aside: as it was when the image began.
+    /// Old value of the live element at an index of the list.
     fn aside(&mut self, index: usize, now: Vec<u8>) -> Vec<u8> {
         self.replaced.remove(&(self.passed + index - self.next)).unwrap_or(now)
     }
@@ -67,7 +67,7 @@ impl List {
         self.taking.as_deref_mut().filter(|taking| taking.frozen.is_none())
     }
 
-    /// Begins an image of the elements that there are.
+    /// Begins a snapshot of the present elements.
     pub fn begin_image(&mut self, id: ImageId) {
         self.taking = Some(Box::new(Taking {
             id,
@@ -81,7 +81,7 @@ impl List {
         }));
     }
 
-    /// The image that is being taken, if one is.
+    /// The running snapshot, if any.
     pub fn image_id(&self) -> Option<ImageId> {
         self.taking.as_ref().map(|taking| taking.id)
     }
@@ -162,7 +162,7 @@ impl List {
         self.taking = Some(taking);
     }
 
-    /// Lets the live elements go on in a copy of the list.
+    /// Freezes the live elements in a copy of the list.
     #[cold]
     pub(super) fn freeze(&mut self, cache: &mut Cache) {
         let is_live = self.taking_of_self().is_some_and(|taking| !taking.live().is_empty());
@@ -177,8 +177,8 @@ impl List {
 
 /// Handing out.
 impl List {
-    /// Gives `take` the next elements of the image until it has enough; false at the end, after
-    /// which nothing is being taken any more.
+    /// Passes the next elements of the snapshot to `take` until it has enough; false at the end,
+    /// which ends the snapshot.
     pub fn continue_image(
         &mut self,
         cache: &mut Cache,

@@ -67,7 +67,7 @@ impl Landmarks {
         self.chunks.unsigned_abs() < CHUNKS_MIN as u64
     }
 
-    /// A chunk is added behind this many others, which have this many items.
+    /// A chunk is added after `chunks` others, which have `items` items.
     pub fn extend(&mut self, chunks: usize, items: usize) {
         if chunks as i64 - self.chunks == (self.before.len() * STEP) as i64 {
             self.before.push(items as i64 - self.items);

@@ -22,14 +22,14 @@ const CHUNKS_PER_MOVE: usize = 64;
 
 /// A list of any length, in chunks of packed items.
 ///
-/// To be given up with [`List::release`]: blocks are freed into a cache.
+/// Released with [`List::release`]: blocks are freed into a cache.
 #[derive(Debug, Default)]
 pub struct List {
     chunks: VecDeque<Chunk>,
     len: usize,
     /// Bytes of all chunks' blocks.
     blocks: usize,
-    /// The length of the listpack that Redis would hold the items in, while it is wanted.
+    /// Length of the listpack in which Redis would hold the items, while it is tracked.
     listpack: Option<usize>,
     /// Whether `OBJECT ENCODING` answers `quicklist`.
     is_quicklist: bool,
@@ -78,7 +78,7 @@ impl List {
         self.is_quicklist
     }
 
-    /// Says what `OBJECT ENCODING` answers.
+    /// Sets the answer of `OBJECT ENCODING`.
     #[inline]
     pub fn set_quicklist(&mut self, is_quicklist: bool) {
         self.is_quicklist = is_quicklist;
@@ -89,7 +89,7 @@ impl List {
         if self.is_quicklist { "quicklist" } else { "listpack" }
     }
 
-    /// Bytes behind the list's own fields: of blocks as the heap rounds them, and of the ring.
+    /// Bytes outside the list's own fields: of blocks as the heap rounds them, and of the ring.
     #[inline]
     pub fn footprint(&self) -> usize {
         self.blocks + self.chunks.capacity() * size_of::<Chunk>()
@@ -383,9 +383,8 @@ impl List {
         }
     }
 
-    /// Removes the items that equal a given one, at most `limit` of them, from the first on or from
-    /// the last on; returns how many. `removed` learns the index that each has at the moment it
-    /// goes.
+    /// Removes at most `limit` items equal to a given one, beginning at an end; returns the number
+    /// removed. `removed` gets the index of each at the time of its removal.
     pub fn remove_equal(
         &mut self,
         cache: &mut Cache,
@@ -444,8 +443,8 @@ impl List {
         count
     }
 
-    /// Removes the items with these numbers, in ascending order, from a chunk. One left empty stays
-    /// until [`List::tidy`].
+    /// Removes the items with these numbers, in ascending order, from a chunk. An emptied chunk
+    /// stays until [`List::tidy`].
     fn forget(&mut self, cache: &mut Cache, number: usize, items: &[usize]) {
         self.landmarks.take();
         let chunk = &mut self.chunks[number];
@@ -494,8 +493,8 @@ impl List {
         }
     }
 
-    /// Calls `found` with the index of every element that equals a given one, of the first or last
-    /// `most`, from an end on, until it says that it is enough.
+    /// Calls `found` with the index of every element equal to a given one, among the first or last
+    /// `most`, from an end on, until it returns false.
     pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
         let mut matches = Vec::new();
         let mut passed = 0;
@@ -524,8 +523,8 @@ impl List {
         }
     }
 
-    /// The length in bytes of the listpack that Redis would hold the items in; counted once when it
-    /// is wanted, and kept up to date from then on.
+    /// The length in bytes of the listpack in which Redis would hold the items; counted on first
+    /// use, and kept up to date from then on.
     pub fn listpack(&mut self) -> usize {
         if let Some(listpack) = self.listpack {
             return listpack;
@@ -632,7 +631,7 @@ impl List {
         ListPosition { chunk, item }
     }
 
-    /// Gives back room of the ring that is long in excess.
+    /// Shrinks the ring if much of it is unused.
     fn shrink_ring(&mut self) {
         let capacity = self.chunks.capacity();
         if capacity > 16 && capacity > self.chunks.len() * 4 {
@@ -672,7 +671,7 @@ impl Drop for List {
 /// Number of chunk counts summed at a time.
 const STEP: usize = 32;
 
-/// The chunk of the item that `index` others precede, and the item's number in it; else the rest of
+/// The chunk of the item preceded by `index` others, and the item's number in it; else the rest of
 /// `index`.
 fn forwards(chunks: &[Chunk], mut index: usize) -> Result<(usize, usize), usize> {
     for (step, group) in chunks.chunks(STEP).enumerate() {
@@ -691,8 +690,8 @@ fn forwards(chunks: &[Chunk], mut index: usize) -> Result<(usize, usize), usize>
     Err(index)
 }
 
-/// The chunk of the first of the last `behind` items, and the item's number in it; else how many
-/// are left.
+/// The chunk of the first of the last `behind` items, and the item's number in it; else the number
+/// of items left.
 fn backwards(chunks: &[Chunk], mut behind: usize) -> Result<(usize, usize), usize> {
     let mut end = chunks.len();
     for group in chunks.rchunks(STEP) {
@@ -747,8 +746,7 @@ pub struct BackIter<'a> {
 }
 
 impl BackIter<'_> {
-    /// Enters the chunk behind the first `self.chunks`, of which the first `count` items are to
-    /// come.
+    /// Enters the chunk behind the first `self.chunks`, with its first `count` items remaining.
     fn enter(&mut self, count: usize) {
         self.run = self.list.chunks[self.chunks].run();
         self.offsets = self.run.offsets(count);

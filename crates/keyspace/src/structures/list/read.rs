@@ -54,7 +54,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Whether there are none; a key never holds such a list.
+    /// Whether the list is empty; a key never holds such a list.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -83,8 +83,8 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Calls `found` with the index of every element that equals a given one, of the first or last
-    /// `most`, from an end on, until it says that it is enough.
+    /// Calls `found` with the index of every element equal to a given one, among the first or last
+    /// `most`, from an end on, until it returns false.
     pub fn find(&self, text: &[u8], from: End, most: usize, mut found: impl FnMut(usize) -> bool) {
         let list = match self.0 {
             ListSource::Small(list) => list,
@@ -108,7 +108,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Walks backwards from `index` on, or from the last element if there is none at `index`.
+    /// Iterates backwards from `index`, or from the last element if `index` is beyond it.
     pub fn iter_back_from(&self, index: usize) -> BackIter<'a> {
         match self.0 {
             ListSource::Small(list) => {

@@ -43,13 +43,13 @@ impl Layout {
         if fixed_len(first) > 1 { Layout(UNIFORM | u16::from(first)) } else { Layout::MIXED }
     }
 
-    /// From the bits that a run keeps.
+    /// Layout from its stored bits.
     #[inline]
     pub fn from_bits(bits: u16) -> Self {
         Layout(bits)
     }
 
-    /// The bits to be kept.
+    /// The bits to be stored.
     #[inline]
     pub fn bits(self) -> u16 {
         self.0
@@ -162,7 +162,7 @@ impl<'a> Element<'a> {
 /// A run where it lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// With what every element begins.
+    /// Common prefix of the elements.
     pub prefix: &'a [u8],
     /// Layout of the items. The hint is relative to `bytes`.
     pub layout: Layout,
@@ -265,8 +265,7 @@ impl<'a> Run<'a> {
         offsets
     }
 
-    /// Calls `found` with the number of every element that equals a given one, until it says that
-    /// it is enough.
+    /// Calls `found` with the number of every element equal to a given one, until it returns false.
     pub fn find(self, text: &[u8], mut found: impl FnMut(usize) -> bool) {
         let Some(suffix) = text.strip_prefix(self.prefix) else { return };
         let Some(item) = self.layout.form(Item::from_text(suffix)) else { return };
@@ -275,7 +274,7 @@ impl<'a> Run<'a> {
         let (mut at, mut number) = (0, 0);
         while at < self.bytes.len() {
             let here = &self.bytes[at..];
-            // A packed item tells its length first, so no other begins with it.
+            // A packed item begins with its length, so no other item begins with it.
             if here.starts_with(head) && here[head.len()..].starts_with(tail) && !found(number) {
                 return;
             }
@@ -315,7 +314,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Elements that are put together to be packed as a run.
+/// Elements packed together as a run.
 #[derive(Debug, Default)]
 pub struct Texts {
     bytes: Vec<u8>,
@@ -347,7 +346,7 @@ impl Texts {
 /// Elements packed as a run.
 #[derive(Debug)]
 pub struct Packing {
-    /// With what every element begins.
+    /// Common prefix of the elements.
     pub prefix: Vec<u8>,
     /// Layout of the items.
     pub layout: Layout,
@@ -394,13 +393,13 @@ impl Packing {
     }
 }
 
-/// Packs items one behind the other, and sees whether they are uniform.
+/// Packs consecutive items, and checks whether they are uniform.
 struct Packer {
     bytes: Vec<u8>,
     count: usize,
-    /// With what all items begin so far.
+    /// Common first byte of all items so far.
     common: Option<u8>,
-    /// If all are integers so far, the first byte of the form that holds each of them.
+    /// If all are integers so far, the first byte of the widest form, which can hold each of them.
     widest: Option<u8>,
 }
 
@@ -476,7 +475,7 @@ impl Packer {
     }
 }
 
-/// With what both begin.
+/// Common prefix of both.
 fn shared<'t>(prefix: &'t [u8], text: &[u8]) -> &'t [u8] {
     let len = prefix.iter().zip(text).take_while(|(a, b)| a == b).count();
     &prefix[..len]

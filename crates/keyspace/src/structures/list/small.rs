@@ -1,4 +1,4 @@
-//! A small list, as it lies in its key's entry.
+//! A small list, as stored in its key's entry.
 //!
 //! ```text
 //!  0       2        4
@@ -7,7 +7,7 @@
 //! +-------+--------+-----------------------+------------------+
 //! ```
 //!
-//! Elements are held as `run.rs` says; the prefix is there if the layout says so.
+//! Elements are stored as described in `run.rs`; the prefix is present if the layout says so.
 
 use crate::structures::list::End;
 use crate::structures::list::run::{Layout, Packing, Run};
@@ -20,7 +20,7 @@ pub const HEADER: usize = 4;
 pub struct Small<'a>(&'a [u8]);
 
 impl<'a> Small<'a> {
-    /// The list that lies in these bytes.
+    /// The list in these bytes.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Small(bytes)

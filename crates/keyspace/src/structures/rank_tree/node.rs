@@ -39,7 +39,7 @@ pub struct Child<T> {
     pub node: Node<T>,
 }
 
-/// The only pointer to a node: the low bit of the address tells a leaf from an inner node.
+/// The only pointer to a node: the low bit of the address distinguishes a leaf from an inner node.
 /// With the bit set the [`Block`] points at the second byte of the node, and is only used without
 /// it. Forgetting it leaks.
 pub struct Node<T> {
@@ -75,7 +75,7 @@ impl<T> Node<T> {
     #[inline]
     pub fn kind(&self) -> NodeRef<'_, T> {
         let block = self.block();
-        // SAFETY: the tag tells what `leaf` or `inner` made there; the block lives until `free`
+        // SAFETY: the tag tells whether `leaf` or `inner` created it; the block lives until `free`
         // takes the node.
         unsafe {
             if self.is_inner() {
@@ -127,7 +127,8 @@ impl<T> Node<T> {
 
     /// Frees the block without dropping its items: they were moved out or need no drop.
     pub fn free(self, cache: &mut Cache) {
-        // SAFETY: the block came from this heap with this size, and its only pointer is given up.
+        // SAFETY: the block came from this heap with this size, and its only pointer is dropped
+        // here.
         unsafe { cache.free(self.block(), self.size()) };
     }
 
@@ -149,8 +150,8 @@ impl<S, const MAX: usize> Slots<S, MAX> {
     fn empty(cache: &mut Cache) -> NonNull<u8> {
         const { assert!(align_of::<Self>() <= 8) };
         let block = cache.alloc(size_of::<Self>());
-        // SAFETY: the block is fresh, large enough and aligned to 8; an array of length 0 has
-        // nothing initialised.
+        // SAFETY: the block is fresh, large enough and aligned to 8; an array of length 0 has no
+        // initialised slots.
         unsafe { (&raw mut (*block.cast::<Self>().as_ptr()).len).write(0) };
         block
     }
@@ -177,7 +178,7 @@ impl<S, const MAX: usize> Slots<S, MAX> {
         unsafe { std::slice::from_raw_parts_mut(self.slots.as_mut_ptr().cast(), self.len()) }
     }
 
-    /// Puts `slot` before the one at `at`. There is room.
+    /// Inserts `slot` before the one at `at`. There is room.
     #[inline]
     pub fn insert(&mut self, at: usize, slot: S) {
         let len = self.len();

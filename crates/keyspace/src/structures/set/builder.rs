@@ -1,4 +1,4 @@
-//! Making a set of members that come one by one, before there is an entry for it.
+//! Builds a set from members added one by one, before it has an entry.
 
 use crate::structures::entry::Entry;
 use crate::structures::form::Form;

@@ -11,7 +11,7 @@ use crate::structures::packed::{self, Item};
 pub(crate) enum Joining {
     /// An intset changes so.
     Ints(Edit),
-    /// The member follows the others.
+    /// Append the member.
     Append,
     /// An intset becomes packed items, which the member follows.
     Unpack,

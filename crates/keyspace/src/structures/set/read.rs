@@ -24,7 +24,7 @@ enum SetSource<'a> {
     Large(&'a Set),
 }
 
-/// Members are drawn one by one while at most one in this many is wanted, otherwise chosen in a
+/// Members are drawn one by one if at most one in this many is requested, otherwise chosen in a
 /// walk over all.
 const DRAWN_SHARE: usize = 3;
 
@@ -74,7 +74,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Whether `member` is there.
+    /// Whether the set contains `member`.
     #[inline]
     pub fn contains(&self, member: &[u8]) -> bool {
         match self.0 {
@@ -86,7 +86,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Whether a member of another set, as it is held there, is there.
+    /// Whether the set contains a member of another set, in that set's representation.
     #[inline]
     pub fn contains_item(&self, member: &Item<'_>) -> bool {
         match (self.0, member) {
@@ -144,7 +144,7 @@ impl<'a> SetRef<'a> {
         (0..count).for_each(|_| each(members[below(members.len(), random)]));
     }
 
-    /// Hands `count` different members drawn at random to `each`, or all if there are not more.
+    /// Passes `count` different members drawn at random to `each`, or all if there are not more.
     pub fn sample(
         &self,
         count: usize,
@@ -184,8 +184,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Hands the members from the cursor on to `each`, about `count` of a large set and all of a
-    /// small one; returns where to go on, 0 at the end.
+    /// Passes the members from the cursor on to `each`, about `count` of a large set and all of a
+    /// small one; returns the next cursor, 0 at the end.
     pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Item<'a>)) -> u64 {
         match self.0 {
             SetSource::Large(set) => {

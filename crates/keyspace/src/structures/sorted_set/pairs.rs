@@ -96,7 +96,7 @@ impl<'a> Pairs<'a> {
         max
     }
 
-    /// Passes over the next pair, which is there; returns its score.
+    /// Skips the next pair, which must exist; returns its score.
     #[inline(always)]
     fn skip_pair(&mut self) -> f64 {
         let score_at = self.spot.offset + packed_len(&self.bytes[self.spot.offset..]);
@@ -123,10 +123,10 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-/// A member where it lies; to be read only where it matters.
+/// A member in its pair, decoded only on demand.
 #[derive(Clone, Copy, Debug)]
 pub enum MemberRef<'a> {
-    /// Packed, at the front of these bytes.
+    /// Packed item at the front of these bytes.
     Packed(&'a [u8]),
     /// Text.
     Text(&'a [u8]),
@@ -165,7 +165,7 @@ pub struct Located<'a> {
     pub count: usize,
 }
 
-/// Looks for a member and for the place that a score gives it, in one walk.
+/// Searches for a member and for its place by a score, in one walk.
 #[inline]
 pub fn locate<'a>(bytes: &'a [u8], member: &[u8], score: f64) -> Located<'a> {
     let parts = Item::from_text(member).parts();
@@ -199,7 +199,7 @@ pub fn locate<'a>(bytes: &'a [u8], member: &[u8], score: f64) -> Located<'a> {
     Located { found, place: place.unwrap_or(pairs.spot()), count }
 }
 
-/// Finds a member's pair and the number of those before it.
+/// Finds a member's pair and the number of pairs before it.
 pub fn find<'a>(bytes: &'a [u8], member: &[u8]) -> Option<(usize, Pair<'a>)> {
     let parts = Item::from_text(member).parts();
     let sought = Sought::new(&parts);
@@ -215,13 +215,12 @@ pub fn find<'a>(bytes: &'a [u8], member: &[u8]) -> Option<(usize, Pair<'a>)> {
     None
 }
 
-/// A member that is looked for. The last bytes are compared first: it is there that members mostly
-/// differ.
+/// A member searched for. The last bytes are compared first, because members mostly differ there.
 struct Sought<'p> {
     parts: &'p Parts<'p>,
     first: u8,
     len: usize,
-    /// The last bytes, if there are as many.
+    /// The last bytes, if the member is long enough.
     last: Option<[u8; LAST]>,
 }
 
@@ -253,7 +252,7 @@ impl<'p> Sought<'p> {
     }
 }
 
-/// Puts pairs one behind the other.
+/// Writes consecutive pairs.
 pub struct Writer<'o> {
     out: &'o mut Vec<u8>,
     base: i64,
@@ -265,7 +264,7 @@ impl<'o> Writer<'o> {
         Writer { out, base: spot.base }
     }
 
-    /// Bytes so far.
+    /// Number of bytes so far.
     pub fn len(&self) -> usize {
         self.out.len()
     }
@@ -322,7 +321,7 @@ pub fn remove(bytes: &[u8], from: Spot, to: Spot, out: &mut Vec<u8>) -> Range<us
     from.offset..Writer::at(from, out).settle(bytes, to, bytes.len())
 }
 
-/// Gives a pair another score, which makes it belong at `place`.
+/// Changes the score of a pair, which moves it to `place`.
 pub fn shift(
     bytes: &[u8],
     pair: &Pair<'_>,

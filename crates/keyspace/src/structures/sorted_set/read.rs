@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::iter::Take;
 use std::ops::Range;
 
-/// Members are drawn one by one while at most one in this many is wanted, otherwise chosen in a
+/// Members are drawn one by one if at most one in this many is requested, otherwise chosen in a
 /// walk over all.
 const DRAWN_SHARE: usize = 8;
 
@@ -90,8 +90,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Number of members of which `before` is true: it is for those up to some place, and false
-    /// beyond.
+    /// Number of members that satisfy `before`, which is true up to some place and false beyond.
     #[inline]
     pub fn count(&self, before: impl Fn(f64, MemberRef<'_>) -> bool) -> usize {
         match self {
@@ -114,7 +113,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// The members of a range of ranks that are there.
+    /// The members of the existing part of a range of ranks.
     #[inline]
     pub fn run(&self, ranks: Range<usize>) -> Run<'a> {
         match self {
@@ -131,8 +130,8 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// A part of the members that are not `below` a place, but `within` those up to another: both
-    /// are true for all up to some member, and false beyond.
+    /// Members that are not `below` a place, but `within` the ones up to another, in part: both
+    /// predicates are true for all up to some member, and false beyond.
     #[inline]
     pub fn run_within(
         &self,
@@ -205,7 +204,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Hands `count` different members drawn at random to `each`, or all if there are not more.
+    /// Passes `count` different members drawn at random to `each`, or all if there are not more.
     pub fn sample(
         &self,
         count: usize,
@@ -231,8 +230,8 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Hands the members from the cursor on to `each`, about `count` of them, in no order; returns
-    /// where to go on, 0 at the end. A small set is handed out whole.
+    /// Passes the members from the cursor on to `each`, about `count` of them, in no particular
+    /// order; returns the next cursor, 0 at the end. A small set is passed as a whole.
     pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(Item<'a>, f64)) -> u64 {
         match self {
             SortedSetRef::Packed(_) => {
@@ -252,7 +251,7 @@ impl<'a> SortedSetRef<'a> {
 pub struct Part {
     /// Members that are passed over.
     pub skip: usize,
-    /// Members that are wanted then, at most.
+    /// Maximum number of members after that.
     pub take: usize,
     /// Whether they are counted from the last one of the range down.
     pub from_end: bool,
@@ -277,7 +276,7 @@ pub struct Run<'a>(RunSource<'a>);
 enum RunSource<'a> {
     /// The next ones, and how many.
     Pairs(Pairs<'a>, usize),
-    /// Ranks that are there.
+    /// Existing ranks.
     Ranks(&'a SortedSet, Range<usize>),
 }
 
@@ -290,7 +289,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -32,7 +32,7 @@ pub fn pack(out: &mut Vec<u8>, score: f64, base: &mut i64) {
         out.extend_from_slice(&score.to_le_bytes());
         return;
     };
-    // The sum of two magnitudes of 2^53 does not overflow; what comes before is not greater.
+    // The sum of two magnitudes of 2^53 does not overflow; the previous score is not greater.
     let distance = whole - std::mem::replace(base, whole);
     let bytes = whole_len(whole);
     match distance {
@@ -57,7 +57,7 @@ fn whole_len(whole: i64) -> usize {
     bits.div_ceil(8)
 }
 
-/// Reads the score at an offset; returns the offset behind it too.
+/// Reads the score at an offset; also returns the offset after it.
 #[inline(always)]
 pub fn unpack(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
     let word = match bytes[at..].first_chunk() {
@@ -73,8 +73,8 @@ pub fn unpack(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
     (*base as f64, at + ones as usize + 1)
 }
 
-/// The distance to the whole number before, of a score that tells it in one byte or two, and how
-/// many they are.
+/// For a score in one or two bytes: the distance to the previous whole number, and the number of
+/// bytes.
 #[inline(always)]
 pub fn short_distance(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     match bytes[at] {

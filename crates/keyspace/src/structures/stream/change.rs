@@ -36,7 +36,7 @@ pub enum StreamChange<'a> {
         /// The greatest ID of a deleted entry.
         max_deleted: StreamId,
     },
-    /// A consumer group was made, or its position set.
+    /// A consumer group was created, or its position set.
     Group {
         /// The group.
         group: &'a [u8],
@@ -52,7 +52,7 @@ pub enum StreamChange<'a> {
         /// The group.
         group: &'a [u8],
     },
-    /// A consumer was made, or was seen.
+    /// A consumer was created, or its times updated.
     Consumer {
         /// The group.
         group: &'a [u8],
@@ -99,7 +99,7 @@ pub enum StreamChange<'a> {
         /// The entry.
         id: StreamId,
     },
-    /// For how long, and how many, producers' IDs are remembered was set.
+    /// Retention time and number of producers' IDs were set.
     Producers {
         /// Seconds.
         duration_s: u32,
@@ -109,8 +109,8 @@ pub enum StreamChange<'a> {
 }
 
 impl StreamChange<'_> {
-    /// Whether entries came or went, or producers' IDs; else groups have changed, or the stream's
-    /// figures.
+    /// Whether entries or producers' IDs were added or removed, rather than groups or counters
+    /// changed.
     pub(crate) fn modifies_entries(&self) -> bool {
         match self {
             StreamChange::Add { .. }

@@ -46,7 +46,7 @@ pub struct NodeLimits {
 }
 
 impl NodeLimits {
-    /// The limits that two settings stand for.
+    /// Limits from the values of the two settings.
     pub fn new(bytes: i64, entries: i64) -> Self {
         let bytes = usize::try_from(bytes).unwrap_or(0);
         NodeLimits {
@@ -108,7 +108,7 @@ pub(super) struct Chunk {
     /// Entries in the chunk, and deleted from it.
     live: u32,
     deleted: u32,
-    /// Size of the listpack that Redis would have made of the entries, deleted ones included.
+    /// Size of the listpack in which Redis would hold the entries, including deleted ones.
     nominal: u32,
     bytes: Vec<u8>,
 }
@@ -190,7 +190,7 @@ impl Chunk {
         if self.live == 0 { self.base } else { self.last }
     }
 
-    /// Makes room for `len` bytes more, and for little beyond them.
+    /// Makes room for `len` more bytes, with little to spare.
     fn reserve(&mut self, len: usize) {
         if self.bytes.capacity() - self.bytes.len() < len {
             let spare = (self.bytes.len() / 4).max(GROWTH_MIN);
@@ -248,7 +248,7 @@ impl Chunk {
         Entries { chunk: self, at: self.start as usize, id: self.base }
     }
 
-    /// Notes the places of all entries, for a walk backwards.
+    /// Collects the positions of all entries, for a walk backwards.
     pub fn places(&self, places: &mut Vec<(StreamId, u32)>) {
         places.clear();
         let mut entries = self.entries();
@@ -305,8 +305,7 @@ impl Chunk {
         self.reclaim();
     }
 
-    /// Gives back what entries took that were deleted from the front, once they are most of a large
-    /// chunk.
+    /// Frees the space of entries deleted from the front, once they are most of a large chunk.
     fn reclaim(&mut self) {
         let start = self.start as usize;
         if start < RECLAIMED_MIN || start < self.bytes.len() / 2 {

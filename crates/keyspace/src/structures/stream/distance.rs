@@ -23,7 +23,7 @@ impl Stream {
             std::cmp::Ordering::Greater => return None,
             std::cmp::Ordering::Less => {}
         }
-        // Nothing was deleted behind the first entry.
+        // No deletion after the first entry.
         if self.max_deleted == StreamId::MIN || self.max_deleted < first {
             match id.cmp(&first) {
                 std::cmp::Ordering::Less => return self.added.checked_sub(self.len),
@@ -48,14 +48,14 @@ impl Stream {
         id <= self.max_deleted
     }
 
-    /// Number of entries that a group has still to be given; none if it cannot be known.
+    /// Number of entries not yet delivered to a group; none if unknown.
     pub fn lag(&self, group: &Group) -> Option<i64> {
         if self.is_empty() {
             return Some(0);
         }
         let first = self.first_id();
         if group.last_delivered() < first && self.max_deleted < first {
-            // Whatever is missing is behind both.
+            // All deleted entries are before both.
             return Some(self.len as i64);
         }
         self.lag_by_counters(group, self.deleted_after(group.last_delivered()))
@@ -86,7 +86,7 @@ impl Stream {
         for &id in ids {
             read = match read {
                 Some(read) if last >= first && !self.deleted_after(last) => Some(read + 1),
-                // A counter once known is not forgotten while the stream never had an entry.
+                // A known counter stays valid while the stream has never had an entry.
                 known if self.added == 0 => known,
                 _ => self.entries_up_to(id),
             };

@@ -17,7 +17,7 @@ use crate::structures::stream::id::StreamId;
 use crate::structures::stream::{Groups, Stream};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Chunks that are handed out at once, of a few KiB each.
+/// Chunks taken at once, of a few KiB each.
 const CHUNKS_AT_ONCE: usize = 16;
 
 /// Replaces the number of a chunk with a kept copy.
@@ -27,9 +27,9 @@ const KEPT: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Taking {
     id: ImageId,
-    /// The first chunk that has yet to be handed out.
+    /// The first chunk not yet taken.
     next: usize,
-    /// The numbers of that one and those after it that were there at the beginning.
+    /// The numbers of this and the following chunks, as far as they were present at the begin.
     numbers: VecDeque<u32>,
     kept: BTreeMap<u32, Chunk>,
     /// The stream without entries and groups; none when that is all that is left.
@@ -55,7 +55,7 @@ impl<'e> StreamNode<'e> {
 
 /// Called before each change of a chunk while a snapshot is being taken.
 impl Taking {
-    /// The number of a chunk that has yet to be handed out as it is.
+    /// The number of a chunk not yet taken nor kept.
     fn number(&mut self, index: usize) -> Option<&mut u32> {
         self.numbers.get_mut(index.checked_sub(self.next)?)
     }
@@ -103,12 +103,12 @@ impl Stream {
         }));
     }
 
-    /// The image that is being taken, if one is.
+    /// The running snapshot, if any.
     pub(crate) fn image_id(&self) -> Option<ImageId> {
         self.taking.as_ref().map(|taking| taking.id)
     }
 
-    /// To be called before a chunk is changed.
+    /// Called before a chunk is changed.
     #[inline]
     pub(super) fn before_change(&mut self, index: usize) {
         if let Some(taking) = &mut self.taking
@@ -118,7 +118,7 @@ impl Stream {
         }
     }
 
-    /// To be called with a chunk that was removed.
+    /// Called with a removed chunk.
     #[inline]
     pub(super) fn drop_chunk(&mut self, index: usize, chunk: Chunk) {
         if let Some(taking) = &mut self.taking {
@@ -172,7 +172,7 @@ impl Stream {
     pub(crate) fn take_rest(&mut self) -> Option<Stream> {
         let mut taking = self.taking.take()?;
         let mut rest = *taking.rest.take()?;
-        // To be freed with it.
+        // Freed together with the rest.
         rest.groups = self.groups.end_image();
         rest.taking = Some(taking);
         Some(rest)

@@ -46,7 +46,7 @@ fn integer_len(n: i64) -> usize {
     }
 }
 
-/// With the length that stands behind an element.
+/// Length including the back length after an element.
 fn back_len(len: usize) -> usize {
     len + match len {
         0..128 => 1,

@@ -5,13 +5,13 @@ use crate::structures::stream::id::StreamId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Seconds for which an ID is remembered unless `XCFGSET` says otherwise.
+/// Default retention time of an ID in seconds, changed by `XCFGSET`.
 const DURATION_S: u32 = 100;
-/// Number of IDs remembered of each producer unless `XCFGSET` says otherwise.
+/// Default number of IDs retained per producer, changed by `XCFGSET`.
 const IDS_MAX: u32 = 100;
-/// Bytes that an ID takes beside its text.
+/// Bytes of an ID in addition to its text.
 const ID_BYTES: usize = 256;
-/// Bytes that a producer takes beside its name.
+/// Bytes of a producer in addition to its name.
 const PRODUCER_BYTES: usize = 128;
 
 /// The producers of a stream, each with the IDs that it gave its latest entries.
@@ -22,8 +22,7 @@ pub struct Producers {
     added: u64,
     duplicates: u64,
     producers: BTreeMap<Arc<[u8]>, Producer>,
-    /// Every ID that is remembered, with the producer, by the entry it belongs to: the oldest
-    /// first.
+    /// Every retained ID with its producer, by the stream ID of its entry: the oldest first.
     by_entry: BTreeSet<Remembered>,
     bytes: usize,
 }
@@ -63,7 +62,7 @@ impl Producers {
         self.ids_max
     }
 
-    /// Number of IDs that were ever noted.
+    /// Number of IDs ever added.
     pub fn added(&self) -> u64 {
         self.added
     }
@@ -98,7 +97,7 @@ impl Producers {
         self.producers.get(producer)?.entries.get(id).copied()
     }
 
-    /// Notes that an entry was sent again.
+    /// Counts an entry that was sent again.
     pub fn count_duplicate(&mut self) {
         self.duplicates += 1;
     }
@@ -118,7 +117,7 @@ impl Producers {
         *self = Producers { duration_s, ids_max, added, duplicates, ..Producers::default() };
     }
 
-    /// Forgets the IDs of entries older than they are to be remembered.
+    /// Drops the IDs of entries older than the retention time.
     pub fn forget_until(&mut self, now_ms: u64) {
         let kept_from = now_ms.saturating_sub(u64::from(self.duration_s) * 1000);
         while let Some(oldest) = self.by_entry.first().filter(|oldest| oldest.0.ms < kept_from) {
@@ -126,8 +125,7 @@ impl Producers {
         }
     }
 
-    /// Remembers which ID a producer gave an entry; it is not remembered yet. Of the producer's
-    /// others the oldest is forgotten if there are more than may be.
+    /// Adds a producer's new ID for an entry. Drops the producer's oldest ID if there are too many.
     pub fn remember(&mut self, producer: &[u8], id: &[u8], entry: StreamId) {
         let name: Arc<[u8]> = match self.producers.get_key_value(producer) {
             Some((name, _)) => Arc::clone(name),

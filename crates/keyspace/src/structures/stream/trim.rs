@@ -63,7 +63,7 @@ impl Stream {
             }
             let whole = match trim.to {
                 TrimTo::Len(to) => len - chunk.live() >= to,
-                // As in Redis, which sees the deleted ones too.
+                // As in Redis, which includes the deleted entries.
                 TrimTo::Id(to) => chunk.top() < to,
             };
             if whole && trim.references != References::Acked {
@@ -102,7 +102,7 @@ impl Stream {
         }
     }
 
-    /// Removes all entries up to `id`; says how many there were.
+    /// Removes all entries up to `id`; returns their number.
     pub(crate) fn trim_up_to(&mut self, id: StreamId) -> u64 {
         let before = self.len;
         while let Some(chunk) = self.chunks.front() {

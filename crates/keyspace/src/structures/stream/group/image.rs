@@ -14,7 +14,7 @@ use crate::structures::stream::group::{Group, Groups, NOBODY, Pending, Slot, gro
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, ControlFlow};
 
-/// Pending entries that are handed out at once.
+/// Pending entries taken at once.
 const PENDING_AT_ONCE: usize = 1024;
 
 /// A value excluded from copies: a clone is empty.
@@ -36,7 +36,7 @@ impl<T> Clone for Apart<T> {
 /// Progress of the snapshot of a group's pending entries.
 #[derive(Debug, Default)]
 pub(super) struct PendingImage {
-    /// The last one that was handed out.
+    /// The last entry taken.
     last: Option<StreamId>,
     /// Old state of later entries changed since.
     kept: BTreeMap<StreamId, Option<Slot>>,
@@ -48,7 +48,7 @@ pub(super) struct GroupsImage {
     /// Groups not yet taken completely: the first is in progress if `is_begun`.
     heads: VecDeque<GroupHead>,
     is_begun: bool,
-    /// Entries of that group that were given back, by their numbers.
+    /// Entries of that group that were given back, by their numbers in the queue.
     given_back: BTreeMap<u64, StreamId>,
     /// Groups that were removed meanwhile.
     gone: BTreeMap<Box<[u8]>, Group>,
@@ -80,12 +80,12 @@ pub struct ConsumerHead {
     pub active_ms: Option<i64>,
 }
 
-/// A pending entry as it was at the image's moment.
+/// State of a pending entry at the snapshot's begin.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PendingHead {
     /// The entry.
     pub id: StreamId,
-    /// The place of its consumer among those of the group; none if it was given back.
+    /// Index of its consumer among those of the group; none if it was given back.
     pub owner: Option<usize>,
     /// Time of the last delivery, in Unix milliseconds; 0 if it was given back.
     pub delivered_ms: i64,
@@ -125,7 +125,7 @@ impl GroupHead {
         self.last_delivered
     }
 
-    /// Number of entries of the stream up to that one, as far as it is known.
+    /// Number of entries of the stream up to that one, if known.
     pub fn entries_read(&self) -> Option<u64> {
         self.entries_read
     }
@@ -168,7 +168,7 @@ impl Groups {
         }));
     }
 
-    /// To be called with a group that was removed.
+    /// Called with a removed group.
     pub(super) fn removed(&mut self, name: &[u8], group: Group) {
         if let Some(image) = &mut self.image.0
             && group.image.0.is_some()
@@ -221,14 +221,14 @@ impl Groups {
         !image.heads.is_empty()
     }
 
-    /// The image is over: groups that only it still had, which are to be freed.
+    /// Ends the snapshot; returns the groups owned only by it, to be freed.
     pub(in crate::structures::stream) fn end_image(&mut self) -> Groups {
         self.image.0.take().map_or_else(Groups::default, |image| image.done)
     }
 }
 
 impl Group {
-    /// To be called before a pending entry is changed, removed or added.
+    /// Called before a pending entry is changed, removed or added.
     #[inline]
     pub(super) fn before_change(&mut self, id: StreamId) {
         if let Some(image) = &mut self.image.0
@@ -239,7 +239,8 @@ impl Group {
         }
     }
 
-    /// Gives `take` the next pending entries of the image until it has enough; false at the end.
+    /// Passes the next pending entries of the snapshot to `take` until it has enough; false at the
+    /// end.
     fn continue_image(&mut self, take: &mut dyn FnMut(StreamId, Slot) -> ControlFlow<()>) -> bool {
         let Some(image) = &mut self.image.0 else { return false };
         let start = image.last.map_or(Bound::Unbounded, Bound::Excluded);
@@ -303,7 +304,7 @@ mod tests {
         groups.begin_image();
         let (mut taken, mut goes_on) = portion(&mut groups);
         assert_eq!((taken.len(), goes_on), (PENDING_AT_ONCE, true));
-        // The copy has nothing to do with the image, and the group that takes its name neither.
+        // The copy and the group that takes its name are not part of the snapshot.
         let copy = groups.clone();
         groups.change(b"g", |group| {
             (1..=many).for_each(|n| {
