@@ -58,7 +58,7 @@ fn print_row(name: &str, requests: &[Request], total: u64, run: impl Fn(&[Reques
     }
 }
 
-/// Requests that find their object in a keyspace with this memory limit.
+/// Number of requests found in a keyspace with this memory limit.
 fn replay(requests: &[Request], limit: u64, policy: Policy) -> usize {
     let keyspace = Keyspace::new(&Options { databases: 1, stripes: 64, seed: 1 });
     keyspace.set_memory_limit(limit, policy);

@@ -6,7 +6,7 @@ use petrel_keyspace::{FieldExpiry, Handle, Key, Keyspace, Options, Value};
 use std::time::{Duration, Instant};
 
 const KEYS: usize = 300_000;
-/// A time that has not come.
+/// An expiry in the future.
 const FAR: i64 = 1 << 45;
 
 fn fill(handle: &mut Handle, expiry: impl Fn(usize) -> Option<i64>) {
@@ -16,7 +16,7 @@ fn fill(handle: &mut Handle, expiry: impl Fn(usize) -> Option<i64>) {
     }
 }
 
-/// Ticks until `done`, or for some seconds in vain.
+/// Ticks until `done`, or fails after some seconds.
 fn tick_until(handle: &mut Handle, done: impl Fn(&Handle) -> bool) {
     let start = Instant::now();
     while !done(handle) {
@@ -132,7 +132,8 @@ fn another_thread_gives_back_what_it_caches() {
     for i in (0..KEYS).filter(|i| i % 10 != 0) {
         assert!(other.delete(0, format!("key:{i:012}").as_bytes()));
     }
-    // Blocks that a thread caches keep their slabs: both give back at their ticks, as workers do.
+    // Blocks in a thread's cache keep their slabs: both threads return them at their ticks, as
+    // workers do.
     let start = Instant::now();
     loop {
         handle.tick(Duration::from_millis(2));

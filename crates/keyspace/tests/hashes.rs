@@ -1,5 +1,5 @@
-//! Hashes against a map of the standard library, across the sizes at which they change their form,
-//! while time passes.
+//! Compares hashes with a map of the standard library, across the sizes at which they change their
+//! form, while time passes.
 
 mod drawn;
 mod holding;
@@ -23,7 +23,7 @@ type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>;
 #[derive(Clone, Debug)]
 enum Op {
     Set(Vec<(Drawn, Drawn)>, Expiry),
-    /// Many at once.
+    /// Sets many fields at once.
     Fill(u16, Expiry),
     Remove(Vec<Drawn>),
     Expire(Drawn, Option<i64>),
@@ -37,7 +37,7 @@ enum Op {
     Delete,
 }
 
-/// Times from now on.
+/// Expiries from the present time on.
 #[derive(Clone, Copy, Debug)]
 enum Expiry {
     Clear,
@@ -200,7 +200,7 @@ impl World {
             }
             Op::Sweep => {
                 self.handle.enter();
-                // Each step may end its turn in the middle of a stripe.
+                // Each step may stop in the middle of a stripe.
                 for _ in 0..20 {
                     self.handle.expire_step(Duration::from_secs(9));
                 }
@@ -235,7 +235,7 @@ impl World {
     }
 }
 
-/// Whatever can be asked of a hash agrees with the model.
+/// All reads of a hash agree with the model.
 fn check_hash(hash: HashRef<'_>, model: &Model) {
     let read = |field: petrel_keyspace::Field<'_>| {
         let (mut name, mut value) = (itoa::Buffer::new(), itoa::Buffer::new());

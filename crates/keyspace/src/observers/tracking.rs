@@ -151,7 +151,7 @@ impl Handle {
         }
     }
 
-    /// Called before the entry of the key at `at` is removed from its table or changed.
+    /// Called before the entry of the key at `at` is removed: its tracked name moves to a record.
     #[inline]
     pub(crate) fn note_leaving(&self, db: u16, hash: KeyHash, at: Position, entry: Entry) {
         if self.tracks_in(hash.stripe()) {

@@ -218,8 +218,8 @@ pub enum Effect<'a> {
         /// Whether a command removed it or its time had passed.
         why: Removal,
     },
-    /// The complete set of function libraries. Any thread may record it; the one with the highest
-    /// [`EffectHead::order`] is valid, which counts only their changes.
+    /// The complete set of function libraries. Any thread may record it. The [`EffectHead::order`]
+    /// of these effects counts only the libraries' changes, and the highest is valid.
     Functions {
         /// The source of each library.
         sources: &'a [&'a [u8]],

@@ -19,8 +19,8 @@ pub struct ImageKey<'k> {
     pub usage: Usage,
     /// Whether the thread holds one stripe only, so that a short wait delays few clients.
     pub may_wait: bool,
-    /// The remaining elements, to be taken with [`Handle::continue_portions`]; none if all are in
-    /// the view.
+    /// The remaining elements, to be taken with [`crate::Handle::continue_portions`]; none if all
+    /// are in the view.
     pub portions: Option<Arc<Portions>>,
 }
 

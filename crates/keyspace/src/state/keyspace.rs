@@ -224,8 +224,9 @@ impl Keyspace {
         self.hold_until_ms.store(until_ms, Relaxed);
     }
 
-    /// Turns expiry and eviction off, or on again: expired keys are hidden, and keys set with a
-    /// past expiry are stored. For replicas of a server that decides about expiry.
+    /// Turns expiry and eviction off (`on`), or back on: while they are off, expired keys are
+    /// hidden, and keys set with a past expiry are stored. For replicas of a server that decides
+    /// about expiry.
     pub fn keep_expired(&self, on: bool) {
         self.keeps_expired.store(on, Relaxed);
     }

@@ -4,7 +4,7 @@ use crate::structures::image::ImageId;
 use crate::structures::large::Large;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A large collection that a snapshot takes in portions: [`Handle::continue_portions`].
+/// A large collection that a snapshot takes in portions: [`crate::Handle::continue_portions`].
 #[derive(Debug)]
 pub struct Portions {
     id: ImageId,

@@ -174,7 +174,7 @@ impl Hash {
         self.order.as_deref().filter(|_| !self.beyond)
     }
 
-    /// Keeps a field in mind that has an expiry.
+    /// Adds a field to the tree of expiring fields, if it has an expiry.
     fn track(&mut self, element: Element, cache: &mut Cache) {
         if element.expiry().is_some() {
             self.expires = true;
@@ -182,7 +182,7 @@ impl Hash {
         }
     }
 
-    /// Removes the entry added by [`Hash::track`].
+    /// Removes a field from the tree of expiring fields.
     fn untrack(&mut self, element: Element, cache: &mut Cache) {
         if element.expiry().is_some() {
             let rank = self.expiring.rank(before(element));

@@ -77,8 +77,8 @@ impl Json {
         self.taking.as_ref().map(|taking| taking.0)
     }
 
-    /// Passes the document to `take`, if this is the result of [`Json::take_rest`]: encoding it
-    /// takes long, and no stripe is held then. Always the end.
+    /// Passes the document to `take`, if this is the result of [`Json::take_rest`]: that takes
+    /// long, so no stripe is held then. Always the end.
     pub fn continue_image(&mut self, take: &mut TakeElement<'_>) -> bool {
         if self.is_rest {
             let _ = take(ImageElement::Document(Value::new(&self.tape)));

@@ -31,7 +31,8 @@ const INT_13: u8 = 0b1100_0000;
 const WORD: usize = 8;
 /// Maximum length of a string with its length in the first byte.
 const TEXT_MAX: usize = 127;
-/// Bytes of a cache line.
+/// Bytes of a cache line; bytes of an entry prefetched by its lookup; and up to which offset a
+/// search prefetches.
 const LINE: usize = 64;
 const LINES_THERE: usize = 2 * LINE;
 const LINES_MAX: usize = 12 * LINE;

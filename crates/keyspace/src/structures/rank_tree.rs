@@ -278,7 +278,7 @@ impl<T: Scored> RankTree<T> {
         }
     }
 
-    /// The root, below a new one if it is full: a full node is made room in by its parent.
+    /// The root, below a new one if it is full, because a full node gets room through its parent.
     fn grown(&mut self, root: Node<T>, cache: &mut Cache) -> Node<T> {
         if !root.is_full() {
             return root;
@@ -598,8 +598,8 @@ fn merge_around<T: Scored>(inner: &mut Inner<T>, at: usize, cache: &mut Cache) -
 /// Walks a range of ranks, a leaf at a time.
 pub struct Iter<'a, T> {
     tree: &'a RankTree<T>,
-    /// Items found ahead of `ranks.start`, and behind `ranks.end`, not yet handed out; never both
-    /// of one leaf.
+    /// Items of leaves already read, before `ranks.start` and after `ranks.end`, but not yet
+    /// returned; never both of one leaf.
     front: &'a [T],
     back: &'a [T],
     /// Ranks of which no item has been found yet.

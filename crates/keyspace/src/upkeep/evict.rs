@@ -377,7 +377,7 @@ impl Handle {
     }
 
     /// Offers about `wanted` entries of a stripe to the pool, from a random bucket on. Returns the
-    /// number offered, including expired entries, which are removed.
+    /// number seen, including expired ones, of which one is removed.
     fn sample(&mut self, policy: Policy, db: u16, stripe: u32, wanted: usize) -> usize {
         if db == 0 && self.is_vacant(stripe) {
             return 0;

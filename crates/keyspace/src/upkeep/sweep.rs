@@ -14,7 +14,7 @@ use crate::structures::entry::Entry;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Maximum number of keys with an expiry checked before a step tests whether to continue.
+/// Number of keys with an expiry after which a step tests whether to continue.
 const QUOTA: usize = 1000;
 /// A step continues past its quota if one in this many keys of the latest quota was expired.
 const WORTHWHILE_SHARE: usize = 10;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-/// A string given by how it is made, so that failures print short.
+/// A string described by its construction, so that failures print short.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Drawn {
     Number(i64),

@@ -1,6 +1,6 @@
-//! Strings of the kinds that lists hold in different ways.
+//! Strings that exercise the representations of list elements.
 
-/// A string given by how it is made, so that failures print short.
+/// A string described by its construction, so that failures print short.
 #[derive(Clone, Copy, Debug)]
 pub enum Text {
     Int(i64),

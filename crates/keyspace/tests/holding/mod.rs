@@ -1,4 +1,4 @@
-//! Doing something to keys while they are locked, and one keyspace following another.
+//! Runs closures on keys under their locks, and replays one keyspace's effects in another.
 #![allow(dead_code, reason = "not every test holds keys in each way")]
 
 use petrel_keyspace::{Effect, Handle, Key, Origin};
@@ -34,7 +34,7 @@ pub fn locked_together<T>(
     result
 }
 
-/// Lets `follower` make each change that `handle` makes to a key.
+/// Makes `follower` apply each change of a key made by `handle`.
 pub fn follow(handle: &mut Handle, follower: Arc<Mutex<Handle>>) {
     handle.set_sink(Some(Box::new(move |db, effect: &Effect<'_>| {
         let mut follower = follower.lock().unwrap();

@@ -207,7 +207,7 @@ impl Tracked {
         }
     }
 
-    /// Called before an entry is removed from database 0 or changed.
+    /// Called before an entry is removed from database 0: stores its name in a record.
     pub fn entry_leaves(&mut self, hash: KeyHash, entry: Entry) -> Growth {
         let Some(at) = self.keys.find_address(hash, entry.address()) else {
             return Growth::default();

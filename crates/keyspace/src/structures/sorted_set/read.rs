@@ -130,8 +130,8 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Members that are not `below` a place, but `within` the ones up to another, in part: both
-    /// predicates are true for all up to some member, and false beyond.
+    /// Part of the members between two places: the ones `within` but not `below`. Both
+    /// predicates are true for all members up to some place, and false beyond.
     #[inline]
     pub fn run_within(
         &self,
@@ -249,7 +249,7 @@ impl<'a> SortedSetRef<'a> {
 /// A part of a range of members.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Members that are passed over.
+    /// Number of members skipped.
     pub skip: usize,
     /// Maximum number of members after that.
     pub take: usize,

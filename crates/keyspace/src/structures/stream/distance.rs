@@ -23,7 +23,7 @@ impl Stream {
             std::cmp::Ordering::Greater => return None,
             std::cmp::Ordering::Less => {}
         }
-        // No deletion after the first entry.
+        // No entry after the first one was deleted.
         if self.max_deleted == StreamId::MIN || self.max_deleted < first {
             match id.cmp(&first) {
                 std::cmp::Ordering::Less => return self.added.checked_sub(self.len),
@@ -55,7 +55,7 @@ impl Stream {
         }
         let first = self.first_id();
         if group.last_delivered() < first && self.max_deleted < first {
-            // All deleted entries are before both.
+            // All deleted entries and the group's position are before the first entry.
             return Some(self.len as i64);
         }
         self.lag_by_counters(group, self.deleted_after(group.last_delivered()))
