@@ -33,7 +33,7 @@ pub struct Handle {
     pub(crate) locks: Locks,
     pub(crate) observers: Observers,
     pub(crate) upkeep: Upkeep,
-    // What follows is the mutators'.
+    // Used by the mutators.
     pub(crate) cache: Cache,
     pub(crate) clock: AccessClock,
     pub(crate) now_ms: i64,
@@ -136,7 +136,7 @@ impl Handle {
         let batch = &self.counters.batch;
         batch.store(batch.load(Relaxed).wrapping_add(1), Relaxed);
         // Orders the store above before every peek of the batch; on x86-64 the exchange in
-        // `ThreadSlot::enter` does.
+        // `ThreadSlot::enter` does so.
         #[cfg(not(target_arch = "x86_64"))]
         fence(SeqCst);
         self.locks.pass().enter();
@@ -166,8 +166,8 @@ impl Handle {
         self.locks.pass().enter_unless(give_up)
     }
 
-    /// True if another thread waits for the keyspace, or this one is outside: end the batch and
-    /// begin another.
+    /// True if another thread waits for the keyspace, or this one is outside: the caller should end
+    /// the batch and begin another.
     #[inline]
     pub fn should_yield(&self) -> bool {
         self.locks.pass().is_disturbed()
@@ -178,12 +178,12 @@ impl Handle {
         self.locks.pass().signal()
     }
 
-    /// Whether the thread is in a batch, and inside.
+    /// Whether the thread is in a batch, and inside the gate.
     pub fn is_inside(&self) -> bool {
         self.locks.pass().is_inside()
     }
 
-    /// True if the thread is outside, since it gave up waiting.
+    /// True if the thread is outside the gate, because it gave up waiting.
     pub fn is_outside(&self) -> bool {
         !self.locks.pass().is_inside()
     }

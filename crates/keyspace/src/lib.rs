@@ -24,12 +24,12 @@ mod state;
 mod structures;
 mod upkeep;
 
-/// Names of events, and the classes by which they are asked for.
+/// Names of events, and the classes by which they are subscribed to.
 pub mod event {
     pub use crate::state::event::{Event, Naming, class};
 }
 
-/// Packed items, as small collections hold them.
+/// Packed items of small collections.
 pub use structures::hash_slot;
 pub use structures::packed;
 

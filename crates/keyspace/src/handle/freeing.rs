@@ -1,4 +1,4 @@
-//! Freeing what mutators have replaced or taken out, when it may be freed.
+//! Frees memory replaced or removed by mutators, once no thread can be using it.
 
 use super::Handle;
 use crate::state::deferred::DeferredFree;
@@ -42,7 +42,7 @@ impl Handle {
         }
     }
 
-    /// Frees the bucket arrays that no thread can be peeking at any more. Called now and then; the
+    /// Frees the bucket arrays that no thread can be peeking at any more. Called periodically; the
     /// thread's own lookups never outlive a call of the keyspace.
     pub fn free_retired(&mut self) {
         self.deferred.free_retired(&mut self.cache);
@@ -59,8 +59,8 @@ impl Handle {
         }
     }
 
-    /// Frees a large collection, or leaves it to the collector; to the snapshot, if that has not
-    /// got all of it.
+    /// Frees a large collection, or leaves it to the collector, or to a snapshot that has not taken
+    /// all of it.
     #[cold]
     pub(crate) fn free_large(&mut self, large: Box<Large>) {
         if let Some(portions) = large.image_id().and_then(|id| self.ks.image.portions_of(id)) {

@@ -1,4 +1,4 @@
-//! Locking stripes and the whole keyspace, and letting go of them.
+//! Locks and unlocks stripes and the whole keyspace.
 
 use super::Handle;
 use crate::state::locks::HeldStripes;
@@ -54,7 +54,7 @@ impl Handle {
         locked
     }
 
-    /// Locks the stripes of many keys, all before anything is executed. The thread holds nothing.
+    /// Locks the stripes of many keys, all before the command runs. The thread holds nothing.
     pub fn lock_many(&mut self, hashes: impl Iterator<Item = KeyHash>) {
         self.locks.lock_many(&self.ks.stripes, hashes);
         self.see_sinks();
@@ -73,7 +73,8 @@ impl Handle {
         locked
     }
 
-    /// Waits until every other thread is out and keeps them out. The thread holds nothing.
+    /// Takes the exclusive lock: waits until every other thread has left, and keeps them out. The
+    /// thread holds nothing.
     pub fn lock_all(&mut self) {
         self.locks.lock_all();
         self.see_sinks();
@@ -136,7 +137,7 @@ impl Handle {
         }
     }
 
-    /// Whether one stripe is held and no other.
+    /// Whether exactly one stripe is held.
     pub(crate) fn holds_one_stripe(&self) -> bool {
         matches!(self.locks.held(), HeldStripes::One(_))
     }
@@ -147,7 +148,7 @@ impl Handle {
         self.locks.held() == HeldStripes::All
     }
 
-    /// Whether something is so of a stripe that is held.
+    /// Whether `test` is true for any stripe that is held.
     #[inline]
     pub(crate) fn any_held(&self, mut test: impl FnMut(&StripeData) -> bool) -> bool {
         match self.locks.held() {

@@ -10,13 +10,13 @@ use crate::state::stripe::Stripe;
 use crate::structures::key_hash::KeyHash;
 use petrel_heap::prefetch;
 
-/// Leave to look at tables without their locks: its thread is inside, and stays so as long as this
-/// lives.
+/// Permission to read tables without their locks: its thread is inside, and stays inside as long as
+/// this exists.
 #[derive(Clone, Copy)]
 pub struct Peeker<'h>(&'h Handle);
 
 impl Handle {
-    /// Leave to look at tables without their locks; none if the thread is
+    /// Permission to read tables without their locks; none if the thread is
     /// [outside](Handle::is_outside).
     #[inline]
     pub fn peeker(&self) -> Option<Peeker<'_>> {

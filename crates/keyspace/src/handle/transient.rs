@@ -1,5 +1,5 @@
-//! Memory outside of the keyspace that lives as long as its holder: values that a command collects
-//! before it writes its reply, caches of a thread.
+//! Memory outside of the keyspace counted as long as its holder exists: values collected by a
+//! command before it writes its reply, caches of a thread.
 
 use super::Handle;
 use crate::embed::OutOfMemory;
@@ -18,11 +18,12 @@ const ALWAYS_PART: u64 = 8;
 /// Minimum of that part, for small limits, in bytes.
 const ALWAYS_MIN: u64 = 4 << 20;
 
-/// Minimum for a reply, as a part and in bytes: a client that reads slowly has several at a time.
+/// Minimum for a reply, as a part of the limit and in bytes: a slow client has several replies at a
+/// time.
 const REPLY_PART: u64 = 4;
 const REPLY_MIN: u64 = 64 << 20;
 
-/// Less is neither counted nor refused by [`Handle::hold`].
+/// Smaller amounts are neither counted nor rejected by [`Handle::hold`].
 const HELD_MIN: usize = 1 << 20;
 
 /// Memory counted as used until this is dropped, which must be before the handle that created it.
@@ -47,21 +48,21 @@ impl Handle {
         if held.fits(bytes) { Ok(Some(held)) } else { Err(OutOfMemory) }
     }
 
-    /// Counts memory for some time, nothing as yet.
+    /// A counter of temporary memory, initially zero.
     pub fn transient(&self) -> Transient {
         Transient { ks: self.ks.clone(), counters: self.counters.clone(), counted: 0 }
     }
 }
 
 impl Transient {
-    /// Counts this many bytes from now on.
+    /// Sets the number of bytes counted.
     pub fn count(&mut self, bytes: usize) {
         self.counters.used.add(bytes as i64 - self.counted as i64);
         self.counted = bytes;
     }
 
-    /// Counts this many bytes, once they are enough more than before; false if they do not fit
-    /// under the memory limit.
+    /// Sets the number of bytes counted, if it has grown enough since the last update; false if
+    /// they do not fit under the memory limit.
     #[inline]
     pub fn fits(&mut self, bytes: usize) -> bool {
         bytes < self.counted.saturating_add(UNCOUNTED_MAX.max(self.counted / 8)) || self.grow(bytes)
@@ -97,8 +98,8 @@ impl Keyspace {
         bytes as u64 <= (self.memory_limit.load(Relaxed) / ALWAYS_PART).max(ALWAYS_MIN)
     }
 
-    /// Bytes that the replies of one client may take: the part of the memory limit that the data
-    /// leaves, a quarter of it in any case, and 64 MiB; `u64::MAX` without a limit.
+    /// Bytes available for the replies of one client: the part of the memory limit not used by
+    /// data, but at least a quarter of it and 64 MiB; `u64::MAX` without a limit.
     pub fn room_for_replies(&self) -> u64 {
         let limit = self.memory_limit.load(Relaxed);
         self.memory_left().max((limit / REPLY_PART).max(REPLY_MIN))

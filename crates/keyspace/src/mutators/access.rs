@@ -35,7 +35,7 @@ impl Handle {
         Some(View::new(entry))
     }
 
-    /// Looks at a key without leaving a trace (`OBJECT`, `TTL`, `DEBUG`).
+    /// Reads a key without counting an access (`OBJECT`, `TTL`, `DEBUG`).
     pub fn peek(&mut self, db: u16, key: Key<'_>) -> Option<View<'_>> {
         let (_, entry) = self.find_seen(db, key)?;
         Some(View::new(entry))
@@ -73,7 +73,7 @@ impl Handle {
         self.event(class::MISS, "keymiss", db, key.bytes);
     }
 
-    /// Counts a read that found its key, or did not, for commands that look without reading.
+    /// Counts a hit or a miss, for commands that look without reading.
     pub fn count_read(&mut self, found: bool) {
         let counters = &self.counters;
         if found { counters.hits.add(1) } else { counters.misses.add(1) }
@@ -200,8 +200,8 @@ impl Handle {
         Some((at, entry))
     }
 
-    /// Finds a key that has not expired, as a read does: one that has is removed, unless such are
-    /// [held](crate::Keyspace::hold_until).
+    /// Finds a key as a read does: an expired one is removed, unless such keys are
+    /// [kept](crate::Keyspace::hold_until).
     #[inline]
     fn find_seen(&mut self, db: u16, key: Key<'_>) -> Option<(Position, Entry)> {
         let (at, entry) = self.find(db, key)?;
@@ -229,7 +229,7 @@ impl Handle {
         self.holds_expired() || self.is_elsewhere(key)
     }
 
-    /// Whether another node decides when the key goes.
+    /// Whether another node decides about the key's expiry.
     pub(crate) fn is_elsewhere(&self, key: &[u8]) -> bool {
         self.ks.homes.get().is_some_and(|homes| !homes.is_home(key))
     }
@@ -249,7 +249,7 @@ impl Handle {
         self.ks.keeps_expired.load(Relaxed)
     }
 
-    /// Keys that have expired are seen by this thread, or not, as usual.
+    /// Makes expired keys visible to this thread, or hides them as usual.
     pub fn see_expired(&mut self, on: bool) {
         self.sees_expired = on;
     }
@@ -266,7 +266,7 @@ impl Handle {
         entry.expiry().is_some_and(|at| at <= self.now_ms && !self.sees_expired)
     }
 
-    /// Removes an entry with its value and records why.
+    /// Removes an entry with its value and records the reason.
     pub(crate) fn remove_at(
         &mut self,
         db: u16,
@@ -287,8 +287,8 @@ impl Handle {
         self.record(db, key, &Effect::Remove { key: key.bytes, why });
     }
 
-    /// Takes an entry out of its table; it is the caller's to free_later, and the removal to
-    /// record.
+    /// Takes an entry out of its table. The caller frees it with `free_later`, and records the
+    /// removal.
     pub(crate) fn take_at(&mut self, db: u16, key: Key<'_>, at: Position, entry: Entry) {
         self.before_change(db, entry);
         self.note_leaving(db, key.hash, at, entry);
@@ -355,7 +355,7 @@ impl Handle {
         self.note_large(entry);
     }
 
-    /// Counts an entry in the place of another, of which one has an expiry or elements that have.
+    /// Updates the counts of volatile keys and collections for the replacement of an entry.
     #[inline(never)]
     fn count_volatile(&self, db: u16, old: Entry, entry: Entry) {
         let counters = &self.counters.dbs[usize::from(db)];

@@ -1,4 +1,4 @@
-//! The way back in: effects of a log, a replica's primary or a peer become changes again.
+//! Applies effects of a log, a replica's primary or a peer.
 
 use crate::handle::Handle;
 use crate::mutators::hashes::FieldExpiry;
@@ -14,7 +14,7 @@ use std::mem::replace;
 /// An effect that does not fit the present state, which is not the one in which it was made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Misfit {
-    /// The key; none of an effect of whole databases.
+    /// The key; none for an effect of whole databases.
     pub key: Option<Vec<u8>>,
     /// Name of the effect's variant of [`Effect`].
     pub effect: String,
@@ -169,7 +169,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Effects of members and fields.
+    /// Applies effects of members and fields.
     fn apply_to_element(&mut self, db: u16, key: Key<'_>, effect: &Effect<'_>) -> Result<(), Why> {
         match *effect {
             Effect::ScorePut { member, score, .. } => {

@@ -170,7 +170,7 @@ impl Handle {
         }
     }
 
-    /// Sets a key to a copy of a value of any type, whatever it held before. Both stripes are held.
+    /// Replaces a key's value with a copy of a value of any type. Both stripes are held.
     pub fn store_copy(&mut self, db: u16, key: Key<'_>, value: View<'_>, expiry: Option<i64>) {
         let entry = value.entry().duplicate(&mut self.cache, key.bytes, expiry);
         self.put_entry(db, key, entry);

@@ -63,7 +63,7 @@ impl Handle {
     pub fn reserve(&mut self, db: u16, keys: u64) {
         let stripes = self.ks.stripes.len();
         let share = keys / stripes as u64;
-        // No two stripes get the same number: it varies by about the root.
+        // Keys are not spread evenly: the number per stripe varies by about its square root.
         let wanted = (share + 2 * share.isqrt()) as usize;
         for stripe in 0..stripes as u32 {
             self.with_stripe(stripe, |handle| handle.reserve_in_stripe(db, stripe, wanted));
@@ -125,7 +125,7 @@ impl Handle {
             return self.find_alive(from_db, from).is_some();
         }
         let Some((at, old)) = self.find_alive(from_db, from) else { return false };
-        // The value moves; only its block is new, since the key is part of it.
+        // The value is moved; only its block is new, because it contains the key.
         let entry = old.with_key(&mut self.cache, to.bytes);
         self.take_at(from_db, from, at, old);
         self.free_block_later(old);

@@ -10,7 +10,7 @@ use crate::structures::hash::read::HashRef;
 use crate::structures::key_hash::Key;
 use crate::structures::packed::Item;
 
-/// Fields that have expired which one read removes at most: some ten microseconds.
+/// Maximum number of expired fields removed by one read: about ten microseconds.
 const DROPPED_BY_READ: usize = 64;
 
 impl Entry {
@@ -99,8 +99,8 @@ impl Handle {
         set.unwrap_or(false)
     }
 
-    /// Removes at most `budget` fields of a hash that have expired, the key with the last field;
-    /// returns how many.
+    /// Removes at most `budget` expired fields of a hash, and the key with the last field; returns
+    /// the number removed.
     pub(crate) fn expire_fields(
         &mut self,
         db: u16,

@@ -15,7 +15,7 @@ use petrel_heap::Cache;
 
 pub(super) type Found = (Position, Entry);
 
-/// Bytes of packed pairs that a new hash begins with at most.
+/// Maximum size of the packed pairs of a new hash, in bytes.
 const PACKED_AT_ONCE_MAX: usize = PACKED_MAX / 4;
 
 /// Treatment of the expiry of a field that is set.
@@ -30,7 +30,7 @@ pub enum FieldExpiry {
 }
 
 impl FieldExpiry {
-    /// The expiry of a field that had `old`, or was not there.
+    /// The expiry of a field that had the expiry `old`, or was absent.
     #[inline]
     fn after(self, old: Option<i64>, now_ms: i64) -> Option<i64> {
         match self {
@@ -316,8 +316,8 @@ impl Handle {
         Some(result)
     }
 
-    /// Keeps the earliest expiry of a small hash in mind after a field's expiry has changed from
-    /// `old` to `new`.
+    /// Updates the earliest expiry of a small hash after a field's expiry has changed from `old` to
+    /// `new`.
     #[inline]
     pub(super) fn note_expiry(
         &mut self,

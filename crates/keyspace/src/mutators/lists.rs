@@ -1,4 +1,4 @@
-//! Changing lists.
+//! Mutators of lists.
 
 use crate::handle::Handle;
 use crate::state::effect::{Effect, Removal};
@@ -16,7 +16,7 @@ use crate::structures::table::Position;
 use std::mem;
 use std::ops::Range;
 
-/// Most bytes of a small list.
+/// Maximum size of a small list, in bytes.
 const SMALL_MAX: usize = 2048;
 /// Maximum total length of elements for which packing a small list is tried.
 const TEXT_MAX: usize = 32 * SMALL_MAX;
@@ -114,13 +114,12 @@ fn is_small(packing: &Packing) -> bool {
     small::len_of(packing) <= SMALL_MAX && packing.count <= SMALL_MAX
 }
 
-/// Whether it is worth a try to pack elements as a small list.
+/// Whether packing the elements as a small list is worth trying.
 fn may_be_small(elements: &[&[u8]]) -> bool {
     elements.iter().map(|element| element.len()).sum::<usize>() <= TEXT_MAX
 }
 
-/// Elements, pushed one after the other at an end, as a small list; none if they are too long for
-/// one.
+/// Elements, pushed one after the other at an end, as a small list; none if they are too long.
 fn packed_if_small(elements: &[&[u8]], end: End) -> Option<Packing> {
     if !may_be_small(elements) {
         return None;
@@ -177,8 +176,8 @@ impl<'k> ListMut<'_, 'k> {
         self.len()
     }
 
-    /// Pushes onto a small list and returns the new length; none, when nothing was done, if it
-    /// would be too long.
+    /// Pushes onto a small list and returns the new length; none, with nothing changed, if it would
+    /// be too long.
     #[inline]
     fn push_small(&mut self, list: Small<'_>, end: End, elements: &[&[u8]]) -> Option<usize> {
         let (len, run) = (list.len(), list.run());
@@ -280,7 +279,8 @@ impl<'k> ListMut<'_, 'k> {
         fits
     }
 
-    /// Removes up to `count` elements from an end and shows each to `take`; returns how many.
+    /// Removes up to `count` elements from an end and passes each to `take`; returns the number
+    /// removed.
     #[inline]
     pub fn pop(&mut self, end: End, count: usize, mut take: impl FnMut(Element<'_>)) -> usize {
         let len = self.len();
@@ -328,7 +328,7 @@ impl<'k> ListMut<'_, 'k> {
             }
         };
         if count < len {
-            // A hint must be before an item.
+            // A hint must be the offset of an item.
             let is_sound = layout.hint() < run.bytes.len() - span.len();
             let layout = if is_sound { layout } else { layout.with_hint(0) };
             let header = header(len - count, layout);
@@ -474,7 +474,7 @@ impl<'k> ListMut<'_, 'k> {
         numbers.len()
     }
 
-    /// Removes the element at `index`, if there is one.
+    /// Removes the element at `index`, if it exists.
     pub fn remove(&mut self, index: usize) {
         let len = self.len();
         if index >= len {
@@ -496,7 +496,7 @@ impl<'k> ListMut<'_, 'k> {
         self.settle(len == 1);
     }
 
-    /// Removes all elements but those of `range`.
+    /// Removes all elements except those of `range`.
     pub fn trim(&mut self, range: Range<usize>) {
         let len = self.len();
         let range = range.start.min(len)..range.end.min(len).max(range.start.min(len));
@@ -549,7 +549,7 @@ impl<'k> ListMut<'_, 'k> {
         }
     }
 
-    /// Makes the list a quicklist if that is what Redis calls it with these elements on top.
+    /// Makes the list a quicklist if Redis would do so with these additional elements.
     fn prepare_growth(&mut self, elements: &[&[u8]]) {
         let limit = Limit::of(&self.handle.ks.limits);
         if let Some(list) = self.large_mut() {
@@ -578,7 +578,7 @@ impl<'k> ListMut<'_, 'k> {
         }
     }
 
-    /// Makes a small list a large one.
+    /// Converts a small list to a large one.
     fn enlarge(&mut self) {
         if self.large().is_some() {
             return;
@@ -630,7 +630,7 @@ impl<'k> ListMut<'_, 'k> {
         Some(result)
     }
 
-    /// The list, if it is small; of a large one this is an empty list.
+    /// The list, if it is small; an empty list otherwise.
     #[inline]
     fn small<'b>(&self) -> Small<'b> {
         Small::new(self.entry.packed().unwrap_or(&[0; HEADER]))

@@ -1,8 +1,8 @@
-//! Walking the keys: `SCAN`, `KEYS`, `RANDOMKEY`.
+//! Scans of the keys: `SCAN`, `KEYS`, `RANDOMKEY`.
 //!
-//! A cursor is a place in the order of hashes, so it means the same after any table has grown or
-//! shrunk, and needs no state: every key that is there from the first to the last call is seen
-//! exactly once.
+//! A cursor is a position in the order of hashes, so it stays valid after any table has grown or
+//! shrunk, and needs no state: every key present from the first to the last call is seen exactly
+//! once.
 
 use crate::handle::Handle;
 use crate::state::effect::Removal;
@@ -29,7 +29,7 @@ impl Cursor {
         Cursor(number)
     }
 
-    /// The number for the client; 0 when the walk is over.
+    /// The number for the client; 0 at the end of the scan.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -114,7 +114,7 @@ impl Handle {
         Some(if stripe >= stripes { Cursor::default() } else { Cursor::new(stripe as u32, 0) })
     }
 
-    /// Slots that the tables of a database have room for keys in, used or not.
+    /// Total number of slots in the tables of a database.
     pub fn table_slots(&mut self, db: u16) -> usize {
         let stripes = 0..self.ks.stripes.len() as u32;
         let slots = stripes.map(|stripe| {
@@ -132,7 +132,7 @@ impl Handle {
         let stripes = self.ks.stripes.len() as u64;
         for _ in 0..RANDOM_TRIES {
             let stripe = (random() % stripes) as u32;
-            // Stripes that are held for long are passed over.
+            // Stripes held for long are skipped.
             let draw = |handle: &mut Self| handle.random_in_held(db, stripe, false, random);
             if let Some(key) = self.with_stripe_soon(stripe, draw).flatten() {
                 return Some(key);
@@ -173,7 +173,7 @@ impl Handle {
         self.peeker().is_some_and(|peeker| peeker.is_vacant(stripe))
     }
 
-    /// Runs `work` with the stripe held, which it may be already.
+    /// Runs `work` with the stripe held, locking it if necessary.
     pub(crate) fn with_stripe<T>(&mut self, stripe: u32, work: impl FnOnce(&mut Self) -> T) -> T {
         if self.holds_any() {
             return work(self);
@@ -325,7 +325,7 @@ impl Handle {
     }
 }
 
-/// Draws before a random choice falls back to a walk.
+/// Random draws before a random choice falls back to a walk.
 const RANDOM_TRIES: usize = 64;
-/// Keys that are removed by one walk of a stripe because their time has passed, at most.
+/// Maximum number of expired keys removed by one walk of a stripe.
 const EXPIRED_PER_HOLD: usize = 64;

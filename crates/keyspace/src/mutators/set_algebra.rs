@@ -60,7 +60,7 @@ fn pace(go_on: GoOn<'_>, looks: usize) -> ControlFlow<()> {
     if go_on(LOOK_UNITS * (1 + looks)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
-/// Bytes of a member of a result: its place, and its entry in the table of seen members.
+/// Bytes per member of a result: its reference, and its entry in the table of seen members.
 const MEMBER_BYTES: usize = 2 * size_of::<Item<'static>>() + size_of::<Member<'static>>();
 
 /// Reasons why sets cannot be combined.
@@ -85,7 +85,7 @@ impl From<OutOfMemory> for CombineError {
 }
 
 impl SetOperation {
-    /// Members that the result has at most.
+    /// Maximum number of members of the result.
     fn len_max(self, sets: &[Option<SetRef<'_>>]) -> usize {
         let lens = || sets.iter().flatten().map(SetRef::len);
         match self {
@@ -95,8 +95,8 @@ impl SetOperation {
         }
     }
 
-    /// Hands every member of the result to `each` once, until it breaks or `go_on` ends it. A
-    /// missing key is a set without members.
+    /// Passes every member of the result to `each` once, until it breaks or `go_on` ends it. A
+    /// missing key is an empty set.
     fn combine<'a>(self, sets: &[Option<SetRef<'a>>], each: Each<'_, 'a>, go_on: GoOn<'_>) {
         let _ = match self {
             SetOperation::Union => union(sets, each, go_on),

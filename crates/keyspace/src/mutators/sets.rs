@@ -19,10 +19,10 @@ use petrel_heap::Cache;
 
 type Found = (Position, Entry);
 
-/// Bytes of packed members that a new set begins with at most.
+/// Maximum size of the packed members of a new set, in bytes.
 const PACKED_AT_ONCE_MAX: usize = PACKED_MAX / 4;
 
-/// The members that a new set begins with.
+/// The packed members of a new set.
 struct Packing<'a> {
     /// Number of members taken from the front of the given ones.
     taken: usize,
@@ -54,8 +54,8 @@ impl<'a> Packing<'a> {
         (packing, ints)
     }
 
-    /// The first member and strings after it, as long as the encoding stays and a walk over all is
-    /// short; packed into `items`.
+    /// The first member and the following strings, as long as the encoding stays and a walk over
+    /// all is short; packed into `items`.
     fn with_texts(
         mut self,
         members: &[&'a [u8]],
@@ -267,7 +267,7 @@ impl Handle {
         (packing.taken, 1 + packing.others.len())
     }
 
-    /// Takes note of how many members a command is about to add.
+    /// Adapts the encoding to the number of members that a command is about to add.
     #[inline]
     fn foresee_members(&mut self, entry: Entry, count: usize, limits: &SetThresholds) {
         if let Some(form) = entry.packed_form() {
@@ -346,7 +346,7 @@ impl Handle {
         self.change_large(db, key, entry, |large, cache| Some(change(large.set_mut()?, cache)))?
     }
 
-    /// Removes a member; false if it is not there. The caller records the effect.
+    /// Removes a member; false if it is absent. The caller records the effect.
     fn remove_member(&mut self, db: u16, key: Key<'_>, place: &mut Found, member: &[u8]) -> bool {
         let (Some(form), Some(items)) = (place.1.packed_form(), place.1.packed()) else {
             let removed = self.change_set(db, key, place.1, |set, cache| set.remove(member, cache));

@@ -219,7 +219,7 @@ impl Handle {
         true
     }
 
-    /// An entry of sorted members.
+    /// An entry with sorted members.
     fn sorted_set_entry(&mut self, key: Key<'_>, members: &[(f64, &[u8])]) -> Entry {
         let thresholds = SortedSetThresholds::of(self.ks.limits());
         let len = members.len();

@@ -21,7 +21,7 @@ pub struct StreamMut<'h> {
     db: u16,
     key: Key<'h>,
     stream: &'h mut Stream,
-    /// Bytes when it was last weighed.
+    /// Size of the stream at the last accounting, in bytes.
     weight: usize,
 }
 
@@ -61,7 +61,7 @@ impl Handle {
         Ok(Some(StreamMut { handle: self, db, key, stream, weight }))
     }
 
-    /// Sets a key to a stream, whatever it held before, without an expiry.
+    /// Replaces a key's value with a stream, without an expiry.
     pub fn stream_store(&mut self, db: u16, key: Key<'_>, stream: Stream) {
         let access = self.initial_access(key.hash);
         let large = Box::new(Large::Stream(stream));
@@ -205,7 +205,7 @@ impl StreamMut<'_> {
         is_new
     }
 
-    /// Removes a group; false if there is none.
+    /// Removes a group; false if it does not exist.
     pub fn remove_group(&mut self, group: &[u8]) -> bool {
         let removed = self.stream.groups_mut().remove(group);
         if removed {
@@ -298,8 +298,7 @@ impl StreamMut<'_> {
         }
     }
 
-    /// The entry that a producer gave this ID, if it is remembered; that it was sent again is
-    /// counted.
+    /// The entry to which a producer gave this ID, if it is retained; counts it as a duplicate.
     pub fn duplicate_of(&mut self, producer: &[u8], own_id: &[u8]) -> Option<StreamId> {
         self.stream.producers()?;
         self.forget_producers();
@@ -309,13 +308,13 @@ impl StreamMut<'_> {
         Some(entry)
     }
 
-    /// Remembers which ID a producer gave an entry.
+    /// Adds a producer's ID for an entry.
     pub fn remember_producer(&mut self, producer: &[u8], own_id: &[u8], id: StreamId) {
         self.stream.producers_mut().remember(producer, own_id, id);
         self.record(StreamChange::Produced { producer, own_id, id });
     }
 
-    /// Sets for how long, and how many IDs of each producer are remembered.
+    /// Sets the retention time, and the number of IDs retained per producer.
     pub fn configure_producers(&mut self, duration_s: u32, ids_max: u32) {
         self.stream.producers_mut().configure(duration_s, ids_max);
         self.record(StreamChange::Producers { duration_s, ids_max });

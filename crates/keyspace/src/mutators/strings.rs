@@ -1,4 +1,4 @@
-//! Mutators of strings beyond setting them whole.
+//! Mutators of parts of strings, and of numbers.
 
 use crate::handle::Handle;
 use crate::state::effect::Effect;
@@ -84,7 +84,7 @@ impl Handle {
             self.replace_entry(db, key, at, entry, new);
             self.free_later(entry);
         } else {
-            // A borrow to change the bytes marks them.
+            // The mutable borrow marks the bytes as `raw`.
             let _ = entry.inline_mut();
         }
         Ok(())
@@ -166,7 +166,7 @@ impl Handle {
     }
 }
 
-/// The value's bytes with `bytes` written over them from `offset` on.
+/// The value's bytes, overwritten with `bytes` from `offset` on.
 fn patched(value: StrRef<'_>, len: usize, offset: usize, bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(grown(len));
     text.extend_from_slice(value.bytes(&mut itoa::Buffer::new()));

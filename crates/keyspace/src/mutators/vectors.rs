@@ -17,9 +17,9 @@ pub enum VectorError {
     WrongType,
     /// The set's vectors are of another shape, or the shape is out of range.
     WrongShape,
-    /// The set has as many elements as it may have.
+    /// The set has the maximum number of elements.
     Full,
-    /// The caller has ended it.
+    /// Ended by the caller.
     Ended,
 }
 
@@ -142,7 +142,7 @@ impl Handle {
         changed.flatten()
     }
 
-    /// Sets a key to a vector set, whatever it held before, without an expiry.
+    /// Replaces a key's value with a vector set, without an expiry.
     pub fn vectors_store(&mut self, db: u16, key: Key<'_>, set: VectorSet) {
         let access = self.initial_access(key.hash);
         let large = Box::new(Large::Vectors(Vectors::new(set)));

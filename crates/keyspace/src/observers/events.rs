@@ -54,7 +54,7 @@ impl Handle {
         self.observers.events.pending.get()
     }
 
-    /// The events that wait, in order.
+    /// Takes the queued events, in order.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.flush_emptied();
         self.observers.events.pending.set(false);
@@ -191,9 +191,9 @@ impl Handle {
         let list = |name| self.note_element(class::LIST, name, db, key);
         match *effect {
             Effect::Put { .. } => self.event(class_of(name("set")), name("set"), db, key),
-            // Commands that copy and rename state their events.
+            // Commands that copy and rename publish their own events.
             Effect::CopyFrom { .. } => {}
-            // An empty stream, before its first entry or group.
+            // A new empty stream, before its first entry or group.
             Effect::Store { .. } if naming == Naming::ByEffect => {}
             Effect::Store { value, .. } => {
                 let name = name("store");
@@ -260,12 +260,12 @@ impl Handle {
     }
 }
 
-/// The class of what sets a whole string.
+/// The event class of an event that sets a whole string.
 fn class_of(name: &str) -> u32 {
     if name == "restore" { class::GENERIC } else { class::STRING }
 }
 
-/// The event that the removal of a field is.
+/// The event of a field's removal.
 fn name_of_field_removal(why: Removal, naming: Naming) -> &'static str {
     match naming {
         Naming::As(name @ ("hdel" | "hexpired")) => name,
@@ -274,7 +274,7 @@ fn name_of_field_removal(why: Removal, naming: Naming) -> &'static str {
     }
 }
 
-/// The class of the event by which a whole value is stored.
+/// The event class of an event that stores a whole value.
 fn class_of_store(name: &str, kind: Type) -> u32 {
     match name {
         "restore" => class::GENERIC,
@@ -291,7 +291,7 @@ fn class_of_type(of: Type) -> u32 {
         Type::SortedSet => class::SORTED_SET,
         Type::Hash => class::HASH,
         Type::Stream => class::STREAM,
-        // Of a copy and the like, which have no class of their own.
+        // Events of copies and the like, which have no class of their own.
         Type::VectorSet | Type::Json => class::GENERIC,
     }
 }

@@ -125,7 +125,7 @@ impl Handle {
         }
     }
 
-    /// Whether effects go anywhere.
+    /// Whether effects are recorded.
     #[inline]
     pub fn has_sink(&self) -> bool {
         self.observers.sink.is_some()
@@ -201,7 +201,7 @@ impl Handle {
         }
     }
 
-    /// The latest epoch that something held was written in.
+    /// The latest epoch in which a held stripe was written.
     fn seen_epoch(&self) -> u64 {
         match self.locks.held() {
             HeldStripes::Nothing => 0,

@@ -30,7 +30,7 @@ use crate::structures::table::Position;
 use petrel_heap::prefetch;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Reads that a thread remembers before it looks again whether the table is full, at most.
+/// Maximum number of reads that a thread records before it checks the size of the table again.
 const UNCHECKED_MAX: u64 = 64;
 
 /// Maximum number of keys removed by one call, exceeded by at most the keys of a stripe.
@@ -127,8 +127,7 @@ impl Handle {
         }
     }
 
-    /// The side table of a stripe in which the key at `at` is tracked by its entry's name, if it
-    /// is.
+    /// The side table of the key's stripe, if it tracks the key at `at` by its entry's name.
     #[allow(clippy::mut_from_ref)]
     fn tracked_by_entry(&self, db: u16, stripe: u32, at: Position) -> Option<&mut Tracked> {
         let is_tracked = db == 0 && self.stripe_at(stripe).first_mut().is_marked(at);
@@ -136,7 +135,7 @@ impl Handle {
         if is_tracked { self.locks.side_table(&self.ks.tracking.tables, stripe) } else { None }
     }
 
-    /// The entry of the key at `at` is in another block now.
+    /// The entry of the key at `at` was moved to another block.
     #[inline]
     pub(crate) fn note_moved(&self, db: u16, hash: KeyHash, at: Position, moved: (Entry, Entry)) {
         if self.tracks_in(hash.stripe()) {
@@ -267,7 +266,8 @@ impl Handle {
         Some(std::mem::take(tracked))
     }
 
-    /// Counts all keys out of the table, which has been emptied. The keyspace is held exclusively.
+    /// Resets the counts of tracked keys after the table was emptied. The keyspace is held
+    /// exclusively.
     pub(crate) fn forget_tracked_counts(&self) {
         for thread in self.ks.threads() {
             thread.used.add(-thread.tracked_bytes.get());

@@ -1,4 +1,4 @@
-//! Clients that are blocked until a key changes: joining and leaving its queue, and being tried.
+//! Clients blocked until a key changes: adding and removing waiters, and trying them.
 
 use crate::handle::Handle;
 use crate::state::waiting::{Awaited, Queue, ReadyKey, Waiter};
@@ -110,7 +110,7 @@ impl Handle {
         self.with_queue(db, key, |queue| queue.busy = true);
     }
 
-    /// The waiter of this arrival has been tried; it need not be there any more.
+    /// Ends trying the waiter of this arrival, which may have been removed meanwhile.
     pub fn end_try(&mut self, db: u16, key: Key<'_>, arrival: u64) {
         self.with_queue(db, key, |queue| {
             queue.busy = false;

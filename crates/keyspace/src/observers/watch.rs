@@ -44,7 +44,7 @@ impl Handle {
     /// Begins to watch a key. Its stripe is held. The caller ends every watch with
     /// [`Handle::unwatch`].
     pub fn watch(&mut self, db: u16, key: Key<'_>) -> WatchedKey {
-        // Should its time have passed, it goes now: later, its removal would look like a change.
+        // An expired key is removed now: its later removal would look like a change.
         let existed = self.find_alive(db, key).is_some();
         let interest = self.stripe(key.hash).interest.get_or_insert_default();
         let version = interest.watched.add(db, key.bytes);

@@ -1,4 +1,4 @@
-//! The compaction that is under way, as all threads share it (`upkeep/compact.rs`).
+//! State of the running compaction, shared by all threads (`upkeep/compact.rs`).
 
 use petrel_heap::Evacuation;
 use std::sync::Mutex;
@@ -19,20 +19,20 @@ pub(crate) struct CompactionCounts {
     pub(crate) moved: AtomicU64,
     /// Keys with moved entries.
     pub(crate) keys: AtomicU64,
-    /// Microseconds of the rounds that have ended.
+    /// Microseconds of the finished rounds.
     pub(crate) micros: AtomicU64,
 }
 
-/// Figures of compaction.
+/// Statistics of compaction.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CompactionStats {
     /// Blocks moved: entries, and those inside large collections.
     pub moved: u64,
     /// Keys with moved entries.
     pub keys: u64,
-    /// Time of all rounds that have ended.
+    /// Time of all finished rounds.
     pub time: Duration,
-    /// Time of the round that is under way, if one is.
+    /// Time of the running round, if any.
     pub current: Option<Duration>,
 }
 
@@ -48,7 +48,7 @@ impl Compaction {
         CompactionStats { moved: moved.load(Relaxed), keys: keys.load(Relaxed), time, current }
     }
 
-    /// Counts from 0 again.
+    /// Resets the counters.
     pub(crate) fn reset(&self) {
         let CompactionCounts { moved, keys, micros } = &self.counts;
         [moved, keys, micros].into_iter().for_each(|count| count.store(0, Relaxed));

@@ -1,8 +1,8 @@
-//! Figures that every thread keeps for itself: only the owner writes, anyone sums.
+//! Per-thread counters: only the owner writes, any thread sums.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// A figure with one writer; adding costs a plain load and store.
+/// A counter with one writer; adding costs a plain load and store.
 #[derive(Default)]
 pub(crate) struct Cell(AtomicI64);
 
@@ -21,7 +21,7 @@ impl Cell {
     }
 }
 
-/// Keys of one database, as far as one thread added and removed them.
+/// Number of keys of one database that one thread added, less those it removed.
 #[derive(Default)]
 pub(crate) struct DbCounters {
     pub keys: Cell,
@@ -50,7 +50,7 @@ pub(crate) struct Counters {
     pub tracked_keys: Cell,
     pub tracked_items: Cell,
     pub tracked_bytes: Cell,
-    /// Effects, whether or not anybody learned of them.
+    /// Number of effects, observed or not.
     pub changes: Cell,
     pub dbs: Box<[DbCounters]>,
 }
@@ -89,11 +89,11 @@ pub struct Stats {
     pub hits: u64,
     /// Reads that did not.
     pub misses: u64,
-    /// Keys removed because their time had passed.
+    /// Keys removed after their expiry.
     pub expired: u64,
     /// Expired keys removed by the sweep rather than by a command.
     pub expired_active: u64,
-    /// Fields of hashes removed because theirs had.
+    /// Fields of hashes removed after their expiry.
     pub expired_fields: u64,
     /// Expired fields removed by the sweep rather than by a command.
     pub expired_fields_active: u64,

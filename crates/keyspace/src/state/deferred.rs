@@ -10,10 +10,10 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
-/// Replaced bucket arrays kept at most before a thread tries to free them.
+/// Number of replaced bucket arrays at which a thread tries to free them.
 const RETIRED_MAX: usize = 32;
 
-/// Frees that are put off.
+/// Deferred frees of a thread.
 #[derive(Default)]
 pub(crate) struct DeferredFrees {
     /// Memory to be freed once no stripe is held.
@@ -33,12 +33,12 @@ pub(crate) enum DeferredFree {
 
 struct Retirement {
     array: Retired,
-    /// The batch that each thread was in.
+    /// The batch of each thread at the time of the retirement.
     batches: Vec<(Arc<Counters>, u64)>,
 }
 
 impl DeferredFrees {
-    /// Adds one.
+    /// Adds a deferred free.
     #[inline]
     pub fn push(&mut self, free: DeferredFree) {
         self.frees.push(free);
@@ -55,7 +55,7 @@ impl DeferredFrees {
         self.frees.pop()
     }
 
-    /// Whether bucket arrays wait.
+    /// Whether there are retired bucket arrays.
     pub fn has_retired(&self) -> bool {
         !self.retired.is_empty()
     }

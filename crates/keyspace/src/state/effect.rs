@@ -27,8 +27,8 @@ pub enum Effect<'a> {
         /// Expiry in Unix milliseconds.
         expiry: Option<i64>,
     },
-    /// The key holds a copy of this value of any type from now on: after `RESTORE` and what stores
-    /// a whole collection.
+    /// The key gets a copy of this value of any type: after `RESTORE` and commands that store a
+    /// whole collection.
     Store {
         /// The key.
         key: &'a [u8],
@@ -72,8 +72,8 @@ pub enum Effect<'a> {
         /// The increment.
         delta: i64,
     },
-    /// Bytes were written into a string from `offset` on, which zeros reach if it was shorter;
-    /// expiry is kept.
+    /// Bytes were written into a string from `offset` on, after padding it with zeros if it was
+    /// shorter; expiry is kept.
     Write {
         /// The key.
         key: &'a [u8],
@@ -82,8 +82,8 @@ pub enum Effect<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// A member of a sorted set has this score from now on; a missing key becomes a sorted set.
-    /// Expiry is kept.
+    /// A member of a sorted set gets this score; a missing key becomes a sorted set. Expiry is
+    /// kept.
     ScorePut {
         /// The key.
         key: &'a [u8],
@@ -100,14 +100,14 @@ pub enum Effect<'a> {
         /// The member.
         member: &'a [u8],
     },
-    /// A set has a member that it did not have. A missing key counts as an empty set.
+    /// A member was added to a set. A missing key counts as an empty set.
     MemberAdd {
         /// The key.
         key: &'a [u8],
         /// The member.
         member: &'a [u8],
     },
-    /// A set has lost a member.
+    /// A member was removed from a set.
     MemberRemove {
         /// The key.
         key: &'a [u8],
@@ -158,11 +158,11 @@ pub enum Effect<'a> {
         /// Index of the element.
         index: usize,
     },
-    /// All elements of a list were removed but a run of them.
+    /// All elements of a list except a range were removed.
     ListTrim {
         /// The key.
         key: &'a [u8],
-        /// The first that stays.
+        /// Index of the first element that stays.
         from: usize,
         /// Number of elements that stay.
         len: usize,
@@ -188,8 +188,7 @@ pub enum Effect<'a> {
         /// The change.
         change: JsonChange<'a>,
     },
-    /// A field of a hash has this value and this expiry from now on. A missing key counts as an
-    /// empty hash.
+    /// A field of a hash gets this value and this expiry. A missing key counts as an empty hash.
     FieldPut {
         /// The key.
         key: &'a [u8],
@@ -209,13 +208,13 @@ pub enum Effect<'a> {
         /// Expiry of the field in Unix milliseconds; `None` after `HPERSIST`.
         expiry: Option<i64>,
     },
-    /// A hash has lost a field.
+    /// A field was removed from a hash.
     FieldRemove {
         /// The key.
         key: &'a [u8],
         /// The field.
         field: &'a [u8],
-        /// Whether a command removed it or its time had passed.
+        /// Whether a command removed it or it expired.
         why: Removal,
     },
     /// The complete set of function libraries. Any thread may record it. The [`EffectHead::order`]
@@ -226,7 +225,7 @@ pub enum Effect<'a> {
     },
     /// Every key of the database is removed.
     Clear,
-    /// The database changed places with another.
+    /// The database was swapped with another.
     Swap {
         /// Number of the other database.
         with: u16,
@@ -234,7 +233,7 @@ pub enum Effect<'a> {
 }
 
 impl<'a> Effect<'a> {
-    /// The key that changed; none if a whole database did, or functions.
+    /// The key that changed; none for effects of whole databases or functions.
     pub fn key(&self) -> Option<&'a [u8]> {
         match *self {
             Effect::Put { key, .. }
@@ -273,9 +272,9 @@ impl<'a> Effect<'a> {
         }
     }
 
-    /// Whether the key counts as modified to a client that watches it. As in Redis it does not
-    /// where only a stream's consumer groups or its figures have changed: consumers at work
-    /// would abort every transaction.
+    /// Whether the key counts as modified for `WATCH`. As in Redis it does not if only a stream's
+    /// consumer groups or its counters have changed: active consumers would abort every
+    /// transaction.
     pub(crate) fn modifies_value(&self) -> bool {
         !matches!(self, Effect::Stream { change, .. } if !change.modifies_entries())
     }

@@ -1,8 +1,8 @@
-//! Events of keys as they wait for the end of their command (`observers/events.rs`).
+//! Keyspace events, queued until the end of their command (`observers/events.rs`).
 
 use std::cell::{Cell, RefCell};
 
-/// Sorts of events, one bit each, with the letters of `notify-keyspace-events`.
+/// Event classes, one bit each, with the letters of `notify-keyspace-events`.
 pub mod class {
     /// `g`: commands of keys of any type.
     pub const GENERIC: u32 = 1 << 0;
@@ -22,13 +22,13 @@ pub mod class {
     pub const EVICTED: u32 = 1 << 7;
     /// `t`: streams.
     pub const STREAM: u32 = 1 << 8;
-    /// `m`: keys that were read and are not there.
+    /// `m`: reads of missing keys.
     pub const MISS: u32 = 1 << 9;
-    /// `n`: keys that are new.
+    /// `n`: new keys.
     pub const NEW: u32 = 1 << 10;
     /// `o`: keys with their whole value replaced.
     pub const OVERWRITTEN: u32 = 1 << 11;
-    /// `c`: keys that hold another type than before.
+    /// `c`: keys with a changed type.
     pub const TYPE_CHANGED: u32 = 1 << 12;
     /// `d`: types that are modules in Redis.
     pub const MODULE: u32 = 1 << 13;
@@ -51,7 +51,7 @@ pub struct Event {
     pub fields: Vec<Box<[u8]>>,
 }
 
-/// Events that wait for the end of their command.
+/// Events queued until the end of their command.
 #[derive(Default)]
 pub(crate) struct Events {
     /// Bits of [`class`]: only these are recorded.
@@ -71,8 +71,8 @@ pub enum Naming {
     /// Names from the effects.
     #[default]
     ByEffect,
-    /// Changes of values have this name.
+    /// Changes of values get this name.
     As(&'static str),
-    /// The command states all of its events.
+    /// The command publishes all of its events.
     Stated,
 }
