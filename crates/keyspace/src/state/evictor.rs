@@ -11,7 +11,7 @@ use std::cell::Cell;
 const SMALL_SHARE: u64 = 10;
 /// S3-FIFO: samples over which the small queue's share is averaged, as a power of two.
 const AVERAGED_LOG2: u32 = 9;
-/// Candidates kept.
+/// Maximum number of candidates in a pool.
 const POOL_MAX: usize = 16;
 
 /// A thread's view of memory use, and its candidates for eviction.
@@ -24,9 +24,9 @@ pub(crate) struct Evictor {
     pub(crate) slack: i64,
     pub(crate) policy: Policy,
     pub(crate) pools: [Pool; 2],
-    /// While copies are evicted, and nothing else: the origin of that.
+    /// Origin of the evictions while only copies are evicted.
     pub(crate) copies: Option<Origin>,
-    /// Databases that have candidates, each with the sum of their number up to it.
+    /// Databases with candidates, each with the cumulative number of candidates.
     pub(crate) eligible: Vec<(u16, u64)>,
     /// Nanoseconds of evictions since the last report.
     pub(crate) nanos: u64,
@@ -44,11 +44,11 @@ pub(crate) struct Candidate {
     pub(crate) db: u16,
     pub(crate) entry: Entry,
     pub(crate) access: u32,
-    /// The expiry, or a random number, for the policies that go by it.
+    /// The expiry, or a random number, for the policies that compare it.
     pub(crate) rank: i64,
 }
 
-/// The best candidates seen, in no order.
+/// The best candidates seen, unordered.
 #[derive(Default)]
 pub(crate) struct Pool {
     candidates: Vec<Candidate>,
@@ -122,7 +122,7 @@ impl Pool {
 }
 
 impl Candidate {
-    /// The higher, the sooner it goes.
+    /// The highest value is evicted first.
     fn urgency(&self, policy: Policy, clock: &AccessClock) -> i64 {
         match policy {
             Policy::NoEviction => 0,

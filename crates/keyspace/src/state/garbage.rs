@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Collections of fewer elements are freed on the spot: it takes some microseconds.
+/// Smaller collections are freed on the spot, which takes a few microseconds.
 pub(crate) const GARBAGE_LEN_MIN: usize = 256;
 
 /// Time that the collector works before it checks for active threads.
@@ -36,7 +36,7 @@ const WAITING_SHARE: u64 = 8;
 #[derive(Default)]
 pub(crate) struct Garbage {
     waiting: Mutex<Vec<Large>>,
-    /// Bytes that wait or are being freed.
+    /// Bytes waiting to be freed or being freed.
     bytes: AtomicUsize,
     collector: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Number of threads that are freeing much.
@@ -102,7 +102,7 @@ impl Keyspace {
         freed
     }
 
-    /// Frees what waits, at the end of the keyspace.
+    /// Frees the waiting collections when the keyspace is dropped.
     pub(crate) fn free_garbage(&mut self) {
         let mut cache = self.heap.cache();
         while let Some(large) = self.garbage.next() {

@@ -10,7 +10,7 @@ use crate::structures::key_hash::KeyHash;
 /// Fingerprints of evicted keys. The lock of the stripe guards it.
 pub(crate) struct Ghost {
     sets: Box<[Set]>,
-    /// Fingerprints in use of each set.
+    /// Number of fingerprints in use per set.
     depth: usize,
 }
 
@@ -39,7 +39,7 @@ impl Ghost {
         size_of::<Self>() + size_of_val(&*self.sets)
     }
 
-    /// Remembers an eviction.
+    /// Adds the fingerprint of an evicted key.
     pub fn remember(&mut self, hash: KeyHash) {
         let depth = self.depth;
         let set = self.set(hash);

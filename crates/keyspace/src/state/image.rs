@@ -34,7 +34,7 @@ pub trait ImageSink: Send + Sync {
 /// Takes a key found by the walk; breaks once it has taken enough for one hold of the stripe.
 pub type TakeKey<'t> = dyn FnMut(ImageKey<'_>) -> ControlFlow<()> + 't;
 
-/// The image that is being taken, if one is.
+/// State of the running snapshot, if any.
 #[derive(Default)]
 pub(crate) struct ImageCell {
     sink: RwLock<Option<Arc<dyn ImageSink>>>,
@@ -43,9 +43,9 @@ pub(crate) struct ImageCell {
     pub(crate) origin: RwLock<Vec<u16>>,
     /// Number of `SWAPDB` calls.
     pub(crate) swaps: AtomicU32,
-    /// Tables of databases that were flushed, with their databases at the image's moment.
+    /// Tables of flushed databases, with their database numbers at the snapshot's begin.
     cleared: Mutex<Vec<(u16, Cleared)>>,
-    /// Collections of which not everything was handed out yet.
+    /// Collections not yet taken completely.
     portions: Mutex<Vec<Arc<Portions>>>,
     /// Number of collections begun so far.
     ids: AtomicU64,
@@ -69,7 +69,7 @@ impl ImageCell {
         self.portions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A name for the snapshot of another collection.
+    /// An ID for the snapshot of another collection.
     pub(crate) fn next_id(&self) -> ImageId {
         ImageId(self.ids.fetch_add(1, Relaxed))
     }
@@ -79,7 +79,7 @@ impl ImageCell {
         self.portions().iter().find(|portions| portions.id() == id).cloned()
     }
 
-    /// All of a collection was handed out.
+    /// Removes a collection that was taken completely.
     pub(crate) fn forget(&self, portions: &Arc<Portions>) {
         self.portions().retain(|other| !Arc::ptr_eq(other, portions));
     }

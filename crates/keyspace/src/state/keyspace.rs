@@ -1,4 +1,4 @@
-//! The keyspace as a whole: what all threads share.
+//! The keyspace as a whole: the state shared by all threads.
 
 use crate::state::compaction::{Compaction, CompactionStats};
 use crate::state::counters::{Cell, Counters, DbStats, Stats};
@@ -54,7 +54,7 @@ pub struct Keyspace {
     pub(crate) databases: u16,
     pub(crate) policy: PolicyCell,
     pub(crate) memory_limit: AtomicU64,
-    /// Turn in the ring of stripes that active expiry claims next, whichever thread takes it.
+    /// Ring position of the next stripe to be claimed for active expiry, by any thread.
     pub(crate) sweep_at: AtomicUsize,
     pub(crate) compaction: Compaction,
     pub(crate) waits: WaitCounts,
@@ -69,16 +69,16 @@ pub struct Keyspace {
     /// [`Keyspace::stop_clock`].
     pub(crate) clock_stands_at: AtomicI64,
     pub(crate) tracking: Tracking,
-    /// Beside what every change reads.
+    /// Next to other data read by every change.
     pub(crate) prefixes: Prefixes,
-    /// Set once there has been a large collection: until then no entry need be read to find one.
+    /// Set by the first large collection: before, no entry need be read to find one.
     pub(crate) any_large: AtomicBool,
     roster: Mutex<Roster>,
     threads_version: AtomicU64,
     stats_base: StatsBase,
 }
 
-/// The threads' figures, those of departed threads summed up.
+/// Counters of the threads, with the sum of those that have ended.
 #[derive(Default)]
 struct Roster {
     threads: Vec<Arc<Counters>>,
@@ -171,7 +171,7 @@ impl Keyspace {
         });
     }
 
-    /// The epochs that changes belong to.
+    /// The epochs of changes.
     pub fn epochs(&self) -> &Epochs {
         &self.epochs
     }
@@ -196,24 +196,24 @@ impl Keyspace {
         &self.heap
     }
 
-    /// Limit of [`Stats::used`] in bytes, 0 for none, and what to remove when it is reached.
+    /// Sets the limit of [`Stats::used`] in bytes, 0 for none, and the eviction policy.
     pub fn set_memory_limit(&self, bytes: u64, policy: Policy) {
         self.memory_limit.store(bytes, Relaxed);
         self.policy.set(policy);
     }
 
-    /// Candidates drawn per eviction, and the two parameters of the LFU counter.
+    /// Sets the number of candidates drawn per eviction, and the two parameters of the LFU counter.
     pub fn tune_policy(&self, samples: u32, lfu_log_factor: u32, lfu_decay_minutes: u32) {
         self.policy.tune(samples, lfu_log_factor, lfu_decay_minutes);
     }
 
-    /// `maxmemory-eviction-tenacity`, 0 to 100: how long a command may evict before it is let
-    /// through.
+    /// Sets `maxmemory-eviction-tenacity`, 0 to 100: the time that a command may spend on
+    /// evictions.
     pub fn set_eviction_tenacity(&self, tenacity: u32) {
         self.policy.set_tenacity(tenacity);
     }
 
-    /// The policy in force.
+    /// The current eviction policy.
     pub fn policy(&self) -> Policy {
         self.policy.get()
     }
@@ -272,7 +272,7 @@ impl Keyspace {
         }
     }
 
-    /// Counts hits, misses, expired and evicted keys from 0 again.
+    /// Resets the counts of hits, misses, expired and evicted keys.
     pub fn reset_stats(&self) {
         self.compaction.reset();
         let base = &self.stats_base;
@@ -286,7 +286,7 @@ impl Keyspace {
         base.expired_fields_active.fetch_add(now.expired_fields_active as i64, Relaxed);
     }
 
-    /// Figures of compaction.
+    /// Statistics of compaction.
     pub fn compaction_stats(&self) -> CompactionStats {
         self.compaction.stats()
     }
@@ -309,7 +309,7 @@ impl Keyspace {
         self.tracking.limit(keys);
     }
 
-    /// A reader that belongs to `owner` and listens.
+    /// Adds a reader for `owner`, with notifications on.
     pub fn add_reader(&self, owner: impl Any + Send + Sync) -> Arc<Reader> {
         self.tracking.readers.add(owner)
     }
@@ -339,13 +339,13 @@ impl Keyspace {
         self.waits.keys()
     }
 
-    /// Every thread's figures, the departed threads' sum included.
+    /// Counters of every thread, including the sum of those that have ended.
     pub(crate) fn threads(&self) -> Vec<Arc<Counters>> {
         let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
         roster.threads.iter().chain(&roster.departed).cloned().collect()
     }
 
-    /// Changes whenever [`Keyspace::threads`] would answer differently.
+    /// Changes with the set of [`Keyspace::threads`].
     pub(crate) fn threads_version(&self) -> u64 {
         self.threads_version.load(Relaxed)
     }

@@ -12,7 +12,7 @@ pub(crate) enum HeldStripes {
     One(u32),
     /// The stripes in [`Locks::many`].
     Many,
-    /// The exclusive intent: every stripe.
+    /// Every stripe, by the exclusive lock.
     All,
 }
 
@@ -35,7 +35,7 @@ impl Locks {
         Locks { pass, held, held_before, many: Vec::new() }
     }
 
-    /// The thread's pass through the gate.
+    /// The thread's slot at the gate.
     #[inline]
     pub fn pass(&self) -> &ThreadSlot {
         &self.pass
@@ -47,7 +47,7 @@ impl Locks {
         self.held
     }
 
-    /// The stripes that are held if they are [`HeldStripes::Many`], ascending.
+    /// The held stripes in case of [`HeldStripes::Many`], ascending.
     pub fn many(&self) -> &[u32] {
         &self.many
     }
@@ -111,7 +111,7 @@ impl Locks {
         locked
     }
 
-    /// Locks the stripes of many keys, all before anything is executed.
+    /// Locks the stripes of many keys, all before the command runs.
     pub fn lock_many(&mut self, stripes: &[Stripe], hashes: impl Iterator<Item = KeyHash>) {
         self.choose(hashes);
         match self.many[..] {
@@ -154,7 +154,7 @@ impl Locks {
         self.many.dedup();
     }
 
-    /// Waits until every other thread is out and keeps them out.
+    /// Takes the exclusive lock: waits until every other thread has left, and keeps them out.
     pub fn lock_all(&mut self) {
         debug_assert_eq!(self.held, HeldStripes::Nothing);
         self.pass.exclusive();

@@ -19,11 +19,11 @@ pub(crate) struct Observers {
     pub is_strict: bool,
     /// Changes recorded in the sink but not yet committed.
     pub uncommitted: Uncommitted,
-    /// The latest epoch that was written to, or seen something of.
+    /// The latest epoch in which this thread wrote, or of which it saw a change.
     pub need: u64,
-    /// Events that wait for the end of their command.
+    /// Events queued until the end of their command.
     pub events: Events,
-    /// Keys that have changed and that clients are blocked on; each at most once.
+    /// Changed keys with blocked clients; each at most once.
     pub ready: VecDeque<ReadyKey>,
     /// Invalidations for client-side caching.
     pub invalidations: BatchInvalidations,

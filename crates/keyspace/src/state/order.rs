@@ -27,7 +27,7 @@ const COUNT_BITS: u32 = 24;
 pub struct Order(pub u64);
 
 impl Order {
-    /// The first of an epoch.
+    /// The first order of an epoch.
     #[inline]
     pub fn first_of(epoch: u64) -> Self {
         Order(epoch << COUNT_BITS)
@@ -46,8 +46,8 @@ impl Order {
     }
 }
 
-/// The epoch that changes belong to that are committed now. Read often and written seldom, on a
-/// cache line of its own.
+/// The epoch of the changes being committed. Read often and written seldom, on a cache line of its
+/// own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Epochs(AtomicU64);
@@ -104,7 +104,7 @@ pub trait SinkSource: Send + Sync {
     }
 }
 
-/// A source of sinks, by the name under which it is replaced or taken away.
+/// A source of sinks, with the name by which it is replaced or removed.
 type Named = (&'static str, Arc<dyn SinkSource>);
 
 /// The sources of sinks; a source that owns epochs comes first.
@@ -115,7 +115,7 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    /// Changes whenever the source does.
+    /// Changes whenever a source is set.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Relaxed)
@@ -142,7 +142,7 @@ impl Sinks {
     }
 }
 
-/// Effects that the sink has learned of, under locks that are still held.
+/// Effects recorded in the sink, under locks still held.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Uncommitted {
     pub(crate) any: bool,

@@ -23,7 +23,8 @@ const ACCESS_MASK: u32 = 0x00ff_ffff;
 /// LFU counter of a new entry: high enough not to be evicted before it can be used again.
 const LFU_INITIAL: u32 = 5;
 
-/// S3-FIFO: uses counted at most, the bit of the main queue, and where the time begins.
+/// S3-FIFO: maximum number of uses counted, the bit of the main queue, and the first bit of the
+/// time.
 const USES_MASK: u32 = 0b011;
 const MAIN_BIT: u32 = 0b100;
 const JOINED_SHIFT: u32 = 3;
@@ -81,12 +82,12 @@ impl Policy {
         POLICIES.iter().map(|(policy, _)| *policy)
     }
 
-    /// The name that `maxmemory-policy` knows it by.
+    /// The name of the policy in `maxmemory-policy`.
     pub fn name(self) -> &'static str {
         POLICIES[self as usize].1
     }
 
-    /// The policy of a name, in lower case.
+    /// The policy with this name, in lower case.
     pub fn from_name(name: &str) -> Option<Policy> {
         POLICIES.iter().find(|(_, known)| *known == name).map(|(policy, _)| *policy)
     }
@@ -108,7 +109,7 @@ impl Policy {
         matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
     }
 
-    /// True if keys are removed by the time of their last use, or of their last change.
+    /// True if keys are evicted by the time of their last use or change.
     pub fn is_lru(self) -> bool {
         matches!(
             self,
@@ -122,14 +123,14 @@ impl Policy {
     }
 }
 
-/// The policy in force and its parameters, changed at any time by `CONFIG SET`.
+/// The current policy and its parameters, changed at any time by `CONFIG SET`.
 #[derive(Debug)]
 pub(crate) struct PolicyCell {
     policy: AtomicU8,
     samples: AtomicU32,
     lfu_log_factor: AtomicU32,
     lfu_decay_minutes: AtomicU32,
-    /// Time that a command spends on evictions at most, in nanoseconds.
+    /// Maximum time that a command spends on evictions, in nanoseconds.
     budget_nanos: AtomicU64,
 }
 
@@ -254,7 +255,7 @@ impl AccessClock {
         self.inserted << JOINED_SHIFT | MAIN_BIT
     }
 
-    /// Field of an entry that was used and had the field `old`, or that takes the place of one.
+    /// Field of a used entry that had the field `old`, or of one that replaces it.
     #[inline]
     pub fn used(&self, old: u32) -> u32 {
         match self.field {
@@ -307,7 +308,7 @@ impl AccessClock {
         if seconds > ACCESS_MASK / 2 { 0 } else { seconds }
     }
 
-    /// Whether the field holds the time of the last change, of which reads are none.
+    /// Whether the field holds the time of the last change rather than of the last use.
     pub fn notes_only_changes(&self) -> bool {
         self.only_changes
     }
@@ -360,7 +361,7 @@ pub(crate) fn is_main(access: u32) -> bool {
     access & MAIN_BIT != 0
 }
 
-/// SplitMix64 (Steele et al., OOPSLA 2014): sampling needs cheap chance, not secrecy.
+/// SplitMix64 (Steele et al., OOPSLA 2014): sampling needs cheap randomness, not secrecy.
 pub(crate) fn draw(state: &Cell<u64>) -> u64 {
     let next = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
     state.set(next);

@@ -15,7 +15,7 @@ pub struct Portions {
 pub(crate) enum Whereabouts {
     /// Value of a key.
     Key { db: u16, key: Box<[u8]> },
-    /// Nowhere else any more.
+    /// Owned by the snapshot.
     Own(Box<Large>),
     /// Completely taken.
     Done,
@@ -37,7 +37,7 @@ impl Portions {
         Arc::new(Portions { id, place: Mutex::new(Whereabouts::Key { db, key: key.into() }) })
     }
 
-    /// The name under which the collection knows it.
+    /// The ID of the collection's snapshot.
     pub(crate) fn id(&self) -> ImageId {
         self.id
     }

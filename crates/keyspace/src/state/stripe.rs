@@ -31,7 +31,7 @@ const _: () = assert!(size_of::<Stripe>() == 64);
 #[derive(Default)]
 pub(crate) struct StripeData {
     first: EntryTable,
-    /// Order of the last change that a sink learned of.
+    /// Order of the last recorded change.
     pub order: Order,
     /// Tables of the databases from 1 on; none until one of them is written.
     more: Option<Box<Later>>,
@@ -93,7 +93,7 @@ impl StripeData {
         }
     }
 
-    /// Apart, so that the way to database 0 is short.
+    /// Out of line, so that the path to database 0 is short.
     #[inline(never)]
     fn later_table_mut(&mut self, db: u16, databases: usize) -> &mut EntryTable {
         let tables = || Box::new(Later((1..databases).map(|_| EntryTable::default()).collect()));

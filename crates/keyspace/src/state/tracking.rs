@@ -21,9 +21,9 @@ pub(crate) const TRACKED_BY_NAME: u8 = 2;
 pub(crate) struct Tracking {
     pub tables: SideTables,
     pub readers: Registry,
-    /// Keys that the table may hold; 0 for any number.
+    /// Maximum number of keys in the table; 0 for no limit.
     pub(crate) keys_max: AtomicUsize,
-    /// The table may hold more: the limit was lowered, or there was no time to forget them all.
+    /// The table may exceed the limit: the limit was lowered, or the last removal stopped early.
     pub(crate) suspect: AtomicBool,
     /// Next stripe from which tracked keys are removed.
     pub(crate) forget_at: AtomicUsize,

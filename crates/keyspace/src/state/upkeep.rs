@@ -3,7 +3,7 @@
 use crate::state::evictor::Evictor;
 use crate::state::thread_stats::ThreadStats;
 
-/// Eviction, expiry, the heap's caches.
+/// State for eviction, expiry and the heap's caches.
 pub(crate) struct Upkeep {
     /// The counters of all threads.
     pub threads: ThreadStats,
@@ -12,7 +12,7 @@ pub(crate) struct Upkeep {
     pub sweep_place: Option<SweepPlace>,
     /// Last time the heap's cache was trimmed, on the thread's clock.
     pub trimmed_at: i64,
-    /// Since when the upkeep of the heap has been put off; 0 if it is not.
+    /// Time since which the upkeep of the heap is deferred; 0 if it is not.
     pub put_off_since: i64,
 }
 

@@ -47,7 +47,7 @@ impl Awaited {
     }
 }
 
-/// A key that changed while a client is blocked on it.
+/// A changed key with blocked clients.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReadyKey {
     /// The database.
@@ -93,9 +93,9 @@ pub(crate) struct Waiting {
 /// The waiters for one key.
 #[derive(Default)]
 pub(crate) struct Queue {
-    /// Waiters for the same, by their arrival. Few kinds of things are waited for.
+    /// Waiters for the same content, by their arrival. There are few kinds of content.
     groups: Vec<(Awaited, BTreeMap<u64, Waiter>)>,
-    /// The key has changed, and of the waiters that arrived after `tried` none has been tried
+    /// The key has changed, and none of the waiters that arrived after `tried` has been tried
     /// since.
     pub(crate) ready: bool,
     pub(crate) tried: u64,
@@ -200,7 +200,7 @@ impl Waiting {
         self.count_ready(-i64::from(ready), counts);
     }
 
-    /// A key may be worth a try; true if that is new.
+    /// Makes a key ready; true if it was not before.
     pub fn make_ready(&mut self, db: u16, key: &[u8], counts: &WaitCounts) -> bool {
         let is_news = self.queue(db, key).is_some_and(Queue::make_ready);
         self.count_ready(i64::from(is_news), counts);

@@ -31,7 +31,7 @@ impl Block {
         Block(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
     }
 
-    /// A multiple of 8, without a tag.
+    /// The address without the tag, a multiple of 8.
     #[inline]
     pub fn address(self) -> usize {
         self.0.as_ptr().expose_provenance()

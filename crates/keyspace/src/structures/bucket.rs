@@ -122,7 +122,7 @@ impl Slot {
         Slot { word: item.address() as u64 | displacement | flag }
     }
 
-    /// The item that the slot points at: of the type that the slot's table holds.
+    /// The item of the slot. `I` is the item type of the slot's table.
     pub fn item<I: Item>(self) -> I {
         // SAFETY: a table fills its slots from live items of its one type, and clears them before
         // their item is freed.
@@ -194,7 +194,7 @@ impl Bucket {
         self.equal(0) == 0
     }
 
-    /// Whether a search goes no further than this bucket: some slot is empty, and no tombstone.
+    /// Whether a search ends at this bucket: some slot is empty and not a tombstone.
     #[inline]
     pub fn ends_search(&self) -> bool {
         self.equal_of(!0, 0) != 0
@@ -222,7 +222,7 @@ impl Bucket {
         self.set_tag(i, self.tag(i) | MARK);
     }
 
-    /// Takes the mark of a slot away, if it bears it.
+    /// Removes the mark of a slot; true if it had one.
     #[inline]
     pub fn take_mark(&self, i: usize) -> bool {
         let (word, bit) = (&self.tags[i / 4], u64::from(MARK) << (i % 4 * 16));
@@ -248,7 +248,7 @@ impl Bucket {
         self.set_tag(i, 0);
     }
 
-    /// Empties a slot so that searches end where they did before.
+    /// Empties a slot without changing where searches end.
     #[inline]
     pub fn vacate(&self, i: usize) {
         self.set_tag(i, if self.ends_search() { 0 } else { TOMBSTONE });

@@ -32,11 +32,11 @@ use std::ops::Range;
 /// segment have 326 each, and grow twice before they are split.
 const STEPS: [usize; 17] =
     [1, 2, 3, 5, 8, 12, 18, 28, 43, 71, 107, 169, 210, 263, 326, 419, BLOCK_BYTES_MAX / 64];
-/// Elements of a segment at most: as many as its table holds without growing further.
+/// Maximum number of elements of a segment: as many as its largest table holds.
 const SEGMENT_MAX: usize = capacity(STEPS[STEPS.len() - 1]);
-/// The directory has at most 2^16 places; beyond, segments grow.
+/// The directory has at most 2^16 places; then segments grow instead of being split.
 const DEPTH_MAX: u32 = 16;
-/// Buckets looked at by one step of a relocation: some ten microseconds.
+/// Buckets checked by one step of a relocation: about ten microseconds.
 const BUCKETS_PER_MOVE: usize = 64;
 /// Buckets ahead of a full walk that have their elements prefetched.
 const BUCKETS_AHEAD: usize = 2;
@@ -48,7 +48,7 @@ const RANDOM_TRIES: usize = 256;
 /// A set of elements with distinct keys.
 pub(crate) struct Dict {
     hasher: KeyHasher,
-    /// Bits of hash that the directory looks at.
+    /// Bits of hash that index the directory.
     depth: u32,
     /// Segment by the first `depth` bits of the hash.
     directory: Vec<u32>,
@@ -65,7 +65,7 @@ pub(crate) struct Dict {
 }
 
 struct Segment {
-    /// Bits of hash that all elements have in common.
+    /// Number of first hash bits common to all elements.
     depth: u32,
     table: Table<Element>,
 }
@@ -117,7 +117,7 @@ impl Dict {
         Some(self.find(key)?.1)
     }
 
-    /// Finds an element and where it lies.
+    /// Finds an element and its position.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Option<(DictPosition, Element)> {
         self.find_hashed(key, self.hasher.hash(key))
@@ -153,7 +153,7 @@ impl Dict {
         self.insert_into(segment, element, hash, cache);
     }
 
-    /// Takes an element out; it is the caller's to release.
+    /// Removes an element from the dict; the caller releases it.
     pub fn remove(&mut self, place: DictPosition, cache: &mut Cache) -> Element {
         self.before_change(
             self.segments[place.segment as usize].table.item_at(place.position),
@@ -212,8 +212,7 @@ impl Dict {
         loop {
             let Segment { depth, table } = self.segment_at_prefix(prefix);
             let span = 1 << (DEPTH_MAX - depth);
-            // A place inside the segment that is not its beginning in prefix: the segments were
-            // split since.
+            // The position is not the beginning of the segment: the segments were split since.
             if prefix % span != 0 {
                 position = 0;
                 prefix -= prefix % span;
@@ -254,7 +253,7 @@ impl Dict {
                 return Some(element);
             }
         }
-        // So thinly filled that rejection takes long: the n-th is as fair.
+        // In a nearly empty dict rejection takes long: the n-th element is equally fair.
         self.iter().nth((random() % self.len as u64) as usize)
     }
 
@@ -355,13 +354,13 @@ impl Dict {
         }
     }
 
-    /// The element of a random slot: every slot of every segment is as likely as any other, empty
-    /// ones and, where segments are smaller than the largest, such as do not exist included.
+    /// The element of a random slot. Every slot of every segment is equally likely, including empty
+    /// ones and, for segments smaller than the largest, nonexistent ones.
     fn draw(&self, draw: u64) -> Option<Element> {
         let prefix = (draw >> 48) as u32;
         let Segment { depth, table } = self.segment_at_prefix(prefix);
-        // A segment that many places of the directory lead to counts for one only; the smallest
-        // span is one place.
+        // A segment with several places in the directory must count as one; the smallest span is
+        // one place.
         let span = 1 << (DEPTH_MAX - depth);
         let unit = 1 << (DEPTH_MAX - self.depth);
         if prefix % span >= unit {
@@ -483,8 +482,8 @@ impl Dict {
     }
 }
 
-/// An empty table that takes `len` elements without growing, and an eighth more if the segment may
-/// have as many.
+/// An empty table for `len` elements without growing, with an eighth to spare if the segment may be
+/// that large.
 fn with_room(len: usize, cache: &mut Cache) -> Table<Element> {
     let room = (len + len / 8).min(SEGMENT_MAX).max(len);
     let step = STEPS.iter().copied().find(|&step| capacity(step) >= room);

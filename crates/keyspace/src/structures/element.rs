@@ -156,8 +156,7 @@ impl Element {
         }
     }
 
-    /// Overwrites the value of a field in place where the new one fits the same block; false if it
-    /// does not.
+    /// Overwrites the value of a field in place if the new one fits the same block; false if not.
     pub fn overwrite(self, value: &[u8]) -> bool {
         let shape = self.shape();
         let fitting = Shape::new(self.key(), Some(value), shape.meta & (WORD | EXPIRY));
@@ -207,7 +206,7 @@ impl Element {
         self.meta().set(self.meta().get() & !STAMP | stamp);
     }
 
-    /// Bytes that the element occupies: its block, rounded as the heap rounds.
+    /// Bytes of the element's block, rounded as the heap rounds.
     pub fn footprint(self) -> usize {
         usable(self.shape().size())
     }

@@ -46,9 +46,9 @@ const CLASSED_MAX: usize = 512 * 1024;
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
 
-/// Bytes that the block of a blob of `len` bytes, at least [`BLOB_MIN`], takes: mimalloc and
-/// jemalloc have four size classes per doubling up to 512 KiB, so up to a fifth of a block is
-/// unused. Part of [`Entry::footprint`].
+/// Bytes of the block of a blob of `len` bytes, at least [`BLOB_MIN`]: mimalloc and jemalloc have
+/// four size classes per doubling up to 512 KiB, so up to a fifth of a block is unused. Part of
+/// [`Entry::footprint`].
 pub fn blob_bytes(len: usize) -> usize {
     let step = match len {
         ..BLOB_MIN => return len,
@@ -182,7 +182,7 @@ impl Entry {
         }
     }
 
-    /// Overwrites the value in place where the new one fits the same block; false if it does not.
+    /// Overwrites the value in place if the new one fits the same block; false if not.
     #[inline]
     pub fn overwrite(self, value: &Value<'_>, expiry: Option<i64>, access: u32) -> bool {
         let (inline, raw) = match value {
@@ -191,8 +191,7 @@ impl Entry {
             _ => return false,
         };
         let meta = self.meta();
-        // The key must not move: readers of the slot rely on nothing else, but moving it would need
-        // a buffer.
+        // The key must keep its offset: moving it would need a buffer.
         if Kind::of(meta) != Kind::Str || (meta & EXPIRY != 0) != expiry.is_some() {
             return false;
         }

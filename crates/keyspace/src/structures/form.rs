@@ -1,4 +1,4 @@
-//! The types of values, and the forms in which collections are held.
+//! Types of values, and packed forms of collections.
 
 /// Type of a value.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -9,7 +9,7 @@ pub enum Type {
     List,
     /// Distinct strings.
     Set,
-    /// Distinct strings, ordered by a score of each.
+    /// Distinct strings, each with a score, in the order of scores.
     SortedSet,
     /// Fields with a string each.
     Hash,
@@ -34,7 +34,7 @@ impl Type {
         Type::Json,
     ];
 
-    /// The name that `TYPE` answers.
+    /// The answer of `TYPE`.
     pub const fn name(self) -> &'static str {
         match self {
             Type::String => "string",
@@ -50,7 +50,7 @@ impl Type {
     }
 }
 
-/// The key holds another type than the operation is for.
+/// The key holds another type than the operation requires.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WrongType;
 

@@ -39,7 +39,7 @@ const ORDERED_MAX: usize = 512;
 /// A hash of many fields, or of long ones.
 pub(crate) struct Hash {
     pub(crate) fields: Dict,
-    /// The fields that have an expiry, the first to expire first.
+    /// The fields with an expiry, the earliest first.
     expiring: RankTree<Expiring>,
     /// Whether a field ever had an expiry.
     pub(crate) expires: bool,
@@ -162,7 +162,7 @@ impl Hash {
         self.track(new, cache);
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub(crate) fn remove(&mut self, (place, element): (DictPosition, Element), cache: &mut Cache) {
         self.untrack(element, cache);
         put_in_order(&mut self.order, element, None);

@@ -1,5 +1,4 @@
-//! Hash slots: the part of the key space that a key belongs to, as in the Redis Cluster
-//! specification.
+//! Hash slots of keys, as in the Redis Cluster specification.
 
 /// Number of a hash slot, below [`SLOTS`].
 pub type Slot = u16;

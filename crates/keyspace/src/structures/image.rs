@@ -5,7 +5,7 @@ use petrel_json::Value;
 use petrel_vector::SnapshotNode;
 use std::ops::ControlFlow;
 
-/// Names the snapshot in portions that is being taken of a collection.
+/// Identifies the snapshot of a collection that is taken in portions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ImageId(pub u64);
 

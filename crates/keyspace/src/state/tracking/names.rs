@@ -37,7 +37,7 @@ impl Name {
         Name(block)
     }
 
-    /// A multiple of 8.
+    /// Address of the record, a multiple of 8.
     #[inline]
     pub fn address(self) -> usize {
         self.0.address()
@@ -59,7 +59,7 @@ impl Name {
     }
 }
 
-/// The records. What letting go of one changes is here: it shares a cache line with the stripe's
+/// The records. The fields changed by a removal are here: they share a cache line with the stripe's
 /// table.
 #[derive(Default)]
 pub(super) struct Names {
@@ -69,7 +69,7 @@ pub(super) struct Names {
     hole: Option<Block>,
     /// Words of live records.
     live: usize,
-    /// Words of all chunks, or the most that fits.
+    /// Words of all chunks, saturating.
     words: u32,
     hole_words: u32,
 }
@@ -77,9 +77,9 @@ pub(super) struct Names {
 /// The chunks that hold the records.
 #[derive(Default)]
 struct Memory {
-    /// The last one is being filled.
+    /// The last chunk is being filled.
     chunks: Vec<Chunk>,
-    /// Words of the last chunk that are taken.
+    /// Words of the last chunk in use.
     taken: usize,
 }
 
@@ -125,7 +125,7 @@ impl Names {
         names
     }
 
-    /// Whether another name of this length had better be added once the holes are closed.
+    /// Whether the holes should be closed before another name of this length is added.
     #[inline]
     pub fn is_full(&self, len: usize) -> bool {
         let words = words_of(len);
@@ -133,7 +133,7 @@ impl Names {
         is_sparse && self.find_hole(words).is_none() && self.room() < words
     }
 
-    /// Words of the last chunk that nothing has lain in.
+    /// Unused words of the last chunk.
     fn room(&self) -> usize {
         let memory = self.memory.as_ref();
         let last = memory.and_then(|memory| Some(memory.chunks.last()?.words - memory.taken));
@@ -175,7 +175,7 @@ impl Names {
         Name(Block::new(record))
     }
 
-    /// Memory that nothing has lain in.
+    /// Takes unused memory.
     fn take_words(&mut self, words: usize) -> NonNull<u8> {
         if let Some(record) = self.memory.as_mut().and_then(|memory| memory.take(words)) {
             return record;
@@ -196,7 +196,7 @@ impl Names {
             // SAFETY: a record takes at least a word, at a multiple of eight, and no thread reads
             // this one as a name any more.
             unsafe { name.0.get().cast::<usize>().write(before) };
-            // A name's length fits 32 bits, so the words that it takes do.
+            // A name's length fits 32 bits, so the number of its words does too.
             (self.hole, self.hole_words) = (Some(name.0), words as u32);
         }
         let all = self.words as usize;

@@ -66,7 +66,7 @@ struct Places {
 
 #[derive(Default)]
 struct ReaderSlot {
-    /// Readers that have had the place before.
+    /// Number of earlier readers in this place.
     before: u32,
     reader: Option<Arc<Reader>>,
 }

@@ -19,7 +19,7 @@ use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The word of a key that several have read: this bit, and the place of their group.
+/// Flag in the word of a key with several readers; the rest is the index of their group.
 const GROUP: u64 = 1 << 63;
 
 /// Bytes of a tracked key beside its name: its slot and its word, at a load of three quarters.
@@ -34,12 +34,12 @@ const ITEM_BYTES: usize = 8;
 pub(crate) enum Named {
     /// In its entry in database 0.
     Entry(Entry),
-    /// A record of its own.
+    /// In a record of its own.
     Own(Name),
 }
 
 impl Named {
-    /// Bytes of a record of its own.
+    /// Bytes of a record, if there is one.
     fn footprint(self) -> usize {
         match self {
             Named::Entry(_) => 0,
@@ -88,7 +88,7 @@ impl Item for Named {
 pub enum Readers {
     /// A single reader.
     One(ReaderId),
-    /// Several, in the order of their numbers.
+    /// Several, in the order of their IDs.
     Many(Vec<ReaderId>),
 }
 
@@ -200,7 +200,7 @@ impl Tracked {
         Named::Own(self.names.add(key))
     }
 
-    /// An entry of database 0 is in another block now.
+    /// An entry of database 0 was moved to another block.
     pub fn entry_moved(&mut self, hash: KeyHash, old: Entry, new: Entry) {
         if let Some(at) = self.keys.find_address(hash, old.address()) {
             self.keys.replace(at, Named::Entry(new));
@@ -279,8 +279,7 @@ impl Tracked {
         Some(self.readers_of(word))
     }
 
-    /// Takes out a key that has a name of its own, with its readers, and how many bytes the name
-    /// took.
+    /// Removes a key with its name in a record; returns its readers and the bytes of the name.
     pub fn take_by_name(&mut self, key: Key<'_>) -> Option<(Readers, usize)> {
         let (_, named) = self.keys.find(key.hash, key.bytes)?;
         let word = self.keys.vacate(key.hash, named.address())?;
@@ -299,7 +298,7 @@ impl Tracked {
         if self.is_empty() {
             self.groups = None;
         }
-        // Where the array is replaced, names are read.
+        // Replacing the array reads the names.
         self.keys.shrink_late(cache, |key| hasher.hash(key))
     }
 
@@ -318,7 +317,7 @@ impl Tracked {
         self.names = names;
     }
 
-    /// The names of up to this many keys, from anywhere in the table on.
+    /// The names of up to `count` keys, from any position in the table on.
     pub fn some_names(&self, count: usize, from: usize) -> Vec<Box<[u8]>> {
         let buckets = self.keys.buckets();
         let all = (0..buckets).map(|n| self.keys.bucket((from % buckets + n) % buckets));

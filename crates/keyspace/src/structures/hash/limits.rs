@@ -1,4 +1,4 @@
-//! Redis's thresholds for what `OBJECT ENCODING` answers for a hash.
+//! Redis's thresholds for the `OBJECT ENCODING` of a hash.
 
 use crate::structures::limits::TypeLimits;
 

@@ -14,7 +14,7 @@ pub(crate) struct Located<'a> {
     pub at: usize,
     /// Offset of its value.
     pub value_at: usize,
-    /// Offset of what follows.
+    /// Offset of the next field.
     pub end: usize,
     pub name: Item<'a>,
     pub value: Item<'a>,
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         Fields { items, at: if expiring { EARLIEST_LEN } else { 0 }, expiring }
     }
 
-    /// No field expires earlier.
+    /// Lower bound of the fields' expiries.
     #[inline]
     pub fn earliest(&self) -> i64 {
         match self.items.first_chunk() {
@@ -103,7 +103,7 @@ impl<'a> Iterator for Fields<'a> {
         Some(located)
     }
 
-    /// Passes over `n` fields unread.
+    /// Skips `n` fields without reading them, and returns the next.
     #[inline]
     fn nth(&mut self, n: usize) -> Option<Located<'a>> {
         self.at += packed::skip(&self.items[self.at..], n * self.stride());
@@ -116,7 +116,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Appends what follows a field's name: its value, and its expiry where fields may expire.
+/// Appends a field's value, and its expiry in the form with expiries.
 #[inline]
 pub(crate) fn pack_value(out: &mut Vec<u8>, form: Form, value: &[u8], expiry: Option<i64>) {
     Item::from_text(value).pack(out);

@@ -1,4 +1,4 @@
-//! Reading hashes, whatever their form.
+//! Reads hashes of any form.
 
 use crate::structures::bucket::Item as _;
 use crate::structures::element::Element;
@@ -94,7 +94,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Number of fields that can be seen.
+    /// Number of visible fields.
     pub fn alive(&self) -> usize {
         match self.held {
             _ if !self.has_expired() => self.len(),
@@ -115,7 +115,7 @@ impl<'a> HashRef<'a> {
         earliest <= self.now_ms
     }
 
-    /// The earliest expiry of a field that can be seen.
+    /// The earliest expiry of a visible field.
     pub fn earliest_expiry(&self) -> Option<i64> {
         match self.held {
             HashSource::Packed(fields) => {
@@ -148,7 +148,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Hands every field to `each`.
+    /// Passes every field to `each`.
     pub fn each(&self, each: &mut dyn FnMut(Field<'a>)) {
         let _ = self.try_each(&mut |field| {
             each(field);
@@ -191,8 +191,7 @@ impl<'a> HashRef<'a> {
         found
     }
 
-    /// Hands fields to `each` that are drawn at random one after the other, `count` of them, some
-    /// more than once.
+    /// Passes `count` fields drawn at random, possibly repeated, to `each`.
     pub fn draw(
         &self,
         count: usize,
