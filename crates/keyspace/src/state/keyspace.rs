@@ -78,7 +78,7 @@ pub struct Keyspace {
     stats_base: StatsBase,
 }
 
-/// Counters of the threads, with the sum of those that have ended.
+/// Counters of the threads, with the sum of all ended threads.
 #[derive(Default)]
 struct Roster {
     threads: Vec<Arc<Counters>>,
@@ -339,13 +339,13 @@ impl Keyspace {
         self.waits.keys()
     }
 
-    /// Counters of every thread, including the sum of those that have ended.
+    /// Counters of every thread, including the sum of all ended threads.
     pub(crate) fn threads(&self) -> Vec<Arc<Counters>> {
         let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
         roster.threads.iter().chain(&roster.departed).cloned().collect()
     }
 
-    /// Changes with the set of [`Keyspace::threads`].
+    /// Changes whenever the result of [`Keyspace::threads`] does.
     pub(crate) fn threads_version(&self) -> u64 {
         self.threads_version.load(Relaxed)
     }

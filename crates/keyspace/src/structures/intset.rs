@@ -93,7 +93,7 @@ pub enum Edit {
         at: usize,
         /// The new member's stored bytes, little-endian.
         bytes: [u8; 8],
-        /// Bytes of it that count.
+        /// Number of bytes used.
         len: usize,
     },
     /// Remove `len` bytes at offset `at`.
@@ -139,9 +139,9 @@ impl<'a> IntSet<'a> {
         bytes
     }
 
-    /// The bytes of a set with one member, and how many of them count.
+    /// The bytes of a set with one member, and the number of bytes used.
     pub(crate) fn pack_one(member: i64) -> ([u8; 9], usize) {
-        // A base and a byte for the difference take no less than the member's own bytes.
+        // A base and a byte for the difference never take fewer bytes than the member itself.
         let width = if member < 0 { 8 } else { unsigned_len(member as u64) };
         let mut bytes = [width as u8; 9];
         bytes[1..].copy_from_slice(&member.to_le_bytes());
@@ -154,7 +154,7 @@ impl<'a> IntSet<'a> {
         self.members.len() / self.frame.width
     }
 
-    /// True if there are none.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -254,12 +254,12 @@ fn word(bytes: &[u8], len: usize) -> u64 {
     word << shift >> shift
 }
 
-/// Bytes that hold `n`: one at least.
+/// Number of bytes for `n`: at least one.
 fn unsigned_len(n: u64) -> usize {
     (64 - n.leading_zeros()).div_ceil(8).max(1) as usize
 }
 
-/// Bytes that hold `n` with its sign.
+/// Number of bytes for `n` with its sign.
 fn signed_len(n: i64) -> usize {
     let magnitude_bits = 64 - (n ^ n >> 63).leading_zeros();
     magnitude_bits as usize / 8 + 1

@@ -5,13 +5,13 @@ use super::image::{ImageElement, ImageId, TakeElement};
 use petrel_json::{Change, Edit, Value};
 use std::sync::Arc;
 
-/// Bytes that freeing takes about as long for as for an element of a collection.
+/// Bytes that take about as long to free as an element of a collection.
 const PAGE_BYTES: usize = 4096;
 
 /// Growth reserves 1 in this many bytes of the tape as spare capacity.
 const SPARE_PART: usize = 16;
 
-/// A document that has an allocation of its own.
+/// A document in an allocation of its own.
 pub(crate) struct Json {
     /// Shared with the running snapshot, which keeps the old state.
     tape: Arc<Vec<u8>>,

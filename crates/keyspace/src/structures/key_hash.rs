@@ -1,5 +1,5 @@
-//! The hash of a key, drawn once per command: its bits choose the stripe, the position in the table
-//! and the tag.
+//! The hash of a key, computed once per command: its bits choose the stripe, the position in the
+//! table and the tag.
 
 use crate::structures::bucket::TAG_MASK;
 use foldhash::SharedSeed;
@@ -7,8 +7,8 @@ use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// 64 bits of hash: the top bits number the stripe, the next 32 the position inside it, the low 15
-/// are the tag.
+/// 64 bits of hash: the top bits are the stripe's number, the next 32 the position inside it, the
+/// low 15 the tag.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KeyHash {
     bits: u64,
@@ -23,7 +23,7 @@ impl KeyHash {
         (self.bits >> 1 >> (63 - self.stripe_bits)) as u32
     }
 
-    /// Place in the order of the stripe's keys.
+    /// Position in the order of the stripe's keys.
     #[inline]
     pub fn position(self) -> u32 {
         (self.bits << self.stripe_bits >> 32) as u32

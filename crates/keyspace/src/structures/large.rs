@@ -52,7 +52,7 @@ impl Large {
             Large::Set(set) => set.encoding(),
             Large::SortedSet(set) => set.encoding(),
             Large::Hash(hash) => hash.encoding(),
-            // What Redis answers of a value that is a module's.
+            // Redis's answer for values of modules.
             Large::Vectors(_) | Large::Json(_) => "raw",
         }
     }

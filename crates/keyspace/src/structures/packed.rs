@@ -42,14 +42,14 @@ const LINES_MAX: usize = 12 * LINE;
 pub enum Item<'a> {
     /// A string that is not the canonical text of an integer.
     Text(&'a [u8]),
-    /// A string that is.
+    /// A string that is the canonical text of an integer.
     Int(i64),
     /// A score.
     Double(f64),
 }
 
 impl<'a> Item<'a> {
-    /// The item that holds a string.
+    /// The item for a string.
     #[inline]
     pub fn from_text(text: &'a [u8]) -> Self {
         match parse_int(text) {
@@ -58,7 +58,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The item that holds a score; whole numbers are held as integers.
+    /// The item for a score; whole numbers become integers.
     #[inline]
     pub fn from_score(score: f64) -> Self {
         let whole = score as i64;
@@ -71,7 +71,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The score that an item holds; a string is none.
+    /// The score of an item; none for a string.
     #[inline]
     pub fn score(&self) -> Option<f64> {
         match *self {
@@ -156,7 +156,7 @@ impl<'a> Item<'a> {
         match *self {
             Item::Int(n) if (INT_16..=INT_64).contains(&first) => {
                 let width = fixed_len(first) - 1;
-                // The least integer of a width is of its own form.
+                // The least integer of a width has that width as its own form, handled above.
                 let fits = n.unsigned_abs() >> (8 * width - 1) == 0;
                 fits.then(|| Parts::new(first, &n.to_le_bytes()[..width], &[]))
             }
@@ -164,8 +164,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The first byte of the narrowest form that holds this integer in at least two bytes; none of
-    /// a string or a score.
+    /// The first byte of the narrowest form of this integer with at least two bytes; none for a
+    /// string or a score.
     pub fn wide_int(&self) -> Option<u8> {
         match *self {
             Item::Int(n) => Some(match n {
@@ -204,12 +204,12 @@ impl<'a> Parts<'a> {
         Parts { head, head_len: 1 + more.len(), tail }
     }
 
-    /// Whether `bytes`, which an item begins, begin with this item.
+    /// Whether `bytes`, which begin with an item, begin with this item.
     #[inline]
     pub fn begin(&self, bytes: &[u8]) -> bool {
         let (head, tail) = (self.head(), self.tail);
         let len = head.len() + tail.len();
-        // Items of one kind and length begin alike, and end unlike more often than not.
+        // Items of one kind and length mostly have equal first bytes and different last bytes.
         bytes[0] == head[0]
             && bytes.len() >= len
             && tail.last().is_none_or(|&last| bytes[len - 1] == last)
@@ -238,7 +238,8 @@ pub fn unpack(bytes: &[u8]) -> (Item<'_>, &[u8]) {
     unpack_behind(bytes[0], &bytes[1..])
 }
 
-/// Reads an item of which the first byte is known and `bytes` is the rest, and what follows it.
+/// Reads an item by its first byte and the `bytes` after it; returns the item and the remaining
+/// bytes.
 #[inline]
 pub fn unpack_behind(first: u8, bytes: &[u8]) -> (Item<'_>, &[u8]) {
     match first {
@@ -258,7 +259,7 @@ pub fn unpack_behind(first: u8, bytes: &[u8]) -> (Item<'_>, &[u8]) {
     }
 }
 
-/// Length of the packed item at the front of `bytes`, without its being read.
+/// Length of the packed item at the front of `bytes`, without decoding it.
 #[inline]
 pub fn packed_len(bytes: &[u8]) -> usize {
     let first = bytes[0];
@@ -302,7 +303,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(wide)
 }
 
-/// Walks packed items forwards.
+/// Iterates over packed items forwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a> {
     all: &'a [u8],
@@ -321,7 +322,7 @@ impl<'a> Items<'a> {
         self.all.len() - self.rest.len()
     }
 
-    /// Passes over `n` items, or all that are left.
+    /// Skips `n` items, or all if fewer are left.
     #[inline]
     pub fn skip_items(&mut self, n: usize) {
         self.rest = &self.rest[skip(self.rest, n)..];
@@ -385,7 +386,7 @@ fn find_by<const STRIDE: usize>(bytes: &[u8], parts: &Parts<'_>) -> Result<usize
     }
 }
 
-/// [`find`] for a string of 8 to 127 bytes, which ends in `end`.
+/// [`find`] for a string of 8 to 127 bytes, with `end` as its last bytes.
 #[inline]
 fn find_text<const STRIDE: usize>(
     bytes: &[u8],

@@ -30,7 +30,7 @@ pub const NODES: u64 = 1 << 63;
 /// Ranks covered by one step of a relocation of nodes.
 const RANKS_PER_MOVE: usize = 1024;
 
-/// A sequence of items in an order that the caller keeps.
+/// A sequence of items in an order defined by the caller.
 pub struct RankTree<T> {
     root: Option<Node<T>>,
     len: usize,
@@ -45,7 +45,7 @@ impl<T> Default for RankTree<T> {
 }
 
 impl<T: Scored> RankTree<T> {
-    /// A tree of items that are in order already.
+    /// A tree of items that are already in order.
     pub fn from_sorted(items: &[T], cache: &mut Cache) -> Self {
         let mut bytes = 0;
         let mut level: Vec<Child<T>> = evenly(items.len(), LEAF_MAX)
@@ -196,7 +196,7 @@ impl<T: Scored> RankTree<T> {
         self.remove_range(rank..rank + 1, cache, |_| {});
     }
 
-    /// Removes the items of a range of ranks and hands each over, in order.
+    /// Removes the items of a range of ranks and passes each to a closure, in order.
     pub fn remove_range(
         &mut self,
         ranks: Range<usize>,
@@ -254,14 +254,14 @@ impl<T: Scored> RankTree<T> {
         }
     }
 
-    /// Frees all nodes; the items are the caller's.
+    /// Frees all nodes; the caller frees the items.
     pub fn release(self, cache: &mut Cache) {
         if let Some(root) = self.root {
             root.free_all(cache);
         }
     }
 
-    /// The leaf that a rank lies in, and where; an empty one if it lies nowhere.
+    /// The leaf of a rank, and the index in it; an empty leaf if the rank does not exist.
     #[inline]
     fn leaf_at(&self, mut rank: usize) -> (&[T], usize) {
         let (Some(mut node), true) = (self.root.as_ref(), rank < self.len) else {
@@ -291,7 +291,7 @@ impl<T: Scored> RankTree<T> {
         parent
     }
 
-    /// Takes away roots that lead to one node, or to none.
+    /// Removes roots with one child or none.
     fn lower(&mut self, cache: &mut Cache) {
         while let Some(mut root) = self.root.take() {
             let below = match root.kind_mut() {
@@ -309,7 +309,7 @@ impl<T: Scored> RankTree<T> {
     }
 }
 
-/// Cuts `len` into the fewest ranges of at most `max`, of about equal lengths.
+/// Splits `len` into the fewest ranges of at most `max`, of about equal lengths.
 fn evenly(len: usize, max: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = len.div_ceil(max);
     (0..parts).map(move |part| part * len / parts..(part + 1) * len / parts)
@@ -323,7 +323,7 @@ struct Edge {
 }
 
 impl Edge {
-    /// The ends that child `at` of `len` lies at.
+    /// The ends of the tree at which child `at` of `len` lies.
     fn below(self, at: usize, len: usize) -> Self {
         Edge { left: self.left && at == 0, right: self.right && at + 1 == len }
     }
@@ -335,14 +335,14 @@ fn place<T: Scored>(leaf: &Leaf<T>, before: &impl Fn(f64, T) -> bool) -> usize {
     leaf.as_slice().partition_point(|&item| before(item.score(), item))
 }
 
-/// The child in which a place lies: the last that begins before it, or the first.
+/// The child that contains a place: the last that begins before it, or the first.
 #[inline]
 fn child_before<T: Scored>(inner: &Inner<T>, before: &impl Fn(f64, T) -> bool) -> usize {
     let beginning = |child: &Child<T>| before(child.score, child.first);
     inner.as_slice().partition_point(beginning).saturating_sub(1)
 }
 
-/// The child in which a rank lies; the rank becomes that within the child.
+/// The child that contains a rank; the rank becomes relative to the child.
 #[inline]
 fn child_at<T>(inner: &Inner<T>, rank: &mut usize) -> usize {
     let mut at = 0;
@@ -518,7 +518,7 @@ fn edge_split<T: Scored>(
     }
 }
 
-/// Moves slots from child `at` to the next one, or the other way if `by` is negative.
+/// Moves slots from child `at` to the next one, or back if `by` is negative.
 fn shift_children<T: Scored>(inner: &mut Inner<T>, at: usize, by: isize) {
     if let [left, right, ..] = &mut inner.as_mut_slice()[at..] {
         left.node.shift(by, &mut right.node);
@@ -595,14 +595,14 @@ fn merge_around<T: Scored>(inner: &mut Inner<T>, at: usize, cache: &mut Cache) -
     bytes
 }
 
-/// Walks a range of ranks, a leaf at a time.
+/// Iterates over a range of ranks, leaf by leaf.
 pub struct Iter<'a, T> {
     tree: &'a RankTree<T>,
     /// Items of leaves already read, before `ranks.start` and after `ranks.end`, but not yet
     /// returned; never both of one leaf.
     front: &'a [T],
     back: &'a [T],
-    /// Ranks of which no item has been found yet.
+    /// Ranks not yet read.
     ranks: Range<usize>,
 }
 

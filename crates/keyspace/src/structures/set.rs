@@ -25,7 +25,7 @@ use crate::structures::random::choose;
 use encoding::{SetEncoding, SetThresholds};
 use petrel_heap::Cache;
 
-/// A larger share of the members than one in this many is popped in a walk over all.
+/// If more than one in this many members is popped, they are chosen in a walk over all.
 pub(crate) const POPPED_SHARE: usize = 4;
 
 /// Packed items are walked, so a set that is nominally a hash table has at most this many.
@@ -73,7 +73,7 @@ impl Set {
         true
     }
 
-    /// Adds a member that is not there.
+    /// Adds an absent member.
     fn insert(&mut self, member: &[u8], limits: &SetThresholds, cache: &mut Cache) {
         self.insert_hashed(member, self.members.hasher().hash(member), limits, cache);
     }
@@ -92,14 +92,14 @@ impl Set {
         self.members.insert_hashed(Element::member(cache, member), hash, cache);
     }
 
-    /// Removes a member; false if it is not there.
+    /// Removes a member; false if it is absent.
     pub(crate) fn remove(&mut self, member: &[u8], cache: &mut Cache) -> bool {
         let Some((place, _)) = self.members.find(member) else { return false };
         self.members.remove(place, cache).release(cache);
         true
     }
 
-    /// Takes a member drawn at random out and hands it to `each`.
+    /// Removes a random member and passes it to `each`.
     pub(crate) fn pop(
         &mut self,
         random: &mut dyn FnMut() -> u64,

@@ -24,7 +24,7 @@ use petrel_heap::Cache;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Packed pairs take at most this many bytes: a walk over them takes a microsecond.
+/// Maximum size of packed pairs in bytes: a walk over them takes a microsecond.
 pub(crate) const PACKED_PAIRS_MAX: usize = 2048;
 
 /// Elements taken out of a large sorted set before they are freed.
@@ -50,7 +50,7 @@ pub struct ScoreChange {
 pub(crate) struct SortedSet {
     members: Dict,
     pub(crate) order: RankTree<Element>,
-    /// Past the thresholds of `OBJECT ENCODING`.
+    /// Whether it has passed the thresholds of `OBJECT ENCODING`.
     pub(crate) beyond: bool,
 }
 
@@ -70,7 +70,7 @@ impl SortedSetThresholds {
         }
     }
 
-    /// Whether a set of `len` members is past them that has just got this one.
+    /// Whether a set of `len` members, including the new one, has passed the thresholds.
     pub(crate) fn passed_by(self, len: usize, member: &[u8]) -> bool {
         len > self.entries || member.len() > self.value
     }
@@ -91,7 +91,7 @@ impl SortedSet {
         SortedSet { members: Dict::new(hasher), order: RankTree::default(), beyond }
     }
 
-    /// A set of members that are distinct and in order.
+    /// A set of distinct members in order.
     pub(crate) fn from_sorted<'m>(
         hasher: &KeyHasher,
         members: impl Iterator<Item = (&'m [u8], f64)>,
@@ -250,7 +250,7 @@ impl SortedSet {
     }
 }
 
-/// Packs members that are in order; false if they do not fit a small set.
+/// Packs members in order; false if they do not fit a small set.
 pub(crate) fn pack_all(members: &[(f64, &[u8])], keeps_sign: bool, out: &mut Vec<u8>) -> bool {
     let mut writer = Writer::at(pairs::Spot::default(), out);
     members.iter().all(|&(score, member)| {
@@ -259,7 +259,7 @@ pub(crate) fn pack_all(members: &[(f64, &[u8])], keeps_sign: bool, out: &mut Vec
     })
 }
 
-/// A score as a small set holds it. Within the thresholds zero has one sign, as in Redis's
+/// A score as stored in a small set. Within the thresholds zero has one sign, as in Redis's
 /// listpacks, unless it was loaded.
 pub(crate) fn held(score: f64, keeps_sign: bool) -> f64 {
     if keeps_sign { score } else { score + 0.0 }

@@ -3,7 +3,7 @@
 use petrel_heap::{Cache, Heap};
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-/// The bit of an entry's length of the value that is its stamp.
+/// The bit of an entry's value length field that holds its stamp.
 pub(crate) const STAMP: u16 = 1 << 15;
 /// Flag beside the stamp: a snapshot is running.
 const TAKING: u16 = 1;
@@ -14,7 +14,7 @@ const TAKING: u16 = 1;
 pub(crate) struct Stamp<'h>(&'h AtomicU16);
 
 impl<'h> Stamp<'h> {
-    /// The stamp of the keyspace that a heap belongs to.
+    /// The stamp of the keyspace of a heap.
     #[inline]
     pub fn of(heap: &'h Heap) -> Self {
         Stamp(heap.shared_word())
@@ -43,8 +43,7 @@ impl<'h> Stamp<'h> {
         self.0.store((self.now() ^ STAMP) | TAKING, Relaxed);
     }
 
-    /// The snapshot is complete. A thread that sees it late finds that every entry bears the new
-    /// stamp.
+    /// Ends the snapshot. For a thread that sees this late, every entry already has the new stamp.
     pub fn settle(self) {
         self.0.store(self.now(), Relaxed);
     }

@@ -28,11 +28,11 @@ pub(crate) const fn capacity(buckets: usize) -> usize {
     buckets * (SLOTS - 1)
 }
 
-/// Buckets are at most this many: the count shares a word with the address.
+/// Maximum number of buckets: the count shares a word with the address.
 const BUCKETS_MAX: usize = (1 << COUNT_BITS) - 1;
 const COUNT_BITS: u32 = 22;
 
-/// Buckets that a search in a table with tombstones passes before the table is rebuilt.
+/// Number of buckets that a search passes, in a table with tombstones, before the table is rebuilt.
 const SEARCH_MAX: usize = 16;
 
 /// Entries prefetched ahead while a table is rebuilt.
@@ -45,7 +45,7 @@ pub(crate) struct Position {
     pub slot: usize,
 }
 
-/// A bucket array that was replaced; freed when no thread can be peeking at it any more.
+/// A replaced bucket array; freed once no thread can be peeking at it.
 pub(crate) struct Retired {
     address: usize,
     layout: Layout,
@@ -146,18 +146,18 @@ impl<I: Item> Table<I> {
         self.flagged as usize
     }
 
-    /// Bytes that the entries occupy.
+    /// Bytes of the entries.
     pub fn weight(&self) -> u64 {
         self.bytes
     }
 
-    /// The entries occupy this many bytes more.
+    /// Adds to the bytes of the entries.
     #[inline]
     pub fn weigh(&mut self, bytes: i64) {
         self.bytes = self.bytes.wrapping_add_signed(bytes);
     }
 
-    /// Bytes that the bucket array takes of the heap.
+    /// Bytes of the bucket array in the heap.
     pub fn footprint(&self) -> usize {
         match self.buckets() {
             0 => 0,
@@ -182,8 +182,8 @@ impl<I: Item> Table<I> {
         self.array().as_slice()[at.bucket].word(at.slot)
     }
 
-    /// Whether an item bears the mark, which stays with it while it, or another of its key, is in
-    /// the table.
+    /// Whether an item has the mark, which stays while it, or another with its key, is in the
+    /// table.
     #[inline]
     pub fn is_marked(&self, at: Position) -> bool {
         self.array().as_slice()[at.bucket].bucket().is_marked(at.slot)
@@ -194,7 +194,7 @@ impl<I: Item> Table<I> {
         self.bucket(at.bucket).mark(at.slot);
     }
 
-    /// Takes the mark of an item away, if it bears it.
+    /// Removes the mark of an item; true if it had one.
     #[inline]
     pub fn take_mark(&mut self, at: Position) -> bool {
         self.bucket(at.bucket).take_mark(at.slot)
@@ -306,7 +306,7 @@ impl<I: Item> Table<I> {
         self.flagged += u32::from(item.flag());
     }
 
-    /// Whether a search for something that is not there passes too many buckets.
+    /// Whether a search for an absent key passes too many buckets.
     fn searches_far(&self, hash: KeyHash) -> bool {
         let array = self.array();
         let mut at = array.home(hash);
@@ -341,7 +341,7 @@ impl<I: Item> Table<I> {
         bucket.replace(at.slot, Slot::new(entry, old.displacement()));
     }
 
-    /// Takes the slot out; the entry is the caller's. Returns the array that shrinking replaced.
+    /// Removes an entry, which the caller frees. Returns the array replaced by shrinking, if any.
     pub fn remove(
         &mut self,
         at: Position,
@@ -365,8 +365,8 @@ impl<I: Item> Table<I> {
         Some(word)
     }
 
-    /// Shrinks if less than an eighth is in use: of a table that is likely to grow again. Returns
-    /// the array that was replaced.
+    /// Shrinks if less than an eighth is in use, for a table that is likely to grow again. Returns
+    /// the replaced array.
     #[inline]
     pub fn shrink_late(
         &mut self,
@@ -508,8 +508,8 @@ impl<L: Line> Array<L> {
         (array.len() > 0).then(|| home().cast_const().cast())
     }
 
-    /// Addresses of the entries in the home bucket that may be `hash`'s, and whether they bear the
-    /// mark.
+    /// Passes the addresses of the entries in the home bucket that may match `hash`, and whether
+    /// they have the mark.
     ///
     /// # Safety
     /// Retired arrays are not freed before the caller's batch ends.
@@ -531,25 +531,25 @@ impl<I: Item> Drop for Table<I> {
     }
 }
 
-/// Whether an array of this layout lies in a block of the heap.
+/// Whether an array of this layout is in a block of the heap.
 fn is_block(layout: Layout) -> bool {
     block_size(layout) <= BLOCK_BYTES_MAX
 }
 
-/// Bytes that an array of this layout takes: its block, rounded as the heap rounds, or an
-/// allocation of its own.
+/// Bytes of an array of this layout: its block, rounded as the heap rounds, or an allocation of its
+/// own.
 fn block_bytes(layout: Layout) -> usize {
     if is_block(layout) { usable(block_size(layout)) } else { layout.size() }
 }
 
-/// Whether an array of this layout takes a block's beginning: blocks of its size are aligned as it
-/// is.
+/// Whether an array of this layout starts at its block's beginning: blocks of its size are aligned
+/// to cache lines.
 fn is_aligned(layout: Layout) -> bool {
     layout.size() <= BLOCK_BYTES_MAX && alignment(layout.size()) >= layout.align()
 }
 
-/// Bytes of the block that holds an array of this layout, with room to align it where blocks of its
-/// size are not.
+/// Bytes of a block for an array of this layout, with room for the alignment if blocks of its size
+/// are not aligned.
 fn block_size(layout: Layout) -> usize {
     layout.size() + if is_aligned(layout) { 0 } else { layout.align() }
 }

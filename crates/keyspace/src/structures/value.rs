@@ -9,7 +9,7 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
     /// An integer.
     Int(i64),
-    /// Bytes taken over by reference; shorter ones than [`BLOB_MIN`] are copied.
+    /// Bytes taken over by reference; those shorter than [`BLOB_MIN`] are copied.
     Blob(Bytes),
     /// Bytes made by `APPEND` or `SETRANGE`: like `Blob`, but never encoded as `embstr`.
     Raw(Bytes),
@@ -25,8 +25,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a string command's argument: an integer where the text is one in canonical
-    /// form.
+    /// The value of a string command's argument: an integer if the text is the canonical form of
+    /// one.
     pub fn from_text(text: &'a [u8]) -> Self {
         match parse_int(text) {
             Some(n) => Value::Int(n),
@@ -35,7 +35,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A string value where it lies.
+/// A borrowed string value.
 #[derive(Clone, Copy, Debug)]
 pub enum StrRef<'a> {
     /// Inline bytes.

@@ -67,7 +67,7 @@ impl Vectors {
 /// A change of a vector set.
 #[derive(Clone, Copy, Debug)]
 pub enum VectorChange<'a> {
-    /// An element has this vector from now on. A missing key becomes a set of this shape.
+    /// An element gets this vector. A missing key becomes a set of this shape.
     Put {
         /// Properties common to all vectors of the set.
         shape: Shape,

@@ -1,4 +1,4 @@
-//! A key's value, to be read.
+//! Read access to a key's value.
 
 use crate::structures::bucket::Item as _;
 use crate::structures::entry::{Entry, Kind};
@@ -11,7 +11,7 @@ use petrel_vector::VectorSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A key's value where it lies, for as long as nothing is changed.
+/// A borrowed value of a key, valid until a change.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub(crate) entry: Entry,
@@ -77,12 +77,12 @@ impl<'a> View<'a> {
         self.entry.expiry()
     }
 
-    /// Encoding name as `OBJECT ENCODING` answers it.
+    /// The answer of `OBJECT ENCODING`.
     pub fn encoding(&self) -> &'static str {
         self.entry.encoding()
     }
 
-    /// Bytes that key and value occupy, without their table slot.
+    /// Bytes of key and value, without their table slot.
     pub fn footprint(&self) -> usize {
         self.entry.footprint()
     }

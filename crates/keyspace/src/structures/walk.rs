@@ -1,4 +1,4 @@
-//! Walking tables in the order of hashes.
+//! Walks over tables in the order of hashes.
 
 use crate::structures::bucket::{DISPLACEMENT_MAX, Item, SLOTS};
 use crate::structures::table::Table;

@@ -21,22 +21,22 @@ use std::time::{Duration, Instant};
 
 /// Minimum share of unused memory in slabs for a compaction, in percent.
 pub(crate) const FRAGMENTATION_PCT_MIN: u64 = 20;
-/// Unused memory below which nothing is moved, in bytes.
+/// Minimum unused memory for a compaction, in bytes.
 const WASTE_MIN: u64 = 4 << 20;
-/// Buckets under one hold of a stripe's lock: at most some 20 microseconds.
+/// Buckets under one hold of a stripe's lock: at most about 20 microseconds.
 const BUCKETS_PER_HOLD: usize = 16;
 /// Time for which marked slabs wait until other threads, at their ticks, return the blocks in their
 /// caches.
 const LINGER: Duration = Duration::from_millis(300);
-/// Rounds follow each other after this long at the earliest, or after that long if the last one
-/// found nothing to move, unless waste has grown by a tenth.
+/// Minimum pause between rounds, and the pause if the last round found nothing to move, unless the
+/// unused memory has grown by a tenth.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_IN_VAIN: Duration = Duration::from_secs(60);
 
 /// Result of a step.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Compacted {
-    /// Entries that were moved.
+    /// Number of entries moved.
     pub moved: usize,
     /// True if the round over all stripes continues with the next step.
     pub unfinished: bool,
@@ -247,7 +247,7 @@ impl Handle {
     }
 }
 
-/// Memory of slabs that no block uses, in bytes.
+/// Unused memory of slabs, in bytes.
 fn waste(stats: &Stats) -> u64 {
     stats.slab_bytes.saturating_sub(stats.retained_bytes + stats.live_bytes + stats.cached_bytes)
 }

@@ -25,7 +25,7 @@ use petrel_heap::prefetch;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Evictions between two looks at the time.
+/// Evictions between two reads of the clock.
 const EVICTIONS_PER_LOOK: u32 = 8;
 /// Stripes visited between two reads of the clock.
 const STRIPES_PER_LOOK: u32 = 64;
@@ -34,13 +34,13 @@ const STRIPES_PER_LOOK: u32 = 64;
 const SLACK_SHARE: u64 = 1024;
 /// Maximum number of bytes freed ahead of need; it bounds the pause.
 const SLACK_MAX: u64 = 32 << 10;
-/// A slack that is used up however much the thread frees: the sum may be above the limit still.
+/// A slack that is always used up: the sum may still be above the limit.
 const LOOK_AGAIN: i64 = i64::MIN;
 /// Draws without a candidate before all stripes are searched in turn.
 const DRAWS_MAX: usize = 32;
 /// S3-FIFO: draws for a candidate from the due queue before the other is tried.
 const DRAWS_PER_QUEUE: usize = 4;
-/// Buckets looked through from a random one on.
+/// Buckets searched from a random one on.
 const BUCKETS_PER_DRAW: usize = 16;
 const QUEUE_SAMPLES_MIN: u32 = 8;
 
@@ -177,7 +177,7 @@ impl Handle {
             return true;
         }
         if needed > limit {
-            // It would not fit if there were nothing else: nothing is evicted for it.
+            // It would not fit even in an empty keyspace: nothing is evicted for it.
             return false;
         }
         let threads = self.upkeep.threads.get(&self.ks);
@@ -303,7 +303,7 @@ impl Handle {
         sum > 0
     }
 
-    /// Evicts one key, or gives up after some draws.
+    /// Evicts one key, or gives up after `DRAWS_MAX` draws.
     fn evict_one(&mut self, policy: Policy) -> bool {
         let samples = self.ks.policy.samples();
         let samples =
@@ -429,7 +429,7 @@ impl Handle {
         let table = self.stripe_at(stripe).table(db)?;
         let buckets = table.buckets();
         let candidates = if policy.is_volatile() { table.flagged() } else { table.len() };
-        // Few candidates in a large table are worth a longer search than many.
+        // Few candidates in a large table justify a longer search.
         let reach = if candidates < buckets { buckets } else { BUCKETS_PER_DRAW.min(buckets) };
         if candidates == 0 || offset >= reach {
             return None;
@@ -479,7 +479,8 @@ impl Handle {
             let Some((at, entry)) = handle.locate(candidate) else { return false };
             let access = entry.access();
             if handle.clock.has_queues() {
-                // Uses since then are no reason to leave it, since they are what decides here.
+                // Uses since then do not count here, because they decide about the second chance
+                // below.
                 let turn = handle.clock.queue_age(access)
                     == handle.clock.queue_age(candidate.access)
                     && is_main(access) == is_main(candidate.access);
@@ -517,7 +518,7 @@ impl Handle {
         })
     }
 
-    /// The candidate's place, if its entry is still there. Its stripe is held.
+    /// The position of the candidate, if its entry is still present. Its stripe is held.
     fn locate(&self, candidate: Candidate) -> Option<(Position, Entry)> {
         let table = self.stripe(candidate.hash).table(candidate.db)?;
         let at = table.find_address(candidate.hash, candidate.entry.address())?;

@@ -24,7 +24,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
-/// Buckets that are walked under one hold of a stripe.
+/// Buckets walked under one hold of a stripe.
 const BUCKETS_PER_HOLD: usize = 16;
 
 /// Position of the walk in a stripe.
@@ -80,7 +80,7 @@ impl Handle {
         take: &mut TakeKey<'_>,
     ) -> Option<ImagePlace> {
         let next = self.with_stripe(place.stripe, |handle| {
-            // While the stripe is held no database changes its place.
+            // No databases are swapped while the stripe is held.
             let swaps = handle.ks.image.swaps.load(Relaxed);
             if swaps != place.swaps {
                 // A swap may have moved keys of a database not yet walked to one already walked.

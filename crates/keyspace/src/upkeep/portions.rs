@@ -59,7 +59,8 @@ impl Handle {
             }
             Whereabouts::Done => return false,
         };
-        // A thread that holds stripes may wait for the place, and must not be waited for.
+        // A thread that holds stripes may wait for this lock, so it must not be held while waiting
+        // for a stripe.
         drop(place);
         let key = self.key(&key);
         self.lock(key.hash);

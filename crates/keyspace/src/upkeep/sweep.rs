@@ -18,22 +18,22 @@ use std::time::{Duration, Instant};
 const QUOTA: usize = 1000;
 /// A step continues past its quota if one in this many keys of the latest quota was expired.
 const WORTHWHILE_SHARE: usize = 10;
-/// Buckets looked at, and keys and fields removed, at most under one hold of a stripe's lock: some
-/// ten microseconds.
+/// Limits under one hold of a stripe's lock, about ten microseconds: buckets checked, and keys and
+/// fields removed.
 const BUCKETS_PER_HOLD: usize = 64;
 const EXPIRED_PER_HOLD: usize = 64;
 
 /// Result of a step.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Swept {
-    /// Keys with an expiry that were looked at.
+    /// Number of keys with an expiry that were checked.
     pub looked_at: usize,
     /// Number of keys removed.
     pub expired: usize,
 }
 
 impl Handle {
-    /// Removes expired keys for at most about `budget`; returns soon when few are expired. The
+    /// Removes expired keys for about `budget` at most; returns early if few are expired. The
     /// thread is in a batch and holds nothing.
     pub fn expire_step(&mut self, budget: Duration) -> Swept {
         let mut swept = Swept::default();
@@ -117,7 +117,7 @@ impl Handle {
                 looked += 1;
                 continue;
             };
-            // Removal may move other entries into this bucket, so it is looked at again.
+            // Removal may move other entries into this bucket, so it is checked again.
             let key = self.key_of(entry);
             if let Some((position, entry)) = self.find(place.db, key) {
                 if self.is_expired(entry) {
@@ -138,7 +138,7 @@ impl Handle {
 }
 
 impl Swept {
-    /// Takes over the figures of `other`, which begins again.
+    /// Adds the counts of `other`, and resets them.
     fn add(&mut self, other: &mut Swept) {
         self.looked_at += other.looked_at;
         self.expired += other.expired;

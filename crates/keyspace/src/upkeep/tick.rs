@@ -22,7 +22,7 @@ pub struct Ticked {
 }
 
 impl Ticked {
-    /// True if another tick soon would find work to do.
+    /// True if another tick would find work soon.
     pub fn is_busy(&self) -> bool {
         self.compacted.unfinished && self.compacted.moved > 0
             || self.swept.expired * 10 > self.swept.looked_at

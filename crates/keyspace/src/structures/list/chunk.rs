@@ -20,7 +20,8 @@ use std::mem;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
-/// Most bytes of items and prefix in an ordinary chunk; a longer element has a chunk of its own.
+/// Maximum size of items and prefix in an ordinary chunk, in bytes; a longer element has a chunk of
+/// its own.
 pub const CHUNK_ROOM: usize = CHUNK_BYTES - HEADER;
 
 const CHUNK_BYTES: usize = 1024;
@@ -267,7 +268,7 @@ impl Chunk {
         self.0 -= n as u64;
     }
 
-    /// Removes some elements, but not all.
+    /// Removes some, but not all elements.
     pub fn remove(&mut self, range: Range<usize>) {
         let count = self.count();
         debug_assert!(range.len() < count && range.end <= count);
@@ -376,7 +377,7 @@ impl Chunk {
         true
     }
 
-    /// Moves to a block without room to spare, if that saves a sixteenth.
+    /// Moves to a block of exactly the size needed, if that saves a sixteenth.
     pub fn fit(&mut self, cache: &mut Cache) {
         let len = self.run().bytes.len();
         if !self.is_long() && usable(self.floor() + len) + self.size() / 16 <= self.size() {
@@ -401,7 +402,7 @@ impl Chunk {
         self.base().addr()
     }
 
-    /// Takes the chunk, leaving one without items or block, which need not be released.
+    /// Takes the chunk, leaving an empty one without a block, which need not be released.
     pub fn take(&mut self) -> Self {
         mem::take(self)
     }

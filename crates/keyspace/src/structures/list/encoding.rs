@@ -6,7 +6,7 @@ use crate::structures::list::large::List;
 use crate::structures::list::run::{Element, Run};
 use crate::structures::packed::Item;
 
-/// Bytes of a listpack that has no more than a limited number of items.
+/// Maximum bytes of a listpack that is limited by its number of items.
 const COUNTED_BYTES_MAX: usize = 8192;
 /// Bytes of an empty listpack.
 pub const LISTPACK_FRAME: usize = 7;
@@ -73,7 +73,7 @@ impl Limit {
         }
     }
 
-    /// Whether a listpack of this many bytes and items may be.
+    /// Whether a listpack of this many bytes and items is within the limit.
     #[inline]
     pub fn allows(self, bytes: usize, count: usize) -> bool {
         bytes <= self.bytes && count <= self.count
@@ -96,7 +96,7 @@ impl Limit {
         self.is_exceeded_by(LISTPACK_FRAME + 3 * run.bytes.len() + prefixes, count, elements)
     }
 
-    /// Whether this many items are too many for a listpack, whatever they are: each takes two
+    /// Whether there are too many items for a listpack, whatever they are: each takes at least two
     /// bytes.
     #[inline]
     fn is_exceeded_by_count(self, count: usize) -> bool {

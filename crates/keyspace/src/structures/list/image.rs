@@ -23,7 +23,7 @@ use std::ops::{ControlFlow, Range};
 /// Elements per step: ten microseconds or so, plus the time to copy them.
 const AT_ONCE: usize = 256;
 
-/// Elements that are set aside one by one; more are frozen.
+/// Maximum number of elements set aside one by one; more are frozen.
 const ASIDE_MAX: usize = 4096;
 
 /// Progress of the snapshot.
@@ -175,7 +175,7 @@ impl List {
     }
 }
 
-/// Handing out.
+/// Taking the snapshot.
 impl List {
     /// Passes the next elements of the snapshot to `take` until it has enough; false at the end,
     /// which ends the snapshot.

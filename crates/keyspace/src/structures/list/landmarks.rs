@@ -11,7 +11,7 @@ const STEP: usize = if cfg!(test) { 4 } else { 64 };
 /// removed at the front.
 pub const CHUNKS_MIN: usize = if cfg!(test) { 16 } else { 2048 };
 
-/// Items that are so near to an end are found from there.
+/// Items this near to an end are found by counting from there.
 pub const NEAR: usize = if cfg!(test) { 8 } else { 4096 };
 
 /// Item counts before chunks, both numbered as of the building of the landmarks.
@@ -19,12 +19,12 @@ pub const NEAR: usize = if cfg!(test) { 8 } else { 4096 };
 pub struct Landmarks {
     /// Items before chunk `i * STEP`.
     before: Vec<i64>,
-    /// Chunks that the front has gained since, or lost.
+    /// Net number of chunks added at the front since.
     chunks: i64,
     /// Net number of items added at the front since.
     items: i64,
-    /// Landmarks that do not hold any more: their chunk was the first one once, which gains and
-    /// loses items itself.
+    /// Landmarks no longer valid: their chunk was the first one once, and gains or loses items
+    /// itself.
     passed: usize,
 }
 
@@ -41,8 +41,8 @@ impl Landmarks {
         Landmarks { before, chunks: 0, items: 0, passed: 1 }
     }
 
-    /// The last landmark that the item at `index` does not precede: its chunk, and the items before
-    /// that. None if the item is nearer to the front.
+    /// The last landmark at or before the item at `index`: its chunk, and the number of items
+    /// before that. None if the item is nearer to the front.
     pub fn ahead_of(&self, index: usize) -> Option<(usize, usize)> {
         let wanted = index as i64 - self.items;
         let at = self.before.partition_point(|&before| before <= wanted).checked_sub(1)?;
@@ -54,8 +54,8 @@ impl Landmarks {
         Some((chunk, before))
     }
 
-    /// The front has gained items and chunks, or lost them; false if the landmarks are of no more
-    /// use.
+    /// Updates the landmarks after items and chunks were added or removed at the front; false if
+    /// they must be discarded.
     #[inline]
     pub fn shift(&mut self, chunks: i64, items: i64) -> bool {
         self.chunks += chunks;
@@ -80,7 +80,7 @@ impl Landmarks {
         self.before.truncate(left.div_ceil(STEP));
     }
 
-    /// A chunk has gained an item.
+    /// Updates the landmarks after a chunk has gained an item.
     pub fn gain(&mut self, chunk: usize) {
         let first_behind = (chunk as i64 - self.chunks + STEP as i64).max(0) as usize / STEP;
         for before in self.before.iter_mut().skip(first_behind) {

@@ -11,13 +11,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// A list that has at least this many chunks gets whole ones at its ends, which need not move to
+/// A list of at least this many chunks gets full-sized chunks at its ends, which need not move to
 /// grow.
 const WHOLE_CHUNKS_FROM: usize = 8;
-/// Neighbouring chunks are merged when both together are filled to this much, bytes.
+/// Adjacent chunks are merged if their total size is at most this, in bytes.
 const MERGE_BELOW: usize = CHUNK_ROOM / 2;
 
-/// Chunks looked at by one step of a relocation.
+/// Chunks checked by one step of a relocation.
 const CHUNKS_PER_MOVE: usize = 64;
 
 /// A list of any length, in chunks of packed items.
@@ -40,7 +40,7 @@ pub struct List {
     pub(super) taking: Option<Box<Taking>>,
 }
 
-/// A place in a list: the chunk's number and the item's in it.
+/// A position in a list: the chunk's number and the item's in it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct ListPosition {
     chunk: usize,
@@ -164,7 +164,7 @@ impl List {
         }
     }
 
-    /// Shows the item at an end to `take` and removes it.
+    /// Passes the item at an end to `take` and removes it.
     #[inline]
     pub fn pop<T>(
         &mut self,
@@ -213,7 +213,7 @@ impl List {
         self.iter_from(index).next()
     }
 
-    /// Walks forwards from `index` on.
+    /// Iterates forwards from `index`.
     pub fn iter_from(&self, index: usize) -> Iter<'_> {
         if index >= self.len {
             return Iter { list: self, next_chunk: self.chunks.len(), elements: Elements::NONE };
@@ -223,7 +223,7 @@ impl List {
         Iter { list: self, next_chunk: place.chunk + 1, elements }
     }
 
-    /// Walks backwards from `index` on; the first item is the last one.
+    /// Iterates backwards from `index`.
     pub fn iter_back_from(&self, index: usize) -> BackIter<'_> {
         let mut walk = BackIter { list: self, chunks: 0, run: Run::EMPTY, offsets: Vec::new() };
         if let Some(last) = self.len.checked_sub(1) {
@@ -315,7 +315,7 @@ impl List {
         pushed
     }
 
-    /// Parts a chunk in two before an item that is not its first.
+    /// Splits a chunk before an item that is not its first.
     fn split(&mut self, cache: &mut Cache, place: ListPosition) {
         let chunk = &mut self.chunks[place.chunk];
         self.blocks -= chunk.footprint();
@@ -370,8 +370,8 @@ impl List {
         removed
     }
 
-    /// Removes items of one chunk, the chunk too if they are all; the list's length is the caller's
-    /// affair.
+    /// Removes items of one chunk, and the chunk if it is emptied; the caller updates the list's
+    /// length.
     fn detach(&mut self, cache: &mut Cache, number: usize, items: Range<usize>) {
         self.landmarks.take();
         if items.len() < self.chunks[number].count() {
@@ -535,7 +535,7 @@ impl List {
         listpack
     }
 
-    /// Leaves off counting what [`List::listpack`] returns.
+    /// Stops counting for [`List::listpack`].
     pub fn forget_listpack(&mut self) {
         self.listpack = None;
     }

@@ -1,4 +1,4 @@
-//! Reading lists.
+//! Reads lists of either form.
 
 use crate::structures::form::{Type, WrongType};
 use crate::structures::large::Large;
@@ -10,7 +10,7 @@ use crate::structures::list::run::{Element, Elements, Run};
 use crate::structures::list::small::Small;
 use crate::structures::view::View;
 
-/// A list where it lies, for as long as nothing is changed.
+/// A borrowed list, valid until a change.
 #[derive(Clone, Copy)]
 pub struct ListRef<'a>(ListSource<'a>);
 
@@ -70,12 +70,12 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// The nodes that a quicklist of Redis would have; found out by a walk over all elements.
+    /// The nodes of the equivalent quicklist in Redis, computed by a walk over all elements.
     pub fn quicklist_nodes(&self, limits: &TypeLimits) -> Nodes {
         Nodes::of(self.iter_from(0), limits)
     }
 
-    /// Walks forwards from `index` on.
+    /// Iterates forwards from `index`.
     pub fn iter_from(&self, index: usize) -> Iter<'a> {
         match self.0 {
             ListSource::Small(list) => Iter::Small(list.run().elements(index)),

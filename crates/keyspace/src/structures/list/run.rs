@@ -29,14 +29,14 @@ const HINT_MAX: u16 = PREFIXED - 1;
 
 /// Longest prefix.
 const PREFIX_MAX: usize = u8::MAX as usize;
-/// Shorter ones are not worth it.
+/// Shorter prefixes do not pay.
 const PREFIX_MIN: usize = 3;
 
 impl Layout {
-    /// Items that have nothing in common.
+    /// Layout of items with nothing in common.
     pub const MIXED: Layout = Layout(0);
 
-    /// The layout of a run of this item alone.
+    /// Layout of a run with only this item.
     #[inline]
     pub fn of(item: &Parts<'_>) -> Self {
         let first = item.head()[0];
@@ -55,7 +55,7 @@ impl Layout {
         self.0
     }
 
-    /// The byte with which all items begin.
+    /// The common first byte of all items.
     #[inline]
     fn common(self) -> Option<u8> {
         (self.0 & UNIFORM != 0).then_some(self.0 as u8)
@@ -104,14 +104,14 @@ impl Layout {
         item.packed_len() - usize::from(self.common().is_some())
     }
 
-    /// Bytes of every item of a uniform run.
+    /// Length of each item of a uniform run.
     #[inline]
     fn stride(self) -> Option<usize> {
         self.common().map(|common| fixed_len(common) - 1)
     }
 }
 
-/// An element of a list, where it lies.
+/// A borrowed element of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
     prefix: &'a [u8],
@@ -136,7 +136,7 @@ impl<'a> Element<'a> {
         self.len() == 0
     }
 
-    /// The element as a packed item, if it lies in one piece.
+    /// The element as a packed item, if it is contiguous.
     #[inline]
     pub fn item(&self) -> Option<Item<'a>> {
         self.prefix.is_empty().then_some(self.item)
@@ -159,7 +159,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// A run where it lies.
+/// A borrowed run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
     /// Common prefix of the elements.
@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Walks the elements from `index` on.
+    /// Iterates over the elements from `index`.
     #[inline]
     pub fn elements(self, index: usize) -> Elements<'a> {
         let rest = &self.bytes[self.offset(index)..];
@@ -293,7 +293,7 @@ pub struct Elements<'a> {
 }
 
 impl Elements<'_> {
-    /// None.
+    /// An empty iterator.
     pub const NONE: Elements<'static> = Elements { prefix: &[], common: None, rest: &[] };
 }
 
@@ -357,7 +357,7 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// Packs elements with all that they have in common left out.
+    /// Packs elements without their common parts.
     pub fn of<'t>(elements: impl Iterator<Item = &'t [u8]> + Clone) -> Self {
         let prefix = common_prefix(elements.clone());
         let mut packer = Packer::with_room(elements.size_hint().0 * 8);
@@ -416,7 +416,7 @@ impl Packer {
         self.bytes.extend_from_slice(parts.tail);
     }
 
-    /// Counts an item that begins with this byte; `wide` is its [`Item::wide_int`].
+    /// Counts an item with this first byte; `wide` is its [`Item::wide_int`].
     #[inline]
     fn note(&mut self, first: u8, wide: Option<u8>) {
         if self.count == 0 {

@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-/// Items of a leaf at most.
+/// Maximum number of items of a leaf.
 pub const LEAF_MAX: usize = 64;
-/// Children of an inner node at most.
+/// Maximum number of children of an inner node.
 pub const INNER_MAX: usize = 32;
 
 /// Item of a tree: eight bytes that refer to a score, and to anything else that decides the order.
@@ -47,13 +47,13 @@ pub struct Node<T> {
     _owns: PhantomData<Leaf<T>>,
 }
 
-/// A node, to be read.
+/// A borrowed node.
 pub enum NodeRef<'a, T> {
     Leaf(&'a Leaf<T>),
     Inner(&'a Inner<T>),
 }
 
-/// A node, to be changed.
+/// A mutably borrowed node.
 pub enum NodeMut<'a, T> {
     Leaf(&'a mut Leaf<T>),
     Inner(&'a mut Inner<T>),
@@ -146,7 +146,7 @@ impl<T> Node<T> {
 }
 
 impl<S, const MAX: usize> Slots<S, MAX> {
-    /// A block that holds an array of no items.
+    /// A block with an empty array.
     fn empty(cache: &mut Cache) -> NonNull<u8> {
         const { assert!(align_of::<Self>() <= 8) };
         let block = cache.alloc(size_of::<Self>());
@@ -209,7 +209,7 @@ impl<S, const MAX: usize> Slots<S, MAX> {
         }
     }
 
-    /// Drops `n` slots from `at` on; they are of no further use.
+    /// Discards `n` slots from `at` on.
     pub fn discard(&mut self, at: usize, n: usize) {
         let len = self.len();
         assert!(n <= len && at <= len - n);

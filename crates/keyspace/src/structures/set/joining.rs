@@ -9,13 +9,13 @@ use crate::structures::packed::{self, Item};
 
 /// Change of a packed set that adds an absent member.
 pub(crate) enum Joining {
-    /// An intset changes so.
+    /// Edit the intset.
     Ints(Edit),
     /// Append the member.
     Append,
-    /// An intset becomes packed items, which the member follows.
+    /// Convert the intset to packed items, and append the member.
     Unpack,
-    /// The set becomes a large one.
+    /// Convert the set to a large one.
     Enlarge,
 }
 

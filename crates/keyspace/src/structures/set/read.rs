@@ -1,4 +1,4 @@
-//! Reading sets, whatever their form.
+//! Reads sets of any form.
 
 use crate::structures::bucket::Item as _;
 use crate::structures::element::Element;
@@ -13,7 +13,7 @@ use crate::structures::view::View;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// A set where it lies.
+/// A borrowed set.
 #[derive(Clone, Copy)]
 pub struct SetRef<'a>(SetSource<'a>);
 
@@ -98,7 +98,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Hands every member to `each`.
+    /// Passes every member to `each`.
     pub fn each(&self, each: &mut dyn FnMut(Item<'a>)) {
         let _ = self.try_each(&mut |member| {
             each(member);
@@ -106,8 +106,8 @@ impl<'a> SetRef<'a> {
         });
     }
 
-    /// Hands members to `each` until it breaks. A member of a large set is text, even if it is that
-    /// of an integer.
+    /// Passes members to `each` until it breaks. A member of a large set is text, even if it is an
+    /// integer.
     pub fn try_each(&self, each: &mut dyn FnMut(Item<'a>) -> ControlFlow<()>) -> ControlFlow<()> {
         match self.0 {
             SetSource::Ints(ints) => ints.iter().map(Item::Int).try_for_each(each),
@@ -126,8 +126,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Hands members to `each` that are drawn at random one after the other, `count` of them, some
-    /// more than once.
+    /// Passes `count` members drawn at random, possibly repeated, to `each`.
     pub fn draw(
         &self,
         count: usize,

@@ -22,16 +22,16 @@ pub struct Pair<'a> {
     pub score: f64,
 }
 
-/// A place between pairs.
+/// A position between pairs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spot {
     /// Offset in the bytes.
     pub offset: usize,
-    /// The last whole score before it.
+    /// The last whole score before the position.
     base: i64,
 }
 
-/// Walks pairs forwards.
+/// Iterates over pairs forwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs<'a> {
     bytes: &'a [u8],
@@ -50,7 +50,7 @@ impl<'a> Pairs<'a> {
         self.spot
     }
 
-    /// Passes over `n` pairs, or all that are left; returns how many.
+    /// Skips `n` pairs, or all if fewer are left; returns the number skipped.
     #[inline]
     pub fn skip_pairs(&mut self, n: usize) -> usize {
         for passed in 0..n {
@@ -78,8 +78,8 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// Passes over pairs, `max` at most, while `keep` is true of score and member; returns how
-    /// many.
+    /// Skips at most `max` pairs while `keep` is true of score and member; returns the number
+    /// skipped.
     #[inline]
     pub fn pass_while(&mut self, max: usize, keep: impl Fn(f64, MemberRef<'_>) -> bool) -> usize {
         for passed in 0..max {
@@ -161,7 +161,7 @@ pub struct Located<'a> {
     pub found: Option<Pair<'a>>,
     /// Position of the first pair that sorts after the member with the score in question.
     pub place: Spot,
-    /// Number of pairs, if the member is not there.
+    /// Number of pairs, if the member is absent.
     pub count: usize,
 }
 
@@ -275,7 +275,7 @@ impl<'o> Writer<'o> {
         self.put(&[], score);
     }
 
-    /// Appends a member, packed already, and its score.
+    /// Appends a packed member and its score.
     pub fn put(&mut self, member: &[u8], score: f64) {
         self.out.extend_from_slice(member);
         scores::pack(self.out, score, &mut self.base);

@@ -1,4 +1,4 @@
-//! Reading sorted sets, small or large.
+//! Reads sorted sets, small or large.
 
 use crate::structures::bucket::Item as _;
 use crate::structures::element::Element;
@@ -18,10 +18,10 @@ use std::ops::Range;
 /// walk over all.
 const DRAWN_SHARE: usize = 8;
 
-/// Members of a large set up to which a range is measured by walking over it.
+/// Maximum number of members of a large set over which a range is measured by a walk.
 const WALKED_MAX: usize = 64;
 
-/// A sorted set where it lies, for as long as nothing is changed.
+/// A borrowed sorted set, valid until a change.
 #[derive(Clone, Copy)]
 pub enum SortedSetRef<'a> {
     /// Pairs in the entry.
@@ -59,7 +59,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Never true of one that is stored.
+    /// Never true of a stored set.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -161,7 +161,7 @@ impl<'a> SortedSetRef<'a> {
                 if part.from_end || part.take > WALKED_MAX {
                     return Run(RunSource::Ranks(set, part.of(start..rank(&within))));
                 }
-                // They will be read anyway.
+                // The members will be read anyway.
                 let start = start.saturating_add(part.skip).min(set.len());
                 let members = set.order.range(start..start.saturating_add(part.take));
                 let within =
@@ -177,13 +177,13 @@ impl<'a> SortedSetRef<'a> {
         self.run(ranks).into_iter()
     }
 
-    /// Hands the members of a range of ranks to `each`, in order.
+    /// Passes the members of a range of ranks to `each`, in order.
     #[inline]
     pub fn each(&self, ranks: Range<usize>, each: impl FnMut(Item<'a>, f64)) {
         self.run(ranks).each(each);
     }
 
-    /// Hands `count` members drawn at random to `each`, each of them drawn from all.
+    /// Passes `count` random members, possibly repeated, to `each`.
     pub fn draw(
         &self,
         count: usize,
@@ -191,7 +191,7 @@ impl<'a> SortedSetRef<'a> {
         each: &mut dyn FnMut(Item<'a>, f64),
     ) {
         let len = self.len();
-        // Packed pairs are found one after the other only.
+        // Packed pairs can be found only by a walk.
         let pairs: Vec<_> = match self {
             SortedSetRef::Packed(_) if count > 1 => self.range(0..len).collect(),
             _ => Vec::new(),
@@ -253,7 +253,7 @@ pub struct Part {
     pub skip: usize,
     /// Maximum number of members after that.
     pub take: usize,
-    /// Whether they are counted from the last one of the range down.
+    /// Whether counting begins at the last member of the range.
     pub from_end: bool,
 }
 
@@ -268,13 +268,13 @@ impl Part {
     }
 }
 
-/// Members that follow each other.
+/// Consecutive members.
 #[derive(Clone)]
 pub struct Run<'a>(RunSource<'a>);
 
 #[derive(Clone)]
 enum RunSource<'a> {
-    /// The next ones, and how many.
+    /// The next pairs, and their number.
     Pairs(Pairs<'a>, usize),
     /// Existing ranks.
     Ranks(&'a SortedSet, Range<usize>),
@@ -294,7 +294,7 @@ impl<'a> Run<'a> {
         self.len() == 0
     }
 
-    /// Hands the members to `each`, in order.
+    /// Passes the members to `each`, in order.
     #[inline]
     pub fn each(&self, mut each: impl FnMut(Item<'a>, f64)) {
         match self.clone().into_iter() {
@@ -332,7 +332,7 @@ impl<'a> IntoIterator for Run<'a> {
     }
 }
 
-/// Walks members in order.
+/// Iterates over members in order.
 pub enum Members<'a> {
     /// Pairs in the entry.
     Packed(Take<Pairs<'a>>),
@@ -340,7 +340,7 @@ pub enum Members<'a> {
     Large(Ordered<'a>),
 }
 
-/// Walks the members of a large sorted set.
+/// Iterates over the members of a large sorted set.
 pub struct Ordered<'a>(rank_tree::Iter<'a, Element>);
 
 impl<'a> Iterator for Members<'a> {

@@ -1,5 +1,5 @@
-//! Scores of a small sorted set. Whole numbers are stored as their distance to the one before,
-//! which is short as scores ascend.
+//! Scores of a small sorted set. Whole numbers are stored as their distance to the previous one,
+//! which is short because scores ascend.
 //!
 //! | first byte | then | score |
 //! |---|---|---|
@@ -16,8 +16,7 @@ const WHOLE_MAX: u64 = 1 << 53;
 const WHOLE: u8 = 0b1111_0000;
 const DOUBLE: u8 = 0b1111_1000;
 
-/// The whole number that a score is, if it is one that is stored as such. The sign of -0 must
-/// survive.
+/// The whole number equal to a score, if it is stored as one. -0 must keep its sign.
 #[inline]
 pub fn whole(score: f64) -> Option<i64> {
     let whole = score as i64;
@@ -25,7 +24,7 @@ pub fn whole(score: f64) -> Option<i64> {
         .then_some(whole)
 }
 
-/// Appends a score; `base` is the last whole number before it, and becomes that for the next.
+/// Appends a score; `base` is the previous whole number, and is updated.
 pub fn pack(out: &mut Vec<u8>, score: f64, base: &mut i64) {
     let Some(whole) = whole(score) else {
         out.push(DOUBLE);
@@ -51,7 +50,7 @@ pub fn pack(out: &mut Vec<u8>, score: f64, base: &mut i64) {
     }
 }
 
-/// Bytes that hold a whole number and its sign.
+/// Number of bytes for a whole number with its sign.
 fn whole_len(whole: i64) -> usize {
     let bits = 65 - (whole ^ whole >> 63).leading_zeros() as usize;
     bits.div_ceil(8)
@@ -68,7 +67,7 @@ pub fn unpack(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
     if ones > 3 {
         return unpack_long(bytes, at, base);
     }
-    // Of the `ones + 1` bytes, as many bits are the header.
+    // Of `ones + 1` bytes, the first `ones + 1` bits are the header.
     *base += i64::from(word << (ones + 1) >> (25 - 7 * ones));
     (*base as f64, at + ones as usize + 1)
 }
@@ -84,7 +83,7 @@ pub fn short_distance(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     }
 }
 
-/// The last bytes, as if zeros followed.
+/// The last bytes, padded with zeros.
 #[cold]
 fn short_word(bytes: &[u8]) -> u32 {
     let mut word = [0; 4];
@@ -105,7 +104,7 @@ fn unpack_long(bytes: &[u8], at: usize, base: &mut i64) -> (f64, usize) {
     (*base as f64, end)
 }
 
-/// Length of the packed score that begins with this byte.
+/// Length of a packed score with this first byte.
 #[inline]
 pub fn packed_len(first: u8) -> usize {
     match first {

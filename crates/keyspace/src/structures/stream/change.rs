@@ -27,7 +27,7 @@ pub enum StreamChange<'a> {
         /// The ID.
         id: StreamId,
     },
-    /// The stream's own figures were set.
+    /// The stream's last ID and counters were set.
     Set {
         /// The greatest ID that an entry ever had.
         last_id: StreamId,
@@ -63,14 +63,14 @@ pub enum StreamChange<'a> {
         /// Time at which it last got entries.
         active_ms: Option<i64>,
     },
-    /// A consumer was removed, with all that it had pending.
+    /// A consumer was removed, with its pending entries.
     ConsumerRemove {
         /// The group.
         group: &'a [u8],
         /// The consumer.
         consumer: &'a [u8],
     },
-    /// An entry is pending, in this way from now on.
+    /// The state of a pending entry was set.
     Pending {
         /// The group.
         group: &'a [u8],
@@ -90,7 +90,7 @@ pub enum StreamChange<'a> {
         /// The entry.
         id: StreamId,
     },
-    /// A producer gave an entry an ID of its own.
+    /// A producer's ID was added for an entry.
     Produced {
         /// The producer.
         producer: &'a [u8],
@@ -101,9 +101,9 @@ pub enum StreamChange<'a> {
     },
     /// Retention time and number of producers' IDs were set.
     Producers {
-        /// Seconds.
+        /// Retention time in seconds.
         duration_s: u32,
-        /// Number of each producer.
+        /// Number of IDs per producer.
         ids_max: u32,
     },
 }

@@ -28,18 +28,18 @@ const FORM_MS: u8 = 1;
 const FORM_MS_SEQ: u8 = 2;
 const NUMBER_MAX: u8 = 0b0001_1111;
 
-/// Bytes by which a chunk's allocation grows at least.
+/// Minimum growth of a chunk's allocation in bytes.
 const GROWTH_MIN: usize = 64;
 /// Bytes of deleted entries that may stay at the front of a chunk: chunks of the usual size are
 /// never rewritten.
 const RECLAIMED_MIN: usize = 16 * 1024;
-/// Largest node, whatever the configuration allows.
+/// Maximum size of a node, whatever the configuration allows.
 const NODE_BYTES_MAX: usize = 1 << 30;
 
 /// Limits of a chunk, from `stream-node-max-bytes` and `stream-node-max-entries`; 0 for no limit.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeLimits {
-    /// Bytes that the listpack of Redis would have.
+    /// Size of the equivalent listpack in Redis.
     pub bytes: usize,
     /// Entries, deleted ones included.
     pub entries: u64,
@@ -257,7 +257,7 @@ impl Chunk {
         }
     }
 
-    /// The entry that a walk with [`Chunk::places`] found.
+    /// The entry at a position from [`Chunk::places`].
     pub fn entry_at(&self, (id, at): (StreamId, u32)) -> EntryRef<'_> {
         let place = self.place(at as usize, StreamId::MIN);
         self.entry(EntryPlace { id, ..place })
@@ -365,7 +365,7 @@ impl Chunk {
     }
 }
 
-/// Walks the entries of a chunk.
+/// Iterates over the entries of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entries<'a> {
     chunk: &'a Chunk,
@@ -386,7 +386,7 @@ impl<'a> Entries<'a> {
         Some(place)
     }
 
-    /// Passes over the entries below `from`.
+    /// Skips the entries below `from`.
     pub fn skip_below(&mut self, from: StreamId) {
         let mut ahead = *self;
         while ahead.place().is_some_and(|place| place.id < from) {
@@ -410,7 +410,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// Appends the head of an entry, and its ID as the difference to the one before it.
+/// Appends the head of an entry, with its ID as the difference to the previous one.
 fn put_head(out: &mut Vec<u8>, before: StreamId, id: StreamId, same_fields: bool) {
     let (form, by) = if id.ms == before.ms {
         (FORM_SEQ, id.seq - before.seq)
@@ -430,7 +430,7 @@ fn put_head(out: &mut Vec<u8>, before: StreamId, id: StreamId, same_fields: bool
     }
 }
 
-/// Inserts the length of what begins at `at` and reaches to the end.
+/// Inserts the length of the bytes from `at` to the end.
 fn put_length_before(bytes: &mut Vec<u8>, at: usize) {
     let len = bytes.len() - at;
     if len < 0x80 {
@@ -450,7 +450,7 @@ fn put_number(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// The number at `at`, and where what follows it begins.
+/// The number at `at`, and the offset after it.
 #[inline]
 fn number(bytes: &[u8], mut at: usize) -> (u64, usize) {
     let (mut n, mut shift) = (0, 0);

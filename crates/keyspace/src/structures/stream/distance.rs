@@ -6,7 +6,7 @@ use crate::structures::stream::group::Group;
 use crate::structures::stream::id::StreamId;
 
 impl Stream {
-    /// Number of entries ever added up to and including `id`; none if it cannot be known.
+    /// Number of entries ever added up to and including `id`; none if unknown.
     pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
         if self.added == 0 {
             return Some(0);
@@ -42,7 +42,7 @@ impl Stream {
             return false;
         }
         if self.first_id() > self.max_deleted {
-            // The latest deletion was in front of all entries.
+            // The latest deletion was before all entries.
             return false;
         }
         id <= self.max_deleted

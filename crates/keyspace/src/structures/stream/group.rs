@@ -8,11 +8,11 @@ use crate::structures::stream::id::StreamId;
 use image::{Apart, GroupsImage, PendingImage};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes that a pending entry takes in the group's map and its consumer's set.
+/// Bytes of a pending entry in the group's map and its consumer's set.
 pub(super) const PENDING_BYTES: usize = 104;
 /// Bytes of an entry given back, in the group's map and the queue.
 const NACKED_BYTES: usize = 120;
-/// Bytes that a pending entry takes in the order of delivery.
+/// Bytes of a pending entry in the order of delivery.
 const TIMED_BYTES: usize = 48;
 /// Bytes of a map's node per entry, in addition to key and value.
 const MAP_BYTES: usize = 16;
@@ -42,7 +42,7 @@ impl Groups {
         self.bytes
     }
 
-    /// Frees the groups piece by piece: `breathe` is called after each.
+    /// Frees the groups one by one: `breathe` is called after each.
     pub fn release(self, breathe: &mut dyn FnMut()) {
         for (_, group) in self.groups {
             group.pending.into_iter().for_each(|_| breathe());
@@ -93,7 +93,7 @@ impl Groups {
         Some(result)
     }
 
-    /// Whether any group has the entry pending.
+    /// Whether the entry is pending in any group.
     pub fn refer_to(&self, id: StreamId) -> bool {
         self.groups.values().any(|group| group.pending.contains_key(&id))
     }
@@ -110,7 +110,7 @@ fn group_bytes(name: &[u8]) -> usize {
     name.len() + size_of::<(Box<[u8]>, Group)>() + MAP_BYTES
 }
 
-/// A consumer of a group, for as long as it exists.
+/// ID of a consumer of a group, valid as long as the consumer exists.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ConsumerId(u32);
 
@@ -206,7 +206,7 @@ impl Slot {
 }
 
 impl Group {
-    /// The greatest ID that was delivered to a consumer, or that was set.
+    /// The greatest ID delivered to a consumer, or set by a command.
     pub fn last_delivered(&self) -> StreamId {
         self.last_delivered
     }
@@ -216,7 +216,7 @@ impl Group {
         self.entries_read
     }
 
-    /// Sets how far the group has read.
+    /// Sets the position of the group.
     pub fn set_position(&mut self, last_delivered: StreamId, read: Option<u64>) {
         self.last_delivered = last_delivered;
         self.entries_read = read;
@@ -245,7 +245,7 @@ impl Group {
         self.pending.range(start..).map(|(&id, slot)| (id, slot.pending()))
     }
 
-    /// Prepares [`Group::claimable`]: from now on the order is kept.
+    /// Prepares [`Group::claimable`]: maintains the order by delivery time from now on.
     pub fn order_by_time(&mut self) {
         if self.by_time.is_none() {
             let owned = self.pending.iter().filter(|(_, slot)| slot.owner != NOBODY);

@@ -32,7 +32,7 @@ pub(super) struct Taking {
     /// The numbers of this and the following chunks, as far as they were present at the begin.
     numbers: VecDeque<u32>,
     kept: BTreeMap<u32, Chunk>,
-    /// The stream without entries and groups; none when that is all that is left.
+    /// The stream without entries and groups; none once this is the rest itself.
     rest: Option<Box<Stream>>,
     /// Whether the stream's properties, which follow the last chunk, were passed.
     is_told: bool,
@@ -42,7 +42,7 @@ pub(super) struct Taking {
     groups: usize,
 }
 
-/// Entries of a stream that are written together.
+/// Entries of a stream saved together.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamNode<'e>(&'e Chunk);
 
@@ -93,7 +93,7 @@ impl Stream {
         self.taking = Some(Box::new(Taking {
             id,
             next: 0,
-            // A chunk takes more than one byte of memory, and a number is below 2^32 - 1.
+            // A chunk takes more than one byte of memory, so its number is below 2^32 - 1.
             numbers: (0..self.chunks.len() as u32).collect(),
             kept: BTreeMap::new(),
             rest: Some(Box::new(rest)),

@@ -4,7 +4,7 @@
 use crate::structures::packed::Item;
 use crate::structures::stream::id::StreamId;
 
-/// A listpack's own header and end.
+/// Header and end mark of a listpack.
 const LISTPACK: usize = 7;
 /// A small number.
 const NUMBER: usize = 2;

@@ -14,7 +14,7 @@ const ID_BYTES: usize = 256;
 /// Bytes of a producer in addition to its name.
 const PRODUCER_BYTES: usize = 128;
 
-/// The producers of a stream, each with the IDs that it gave its latest entries.
+/// The producers of a stream, each with the IDs of its latest entries.
 #[derive(Clone, Debug)]
 pub struct Producers {
     duration_s: u32,
@@ -27,7 +27,7 @@ pub struct Producers {
     bytes: usize,
 }
 
-/// An entry, its producer, and the ID that the producer gave it.
+/// An entry, its producer, and the producer's ID for it.
 type Remembered = (StreamId, Arc<[u8]>, Arc<[u8]>);
 
 #[derive(Clone, Debug, Default)]
@@ -52,12 +52,12 @@ impl Default for Producers {
 }
 
 impl Producers {
-    /// Seconds for which an ID is remembered.
+    /// Retention time of an ID in seconds.
     pub fn duration_s(&self) -> u32 {
         self.duration_s
     }
 
-    /// Number of IDs remembered of each producer.
+    /// Number of IDs retained per producer.
     pub fn ids_max(&self) -> u32 {
         self.ids_max
     }
@@ -72,12 +72,12 @@ impl Producers {
         self.duplicates
     }
 
-    /// Number of producers of which an ID is remembered.
+    /// Number of producers with a retained ID.
     pub fn producers_len(&self) -> usize {
         self.producers.len()
     }
 
-    /// Number of IDs remembered.
+    /// Number of retained IDs.
     pub fn ids_len(&self) -> usize {
         self.by_entry.len()
     }
@@ -87,12 +87,12 @@ impl Producers {
         self.bytes
     }
 
-    /// Every ID remembered, as entry, producer and ID, the oldest first.
+    /// Every retained ID, as entry, producer and ID, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (StreamId, &[u8], &[u8])> {
         self.by_entry.iter().map(|(entry, producer, id)| (*entry, &**producer, &**id))
     }
 
-    /// The entry that a producer gave this ID, if it is still remembered.
+    /// The entry with this ID of a producer, if the ID is still retained.
     pub fn entry(&self, producer: &[u8], id: &[u8]) -> Option<StreamId> {
         self.producers.get(producer)?.entries.get(id).copied()
     }

@@ -10,8 +10,8 @@ const KEY_LEN: u32 = 16;
 const LOOKED_AT_MAX: usize = 65_536;
 
 impl Stream {
-    /// Number of nodes of the radix tree: one where keys part, one for each run of bytes between,
-    /// and a leaf for each key.
+    /// Number of nodes of the radix tree: one where keys diverge, one for each run of bytes
+    /// between, and a leaf for each key.
     pub fn radix_nodes(&self) -> usize {
         let looked_at = self.chunks.len().min(LOOKED_AT_MAX);
         let nodes = radix_nodes(self.chunks.iter().take(looked_at).map(|chunk| chunk.base()));
@@ -57,7 +57,7 @@ fn run(parting: Option<u32>, depth: u32) -> usize {
     usize::from(depth > parting.map_or(0, |at| at + 1))
 }
 
-/// Number of bytes that two IDs have in common from the front.
+/// Number of common first bytes of two IDs.
 fn common_prefix(a: StreamId, b: StreamId) -> u32 {
     let wide = |id: StreamId| u128::from(id.ms) << 64 | u128::from(id.seq);
     (wide(a) ^ wide(b)).leading_zeros() / 8

@@ -1,4 +1,4 @@
-//! Walks over a stream's entries, in either direction.
+//! Iterators over a stream's entries, in either direction.
 
 use crate::structures::stream::Stream;
 use crate::structures::stream::chunk::{Chunk, Entries, EntryRef};

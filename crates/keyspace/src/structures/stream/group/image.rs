@@ -50,7 +50,7 @@ pub(super) struct GroupsImage {
     is_begun: bool,
     /// Entries of that group that were given back, by their numbers in the queue.
     given_back: BTreeMap<u64, StreamId>,
-    /// Groups that were removed meanwhile.
+    /// Groups removed during the snapshot.
     gone: BTreeMap<Box<[u8]>, Group>,
     /// Groups taken.
     done: Groups,
@@ -63,7 +63,7 @@ pub struct GroupHead {
     last_delivered: StreamId,
     entries_read: Option<u64>,
     consumers: Vec<ConsumerHead>,
-    /// The place among the consumers by the number of a consumer's ID.
+    /// Index among the consumers by the number of a consumer's ID.
     places: Vec<u32>,
     pending_len: usize,
     nacked_len: usize,
@@ -120,7 +120,7 @@ impl GroupHead {
         &self.name
     }
 
-    /// The greatest ID that was delivered to a consumer, or that was set.
+    /// The greatest ID delivered to a consumer, or set by a command.
     pub fn last_delivered(&self) -> StreamId {
         self.last_delivered
     }
