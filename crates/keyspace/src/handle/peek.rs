@@ -25,7 +25,7 @@ impl Handle {
 }
 
 impl Peeker<'_> {
-    /// Prefetches the cache line in which a lookup of `hash` begins.
+    /// Asks for the cache line in which a lookup of `hash` will begin.
     #[inline]
     pub fn prefetch_bucket(self, db: u16, hash: KeyHash) {
         if db == 0

@@ -234,8 +234,7 @@ impl Handle {
         self.ks.homes.get().is_some_and(|homes| !homes.is_home(key))
     }
 
-    /// Whether the key may be evicted now: only copies while copies are evicted, otherwise any key
-    /// with its home here.
+    /// Whether the key may be evicted at the moment: while copies are, no others.
     pub(crate) fn is_evictable(&self, key: &[u8]) -> bool {
         match self.upkeep.evictor.copies {
             None => !self.is_elsewhere(key),

@@ -14,15 +14,15 @@ use crate::structures::table::Position;
 use crate::structures::view::View;
 use petrel_json::{Change, Edit, Misfit, Op};
 
-/// A document that has shrunk to this many bytes is packed again.
+/// A document that has shrunk to so many bytes is packed again.
 const REPACKED_MAX: usize = PACKED_MAX / 2;
 
-/// Reason why a document cannot be changed.
+/// Why a document cannot be changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum JsonError {
     /// The key holds another type.
     WrongType,
-    /// The key does not exist.
+    /// There is no such key.
     NoKey,
     /// The change does not fit the document.
     Misfit(Misfit),
@@ -41,7 +41,7 @@ impl From<Misfit> for JsonError {
 }
 
 impl Handle {
-    /// Makes a change of a JSON document, in the form of its effect.
+    /// Makes a change of a JSON document that is given as its effect is.
     ///
     /// Tapes must be those of documents ([`petrel_json::check`]); the change borrows nothing from
     /// the key's own document.
@@ -71,8 +71,8 @@ impl Handle {
         Ok(())
     }
 
-    /// Whether a removal has emptied the root. It is then recorded as a whole document, because a
-    /// replica that applies the removal of the last value removes the key, as `JSON.DEL` does.
+    /// Whether a removal has left nothing in the root, which is recorded as a document then: a
+    /// replica that is told to remove the last value removes the key, as `JSON.DEL` does.
     fn json_is_emptied(&mut self, db: u16, key: Key<'_>, change: &Change<'_>) -> bool {
         if !matches!((change.op, change.place), (Op::Remove { .. }, [_])) {
             return false;
@@ -146,10 +146,10 @@ impl Handle {
         });
     }
 
-    /// Applies a change described by an effect.
+    /// Makes a change that an effect describes.
     ///
     /// # Errors
-    /// If the change does not fit the document.
+    /// What is in the way.
     pub(crate) fn apply_json(
         &mut self,
         db: u16,

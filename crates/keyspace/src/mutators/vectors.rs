@@ -10,16 +10,16 @@ use crate::structures::vectors::{VectorChange, Vectors};
 use crate::structures::view::View;
 use petrel_vector::{NotInserted, VectorSet};
 
-/// Reason why a vector cannot be added.
+/// Why a vector cannot be put.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum VectorError {
     /// The key holds another type.
     WrongType,
     /// The set's vectors are of another shape, or the shape is out of range.
     WrongShape,
-    /// The set has the maximum number of elements.
+    /// The set has as many elements as it may have.
     Full,
-    /// Ended by the caller.
+    /// The caller has ended it.
     Ended,
 }
 
@@ -30,8 +30,8 @@ impl From<WrongType> for VectorError {
 }
 
 impl Handle {
-    /// Makes a change of a vector set, in the form of its effect. Returns whether an element is new
-    /// ([`VectorChange::Put`]), or was present (the other changes).
+    /// Makes a change of a vector set that is given as its effect is. Says whether an element is
+    /// new ([`VectorChange::Put`]), or was there (the others).
     ///
     /// # Errors
     /// If the key holds another type, or the vector does not fit the set; nothing has changed then.
@@ -44,11 +44,11 @@ impl Handle {
         self.vector_change_while(db, key, change, &mut |_| true)
     }
 
-    /// Like [`Handle::vector_change`], but ends once `go_on` returns false. It gets the work since
-    /// the last call, in units of about ten nanoseconds.
+    /// Searches as long as `go_on`, which is called with the work since, in about ten nanoseconds,
+    /// returns true.
     ///
     /// # Errors
-    /// As for [`Handle::vector_change`], and [`VectorError::Ended`]; nothing has changed then.
+    /// The same, and [`VectorError::Ended`]; nothing has changed then.
     pub fn vector_change_while(
         &mut self,
         db: u16,
@@ -112,7 +112,7 @@ impl Handle {
         Ok(is_new)
     }
 
-    /// Changes an element, if it is present.
+    /// Changes an element that is there, if it is.
     fn vector_alter(
         &mut self,
         db: u16,
@@ -142,7 +142,7 @@ impl Handle {
         changed.flatten()
     }
 
-    /// Replaces a key's value with a vector set, without an expiry.
+    /// Sets a key to a vector set, whatever it held before, without an expiry.
     pub fn vectors_store(&mut self, db: u16, key: Key<'_>, set: VectorSet) {
         let access = self.initial_access(key.hash);
         let large = Box::new(Large::Vectors(Vectors::new(set)));
@@ -152,10 +152,10 @@ impl Handle {
         self.record(db, key, &Effect::Store { key: key.bytes, value, expiry: None });
     }
 
-    /// Applies a change described by an effect.
+    /// Makes a change that an effect describes.
     ///
     /// # Errors
-    /// If the change does not fit the vector set.
+    /// What is in the way.
     pub(crate) fn apply_vector(
         &mut self,
         db: u16,

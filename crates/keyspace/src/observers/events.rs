@@ -226,7 +226,7 @@ impl Handle {
                     self.note_element(class::STREAM, name, db, key);
                 }
             }
-            // Redis publishes no event of them.
+            // As Redis, which publishes no event of them.
             Effect::Vector { .. } => {}
             Effect::Json { .. } => self.note_element(class::MODULE, name("json.set"), db, key),
             Effect::FieldPut { field, .. } => self.note_field(name("hset"), db, key, field),
@@ -291,7 +291,7 @@ fn class_of_type(of: Type) -> u32 {
         Type::SortedSet => class::SORTED_SET,
         Type::Hash => class::HASH,
         Type::Stream => class::STREAM,
-        // Events of copies and the like, which have no class of their own.
+        // Of a copy and the like, which have no class of their own.
         Type::VectorSet | Type::Json => class::GENERIC,
     }
 }

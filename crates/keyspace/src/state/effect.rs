@@ -174,18 +174,18 @@ pub enum Effect<'a> {
         /// The change.
         change: StreamChange<'a>,
     },
-    /// A change of a vector set.
+    /// Something changed in a vector set.
     Vector {
         /// The key.
         key: &'a [u8],
-        /// The change.
+        /// What.
         change: VectorChange<'a>,
     },
-    /// A change of a JSON document.
+    /// Something changed in a JSON document.
     Json {
         /// The key.
         key: &'a [u8],
-        /// The change.
+        /// What.
         change: JsonChange<'a>,
     },
     /// A field of a hash gets this value and this expiry. A missing key counts as an empty hash.

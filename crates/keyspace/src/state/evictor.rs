@@ -44,11 +44,11 @@ pub(crate) struct Candidate {
     pub(crate) db: u16,
     pub(crate) entry: Entry,
     pub(crate) access: u32,
-    /// The expiry, or a random number, for the policies that compare it.
+    /// The expiry, or a random number, for the policies that go by it.
     pub(crate) rank: i64,
 }
 
-/// The best candidates seen, unordered.
+/// The best candidates seen, in no order.
 #[derive(Default)]
 pub(crate) struct Pool {
     candidates: Vec<Candidate>,
@@ -76,8 +76,8 @@ impl Evictor {
         }
     }
 
-    /// Takes the best candidate out of the pool that is due, or, if it is empty and `any` is set,
-    /// out of the other.
+    /// Takes the best candidate out of the pool whose turn it is, or if there is none and `any`
+    /// will do, of the other.
     pub(crate) fn take_best(&mut self, any: bool, clock: &AccessClock) -> Option<Candidate> {
         let small_is_due = self.small_bytes * SMALL_SHARE > self.all_bytes;
         let turn = usize::from(clock.has_queues() && !small_is_due);
@@ -98,7 +98,7 @@ impl Evictor {
 }
 
 impl Pool {
-    /// Adds a candidate, replacing the worst if the pool is full.
+    /// Takes a candidate in, for the worst if there is no room.
     pub(crate) fn offer(&mut self, candidate: Candidate, policy: Policy, clock: &AccessClock) {
         if self.candidates.iter().any(|known| known.entry == candidate.entry) {
             return;
@@ -122,7 +122,7 @@ impl Pool {
 }
 
 impl Candidate {
-    /// The highest value is evicted first.
+    /// The higher, the sooner it goes.
     fn urgency(&self, policy: Policy, clock: &AccessClock) -> i64 {
         match policy {
             Policy::NoEviction => 0,

@@ -25,7 +25,7 @@ pub(crate) struct Observers {
     pub events: Events,
     /// Changed keys with blocked clients; each at most once.
     pub ready: VecDeque<ReadyKey>,
-    /// Invalidations for client-side caching.
+    /// For clients that cache.
     pub invalidations: BatchInvalidations,
     pub prefixes: PrefixView,
 }

@@ -46,9 +46,9 @@ const CLASSED_MAX: usize = 512 * 1024;
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
 
-/// Bytes of the block of a blob of `len` bytes, at least [`BLOB_MIN`]: mimalloc and jemalloc have
-/// four size classes per doubling up to 512 KiB, so up to a fifth of a block is unused. Part of
-/// [`Entry::footprint`].
+/// Bytes that the block of a blob of `len` bytes, at least [`BLOB_MIN`], takes: mimalloc and
+/// jemalloc have four size classes per doubling up to 512 KiB, so up to a fifth of a block is
+/// unused. Part of [`Entry::footprint`].
 pub fn blob_bytes(len: usize) -> usize {
     let step = match len {
         ..BLOB_MIN => return len,
@@ -58,11 +58,11 @@ pub fn blob_bytes(len: usize) -> usize {
     len.next_multiple_of(step)
 }
 
-/// Longest string with the `OBJECT ENCODING` `embstr`.
+/// Longest string whose `OBJECT ENCODING` is `embstr`.
 const EMBSTR_MAX: usize = 44;
 
-/// Maximum size of a collection's packed items in bytes; a larger collection has an allocation of
-/// its own.
+/// Packed items of a collection take at most this many bytes; beyond, it has an allocation of its
+/// own.
 pub(crate) const PACKED_MAX: usize = 4096;
 
 /// A pointer to a live entry.

@@ -1,4 +1,4 @@
-//! Types of values, and packed forms of collections.
+//! The types of values, and the forms in which collections are held.
 
 /// Type of a value.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -34,7 +34,7 @@ impl Type {
         Type::Json,
     ];
 
-    /// The answer of `TYPE`.
+    /// The name that `TYPE` answers.
     pub const fn name(self) -> &'static str {
         match self {
             Type::String => "string",
@@ -44,7 +44,7 @@ impl Type {
             Type::Hash => "hash",
             Type::Stream => "stream",
             Type::VectorSet => "vectorset",
-            // Name of the type in Redis's JSON module.
+            // As the module that Redis comes with calls it.
             Type::Json => "ReJSON-RL",
         }
     }
@@ -83,7 +83,7 @@ pub(crate) enum Form {
     ExpiringHash = 6,
     /// The tape of a JSON document (`petrel_json::tape`).
     Json = 7,
-    /// Never packed. An entry stores it with the bits of [`Form::Intset`], which is never large.
+    /// Never packed. An entry says so with the bits of [`Form::Intset`], which is never large.
     VectorSet = 8,
 }
 
@@ -106,7 +106,7 @@ impl Form {
         }
     }
 
-    /// Form from an entry's bits.
+    /// From the bits that an entry keeps.
     #[inline]
     pub fn from_bits(bits: u8) -> Self {
         match bits {

@@ -34,7 +34,7 @@ pub enum ImageElement<'e> {
     GivenBack(StreamId),
     /// All other properties of the stream: after its groups.
     StreamRest(&'e Stream),
-    /// Element of a vector set.
+    /// Of a vector set.
     Vector(SnapshotNode<'e>),
     /// A JSON document, all of it.
     Document(Value<'e>),

@@ -1,28 +1,28 @@
-//! JSON documents: the value of a long one, its changes, and its part of a snapshot. Short ones are
-//! packed into their entry.
+//! JSON documents: what a long one is at its key, what a change of one is, and its part of a
+//! snapshot. Short ones are packed into their entry.
 
 use super::image::{ImageElement, ImageId, TakeElement};
 use petrel_json::{Change, Edit, Value};
 use std::sync::Arc;
 
-/// Bytes that take about as long to free as an element of a collection.
+/// Bytes that freeing takes about as long for as for an element of a collection.
 const PAGE_BYTES: usize = 4096;
 
-/// Growth reserves 1 in this many bytes of the tape as spare capacity.
+/// Of what a tape grows by, this part is left for the next time.
 const SPARE_PART: usize = 16;
 
-/// A document in an allocation of its own.
+/// A document that has an allocation of its own.
 pub(crate) struct Json {
-    /// Shared with the running snapshot, which keeps the old state.
+    /// Shared with the image that is being taken, which keeps it as it was.
     tape: Arc<Vec<u8>>,
-    /// A running snapshot that has not yet taken the document.
+    /// An image that has yet to get the document as it was.
     taking: Option<Box<(ImageId, Arc<Vec<u8>>)>>,
-    /// Whether this is the old document of a snapshot, at no key.
+    /// It is what an image has yet to get, and at no key.
     is_rest: bool,
 }
 
 impl Json {
-    /// Creates a document from its encoded tape.
+    /// Of a tape.
     pub fn new(mut tape: Vec<u8>) -> Self {
         tape.shrink_to_fit();
         Json { tape: Arc::new(tape), taking: None, is_rest: false }
@@ -37,10 +37,10 @@ impl Json {
         Json::new(self.tape.to_vec())
     }
 
-    /// Applies an edit computed for this tape.
+    /// Makes a change, which was made out for this tape.
     pub fn edit(&mut self, edit: &Edit) {
         let grown = usize::try_from(edit.grows_by()).unwrap_or(0);
-        // Copies the tape if a snapshot shares it.
+        // An image that has a part in it makes this a copy.
         let tape = Arc::make_mut(&mut self.tape);
         if grown > tape.capacity() - tape.len() {
             let spare = (tape.len() + grown) / SPARE_PART;
@@ -52,14 +52,14 @@ impl Json {
         }
     }
 
-    /// Replaces the document.
+    /// Puts another document in its place.
     pub fn replace(&mut self, tape: &[u8]) {
         self.tape = Arc::new(tape.to_vec());
     }
 
-    /// Bytes outside the collection itself: the tape and its reference counts.
+    /// Bytes behind the collection itself: the tape and what counts references to it.
     pub fn footprint(&self) -> usize {
-        /// Two reference counts, and a vector.
+        /// Two counts of references, and a vector.
         const HEAD: usize = 16 + size_of::<Vec<u8>>();
         HEAD + allocated(self.tape.capacity())
     }
@@ -68,7 +68,7 @@ impl Json {
         self.tape.len() / PAGE_BYTES
     }
 
-    /// Begins a snapshot of the present document, which is shared until it changes.
+    /// Begins an image of what there is, which is shared until it changes.
     pub fn begin_image(&mut self, id: ImageId) {
         self.taking = Some(Box::new((id, self.tape.clone())));
     }
@@ -77,8 +77,8 @@ impl Json {
         self.taking.as_ref().map(|taking| taking.0)
     }
 
-    /// Passes the document to `take`, if this is the result of [`Json::take_rest`]: that takes
-    /// long, so no stripe is held then. Always the end.
+    /// Gives `take` the document, if it is what [`Json::take_rest`] has made: that takes long, and
+    /// then no stripe is held. It is always the end.
     pub fn continue_image(&mut self, take: &mut TakeElement<'_>) -> bool {
         if self.is_rest {
             let _ = take(ImageElement::Document(Value::new(&self.tape)));
@@ -86,14 +86,14 @@ impl Json {
         false
     }
 
-    /// The snapshot's document, to be taken separately from the key.
+    /// The document as it is in the image, to be handed out apart from the key.
     pub fn take_rest(&mut self) -> Option<Self> {
         let (_, tape) = *self.taking.take()?;
         Some(Json { tape, taking: None, is_rest: true })
     }
 }
 
-/// Bytes that the general allocator takes for `len` bytes: it has four size classes per doubling.
+/// Bytes that the general allocator gives for so many: it has four size classes per doubling.
 fn allocated(len: usize) -> usize {
     match len {
         ..64 => len.next_multiple_of(16),
@@ -105,11 +105,11 @@ fn allocated(len: usize) -> usize {
 /// A change of a JSON document.
 #[derive(Clone, Copy, Debug)]
 pub enum JsonChange<'a> {
-    /// The key gets this document; its expiry is kept. Creates an absent key.
+    /// The key holds this document from now on; its expiry is kept. A missing key is made.
     Put {
         /// The document's tape (`petrel_json::tape`).
         tape: &'a [u8],
     },
-    /// A change at a path of the document.
+    /// Something changed at a place of the document.
     At(Change<'a>),
 }

@@ -52,7 +52,7 @@ impl Large {
             Large::Set(set) => set.encoding(),
             Large::SortedSet(set) => set.encoding(),
             Large::Hash(hash) => hash.encoding(),
-            // Redis's answer for values of modules.
+            // What Redis answers of a value that is a module's.
             Large::Vectors(_) | Large::Json(_) => "raw",
         }
     }
@@ -108,7 +108,7 @@ impl Large {
     ) -> Option<u64> {
         match self {
             Large::List(list) => list.relocate(cursor, is_marked, cache),
-            // None of its memory is in slabs.
+            // Nothing of it lies in slabs.
             Large::Stream(_) | Large::Vectors(_) | Large::Json(_) => None,
             Large::Set(set) => set.relocate(cursor, is_marked, cache),
             Large::SortedSet(set) => set.relocate(cursor, is_marked, cache),

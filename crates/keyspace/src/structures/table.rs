@@ -508,8 +508,8 @@ impl<L: Line> Array<L> {
         (array.len() > 0).then(|| home().cast_const().cast())
     }
 
-    /// Passes the addresses of the entries in the home bucket that may match `hash`, and whether
-    /// they have the mark.
+    /// Addresses of the entries in the home bucket that may be `hash`'s, and whether they bear the
+    /// mark.
     ///
     /// # Safety
     /// Retired arrays are not freed before the caller's batch ends.

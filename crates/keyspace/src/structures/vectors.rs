@@ -1,23 +1,23 @@
-//! Vector sets: the value of a key, its changes, and its part of a snapshot.
+//! Vector sets: what stands at a key, what a change of one is, and their part of a snapshot.
 //!
-//! The set itself is the crate `vector`'s, behind a reference: a search keeps a reference and
-//! unlocks the stripe. Changes are made under the stripe's lock.
+//! The set itself is the crate `vector`'s, behind a reference: a search keeps one and lets go of
+//! the stripe. Changes are made under the stripe's lock.
 
 use super::image::{ImageElement, ImageId, TakeElement};
 use petrel_vector::{EncodedRef, Shape, Snapshot, VectorSet};
 use std::sync::Arc;
 
-/// Elements taken at once.
+/// Elements that are handed out at once.
 const NODES_AT_ONCE: usize = 64;
 
 /// A vector set at a key.
 pub(crate) struct Vectors {
     set: Arc<VectorSet>,
-    /// A running snapshot, taken in portions.
+    /// An image that is being taken in portions.
     taking: Option<Box<Taking>>,
 }
 
-/// Progress of a snapshot.
+/// How far an image is.
 struct Taking {
     id: ImageId,
     snapshot: Snapshot,
@@ -38,7 +38,7 @@ impl Vectors {
         Vectors::new(self.set.duplicate())
     }
 
-    /// Begins a snapshot of the present state, which shares unchanged data.
+    /// Begins an image of what there is: a snapshot that shares what does not change.
     pub fn begin_image(&mut self, id: ImageId) {
         let snapshot = self.set.snapshot();
         self.taking = Some(Box::new(Taking { id, snapshot, next: 0 }));
@@ -48,7 +48,7 @@ impl Vectors {
         self.taking.as_ref().map(|taking| taking.id)
     }
 
-    /// Passes the next elements of the snapshot to `take`; false at the end.
+    /// Gives `take` the next elements of the image; false at the end.
     pub fn continue_image(&mut self, take: &mut TakeElement<'_>) -> bool {
         let Some(taking) = &mut self.taking else { return false };
         let mut given = 0;
@@ -67,31 +67,32 @@ impl Vectors {
 /// A change of a vector set.
 #[derive(Clone, Copy, Debug)]
 pub enum VectorChange<'a> {
-    /// An element gets this vector. A missing key becomes a set of this shape.
+    /// An element has this vector from now on. A missing key becomes a set of this shape.
     Put {
-        /// Properties common to all vectors of the set.
+        /// What all vectors of the set have in common.
         shape: Shape,
         /// The element.
         name: &'a [u8],
-        /// Vector as encoded by the set.
+        /// Its vector, as the set keeps it.
         vector: EncodedRef<'a>,
-        /// The original vector, 32-bit floats; may be empty for a set without dimension reduction.
+        /// The vector as it was given, 32-bit floats; may be left out (empty) of a set that does
+        /// not reduce vectors.
         given: &'a [u8],
-        /// Attributes as JSON; empty for none, and none if they stay the same.
+        /// Its attributes; empty if it has none, and none if they stay what they are.
         attributes: Option<&'a [u8]>,
-        /// Number of neighbours examined to link the vector.
+        /// How many neighbours are looked at to link it.
         ef: u32,
     },
-    /// An element was removed. The removal of the key with the last one is an effect of its own.
+    /// An element is gone. With the last one goes the key, which is an effect of its own.
     Remove {
         /// The element.
         name: &'a [u8],
     },
-    /// The attributes of an element were set.
+    /// An element has these attributes from now on.
     SetAttributes {
         /// The element.
         name: &'a [u8],
-        /// The attributes as JSON; empty for none.
+        /// The attributes; empty if it has none.
         attributes: &'a [u8],
     },
 }

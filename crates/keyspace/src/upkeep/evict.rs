@@ -4,11 +4,11 @@
 //! it has grown by a small share of the limit, so most commands cost one comparison of two local
 //! numbers.
 //!
-//! Victims are found by sampling, because there is no ordered list of all keys: random buckets
-//! offer their entries to a small pool of the best candidates seen so far, and the best of the pool
-//! is evicted. This is how Redis documents its approximated LRU. A candidate is checked again under
-//! its stripe's lock; one used meanwhile stays. Under S3-FIFO there are two pools, one for each
-//! queue.
+//! Victims are found by sampling, for there is no list of all keys to keep in order: buckets drawn
+//! at random offer their entries to a small pool of the best candidates seen so far, and the best
+//! of the pool goes. This is how Redis documents its approximated LRU. A candidate is looked at
+//! again under its stripe's lock; one that was used meanwhile stays. Under S3-FIFO the pool is two,
+//! one for each queue.
 
 use crate::handle::Handle;
 use crate::state::effect::Removal;
@@ -251,7 +251,7 @@ impl Handle {
         if made == Made::Nothing {
             self.ks.homes.get().into_iter().for_each(|homes| homes.note_no_copies());
         }
-        // These candidates are copies, which must not be evicted as other keys.
+        // What it has found is not to be evicted as something else.
         self.upkeep.evictor.pools = Default::default();
         made
     }
@@ -376,8 +376,8 @@ impl Handle {
         false
     }
 
-    /// Offers about `wanted` entries of a stripe to the pool, from a random bucket on. Returns the
-    /// number seen, including expired ones, of which one is removed.
+    /// Offers some `wanted` entries of a stripe to the pool, from a random bucket on. Returns how
+    /// many there were, those included that had expired and are gone now.
     fn sample(&mut self, policy: Policy, db: u16, stripe: u32, wanted: usize) -> usize {
         if db == 0 && self.is_vacant(stripe) {
             return 0;
