@@ -1,6 +1,6 @@
 //! The types of values, and the forms in which collections are held.
 
-/// Type of a value.
+/// What a key holds.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Type {
     /// Bytes.

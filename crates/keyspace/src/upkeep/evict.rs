@@ -331,8 +331,8 @@ impl Handle {
         false
     }
 
-    /// Offers `wanted` entries of the next stripes to the pool: if few stripes have candidates,
-    /// random draws find too few to choose from.
+    /// Offers the pool `wanted` entries of the stripes next in turn: where few stripes have any,
+    /// draws alone find too few to choose from.
     fn gather(&mut self, policy: Policy, mut wanted: usize) {
         if wanted == 0 {
             return;
